@@ -1,0 +1,87 @@
+#include "collectives/buffers.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace ucft {
+
+Buffers::Buffers(ChunkSource source) : source_(source) {
+  blocks_.push_back({});   // no_buffer
+}
+
+unsigned Buffers::size_class_of(std::uint64_t bytes) {
+  const unsigned needed = bytes <= 1 ? 0 : static_cast<unsigned>(std::bit_width(bytes - 1));
+  return std::max(needed, smallest_class);
+}
+
+BufferId Buffers::new_entry() {
+  blocks_.push_back({});
+  return static_cast<BufferId>(blocks_.size() - 1);
+}
+
+// Small blocks share a chunk; one that would fill a quarter of it gets a chunk of its own.
+std::byte* Buffers::carve(unsigned size_class) {
+  const std::size_t size = std::size_t{1} << size_class;
+  if (size > source_.chunk_bytes / 4) return source_.allocate(source_.arg, size);
+  if (chunk_left_ < size) {
+    chunk_ = source_.allocate(source_.arg, source_.chunk_bytes);
+    chunk_left_ = chunk_ == nullptr ? 0 : source_.chunk_bytes;
+    if (chunk_ == nullptr) return nullptr;
+  }
+  std::byte* block = chunk_;
+  chunk_ += size;
+  chunk_left_ -= size;
+  return block;
+}
+
+BufferId Buffers::allocate(std::uint64_t bytes) {
+  const unsigned size_class = size_class_of(bytes);
+  if (size_class >= class_count) return no_buffer;
+  BufferId id;
+  if (!free_[size_class].empty()) {
+    id = free_[size_class].back();
+    free_[size_class].pop_back();
+  } else {
+    std::byte* memory = carve(size_class);
+    if (memory == nullptr) return no_buffer;
+    id = new_entry();
+    blocks_[id].data = memory;
+    blocks_[id].size_class = static_cast<std::uint8_t>(size_class);
+  }
+  blocks_[id].bytes = bytes;
+  blocks_[id].references = 1;
+  ++in_use_;
+  return id;
+}
+
+BufferId Buffers::copy_in(const void* data, std::uint64_t bytes) {
+  const BufferId id = allocate(bytes);
+  if (id != no_buffer && bytes > 0) std::memcpy(blocks_[id].data, data, bytes);
+  return id;
+}
+
+BufferId Buffers::adopt(const std::byte* data, std::uint64_t bytes, std::uint64_t tag) {
+  BufferId id;
+  if (!free_adopted_.empty()) {
+    id = free_adopted_.back();
+    free_adopted_.pop_back();
+  } else {
+    id = new_entry();
+  }
+  blocks_[id] = {const_cast<std::byte*>(data), bytes, tag, 1, adopted};
+  ++in_use_;
+  return id;
+}
+
+void Buffers::recycle(BufferId id) {
+  --in_use_;
+  if (blocks_[id].size_class == adopted) {
+    released_.push_back(blocks_[id].tag);
+    free_adopted_.push_back(id);
+  } else {
+    free_[blocks_[id].size_class].push_back(id);
+  }
+}
+
+}  // namespace ucft

@@ -1,0 +1,90 @@
+// Reference-counted blocks of memory, named by handle. A driver says where blocks come from (registered memory, or the
+// heap in simulations) and learns when memory that it lent (adopt) is free again.
+//
+// No allocation in a steady state: freed blocks are reused last in, first out, by power-of-two size.
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ucft {
+
+using BufferId = std::uint32_t;
+inline constexpr BufferId no_buffer = 0;
+
+// Memory that blocks are cut from. `allocate` returns nullptr when there is none; what it returned lives as long as
+// the Buffers that asked.
+struct ChunkSource {
+  std::byte* (*allocate)(void* arg, std::size_t bytes);
+  void* arg;
+  std::size_t chunk_bytes = 256 * 1024;   // asked for at a time for small blocks; a power of two, at least 4096
+};
+
+class Buffers {
+ public:
+  explicit Buffers(ChunkSource source);
+
+  // A block with one reference; no_buffer if memory is exhausted.
+  BufferId allocate(std::uint64_t bytes);
+  BufferId copy_in(const void* data, std::uint64_t bytes);
+  // Memory of somebody else, with one reference. When the last one goes, `tag` is in released().
+  BufferId adopt(const std::byte* data, std::uint64_t bytes, std::uint64_t tag);
+
+  // One more reference to the same bytes in a block of our own: memory that was lent is copied.
+  BufferId localize(BufferId id) {
+    if (id == no_buffer || blocks_[id].size_class != adopted) {
+      retain(id);
+      return id;
+    }
+    return copy_in(blocks_[id].data, blocks_[id].bytes);
+  }
+
+  void retain(BufferId id) {
+    if (id != no_buffer) ++blocks_[id].references;
+  }
+  void release(BufferId id) {
+    if (id != no_buffer && --blocks_[id].references == 0) recycle(id);
+  }
+  std::byte* data(BufferId id) const { return blocks_[id].data; }
+  std::uint64_t bytes(BufferId id) const { return id == no_buffer ? 0 : blocks_[id].bytes; }
+  std::uint32_t references(BufferId id) const { return blocks_[id].references; }
+  bool is_adopted(BufferId id) const { return blocks_[id].size_class == adopted; }
+  std::uint64_t tag(BufferId id) const { return blocks_[id].tag; }
+
+  // Tags of lent memory that nobody uses any more. The driver takes and clears them.
+  std::vector<std::uint64_t>& released() { return released_; }
+  // Blocks that somebody still holds (for leak checks).
+  std::size_t in_use() const { return in_use_; }
+
+ private:
+  static constexpr std::uint8_t adopted = 0xff;
+  static constexpr unsigned smallest_class = 6;   // 64 bytes
+  static constexpr unsigned class_count = 48;
+
+  struct Block {
+    std::byte* data;
+    std::uint64_t bytes;
+    std::uint64_t tag;
+    std::uint32_t references;
+    std::uint8_t size_class;
+  };
+
+  static unsigned size_class_of(std::uint64_t bytes);
+  BufferId new_entry();
+  std::byte* carve(unsigned size_class);
+  void recycle(BufferId id);
+
+  ChunkSource source_;
+  std::vector<Block> blocks_;
+  std::array<std::vector<BufferId>, class_count> free_;
+  std::vector<BufferId> free_adopted_;
+  std::vector<std::uint64_t> released_;
+  std::byte* chunk_ = nullptr;
+  std::size_t chunk_left_ = 0;
+  std::size_t in_use_ = 0;
+};
+
+}  // namespace ucft

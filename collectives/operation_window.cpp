@@ -1,0 +1,118 @@
+#include "collectives/operation_window.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace ucft {
+
+OperationWindow::OperationWindow(Size size, Buffers& buffers)
+    : me_(size.me),
+      window_(static_cast<OperationNumber>(size.window)),
+      buffers_(buffers),
+      slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)),
+      members_(size.ranks) {
+  assert(size.window >= 2 && "rooted operations need an internal barrier in between");
+}
+
+bool OperationWindow::can_start(OperationNumber number) const {
+  if (number >= window_ && !slot(number - window_).finished()) return false;
+  return number < 2 * window_ || number - 2 * window_ < dropped_upto_;
+}
+
+bool OperationWindow::ready(Outbox& out) {
+  if (rooted_in_a_row_ >= window_ / 2 && can_start(next_)) {
+    Arguments barrier;
+    barrier.kind = Kind::barrier;
+    barrier.f = rooted_f_;
+    rooted_in_a_row_ = 0;
+    rooted_f_ = 0;
+    start(barrier, no_buffer, out);
+  }
+  return rooted_in_a_row_ < window_ / 2 && can_start(next_);
+}
+
+OperationNumber OperationWindow::post(const Arguments& arguments, BufferId input, Outbox& out) {
+  assert(rooted_in_a_row_ < window_ / 2 && can_start(next_));
+  rooted_in_a_row_ = arguments.rooted() ? rooted_in_a_row_ + 1 : 0;
+  rooted_f_ = arguments.rooted() ? std::max(rooted_f_, arguments.f) : 0;
+  start(arguments, input, out);
+  return next_ - 1;
+}
+
+void OperationWindow::start(const Arguments& arguments, BufferId input, Outbox& out) {
+  const OperationNumber number = next_++;
+  Rank prev = no_rank;
+  if (number >= window_) {
+    exclude_failures_of(number - window_);
+    const Operation& earlier = slot(number - window_);
+    if (earlier.arguments().kind != Kind::reduce) prev = earlier.decision().first_decided;
+  }
+  ++unfinished_;
+  Operation& operation = slot(number);
+  operation.start(number, arguments, members_, {me_, &failed_}, input, prev, out);
+  count_turn(false, operation.wants_turn());
+  settle(number, false);
+}
+
+// Membership rides on results: all that have this one plan the next operations without the same ranks. What the root
+// of a reduce knows nobody else knows.
+void OperationWindow::exclude_failures_of(OperationNumber number) {
+  const Operation& operation = slot(number);
+  if (operation.arguments().kind == Kind::reduce || operation.decision().list_length == 0) return;
+  const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(operation.decision().list));
+  for (std::uint32_t i = 0; i < operation.decision().list_length; ++i)
+    members_.exclude(static_cast<Rank>(list[i] & ~contributed_bit));
+}
+
+void OperationWindow::on_message(const Message& message, Outbox& out) {
+  assert(acceptable(message.operation));
+  if (message.operation < dropped_upto_) return;   // nobody alive can need an answer
+  Operation& operation = slot(message.operation);
+  if (message.operation >= next_) return operation.store(message, buffers_);
+  const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();
+  operation.on_message(message, out);
+  count_turn(wanted_turn, operation.wants_turn());
+  settle(message.operation, was_finished);
+}
+
+void OperationWindow::on_failure(Rank rank, Outbox& out) {
+  if (!failed_.insert(rank)) return;
+  for (OperationNumber number = dropped_upto_; number < next_; ++number) {   // oldest first
+    Operation& operation = slot(number);
+    const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();
+    operation.on_failure(rank, out);
+    count_turn(wanted_turn, operation.wants_turn());
+    settle(number, was_finished);
+  }
+}
+
+void OperationWindow::on_turn(Outbox& out) {
+  for (OperationNumber number = dropped_upto_; number < next_ && correcting_ > 0; ++number) {
+    Operation& operation = slot(number);
+    if (!operation.wants_turn()) continue;
+    operation.on_turn(out);
+    count_turn(true, operation.wants_turn());
+  }
+}
+
+void OperationWindow::settle(OperationNumber number, bool was_finished) {
+  const Operation& operation = slot(number);
+  if (was_finished || !operation.finished()) return;
+  --unfinished_;
+  completed_.push_back(number);
+  if (!operation.arguments().rooted() && number >= window_) drop_up_to(number - window_ + 1);
+}
+
+void OperationWindow::drop_up_to(OperationNumber end) {
+  for (; dropped_upto_ < end; ++dropped_upto_) {
+    Operation& operation = slot(dropped_upto_);
+    count_turn(operation.wants_turn(), false);
+    operation.reset(buffers_);
+  }
+}
+
+void OperationWindow::release_all() {
+  for (Operation& operation : slots_) operation.reset(buffers_);
+}
+
+}  // namespace ucft

@@ -1,0 +1,29 @@
+// Who takes part: all n ranks of the communicator minus those that earlier decisions have excluded.
+// Memory grows with the number of excluded ranks, not with n.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ucft {
+
+class Membership {
+ public:
+  explicit Membership(std::int32_t size = 0) : size_(size) {}
+
+  std::int32_t size() const { return size_ - static_cast<std::int32_t>(excluded_.size()); }
+  bool contains(std::int32_t rank) const;
+  // Members in rank order are at positions 0 .. size()-1.
+  std::int32_t position_of(std::int32_t rank) const;   // of a rank that is no member: of the next one
+  std::int32_t rank_at(std::int32_t position) const;
+  void exclude(std::int32_t rank);
+  const std::vector<std::int32_t>& excluded() const { return excluded_; }   // ascending
+
+  bool operator==(const Membership&) const = default;
+
+ private:
+  std::int32_t size_;
+  std::vector<std::int32_t> excluded_;
+};
+
+}  // namespace ucft

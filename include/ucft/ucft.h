@@ -1,0 +1,272 @@
+/* ucft: fault-tolerant collectives on UCX. The C ABI.
+ *
+ * A collective completes, with the right result, on every survivor while up to f processes die during it. The caller
+ * does nothing: no error to handle, no communicator to shrink. docs/failure_model.md says exactly what is promised.
+ *
+ * Conventions (after UCC): init -> post -> test or wait -> free; UCFT_OK is 0, UCFT_INPROGRESS is 1, errors are
+ * negative; start-up needs one out-of-band allgather. Every structure begins with its size, so it can grow: set it with
+ * the *_INIT macro. Every function returns a status that names the cause; ucft_last_error() names the culprit.
+ *
+ * Matching rule: all ranks of a communicator post the same operations in the same order. Where the arguments differ
+ * (operation, type, operator, count, root, f, algorithm) and the messages show it, the operation returns
+ * UCFT_ERR_MISMATCH on the ranks that learn of it.
+ *
+ * Thread rule: one thread at a time per context. Any thread, but never two at once, and never from within a failure
+ * callback or a user operator. A second one that is seen gets UCFT_ERR_THREAD. After fork() the child gets
+ * UCFT_ERR_FORKED from every function; the parent goes on.
+ *
+ * Ownership: send and receive memory belongs to the operation from post until it is complete. Handles are checked:
+ * a closed or foreign one gives UCFT_ERR_CLOSED.
+ */
+#ifndef UCFT_H
+#define UCFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UCFT_VERSION_MAJOR 0
+#define UCFT_VERSION_MINOR 1
+#define UCFT_VERSION_PATCH 0
+#define UCFT_VERSION_STRING "0.1.0"
+
+#if defined(__GNUC__)
+#define UCFT_API __attribute__((visibility("default")))
+#else
+#define UCFT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  UCFT_OK = 0,
+  UCFT_INPROGRESS = 1,
+  UCFT_ERR_INVALID_PARAM = -1,     /* a bad argument; nothing was sent                                     */
+  UCFT_ERR_NO_MEMORY = -2,         /* memory, or shared memory, is exhausted                               */
+  UCFT_ERR_BUSY = -3,              /* too many operations in flight: complete one, then post again         */
+  UCFT_ERR_TIMED_OUT = -4,         /* ucft_wait's limit passed; the operation is still in progress         */
+  UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before anybody had its result */
+  UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f died in one operation; the same on every survivor        */
+  UCFT_ERR_MISMATCH = -7,          /* ranks posted different operations or arguments                       */
+  UCFT_ERR_EXCLUDED = -8,          /* the others have declared this rank dead and went on without it       */
+  UCFT_ERR_PARTITION = -9,         /* this side holds no majority (reserved)                               */
+  UCFT_ERR_STARTUP = -10,          /* a rank died or did not arrive during start-up                        */
+  UCFT_ERR_CLOSED = -11,           /* the handle is closed, or was never one                               */
+  UCFT_ERR_STATE = -12,            /* wrong order: wait without post, post twice, wait twice               */
+  UCFT_ERR_THREAD = -13,           /* another thread, or a callback, is inside the same context            */
+  UCFT_ERR_FORKED = -14,           /* this process is a fork of the one that created the context           */
+  UCFT_ERR_TRANSPORT = -15,        /* UCX said no; ucft_last_error() has its words                         */
+  UCFT_ERR_UNSUPPORTED = -16       /* a value that this version does not know                              */
+} ucft_status_t;
+
+/* The name of a status, e.g. "UCFT_ERR_BUSY". Never NULL. Any thread. */
+UCFT_API const char* ucft_status_name(ucft_status_t status);
+/* One sentence about the last failing call of the calling thread; it names the culprit (argument, rank, host, pid).
+ * Valid until that thread's next failing call. Never NULL. */
+UCFT_API const char* ucft_last_error(void);
+/* "0.1.0". */
+UCFT_API const char* ucft_version(void);
+
+typedef enum { UCFT_FLOAT = 0, UCFT_DOUBLE = 1, UCFT_INT32 = 2, UCFT_INT64 = 3, UCFT_UINT64 = 4 } ucft_dtype_t;
+
+/* Sums and products of integers wrap around (two's complement). MIN and MAX: if any operand is a NaN, the result is a
+ * NaN; -0.0 counts as less than +0.0, so no tie is left to chance. All results are the same bits on every survivor. */
+typedef enum { UCFT_SUM = 0, UCFT_PROD = 1, UCFT_MIN = 2, UCFT_MAX = 3, UCFT_USER = 4 } ucft_op_t;
+
+/* inout[i] = in[i] op inout[i] for count elements; `in` holds the lower ranks. Must be associative and commutative up
+ * to rounding, must not call ucft, may be called on any rank any number of times. */
+typedef void (*ucft_user_function_t)(const void* in, void* inout, uint64_t count, ucft_dtype_t dtype, void* arg);
+
+typedef struct ucft_context_handle* ucft_context_h;
+typedef struct ucft_comm_handle* ucft_comm_h;
+typedef struct ucft_request_handle* ucft_request_h;
+
+#define UCFT_CONTEXT_NULL ((ucft_context_h)0)
+#define UCFT_COMM_NULL ((ucft_comm_h)0)
+#define UCFT_REQUEST_NULL ((ucft_request_h)0)
+
+/* ---- start-up ---------------------------------------------------------------------------------------------------- */
+
+/* Out-of-band allgather, as in UCC. Used during ucft_context_create only, never afterwards.
+ * allgather: rank oob_ep contributes `size` bytes at src; recv gets n_oob_eps * size bytes in rank order. May return
+ * before it is done; then req_test says UCFT_INPROGRESS until it is. Both return an error if a rank can't take part. */
+typedef struct {
+  ucft_status_t (*allgather)(void* src, void* recv, size_t size, void* coll_info, void** request);
+  ucft_status_t (*req_test)(void* request);
+  ucft_status_t (*req_free)(void* request);
+  void* coll_info;
+  uint32_t n_oob_eps;
+  uint32_t oob_ep;
+} ucft_oob_coll_t;
+
+typedef enum {
+  UCFT_FAILURE_SUSPECTED = 1, /* silence: no heartbeat within suspect_after                   */
+  UCFT_FAILURE_PROVED = 2,    /* the process has ended: pidfd, or killed by us after silence */
+} ucft_failure_kind_t;
+
+typedef struct {
+  int32_t rank;             /* in the context: 0 .. size-1 */
+  ucft_failure_kind_t kind; /* */
+  int64_t pid;              /* of the failed process, on its host */
+} ucft_failure_t;
+
+/* Called once per failed rank, on the thread that is inside ucft at the time; must not call ucft. */
+typedef void (*ucft_failure_callback_t)(const ucft_failure_t* failure, void* arg);
+
+typedef struct {
+  size_t struct_size;
+  /* behaviour */
+  ucft_oob_coll_t oob;                      /* allgather == NULL: from the environment that ucft_run sets; without
+                                               one, a world of one rank */
+  ucft_failure_callback_t failure_callback; /* NULL: none */
+  void* failure_callback_arg;
+  int32_t f;                     /* failures tolerated per operation by default; -1: UCFT_F, else 1 */
+  int32_t fence;                 /* 1: a silent rank of this host is killed before it is declared dead; 0: not;
+                                    -1: UCFT_FENCE, else 1 */
+  uint64_t heartbeat_period_us;  /* 0: UCFT_HEARTBEAT_PERIOD, else 10 ms */
+  uint64_t suspect_after_us;     /* 0: UCFT_SUSPECT_AFTER, else 1 s; at least 3 periods */
+  uint64_t startup_timeout_us;   /* 0: UCFT_STARTUP_TIMEOUT, else 60 s */
+  /* performance */
+  int32_t spin;                  /* polls before the first yield; -1: UCFT_SPIN, else chosen from cores and ranks */
+} ucft_context_params_t;
+
+#define UCFT_CONTEXT_PARAMS_INIT \
+  { sizeof(ucft_context_params_t), {0, 0, 0, 0, 0, 0}, 0, 0, -1, -1, 0, 0, 0, -1 }
+
+/* Collective over all ranks of the job. Connects everything that later operations use. params may be NULL.
+ * A rank that dies or does not arrive meanwhile: UCFT_ERR_STARTUP on the others, which names it. */
+UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_context_h* context);
+/* Leaves the job: "left" is not "failed", whatever the others still do. Destroys the communicators that are left.
+ * Waits until nobody can need this rank any more; a dead or leaving peer never makes it hang. */
+UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
+UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);
+UCFT_API ucft_status_t ucft_context_size(ucft_context_h context, int32_t* size);
+
+/* Lets pending operations advance. Calls that wait do this themselves. */
+UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
+
+/* Memory that peers of the same host pull from without a staging copy. Aligned to 64 bytes. Free it before the context
+ * is destroyed, or it goes with it. */
+UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
+UCFT_API ucft_status_t ucft_free(ucft_context_h context, void* memory);
+
+/* ---- communicators ----------------------------------------------------------------------------------------------- */
+
+/* All ranks of the context. Local: no message is sent; the n-th call on each rank makes the same communicator. */
+UCFT_API ucft_status_t ucft_comm_create(ucft_context_h context, ucft_comm_h* comm);
+/* Collective. The survivors of comm in the same order; failures are counted anew in it. */
+UCFT_API ucft_status_t ucft_comm_dup(ucft_comm_h comm, ucft_comm_h* copy);
+/* Collective. One communicator per colour, ranks ordered by (key, old rank). colour < 0: none (*part = UCFT_COMM_NULL). */
+UCFT_API ucft_status_t ucft_comm_split(ucft_comm_h comm, int32_t colour, int32_t key, ucft_comm_h* part);
+/* Collective over the survivors. All requests must be complete, else UCFT_ERR_STATE. */
+UCFT_API ucft_status_t ucft_comm_destroy(ucft_comm_h comm);
+UCFT_API ucft_status_t ucft_comm_rank(ucft_comm_h comm, int32_t* rank);
+UCFT_API ucft_status_t ucft_comm_size(ucft_comm_h comm, int32_t* size);
+/* Ranks of comm known here to have failed, ascending. *count: in, capacity of ranks (which may be NULL if 0); out,
+ * how many there are. A local view: it grows, and may differ between ranks for a moment. */
+UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_t* count);
+
+/* ---- operations -------------------------------------------------------------------------------------------------- */
+
+typedef enum { UCFT_TREE_BINOMIAL = 0, UCFT_TREE_KARY = 1 } ucft_tree_t;
+typedef enum { UCFT_INTERLEAVED = 0, UCFT_IN_ORDER = 1 } ucft_numbering_t;
+typedef enum { UCFT_CORRECTION_NONE = 0, UCFT_CORRECTION_OPPORTUNISTIC = 1, UCFT_CORRECTION_CHECKED = 2 } ucft_correction_t;
+typedef enum { UCFT_FAILURE_INFO_LIST = 0, UCFT_FAILURE_INFO_COUNT = 1, UCFT_FAILURE_INFO_BIT = 2 } ucft_failure_info_t;
+
+/* Per call. The same values on all ranks. */
+typedef struct {
+  size_t struct_size;
+  int32_t f;          /* failures tolerated in this operation, 0 .. n-1; -1: the context's (at most n-1) */
+  int32_t first_root; /* allreduce, barrier: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
+                         the next one takes over */
+  ucft_tree_t tree;   /* of the broadcast */
+  int32_t arity;      /* k of UCFT_TREE_KARY, >= 1; 0: 4 */
+  ucft_numbering_t numbering;       /* in-order is there for comparison: a death loses one long block */
+  ucft_correction_t correction;     /* messages that spare survivors the question to the root after a death */
+  int32_t correction_distance;      /* d of opportunistic(d): d/2 ranks left, d-d/2 right; 0: 2 */
+  ucft_failure_info_t failure_info; /* what the reduction reports of failures: the ranks, their count, or one bit */
+} ucft_coll_options_t;
+
+#define UCFT_COLL_OPTIONS_INIT \
+  { sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_BINOMIAL, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
+    UCFT_FAILURE_INFO_LIST }
+
+/* What an operation was about. Outputs are written on success only; this is written always. */
+typedef struct {
+  size_t struct_size;
+  ucft_status_t status;
+  uint32_t contributors;     /* ranks whose value is in the result (averages divide by it). 0 where the result is not
+                                known: reduce away from the root. Broadcast: 1 */
+  uint32_t attempts;         /* roots tried, from 1 */
+  int32_t* missing;          /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
+                                With failure_info LIST only */
+  int32_t missing_capacity;  /* of it */
+  int32_t missing_count;     /* how many there are; -1: not known (COUNT, BIT, reduce away from the root) */
+} ucft_result_t;
+
+#define UCFT_RESULT_INIT { sizeof(ucft_result_t), UCFT_INPROGRESS, 0, 0, 0, 0, -1 }
+
+/* send == UCFT_IN_PLACE: the input is taken from recv. */
+#define UCFT_IN_PLACE ((const void*)-1)
+
+/* operator: op, and for UCFT_USER the function with its argument. */
+typedef struct {
+  size_t struct_size;
+  ucft_op_t op;
+  ucft_user_function_t function;
+  void* arg;
+} ucft_operator_t;
+
+#define UCFT_OPERATOR_INIT(op_) { sizeof(ucft_operator_t), (op_), 0, 0 }
+
+/* Blocking forms. options and result may be NULL. count elements of dtype; count 0 is a barrier. */
+UCFT_API ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                      ucft_dtype_t dtype, ucft_op_t op, const ucft_coll_options_t* options,
+                                      ucft_result_t* result);
+/* recv matters at the root only. Elsewhere the call returns once this rank's part is done. If the root dies it is a
+ * no-op: UCFT_ERR_ROOT_FAILED on ranks that know of it by then, UCFT_OK on the others (paper, section 4.1). */
+UCFT_API ucft_status_t ucft_reduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                   ucft_op_t op, int32_t root, const ucft_coll_options_t* options,
+                                   ucft_result_t* result);
+/* All survivors get the root's data, or all get UCFT_ERR_ROOT_FAILED (and keep what was in their buffer). */
+UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype, int32_t root,
+                                      const ucft_coll_options_t* options, ucft_result_t* result);
+/* Returns once every rank that has not failed has entered. */
+UCFT_API ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_result_t* result);
+
+/* Nonblocking and persistent forms: init checks the arguments, post starts (again and again, if you like), test and
+ * wait complete it. With a user operator: ucft_operator_t. */
+UCFT_API ucft_status_t ucft_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                           ucft_dtype_t dtype, const ucft_operator_t* op,
+                                           const ucft_coll_options_t* options, ucft_request_h* request);
+UCFT_API ucft_status_t ucft_reduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                        ucft_dtype_t dtype, const ucft_operator_t* op, int32_t root,
+                                        const ucft_coll_options_t* options, ucft_request_h* request);
+UCFT_API ucft_status_t ucft_broadcast_init(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype,
+                                           int32_t root, const ucft_coll_options_t* options, ucft_request_h* request);
+UCFT_API ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options,
+                                         ucft_request_h* request);
+
+/* UCFT_ERR_BUSY: too many in flight on this communicator; progress, then post again. */
+UCFT_API ucft_status_t ucft_post(ucft_request_h request);
+/* UCFT_INPROGRESS, or the operation's status (once complete, every test says the same until the next post). */
+UCFT_API ucft_status_t ucft_test(ucft_request_h request);
+/* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress. A second wait after
+ * completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs. */
+UCFT_API ucft_status_t ucft_wait(ucft_request_h request, uint64_t timeout_us);
+/* Of the last completed post. UCFT_ERR_STATE before that. */
+UCFT_API ucft_status_t ucft_request_result(ucft_request_h request, ucft_result_t* result);
+/* Not while it is in progress: UCFT_ERR_STATE. */
+UCFT_API ucft_status_t ucft_request_free(ucft_request_h request);
+
+/* ---- what is in force -------------------------------------------------------------------------------------------- */
+
+/* One line per setting: NAME=value (source). For ucft_info -f and bug reports. Returns the bytes needed including the
+ * final 0; writes at most `bytes`. context may be NULL: what a context created now would use. */
+UCFT_API size_t ucft_settings(ucft_context_h context, char* text, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

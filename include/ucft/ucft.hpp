@@ -1,0 +1,556 @@
+// ucft: fault-tolerant collectives on UCX. A thin C++20 layer over ucft.h; header only, nothing of its own to link.
+//
+//   ucft::Context context;
+//   ucft::Communicator world(context);
+//   std::vector<double> values = ...;
+//   const ucft::Result result = world.allreduce(values, UCFT_SUM);   // in place
+//   if (result.ok()) ... // result.contributors of the ranks are in it, result.missing are not
+//
+// What throws and what does not:
+//  - a constructor that cannot make its object throws Error;
+//  - wrong use (UCFT_ERR_INVALID_PARAM, _CLOSED, _STATE, _THREAD, _FORKED, _UNSUPPORTED) throws Error;
+//  - everything that a running job can meet (a peer's failure, a lack of memory, too many operations in flight) is a
+//    status in the Result. A peer's failure never throws.
+//
+// All classes are move-only. A moved-from or closed object may be destroyed or assigned to; any other use of it throws
+// UCFT_ERR_CLOSED. Threads, ownership of buffers, and what happens when a peer fails meanwhile: as ucft.h says.
+#ifndef UCFT_HPP
+#define UCFT_HPP
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ucft/ucft.h"
+
+namespace ucft {
+inline namespace v0 {  // its own symbols: a program may link other code that has a namespace ucft
+
+// A status with the sentence that names the culprit.
+class Error : public std::runtime_error {
+ public:
+  Error(ucft_status_t status, const std::string& explanation)
+      : std::runtime_error(std::string(ucft_status_name(status)) + ": " + explanation), status_(status) {}
+  // Of the last failing call of this thread.
+  explicit Error(ucft_status_t status) : Error(status, ucft_last_error()) {}
+
+  ucft_status_t status() const noexcept { return status_; }
+
+ private:
+  ucft_status_t status_;
+};
+
+// The statuses that only a mistake in the calling program can cause.
+constexpr bool is_wrong_use(ucft_status_t status) noexcept {
+  return status == UCFT_ERR_INVALID_PARAM || status == UCFT_ERR_CLOSED || status == UCFT_ERR_STATE ||
+         status == UCFT_ERR_THREAD || status == UCFT_ERR_FORKED || status == UCFT_ERR_UNSUPPORTED;
+}
+
+// ---- element types -------------------------------------------------------------------------------------------------
+
+template <class T>
+concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
+                  std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>;
+
+template <Element T>
+constexpr ucft_dtype_t dtype_of() noexcept {
+  if constexpr (std::same_as<T, float>) return UCFT_FLOAT;
+  if constexpr (std::same_as<T, double>) return UCFT_DOUBLE;
+  if constexpr (std::same_as<T, std::int32_t>) return UCFT_INT32;
+  if constexpr (std::same_as<T, std::int64_t>) return UCFT_INT64;
+  if constexpr (std::same_as<T, std::uint64_t>) return UCFT_UINT64;
+}
+
+// Anything that a std::span of elements can be made of: a vector, an array, a span. A single variable:
+// std::span(&variable, 1).
+template <class Range>
+concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+                   Element<std::remove_cv_t<std::ranges::range_value_t<Range>>>;
+
+// As Elements, and may be written to.
+template <class Range>
+concept WritableElements =
+    Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+
+template <class Range>
+using ElementOf = std::remove_cv_t<std::ranges::range_value_t<Range>>;
+
+// ---- arguments and results -----------------------------------------------------------------------------------------
+
+// The fields of ucft_context_params_t and of ucft_coll_options_t, with their defaults.
+struct ContextOptions : ucft_context_params_t {
+  ContextOptions() : ucft_context_params_t UCFT_CONTEXT_PARAMS_INIT {}
+};
+struct Options : ucft_coll_options_t {
+  Options() : ucft_coll_options_t UCFT_COLL_OPTIONS_INIT {}
+};
+
+// UCFT_SUM .. UCFT_MAX, or a function of the caller with its argument, which must outlive the operation.
+class Operator {
+ public:
+  Operator(ucft_op_t op) : operator_ UCFT_OPERATOR_INIT(op) {}  // implicit: allreduce(values, UCFT_SUM)
+  explicit Operator(ucft_user_function_t function, void* arg = nullptr) : operator_ UCFT_OPERATOR_INIT(UCFT_USER) {
+    operator_.function = function;
+    operator_.arg = arg;
+  }
+  bool is_user() const noexcept { return operator_.op == UCFT_USER; }
+  const ucft_operator_t& get() const noexcept { return operator_; }
+
+ private:
+  ucft_operator_t operator_;
+};
+
+// What an operation was about. Outputs are written only if ok().
+struct Result {
+  ucft_status_t status = UCFT_INPROGRESS;
+  std::uint32_t contributors = 0;     // ranks whose value is in the result; 0: not known here
+  std::uint32_t attempts = 0;         // roots tried, from 1
+  bool missing_known = false;         // false: `missing` says nothing (failure info other than LIST, reduce off the root)
+  std::vector<std::int32_t> missing;  // ranks of the communicator that did not contribute, ascending
+
+  bool ok() const noexcept { return status == UCFT_OK; }
+};
+
+namespace detail {
+
+inline void throw_if_wrong_use(ucft_status_t status) {
+  if (is_wrong_use(status)) throw Error(status);
+}
+
+inline void throw_unless_ok(ucft_status_t status) {
+  if (status != UCFT_OK) throw Error(status);
+}
+
+// The C structure for one result, with room for all ranks in `missing`. Kept and used again, so that an operation
+// without a failure allocates nothing.
+class ResultReader {
+ public:
+  ResultReader() = default;
+  explicit ResultReader(std::int32_t rank_count) : missing_(static_cast<std::size_t>(rank_count)) {}
+
+  // Reset, to hand to a C call.
+  ucft_result_t* fresh() noexcept {
+    raw_ = UCFT_RESULT_INIT;
+    raw_.missing = missing_.data();
+    raw_.missing_capacity = static_cast<std::int32_t>(missing_.size());
+    return &raw_;
+  }
+
+  // The status that the C call wrote into it.
+  ucft_status_t status() const noexcept { return raw_.status; }
+
+  Result result(ucft_status_t final_status) const {
+    Result result;
+    result.status = final_status;
+    result.contributors = raw_.contributors;
+    result.attempts = raw_.attempts;
+    result.missing_known = raw_.missing_count >= 0;
+    if (raw_.missing_count > 0) result.missing.assign(missing_.begin(), missing_.begin() + raw_.missing_count);
+    return result;
+  }
+
+ private:
+  std::vector<std::int32_t> missing_;
+  ucft_result_t raw_ = UCFT_RESULT_INIT;
+};
+
+// A handle that closes itself once.
+template <class Handle>
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(Handle handle) noexcept : handle_(handle) {}
+  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, Handle{})) {}
+  Owned& operator=(Owned&& other) noexcept {
+    handle_ = std::exchange(other.handle_, Handle{});
+    return *this;
+  }
+  Handle get() const noexcept { return handle_; }
+  Handle release() noexcept { return std::exchange(handle_, Handle{}); }
+
+ private:
+  Handle handle_{};
+};
+
+inline constexpr std::uint64_t without_limit = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace detail
+
+// ---- context -------------------------------------------------------------------------------------------------------
+
+// This process's membership in the job. It must outlive its communicators and requests.
+class Context {
+ public:
+  // Collective over all ranks of the job. Throws Error, which names a rank that died or did not arrive.
+  explicit Context(const ContextOptions& options = {}) {
+    ucft_context_h handle = UCFT_CONTEXT_NULL;
+    detail::throw_unless_ok(ucft_context_create(&options, &handle));
+    handle_ = detail::Owned<ucft_context_h>(handle);
+  }
+  Context(Context&&) noexcept = default;
+  Context& operator=(Context&& other) noexcept {
+    if (this != &other) {
+      close();
+      handle_ = std::move(other.handle_);
+    }
+    return *this;
+  }
+  ~Context() { close(); }
+
+  std::int32_t rank() const {
+    std::int32_t rank = -1;
+    detail::throw_unless_ok(ucft_context_rank(get(), &rank));
+    return rank;
+  }
+  std::int32_t size() const {
+    std::int32_t size = 0;
+    detail::throw_unless_ok(ucft_context_size(get(), &size));
+    return size;
+  }
+
+  // Lets pending operations advance; calls that wait do this themselves.
+  ucft_status_t progress() {
+    const ucft_status_t status = ucft_progress(get());
+    detail::throw_if_wrong_use(status);
+    return status;
+  }
+
+  // Memory that peers of the same host read without a staging copy: 64-byte aligned, not initialised. It belongs to
+  // the context: free it with deallocate(), or it goes with the context. Throws Error if there is none.
+  template <Element T>
+  std::span<T> allocate(std::size_t count) {
+    void* memory = nullptr;
+    detail::throw_unless_ok(ucft_alloc(get(), count * sizeof(T), &memory));
+    return {static_cast<T*>(memory), count};
+  }
+  template <Element T>
+  void deallocate(std::span<T> memory) {
+    detail::throw_unless_ok(ucft_free(get(), memory.data()));
+  }
+
+  // Leaves the job, with all communicators that are left. UCFT_ERR_CLOSED if that was done before.
+  ucft_status_t close() noexcept {
+    return get() == UCFT_CONTEXT_NULL ? UCFT_ERR_CLOSED : ucft_context_destroy(handle_.release());
+  }
+
+  // The C handle, which stays owned by this object.
+  ucft_context_h get() const noexcept { return handle_.get(); }
+
+ private:
+  detail::Owned<ucft_context_h> handle_;
+};
+
+// ---- requests ------------------------------------------------------------------------------------------------------
+
+// A nonblocking or persistent operation. Its buffers belong to it while it is in progress. The destructor waits until
+// the operation is complete.
+class Request {
+ public:
+  Request() = default;  // none; for a variable that is assigned to later
+  Request(ucft_request_h handle, std::int32_t rank_count) : handle_(handle), reader_(rank_count) {}
+  Request(Request&& other) noexcept = default;
+  Request& operator=(Request&& other) noexcept {
+    if (this != &other) {
+      close();
+      handle_ = std::move(other.handle_);
+      reader_ = std::move(other.reader_);
+      post_status_ = other.post_status_;
+    }
+    return *this;
+  }
+  ~Request() { close(); }
+
+  // Starts it, again if you like. UCFT_ERR_BUSY: too many are in flight; let them progress, then post again. Until that
+  // has succeeded, test() and wait() say UCFT_ERR_BUSY too.
+  ucft_status_t post() {
+    post_status_ = ucft_post(get());
+    detail::throw_if_wrong_use(post_status_);
+    return post_status_;
+  }
+
+  // UCFT_INPROGRESS, or the operation's status.
+  ucft_status_t test() {
+    if (post_status_ != UCFT_OK) return post_status_;
+    const ucft_status_t status = ucft_test(get());
+    detail::throw_if_wrong_use(status);
+    return status;
+  }
+
+  // Waits until it is complete. No failure of a peer makes that longer than the detector needs.
+  Result wait() { return wait_us(detail::without_limit); }
+  // Status UCFT_ERR_TIMED_OUT: it is still in progress.
+  Result wait(std::chrono::microseconds limit) {
+    return wait_us(limit.count() > 0 ? static_cast<std::uint64_t>(limit.count()) : 0);
+  }
+
+  // Of the last completed post.
+  Result result() {
+    const ucft_status_t status = ucft_request_result(get(), reader_.fresh());
+    detail::throw_if_wrong_use(status);
+    return reader_.result(reader_.status());
+  }
+
+  // Waits until it is complete and frees it. UCFT_ERR_CLOSED if that was done before.
+  ucft_status_t close() noexcept {
+    if (get() == UCFT_REQUEST_NULL) return UCFT_ERR_CLOSED;
+    ucft_status_t status = ucft_request_free(get());
+    if (status == UCFT_ERR_STATE) {  // in progress
+      ucft_wait(get(), detail::without_limit);
+      status = ucft_request_free(get());
+    }
+    handle_.release();
+    return status;
+  }
+
+  ucft_request_h get() const noexcept { return handle_.get(); }
+
+ private:
+  Result wait_us(std::uint64_t limit_us) {
+    Result unfinished;
+    unfinished.status = post_status_ != UCFT_OK ? post_status_ : ucft_wait(get(), limit_us);
+    detail::throw_if_wrong_use(unfinished.status);
+    const bool complete = post_status_ == UCFT_OK && unfinished.status != UCFT_ERR_TIMED_OUT;
+    return complete ? result() : unfinished;
+  }
+
+  detail::Owned<ucft_request_h> handle_;
+  detail::ResultReader reader_;
+  ucft_status_t post_status_ = UCFT_OK;  // of a post that did not start anything, else UCFT_OK
+};
+
+// ---- communicators -------------------------------------------------------------------------------------------------
+
+// An ordered set of ranks. All of them call the same operations in the same order. Sizes of the ranges are counts of
+// elements; they and all arguments must be the same on all ranks.
+class Communicator {
+ public:
+  // All ranks of the context. Local: the n-th one on each rank is the same communicator.
+  explicit Communicator(Context& context) {
+    ucft_comm_h handle = UCFT_COMM_NULL;
+    detail::throw_unless_ok(ucft_comm_create(context.get(), &handle));
+    adopt(handle);
+  }
+  Communicator(Communicator&&) noexcept = default;
+  Communicator& operator=(Communicator&& other) noexcept {
+    if (this != &other) {
+      close();
+      handle_ = std::move(other.handle_);
+      rank_ = other.rank_;
+      size_ = other.size_;
+      reader_ = std::move(other.reader_);
+    }
+    return *this;
+  }
+  ~Communicator() { close(); }  // collective over the survivors; all requests must be complete
+
+  // Collective. The survivors in the same order; failures are counted anew in it. Throws Error.
+  Communicator dup() {
+    ucft_comm_h handle = UCFT_COMM_NULL;
+    detail::throw_unless_ok(ucft_comm_dup(get(), &handle));
+    return Communicator(handle);
+  }
+
+  // Collective. One communicator per colour, ranks ordered by (key, old rank). With colour < 0 the result is null().
+  // Throws Error.
+  Communicator split(std::int32_t colour, std::int32_t key = 0) {
+    ucft_comm_h handle = UCFT_COMM_NULL;
+    detail::throw_unless_ok(ucft_comm_split(get(), colour, key, &handle));
+    return Communicator(handle);
+  }
+
+  bool null() const noexcept { return get() == UCFT_COMM_NULL; }
+  std::int32_t rank() const noexcept { return rank_; }
+  std::int32_t size() const noexcept { return size_; }
+
+  // Ranks known here to have failed, ascending. A local view: it grows, and may differ between ranks for a moment.
+  std::vector<std::int32_t> failed() const {
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(size_));
+    std::int32_t count = size_;
+    detail::throw_unless_ok(ucft_comm_failed(get(), ranks.data(), &count));
+    ranks.resize(static_cast<std::size_t>(count));
+    return ranks;
+  }
+
+  // ---- blocking ----
+
+  // Every survivor gets the same combination of send over the ranks in recv.
+  template <Elements Send, WritableElements Receive>
+  Result allreduce(const Send& send, Receive&& recv, Operator op, const Options& options = {}) {
+    return allreduce_from(input(send, recv), output(recv), op, options);
+  }
+  // In place.
+  template <WritableElements Values>
+  Result allreduce(Values&& values, Operator op, const Options& options = {}) {
+    return allreduce_from(UCFT_IN_PLACE, output(values), op, options);
+  }
+
+  // recv matters at the root only; elsewhere it may be empty. If the root dies: UCFT_ERR_ROOT_FAILED on ranks that
+  // know of it by then, UCFT_OK on the others.
+  template <Elements Send, WritableElements Receive>
+  Result reduce(const Send& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
+    const Arguments arguments = reduce_arguments(send, recv, root);
+    if (op.is_user()) return run(reduce_request(arguments, op, root, options));
+    return finish(ucft_reduce(get(), arguments.send, arguments.recv, arguments.count, arguments.dtype, op.get().op,
+                              root, &options, reader_.fresh()));
+  }
+
+  // All survivors get the root's data, or all get UCFT_ERR_ROOT_FAILED and keep what they had.
+  template <WritableElements Values>
+  Result broadcast(Values&& values, std::int32_t root, const Options& options = {}) {
+    const auto data = output(values);
+    return finish(ucft_broadcast(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root, &options,
+                                 reader_.fresh()));
+  }
+
+  // Returns once every rank that has not failed has entered.
+  Result barrier(const Options& options = {}) { return finish(ucft_barrier(get(), &options, reader_.fresh())); }
+
+  // ---- persistent: *_init, then Request::post and Request::wait as often as you like ----
+
+  template <Elements Send, WritableElements Receive>
+  Request allreduce_init(const Send& send, Receive&& recv, Operator op, const Options& options = {}) {
+    return allreduce_request(input(send, recv), output(recv), op, options);
+  }
+  template <WritableElements Values>
+  Request allreduce_init(Values&& values, Operator op, const Options& options = {}) {
+    return allreduce_request(UCFT_IN_PLACE, output(values), op, options);
+  }
+  template <Elements Send, WritableElements Receive>
+  Request reduce_init(const Send& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
+    return reduce_request(reduce_arguments(send, recv, root), op, root, options);
+  }
+  template <WritableElements Values>
+  Request broadcast_init(Values&& values, std::int32_t root, const Options& options = {}) {
+    const auto data = output(values);
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    detail::throw_unless_ok(ucft_broadcast_init(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root,
+                                                &options, &handle));
+    return Request(handle, size_);
+  }
+  Request barrier_init(const Options& options = {}) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    detail::throw_unless_ok(ucft_barrier_init(get(), &options, &handle));
+    return Request(handle, size_);
+  }
+
+  // ---- nonblocking: posted on return, unless Request::test() says UCFT_ERR_BUSY ----
+
+  template <Elements Send, WritableElements Receive>
+  Request iallreduce(const Send& send, Receive&& recv, Operator op, const Options& options = {}) {
+    return posted(allreduce_init(send, recv, op, options));
+  }
+  template <WritableElements Values>
+  Request iallreduce(Values&& values, Operator op, const Options& options = {}) {
+    return posted(allreduce_init(values, op, options));
+  }
+  template <Elements Send, WritableElements Receive>
+  Request ireduce(const Send& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
+    return posted(reduce_init(send, recv, op, root, options));
+  }
+  template <WritableElements Values>
+  Request ibroadcast(Values&& values, std::int32_t root, const Options& options = {}) {
+    return posted(broadcast_init(values, root, options));
+  }
+  Request ibarrier(const Options& options = {}) { return posted(barrier_init(options)); }
+
+  // Collective over the survivors. All requests must be complete, else UCFT_ERR_STATE, and the context will close it.
+  ucft_status_t close() noexcept { return null() ? UCFT_ERR_CLOSED : ucft_comm_destroy(handle_.release()); }
+
+  // The C handle, which stays owned by this object.
+  ucft_comm_h get() const noexcept { return handle_.get(); }
+
+ private:
+  struct Arguments {
+    const void* send;
+    void* recv;
+    std::size_t count;
+    ucft_dtype_t dtype;
+  };
+
+  explicit Communicator(ucft_comm_h handle) {
+    if (handle != UCFT_COMM_NULL) adopt(handle);
+  }
+
+  void adopt(ucft_comm_h handle) {
+    handle_ = detail::Owned<ucft_comm_h>(handle);
+    detail::throw_unless_ok(ucft_comm_rank(handle, &rank_));
+    detail::throw_unless_ok(ucft_comm_size(handle, &size_));
+    reader_ = detail::ResultReader(size_);
+  }
+
+  template <WritableElements Range>
+  static std::span<ElementOf<Range>> output(Range& range) {
+    return {std::ranges::data(range), std::ranges::size(range)};
+  }
+
+  template <Elements Send, Elements Receive>
+  static const void* input(const Send& send, const Receive& recv) {
+    static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
+    if (std::ranges::size(send) != std::ranges::size(recv)) {
+      throw Error(UCFT_ERR_INVALID_PARAM, "send and recv differ in size");
+    }
+    return std::ranges::data(send);
+  }
+
+  template <Elements Send, Elements Receive>
+  Arguments reduce_arguments(const Send& send, Receive& recv, std::int32_t root) const {
+    if (rank_ == root) input(send, recv);  // for its checks
+    return {std::ranges::data(send), std::ranges::data(recv), std::ranges::size(send), dtype_of<ElementOf<Send>>()};
+  }
+
+  template <Element T>
+  Result allreduce_from(const void* send, std::span<T> recv, const Operator& op, const Options& options) {
+    if (op.is_user()) return run(allreduce_request(send, recv, op, options));
+    return finish(ucft_allreduce(get(), send, recv.data(), recv.size(), dtype_of<T>(), op.get().op, &options,
+                                 reader_.fresh()));
+  }
+
+  template <Element T>
+  Request allreduce_request(const void* send, std::span<T> recv, const Operator& op, const Options& options) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    detail::throw_unless_ok(
+        ucft_allreduce_init(get(), send, recv.data(), recv.size(), dtype_of<T>(), &op.get(), &options, &handle));
+    return Request(handle, size_);
+  }
+
+  Request reduce_request(const Arguments& arguments, const Operator& op, std::int32_t root, const Options& options) {
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    detail::throw_unless_ok(ucft_reduce_init(get(), arguments.send, arguments.recv, arguments.count, arguments.dtype,
+                                             &op.get(), root, &options, &handle));
+    return Request(handle, size_);
+  }
+
+  static Request posted(Request request) {
+    request.post();
+    return request;
+  }
+
+  static Result run(Request request) {
+    request.post();
+    return request.wait();
+  }
+
+  Result finish(ucft_status_t status) {
+    detail::throw_if_wrong_use(status);
+    return reader_.result(status);
+  }
+
+  detail::Owned<ucft_comm_h> handle_;
+  std::int32_t rank_ = -1;
+  std::int32_t size_ = 0;
+  detail::ResultReader reader_;
+};
+
+}  // namespace v0
+}  // namespace ucft
+
+#endif

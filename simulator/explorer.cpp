@@ -1,0 +1,154 @@
+#include "simulator/explorer.hpp"
+
+#include <algorithm>
+
+namespace ucft::simulator {
+
+const char* role_name(Role role) {
+  static constexpr const char* names[role_count] = {"root", "last-group", "inner", "leaf"};
+  return names[static_cast<int>(role)];
+}
+
+Role role_of(Rank rank, Rank ranks, const Arguments& arguments) {
+  const Rank process = (rank - arguments.root + ranks) % ranks;
+  if (process == 0) return Role::root;
+  const ReduceTopology reduce(ranks, arguments.f);
+  std::vector<std::int32_t> children;
+  if (arguments.kind == Kind::broadcast)
+    BroadcastTopology(arguments.shape, ranks).children(process, children);
+  else if ((process - 1) / (reduce.f() + 1) == (ranks - 2) / (reduce.f() + 1))
+    return Role::last_group;
+  else
+    reduce.children(process, children);
+  return children.empty() ? Role::leaf : Role::inner;
+}
+
+std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& arguments, Rank ballot) {
+  const Rank process = (rank - ballot + ranks) % ranks;
+  std::int64_t sends = 0;
+  if (arguments.kind != Kind::broadcast || ballot != arguments.root) {
+    std::vector<std::int32_t> group;
+    ReduceTopology(ranks, arguments.f).group_members(process, group);
+    sends += static_cast<std::int64_t>(group.size()) - 1 + (process == 0 ? 0 : 1);
+  }
+  if (arguments.kind == Kind::reduce) return sends;
+  std::vector<std::int32_t> children;
+  BroadcastTopology(arguments.shape, ranks).children(process, children);
+  return sends + static_cast<std::int64_t>(children.size());
+}
+
+// Every ballot that `deaths` deaths can lead to, one question or answer in each, and corrections to everybody.
+std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
+  std::int64_t sends = 0;
+  for (const Arguments& arguments : plan.program) {
+    const int ballots = arguments.kind == Kind::reduce ? 1 : deaths + 1;
+    for (int ballot = 0; ballot < ballots; ++ballot)
+      sends += sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
+    if (arguments.correction == Correction::checked) sends += plan.ranks - 1;
+    if (arguments.correction == Correction::opportunistic) sends += arguments.correction_distance;
+  }
+  return sends + 1;
+}
+
+namespace {
+
+void run_plan(const Plan& plan, Exploration& found) {
+  World world(plan);
+  const bool ended = world.run();
+  std::string wrong = ended ? world.check() : "still running after a million events";
+  ++found.plans;
+  found.events += world.events();
+  std::array<bool, role_count> seen{};
+  for (const Crash& crash : plan.crashes)
+    seen[static_cast<std::size_t>(role_of(crash.rank, plan.ranks, plan.program[0]))] = true;
+  for (std::size_t role = 0; role < seen.size(); ++role) found.plans_by_role[role] += seen[role];
+  if (wrong.empty()) return;
+  if (found.violations++ == 0) found.first_violation = describe(plan) + ": " + wrong;
+}
+
+void run_orders(Plan& plan, const Scope& scope, Exploration& found) {
+  for (Order order : scope.orders) {
+    plan.order = order;
+    run_plan(plan, found);
+  }
+  plan.order = Order::shuffled;
+  for (int seed = 1; seed <= scope.seeds; ++seed) {
+    plan.seed = static_cast<std::uint64_t>(seed) * 7919 + static_cast<std::uint64_t>(found.plans);
+    run_plan(plan, found);
+  }
+}
+
+// Calls visit(victims) for every set of 0 .. max ranks.
+template <class Visit>
+void for_each_victim_set(Rank ranks, int max, Visit visit) {
+  std::vector<Rank> victims;
+  const auto grow = [&](auto&& self, Rank from) -> void {
+    visit(victims);
+    if (static_cast<int>(victims.size()) == max) return;
+    for (Rank rank = from; rank < ranks; ++rank) {
+      victims.push_back(rank);
+      self(self, rank + 1);
+      victims.pop_back();
+    }
+  };
+  grow(grow, 0);
+}
+
+std::int64_t combinations(const std::vector<Rank>& victims, const Plan& base) {
+  std::int64_t product = 1;
+  for (Rank victim : victims) product *= boundaries(victim, base, static_cast<int>(victims.size()));
+  return product;
+}
+
+}  // namespace
+
+std::int64_t plans_expected(const Plan& base, const Scope& scope) {
+  std::int64_t total = 0;
+  for_each_victim_set(base.ranks, scope.max_victims, [&](const std::vector<Rank>& victims) {
+    const std::int64_t all = combinations(victims, base);
+    total += victims.size() < 2 ? all : (all + scope.stride - 1) / scope.stride;
+  });
+  return total * (static_cast<std::int64_t>(scope.orders.size()) + scope.seeds);
+}
+
+Exploration explore(const Plan& base, const Scope& scope) {
+  Exploration found;
+  Plan plan = base;
+  for_each_victim_set(base.ranks, scope.max_victims, [&](const std::vector<Rank>& victims) {
+    const std::int64_t all = combinations(victims, base);
+    const std::int64_t stride = victims.size() < 2 ? 1 : scope.stride;
+    for (std::int64_t index = 0; index < all; index += stride) {   // mixed radix: one digit a victim
+      plan.crashes.clear();
+      std::int64_t rest = index;
+      for (Rank victim : victims) {
+        const std::int64_t radix = boundaries(victim, base, static_cast<int>(victims.size()));
+        plan.crashes.push_back({victim, rest % radix});
+        rest /= radix;
+      }
+      run_orders(plan, scope, found);
+    }
+  });
+  return found;
+}
+
+Exploration walk(const Plan& base, int max_victims, std::int64_t runs, std::uint64_t seed) {
+  Exploration found;
+  std::mt19937_64 random(seed);
+  for (std::int64_t run = 0; run < runs; ++run) {
+    Plan plan = base;
+    std::vector<Rank> ranks(static_cast<std::size_t>(base.ranks));
+    for (Rank rank = 0; rank < base.ranks; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
+    std::shuffle(ranks.begin(), ranks.end(), random);
+    const int victims = static_cast<int>(random() % static_cast<std::uint64_t>(max_victims + 1));
+    for (int i = 0; i < victims; ++i) {
+      const Rank victim = ranks[static_cast<std::size_t>(i)];
+      plan.crashes.push_back({victim, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(boundaries(victim, base, victims)))});
+    }
+    plan.order = static_cast<Order>(random() % order_count);
+    plan.seed = random();
+    run_plan(plan, found);
+  }
+  return found;
+}
+
+}  // namespace ucft::simulator

@@ -1,0 +1,297 @@
+#include "simulator/world.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace ucft::simulator {
+
+const char* order_name(Order order) {
+  static constexpr const char* names[order_count] = {"oldest-first", "newest-first", "failures-first", "failures-last",
+                                                     "shuffled"};
+  return names[static_cast<int>(order)];
+}
+
+const char* kind_name(Kind kind) {
+  static constexpr const char* names[] = {"allreduce", "barrier", "broadcast", "reduce"};
+  return names[static_cast<int>(kind)];
+}
+
+std::string describe(const Plan& plan) {
+  std::string text = "n=" + std::to_string(plan.ranks) + " W=" + std::to_string(plan.window) +
+                     " in flight " + std::to_string(plan.in_flight) + ":";
+  for (const Arguments& arguments : plan.program)
+    text += std::string(" ") + kind_name(arguments.kind) + "(f=" + std::to_string(arguments.f) +
+            ",root=" + std::to_string(arguments.root) + ")";
+  for (const Crash& crash : plan.crashes)
+    text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
+  return text + " " + order_name(plan.order) + " seed " + std::to_string(plan.seed);
+}
+
+std::byte* World::allocate(void* arg, std::size_t bytes) {
+  auto& memory = static_cast<World*>(arg)->memory_;
+  memory.push_back(std::make_unique<std::byte[]>(bytes));
+  return memory.back().get();
+}
+
+World::Node::Node(const Plan& plan, Rank rank)
+    : buffers({&World::allocate, nullptr}),
+      window({rank, plan.ranks, plan.window}, buffers),
+      outbox(buffers),
+      results(plan.program.size()) {}
+
+World::World(const Plan& plan) : plan_(plan), random_(plan.seed) {
+  for (Rank rank = 0; rank < plan.ranks; ++rank) {
+    nodes_.push_back(std::make_unique<Node>(plan, rank));
+    nodes_.back()->buffers = Buffers({&World::allocate, this, 4096});
+  }
+  for (const Crash& crash : plan.crashes) node(crash.rank).dies_after = crash.after_sends;
+}
+
+World::~World() {
+  for (auto& each : nodes_) each->window.release_all();
+}
+
+std::vector<Rank> World::survivors() const {
+  std::vector<Rank> live;
+  for (Rank rank = 0; rank < plan_.ranks; ++rank)
+    if (alive(rank)) live.push_back(rank);
+  return live;
+}
+
+bool World::run(std::int64_t max_events) {
+  for (Rank rank = 0; rank < plan_.ranks; ++rank)
+    if (node(rank).dies_after == 0) kill(rank);
+  for (Rank rank = 0; rank < plan_.ranks; ++rank)
+    if (alive(rank)) pump(rank);
+  Event event;
+  while (take(event)) {
+    if (++events_ > max_events) return false;
+    if (!alive(event.to)) continue;
+    deliver(event);
+    if (alive(event.to)) pump(event.to);
+  }
+  return true;
+}
+
+// What a driver does between two arrivals: post, send, collect, and give turns while there is nothing else to do.
+void World::pump(Rank rank) {
+  post_what_can_be(rank);
+  while (alive(rank) && node(rank).window.wants_turn()) {
+    node(rank).window.on_turn(node(rank).outbox);
+    flush(rank);
+    // One turn per event keeps arrivals and turns interleaved; without pending events the rest follows at once.
+    if (!pool_.empty()) {
+      Event turn{true, rank, no_rank, {}, {}, {}};
+      pool_.push_back(std::move(turn));
+      break;
+    }
+  }
+  if (alive(rank)) post_what_can_be(rank);
+}
+
+void World::post_what_can_be(Rank rank) {
+  Node& here = node(rank);
+  collect(rank);
+  while (alive(rank) && here.numbers.size() < plan_.program.size() &&
+         here.numbers.size() < here.waited + static_cast<std::size_t>(plan_.in_flight)) {
+    const bool ready = here.window.ready(here.outbox);
+    flush(rank);
+    if (!ready || !alive(rank)) return;
+    const Arguments& arguments = plan_.program[here.numbers.size()];
+    const std::size_t index = here.numbers.size();
+    BufferId input = no_buffer;
+    const bool gives = arguments.kind == Kind::allreduce || arguments.kind == Kind::reduce ||
+                       (arguments.kind == Kind::broadcast && arguments.root == rank);
+    if (gives && arguments.count > 0) {
+      const std::uint64_t word =
+          arguments.kind == Kind::broadcast ? broadcast_data(rank, index) : contribution_of(rank);
+      const std::vector<std::uint64_t> data(arguments.count, word);
+      input = here.buffers.copy_in(data.data(), arguments.bytes());
+    }
+    here.numbers.push_back(0);
+    const OperationNumber number = here.window.post(arguments, input, here.outbox);
+    here.numbers.back() = number;
+    flush(rank);
+    if (alive(rank)) collect(rank);
+  }
+}
+
+void World::flush(Rank rank) {
+  Node& here = node(rank);
+  for (const Message& send : here.outbox.sends()) {
+    if (here.alive && here.sends == here.dies_after) kill(rank);
+    if (here.alive) {
+      ++here.sends;
+      ++sends_by_phase_[static_cast<std::size_t>(send.phase)];
+      Event event{false, send.peer, no_rank, send, {}, {}};
+      event.message.peer = rank;
+      const auto copy = [&](BufferId id, std::vector<std::byte>& bytes) {
+        if (id != no_buffer) bytes.assign(here.buffers.data(id), here.buffers.data(id) + here.buffers.bytes(id));
+      };
+      copy(send.value, event.value);
+      copy(send.list, event.list);
+      pool_.push_back(std::move(event));
+    }
+    here.buffers.release(send.value);
+    here.buffers.release(send.list);
+  }
+  here.outbox.clear();
+}
+
+void World::kill(Rank rank) {
+  node(rank).alive = false;
+  for (Rank other = 0; other < plan_.ranks; ++other)
+    if (other != rank && alive(other)) pool_.push_back({true, other, rank, {}, {}, {}});
+}
+
+bool World::take(Event& event) {
+  if (pool_.empty()) return false;
+  std::size_t index = 0;
+  const auto first = [&](bool failure) {
+    const auto found = std::find_if(pool_.begin(), pool_.end(), [&](const Event& e) { return e.is_failure == failure; });
+    return found == pool_.end() ? 0 : static_cast<std::size_t>(found - pool_.begin());
+  };
+  switch (plan_.order) {
+    case Order::oldest_first: break;
+    case Order::newest_first: index = pool_.size() - 1; break;
+    case Order::failures_first: index = first(true); break;
+    case Order::failures_last: index = first(false); break;
+    case Order::shuffled: index = random_() % pool_.size(); break;
+  }
+  event = std::move(pool_[index]);
+  pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(index));
+  return true;
+}
+
+void World::deliver(const Event& event) {
+  Node& here = node(event.to);
+  if (event.is_failure) {
+    if (event.failed != no_rank) here.window.on_failure(event.failed, here.outbox);
+  } else if (!here.window.acceptable(event.message.operation)) {
+    pool_.push_back(event);
+    return;
+  } else {
+    Message message = event.message;
+    message.value = event.message.value == no_buffer ? no_buffer : here.buffers.copy_in(event.value.data(), event.value.size());
+    message.list = event.message.list == no_buffer ? no_buffer : here.buffers.copy_in(event.list.data(), event.list.size());
+    here.window.on_message(message, here.outbox);
+    here.buffers.release(message.value);
+    here.buffers.release(message.list);
+  }
+  flush(event.to);
+}
+
+void World::collect(Rank rank) {
+  Node& here = node(rank);
+  for (OperationNumber number : here.window.completed()) {
+    const auto found = std::find(here.numbers.begin(), here.numbers.end(), number);
+    // An operation may finish inside post(), before its number is known: then it is the newest.
+    const std::size_t index = static_cast<std::size_t>(found - here.numbers.begin());
+    if (index < here.numbers.size()) here.results[index] = read_result(rank, here.window.operation(number));
+  }
+  here.window.completed().clear();
+  while (here.waited < here.numbers.size() && here.results[here.waited].finished) ++here.waited;
+}
+
+Result World::read_result(Rank rank, const Operation& operation) {
+  const Decision& decision = operation.decision();
+  Node& here = node(rank);
+  Result result;
+  result.finished = true;
+  result.outcome = decision.outcome;
+  result.contributors = decision.contributors;
+  result.attempts = operation.attempts();
+  if (decision.value != no_buffer) {
+    result.value.resize(here.buffers.bytes(decision.value) / sizeof(std::uint64_t));
+    std::memcpy(result.value.data(), here.buffers.data(decision.value), here.buffers.bytes(decision.value));
+  }
+  result.missing = operation.members().excluded();
+  const auto* list = reinterpret_cast<const std::uint32_t*>(here.buffers.data(decision.list));
+  for (std::uint32_t i = 0; i < decision.list_length; ++i)
+    if ((list[i] & contributed_bit) == 0) result.missing.push_back(static_cast<Rank>(list[i]));
+  std::sort(result.missing.begin(), result.missing.end());
+  return result;
+}
+
+// ---- promises -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string who(Rank rank, std::size_t operation) {
+  return "rank " + std::to_string(rank) + ", operation " + std::to_string(operation) + ": ";
+}
+
+std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>& live, const Arguments& arguments,
+                      const std::string& where) {
+  if (result.value.size() != arguments.count) return where + "a value of the wrong size";
+  if (arguments.count == 0) return {};
+  const std::uint64_t sum = result.value[0];
+  for (std::uint64_t word : result.value)
+    if (word != sum) return where + "elements with different contributors";
+  for (Rank rank : live)
+    if ((sum & contribution_of(rank)) == 0) return where + "lacks the value of live rank " + std::to_string(rank);
+  if (sum >> ranks != 0) return where + "somebody was added twice";
+  if (static_cast<std::uint32_t>(std::popcount(sum)) != result.contributors) return where + "miscounted contributors";
+  if (arguments.failure_info != FailureInfo::list) return {};
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const bool listed = std::binary_search(result.missing.begin(), result.missing.end(), rank);
+    if (listed == ((sum & contribution_of(rank)) != 0)) return where + "wrong list of missing ranks";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string World::check_operation(std::size_t index, const std::vector<Rank>& live) const {
+  const Arguments& arguments = plan_.program[index];
+  const std::size_t deaths = static_cast<std::size_t>(plan_.ranks) - live.size();
+  const Result* reference = nullptr;
+  for (Rank rank : live) {
+    const Result& result = this->result(rank, index);
+    const std::string where = who(rank, index);
+    if (!result.finished) return where + "never finished";
+    const bool root_alive = alive(arguments.root);
+    if (result.outcome == Outcome::mismatch) return where + "mismatch";
+    if (result.outcome == Outcome::root_failed && (!arguments.rooted() || root_alive)) return where + "root_failed";
+    if (result.outcome == Outcome::too_many_failures && deaths <= static_cast<std::size_t>(arguments.f))
+      return where + "too_many_failures with " + std::to_string(deaths) + " deaths";
+    if (arguments.kind == Kind::reduce) {
+      if (rank == arguments.root && result.outcome == Outcome::success)
+        if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;
+      continue;
+    }
+    if (reference == nullptr) reference = &result;
+    if (result.outcome != reference->outcome) return where + "another outcome than the others";
+    if (result.value != reference->value) return where + "another value than the others";
+    if (result.contributors != reference->contributors) return where + "another count than the others";
+    if (result.missing != reference->missing) return where + "another list than the others";
+    if (result.outcome != Outcome::success) continue;
+    if (arguments.kind == Kind::broadcast) {
+      for (std::uint64_t word : result.value)
+        if (word != broadcast_data(arguments.root, index)) return where + "not the root's data";
+    } else if (arguments.kind == Kind::allreduce) {
+      if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;
+    } else if (result.contributors < live.size()) {
+      return where + "passed the barrier before everybody had entered";
+    }
+  }
+  return {};
+}
+
+std::string World::check() const {
+  const std::vector<Rank> live = survivors();
+  for (std::size_t index = 0; index < plan_.program.size(); ++index)
+    if (std::string wrong = check_operation(index, live); !wrong.empty()) return wrong;
+  for (Rank rank : live) {
+    const OperationWindow& window = nodes_[static_cast<std::size_t>(rank)]->window;
+    const OperationWindow& first = nodes_[static_cast<std::size_t>(live[0])]->window;
+    if (!(window.members() == first.members())) return "rank " + std::to_string(rank) + ": another membership";
+    for (Rank gone : window.members().excluded())
+      if (alive(gone)) return "rank " + std::to_string(rank) + ": excluded live rank " + std::to_string(gone);
+    if (!window.idle()) return "rank " + std::to_string(rank) + ": not idle";
+  }
+  return {};
+}
+
+}  // namespace ucft::simulator

@@ -1,0 +1,117 @@
+// A small world of ranks in one process: the same OperationWindow objects that run on UCX, driven by a deterministic
+// pool of pending events. A crash plan stops a rank between any two of its sends; every survivor hears of a death at
+// some later event. Which pending event comes next is the delivery order.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "collectives/operation_window.hpp"
+
+namespace ucft::simulator {
+
+// How the next event is taken from the pool. Channels are not first in, first out, but for oldest_first.
+enum class Order : std::uint8_t { oldest_first, newest_first, failures_first, failures_last, shuffled };
+inline constexpr int order_count = 5;
+const char* order_name(Order order);
+
+struct Crash {
+  Rank rank;
+  std::int64_t after_sends;   // dies right before its send number after_sends (0: before the first)
+};
+
+struct Plan {
+  Rank ranks = 1;
+  int window = 2;             // W
+  int in_flight = 1;          // operations a rank posts before it waits for the oldest
+  std::vector<Arguments> program;
+  std::vector<Crash> crashes;
+  Order order = Order::oldest_first;
+  std::uint64_t seed = 1;     // of Order::shuffled
+};
+
+// What one rank got from one operation of the program.
+struct Result {
+  bool finished = false;
+  Outcome outcome = Outcome::success;
+  std::vector<std::uint64_t> value;   // what the operation left; empty without a value
+  std::uint32_t contributors = 0;
+  std::vector<Rank> missing;          // ranks that did not contribute, ascending (FailureInfo::list)
+  std::uint32_t attempts = 0;
+};
+
+class World {
+ public:
+  explicit World(const Plan& plan);
+  ~World();
+
+  // Runs until nothing is pending. False if max_events did not suffice.
+  bool run(std::int64_t max_events = 1000000);
+
+  bool alive(Rank rank) const { return nodes_[static_cast<std::size_t>(rank)]->alive; }
+  const Result& result(Rank rank, std::size_t operation) const {
+    return nodes_[static_cast<std::size_t>(rank)]->results[operation];
+  }
+  std::int64_t sends(Rank rank) const { return nodes_[static_cast<std::size_t>(rank)]->sends; }
+  std::int64_t sends(Phase phase) const { return sends_by_phase_[static_cast<std::size_t>(phase)]; }
+  std::int64_t events() const { return events_; }
+  std::vector<Rank> survivors() const;
+
+  // The promises of docs/failure_model.md. Empty if all hold, else the first one that does not, in words.
+  std::string check() const;
+
+ private:
+  struct Node {
+    Node(const Plan& plan, Rank rank);
+    Buffers buffers;
+    OperationWindow window;
+    Outbox outbox;
+    std::vector<Result> results;
+    std::vector<OperationNumber> numbers;   // of the program's operations
+    std::size_t waited = 0;                 // operations of the program that are complete, in order
+    std::int64_t sends = 0;
+    std::int64_t dies_after = -1;
+    bool alive = true;
+  };
+  struct Event {
+    bool is_failure;
+    Rank to;
+    Rank failed;                            // is_failure
+    Message message;                        // else: buffers are not used, the bytes are here
+    std::vector<std::byte> value, list;
+  };
+
+  static std::byte* allocate(void* arg, std::size_t bytes);
+  Node& node(Rank rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
+  void pump(Rank rank);
+  void post_what_can_be(Rank rank);
+  void flush(Rank rank);
+  void kill(Rank rank);
+  void collect(Rank rank);
+  Result read_result(Rank rank, const Operation& operation);
+  bool take(Event& event);
+  void deliver(const Event& event);
+  std::string check_operation(std::size_t index, const std::vector<Rank>& live) const;
+
+  Plan plan_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::deque<Event> pool_;
+  std::mt19937_64 random_;
+  std::int64_t events_ = 0;
+  std::int64_t sends_by_phase_[phase_count] = {};
+};
+
+// Rank r contributes 2^r, so a sum says who is in it.
+inline std::uint64_t contribution_of(Rank rank) { return std::uint64_t{1} << rank; }
+// What the root of a broadcast sends.
+inline std::uint64_t broadcast_data(Rank root, std::size_t operation) { return 1000 * (operation + 1) + static_cast<std::uint64_t>(root); }
+
+std::string describe(const Plan& plan);
+const char* kind_name(Kind kind);
+
+}  // namespace ucft::simulator

@@ -1,0 +1,367 @@
+// ucft_run as a process: output, exit codes, kill and stop, and that nothing is ever left.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tests/launcher/process.hpp"
+
+namespace ucft::test {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+std::multiset<std::string> lines(const std::string& text) {
+  std::multiset<std::string> found;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) found.insert(line);
+  return found;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+Strings shell(Strings options, const std::string& script) {
+  options.insert(options.end(), {"sh", "-c", script});
+  return options;
+}
+
+// ---- output ----
+
+TEST(LauncherOutput, EachLineCarriesItsRank) {
+  const auto job = run(shell({"-n", "3"}, "echo one; echo two; echo problem >&2"));
+  EXPECT_EQ(job.exit_code, 0);
+  EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] one", "[0] two", "[1] one", "[1] two", "[2] one", "[2] two"}));
+  EXPECT_EQ(lines(job.errors), (std::multiset<std::string>{"[0] problem", "[1] problem", "[2] problem"}));
+}
+
+TEST(LauncherOutput, ALastLineWithoutNewlineIsNotLost) {
+  EXPECT_EQ(lines(run(shell({"-n", "2"}, "printf 'a\\nend'")).output),
+            (std::multiset<std::string>{"[0] a", "[0] end", "[1] a", "[1] end"}));
+  EXPECT_EQ(run(shell({"-n", "1", "--no-tag"}, "printf 'a\\nend'")).output, "a\nend");
+}
+
+TEST(LauncherOutput, ALongLineOfOneRankStaysOneLine) {
+  const auto job = run(shell({"-n", "1"}, "head -c 1000000 /dev/zero | tr '\\0' x; echo"));
+  EXPECT_TRUE(job.output == "[0] " + std::string(1000000, 'x') + "\n");
+}
+
+TEST(LauncherOutput, LongLinesOfManyRanksLoseNothing) {
+  const auto job = run(shell({"-n", "3"}, "head -c 1000000 /dev/zero | tr '\\0' \"$UCFT_RANK\"; echo"));
+  std::size_t counts[3] = {};
+  for (const auto& line : lines(job.output)) {
+    ASSERT_GE(line.size(), 4u);
+    const char rank = line[1];
+    EXPECT_TRUE(line.find_first_not_of(rank, 4) == std::string::npos) << "a line belongs to one rank";
+    counts[rank - '0'] += line.size() - 4;
+  }
+  for (const auto count : counts) EXPECT_EQ(count, 1000000u);
+}
+
+TEST(LauncherOutput, BytesPassUnchanged) {
+  const std::string all = "i=0; while [ $i -lt 256 ]; do printf \"\\\\$(printf %03o $i)\"; i=$((i+1)); done";
+  std::string expected;
+  for (int byte = 0; byte < 256; ++byte) expected += static_cast<char>(byte);
+  EXPECT_EQ(run(shell({"-n", "1", "--no-tag"}, all)).output, expected);
+}
+
+TEST(LauncherOutput, MuchOutputIsCompleteThroughASlowReader) {
+  Launcher launcher(shell({"-n", "2"}, "head -c 3000000 /dev/zero | tr '\\0' '\\n'"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // all pipes are full by then, mostly
+  const auto job = launcher.wait();
+  EXPECT_EQ(job.exit_code, 0);
+  EXPECT_EQ(std::count(job.output.begin(), job.output.end(), '\n'), 6000000);
+}
+
+TEST(LauncherOutput, WhatARankWroteRightBeforeItsDeathIsThere) {
+  for (int i = 0; i < 20; ++i) {
+    const auto job = run(shell({"-n", "2"}, "echo last; kill -9 $$"));
+    EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] last", "[1] last"}));
+    EXPECT_EQ(job.exit_code, 137);
+  }
+}
+
+TEST(LauncherOutput, AReaderThatLeavesEndsTheWriters) {
+  Launcher launcher({"-n", "2", "yes"});
+  ASSERT_TRUE(launcher.read_until("y"));
+  launcher.close_output();
+  EXPECT_EQ(launcher.wait().exit_code, 128 + SIGPIPE);
+}
+
+TEST(LauncherOutput, AFullDiskIsNamed) {
+  Launcher launcher({"-n", "1", "echo", "lost"}, "/dev/full");
+  const auto finished = launcher.wait();
+  EXPECT_EQ(finished.exit_code, 125);
+  EXPECT_TRUE(contains(finished.errors, "cannot write to stdout: No space left on device")) << finished.errors;
+}
+
+TEST(LauncherOutput, RanksReadNothingFromStdin) {
+  EXPECT_EQ(run({"-n", "1", "wc", "-c"}).output, "[0] 0\n");
+}
+
+TEST(LauncherOutput, JsonTellsTheWholeStory) {
+  const auto job = run(shell({"-n", "3", "--json", "--kill", "1@50ms"},
+                             "case $UCFT_RANK in 0) exit 0;; 1) sleep 1000;; 2) exit 7;; esac"));
+  EXPECT_EQ(job.exit_code, 7);
+  const auto story = nlohmann::json::parse(job.output);
+  EXPECT_EQ(story["ranks"], 3);
+  EXPECT_EQ(story["exit_code"], 7);
+  EXPECT_EQ(story["killed"], nlohmann::json::array({1}));
+  EXPECT_EQ(story["stopped"], nlohmann::json::array());
+  EXPECT_EQ(story["exits"][0]["code"], 0);
+  EXPECT_EQ(story["exits"][1]["signal"], 9);
+  EXPECT_EQ(story["exits"][2]["code"], 7);
+  EXPECT_GT(story["exits"][2]["pid"], 0);
+  EXPECT_GE(story["seconds"], 0.05);
+}
+
+// ---- environment ----
+
+TEST(LauncherEnvironment, RanksKnowWhoTheyAre) {
+  const auto job = run(shell({"-n", "2"}, "echo $UCFT_RANK $UCFT_LOCAL_RANK $UCFT_SIZE ${UCFT_RENDEZVOUS%:*} ${#UCFT_JOB_SECRET}"));
+  EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] 0 0 2 127.0.0.1 64", "[1] 1 1 2 127.0.0.1 64"}));
+}
+
+TEST(LauncherEnvironment, BindingGoesRoundTheAllowedCores) {
+  std::vector<int> cores;
+  cpu_set_t set;
+  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  const auto job = run({"-n", "3", "--bind", "core", "grep", "Cpus_allowed_list", "/proc/self/status"});
+  std::multiset<std::string> expected;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    expected.insert("[" + std::to_string(rank) + "] Cpus_allowed_list:\t" + std::to_string(cores[rank % cores.size()]));
+  }
+  EXPECT_EQ(lines(job.output), expected);
+}
+
+TEST(LauncherEnvironment, SignalsAreAsTheLaunchersCallerHadThem) {
+  const auto job = run({"-n", "1", "grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"});
+  EXPECT_EQ(job.output, "[0] SigBlk:\t0000000000000000\n[0] SigIgn:\t0000000000000000\n");
+}
+
+// ---- start-up ----
+
+TEST(LauncherStartUp, RanksFindEachOther) {
+  const auto job = run({"-n", "4", "--json", TEST_RANK});
+  EXPECT_EQ(job.exit_code, 0) << job.output << job.errors;
+  EXPECT_EQ(job.errors, "");
+  const auto story = nlohmann::json::parse(job.output.substr(job.output.find('{')));
+  std::string pids;
+  for (const auto& exit : story["exits"]) pids += std::to_string(exit["pid"].get<int>()) + " ";
+  for (int rank = 0; rank < 4; ++rank) EXPECT_TRUE(contains(job.output, "[" + std::to_string(rank) + "] " + pids));
+}
+
+TEST(LauncherStartUp, ARankThatDiesMeanwhileIsNamedByTheOthers) {
+  const auto job = run({"-n", "3", TEST_RANK, "die", "1"});
+  EXPECT_TRUE(contains(job.output, "[0] error: rank 1 (pid ")) << job.output;
+  EXPECT_TRUE(contains(job.output, "[2] error: rank 1 (pid ")) << job.output;
+  EXPECT_TRUE(contains(job.errors, "start-up failed: rank 1 (pid ")) << job.errors;
+  EXPECT_TRUE(contains(job.errors, "failed: exit code 3")) << job.errors;
+}
+
+TEST(LauncherStartUp, ARankWithoutUcftAmongOthersIsNamed) {
+  const auto job = run(shell({"-n", "2"}, "[ $UCFT_RANK = 1 ] || exec " TEST_RANK));
+  EXPECT_TRUE(contains(job.output, "died during start-up: exit code 0")) << job.output;
+}
+
+TEST(LauncherStartUp, ARankThatDoesNotArriveIsNamed) {
+  const auto job = run({"-n", "2", "--startup-timeout", "200ms", "--kill", "1@2s", TEST_RANK, "sleep", "1"});
+  EXPECT_TRUE(contains(job.output, "did not arrive within 200 ms")) << job.output;
+  EXPECT_EQ(job.exit_code, 10);
+}
+
+// ---- exit codes ----
+
+TEST(LauncherExit, AFailingRankIsNamedAndTheOthersGoOn) {
+  const auto job = run(shell({"-n", "3"}, "[ $UCFT_RANK = 1 ] && exit 5; sleep 0.3; echo survived"));
+  EXPECT_EQ(job.exit_code, 5);
+  EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] survived", "[2] survived"}));
+  EXPECT_TRUE(contains(job.errors, "rank 1 (pid ") && contains(job.errors, "failed: exit code 5")) << job.errors;
+}
+
+TEST(LauncherExit, ASignalCountsAs128PlusItsNumber) {
+  const auto job = run(shell({"-n", "2"}, "[ $UCFT_RANK = 0 ] || kill -SEGV $$"));
+  EXPECT_EQ(job.exit_code, 128 + SIGSEGV);
+  EXPECT_TRUE(contains(job.errors, "signal 11")) << job.errors;
+}
+
+TEST(LauncherExit, ARankKilledOnPurposeIsExcused) {
+  const auto job = run(shell({"-n", "2", "--kill", "1@20ms"}, "[ $UCFT_RANK = 0 ] && exit 0; sleep 1000; true"));
+  EXPECT_EQ(job.exit_code, 0);
+  EXPECT_EQ(job.errors, "");
+}
+
+TEST(LauncherExit, ARankThatEndedBeforeItsKillIsReported) {
+  const auto job = run({"-n", "1", "--kill", "0@100s", "true"});
+  EXPECT_EQ(job.exit_code, 0);
+  EXPECT_TRUE(contains(job.errors, "rank 0 was not killed after 100 s: it had ended before")) << job.errors;
+}
+
+TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
+  const auto job = run(shell({"-n", "2", "--stop", "1@20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 0.3; sleep 1000; true"));
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+  const auto story = nlohmann::json::parse(job.output);
+  EXPECT_EQ(story["stopped"], nlohmann::json::array({1}));
+  EXPECT_EQ(story["exits"][1]["signal"], 9);
+}
+
+TEST(LauncherExit, AStoppedRankKilledByAPeerIsExcused) {
+  const std::string mark = new_mark();
+  Launcher launcher(shell({"-n", "2", "--stop", "1@20ms"}, "[ $UCFT_RANK = 1 ] && exec sleep " + mark + "; sleep 0.5"));
+  ASSERT_TRUE(eventually([&] { return is_stopped(one_sleeper(mark)); }));
+  kill(one_sleeper(mark), SIGKILL);
+  EXPECT_EQ(launcher.wait().exit_code, 0);
+}
+
+TEST(LauncherExit, TheTimeLimitEndsEverythingAndNamesWhoRan) {
+  const std::string mark = new_mark();
+  const auto job = run(shell({"-n", "2", "--timeout", "2s"}, "[ $UCFT_RANK = 0 ] && exit 0; setsid sleep " + mark + "; true"));
+  EXPECT_EQ(job.exit_code, 124);
+  EXPECT_TRUE(contains(job.errors, "limit of 2 s has passed") && contains(job.errors, "rank 1 (pid ")) << job.errors;
+  EXPECT_FALSE(contains(job.errors, "rank 0")) << job.errors;
+  EXPECT_EQ(sleepers(mark), 0);
+}
+
+TEST(LauncherExit, WrongUsageIsNamedBeforeAnythingStarts) {
+  const struct {
+    Strings arguments;
+    int exit_code;
+    std::string named;
+  } cases[] = {{{"true"}, 2, "-n"},
+               {{"-n", "0", "true"}, 2, "-n: '0'"},
+               {{"-n", "-3", "true"}, 2, "-n"},
+               {{"-n", "many", "true"}, 2, "-n: 'many'"},
+               {{"-n", "2"}, 2, "no program"},
+               {{"-n", "2", "--what", "true"}, 2, "--what"},
+               {{"-n", "2", "--kill", "2@1s", "true"}, 2, "--kill 2@1s"},
+               {{"-n", "2", "--kill", "1", "true"}, 2, "--kill: '1'"},
+               {{"-n", "2", "--stop", "1@soon", "true"}, 2, "--stop 1@soon"},
+               {{"-n", "2", "--stop", "1@-1s", "true"}, 2, "--stop 1@-1s"},
+               {{"-n", "2", "--bind", "socket", "true"}, 2, "--bind: 'socket'"},
+               {{"-n", "2", "--timeout", "0", "true"}, 2, "--timeout"},
+               {{"-n", "2", "--startup-timeout", "1h", "true"}, 2, "--startup-timeout: '1h'"},
+               {{"-n", "2", "no_such_program"}, 127, "no_such_program"},
+               {{"-n", "2", "/no/such/program"}, 127, "/no/such/program"},
+               {{"-n", "2", "/etc/passwd"}, 126, "/etc/passwd"},
+               {{"-n", "2", "/etc"}, 126, "/etc"}};
+  for (const auto& each : cases) {
+    const auto job = run(each.arguments);
+    EXPECT_EQ(job.exit_code, each.exit_code) << each.named;
+    EXPECT_TRUE(contains(job.errors, each.named)) << job.errors;
+    EXPECT_EQ(job.output, "");
+  }
+}
+
+TEST(LauncherExit, OptionsAfterTheProgramBelongToIt) {
+  EXPECT_EQ(run({"-n", "1", "echo", "-n", "7", "--kill", "--help"}).output, "[0] 7 --kill --help\n");
+  EXPECT_EQ(run({"-n", "1", "--", "echo", "--", "x"}).output, "[0] -- x\n");
+  EXPECT_EQ(run({"--version"}).output, "ucft_run 0.1.0\n");
+  EXPECT_TRUE(contains(run({"--help"}).output, "RANK@TIME"));
+}
+
+// ---- nothing is left ----
+
+// Each rank: a plain child, one in its own session, and one that was double-forked into its own session.
+constexpr int sleepers_per_rank = 3;
+std::string family(const std::string& mark, const std::string& end) {
+  return "sleep " + mark + " & setsid sleep " + mark + " & (setsid sleep " + mark + " &); " + end;
+}
+
+class LauncherOrphans : public testing::Test {
+ protected:
+  void start_family(const std::string& end = "echo up; wait; true") {
+    launcher_ = std::make_unique<Launcher>(shell({"-n", "2"}, family(mark_, end)));
+    ASSERT_TRUE(eventually([&] { return sleepers(mark_) == 2 * sleepers_per_rank; }));
+  }
+  void expect_none_left() {
+    EXPECT_TRUE(eventually([&] { return sleepers(mark_) == 0; })) << sleepers(mark_) << " left";
+  }
+
+  const std::string mark_ = new_mark();
+  std::unique_ptr<Launcher> launcher_;
+};
+
+TEST_F(LauncherOrphans, NoneAfterANormalEnd) {
+  const auto job = run(shell({"-n", "2"}, family(mark_, "exit 0")));
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+  EXPECT_EQ(sleepers(mark_), 0) << "at the latest when ucft_run has ended";
+}
+
+TEST_F(LauncherOrphans, NoneAfterEachSignalThatEndsTheLauncher) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    start_family();
+    launcher_->send(signal);
+    EXPECT_EQ(launcher_->wait().exit_code, 128 + signal);
+    EXPECT_EQ(sleepers(mark_), 0);
+  }
+}
+
+TEST_F(LauncherOrphans, NoneAfterTheLauncherIsKilled) {
+  start_family();
+  launcher_->send(SIGKILL);
+  EXPECT_EQ(launcher_->wait().exit_code, 137);
+  expect_none_left();
+}
+
+TEST_F(LauncherOrphans, NoneAfterTheSupervisorIsKilled) {
+  start_family();
+  kill(launcher_->supervisor(), SIGKILL);
+  const auto job = launcher_->wait();
+  EXPECT_EQ(job.exit_code, 137);
+  EXPECT_TRUE(contains(job.errors, "the supervisor (pid ")) << job.errors;
+  EXPECT_EQ(sleepers(mark_), 0);
+}
+
+TEST_F(LauncherOrphans, NoneAfterTheLauncherIsKilledWhileTheSupervisorIsStopped) {
+  start_family();
+  kill(launcher_->supervisor(), SIGSTOP);
+  launcher_->send(SIGKILL);
+  expect_none_left();
+}
+
+TEST_F(LauncherOrphans, NoneAfterTheLauncherIsKilledWhileNobodyReadsItsOutput) {
+  launcher_ = std::make_unique<Launcher>(shell({"-n", "2"}, family(mark_, "yes; true")));
+  ASSERT_TRUE(eventually([&] { return sleepers(mark_) == 2 * sleepers_per_rank; }));
+  launcher_->send(SIGKILL);
+  expect_none_left();
+}
+
+TEST_F(LauncherOrphans, ASecondInterruptEndsThoseWhoIgnoreTheFirstAtOnce) {
+  start_family("trap '' INT TERM; echo up; while :; do sleep 0.05; done");
+  ASSERT_TRUE(launcher_->read_until("[0] up") && launcher_->read_until("[1] up"));
+  launcher_->send(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // or the two would be one; right in any case
+  launcher_->send(SIGINT);
+  EXPECT_EQ(launcher_->wait().exit_code, 130);
+  EXPECT_EQ(sleepers(mark_), 0);
+}
+
+TEST_F(LauncherOrphans, ThoseWhoIgnoreTheRequestToEndAreKilledLater) {
+  start_family("trap '' TERM; echo up; while :; do sleep 0.05; done");
+  ASSERT_TRUE(launcher_->read_until("[0] up") && launcher_->read_until("[1] up"));
+  launcher_->send(SIGTERM);
+  EXPECT_EQ(launcher_->wait().exit_code, 143);
+  EXPECT_EQ(sleepers(mark_), 0);
+}
+
+TEST_F(LauncherOrphans, KillingARankTakesTheProgramBehindTheShell) {
+  Launcher launcher(shell({"-n", "2", "--kill", "1@2s"},
+                          "[ $UCFT_RANK = 1 ] && sleep " + mark_ + "; echo alive; sleep 1000; true"));
+  ASSERT_TRUE(eventually([&] { return sleepers(mark_) == 1; }));
+  ASSERT_TRUE(launcher.read_until("[0] alive"));
+  expect_none_left();
+  launcher.send(SIGTERM);
+  launcher.wait();
+}
+
+}  // namespace
+}  // namespace ucft::test

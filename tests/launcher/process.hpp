@@ -1,0 +1,53 @@
+// Runs ucft_run as a process, and looks for what it may have left.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ucft::test {
+
+struct Finished {
+  int exit_code = -1;  // 128 + signal if killed
+  std::string output;
+  std::string errors;
+};
+
+// ucft_run with these arguments, in the background. Its output is read by wait(), or by read_until().
+class Launcher {
+ public:
+  // `output_file`: stdout goes there instead.
+  explicit Launcher(const std::vector<std::string>& arguments, const std::string& output_file = "");
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  pid_t pid() const { return pid_; }
+  pid_t supervisor() const;
+  void send(int signal) const;
+  bool read_until(const std::string& text);  // in output; false after 30 s or at the end
+  void close_output();                       // as `| head` does
+  Finished wait();
+
+ private:
+  bool read_some(int timeout_ms);
+  pid_t pid_ = 0;
+  int output_ = -1;
+  int errors_ = -1;
+  Finished finished_;
+};
+
+Finished run(const std::vector<std::string>& arguments);
+
+// Polls for up to 30 s.
+bool eventually(const std::function<bool()>& condition);
+
+// A number of seconds that nobody else sleeps for: `sleep MARK` can be found again.
+std::string new_mark();
+int sleepers(const std::string& mark);
+pid_t one_sleeper(const std::string& mark);
+bool is_stopped(pid_t pid);
+
+}  // namespace ucft::test

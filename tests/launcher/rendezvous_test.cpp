@@ -1,0 +1,413 @@
+// The rendezvous with a server thread and ranks as threads of this process.
+#include "ucx_layer/bootstrap/rendezvous.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "ucx_layer/bootstrap/rendezvous_server.hpp"
+
+namespace ucft::bootstrap {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr std::chrono::microseconds long_limit = 30s;
+constexpr std::chrono::microseconds short_limit = 200ms;  // for tests in which it passes
+
+// The server with a loop like the launcher's.
+class ServerThread {
+ public:
+  explicit ServerThread(int size, std::chrono::microseconds startup_limit = 30s) {
+    RendezvousServer::Options options;
+    options.size = size;
+    options.secret = secret;
+    options.startup_limit = startup_limit;
+    options.log = [this](const std::string& line) { log_ += line + "\n"; };  // under mutex_, as all of the server
+    std::string error;
+    server_ = RendezvousServer::listen(options, error);
+    EXPECT_NE(server_, nullptr) << error;
+    thread_ = std::thread([this] { loop(); });
+  }
+  ~ServerThread() {
+    end_ = true;
+    thread_.join();
+  }
+
+  void rank_exits(int rank, const std::string& how) {
+    const std::lock_guard lock(mutex_);
+    server_->on_rank_exit(rank, 4711, how);
+  }
+  std::string address() const { return server_->address(); }
+  int port() const { return std::atoi(address().c_str() + address().rfind(':') + 1); }
+  std::string log() {
+    const std::lock_guard lock(mutex_);
+    return log_;
+  }
+  bool logs(const std::string& text) {
+    for (int i = 0; i < 3000; ++i) {
+      if (log().find(text) != std::string::npos) return true;
+      std::this_thread::sleep_for(10ms);
+    }
+    return false;
+  }
+
+  const Secret secret = random_secret();
+
+ private:
+  void loop() {
+    while (!end_) {
+      std::vector<pollfd> entries;
+      {
+        const std::lock_guard lock(mutex_);
+        server_->add_poll_entries(entries, std::chrono::steady_clock::now());
+      }
+      poll(entries.data(), entries.size(), 5);
+      const std::lock_guard lock(mutex_);
+      const auto now = std::chrono::steady_clock::now();
+      for (const pollfd& entry : entries) {
+        if (entry.revents) server_->on_ready(entry.fd, entry.revents, now);
+      }
+      server_->on_timer(now);
+    }
+  }
+
+  std::mutex mutex_;
+  std::string log_;
+  std::unique_ptr<RendezvousServer> server_;
+  std::atomic<bool> end_ = false;
+  std::thread thread_;
+};
+
+struct Identity {
+  std::string rank, size, address, secret;
+};
+
+// The environment belongs to the process, the ranks are threads: one at a time.
+std::unique_ptr<Rendezvous> connect_as(const Identity& identity, std::string& error) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  setenv("UCFT_RANK", identity.rank.c_str(), 1);
+  setenv("UCFT_SIZE", identity.size.c_str(), 1);
+  setenv("UCFT_RENDEZVOUS", identity.address.c_str(), 1);
+  setenv("UCFT_JOB_SECRET", identity.secret.c_str(), 1);
+  return Rendezvous::connect(long_limit, error);
+}
+
+Identity identity_of(const ServerThread& server, int rank, int size) {
+  return {std::to_string(rank), std::to_string(size), server.address(), secret_to_hex(server.secret)};
+}
+
+std::unique_ptr<Rendezvous> connect_rank(const ServerThread& server, int rank, int size) {
+  std::string error;
+  auto rendezvous = connect_as(identity_of(server, rank, size), error);
+  EXPECT_NE(rendezvous, nullptr) << error;
+  return rendezvous;
+}
+
+void on_each_rank(int size, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back(body, rank);
+  for (auto& thread : threads) thread.join();
+}
+
+std::vector<char> contribution_of(int rank, std::size_t bytes) {
+  std::vector<char> contribution(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) contribution[i] = static_cast<char>(static_cast<std::size_t>(rank) * 31 + i);
+  return contribution;
+}
+
+void expect_round(Rendezvous& rendezvous, std::size_t bytes) {
+  std::vector<char> expected;
+  for (int rank = 0; rank < rendezvous.size(); ++rank) {
+    const auto part = contribution_of(rank, bytes);
+    expected.insert(expected.end(), part.begin(), part.end());
+  }
+  const auto own = contribution_of(rendezvous.rank(), bytes);
+  std::vector<char> received(expected.size());
+  std::string error;
+  EXPECT_TRUE(rendezvous.allgather(own.data(), received.data(), bytes, long_limit, error)) << error;
+  EXPECT_TRUE(received == expected) << bytes << " bytes, rank " << rendezvous.rank();
+}
+
+void expect_job_of(const ServerThread& server, int size) {
+  on_each_rank(size, [&](int rank) {
+    const auto rendezvous = connect_rank(server, rank, size);
+    ASSERT_NE(rendezvous, nullptr);
+    expect_round(*rendezvous, 16);
+    rendezvous->close();
+  });
+}
+
+// The error text of an allgather that must fail.
+std::string failing_allgather(Rendezvous& rendezvous, std::chrono::microseconds limit = long_limit) {
+  std::string error;
+  std::vector<char> received(static_cast<std::size_t>(rendezvous.size()), 'x');
+  const char own = 1;
+  EXPECT_FALSE(rendezvous.allgather(&own, received.data(), 1, limit, error));
+  EXPECT_EQ(received, std::vector<char>(received.size(), 'x')) << "outputs are written on success only";
+  return error;
+}
+
+class Stranger {
+ public:
+  explicit Stranger(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  Stranger(Stranger&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+  Stranger& operator=(Stranger&&) = delete;
+  ~Stranger() {
+    if (socket_ >= 0) ::close(socket_);
+  }
+  void send(std::string_view bytes) const { ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+
+ private:
+  int socket_;
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Rendezvous, RoundsGatherInRankOrderForAnySize) {
+  const int size = 4;
+  const ServerThread server(size);
+  on_each_rank(size, [&](int rank) {
+    const auto rendezvous = connect_rank(server, rank, size);
+    ASSERT_NE(rendezvous, nullptr);
+    for (const std::size_t bytes : {0u, 1u, 8u, 1000u, 1u << 20, 0u, 3u}) expect_round(*rendezvous, bytes);
+    rendezvous->close();
+  });
+}
+
+TEST(Rendezvous, ARankAloneNeedsNobody) {
+  const ServerThread server(1);
+  expect_job_of(server, 1);
+}
+
+TEST(Rendezvous, ASecondStartUpAfterTheFirstWorks) {
+  const ServerThread server(3);
+  expect_job_of(server, 3);
+  expect_job_of(server, 3);
+}
+
+TEST(Rendezvous, AWrongSecretIsDroppedAndTheJobGoesOn) {
+  ServerThread server(2);
+  Identity identity = identity_of(server, 0, 2);
+  identity.secret = secret_to_hex(random_secret());
+  std::string error;
+  EXPECT_EQ(connect_as(identity, error), nullptr);
+  EXPECT_TRUE(contains(error, "closed the connection")) << error;
+  EXPECT_TRUE(server.logs("its job secret is wrong"));
+  expect_job_of(server, 2);
+}
+
+TEST(Rendezvous, GarbageIsDroppedAndTheJobGoesOn) {
+  ServerThread server(2);
+  Stranger web_browser(server.port());
+  web_browser.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(server.logs("does not follow the protocol"));
+  expect_job_of(server, 2);
+}
+
+TEST(Rendezvous, AnOversizeFrameOfAStrangerIsDroppedAndTheJobGoesOn) {
+  ServerThread server(2);
+  FrameHeader header;
+  header.type = FrameType::Hello;
+  header.payload_bytes = std::uint64_t{1} << 60;
+  Stranger stranger(server.port());
+  stranger.send(bytes_of(header));
+  EXPECT_TRUE(server.logs("does not follow the protocol"));
+  expect_job_of(server, 2);
+}
+
+TEST(Rendezvous, SilentStrangersDoNotCrowdOutTheRanks) {
+  ServerThread server(2);
+  std::vector<Stranger> strangers;
+  for (int i = 0; i < 200; ++i) strangers.emplace_back(server.port());
+  EXPECT_TRUE(server.logs("there are too many silent ones")) << "their number is bounded";
+  expect_job_of(server, 2);
+}
+
+TEST(Rendezvous, ASecondProcessWithTheSameRankIsRefused) {
+  const ServerThread server(2);
+  const auto first = connect_rank(server, 0, 2);
+  std::string error;
+  EXPECT_EQ(connect_as(identity_of(server, 0, 2), error), nullptr);
+  EXPECT_TRUE(contains(error, "rank 0 is connected already, as pid " + std::to_string(getpid()))) << error;
+  const auto other = connect_rank(server, 1, 2);
+  on_each_rank(2, [&](int rank) { expect_round(rank ? *other : *first, 4); });
+}
+
+TEST(Rendezvous, AnotherJobSizeIsRefused) {
+  const ServerThread server(2);
+  std::string error;
+  EXPECT_EQ(connect_as(identity_of(server, 0, 3), error), nullptr);
+  EXPECT_TRUE(contains(error, "for one of 3 ranks, not 2"))
+      << error;
+  expect_job_of(server, 2);
+}
+
+TEST(Rendezvous, ARankThatDiesIsNamedToThoseWhoWaitAndToThoseWhoCome) {
+  const ServerThread server(4);
+  auto dying = connect_rank(server, 3, 4);
+  const auto late = connect_rank(server, 2, 4);
+  const auto first = connect_rank(server, 0, 4);
+  const auto second = connect_rank(server, 1, 4);
+  std::thread death([&] {
+    std::this_thread::sleep_for(50ms);  // so that mostly the others wait by then; right in any order
+    dying.reset();
+  });
+  const std::string expected = "rank 3 (pid " + std::to_string(getpid()) + ") died during start-up";
+  on_each_rank(2, [&](int rank) { EXPECT_EQ(failing_allgather(rank ? *second : *first), expected); });
+  death.join();
+  EXPECT_EQ(failing_allgather(*late), expected);
+  EXPECT_EQ(failing_allgather(*first), expected);
+}
+
+TEST(Rendezvous, ARankWhoseEndTheLauncherSawIsNamed) {
+  ServerThread server(2);
+  const auto rendezvous = connect_rank(server, 0, 2);
+  server.rank_exits(1, "signal 9 (Killed)");
+  EXPECT_EQ(server.log(), "") << "nobody waits, nobody is told";
+  EXPECT_EQ(failing_allgather(*rendezvous), "rank 1 (pid 4711) died during start-up: signal 9 (Killed)");
+  EXPECT_TRUE(server.logs("start-up failed: rank 1 (pid 4711)"));
+}
+
+TEST(Rendezvous, ARankThatNeverConnectsIsNamed) {
+  const ServerThread server(3, 2s);  // both others must have contributed before it passes
+  const auto first = connect_rank(server, 0, 3);
+  const auto second = connect_rank(server, 1, 3);
+  on_each_rank(2, [&](int rank) {
+    EXPECT_EQ(failing_allgather(rank ? *second : *first), "rank 2 did not arrive within 2 s");
+  });
+}
+
+TEST(Rendezvous, ARankThatConnectsButDoesNotTakePartIsNamed) {
+  const ServerThread server(2, short_limit);
+  const auto first = connect_rank(server, 0, 2);
+  const auto idle = connect_rank(server, 1, 2);
+  EXPECT_EQ(failing_allgather(*first),
+            "rank 1 (pid " + std::to_string(getpid()) + ") connected, but did not arrive within 200 ms");
+}
+
+TEST(Rendezvous, AllMissingRanksAreNamedWhenTheFirstLimitPasses) {
+  const ServerThread server(12);
+  const auto first = connect_rank(server, 0, 12);
+  EXPECT_EQ(failing_allgather(*first, short_limit),
+            "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 3 more did not arrive within 200 ms");
+}
+
+TEST(Rendezvous, ContributionsOfDifferentSizesAreNamed) {
+  const ServerThread server(2);
+  const auto first = connect_rank(server, 0, 2);
+  const auto second = connect_rank(server, 1, 2);
+  std::vector<char> bytes(64);
+  on_each_rank(2, [&](int rank) {
+    std::string error;
+    EXPECT_FALSE((rank ? *second : *first).allgather(bytes.data(), bytes.data() + 16, rank ? 8 : 4, long_limit, error));
+    EXPECT_EQ(error, "rank 1 contributed 8 bytes to a round of start-up, rank 0 4");
+  });
+}
+
+TEST(Rendezvous, AnOversizeContributionIsRefusedBeforeItIsSent) {
+  const ServerThread server(1);
+  const auto rendezvous = connect_rank(server, 0, 1);
+  std::vector<char> bytes(max_contribution_bytes + 1);
+  std::string error;
+  EXPECT_FALSE(rendezvous->allgather(bytes.data(), bytes.data(), bytes.size(), long_limit, error));
+  EXPECT_TRUE(contains(error, "more than the rendezvous carries")) << error;
+  expect_round(*rendezvous, 4);
+}
+
+TEST(Rendezvous, ARankThatBreaksTheProtocolIsNamed) {
+  ServerThread server(2);
+  const auto honest = connect_rank(server, 0, 2);
+  Hello hello;
+  hello.secret = server.secret;
+  hello.rank = 1;
+  hello.size = 2;
+  hello.pid = 77;
+  Stranger rogue(server.port());
+  rogue.send(make_frame(FrameType::Hello, bytes_of(hello)) + std::string(64, 'z'));
+  EXPECT_EQ(failing_allgather(*honest), "rank 1 (pid 77) broke the protocol of start-up");
+}
+
+TEST(Rendezvous, NobodyAtTheAddressIsAnErrorThatSaysSo) {
+  std::string error;
+  std::string address;
+  {
+    const ServerThread server(1);
+    address = server.address();
+  }
+  EXPECT_EQ(connect_as({"0", "1", address, std::string(64, '0')}, error), nullptr);
+  EXPECT_TRUE(contains(error, "cannot reach the launcher's rendezvous at " + address)) << error;
+}
+
+TEST(RendezvousEnvironment, EachFaultNamesItsVariable) {
+  const std::string secret(64, 'a');
+  const struct {
+    Identity identity;
+    std::string named;
+  } faults[] = {{{"x", "2", "127.0.0.1:1", secret}, "UCFT_RANK=x"},
+                {{"2", "2", "127.0.0.1:1", secret}, "UCFT_RANK=2"},
+                {{"-1", "2", "127.0.0.1:1", secret}, "UCFT_RANK=-1"},
+                {{"0", "0", "127.0.0.1:1", secret}, "UCFT_SIZE=0"},
+                {{"0", "", "127.0.0.1:1", secret}, "UCFT_SIZE="},
+                {{"0", "99999999999999", "127.0.0.1:1", secret}, "UCFT_SIZE="},
+                {{"0", "2", "127.0.0.1", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "localhost:12", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "127.0.0.1:70000", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "127.0.0.1:1", "abc"}, "UCFT_JOB_SECRET"},
+                {{"0", "2", "127.0.0.1:1", std::string(64, 'g')}, "UCFT_JOB_SECRET"}};
+  for (const auto& fault : faults) {
+    std::string error;
+    EXPECT_EQ(connect_as(fault.identity, error), nullptr);
+    EXPECT_EQ(error.rfind(fault.named, 0), 0u) << error;
+    EXPECT_TRUE(rendezvous_in_environment());
+    EXPECT_EQ(rendezvous_environment_fault(), error);
+  }
+}
+
+TEST(RendezvousEnvironment, HalfAnEnvironmentNamesWhatIsMissing) {
+  for (const char* name : {"UCFT_RANK", "UCFT_SIZE", "UCFT_RENDEZVOUS", "UCFT_JOB_SECRET"}) unsetenv(name);
+  EXPECT_FALSE(rendezvous_in_environment());
+  EXPECT_EQ(rendezvous_environment_fault(), "");
+  setenv("UCFT_RANK", "0", 1);
+  EXPECT_FALSE(rendezvous_in_environment());
+  EXPECT_TRUE(contains(rendezvous_environment_fault(), "UCFT_SIZE is not set"));
+}
+
+TEST(RendezvousProtocol, SecretsSurviveTheirHexForm) {
+  const Secret secret = random_secret();
+  const auto back = secret_from_hex(secret_to_hex(secret));
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(equal_in_constant_time(*back, secret));
+  Secret other = secret;
+  other.back() ^= 1;
+  EXPECT_FALSE(equal_in_constant_time(other, secret));
+}
+
+TEST(RendezvousProtocol, DurationsReadNaturally) {
+  EXPECT_EQ(duration_text(60s), "60 s");
+  EXPECT_EQ(duration_text(1500ms), "1.5 s");
+  EXPECT_EQ(duration_text(200ms), "200 ms");
+  EXPECT_EQ(duration_text(7us), "7 us");
+}
+
+}  // namespace
+}  // namespace ucft::bootstrap

@@ -1,0 +1,755 @@
+// TimeoutDetector by transcript, with time as an argument; ProcessWatch and DetectorThread with forked processes that
+// are killed, stopped, left as zombies, or starved. Waits have a bound of 30 s; how long something takes decides
+// nothing.
+#include "timeout_detector/detector_thread.hpp"
+#include "timeout_detector/process_watch.hpp"
+#include "timeout_detector/timeout_detector.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ucft {
+namespace {
+
+using namespace std::chrono_literals;
+using Peers = std::vector<std::int32_t>;
+
+// ---- TimeoutDetector ------------------------------------------------------------------------------------------------
+
+constexpr TimeoutDetector::Options eta_10_delta_30{.heartbeat_period = 10ms, .suspect_after = 30ms,
+                                                   .extensions_limit = 2};
+
+class Silence : public testing::Test {
+ protected:
+  Peers tick(TimeoutDetector::Time now) {
+    const auto suspects = detector_.tick(now);
+    return {suspects.begin(), suspects.end()};
+  }
+  // Ticks every period from first to last; who was suspected meanwhile.
+  Peers tick_through(std::chrono::milliseconds first, std::chrono::milliseconds last) {
+    Peers all;
+    for (auto now = first; now <= last; now += 10ms)
+      for (const std::int32_t peer : tick(now)) all.push_back(peer);
+    return all;
+  }
+  TimeoutDetector detector_{eta_10_delta_30, 4};
+};
+
+TEST_F(Silence, PeerIsSuspectedAtItsDeadlineAndOnlyOnce) {
+  detector_.watch(1, 0ms);
+  EXPECT_EQ(detector_.next_deadline(), 30ms);
+  EXPECT_EQ(tick(10ms), Peers{});
+  EXPECT_EQ(tick(20ms), Peers{});
+  EXPECT_EQ(tick(29ms), Peers{});
+  EXPECT_EQ(tick(30ms), Peers{1});
+  EXPECT_TRUE(detector_.suspected(1));
+  EXPECT_EQ(tick_through(40ms, 400ms), Peers{});
+  EXPECT_EQ(detector_.next_deadline(), std::nullopt);
+}
+
+TEST_F(Silence, EachHeartbeatMovesTheDeadline) {
+  detector_.watch(2, 0ms);
+  for (auto now = 10ms; now <= 200ms; now += 10ms) {
+    if (now % 20ms == 0ms) detector_.heard(2, now);
+    EXPECT_EQ(tick(now), Peers{});
+  }
+  EXPECT_EQ(detector_.next_deadline(), 230ms);
+  EXPECT_EQ(detector_.silent_for(2, 215ms), 15ms);
+  EXPECT_EQ(tick_through(210ms, 220ms), Peers{});
+  EXPECT_EQ(tick(230ms), Peers{2});
+}
+
+TEST_F(Silence, OnlyTheSilentOneIsSuspected) {
+  for (std::int32_t peer = 0; peer < 4; ++peer) detector_.watch(peer, 0ms);
+  for (auto now = 10ms; now <= 30ms; now += 10ms) {
+    for (const std::int32_t peer : {0, 1, 3}) detector_.heard(peer, now);
+    EXPECT_EQ(tick(now), now == 30ms ? Peers{2} : Peers{});
+  }
+}
+
+TEST_F(Silence, SeveralAreReportedInTheOrderOfWatching) {
+  for (const std::int32_t peer : {3, 0, 2}) detector_.watch(peer, 0ms);
+  tick_through(10ms, 20ms);
+  EXPECT_EQ(tick(30ms), (Peers{3, 0, 2}));
+}
+
+TEST_F(Silence, LateHeartbeatDoesNotTakeASuspicionBack) {
+  detector_.watch(1, 0ms);
+  EXPECT_EQ(tick_through(10ms, 30ms), Peers{1});
+  detector_.heard(1, 31ms);
+  EXPECT_TRUE(detector_.suspected(1));
+  EXPECT_EQ(detector_.silent_for(1, 40ms), 40ms);
+  EXPECT_EQ(tick_through(40ms, 200ms), Peers{});
+}
+
+TEST_F(Silence, HeartbeatOutOfOrderDoesNotShortenTheDeadline) {
+  detector_.watch(1, 0ms);
+  detector_.heard(1, 20ms);
+  detector_.heard(1, 5ms);
+  EXPECT_EQ(detector_.next_deadline(), 50ms);
+  EXPECT_EQ(detector_.silent_for(1, 25ms), 20ms - 15ms);
+}
+
+TEST_F(Silence, UnwatchedPeerIsNeverSuspected) {
+  detector_.heard(0, 5ms);
+  EXPECT_EQ(tick_through(10ms, 500ms), Peers{});
+  EXPECT_FALSE(detector_.watched(0));
+}
+
+TEST_F(Silence, ForgottenPeerIsNeverSuspected) {
+  detector_.watch(0, 0ms);
+  detector_.watch(1, 0ms);
+  tick_through(10ms, 20ms);
+  detector_.forget(0);
+  detector_.forget(0);
+  EXPECT_EQ(tick(30ms), Peers{1});
+  EXPECT_FALSE(detector_.watched(0));
+}
+
+TEST_F(Silence, PeerWatchedAgainBeginsAnew) {
+  detector_.watch(1, 0ms);
+  EXPECT_EQ(tick_through(10ms, 30ms), Peers{1});
+  detector_.watch(1, 40ms);
+  EXPECT_FALSE(detector_.suspected(1));
+  EXPECT_EQ(tick_through(40ms, 60ms), Peers{});
+  EXPECT_EQ(tick(70ms), Peers{1});
+  detector_.forget(1);
+  detector_.watch(1, 80ms);
+  EXPECT_EQ(tick_through(80ms, 100ms), Peers{});
+  EXPECT_EQ(tick(110ms), Peers{1});
+}
+
+TEST_F(Silence, LateLoopDoesNotSuspectWhoWasInsideTheDeadlineWhenItLastLooked) {
+  detector_.watch(1, 0ms);
+  tick_through(10ms, 20ms);
+  EXPECT_EQ(tick(45ms), Peers{});   // late by 15
+  EXPECT_EQ(tick(55ms), Peers{1});  // on time
+}
+
+TEST_F(Silence, LateLoopGivesTimeForAHeartbeat) {
+  detector_.watch(1, 0ms);
+  tick_through(10ms, 20ms);
+  EXPECT_EQ(tick(1000ms), Peers{});
+  detector_.heard(1, 1005ms);
+  EXPECT_EQ(tick_through(1010ms, 1030ms), Peers{});
+  EXPECT_EQ(tick_through(1035ms, 1045ms), Peers{1});
+}
+
+TEST_F(Silence, LoopThatIsLateAgainAndAgainPardonsOnlyOnce) {
+  detector_.watch(1, 0ms);
+  EXPECT_EQ(tick(100ms), Peers{});
+  EXPECT_EQ(tick(200ms), Peers{1});
+}
+
+TEST_F(Silence, LoopLateByLessThanAPeriodSuspects) {
+  detector_.watch(1, 0ms);
+  tick_through(10ms, 20ms);
+  EXPECT_EQ(tick(39ms), Peers{1});
+}
+
+TEST_F(Silence, LateByExactlyOnePeriodIsLate) {
+  detector_.watch(1, 0ms);
+  tick_through(10ms, 20ms);
+  EXPECT_EQ(tick(40ms), Peers{});
+}
+
+TEST_F(Silence, LoopThatNeverTickedIsLate) {
+  detector_.watch(1, 5000ms);
+  EXPECT_EQ(tick(9000ms), Peers{});
+  EXPECT_EQ(tick(9010ms), Peers{1});
+}
+
+TEST_F(Silence, ExtensionBeginsTheDeadlineAnewAndSilenceGoesOn) {
+  detector_.watch(1, 0ms);
+  EXPECT_EQ(tick_through(10ms, 30ms), Peers{1});
+  EXPECT_TRUE(detector_.extend(1, 30ms));
+  EXPECT_FALSE(detector_.suspected(1));
+  EXPECT_EQ(detector_.next_deadline(), 60ms);
+  EXPECT_EQ(detector_.silent_for(1, 50ms), 50ms);
+  EXPECT_EQ(tick_through(40ms, 50ms), Peers{});
+  EXPECT_EQ(tick(60ms), Peers{1});
+}
+
+TEST_F(Silence, ExtensionsAreLimitedUntilThePeerIsHeard) {
+  detector_.watch(1, 0ms);
+  EXPECT_EQ(tick_through(10ms, 30ms), Peers{1});
+  EXPECT_TRUE(detector_.extend(1, 30ms));
+  EXPECT_EQ(tick_through(40ms, 60ms), Peers{1});
+  EXPECT_TRUE(detector_.extend(1, 60ms));
+  detector_.heard(1, 65ms);  // two more from here
+  EXPECT_EQ(tick_through(70ms, 100ms), Peers{1});
+  EXPECT_TRUE(detector_.extend(1, 100ms));
+  EXPECT_EQ(tick_through(110ms, 130ms), Peers{1});
+  EXPECT_TRUE(detector_.extend(1, 130ms));
+  EXPECT_EQ(tick_through(140ms, 160ms), Peers{1});
+  EXPECT_FALSE(detector_.extend(1, 160ms));
+  EXPECT_TRUE(detector_.suspected(1));
+  EXPECT_FALSE(detector_.extend(0, 160ms)) << "not watched";
+}
+
+TEST_F(Silence, NextDeadlineIsTheEarliest) {
+  EXPECT_EQ(detector_.next_deadline(), std::nullopt);
+  detector_.watch(0, 0ms);
+  detector_.watch(1, 5ms);
+  EXPECT_EQ(detector_.next_deadline(), 30ms);
+  detector_.heard(0, 20ms);
+  EXPECT_EQ(detector_.next_deadline(), 35ms);
+}
+
+TEST(SilenceOptions, BadOnesAreNamed) {
+  const auto complaint = [](TimeoutDetector::Time period, TimeoutDetector::Time after) {
+    const char* text = TimeoutDetector::validate({.heartbeat_period = period, .suspect_after = after});
+    return std::string(text == nullptr ? "" : text);
+  };
+  EXPECT_EQ(complaint(10ms, 30ms), "");
+  EXPECT_EQ(complaint(1ns, 3ns), "");
+  EXPECT_EQ(complaint(0ms, 30ms).find("heartbeat_period"), 0u);
+  EXPECT_EQ(complaint(-1ms, 30ms).find("heartbeat_period"), 0u);
+  EXPECT_EQ(complaint(10ms, 29ms).find("suspect_after"), 0u);
+  EXPECT_EQ(complaint(10ms, 30ms - 1ns).find("suspect_after"), 0u);
+  EXPECT_EQ(complaint(TimeoutDetector::Time::max(), 1s).find("suspect_after"), 0u);
+  EXPECT_EQ(complaint(10ms, TimeoutDetector::Time::max()).find("suspect_after"), 0u);
+  EXPECT_EQ(TimeoutDetector::validate({}), nullptr);
+}
+
+// ---- processes ------------------------------------------------------------------------------------------------------
+
+bool eventually(const std::function<bool()>& condition) {
+  const auto limit = std::chrono::steady_clock::now() + 30s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+// A heartbeat that parent and child see.
+class SharedCounter {
+ public:
+  SharedCounter() {
+    void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(page, MAP_FAILED);
+    counter_ = new (page) std::atomic<std::uint64_t>(0);
+  }
+  ~SharedCounter() { ::munmap(counter_, 4096); }
+  std::atomic<std::uint64_t>* get() { return counter_; }
+
+ private:
+  std::atomic<std::uint64_t>* counter_;
+};
+
+// A forked process that runs `life` and then exits. It doesn't outlive the test.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& life) {
+    const int parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() == parent) life();
+      ::_exit(0);
+    }
+    EXPECT_GT(pid_, 0);
+    start_time_ = process_start_time(pid_);
+  }
+  ~Child() {
+    if (reaped_) return;
+    ::kill(pid_, SIGKILL);
+    reap();
+  }
+  int pid() const { return pid_; }
+  std::uint64_t start_time() const { return start_time_; }
+  void signal(int number) { EXPECT_EQ(::kill(pid_, number), 0); }
+  int reap() {
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
+    reaped_ = true;
+    return status;
+  }
+  // Waits until it has ended, and leaves it a zombie.
+  void wait_for_zombie() {
+    siginfo_t info;
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT), 0);
+  }
+  bool ended() {
+    siginfo_t info{};
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    return info.si_pid == pid_;
+  }
+  void stop() {
+    signal(SIGSTOP);
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+    EXPECT_TRUE(WIFSTOPPED(status));
+  }
+
+ private:
+  int pid_;
+  std::uint64_t start_time_;
+  bool reaped_ = false;
+};
+
+void sleep_for_ever() {
+  for (;;) ::pause();
+}
+void spin_for_ever() {
+  for (volatile bool go_on = true; go_on;) {
+  }
+}
+std::function<void()> beating(std::atomic<std::uint64_t>* heartbeat) {
+  return [heartbeat] {
+    for (;;) {
+      heartbeat->fetch_add(1);
+      ::usleep(1000);
+    }
+  };
+}
+
+// ---- ProcessWatch ---------------------------------------------------------------------------------------------------
+
+Peers poll_until_somebody_dies(ProcessWatch& watch) {
+  Peers dead;
+  EXPECT_TRUE(eventually([&] {
+    for (const std::int32_t rank : watch.poll(100ms)) dead.push_back(rank);
+    return !dead.empty();
+  }));
+  return dead;
+}
+
+TEST(StartTime, IsThatOfTheProcess) {
+  EXPECT_NE(process_start_time(::getpid()), 0u);
+  EXPECT_EQ(process_start_time(::getpid()), process_start_time(::getpid()));
+  Child child([] {});
+  child.wait_for_zombie();
+  EXPECT_EQ(process_start_time(child.pid()), child.start_time());
+  child.reap();
+  EXPECT_EQ(process_start_time(child.pid()), 0u);
+}
+
+TEST(StartTime, CommandNameWithBracketsDoesNotConfuse) {
+  SharedCounter renamed;
+  Child child([&] {
+    ::prctl(PR_SET_NAME, "a) b (c) R 1 2");
+    renamed.get()->store(1);
+    sleep_for_ever();
+  });
+  ASSERT_TRUE(eventually([&] { return renamed.get()->load() == 1; }));
+  EXPECT_EQ(process_start_time(child.pid()), child.start_time());
+  ProcessWatch watch;
+  watch.add(0, child.pid(), child.start_time());
+  EXPECT_TRUE(eventually([&] { return watch.state(0) == ProcessState::sleeping; }));
+}
+
+TEST(ProcessWatch, KilledProcessIsReportedOnceEvenAsAZombie) {
+  Child victim(sleep_for_ever), witness(sleep_for_ever);
+  ProcessWatch watch;
+  watch.add(7, victim.pid(), victim.start_time());
+  watch.add(8, witness.pid(), witness.start_time());
+  EXPECT_EQ(watch.poll(), Peers{});
+  victim.signal(SIGKILL);
+  EXPECT_EQ(poll_until_somebody_dies(watch), Peers{7});
+  EXPECT_EQ(watch.state(7), ProcessState::dead);
+  EXPECT_EQ(watch.poll(), Peers{});
+  victim.reap();
+  EXPECT_EQ(watch.poll(), Peers{});
+  EXPECT_EQ(watch.state(7), ProcessState::dead);
+  EXPECT_TRUE(watch.kill(7));
+}
+
+TEST(ProcessWatch, EpollDescriptorIsReadableWhileThereIsNews) {
+  Child victim(sleep_for_ever);
+  ProcessWatch watch;
+  watch.add(0, victim.pid(), victim.start_time());
+  pollfd news{watch.epoll_descriptor(), POLLIN, 0};
+  EXPECT_EQ(::poll(&news, 1, 0), 0);
+  victim.signal(SIGKILL);
+  EXPECT_EQ(::poll(&news, 1, 30000), 1);
+  EXPECT_EQ(watch.poll(), Peers{0});
+  EXPECT_EQ(::poll(&news, 1, 0), 0);
+  EXPECT_NE(::fcntl(watch.epoll_descriptor(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(ProcessWatch, ProcessGoneBeforeIsDeadAtOnce) {
+  Child gone([] {}), zombie([] {});
+  gone.reap();
+  zombie.wait_for_zombie();
+  ProcessWatch watch;
+  watch.add(1, gone.pid(), gone.start_time());
+  watch.add(2, zombie.pid(), zombie.start_time());
+  watch.add(3, 0, 0);
+  Peers dead = watch.poll();
+  std::sort(dead.begin(), dead.end());
+  EXPECT_EQ(dead, (Peers{1, 2, 3}));
+  EXPECT_EQ(watch.poll(), Peers{});
+  EXPECT_EQ(watch.state(1), ProcessState::dead);
+  EXPECT_EQ(watch.state(2), ProcessState::dead);
+  EXPECT_TRUE(watch.kill(1));
+}
+
+TEST(ProcessWatch, PidOfAnotherProcessIsDeadAtOnceAndThatProcessIsNotKilled) {
+  Child stranger(sleep_for_ever);
+  ProcessWatch watch;
+  watch.add(1, stranger.pid(), stranger.start_time() - 1);
+  EXPECT_EQ(watch.poll(), Peers{1});
+  EXPECT_EQ(watch.state(1), ProcessState::dead);
+  EXPECT_TRUE(watch.kill(1));
+  ProcessWatch own;
+  own.add(1, stranger.pid(), stranger.start_time());
+  EXPECT_EQ(own.poll(50ms), Peers{}) << "the stranger must live";
+  EXPECT_NE(own.state(1), ProcessState::dead);
+}
+
+TEST(ProcessWatch, PidThatIsNowAThreadIsDeadAtOnce) {
+  SharedCounter thread_id;
+  Child other([&] {
+    std::thread([&] {
+      thread_id.get()->store(static_cast<std::uint64_t>(::gettid()));
+      sleep_for_ever();
+    }).join();
+  });
+  ASSERT_TRUE(eventually([&] { return thread_id.get()->load() != 0; }));
+  ProcessWatch watch;
+  watch.add(1, static_cast<int>(thread_id.get()->load()), other.start_time());
+  EXPECT_EQ(watch.poll(), Peers{1});
+}
+
+TEST(ProcessWatch, KillEndsTheProcess) {
+  Child victim(sleep_for_ever);
+  ProcessWatch watch;
+  watch.add(5, victim.pid(), victim.start_time());
+  EXPECT_TRUE(watch.kill(5));
+  EXPECT_EQ(poll_until_somebody_dies(watch), Peers{5});
+  const int status = victim.reap();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST(ProcessWatch, TellsStoppedFromSleepingFromRunnable) {
+  Child sleeper(sleep_for_ever), spinner(spin_for_ever);
+  ProcessWatch watch;
+  watch.add(0, sleeper.pid(), sleeper.start_time());
+  watch.add(1, spinner.pid(), spinner.start_time());
+  EXPECT_TRUE(eventually([&] { return watch.state(0) == ProcessState::sleeping; }));
+  EXPECT_TRUE(eventually([&] { return watch.state(1) == ProcessState::runnable; }));
+  sleeper.stop();
+  spinner.stop();
+  EXPECT_EQ(watch.state(0), ProcessState::stopped);
+  EXPECT_EQ(watch.state(1), ProcessState::stopped);
+  EXPECT_EQ(watch.poll(), Peers{}) << "stopped is not dead";
+  spinner.signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return watch.state(1) == ProcessState::runnable; }));
+}
+
+TEST(ProcessWatch, ARunnableThreadBehindASleepingOneIsSeen) {
+  SharedCounter started;
+  Child child([&] {
+    std::thread([&] {
+      started.get()->store(1);
+      spin_for_ever();
+    }).join();
+  });
+  ASSERT_TRUE(eventually([&] { return started.get()->load() == 1; }));
+  ProcessWatch watch;
+  watch.add(0, child.pid(), child.start_time());
+  EXPECT_TRUE(eventually([&] { return watch.state(0) == ProcessState::runnable; }));
+}
+
+// The first thread of a process may end before the others: then its stat says 'Z', and the process lives.
+TEST(ProcessWatch, ProcessLivesOnWithoutItsFirstThread) {
+  SharedCounter heartbeat;
+  Child child([&] {
+    std::thread(beating(heartbeat.get())).detach();
+    ::syscall(SYS_exit, 0);  // this thread alone
+  });
+  ProcessWatch watch;
+  watch.add(0, child.pid(), child.start_time());
+  ASSERT_TRUE(eventually([&] { return heartbeat.get()->load() > 10; }));
+  EXPECT_EQ(watch.poll(), Peers{});
+  EXPECT_NE(watch.state(0), ProcessState::dead);
+}
+
+TEST(ProcessWatch, OfTwoThreadsThatPollOneGetsTheDeath) {
+  std::vector<std::unique_ptr<Child>> children;
+  ProcessWatch watch;
+  for (std::int32_t rank = 0; rank < 20; ++rank) {
+    children.push_back(std::make_unique<Child>(sleep_for_ever));
+    watch.add(rank, children.back()->pid(), children.back()->start_time());
+  }
+  std::atomic<int> found = 0;
+  const auto look = [&] { eventually([&] { return (found += static_cast<int>(watch.poll(1ms).size())) >= 20; }); };
+  std::thread one(look), other(look);
+  for (auto& child : children) child->signal(SIGKILL);
+  one.join();
+  other.join();
+  EXPECT_EQ(found, 20);
+  EXPECT_EQ(watch.poll(), Peers{});
+}
+
+// ---- DetectorThread -------------------------------------------------------------------------------------------------
+
+class Record {
+ public:
+  static void on_verdict(void* arg, const Verdict& verdict) {
+    auto& record = *static_cast<Record*>(arg);
+    const std::lock_guard lock(record.mutex_);
+    record.verdicts_.push_back(verdict);
+  }
+  static void on_tick(void* arg) { ++static_cast<Record*>(arg)->ticks; }
+
+  std::vector<Verdict> all() const {
+    const std::lock_guard lock(mutex_);
+    return verdicts_;
+  }
+  bool wait_for(std::size_t count) const {
+    return eventually([&] { return all().size() >= count; });
+  }
+  // Some more turns, in which nothing is to happen.
+  bool wait_for_more_ticks(std::uint64_t count) const {
+    const std::uint64_t before = ticks;
+    return eventually([&] { return ticks >= before + count; });
+  }
+  std::atomic<std::uint64_t> ticks = 0;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Verdict> verdicts_;
+};
+
+DetectorThread::Setup setup_for(Record& record, bool fence, std::chrono::milliseconds suspect_after = 60ms) {
+  DetectorThread::Setup setup;
+  setup.options = {.heartbeat_period = 5ms, .suspect_after = suspect_after, .extensions_limit = 10};
+  setup.fence = fence;
+  setup.fence_limit = 30s;
+  setup.on_verdict = Record::on_verdict;
+  setup.on_tick = Record::on_tick;
+  setup.arg = &record;
+  return setup;
+}
+constexpr auto never = 1h;  // silence plays no part
+
+DetectorThread::Peer peer_of(std::int32_t rank, const Child& child, const std::atomic<std::uint64_t>* heartbeat) {
+  return {rank, child.pid(), child.start_time(), heartbeat};
+}
+
+TEST(DetectorThread, DeathIsProvedOnce) {
+  SharedCounter heartbeat;
+  Child victim(beating(heartbeat.get())), witness(sleep_for_ever);
+  Record record;
+  DetectorThread detector(setup_for(record, true, never),
+                          {peer_of(3, victim, heartbeat.get()), peer_of(4, witness, nullptr)});
+  victim.signal(SIGKILL);
+  ASSERT_TRUE(record.wait_for(1));
+  ASSERT_TRUE(record.wait_for_more_ticks(3));
+  detector.stop();
+  ASSERT_EQ(record.all().size(), 1u);
+  EXPECT_EQ(record.all()[0].rank, 3);
+  EXPECT_EQ(record.all()[0].kind, Verdict::Kind::proved);
+  EXPECT_EQ(record.all()[0].pid, victim.pid());
+}
+
+TEST(DetectorThread, DeadZombieAndReplacedPeersAreProvedAtTheStart) {
+  Child gone([] {}), zombie([] {}), stranger(sleep_for_ever);
+  gone.reap();
+  zombie.wait_for_zombie();
+  Record record;
+  DetectorThread detector(setup_for(record, true, never),
+                          {peer_of(0, gone, nullptr), peer_of(1, zombie, nullptr),
+                           {2, stranger.pid(), stranger.start_time() + 1, nullptr}});
+  ASSERT_TRUE(record.wait_for(3));
+  for (const Verdict& verdict : record.all()) EXPECT_EQ(verdict.kind, Verdict::Kind::proved);
+  EXPECT_EQ(::kill(stranger.pid(), 0), 0);
+  EXPECT_EQ(process_start_time(stranger.pid()), stranger.start_time());
+}
+
+TEST(DetectorThread, StoppedPeerIsFencedAndThenProved) {
+  SharedCounter heartbeat;
+  Child victim(beating(heartbeat.get()));
+  ASSERT_TRUE(eventually([&] { return heartbeat.get()->load() > 0; }));
+  victim.stop();
+  Record record;
+  DetectorThread detector(setup_for(record, true), {peer_of(9, victim, heartbeat.get())});
+  ASSERT_TRUE(record.wait_for(1));
+  const Verdict verdict = record.all()[0];
+  EXPECT_EQ(verdict.rank, 9);
+  EXPECT_EQ(verdict.kind, Verdict::Kind::proved);
+  EXPECT_GE(verdict.silent_for, 60ms);
+  const int status = victim.reap();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  ASSERT_TRUE(record.wait_for_more_ticks(30));
+  EXPECT_EQ(record.all().size(), 1u);
+}
+
+TEST(DetectorThread, StoppedPeerWithoutHeartbeatCounterIsFenced) {
+  Child victim(sleep_for_ever);
+  victim.stop();
+  Record record;
+  DetectorThread detector(setup_for(record, true), {peer_of(9, victim, nullptr)});
+  ASSERT_TRUE(record.wait_for(1));
+  EXPECT_EQ(record.all()[0].kind, Verdict::Kind::proved);
+  EXPECT_GE(record.all()[0].silent_for, 60ms);
+}
+
+TEST(DetectorThread, SleepingPeerWithoutHeartbeatCounterIsLeftAlone) {
+  Child sleeper(sleep_for_ever);
+  Record record;
+  DetectorThread detector(setup_for(record, true), {peer_of(9, sleeper, nullptr)});
+  ASSERT_TRUE(record.wait_for_more_ticks(60));  // five times suspect_after
+  EXPECT_EQ(record.all().size(), 0u);
+}
+
+// The heartbeat after the suspicion comes too late: it must not shorten the silence in the later verdict, either.
+TEST(DetectorThread, WithoutFencingSilenceIsSuspectedOnceAndDeathProvedAfterwards) {
+  SharedCounter heartbeat;
+  Child victim(sleep_for_ever);
+  Record record;
+  DetectorThread detector(setup_for(record, false), {peer_of(2, victim, heartbeat.get())});
+  victim.stop();
+  ASSERT_TRUE(record.wait_for(1));
+  EXPECT_EQ(record.all()[0].kind, Verdict::Kind::suspected);
+  EXPECT_GE(record.all()[0].silent_for, 60ms);
+  ASSERT_TRUE(record.wait_for_more_ticks(30));
+  ASSERT_EQ(record.all().size(), 1u);
+  heartbeat.get()->fetch_add(1);
+  ASSERT_TRUE(record.wait_for_more_ticks(2));
+  victim.signal(SIGKILL);
+  ASSERT_TRUE(record.wait_for(2));
+  EXPECT_EQ(record.all()[1].kind, Verdict::Kind::proved);
+  EXPECT_GE(record.all()[1].silent_for, record.all()[0].silent_for);
+}
+
+TEST(DetectorThread, SilenceOfAPeerThatIsProvedDeadIsNotSuspected) {
+  SharedCounter heartbeat;
+  Child victim([] {});
+  victim.wait_for_zombie();
+  for (const bool fence : {false, true}) {
+    Record record;
+    auto setup = setup_for(record, fence);
+    setup.fence_limit = 1ms;
+    DetectorThread detector(setup, {peer_of(0, victim, heartbeat.get())});
+    ASSERT_TRUE(record.wait_for_more_ticks(30));
+    ASSERT_EQ(record.all().size(), 1u);
+    EXPECT_EQ(record.all()[0].kind, Verdict::Kind::proved);
+  }
+}
+
+TEST(DetectorThread, StarvedPeerGetsTenExtensionsAndIsThenSuspected) {
+  SharedCounter heartbeat;
+  Child starved(spin_for_ever);
+  Record record;
+  DetectorThread detector(setup_for(record, false, 20ms), {peer_of(0, starved, heartbeat.get())});
+  ASSERT_TRUE(record.wait_for(1));
+  EXPECT_EQ(record.all()[0].kind, Verdict::Kind::suspected);
+  EXPECT_GE(record.all()[0].silent_for, 11 * 20ms);
+}
+
+TEST(DetectorThread, OwnHeartbeatAdvancesAndPokeMakesATurn) {
+  std::atomic<std::uint64_t> heartbeat = 0;
+  Record record;
+  auto setup = setup_for(record, true, never);
+  setup.own_heartbeat = &heartbeat;
+  DetectorThread detector(setup, {});
+  EXPECT_TRUE(eventually([&] { return heartbeat >= 3; }));
+  detector.stop();
+  setup.options.heartbeat_period = 1min;
+  setup.options.suspect_after = 1h;
+  const std::uint64_t before = heartbeat;
+  DetectorThread slow(setup, {});
+  EXPECT_TRUE(eventually([&] { return heartbeat == before + 1; }));
+  slow.poke();
+  EXPECT_TRUE(eventually([&] { return heartbeat == before + 2; }));
+}
+
+TEST(DetectorThread, LookingFromAnotherThreadNeitherLosesNorRepeatsADeath) {
+  std::vector<std::unique_ptr<Child>> children;
+  std::vector<DetectorThread::Peer> peers;
+  for (std::int32_t rank = 0; rank < 20; ++rank) {
+    children.push_back(std::make_unique<Child>(sleep_for_ever));
+    peers.push_back(peer_of(rank, *children.back(), nullptr));
+  }
+  Record record;
+  DetectorThread detector(setup_for(record, true, never), peers);
+  for (auto& child : children) child->signal(SIGKILL);
+  int seen_here = 0;
+  EXPECT_TRUE(eventually([&] {
+    seen_here += detector.look_now();
+    return record.all().size() >= 20;
+  }));
+  ASSERT_TRUE(record.wait_for_more_ticks(3));
+  std::vector<int> verdicts_of(20);
+  for (const Verdict& verdict : record.all()) ++verdicts_of[static_cast<std::size_t>(verdict.rank)];
+  EXPECT_EQ(verdicts_of, std::vector<int>(20, 1));
+  EXPECT_LE(seen_here, 20);
+}
+
+TEST(DetectorThread, LookingWorksAfterStop) {
+  Child victim(sleep_for_ever);
+  Record record;
+  DetectorThread detector(setup_for(record, true, never), {peer_of(1, victim, nullptr)});
+  detector.stop();
+  detector.stop();
+  EXPECT_EQ(detector.look_now(), 0);
+  victim.signal(SIGKILL);
+  victim.wait_for_zombie();
+  EXPECT_TRUE(eventually([&] { return detector.look_now() == 1; }));
+  EXPECT_EQ(detector.look_now(), 0);
+  EXPECT_EQ(record.all().size(), 1u);
+}
+
+TEST(DetectorThread, DestructorInAForkedChildReturnsAndLeavesTheParentsThreadAtWork) {
+  Child victim(sleep_for_ever);
+  Record record;
+  auto detector = std::make_unique<DetectorThread>(setup_for(record, true, never),
+                                                   std::vector{peer_of(1, victim, nullptr)});
+  {
+    Child fork_of_this([&] { detector.reset(); });
+    ASSERT_TRUE(eventually([&] { return fork_of_this.ended(); }));
+    EXPECT_EQ(fork_of_this.reap(), 0);
+  }
+  victim.signal(SIGKILL);
+  EXPECT_TRUE(record.wait_for(1));
+}
+
+TEST(DetectorThread, ThreadIsNamedAndBlocksSignals) {
+  struct Seen {
+    std::atomic<bool> done = false;
+    char name[16] = {};
+    sigset_t mask;
+  } seen;
+  DetectorThread::Setup setup;
+  setup.on_verdict = [](void*, const Verdict&) {};
+  setup.on_tick = [](void* arg) {
+    auto& what = *static_cast<Seen*>(arg);
+    if (what.done) return;
+    pthread_getname_np(pthread_self(), what.name, sizeof(what.name));
+    pthread_sigmask(SIG_SETMASK, nullptr, &what.mask);
+    what.done = true;
+  };
+  setup.arg = &seen;
+  DetectorThread detector(setup, {});
+  ASSERT_TRUE(eventually([&] { return seen.done.load(); }));
+  EXPECT_STREQ(seen.name, "ucft-detector");
+  EXPECT_EQ(sigismember(&seen.mask, SIGTERM), 1);
+  EXPECT_EQ(sigismember(&seen.mask, SIGUSR1), 1);
+  sigset_t here;
+  pthread_sigmask(SIG_SETMASK, nullptr, &here);
+  EXPECT_EQ(sigismember(&here, SIGTERM), 0) << "the creator's mask is restored";
+}
+
+}  // namespace
+}  // namespace ucft

@@ -1,0 +1,193 @@
+// See detector_thread.hpp.
+#include "timeout_detector/detector_thread.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <system_error>
+
+namespace ucft {
+namespace {
+
+TimeoutDetector::Time time_now() {
+  return std::chrono::duration_cast<TimeoutDetector::Time>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+// A thread inherits the mask of its creator: so it starts with all signals blocked, and none can slip in.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+DetectorThread::DetectorThread(const Setup& setup, const std::vector<Peer>& peers)
+    : setup_(setup), creator_pid_(::getpid()), silence_(setup.options, peers.size()) {
+  assert(setup.on_verdict != nullptr);
+  const Time now = time_now();
+  for (const Peer& peer : peers) {
+    assert(peer.pid != creator_pid_);
+    processes_.add(peer.rank, peer.pid, peer.start_time);
+    silence_.watch(static_cast<TimeoutDetector::Peer>(watched_.size()), now);
+    auto watched = std::make_unique<Watched>();
+    watched->peer = peer;
+    watched->heard_at = now;
+    if (peer.heartbeat != nullptr) watched->last_heartbeat = peer.heartbeat->load(std::memory_order_relaxed);
+    watched_.push_back(std::move(watched));
+  }
+  wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  try {
+    const AllSignalsBlocked blocked;
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    ::close(wake_);
+    throw;
+  }
+}
+
+DetectorThread::~DetectorThread() {
+  if (::getpid() == creator_pid_) {
+    stop();
+  } else if (thread_.joinable()) {
+    thread_.detach();  // there is nothing to join in a forked child
+  }
+  ::close(wake_);
+}
+
+void DetectorThread::stop() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  poke();
+  thread_.join();
+}
+
+void DetectorThread::poke() {
+  const int error = errno;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof(one));  // full: then it wakes anyway
+  errno = error;
+}
+
+int DetectorThread::look_now() { return report_deaths(); }
+
+void DetectorThread::run() {
+  pthread_setname_np(pthread_self(), "ucft-detector");
+  while (!stopping_) {
+    take_turn(time_now());
+    if (setup_.on_tick != nullptr) setup_.on_tick(setup_.arg);
+    sleep();
+  }
+}
+
+// Heartbeats before silence: what has arrived while this thread did not run still counts.
+void DetectorThread::take_turn(Time now) {
+  if (setup_.own_heartbeat != nullptr) {
+    auto& own = *setup_.own_heartbeat;  // the only writer, so no atomic addition is needed
+    own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  report_deaths();
+  listen(now);
+  for (const TimeoutDetector::Peer peer : silence_.tick(now)) judge(static_cast<std::size_t>(peer), now);
+  give_up_fencing(now);
+}
+
+void DetectorThread::listen(Time now) {
+  const bool look_at_states = now >= next_state_look_;
+  if (look_at_states) next_state_look_ = now + setup_.options.suspect_after / 4;
+  for (std::size_t index = 0; index < watched_.size(); ++index) {
+    Watched& watched = *watched_[index];
+    if (watched.peer.heartbeat == nullptr) {
+      if (!look_at_states) continue;
+      const ProcessState state = processes_.state(watched.peer.rank);
+      if (state != ProcessState::stopped && state != ProcessState::dead) heard(index, now);
+    } else if (const auto beat = watched.peer.heartbeat->load(std::memory_order_relaxed);
+               beat != watched.last_heartbeat) {
+      watched.last_heartbeat = beat;
+      heard(index, now);
+    }
+  }
+}
+
+// After suspicion nothing counts: a stopped process that is killed runs once more, in order to end.
+void DetectorThread::heard(std::size_t index, Time now) {
+  if (silence_.suspected(static_cast<TimeoutDetector::Peer>(index))) return;
+  watched_[index]->heard_at.store(now, std::memory_order_relaxed);
+  silence_.heard(static_cast<TimeoutDetector::Peer>(index), now);
+}
+
+// A peer has passed its deadline. The only place that decides what follows from silence.
+void DetectorThread::judge(std::size_t index, Time now) {
+  Watched& watched = *watched_[index];
+  if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
+  if (setup_.fence && processes_.kill(watched.peer.rank)) return start_fencing(index, now);
+  report(watched, Verdict::Kind::suspected);
+}
+
+bool DetectorThread::is_starved(std::int32_t rank) const {
+  const ProcessState state = processes_.state(rank);
+  return state == ProcessState::runnable || state == ProcessState::blocked;
+}
+
+// The end is seen by report_deaths(), some 0.1 ms later unless the process hangs in the kernel or the host is loaded.
+void DetectorThread::start_fencing(std::size_t index, Time now) {
+  watched_[index]->fencing = true;
+  watched_[index]->fence_until = now + setup_.fence_limit;
+}
+
+void DetectorThread::give_up_fencing(Time now) {
+  for (auto& watched : watched_) {
+    if (!watched->fencing || now < watched->fence_until) continue;
+    watched->fencing = false;
+    report(*watched, Verdict::Kind::suspected);
+  }
+}
+
+int DetectorThread::report_deaths() {
+  int reported = 0;
+  for (const std::int32_t rank : processes_.poll()) {
+    for (auto& watched : watched_)
+      if (watched->peer.rank == rank) reported += report(*watched, Verdict::Kind::proved);
+  }
+  return reported;
+}
+
+// False: there is a verdict already. A proved one ends the matter; a suspected one may still be followed by proof.
+bool DetectorThread::report(Watched& watched, Verdict::Kind kind) {
+  const std::lock_guard lock(verdicts_);
+  bool& given = kind == Verdict::Kind::proved ? watched.proved : watched.suspected;
+  if (given || watched.proved) return false;
+  given = true;
+  const Time silent_for = std::max(time_now() - watched.heard_at.load(std::memory_order_relaxed), Time::zero());
+  setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silent_for, watched.peer.pid});
+  return true;
+}
+
+// Until a death, a poke, or the next heartbeat.
+void DetectorThread::sleep() {
+  pollfd awaited[] = {{wake_, POLLIN, 0}, {processes_.epoll_descriptor(), POLLIN, 0}};
+  const auto period = setup_.options.heartbeat_period;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(period);
+  const timespec limit{static_cast<time_t>(seconds.count()), static_cast<long>((period - seconds).count())};
+  if (::ppoll(awaited, 2, &limit, nullptr) <= 0 || awaited[0].revents == 0) return;
+  std::uint64_t pokes;
+  [[maybe_unused]] const ssize_t bytes = ::read(wake_, &pokes, sizeof(pokes));
+}
+
+}  // namespace ucft

@@ -1,0 +1,118 @@
+// The thread around TimeoutDetector and ProcessWatch: advances this rank's heartbeat, looks at those of the peers of
+// this host, and reports verdicts. It keeps the promise that a rank which computes for minutes is not suspected.
+//
+// Source: docs/failure_model.md, "Detection". Two kinds of verdict: *proved*, the process has ended (its pidfd says
+// so); *suspected*, silence. With fencing, silence is turned into proof: SIGKILL through the pidfd, then its end.
+// Invariants
+//  - Each peer gets at most one suspected and at most one proved verdict, in this order, whichever thread reports.
+//  - A proved verdict is never wrong.
+//  - The thread never waits for a peer: it sleeps for one heartbeat period at most.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "timeout_detector/process_watch.hpp"
+#include "timeout_detector/timeout_detector.hpp"
+
+namespace ucft {
+
+struct Verdict {
+  enum class Kind : std::uint8_t { suspected, proved };
+  std::int32_t rank;
+  Kind kind;
+  std::chrono::nanoseconds silent_for;  // since the last sign of life that this thread saw
+  int pid;
+};
+
+// What is heard of a peer
+//  - with a heartbeat counter: a change of it. Looked at every period.
+//  - without one (nullptr): a state in /proc that isn't "stopped". Looked at every quarter of suspect_after, so a stop
+//    may be suspected up to a quarter early; a hang that isn't a stop is not seen.
+// A silent peer that wants to run but can't (runnable, or in an uninterruptible wait) gets its deadline extended, up to
+// Options::extensions_limit times: with the default of 10, after 11 * suspect_after it is suspected anyway.
+class DetectorThread {
+ public:
+  struct Peer {
+    std::int32_t rank;
+    int pid;
+    std::uint64_t start_time;                      // process_start_time() as the peer itself had it
+    const std::atomic<std::uint64_t>* heartbeat;   // stays mapped until stop(); may be nullptr
+  };
+  // Called with a lock held: must be short, must not block, throw, nor call anything of this object.
+  using OnVerdict = void (*)(void* arg, const Verdict& verdict);
+  using OnTick = void (*)(void* arg);
+
+  struct Setup {
+    TimeoutDetector::Options options;  // valid
+    bool fence = true;                 // kill silent peers before they are declared dead
+    // The end of a killed peer must show in this time, else it is only suspected; at most a year.
+    std::chrono::nanoseconds fence_limit = std::chrono::seconds(1);
+    std::atomic<std::uint64_t>* own_heartbeat = nullptr;  // advanced on every wake, by nobody else; may be nullptr
+    OnVerdict on_verdict = nullptr;  // on the thread, or in look_now(); never two at a time
+    OnTick on_tick = nullptr;        // on the thread, on every wake, after the verdicts; may be nullptr
+    void* arg = nullptr;             // handed to both
+  };
+
+  // Starts the thread ("ucft-detector"; all signals blocked). Deaths before this moment are reported, too. Throws
+  // std::system_error if descriptors or threads have run out. Every peer has a rank of its own, and isn't this process.
+  DetectorThread(const Setup& setup, const std::vector<Peer>& peers);
+  // Stops. In a fork of the creating process, where the thread doesn't exist, it only gives resources back; nothing
+  // else may be called there.
+  ~DetectorThread();
+  DetectorThread(const DetectorThread&) = delete;
+  DetectorThread& operator=(const DetectorThread&) = delete;
+
+  // Ends the thread; afterwards it calls nothing. Again: no effect. Not from a callback.
+  void stop();
+
+  // Makes the thread take a turn now. Any thread, also a signal handler; before the destructor.
+  void poke();
+
+  // Reports deaths (not silence) at once, on the calling thread; returns how many. Any thread, also while the
+  // thread runs; without a death it takes no lock: one system call.
+  int look_now();
+
+ private:
+  using Time = TimeoutDetector::Time;
+
+  struct Watched {
+    Peer peer;
+    std::uint64_t last_heartbeat = 0;
+    std::atomic<Time> heard_at{};        // for silent_for; the detector has its own
+    bool suspected = false;              // guarded by verdicts_
+    bool proved = false;                 // guarded by verdicts_
+    bool fencing = false;                // killed, end not seen yet
+    Time fence_until{};                  // then it is only suspected
+  };
+
+  void run();
+  void take_turn(Time now);
+  void listen(Time now);
+  void heard(std::size_t index, Time now);
+  void judge(std::size_t index, Time now);
+  bool is_starved(std::int32_t rank) const;
+  void start_fencing(std::size_t index, Time now);
+  void give_up_fencing(Time now);
+  int report_deaths();
+  bool report(Watched& watched, Verdict::Kind kind);
+  void sleep();
+
+  Setup setup_;
+  int creator_pid_;
+  std::vector<std::unique_ptr<Watched>> watched_;  // the index is the detector's name for the peer
+  ProcessWatch processes_;
+  TimeoutDetector silence_;                        // the thread's alone
+  Time next_state_look_{};
+  std::mutex verdicts_;
+  std::atomic<bool> stopping_ = false;
+  int wake_ = -1;  // eventfd
+  std::thread thread_;
+};
+
+}  // namespace ucft

@@ -1,0 +1,73 @@
+// Watches processes of this host through pidfds: a death is seen within 0.1 ms, without a signal, a poll loop or a
+// parent's help, and a pid that is used again can't be taken for the old process.
+//
+// Source: pidfd_open(2), epoll(7), proc_pid_stat(5). Linux 5.3 or newer.
+// Invariants
+//  - A rank is reported dead only upon proof: its process has ended (a zombie has), or its pid belongs to a process
+//    with another start time. Each rank at most once per ProcessWatch, even if several threads poll at the same time.
+//  - A signal goes to the process that was added, or to nobody.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ucft {
+
+// When the process began, in clock ticks since boot (field 22 of /proc/PID/stat): with the pid, it names a process.
+// 0: there is no such process, or /proc doesn't show it. Throws std::system_error if /proc can't be read for another
+// reason, e.g. no descriptor is left.
+std::uint64_t process_start_time(int pid);
+
+enum class ProcessState : std::uint8_t {
+  runnable,  // a thread runs, or waits for a processor: 'R'
+  blocked,   // none of that, but a thread is in an uninterruptible wait, e.g. for a page: 'D'
+  sleeping,  // all threads wait for an event
+  stopped,   // a thread is stopped, by a signal or a debugger: 'T', 't'
+  dead,      // ended; maybe a zombie
+  unknown    // /proc can't be read
+};
+
+// add() before anything else, by one thread; then any thread may call the rest, without a lock.
+// In a fork of the creating process only the destructor may be called: the descriptors are shared with the parent.
+class ProcessWatch {
+ public:
+  // Throws std::system_error: no descriptor left.
+  ProcessWatch();
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+  // start_time: process_start_time() as the process itself had it. Gone already, or replaced: the next poll reports it.
+  // Throws std::system_error: no descriptor left, or no pidfds on this system. A rank is added once.
+  void add(std::int32_t rank, int pid, std::uint64_t start_time);
+
+  // The ranks that were found dead since the last call, in no order. Waits up to timeout for the first. A signal may
+  // end the wait early. Allocates only if somebody died; without a wait it is one system call.
+  std::vector<std::int32_t> poll(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
+
+  // Readable while poll() has something to report. For ppoll(2) only.
+  int epoll_descriptor() const { return epoll_; }
+
+  // SIGKILL. True: sent, or the process has ended already. False: not permitted. Death is then reported by poll().
+  bool kill(std::int32_t rank);
+
+  // Reads /proc, several microseconds per thread of that process: not for every round.
+  ProcessState state(std::int32_t rank) const;
+
+ private:
+  struct Process {
+    std::int32_t rank;
+    int pid;
+    int descriptor;  // a pidfd; or, if there is no such process, an eventfd that is readable from the start
+    bool gone;
+  };
+
+  const Process& process_of(std::int32_t rank) const;
+
+  int epoll_ = -1;
+  std::vector<Process> processes_;
+};
+
+}  // namespace ucft

@@ -1,0 +1,175 @@
+// The command line of ucft_run: options first, then the program with its own options.
+#include "tools/run/arguments.hpp"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <memory>
+#include <stdexcept>
+
+#include "ucft/ucft.h"
+#include "ucx_layer/bootstrap/rendezvous_protocol.hpp"
+
+namespace ucft::run {
+
+namespace {
+
+struct Unit {
+  std::string_view suffix;
+  double microseconds;
+};
+constexpr Unit units[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"", 1e6}};
+constexpr double longest_us = 10 * 365 * 86400 * 1e6;
+
+// CLI11 does not know of the program that follows the options.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: ucft_run -n N [options] program [arguments of the program]\n";
+  }
+};
+
+// As the user typed it, before the values are looked at.
+struct RawArguments {
+  std::string rank_count;
+  std::string bind = "none";
+  std::vector<std::string> kills;
+  std::vector<std::string> stops;
+  std::string startup_limit = "60s";
+  std::string job_limit;
+  bool no_tag = false;
+};
+
+int parse_count(const std::string& option, const std::string& text, int lowest, int highest) {
+  int value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size() || value < lowest || value > highest) {
+    throw std::invalid_argument(fmt::format("{}: '{}' is not a number from {} to {}", option, text, lowest, highest));
+  }
+  return value;
+}
+
+Duration duration_argument(const std::string& option, const std::string& text) {
+  const auto duration = parse_duration(text);
+  if (!duration) {
+    throw std::invalid_argument(
+        fmt::format("{}: '{}' is not a time (500ms, 2s, 1.5s, 100us; a bare number is seconds)", option, text));
+  }
+  return *duration;
+}
+
+Duration positive_duration(const std::string& option, const std::string& text) {
+  const Duration duration = duration_argument(option, text);
+  if (duration.count() == 0) throw std::invalid_argument(fmt::format("{}: must be more than 0", option));
+  return duration;
+}
+
+// "3@1.5s"
+PlannedSignal planned_signal(const std::string& option, const std::string& text, int rank_count, int signal) {
+  const auto at = text.find('@');
+  if (at == std::string::npos) {
+    throw std::invalid_argument(fmt::format("{}: '{}' is not of the form RANK@TIME, e.g. 3@1.5s", option, text));
+  }
+  const std::string context = fmt::format("{} {}", option, text);
+  return {parse_count(context + ": rank", text.substr(0, at), 0, rank_count - 1),
+          duration_argument(context, text.substr(at + 1)), signal};
+}
+
+void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
+  app.prefix_command();
+  app.set_version_flag("--version", std::string("ucft_run ") + UCFT_VERSION_STRING);
+  app.add_option("-n", raw.rank_count, "How many ranks to start")->type_name("N")->required();
+  app.add_option("--bind", raw.bind, "core: rank r runs on the r-th allowed core, modulo their number; none: anywhere")
+      ->type_name("core|none")
+      ->capture_default_str();
+  app.add_option("--kill", raw.kills, "Kill that rank (SIGKILL) TIME after the start; may be repeated")
+      ->type_name("RANK@TIME")
+      ->allow_extra_args(false);
+  app.add_option("--stop", raw.stops, "Stop that rank (SIGSTOP) TIME after the start; may be repeated")
+      ->type_name("RANK@TIME")
+      ->allow_extra_args(false);
+  app.add_option("--startup-timeout", raw.startup_limit,
+                 "How long ranks wait for each other in start-up before those missing are named")
+      ->type_name("TIME")
+      ->capture_default_str();
+  app.add_option("--timeout", raw.job_limit, "End everything after TIME, with exit code 124")->type_name("TIME");
+  app.add_flag("--no-tag", raw.no_tag, "Do not put [RANK] in front of each line of output");
+  app.add_flag("--json", arguments.json, "Print a JSON object about the job at the end, as one line on stdout");
+  app.footer(
+      "TIME: 500ms, 2s, 1.5s, 100us; a bare number is seconds.\n"
+      "Exit code: 0 if each rank that was not killed or stopped on purpose exits with 0, else that of the first rank\n"
+      "that failed (128+signal if it was killed). 2: wrong usage, 124: --timeout passed, 125: ucft_run itself failed,\n"
+      "126, 127: the program cannot be executed, or found. A rank that fails does not end the others.\n"
+      "Ranks find UCFT_RANK, UCFT_SIZE, UCFT_LOCAL_RANK, UCFT_RENDEZVOUS and UCFT_JOB_SECRET in their environment.");
+}
+
+std::vector<std::string> command_of(const CLI::App& app) {
+  std::vector<std::string> command = app.remaining();
+  if (!command.empty() && command[0] == "--") {
+    command.erase(command.begin());
+  } else if (!command.empty() && command[0].size() > 1 && command[0][0] == '-') {
+    throw std::invalid_argument(fmt::format("unknown option {}", command[0]));
+  }
+  if (command.empty()) throw std::invalid_argument("no program is given");
+  return command;
+}
+
+void interpret(const RawArguments& raw, Arguments& arguments) {
+  arguments.rank_count = parse_count("-n", raw.rank_count, 1, bootstrap::max_ranks);
+  if (raw.bind != "core" && raw.bind != "none") {
+    throw std::invalid_argument(fmt::format("--bind: '{}' is neither core nor none", raw.bind));
+  }
+  arguments.bind_to_cores = raw.bind == "core";
+  for (const auto& text : raw.kills) {
+    arguments.planned_signals.push_back(planned_signal("--kill", text, arguments.rank_count, SIGKILL));
+  }
+  for (const auto& text : raw.stops) {
+    arguments.planned_signals.push_back(planned_signal("--stop", text, arguments.rank_count, SIGSTOP));
+  }
+  std::stable_sort(arguments.planned_signals.begin(), arguments.planned_signals.end(),
+                   [](const PlannedSignal& left, const PlannedSignal& right) { return left.after < right.after; });
+  arguments.tag_lines = !raw.no_tag;
+  arguments.startup_limit = positive_duration("--startup-timeout", raw.startup_limit);
+  if (!raw.job_limit.empty()) arguments.job_limit = positive_duration("--timeout", raw.job_limit);
+}
+
+}  // namespace
+
+std::optional<Duration> parse_duration(std::string_view text) {
+  double number = 0;
+  const auto [end, problem] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (problem != std::errc()) return std::nullopt;
+  const std::string_view suffix = text.substr(static_cast<std::size_t>(end - text.data()));
+  for (const Unit& unit : units) {
+    if (suffix != unit.suffix) continue;
+    const double microseconds = number * unit.microseconds;
+    if (!(microseconds >= 0 && microseconds <= longest_us)) return std::nullopt;  // NaN ends here too
+    return Duration(static_cast<Duration::rep>(microseconds));
+  }
+  return std::nullopt;
+}
+
+ParsedArguments parse_arguments(int argument_count, char** argument_values) {
+  CLI::App app("Starts N ranks of a program on this machine, and ends whatever is left of them.", "ucft_run");
+  app.formatter(std::make_shared<Help>());
+  RawArguments raw;
+  Arguments arguments;
+  add_options(app, raw, arguments);
+  try {
+    app.parse(argument_count, argument_values);
+    arguments.command = command_of(app);
+    interpret(raw, arguments);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return {std::nullopt, app.exit(success)};
+  } catch (const std::exception& problem) {
+    fmt::print(stderr, "ucft_run: {}\nRun with --help for more information.\n", problem.what());
+    return {std::nullopt, exit_usage};
+  }
+  return {arguments, 0};
+}
+
+}  // namespace ucft::run

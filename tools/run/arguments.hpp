@@ -1,0 +1,49 @@
+// The command line of ucft_run. Everything wrong with it is named before anything starts.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ucft::run {
+
+using Duration = std::chrono::microseconds;
+
+// --kill RANK@TIME, --stop RANK@TIME: from the start of the ranks.
+struct PlannedSignal {
+  int rank = 0;
+  Duration after{};
+  int signal = 0;
+};
+
+struct Arguments {
+  int rank_count = 0;
+  bool bind_to_cores = false;
+  std::vector<PlannedSignal> planned_signals;
+  Duration startup_limit = std::chrono::seconds(60);
+  std::optional<Duration> job_limit;
+  bool tag_lines = true;
+  bool json = false;
+  std::vector<std::string> command;  // program and its arguments
+};
+
+// Exit codes of ucft_run itself, next to those of the ranks.
+inline constexpr int exit_usage = 2;
+inline constexpr int exit_timeout = 124;
+inline constexpr int exit_internal = 125;
+inline constexpr int exit_not_executable = 126;
+inline constexpr int exit_not_found = 127;
+
+// "500ms", "2s", "1.5s", "100us"; a bare number is seconds. nullopt: not of that form, or beyond ten years.
+std::optional<Duration> parse_duration(std::string_view text);
+
+// The arguments, or the exit code (0 after --help and --version); the message has been printed.
+struct ParsedArguments {
+  std::optional<Arguments> arguments;
+  int exit_code = 0;
+};
+ParsedArguments parse_arguments(int argument_count, char** argument_values);
+
+}  // namespace ucft::run

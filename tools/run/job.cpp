@@ -1,0 +1,381 @@
+// One job from start to end.
+#include "tools/run/job.hpp"
+
+#include <fmt/core.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "tools/run/descendants.hpp"
+
+namespace ucft::run {
+
+namespace {
+
+constexpr auto term_grace = std::chrono::seconds(2);       // from SIGTERM to SIGKILL after Ctrl-C
+constexpr auto cut_short_grace = std::chrono::seconds(2);  // for a stuck reader of our output after an early end
+constexpr auto kill_limit = std::chrono::seconds(10);
+
+rlimit raise_open_files() {
+  rlimit original{};
+  getrlimit(RLIMIT_NOFILE, &original);
+  rlimit raised = original;
+  raised.rlim_cur = raised.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &raised);
+  return original;
+}
+
+std::vector<int> ascending(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+// Where things are among the poll entries; the rendezvous' own come last. A negative descriptor is not watched.
+constexpr std::size_t signals_entry = 0;
+constexpr std::size_t guard_entry = 1;
+constexpr std::size_t sinks_entry = 2;
+constexpr std::size_t streams_entry = 4;
+
+}  // namespace
+
+Job::Job(Arguments arguments, std::string program_path, const SupervisorContext& context)
+    : arguments_(std::move(arguments)),
+      program_path_(std::move(program_path)),
+      context_(context),
+      original_open_files_(raise_open_files()),
+      cores_(allowed_cores()),
+      secret_(bootstrap::random_secret()),
+      signals_(signalfd(-1, &context_.handled_signals, SFD_CLOEXEC | SFD_NONBLOCK)),
+      output_(STDOUT_FILENO),
+      errors_(STDERR_FILENO) {}
+
+Job::~Job() {
+  if (signals_ >= 0) close(signals_);
+}
+
+int Job::run() {
+  const bool started = open_rendezvous() && start_ranks();
+  started_at_ = Clock::now();
+  while (started && alive_count_ > 0 && !end_now_) {
+    step(next_deadline());
+    if (alive_count_ > 0) on_timers();
+  }
+  const bool cut_short = end_now_;
+  const double seconds = std::chrono::duration<double>(Clock::now() - started_at_).count();
+  end_descendants_of_job();
+
+  end_now_ = guard_lost_;  // from here on it means: stop writing
+  const auto deadline = cut_short ? std::optional(Clock::now() + cut_short_grace) : std::nullopt;
+  drain_output(deadline);
+  if (started && !cut_short) say_what_was_not_sent();
+  if (started && arguments_.json) output_.append_line(json_line(seconds));
+  write_out(deadline);
+  return exit_code();
+}
+
+// ---- start ----
+
+bool Job::open_rendezvous() {
+  bootstrap::RendezvousServer::Options options;
+  options.size = arguments_.rank_count;
+  options.secret = secret_;
+  options.startup_limit = arguments_.startup_limit;
+  options.log = [this](const std::string& line) { say(line); };
+  std::string error;
+  rendezvous_ = bootstrap::RendezvousServer::listen(std::move(options), error);
+  if (rendezvous_ && signals_ >= 0) return true;
+  say(rendezvous_ ? "cannot create a signalfd" : error);
+  failure_exit_code_ = exit_internal;
+  return false;
+}
+
+StartOrder Job::order_for(int rank) const {
+  StartOrder order;
+  order.rank = rank;
+  order.program = program_path_;
+  order.command = arguments_.command;
+  order.environment = {{"UCFT_RANK", std::to_string(rank)},
+                       {"UCFT_SIZE", std::to_string(arguments_.rank_count)},
+                       {"UCFT_LOCAL_RANK", std::to_string(rank)},
+                       {"UCFT_RENDEZVOUS", rendezvous_->address()},
+                       {"UCFT_JOB_SECRET", bootstrap::secret_to_hex(secret_)}};
+  if (arguments_.bind_to_cores && !cores_.empty()) {
+    order.core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
+  }
+  order.signal_mask = context_.original_mask;
+  order.open_files = original_open_files_;
+  return order;
+}
+
+bool Job::start_ranks() {
+  for (int rank = 0; rank < arguments_.rank_count; ++rank) {
+    const StartedRank started = start_rank(order_for(rank));
+    if (started.error_number != 0) {
+      const char* reason = std::strerror(started.error_number);
+      if (started.program_refused) {
+        say(fmt::format("cannot execute {}: {}", program_path_, reason));
+        failure_exit_code_ = started.error_number == ENOENT ? exit_not_found : exit_not_executable;
+      } else {
+        say(fmt::format("cannot start rank {}: {}", rank, reason));
+        failure_exit_code_ = exit_internal;
+      }
+      return false;
+    }
+    const std::string tag = arguments_.tag_lines ? fmt::format("[{}] ", rank) : "";
+    streams_.emplace_back(started.output, rank, tag, output_);
+    streams_.emplace_back(started.errors, rank, tag, errors_);
+    ranks_.push_back(started.process);
+    ++alive_count_;
+  }
+  return true;
+}
+
+void Job::say(const std::string& line) { errors_.append_line("ucft_run: " + line); }
+
+// ---- the loop ----
+
+std::vector<pollfd> Job::poll_entries(TimePoint now) const {
+  std::vector<pollfd> entries;
+  entries.push_back({signals_, POLLIN, 0});
+  entries.push_back({guard_lost_ ? -1 : context_.guard_pipe, POLLIN, 0});
+  for (const Sink* sink : {&output_, &errors_}) {
+    entries.push_back({sink->is_empty() ? -1 : sink->descriptor(), POLLOUT, 0});
+  }
+  for (const Stream& stream : streams_) {
+    entries.push_back({stream.wants_to_read() ? stream.descriptor() : -1, POLLIN, 0});
+  }
+  rendezvous_->add_poll_entries(entries, now);
+  return entries;
+}
+
+std::optional<Job::TimePoint> Job::next_deadline() const {
+  std::optional<TimePoint> next = rendezvous_->next_deadline();
+  const auto consider = [&next](TimePoint time) { next = next ? std::min(*next, time) : time; };
+  if (next_planned_signal_ < arguments_.planned_signals.size()) {
+    consider(started_at_ + arguments_.planned_signals[next_planned_signal_].after);
+  }
+  if (arguments_.job_limit) consider(started_at_ + *arguments_.job_limit);
+  if (kill_after_term_at_) consider(*kill_after_term_at_);
+  return next;
+}
+
+int Job::step(std::optional<TimePoint> deadline) {
+  const auto now = Clock::now();
+  std::vector<pollfd> entries = poll_entries(now);
+  timespec wait{};
+  if (deadline) {
+    const auto left = std::max(*deadline - now, Clock::duration::zero());
+    wait.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
+    wait.tv_nsec = std::chrono::nanoseconds(left % std::chrono::seconds(1)).count();
+  }
+  if (ppoll(entries.data(), entries.size(), deadline ? &wait : nullptr, nullptr) < 0) return 0;  // EINTR
+
+  const int streams_read = serve_output(entries);
+  for (std::size_t i = streams_entry + streams_.size(); i < entries.size(); ++i) {
+    if (entries[i].revents) rendezvous_->on_ready(entries[i].fd, entries[i].revents, now);
+  }
+  if (entries[signals_entry].revents) take_signals();
+  if (entries[guard_entry].revents) guard_lost_ = end_now_ = true;
+  return streams_read;
+}
+
+int Job::serve_output(const std::vector<pollfd>& entries) {
+  if (entries[sinks_entry].revents) note_write_problem("stdout", output_.write_some());
+  if (entries[sinks_entry + 1].revents) note_write_problem("stderr", errors_.write_some());
+  int streams_read = 0;
+  const std::size_t first = first_stream_++;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const std::size_t index = (first + i) % streams_.size();
+    // An earlier stream may have filled the sink meanwhile.
+    if (!entries[streams_entry + index].revents || !streams_[index].wants_to_read()) continue;
+    streams_[index].read_some();
+    ++streams_read;
+  }
+  return streams_read;
+}
+
+// A reader that has left is its own business (`| head`); a full disk is not.
+void Job::note_write_problem(const char* name, int problem) {
+  if (problem == 0 || problem == EPIPE) return;
+  say(fmt::format("cannot write to {}: {}", name, std::strerror(problem)));
+  if (failure_exit_code_ == 0) failure_exit_code_ = exit_internal;
+}
+
+void Job::on_timers() {
+  const auto now = Clock::now();
+  rendezvous_->on_timer(now);
+  send_planned_signals(now);
+  if (arguments_.job_limit && now >= started_at_ + *arguments_.job_limit) on_job_limit();
+  if (kill_after_term_at_ && now >= *kill_after_term_at_) end_now_ = true;
+}
+
+void Job::on_job_limit() {
+  std::string running;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].ended) continue;
+    running += fmt::format("{}rank {} (pid {}{})", running.empty() ? "" : ", ", rank, ranks_[rank].pid,
+                           ranks_[rank].is_stopped ? ", stopped" : "");
+  }
+  say(fmt::format("the job's limit of {} has passed; ending what still runs: {}",
+                  bootstrap::duration_text(*arguments_.job_limit), running));
+  timed_out_ = end_now_ = true;
+}
+
+// ---- signals, those we get and those we send ----
+
+void Job::take_signals() {
+  signalfd_siginfo information{};
+  while (read(signals_, &information, sizeof information) == sizeof information) {
+    const int signal = static_cast<int>(information.ssi_signo);
+    if (signal == SIGCHLD) {
+      reap();
+    } else {
+      on_interrupt(signal);
+    }
+  }
+}
+
+void Job::on_interrupt(int signal) {
+  const bool again = std::exchange(interrupted_by_, signal) != 0;
+  if (again || alive_count_ == 0) {
+    end_now_ = true;
+    return;
+  }
+  say(fmt::format("{}: asking the ranks to end", strsignal(signal)));
+  for (const RankProcess& process : ranks_) signal_rank(process, SIGTERM);
+  kill_after_term_at_ = Clock::now() + term_grace;
+}
+
+// The whole group: with a shell around the program, both. The rank itself, if it has gone to another group.
+void Job::signal_rank(const RankProcess& process, int signal) {
+  if (process.ended) return;
+  if (kill(-process.pid, signal) != 0) kill(process.pid, signal);
+}
+
+void Job::send_planned_signals(TimePoint now) {
+  const auto& planned = arguments_.planned_signals;
+  for (; next_planned_signal_ < planned.size(); ++next_planned_signal_) {
+    const PlannedSignal& next = planned[next_planned_signal_];
+    if (now < started_at_ + next.after) return;
+    reap();  // who has ended already cannot be killed
+    RankProcess& process = ranks_[static_cast<std::size_t>(next.rank)];
+    if (process.ended) {
+      say_not_sent(next);
+      continue;
+    }
+    const bool kills = next.signal == SIGKILL;
+    (kills ? process.killed_on_purpose : process.stopped_on_purpose) = true;
+    (kills ? killed_ : stopped_).push_back(next.rank);
+    signal_rank(process, next.signal);
+  }
+}
+
+void Job::say_not_sent(const PlannedSignal& planned) {
+  say(fmt::format("rank {} was not {} after {}: it had ended before", planned.rank,
+                  planned.signal == SIGKILL ? "killed" : "stopped", bootstrap::duration_text(planned.after)));
+}
+
+void Job::reap() {
+  for (;;) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED);
+    if (pid <= 0) break;
+    note_wait_status(pid, status);
+  }
+  kill_stopped_if_alone();
+}
+
+void Job::note_wait_status(pid_t pid, int status) {
+  const auto found = std::find_if(ranks_.begin(), ranks_.end(),
+                                  [pid](const RankProcess& process) { return !process.ended && process.pid == pid; });
+  if (found == ranks_.end()) return;  // an orphan of some rank
+  if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+    found->is_stopped = WIFSTOPPED(status);
+    return;
+  }
+  found->ended = true;
+  found->wait_status = status;
+  --alive_count_;
+  note_end(static_cast<int>(found - ranks_.begin()));
+}
+
+void Job::note_end(int rank) {
+  const RankProcess& process = ranks_[static_cast<std::size_t>(rank)];
+  rendezvous_->on_rank_exit(rank, process.pid, process.how_it_ended());
+  const bool we_end_it = interrupted_by_ != 0 || end_now_;
+  if (we_end_it || process.excused() || process.exit_code() == 0) return;
+  say(fmt::format("rank {} (pid {}) failed: {}", rank, process.pid, process.how_it_ended()));
+  if (failure_exit_code_ == 0) failure_exit_code_ = process.exit_code();
+}
+
+// Nobody is left who could wake them up.
+void Job::kill_stopped_if_alone() {
+  const bool others = std::any_of(ranks_.begin(), ranks_.end(), [](const RankProcess& process) {
+    return !process.ended && !(process.stopped_on_purpose && process.is_stopped);
+  });
+  if (others) return;
+  for (const RankProcess& process : ranks_) signal_rank(process, SIGKILL);
+}
+
+// ---- end ----
+
+void Job::end_descendants_of_job() {
+  const bool all = end_descendants([this](pid_t pid, int status) { note_wait_status(pid, status); }, kill_limit);
+  if (!all) say("some processes of the job could not be killed");
+}
+
+bool Job::may_go_on(std::optional<TimePoint> deadline) const {
+  return !end_now_ && (!deadline || Clock::now() < *deadline);
+}
+
+// Whoever could write is dead: once the pipes have nothing to read, all has been read.
+void Job::drain_output(std::optional<TimePoint> deadline) {
+  bool all_read = false;
+  while (!all_read && may_go_on(deadline)) {
+    const bool all_watched = output_.has_room() && errors_.has_room();
+    const int streams_read = step(all_watched ? Clock::now() : deadline);
+    all_read = all_watched && streams_read == 0;
+  }
+  for (Stream& stream : streams_) stream.flush();
+  output_.end_tagged_line();
+  errors_.end_tagged_line();
+}
+
+void Job::write_out(std::optional<TimePoint> deadline) {
+  while (!(output_.is_empty() && errors_.is_empty()) && may_go_on(deadline)) step(deadline);
+}
+
+void Job::say_what_was_not_sent() {
+  for (; next_planned_signal_ < arguments_.planned_signals.size(); ++next_planned_signal_) {
+    say_not_sent(arguments_.planned_signals[next_planned_signal_]);
+  }
+}
+
+int Job::exit_code() const {
+  if (guard_lost_) return 128 + SIGKILL;
+  if (interrupted_by_ != 0) return 128 + interrupted_by_;
+  return timed_out_ ? exit_timeout : failure_exit_code_;
+}
+
+std::string Job::json_line(double seconds) const {
+  nlohmann::ordered_json exits = nlohmann::ordered_json::array();
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const RankProcess& process = ranks_[rank];
+    nlohmann::ordered_json entry = {{"rank", rank}, {"pid", process.pid}};
+    if (process.ended && WIFSIGNALED(process.wait_status)) entry["signal"] = WTERMSIG(process.wait_status);
+    if (process.ended && WIFEXITED(process.wait_status)) entry["code"] = WEXITSTATUS(process.wait_status);
+    exits.push_back(entry);
+  }
+  const nlohmann::ordered_json job = {{"ranks", arguments_.rank_count},   {"exit_code", exit_code()},
+                              {"killed", ascending(killed_)},     {"stopped", ascending(stopped_)},
+                              {"exits", exits},                   {"seconds", seconds}};
+  return job.dump();
+}
+
+}  // namespace ucft::run

@@ -1,0 +1,55 @@
+// The processes of a job: how one is started, and what is known of it.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ucft::run {
+
+struct RankProcess {
+  pid_t pid = 0;           // also its process group
+  bool ended = false;
+  int wait_status = 0;     // once ended
+  bool is_stopped = false; // by whatever signal, until continued
+  bool killed_on_purpose = false;
+  bool stopped_on_purpose = false;
+
+  // Does its end count for the exit code? If it ended by itself before the planned SIGKILL arrived, it does.
+  bool excused() const;
+  // Its exit code, or 128 + signal.
+  int exit_code() const;
+  // "exit code 1", "signal 9 (Killed)"
+  std::string how_it_ended() const;
+};
+
+struct StartOrder {
+  int rank = 0;
+  std::string program;                                           // path
+  std::vector<std::string> command;                              // argv
+  std::vector<std::pair<std::string, std::string>> environment;  // in addition to ours
+  std::optional<int> core;
+  sigset_t signal_mask{};
+  rlimit open_files{};
+};
+
+struct StartedRank {
+  RankProcess process;
+  int output = -1;  // reading ends of pipes, non-blocking; the caller's
+  int errors = -1;
+  int error_number = 0;         // 0: the program runs
+  bool program_refused = false; // it is exec() that failed
+};
+
+// Returns once the program runs, or has been refused. stdin is /dev/null.
+StartedRank start_rank(const StartOrder& order);
+
+// The cores this process may use, ascending.
+std::vector<int> allowed_cores();
+
+}  // namespace ucft::run

@@ -1,0 +1,589 @@
+// The C API: handles, argument checks, the thread rule, last_error. Everything else is behind it.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "ucft/ucft.h"
+#include "ucx_layer/context.hpp"
+#include "ucx_layer/handles.hpp"
+#include "ucx_layer/memory_check.hpp"
+
+using namespace ucft;
+
+namespace {
+
+thread_local std::string last_error;
+
+template <class... Parts>
+ucft_status_t fail(ucft_status_t status, fmt::format_string<Parts...> format, Parts&&... parts) {
+  last_error = fmt::format(format, std::forward<Parts>(parts)...);
+  return status;
+}
+
+HandleTable<Context, ucft_context_h, 1> contexts;
+HandleTable<Communicator, ucft_comm_h, 2> comms;
+HandleTable<Request, ucft_request_h, 3> requests;
+
+constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;
+
+// Inside the context for as long as it lives.
+class Entry {
+ public:
+  explicit Entry(Context& context) : context_(context) {
+    if (context.forked())
+      status_ = fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+    else if (!context.enter())
+      status_ = fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
+  }
+  ~Entry() {
+    if (status_ == UCFT_OK) context_.leave();
+  }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  ucft_status_t status() const { return status_; }
+
+ private:
+  Context& context_;
+  ucft_status_t status_ = UCFT_OK;
+};
+
+#define UCFT_FIND(object, table, handle, what)                                                \
+  auto* const object = table.find(handle);                                                    \
+  if (object == nullptr) return fail(UCFT_ERR_CLOSED, "{}: not an open handle: {}", what, static_cast<void*>(handle))
+#define UCFT_ENTER(context)                                 \
+  const Entry entry(context);                               \
+  if (entry.status() != UCFT_OK) return entry.status()
+
+const char* type_name(ucft_dtype_t dtype) {
+  static constexpr const char* names[] = {"float", "double", "int32", "int64", "uint64"};
+  return dtype >= UCFT_FLOAT && dtype <= UCFT_UINT64 ? names[dtype] : "unknown";
+}
+
+// ---- arguments ------------------------------------------------------------------------------------------------------
+
+ucft_status_t read_options(const Communicator& comm, const ucft_coll_options_t* given, std::int32_t default_f,
+                           Arguments& arguments) {
+  const ucft_coll_options_t defaults = UCFT_COLL_OPTIONS_INIT;
+  const ucft_coll_options_t& options = given == nullptr ? defaults : *given;
+  if (options.struct_size != sizeof options)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT", options.struct_size, sizeof options);
+  if (options.f < -1 || options.f > comm.size() - 1)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.f is {}: must be 0 .. {} (ranks - 1), or -1", options.f, comm.size() - 1);
+  if (options.tree != UCFT_TREE_BINOMIAL && options.tree != UCFT_TREE_KARY)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.tree is {}: not a ucft_tree_t", static_cast<int>(options.tree));
+  if (options.arity < 0 || options.arity > (1 << 20))
+    return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be at least 1, or 0", options.arity);
+  if (options.numbering != UCFT_INTERLEAVED && options.numbering != UCFT_IN_ORDER)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is {}: not a ucft_numbering_t", static_cast<int>(options.numbering));
+  if (options.correction < UCFT_CORRECTION_NONE || options.correction > UCFT_CORRECTION_CHECKED)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.correction is {}: not a ucft_correction_t", static_cast<int>(options.correction));
+  if (options.correction_distance < 0)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.correction_distance is {}: must not be negative", options.correction_distance);
+  if (options.failure_info < UCFT_FAILURE_INFO_LIST || options.failure_info > UCFT_FAILURE_INFO_BIT)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.failure_info is {}: not a ucft_failure_info_t", static_cast<int>(options.failure_info));
+  if (!arguments.rooted()) {
+    if (options.first_root < -1 || options.first_root >= comm.size())
+      return fail(UCFT_ERR_INVALID_PARAM, "options.first_root is {}: must be 0 .. {}, or -1", options.first_root, comm.size() - 1);
+    arguments.root = std::max(options.first_root, 0);
+  }
+  arguments.f = options.f == -1 ? std::min(default_f, comm.size() - 1) : options.f;
+  arguments.shape.tree = static_cast<Tree>(options.tree);
+  arguments.shape.arity = options.arity == 0 ? 4 : options.arity;
+  arguments.shape.numbering = static_cast<Numbering>(options.numbering);
+  arguments.correction = static_cast<Correction>(options.correction);
+  arguments.correction_distance = options.correction_distance == 0 ? 2 : options.correction_distance;
+  arguments.failure_info = static_cast<FailureInfo>(options.failure_info);
+  return UCFT_OK;
+}
+
+void call_user_function(const void* in, void* inout, std::uint64_t count, int dtype, void* arg) {
+  const auto* request = static_cast<const Request*>(arg);
+  request->function(in, inout, count, static_cast<ucft_dtype_t>(dtype), request->function_arg);
+}
+
+struct Call {
+  Kind kind;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::uint64_t count = 0;
+  ucft_dtype_t dtype = UCFT_UINT64;
+  const ucft_operator_t* op = nullptr;
+  std::int32_t root = 0;
+  const ucft_coll_options_t* options = nullptr;
+};
+
+ucft_status_t check_memory(const Communicator& comm, const Call& call, const Request& request) {
+  const std::uint64_t bytes = request.arguments.bytes();
+  if (bytes == 0) return UCFT_OK;
+  const bool at_root = comm.rank() == call.root;
+  const bool reads = call.kind == Kind::allreduce || call.kind == Kind::reduce || (call.kind == Kind::broadcast && at_root);
+  const bool writes = call.kind == Kind::allreduce || (call.kind == Kind::reduce && at_root) || (call.kind == Kind::broadcast && !at_root);
+  const char* input = call.kind == Kind::broadcast ? "buffer" : call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
+  const char* output = call.kind == Kind::broadcast ? "buffer" : "recv";
+  if (reads && request.send == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", input, call.count);
+  if (writes && request.receive == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", output, call.count);
+  if (reads && !is_readable(request.send, bytes))
+    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can read: device memory?", input, request.send, bytes);
+  if (writes && !is_writable(request.receive, bytes))
+    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can write: device memory?", output, request.receive, bytes);
+  if (reads && writes && request.send != request.receive) {
+    const auto a = reinterpret_cast<std::uintptr_t>(request.send), b = reinterpret_cast<std::uintptr_t>(request.receive);
+    if (a < b + bytes && b < a + bytes)
+      return fail(UCFT_ERR_INVALID_PARAM, "send and recv overlap: make them the same (UCFT_IN_PLACE) or disjoint");
+  }
+  return UCFT_OK;
+}
+
+// Checks everything and fills the request in. Nothing is sent.
+ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
+  request.communicator = &comm;
+  request.arguments = Arguments{};
+  Arguments& arguments = request.arguments;
+  arguments.kind = call.kind;
+  if (call.kind != Kind::barrier) {
+    if (call.dtype < UCFT_FLOAT || call.dtype > UCFT_UINT64)
+      return fail(UCFT_ERR_INVALID_PARAM, "dtype is {}: not a ucft_dtype_t", static_cast<int>(call.dtype));
+    arguments.reduction.type = static_cast<DataType>(call.dtype);
+    if (call.count > bytes_limit / element_bytes(arguments.reduction.type))
+      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes of {}", call.count, bytes_limit, type_name(call.dtype));
+    arguments.count = call.count;
+  }
+  if (call.kind == Kind::allreduce || call.kind == Kind::reduce) {
+    if (call.op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
+    if (call.op->struct_size != sizeof *call.op)
+      return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT", call.op->struct_size, sizeof *call.op);
+    if (call.op->op < UCFT_SUM || call.op->op > UCFT_USER)
+      return fail(UCFT_ERR_INVALID_PARAM, "op is {}: not a ucft_op_t", static_cast<int>(call.op->op));
+    if (call.op->op == UCFT_USER && call.op->function == nullptr)
+      return fail(UCFT_ERR_INVALID_PARAM, "op is UCFT_USER and its function is null");
+    arguments.reduction.op = static_cast<Operator>(call.op->op);
+    request.function = call.op->function;
+    request.function_arg = call.op->arg;
+    arguments.reduction.function = &call_user_function;
+    arguments.reduction.arg = &request;
+  }
+  if (arguments.rooted()) {
+    if (call.root < 0 || call.root >= comm.size())
+      return fail(UCFT_ERR_INVALID_PARAM, "root is {}: must be 0 .. {}", call.root, comm.size() - 1);
+    arguments.root = call.root;
+  }
+  if (ucft_status_t status = read_options(comm, call.options, comm.context().settings().f, arguments); status != UCFT_OK)
+    return status;
+  request.send = call.send == UCFT_IN_PLACE || call.kind == Kind::broadcast ? call.receive : call.send;
+  request.receive = call.receive;
+  return check_memory(comm, call, request);
+}
+
+ucft_status_t write_result(const Request& request, ucft_result_t* result) {
+  if (result == nullptr) return UCFT_OK;
+  if (result->struct_size != sizeof *result)
+    return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT", result->struct_size, sizeof *result);
+  result->status = request.status;
+  result->contributors = request.contributors;
+  result->attempts = request.attempts;
+  result->missing_count = request.missing_known ? request.missing_count : -1;
+  if (result->missing != nullptr && request.missing_known)
+    std::copy_n(request.missing.begin(), std::min<std::size_t>(request.missing.size(), static_cast<std::size_t>(std::max(result->missing_capacity, 0))), result->missing);
+  return UCFT_OK;
+}
+
+ucft_status_t explain(const Request& request) {
+  Context& context = request.communicator->context();
+  switch (request.status) {
+    case UCFT_OK: return UCFT_OK;
+    case UCFT_ERR_MISMATCH:
+      return fail(request.status, "operation {}: {} posted something else: another operation, type, operator, count, root, f or algorithm",
+                  request.number, request.culprit < 0 ? "some rank" : context.describe(request.communicator->context_rank(request.culprit)));
+    case UCFT_ERR_ROOT_FAILED:
+      return fail(request.status, "operation {}: its root, {}, has failed", request.number,
+                  context.describe(request.communicator->context_rank(request.arguments.root)));
+    case UCFT_ERR_TOO_MANY_FAILURES:
+      return fail(request.status, "operation {}: more than f = {} ranks failed in it", request.number, request.arguments.f);
+    case UCFT_ERR_EXCLUDED:
+      return fail(request.status, "{} declared this rank dead and the others went on without it",
+                  context.describe(static_cast<std::int32_t>(context.transport().control()->excluded.load()) - 1));
+    default: return fail(request.status, "operation {}: {}", request.number, ucft_status_name(request.status));
+  }
+}
+
+ucft_status_t post(Request& request) {
+  const ucft_status_t status = request.communicator->post(request);
+  if (status == UCFT_ERR_BUSY)
+    return fail(status, "too many operations in flight on this communicator (UCFT_WINDOW is {})", request.communicator->context().settings().window);
+  if (status == UCFT_ERR_NO_MEMORY) return fail(status, "no shared memory for {} bytes", request.arguments.bytes());
+  if (status == UCFT_ERR_EXCLUDED) {
+    request.status = status;
+    return explain(request);
+  }
+  return status;
+}
+
+// Runs a prepared operation to its end.
+ucft_status_t run(Request& request, ucft_result_t* result) {
+  Context& context = request.communicator->context();
+  ucft_status_t status = request.communicator->post(request);
+  if (status == UCFT_ERR_BUSY) {
+    context.wait_until([&] { return (status = request.communicator->post(request)) != UCFT_ERR_BUSY; },
+                       Context::Clock::time_point::max());
+  }
+  if (status != UCFT_OK) {
+    request.status = status;
+    write_result(request, result);
+    return status == UCFT_ERR_NO_MEMORY ? fail(status, "no shared memory for {} bytes", request.arguments.bytes()) : explain(request);
+  }
+  context.wait_until([&] { return !request.pending(); }, Context::Clock::time_point::max());
+  if (ucft_status_t wrong = write_result(request, result); wrong != UCFT_OK) return wrong;
+  return explain(request);
+}
+
+ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* result) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  UCFT_ENTER(comm->context());
+  if (result != nullptr && result->struct_size != sizeof *result)
+    return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT", result->struct_size, sizeof *result);
+  Request request;
+  if (ucft_status_t status = prepare(*comm, call, request); status != UCFT_OK) {
+    if (result != nullptr) result->status = status;
+    return status;
+  }
+  return run(request, result);
+}
+
+ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* out) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  UCFT_ENTER(comm->context());
+  if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
+  auto request = std::make_unique<Request>();
+  if (ucft_status_t status = prepare(*comm, call, *request); status != UCFT_OK) return status;
+  const ucft_request_h opened = requests.open(request.get());
+  if (opened == nullptr) return fail(UCFT_ERR_NO_MEMORY, "{} requests are open already", requests.capacity);
+  ++comm->handles;
+  request.release();
+  *out = opened;
+  return UCFT_OK;
+}
+
+// A communicator of the ranks that gave the same colour. All that go on agree on its members and its number: both come
+// out of one allreduce, in which each rank fills its own places of a table.
+ucft_status_t split(Communicator& comm, std::int32_t colour, std::int32_t key, Communicator*& part) {
+  constexpr std::int64_t nobody = std::numeric_limits<std::int64_t>::min();
+  const auto ranks = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
+  std::vector<std::int64_t> table(2 * ranks + 1, nobody);
+  table[2 * me] = colour;
+  table[2 * me + 1] = key;
+  table[2 * ranks] = comm.context().next_id();
+  const ucft_operator_t max = UCFT_OPERATOR_INIT(UCFT_MAX);
+  Call call{Kind::allreduce, UCFT_IN_PLACE, table.data(), table.size(), UCFT_INT64, &max, 0, nullptr};
+  Request request;
+  if (ucft_status_t status = prepare(comm, call, request); status != UCFT_OK) return status;
+  if (ucft_status_t status = run(request, nullptr); status != UCFT_OK) return status;
+
+  const auto id = static_cast<std::uint32_t>(table[2 * ranks]);
+  comm.context().note_id(id);
+  part = nullptr;
+  if (colour < 0) return UCFT_OK;
+  std::vector<std::pair<std::int64_t, std::int32_t>> members;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    if (table[2 * rank] == colour && table[2 * rank + 1] != nobody)
+      members.emplace_back(table[2 * rank + 1], static_cast<std::int32_t>(rank));
+  std::sort(members.begin(), members.end());
+  std::vector<std::int32_t> context_ranks;
+  for (const auto& [order, rank] : members) context_ranks.push_back(comm.context_rank(rank));
+  part = comm.context().create(id, std::move(context_ranks));
+  return UCFT_OK;
+}
+
+ucft_status_t open_comm(Communicator* communicator, ucft_comm_h* out) {
+  *out = comms.open(communicator);
+  return *out != nullptr ? UCFT_OK : fail(UCFT_ERR_NO_MEMORY, "{} communicators are open already", comms.capacity);
+}
+
+void close_requests_of(const Communicator* communicator) {
+  for (ucft_request_h handle : requests.all([&](const Request* request) { return request->communicator == communicator; })) {
+    delete requests.find(handle);
+    requests.close(handle);
+  }
+}
+
+}  // namespace
+
+// ---- the functions --------------------------------------------------------------------------------------------------
+
+extern "C" {
+
+const char* ucft_status_name(ucft_status_t status) {
+  switch (status) {
+#define UCFT_NAME(value) case value: return #value
+    UCFT_NAME(UCFT_OK);
+    UCFT_NAME(UCFT_INPROGRESS);
+    UCFT_NAME(UCFT_ERR_INVALID_PARAM);
+    UCFT_NAME(UCFT_ERR_NO_MEMORY);
+    UCFT_NAME(UCFT_ERR_BUSY);
+    UCFT_NAME(UCFT_ERR_TIMED_OUT);
+    UCFT_NAME(UCFT_ERR_ROOT_FAILED);
+    UCFT_NAME(UCFT_ERR_TOO_MANY_FAILURES);
+    UCFT_NAME(UCFT_ERR_MISMATCH);
+    UCFT_NAME(UCFT_ERR_EXCLUDED);
+    UCFT_NAME(UCFT_ERR_PARTITION);
+    UCFT_NAME(UCFT_ERR_STARTUP);
+    UCFT_NAME(UCFT_ERR_CLOSED);
+    UCFT_NAME(UCFT_ERR_STATE);
+    UCFT_NAME(UCFT_ERR_THREAD);
+    UCFT_NAME(UCFT_ERR_FORKED);
+    UCFT_NAME(UCFT_ERR_TRANSPORT);
+    UCFT_NAME(UCFT_ERR_UNSUPPORTED);
+#undef UCFT_NAME
+  }
+  return "not a ucft_status_t";
+}
+
+const char* ucft_last_error(void) { return last_error.c_str(); }
+const char* ucft_version(void) { return UCFT_VERSION_STRING; }
+
+ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_context_h* out) {
+  if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "context is null");
+  if (params != nullptr && params->struct_size != sizeof *params)
+    return fail(UCFT_ERR_INVALID_PARAM, "params.struct_size is {}, expected {}: use UCFT_CONTEXT_PARAMS_INIT", params->struct_size, sizeof *params);
+  auto context = std::make_unique<Context>();
+  context->enter();
+  std::string error;
+  if (ucft_status_t status = context->start(params, error); status != UCFT_OK) return fail(status, "{}", error);
+  context->leave();
+  *out = contexts.open(context.get());
+  if (*out == nullptr) return fail(UCFT_ERR_NO_MEMORY, "{} contexts are open already", contexts.capacity);
+  context.release();
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_context_destroy(ucft_context_h handle) {
+  UCFT_FIND(context, contexts, handle, "context");
+  if (context->forked()) return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+  if (!context->enter()) return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
+  for (Communicator* communicator : context->communicators()) {
+    if (!communicator->has_pending()) continue;
+    context->leave();
+    return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
+  }
+  context->stop();
+  for (Communicator* communicator : context->communicators()) {
+    close_requests_of(communicator);
+    for (ucft_comm_h each : comms.all([&](const Communicator* open) { return open == communicator; })) comms.close(each);
+  }
+  contexts.close(handle);
+  delete context;
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_context_rank(ucft_context_h handle, int32_t* rank) {
+  UCFT_FIND(context, contexts, handle, "context");
+  if (rank == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "rank is null");
+  *rank = context->rank();
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_context_size(ucft_context_h handle, int32_t* size) {
+  UCFT_FIND(context, contexts, handle, "context");
+  if (size == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "size is null");
+  *size = context->size();
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_progress(ucft_context_h handle) {
+  UCFT_FIND(context, contexts, handle, "context");
+  UCFT_ENTER(*context);
+  context->progress();
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_alloc(ucft_context_h handle, size_t bytes, void** memory) {
+  UCFT_FIND(context, contexts, handle, "context");
+  UCFT_ENTER(*context);
+  if (memory == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "memory is null");
+  std::byte* allocated = bytes > bytes_limit ? nullptr : context->transport().allocate_shared(bytes);
+  if (allocated == nullptr) return fail(UCFT_ERR_NO_MEMORY, "no shared memory for {} bytes", bytes);
+  *memory = allocated;
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_free(ucft_context_h handle, void* memory) {
+  UCFT_FIND(context, contexts, handle, "context");
+  UCFT_ENTER(*context);
+  if (memory == nullptr || context->transport().free_shared(memory)) return UCFT_OK;
+  return fail(UCFT_ERR_INVALID_PARAM, "{} did not come from ucft_alloc", memory);
+}
+
+// ---- communicators
+
+ucft_status_t ucft_comm_create(ucft_context_h handle, ucft_comm_h* out) {
+  UCFT_FIND(context, contexts, handle, "context");
+  UCFT_ENTER(*context);
+  if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "comm is null");
+  return open_comm(context->create_world(), out);
+}
+
+ucft_status_t ucft_comm_split(ucft_comm_h handle, int32_t colour, int32_t key, ucft_comm_h* out) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  UCFT_ENTER(comm->context());
+  if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "part is null");
+  Communicator* part = nullptr;
+  if (ucft_status_t status = split(*comm, colour, key, part); status != UCFT_OK) return status;
+  *out = UCFT_COMM_NULL;
+  return part == nullptr ? UCFT_OK : open_comm(part, out);
+}
+
+ucft_status_t ucft_comm_dup(ucft_comm_h handle, ucft_comm_h* out) { return ucft_comm_split(handle, 0, 0, out); }
+
+ucft_status_t ucft_comm_destroy(ucft_comm_h handle) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  Context& context = comm->context();
+  UCFT_ENTER(context);
+  if (comm->has_pending()) return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
+  if (!context.excluded()) context.farewell({comm});
+  close_requests_of(comm);
+  comms.close(handle);
+  context.destroy(comm);
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_comm_rank(ucft_comm_h handle, int32_t* rank) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  if (rank == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "rank is null");
+  *rank = comm->rank();
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_comm_size(ucft_comm_h handle, int32_t* size) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  if (size == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "size is null");
+  *size = comm->size();
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_comm_failed(ucft_comm_h handle, int32_t* ranks, int32_t* count) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  UCFT_ENTER(comm->context());
+  if (count == nullptr || *count < 0) return fail(UCFT_ERR_INVALID_PARAM, "count is null or negative");
+  if (ranks == nullptr && *count > 0) return fail(UCFT_ERR_INVALID_PARAM, "ranks is null, with a capacity of {}", *count);
+  comm->context().progress();
+  std::int32_t found = 0;
+  for (std::int32_t rank = 0; rank < comm->size(); ++rank) {
+    if (!comm->context().has_failed(comm->context_rank(rank))) continue;
+    if (found < *count) ranks[found] = rank;
+    ++found;
+  }
+  *count = found;
+  return UCFT_OK;
+}
+
+// ---- operations
+
+ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                             ucft_op_t op, const ucft_coll_options_t* options, ucft_result_t* result) {
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(op);
+  return run_call(comm, {Kind::allreduce, send, recv, count, dtype, &with, 0, options}, result);
+}
+
+ucft_status_t ucft_reduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                          ucft_op_t op, int32_t root, const ucft_coll_options_t* options, ucft_result_t* result) {
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(op);
+  return run_call(comm, {Kind::reduce, send, recv, count, dtype, &with, root, options}, result);
+}
+
+ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype, int32_t root,
+                             const ucft_coll_options_t* options, ucft_result_t* result) {
+  return run_call(comm, {Kind::broadcast, nullptr, buffer, count, dtype, nullptr, root, options}, result);
+}
+
+ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_result_t* result) {
+  return run_call(comm, {Kind::barrier, nullptr, nullptr, 0, UCFT_UINT64, nullptr, 0, options}, result);
+}
+
+ucft_status_t ucft_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                  const ucft_operator_t* op, const ucft_coll_options_t* options, ucft_request_h* request) {
+  return init_call(comm, {Kind::allreduce, send, recv, count, dtype, op, 0, options}, request);
+}
+
+ucft_status_t ucft_reduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                               const ucft_operator_t* op, int32_t root, const ucft_coll_options_t* options, ucft_request_h* request) {
+  return init_call(comm, {Kind::reduce, send, recv, count, dtype, op, root, options}, request);
+}
+
+ucft_status_t ucft_broadcast_init(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype, int32_t root,
+                                  const ucft_coll_options_t* options, ucft_request_h* request) {
+  return init_call(comm, {Kind::broadcast, nullptr, buffer, count, dtype, nullptr, root, options}, request);
+}
+
+ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_request_h* request) {
+  return init_call(comm, {Kind::barrier, nullptr, nullptr, 0, UCFT_UINT64, nullptr, 0, options}, request);
+}
+
+ucft_status_t ucft_post(ucft_request_h handle) {
+  UCFT_FIND(request, requests, handle, "request");
+  UCFT_ENTER(request->communicator->context());
+  if (request->pending()) return fail(UCFT_ERR_STATE, "the request is posted already and not complete");
+  return post(*request);
+}
+
+ucft_status_t ucft_test(ucft_request_h handle) {
+  UCFT_FIND(request, requests, handle, "request");
+  Context& context = request->communicator->context();
+  UCFT_ENTER(context);
+  if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
+  if (request->pending()) context.glance();
+  return request->pending() ? UCFT_INPROGRESS : explain(*request);
+}
+
+ucft_status_t ucft_wait(ucft_request_h handle, uint64_t timeout_us) {
+  UCFT_FIND(request, requests, handle, "request");
+  Context& context = request->communicator->context();
+  UCFT_ENTER(context);
+  if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
+  if (request->state == Request::State::taken) return fail(UCFT_ERR_STATE, "the request was waited for already");
+  const auto now = Context::Clock::now();
+  const auto limit = timeout_us > 1000000000000ull ? Context::Clock::time_point::max() : now + std::chrono::microseconds(timeout_us);
+  if (!context.wait_until([&] { return !request->pending(); }, limit))
+    return fail(UCFT_ERR_TIMED_OUT, "operation {} is still in progress after {} us", request->number, timeout_us);
+  request->state = Request::State::taken;
+  return explain(*request);
+}
+
+ucft_status_t ucft_request_result(ucft_request_h handle, ucft_result_t* result) {
+  UCFT_FIND(request, requests, handle, "request");
+  UCFT_ENTER(request->communicator->context());
+  if (result == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "result is null");
+  if (request->state == Request::State::idle || request->pending())
+    return fail(UCFT_ERR_STATE, "the request has not completed");
+  return write_result(*request, result);
+}
+
+ucft_status_t ucft_request_free(ucft_request_h handle) {
+  UCFT_FIND(request, requests, handle, "request");
+  UCFT_ENTER(request->communicator->context());
+  if (request->pending()) return fail(UCFT_ERR_STATE, "the operation is still in progress: wait for it first");
+  --request->communicator->handles;
+  requests.close(handle);
+  delete request;
+  return UCFT_OK;
+}
+
+size_t ucft_settings(ucft_context_h handle, char* text, size_t bytes) {
+  Settings settings;
+  std::string error, all;
+  if (const Context* context = contexts.find(handle); context != nullptr)
+    all = settings_text(context->settings());
+  else
+    all = read_settings(nullptr, settings, error) ? settings_text(settings) : "error: " + error + "\n";
+  if (text != nullptr && bytes > 0) {
+    const std::size_t length = std::min(all.size(), bytes - 1);
+    std::memcpy(text, all.data(), length);
+    text[length] = 0;
+  }
+  return all.size() + 1;
+}
+
+}  // extern "C"

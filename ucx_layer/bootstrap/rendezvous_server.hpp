@@ -1,0 +1,113 @@
+// The launcher's side of the rendezvous: gathers what each rank contributes and hands it to all, round by round.
+//
+// Single-threaded and driven by somebody else's poll() loop; time is an argument. Listens on the loopback interface.
+//
+// Invariants
+//  - There is one round at a time. A rank that has contributed to it waits; the round ends when all have, or fails.
+//  - Start-up fails once, with one text that names the culprit; whoever waits gets it, and whoever comes later.
+//    As long as nobody waits, nobody is told: programs that never use ucft run in peace.
+//  - A connection that has not shown the secret can cost its own slot and a few bytes, nothing else.
+//  - A rank may connect again after Done (a second context); its next contribution belongs to the next round.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ucx_layer/bootstrap/rendezvous_protocol.hpp"
+
+namespace ucft::bootstrap {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+class RendezvousServer {
+ public:
+  struct Options {
+    int size = 1;
+    Secret secret{};
+    std::chrono::microseconds startup_limit = std::chrono::seconds(60);  // from a round's first contribution
+    std::function<void(const std::string&)> log;                         // one line, without newline
+  };
+
+  // nullptr: `error` says why.
+  static std::unique_ptr<RendezvousServer> listen(Options options, std::string& error);
+  ~RendezvousServer();
+  RendezvousServer(const RendezvousServer&) = delete;
+  RendezvousServer& operator=(const RendezvousServer&) = delete;
+
+  // "127.0.0.1:PORT", for UCFT_RENDEZVOUS.
+  std::string address() const;
+
+  // For the poll loop: appends what to watch; on_ready() for each of them that has events; on_timer() when
+  // next_deadline() has passed (calling it more often does no harm).
+  void add_poll_entries(std::vector<pollfd>& entries, TimePoint now) const;
+  void on_ready(int descriptor, short events, TimePoint now);
+  void on_timer(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+  // The launcher has seen the process end. `how`: "exit code 1", "signal 9 (Killed)".
+  void on_rank_exit(int rank, std::int64_t pid, const std::string& how);
+
+ private:
+  struct Connection {
+    TimePoint accepted_at{};
+    std::optional<int> rank;  // set once the secret was right
+    std::int64_t pid = 0;
+    std::string input;                                      // the frame that is being read
+    std::deque<std::shared_ptr<const std::string>> output;  // frames to send; results are shared between ranks
+    std::size_t sent_bytes = 0;                             // of output.front()
+
+    void forget_output() {
+      output.clear();
+      sent_bytes = 0;
+    }
+  };
+  enum class Reading { Continues, Blocked, Ended };
+
+  RendezvousServer(Options options, int listener, int port);
+
+  void accept_all(TimePoint now);
+  void make_room(TimePoint now);
+  void read_from(int descriptor, TimePoint now);
+  Reading read_some(int descriptor, Connection& connection, TimePoint now);
+  void write_to(int descriptor, Connection& connection);
+  // The bytes that the frame being read has, as far as known; nullopt: it must not come here.
+  std::optional<std::size_t> frame_bytes(const Connection& connection) const;
+  // False: the connection has been dropped.
+  bool handle_frame(int descriptor, Connection& connection, TimePoint now);
+  bool handle_hello(int descriptor, Connection& connection);
+  void handle_contribution(Connection& connection, TimePoint now);
+
+  void finish_round();
+  void fail(const std::string& culprit);
+  void tell_waiting_ranks();
+  std::string missing_ranks_text() const;
+  void send_frame(int descriptor, Connection& connection, std::shared_ptr<const std::string> frame);
+  void drop(int descriptor, const std::string& reason);
+  void forget(int descriptor);
+  void log(const std::string& line) const;
+
+  Options options_;
+  int listener_;
+  int port_;
+  std::map<int, Connection> connections_;                // by descriptor
+  std::vector<int> descriptor_of_rank_;                  // -1: not connected
+  std::vector<std::optional<std::string>> contributed_;  // of the current round
+  int contributed_count_ = 0;
+  TimePoint round_deadline_{};                    // valid while contributed_count_ > 0
+  std::chrono::microseconds round_limit_{};       // what led to it, for the error text
+  std::string failure_;                           // empty: none so far
+  bool failure_logged_ = false;
+  TimePoint accept_again_at_{};  // after accept() ran out of descriptors
+  int drops_logged_ = 0;
+};
+
+}  // namespace ucft::bootstrap

@@ -1,0 +1,254 @@
+#include "ucx_layer/communicator.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include "ucx_layer/context.hpp"
+
+namespace ucft {
+
+namespace {
+
+std::int32_t place_of(std::int32_t context_rank, const std::vector<std::int32_t>& ranks) {
+  return static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), context_rank) - ranks.begin());
+}
+
+ucft_status_t status_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::success: return UCFT_OK;
+    case Outcome::root_failed: return UCFT_ERR_ROOT_FAILED;
+    case Outcome::too_many_failures: return UCFT_ERR_TOO_MANY_FAILURES;
+    case Outcome::mismatch: return UCFT_ERR_MISMATCH;
+  }
+  return UCFT_ERR_UNSUPPORTED;
+}
+
+}  // namespace
+
+Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks)
+    : context_(context),
+      id_(id),
+      ranks_(std::move(ranks)),
+      me_(place_of(context.rank(), ranks_)),
+      window_({me_, size(), context.settings().window}, context.transport().buffers()),
+      outbox_(context.transport().buffers()),
+      requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window) * 4), nullptr) {
+  bool identity = true;
+  for (std::int32_t rank = 0; rank < size(); ++rank) identity = identity && context_rank(rank) == rank;
+  if (identity) return;
+  inverse_.assign(static_cast<std::size_t>(context.size()), -1);
+  for (std::int32_t rank = 0; rank < size(); ++rank) inverse_[static_cast<std::size_t>(context_rank(rank))] = rank;
+}
+
+Communicator::~Communicator() {
+  window_.release_all();
+  for (const Message& send : outbox_.sends()) {
+    outbox_.buffers().release(send.value);
+    outbox_.buffers().release(send.list);
+  }
+}
+
+std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
+  if (context_rank < 0) return -1;
+  if (inverse_.empty()) return context_rank < size() ? context_rank : -1;
+  return inverse_[static_cast<std::size_t>(context_rank)];
+}
+
+// ---- posting --------------------------------------------------------------------------------------------------------
+
+// Values above the mailbox's limit may need a group sum, a subtree sum and the decision. What is missing then is said
+// now, before anything is sent.
+bool Communicator::reserve(std::uint64_t bytes) {
+  if (bytes <= Transport::inline_limit) return true;
+  Buffers& buffers = context_.transport().buffers();
+  BufferId blocks[3];
+  bool all = true;
+  for (BufferId& block : blocks) all = (block = buffers.allocate(bytes)) != no_buffer && all;
+  for (BufferId block : blocks) buffers.release(block);
+  return all;
+}
+
+// The input as a buffer: a copy, or the caller's own memory if peers can map it and nothing will be written to it.
+BufferId Communicator::stage(Request& request) {
+  const Arguments& arguments = request.arguments;
+  const bool gives = arguments.kind == Kind::broadcast ? arguments.root == me_ : arguments.kind != Kind::barrier;
+  const std::uint64_t bytes = arguments.bytes();
+  if (!gives || bytes == 0) return no_buffer;
+  Buffers& buffers = context_.transport().buffers();
+  const bool lend = bytes > Transport::inline_limit && request.send != request.receive &&
+                    context_.transport().is_shared(request.send, bytes);
+  if (!lend) return buffers.copy_in(request.send, bytes);
+  request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, ~std::uint64_t{0});
+  buffers.retain(request.lent_input);   // one for the operation, one to see when everybody is done with it
+  return request.lent_input;
+}
+
+ucft_status_t Communicator::post(Request& request) {
+  if (context_.excluded()) return UCFT_ERR_EXCLUDED;
+  const bool ready = window_.ready(outbox_);
+  if (!outbox_.empty() || !window_.completed().empty()) {
+    flush();
+    collect();
+  }
+  if (!ready) return UCFT_ERR_BUSY;
+  if (!reserve(request.arguments.bytes())) return UCFT_ERR_NO_MEMORY;
+  const BufferId input = stage(request);
+  if (input == no_buffer && request.arguments.bytes() > 0 && request.arguments.kind != Kind::broadcast)
+    return UCFT_ERR_NO_MEMORY;
+
+  request.state = Request::State::active;
+  ++pending_;
+  request.number = window_.next();
+  slot(request.number) = &request;
+  window_.post(request.arguments, input, outbox_);
+  flush();
+  collect();
+  return UCFT_OK;
+}
+
+bool Communicator::post_farewell() {
+  if (farewell_posted_) return true;
+  const bool ready = window_.ready(outbox_);
+  flush();
+  collect();
+  if (!ready) return false;
+  Arguments barrier;
+  barrier.kind = Kind::barrier;
+  barrier.f = context_.settings().f;
+  slot(window_.next()) = nullptr;
+  window_.post(barrier, no_buffer, outbox_);
+  farewell_posted_ = true;
+  flush();
+  collect();
+  return true;
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+void Communicator::on_message(const WireHeader& header, const Message& message) {
+  if (message.operation >= window_.dropped_upto() && message.operation < window_.next()) {
+    const auto epoch = static_cast<std::uint16_t>(window_.operation(message.operation).members().excluded().size());
+    if (header.epoch != epoch) return context_.note_stale();   // planned with another membership: its sender is dead
+  }
+  window_.on_message(message, outbox_);
+  flush();
+  collect();
+}
+
+void Communicator::on_failure(std::int32_t failed) {
+  const std::int32_t rank = rank_of(failed);
+  if (rank < 0) return;
+  window_.on_failure(rank, outbox_);
+  flush();
+  collect();
+}
+
+void Communicator::on_turn() {
+  if (window_.wants_turn()) {
+    window_.on_turn(outbox_);
+    flush();
+  }
+  for (std::size_t i = 0; i < copying_.size();) {
+    Request& request = *copying_[i];
+    if (context_.transport().buffers().references(request.lent_input) > 1) {
+      ++i;
+      continue;
+    }
+    copy_out(request);
+    copying_.erase(copying_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void Communicator::exclude_self() {
+  for (Request*& request : requests_) {
+    if (request == nullptr || !request->pending()) continue;
+    request->status = UCFT_ERR_EXCLUDED;
+    request->state = Request::State::complete;
+    --pending_;
+    request = nullptr;
+  }
+  copying_.clear();
+}
+
+void Communicator::flush() {
+  if (outbox_.empty()) return;
+  Transport& transport = context_.transport();
+  WireContext wire{context_.cookie(), id_, 0, me_};
+  for (const Message& send : outbox_.sends()) {
+    wire.epoch = static_cast<std::uint16_t>(window_.operation(send.operation).members().excluded().size());
+    transport.send(context_rank(send.peer), send, wire);
+    transport.buffers().release(send.value);
+    transport.buffers().release(send.list);
+  }
+  outbox_.clear();
+  transport.ring_doorbells();
+}
+
+void Communicator::collect() {
+  if (window_.completed().empty()) return;
+  for (OperationNumber number : window_.completed()) {
+    Request*& request = slot(number);
+    if (request != nullptr && request->number == number && request->state == Request::State::active) {
+      Request& finished = *request;
+      request = nullptr;
+      complete(finished, window_.operation(number));
+    }
+  }
+  window_.completed().clear();
+}
+
+void Communicator::complete(Request& request, const Operation& operation) {
+  const Decision& decision = operation.decision();
+  Buffers& buffers = context_.transport().buffers();
+  request.status = status_of(decision.outcome);
+  request.contributors = decision.contributors;
+  request.attempts = operation.attempts();
+  request.culprit = decision.culprit;
+  const bool knows = request.status == UCFT_OK && (request.arguments.kind != Kind::reduce || request.arguments.root == me_);
+  if (!knows) request.contributors = 0;
+  request.missing.clear();
+  request.missing_known = knows && request.arguments.failure_info == FailureInfo::list && !decision.truncated;
+  request.missing_count = knows && request.arguments.kind != Kind::broadcast
+                              ? size() - static_cast<std::int32_t>(decision.contributors)
+                              : -1;
+  if (request.missing_known && request.missing_count > 0) {
+    request.missing = operation.members().excluded();
+    const auto* list = reinterpret_cast<const std::uint32_t*>(buffers.data(decision.list));
+    for (std::uint32_t i = 0; i < decision.list_length; ++i)
+      if ((list[i] & contributed_bit) == 0) request.missing.push_back(static_cast<std::int32_t>(list[i]));
+    std::sort(request.missing.begin(), request.missing.end());
+  }
+  const bool wants = knows && decision.value != no_buffer &&
+                     !(request.arguments.kind == Kind::broadcast && request.arguments.root == me_);
+  if (wants) {
+    request.value = decision.value;
+    buffers.retain(request.value);
+  }
+  if (request.lent_input != no_buffer && buffers.references(request.lent_input) > 1) {
+    request.state = Request::State::copying;
+    copying_.push_back(&request);
+    return;
+  }
+  copy_out(request);
+}
+
+void Communicator::copy_out(Request& request) {
+  Buffers& buffers = context_.transport().buffers();
+  if (request.value != no_buffer) {
+    const std::uint64_t bytes = request.arguments.bytes();
+    if (bytes == sizeof(std::uint64_t))
+      std::memcpy(request.receive, buffers.data(request.value), sizeof(std::uint64_t));
+    else
+      std::memcpy(request.receive, buffers.data(request.value), bytes);
+    buffers.release(request.value);
+    request.value = no_buffer;
+  }
+  buffers.release(request.lent_input);
+  request.lent_input = no_buffer;
+  request.state = Request::State::complete;
+  --pending_;
+}
+
+}  // namespace ucft

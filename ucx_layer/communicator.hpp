@@ -1,0 +1,96 @@
+// A communicator on UCX: an OperationWindow, the requests that wait for its results, and the way out of its outbox.
+// Threads: one at a time, the one that is inside the context.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collectives/operation_window.hpp"
+#include "ucft/ucft.h"
+#include "ucx_layer/wire_format.hpp"
+
+namespace ucft {
+
+class Communicator;
+class Context;
+
+// One operation of a caller, from init to free; posted any number of times.
+struct Request {
+  enum class State : std::uint8_t { idle, active, copying, complete, taken };
+
+  Communicator* communicator = nullptr;
+  Arguments arguments;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  ucft_user_function_t function = nullptr;
+  void* function_arg = nullptr;
+
+  State state = State::idle;
+  OperationNumber number = 0;
+  BufferId lent_input = no_buffer;    // the caller's own memory that peers may be reading
+  BufferId value = no_buffer;         // State::copying: the result, until lent_input is free
+  ucft_status_t status = UCFT_OK;
+  std::uint32_t contributors = 0, attempts = 0;
+  std::int32_t missing_count = -1;
+  bool missing_known = false;
+  std::vector<std::int32_t> missing;
+  std::int32_t culprit = -1;          // of a mismatch
+
+  bool pending() const { return state == State::active || state == State::copying; }
+};
+
+class Communicator {
+ public:
+  Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks);
+  ~Communicator();
+
+  std::uint32_t id() const { return id_; }
+  std::int32_t rank() const { return me_; }
+  std::int32_t size() const { return static_cast<std::int32_t>(ranks_.size()); }
+  std::int32_t context_rank(std::int32_t rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  std::int32_t rank_of(std::int32_t context_rank) const;   // -1: not in here
+  const std::vector<std::int32_t>& ranks() const { return ranks_; }
+  Context& context() { return context_; }
+  int handles = 0;                    // requests that refer to it
+
+  // UCFT_OK, UCFT_ERR_BUSY, UCFT_ERR_NO_MEMORY, UCFT_ERR_EXCLUDED.
+  ucft_status_t post(Request& request);
+  // The barrier that a communicator ends with. False: not possible yet, progress and try again.
+  bool post_farewell();
+  bool farewell_done() const { return farewell_posted_ && window_.idle(); }
+  bool has_pending() const { return pending_ > 0; }
+
+  // From the context.
+  bool accepts(const WireHeader& header) const { return window_.acceptable(header.operation); }
+  void on_message(const WireHeader& header, const Message& message);
+  void on_failure(std::int32_t context_rank);
+  void on_turn();
+  bool wants_turn() const { return window_.wants_turn() || !copying_.empty(); }
+  bool must_answer() const { return window_.must_answer(); }
+  void exclude_self();                // completes everything with UCFT_ERR_EXCLUDED
+  const std::vector<Rank>& failed() const { return window_.failed().ranks(); }
+
+ private:
+  BufferId stage(Request& request);
+  bool reserve(std::uint64_t bytes);
+  void flush();
+  void collect();
+  void complete(Request& request, const Operation& operation);
+  void copy_out(Request& request);
+  Request*& slot(OperationNumber number) { return requests_[number & (requests_.size() - 1)]; }
+
+  Context& context_;
+  std::uint32_t id_;
+  std::vector<std::int32_t> ranks_;        // communicator rank -> context rank
+  std::vector<std::int32_t> inverse_;      // empty: identity
+  std::int32_t me_ = 0;
+  OperationWindow window_;
+  Outbox outbox_;
+  std::vector<Request*> requests_;         // by operation number
+  std::vector<Request*> copying_;
+  int pending_ = 0;
+  bool farewell_posted_ = false;
+};
+
+}  // namespace ucft

@@ -1,0 +1,380 @@
+#include "ucx_layer/context.hpp"
+
+#include <fmt/core.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace ucft {
+
+namespace {
+
+constexpr std::uint32_t world_bit = 0x80000000u;
+
+std::atomic<int> process_id{0};
+
+void after_fork_in_child() { process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed); }
+
+int current_process() {
+  static const bool registered = [] {
+    process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed);
+    return pthread_atfork(nullptr, nullptr, &after_fork_in_child) == 0;
+  }();
+  (void)registered;
+  return process_id.load(std::memory_order_relaxed);
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Context::~Context() {
+  detector_.reset();
+  for (Early& each : early_) {
+    transport_->buffers().release(each.message.value);
+    transport_->buffers().release(each.message.list);
+  }
+  communicators_.clear();
+  transport_.reset();
+}
+
+bool Context::forked() const { return pid_ != current_process(); }
+
+std::string Context::describe(std::int32_t rank) const {
+  if (rank < 0 || rank >= size_) return fmt::format("rank {}", rank);
+  const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  return fmt::format("rank {} (host {}, pid {})", rank, peer.host_name, peer.pid);
+}
+
+// Leaving is not failing: a last barrier on every communicator, so that nobody needs this rank any more, then the word.
+void Context::stop() {
+  if (!started_) return;
+  started_ = false;
+  if (!excluded_) farewell(communicators());
+  transport_->control()->left.store(1, std::memory_order_seq_cst);
+  transport_->say_goodbye();
+  if (detector_) detector_->stop();
+}
+
+// ---- progress -------------------------------------------------------------------------------------------------------
+
+bool Context::progress() {
+  bool active = transport_->poll();
+  if (verdicts_.load(std::memory_order_acquire) != verdicts_handled_) {
+    handle_verdicts();
+    active = true;
+  }
+  for (const auto& communicator : communicators_)
+    if (communicator->wants_turn()) communicator->on_turn();
+  if (to_report_ && !in_helper_) report_failures();
+  return active;
+}
+
+// Spins, then yields, then sleeps; looks at the pidfds while it yields. False: the time limit has passed.
+bool Context::rest(Idle& idle, Clock::time_point limit) {
+  if (++idle.rounds <= spin_) {
+    relax();
+    return true;
+  }
+  const std::uint32_t yields = idle.rounds - spin_;
+  sched_yield();
+  if (yields % 32 != 0) return true;
+  const auto now = Clock::now();
+  look_around(now);
+  if (now >= limit) return false;
+  if (idle.since == Clock::time_point{}) idle.since = now;
+  if (now - idle.since >= std::chrono::microseconds(settings_.sleep_after_us)) sleep_a_little();
+  return true;
+}
+
+// What does not come as a message: deaths, leavers, lost connections, our own exclusion.
+void Context::look_around(Clock::time_point now) {
+  if (detector_) detector_->look_now();
+  look_for_leavers();
+  if (any_broken_) watch_broken(now);
+  if (transport_->control()->excluded.load(std::memory_order_relaxed) == 0 || excluded_) return;
+  excluded_ = true;
+  for (const auto& communicator : communicators_) communicator->exclude_self();
+}
+
+void Context::glance() {
+  if (!progress() && ++glances_ % 32 == 0) look_around(Clock::now());
+}
+
+void Context::sleep_a_little() {
+  std::atomic<std::uint32_t>& sleeping = transport_->control()->sleeping;
+  transport_->publish_credit();
+  sleeping.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool arrived = progress();
+  if (!arrived && verdicts_.load(std::memory_order_acquire) == verdicts_handled_) {
+    if (!transport_->uses_messages()) {
+      const timespec limit{0, 1000000};
+      syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAIT, 1, &limit, nullptr, 0);
+    } else if (transport_->arm()) {
+      pollfd event{transport_->event_fd(), POLLIN, 0};
+      ::poll(&event, 1, 1);
+    }
+  }
+  sleeping.store(0, std::memory_order_relaxed);
+}
+
+// ---- communicators --------------------------------------------------------------------------------------------------
+
+Communicator* Context::create_world() {
+  std::vector<std::int32_t> all(static_cast<std::size_t>(size_));
+  std::iota(all.begin(), all.end(), 0);
+  return create(world_bit | worlds_++, std::move(all));
+}
+
+Communicator* Context::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
+  communicators_.push_back(std::make_unique<Communicator>(*this, id, std::move(ranks)));
+  Communicator* created = communicators_.back().get();
+  for (std::int32_t peer = 0; peer < size_; ++peer)
+    if (peers_[static_cast<std::size_t>(peer)]->gone) created->on_failure(peer);
+  std::vector<Early> early;
+  early.swap(early_);
+  for (Early& each : early) {
+    if (each.header.communicator == id && created->accepts(each.header)) {
+      deliver(this, each.header, each.message, each.peer);
+    } else if (each.header.communicator != id) {
+      early_.push_back(each);
+      continue;
+    }
+    transport_->buffers().release(each.message.value);
+    transport_->buffers().release(each.message.list);
+  }
+  return created;
+}
+
+std::vector<Communicator*> Context::communicators() const {
+  std::vector<Communicator*> all;
+  for (const auto& each : communicators_) all.push_back(each.get());
+  return all;
+}
+
+bool Context::farewell(std::vector<Communicator*> leaving) {
+  return wait_until(
+      [&] {
+        bool done = true;
+        for (Communicator* each : leaving) done = each->post_farewell() && each->farewell_done() && done;
+        return done || excluded_;
+      },
+      Clock::time_point::max());
+}
+
+void Context::destroy(Communicator* communicator) {
+  destroyed_.emplace_back(communicator->id(), communicator->ranks());
+  if (last_found_ == communicator) last_found_ = nullptr;
+  std::erase_if(communicators_, [&](const auto& each) { return each.get() == communicator; });
+}
+
+Communicator* Context::find(std::uint32_t id) {
+  if (last_found_ != nullptr && last_found_->id() == id) return last_found_;
+  for (const auto& each : communicators_)
+    if (each->id() == id) return last_found_ = each.get();
+  return nullptr;
+}
+
+bool Context::is_future(std::uint32_t id) const {
+  return (id & world_bit) != 0 ? (id & ~world_bit) >= worlds_ : id >= next_id_;
+}
+
+// ---- messages -------------------------------------------------------------------------------------------------------
+
+bool Context::accepts(void* arg, const WireHeader& header, int) {
+  auto& self = *static_cast<Context*>(arg);
+  if (const Communicator* communicator = self.find(header.communicator)) return communicator->accepts(header);
+  return !self.is_future(header.communicator) || self.early_.size() < early_limit;
+}
+
+void Context::deliver(void* arg, const WireHeader& header, const Message& message, int peer) {
+  auto& self = *static_cast<Context*>(arg);
+  Communicator* communicator = self.find(header.communicator);
+  if (communicator == nullptr) {
+    if (!self.is_future(header.communicator)) return self.answer_gone(header, peer);
+    self.transport_->buffers().retain(message.value);
+    self.transport_->buffers().retain(message.list);
+    self.early_.push_back({header, message, peer});
+    return;
+  }
+  if (header.sender >= communicator->size()) return self.note_stale();
+  const std::int32_t sender = communicator->context_rank(header.sender);
+  if (peer >= 0 && sender != peer) return self.note_stale();
+  if (self.transport_->is_forgotten(sender)) return self.note_stale();   // fenced
+  communicator->on_message(header, message);
+}
+
+// A late message for a communicator that this rank has destroyed: it completed its farewell, so nobody is owed more
+// than the word that it is gone.
+void Context::answer_gone(const WireHeader& header, int peer) {
+  for (const auto& [id, ranks] : destroyed_) {
+    if (id != header.communicator || static_cast<std::size_t>(header.sender) >= ranks.size()) continue;
+    const int sender = peer >= 0 ? peer : ranks[static_cast<std::size_t>(header.sender)];
+    transport_->send_control(sender, Control::gone, header.communicator, rank_);
+    transport_->ring_doorbells();
+    return;
+  }
+}
+
+void Context::on_control(void* arg, const WireHeader& header, int peer) {
+  auto& self = *static_cast<Context*>(arg);
+  if (header.sender >= self.size_ || (peer >= 0 && header.sender != peer)) return;
+  switch (static_cast<Control>(header.phase)) {
+    case Control::leave:
+      self.peers_[static_cast<std::size_t>(header.sender)]->left = true;
+      self.handle_departure(header.sender, true, true);
+      break;
+    case Control::gone:
+      if (Communicator* communicator = self.find(header.communicator)) communicator->on_failure(header.sender);
+      break;
+    case Control::excluded:
+      self.transport_->control()->excluded.store(1 + static_cast<std::uint32_t>(header.sender));
+      break;
+    default:
+      break;
+  }
+}
+
+// UCX lost the connection. On this host only the end of the process counts, and it will be seen within the millisecond;
+// watch_broken() sees to it that it comes. Of another host's rank this is all that we learn: suspected.
+void Context::endpoint_failed(void* arg, int rank, const char*) {
+  auto& self = *static_cast<Context*>(arg);
+  Peer& peer = *self.peers_[static_cast<std::size_t>(rank)];
+  if (peer.gone || peer.left) return;
+  if (peer.host == self.peers_[static_cast<std::size_t>(self.rank_)]->host) {
+    if (peer.broken_since == Clock::time_point{}) peer.broken_since = Clock::now();
+    self.any_broken_ = true;
+    return;
+  }
+  peer.verdict.store(1, std::memory_order_release);
+  self.verdicts_.fetch_add(1, std::memory_order_release);
+}
+
+// A rank of this host whose connection is lost, but which has neither left nor ended: no message can reach it.
+void Context::watch_broken(Clock::time_point now) {
+  any_broken_ = false;
+  for (std::int32_t rank = 0; rank < size_; ++rank) {
+    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    if (peer.gone || peer.left || peer.broken_since == Clock::time_point{}) continue;
+    any_broken_ = true;
+    if (now - peer.broken_since < std::chrono::microseconds(settings_.suspect_after_us)) continue;
+    if (settings_.fence) {
+      ProcessWatch watch;
+      watch.add(rank, peer.pid, peer.start_time);
+      watch.kill(rank);   // its end is seen as a proved death
+      peer.broken_since = now;
+    } else {
+      peer.verdict.store(1, std::memory_order_release);
+      verdicts_.fetch_add(1, std::memory_order_release);
+    }
+  }
+}
+
+// ---- failures -------------------------------------------------------------------------------------------------------
+
+// On the detector's thread, or on the caller's in look_now().
+void Context::on_verdict(void* arg, const Verdict& verdict) {
+  auto& self = *static_cast<Context*>(arg);
+  Peer& peer = *self.peers_[static_cast<std::size_t>(verdict.rank)];
+  peer.verdict.store(verdict.kind == Verdict::Kind::proved ? 2 : 1, std::memory_order_release);
+  self.verdicts_.fetch_add(1, std::memory_order_release);
+  std::atomic<std::uint32_t>& sleeping = self.transport_->control()->sleeping;
+  if (sleeping.exchange(0) != 0)
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+void Context::handle_verdicts() {
+  verdicts_handled_ = verdicts_.load(std::memory_order_acquire);
+  for (std::int32_t rank = 0; rank < size_; ++rank) {
+    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    const std::uint8_t verdict = peer.verdict.load(std::memory_order_acquire);
+    if (verdict == 0 || peer.gone) continue;
+    transport_->drain(rank);   // what it said before it died
+    const ControlPage* control = transport_->control_of(rank);
+    const bool has_left = peer.left || (control != nullptr && control->left.load(std::memory_order_acquire) != 0);
+    handle_departure(rank, has_left, verdict == 2);
+  }
+}
+
+void Context::handle_departure(std::int32_t rank, bool has_left, bool proved) {
+  Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  if (peer.gone) return;
+  peer.gone = true;
+  peer.left = has_left;
+  if (!has_left && !proved) {   // it may be alive: tell it, and never listen to it again
+    if (ControlPage* control = transport_->control_of(rank))
+      control->excluded.store(1 + static_cast<std::uint32_t>(rank_));
+    else
+      transport_->send_control(rank, Control::excluded, 0, rank_);
+  }
+  transport_->forget(rank);
+  for (const auto& communicator : communicators_) communicator->on_failure(rank);
+  answering_.store(true, std::memory_order_release);
+  if (has_left) return;
+  to_report_ = true;
+  if (settings_.log_errors)
+    fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", rank_, describe(rank), proved ? "proved" : "suspected");
+}
+
+// A rank that leaves says so in its own memory; it may stay alive, so no pidfd tells.
+void Context::look_for_leavers() {
+  for (std::int32_t rank = 0; rank < size_; ++rank) {
+    const ControlPage* control = transport_->control_of(rank);
+    if (control == nullptr || control->left.load(std::memory_order_acquire) == 0) continue;
+    if (peers_[static_cast<std::size_t>(rank)]->gone) continue;
+    transport_->drain(rank);
+    handle_departure(rank, true, true);
+  }
+}
+
+void Context::report_failures() {
+  to_report_ = false;
+  for (std::int32_t rank = 0; rank < size_; ++rank) {
+    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    if (!peer.gone || peer.left || peer.reported) continue;
+    peer.reported = true;
+    if (failure_callback_ == nullptr) continue;
+    const bool proved = peer.verdict.load(std::memory_order_acquire) == 2;
+    const ucft_failure_t failure{rank, proved ? UCFT_FAILURE_PROVED : UCFT_FAILURE_SUSPECTED, peer.pid};
+    failure_callback_(&failure, failure_callback_arg_);
+  }
+}
+
+// ---- the helper's turn ----------------------------------------------------------------------------------------------
+
+void Context::on_tick(void* arg) { static_cast<Context*>(arg)->helper_turn(); }
+
+// Dekker's handshake with enter(): each side stores its word, then looks at the other's. The caller's store is plain;
+// membarrier makes it visible before we look.
+void Context::helper_turn() {
+  const bool news = verdicts_.load(std::memory_order_acquire) != 0;
+  if (!news && !answering_.load(std::memory_order_acquire)) return;
+  helper_inside_.store(1, std::memory_order_seq_cst);
+  if (!fallback_fence_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  if (inside_.load(std::memory_order_acquire) == 0) {
+    in_helper_ = true;
+    for (int rounds = 0; rounds < 64 && progress(); ++rounds) {
+    }
+    transport_->publish_credit();
+    in_helper_ = false;
+  }
+  helper_inside_.store(0, std::memory_order_release);
+}
+
+void Context::wait_for_helper() {
+  while (helper_inside_.load(std::memory_order_acquire) != 0) sched_yield();
+}
+
+}  // namespace ucft

@@ -1,0 +1,169 @@
+// A rank's part in a job: start-up, the transport, the detector, the communicators, and the loop that drives them.
+//
+// Threads: one caller at a time (enter/leave). After a failure the detector's thread takes a turn when no caller is
+// inside, so that a rank which computes still answers those that lost a root. The hand-over costs the caller two plain
+// stores and a load: the thread pays, with membarrier.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "timeout_detector/detector_thread.hpp"
+#include "ucft/ucft.h"
+#include "ucx_layer/communicator.hpp"
+#include "ucx_layer/out_of_band.hpp"
+#include "ucx_layer/settings.hpp"
+#include "ucx_layer/transport.hpp"
+
+namespace ucft {
+
+class Context {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Context() = default;
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // Collective. params may be null. On an error `error` names the culprit.
+  ucft_status_t start(const ucft_context_params_t* params, std::string& error);
+  // Leaves the job.
+  void stop();
+
+  std::int32_t rank() const { return rank_; }
+  std::int32_t size() const { return size_; }
+  std::uint32_t cookie() const { return cookie_; }
+  const Settings& settings() const { return settings_; }
+  Transport& transport() { return *transport_; }
+  bool excluded() const { return excluded_; }
+  bool forked() const;
+  std::string describe(std::int32_t rank) const;   // "rank 3 (host a, pid 17)"
+
+  // The caller's way in and out. False: somebody is inside.
+  bool enter() {
+    if (inside_.load(std::memory_order_relaxed) != 0) return false;
+    inside_.store(1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (fallback_fence_) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (helper_inside_.load(std::memory_order_relaxed) != 0) wait_for_helper();
+    return true;
+  }
+  void leave() { inside_.store(0, std::memory_order_release); }
+
+  // True if anything was done.
+  bool progress();
+  // progress() for callers that test instead of waiting: looks at what a wait looks at while it yields, too, now and then.
+  void glance();
+  bool has_failed(std::int32_t rank) const {
+    const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    return peer.gone && !peer.left;
+  }
+  // Waits until done() or the time limit (max(): none). False: the limit came first.
+  template <class Done>
+  bool wait_until(Done done, Clock::time_point limit) {
+    Idle idle;
+    while (!done()) {
+      if (progress())
+        idle = Idle{};
+      else if (!rest(idle, limit))
+        return done();
+    }
+    return true;
+  }
+
+  Communicator* create_world();
+  std::uint32_t next_id() const { return next_id_; }
+  // ranks: context ranks in the order of the new communicator. Every member of the parent calls note_id().
+  Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
+  void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
+  void destroy(Communicator* communicator);   // after its farewell
+  bool farewell(std::vector<Communicator*> communicators);
+  std::vector<Communicator*> communicators() const;
+
+  void note_stale() { ++stale_; }
+
+ private:
+  struct Peer {
+    std::int32_t pid = 0;
+    std::uint64_t start_time = 0;
+    std::uint64_t host = 0;
+    std::string host_name;
+    bool gone = false;        // failed or left: handled
+    bool left = false;        // said so
+    bool reported = false;    // given to the failure callback
+    Clock::time_point broken_since{};   // its connection is lost
+    std::atomic<std::uint8_t> verdict{0};
+  };
+  struct Early {              // for a communicator that this rank has yet to create
+    WireHeader header;
+    Message message;
+    int peer;
+  };
+  struct Idle {
+    std::uint32_t rounds = 0;
+    Clock::time_point since{};
+  };
+  static constexpr std::size_t early_limit = 4096;
+
+  // Start-up
+  bool exchange_identities(OutOfBand& oob, std::string& error);
+  bool wire_up(OutOfBand& oob, std::string& error);
+  bool agree(OutOfBand& oob, bool ok, std::string& error, const char* step);
+  bool start_detector(std::string& error);
+
+  // Messages
+  static bool accepts(void* self, const WireHeader& header, int peer);
+  static void deliver(void* self, const WireHeader& header, const Message& message, int peer);
+  static void on_control(void* self, const WireHeader& header, int peer);
+  static void endpoint_failed(void* self, int peer, const char* why);
+  Communicator* find(std::uint32_t id);
+  bool is_future(std::uint32_t id) const;
+  void answer_gone(const WireHeader& header, int peer);
+
+  // Failures
+  static void on_verdict(void* self, const Verdict& verdict);
+  static void on_tick(void* self);
+  void handle_verdicts();
+  void handle_departure(std::int32_t rank, bool has_left, bool proved);
+  void look_around(Clock::time_point now);
+  void look_for_leavers();
+  void watch_broken(Clock::time_point now);
+  void report_failures();
+  void helper_turn();
+  void wait_for_helper();
+
+  bool rest(Idle& idle, Clock::time_point limit);
+  void sleep_a_little();
+
+  Settings settings_;
+  std::int32_t rank_ = 0, size_ = 1;
+  std::uint32_t cookie_ = 0;
+  int pid_ = 0;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<DetectorThread> detector_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::vector<std::pair<std::uint32_t, std::vector<std::int32_t>>> destroyed_;   // whom a late message came from
+  Communicator* last_found_ = nullptr;
+  std::vector<Early> early_;
+  std::uint32_t next_id_ = 0, worlds_ = 0;
+  std::uint64_t stale_ = 0;
+  ucft_failure_callback_t failure_callback_ = nullptr;
+  void* failure_callback_arg_ = nullptr;
+  bool excluded_ = false, started_ = false;
+  std::uint32_t spin_ = 0, glances_ = 0;
+
+  alignas(64) std::atomic<int> inside_{0};
+  std::atomic<int> helper_inside_{0};
+  bool fallback_fence_ = false;
+  std::atomic<std::uint32_t> verdicts_{0};   // published
+  std::uint32_t verdicts_handled_ = 0;
+  std::atomic<bool> answering_{false};       // a failure has happened: the helper takes turns
+  bool in_helper_ = false, to_report_ = false, any_broken_ = false;
+};
+
+}  // namespace ucft

@@ -1,0 +1,135 @@
+// A mailbox: one writer, one reader, a ring of 64-byte lines in the reader's memory. No UCX here, only raw memory.
+//
+// Each line is 56 bytes of message and an 8-byte stamp (tag of the job, number of the line). A message exists when every
+// one of its lines carries its stamp, so nothing relies on the order within or between writes, and a message that its
+// writer left half-written when it died is never taken for one. Numbers never repeat, so an old line never counts.
+//
+// Flow control: the reader publishes the number of lines it has consumed in the writer's memory, every quarter ring and
+// when it goes to sleep.
+//
+//   line number        1 2 3 | 4      message of 3 lines, message of 1 line
+//   place in the ring  1 2 3 | 4      number modulo ring size
+//
+// Why not UCX's shared-memory active messages: all local senders share one queue per receiver, and a sender that dies
+// between reserving and publishing an entry blocks it for ever (tests/ucx/wedged_fifo_test.cpp shows it).
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace ucft {
+
+struct alignas(64) MailboxLine {
+  static constexpr std::size_t payload_bytes = 56;
+  std::byte payload[payload_bytes];
+  std::atomic<std::uint64_t> stamp;
+};
+static_assert(sizeof(MailboxLine) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
+
+inline constexpr std::uint32_t mailbox_lines = 256;   // of a ring; a power of two
+inline constexpr std::uint32_t mailbox_longest = mailbox_lines / 4;   // lines of one message, at most
+
+inline std::uint64_t mailbox_stamp(std::uint16_t tag, std::uint64_t number) {
+  return (std::uint64_t{tag} << 48) | (number & 0xffffffffffffull);
+}
+inline std::uint32_t mailbox_lines_of(std::size_t bytes) {
+  return static_cast<std::uint32_t>((bytes + MailboxLine::payload_bytes - 1) / MailboxLine::payload_bytes);
+}
+
+class MailboxWriter {
+ public:
+  MailboxWriter() = default;
+  // ring: mailbox_lines lines, zero at first. consumed: where the reader publishes, zero at first.
+  MailboxWriter(MailboxLine* ring, const std::atomic<std::uint64_t>* consumed, std::uint16_t tag)
+      : ring_(ring), consumed_(consumed), tag_(tag) {}
+
+  bool has_room(std::uint32_t lines) {
+    if (written_ + lines - consumed_seen_ <= mailbox_lines) return true;
+    consumed_seen_ = consumed_->load(std::memory_order_acquire);
+    return written_ + lines - consumed_seen_ <= mailbox_lines;
+  }
+  // The parts, one after the other. Requires has_room() for their total.
+  void write(std::span<const std::span<const std::byte>> parts) {
+    MailboxLine* line = &ring_[++written_ & (mailbox_lines - 1)];
+    std::size_t used = 0;
+    for (std::span<const std::byte> part : parts) {
+      while (!part.empty()) {
+        if (used == MailboxLine::payload_bytes) {
+          publish(line);
+          line = &ring_[++written_ & (mailbox_lines - 1)];
+          used = 0;
+        }
+        const std::size_t length = std::min(part.size(), MailboxLine::payload_bytes - used);
+        std::memcpy(line->payload + used, part.data(), length);
+        part = part.subspan(length);
+        used += length;
+      }
+    }
+    publish(line);
+  }
+
+ private:
+  void publish(MailboxLine* line) { line->stamp.store(mailbox_stamp(tag_, written_), std::memory_order_release); }
+
+  MailboxLine* ring_ = nullptr;
+  const std::atomic<std::uint64_t>* consumed_ = nullptr;
+  std::uint64_t written_ = 0, consumed_seen_ = 0;
+  std::uint16_t tag_ = 0;
+};
+
+class MailboxReader {
+ public:
+  MailboxReader() = default;
+  // consumed: where this reader publishes, in the writer's memory.
+  MailboxReader(const MailboxLine* ring, std::atomic<std::uint64_t>* consumed, std::uint16_t tag)
+      : ring_(ring), consumed_(consumed), tag_(tag) {}
+
+  // Whether the line `ahead` of the next one is there.
+  bool has_line(std::uint32_t ahead = 0) const {
+    const std::uint64_t number = read_ + 1 + ahead;
+    return line(ahead).stamp.load(std::memory_order_acquire) == mailbox_stamp(tag_, number);
+  }
+  // Whether the next `lines` lines are all there.
+  bool has_lines(std::uint32_t lines) const {
+    for (std::uint32_t ahead = 0; ahead < lines; ++ahead)
+      if (!has_line(ahead)) return false;
+    return true;
+  }
+  // The payload of a line that is there; valid until it is consumed.
+  const std::byte* payload(std::uint32_t ahead = 0) const { return line(ahead).payload; }
+  // Bytes `offset` .. of the message that begins at the next line.
+  void copy(std::size_t offset, std::byte* target, std::size_t bytes) const {
+    while (bytes > 0) {
+      const std::size_t within = offset % MailboxLine::payload_bytes;
+      const std::size_t length = std::min(bytes, MailboxLine::payload_bytes - within);
+      std::memcpy(target, payload(static_cast<std::uint32_t>(offset / MailboxLine::payload_bytes)) + within, length);
+      offset += length;
+      target += length;
+      bytes -= length;
+    }
+  }
+  void consume(std::uint32_t lines) {
+    read_ += lines;
+    if (read_ - published_ >= mailbox_lines / 4) publish();
+  }
+  void publish() {
+    if (published_ == read_) return;
+    published_ = read_;
+    consumed_->store(read_, std::memory_order_release);
+  }
+
+ private:
+  const MailboxLine& line(std::uint32_t ahead) const { return ring_[(read_ + 1 + ahead) & (mailbox_lines - 1)]; }
+
+  const MailboxLine* ring_ = nullptr;
+  std::atomic<std::uint64_t>* consumed_ = nullptr;
+  std::uint64_t read_ = 0, published_ = 0;
+  std::uint16_t tag_ = 0;
+};
+
+}  // namespace ucft

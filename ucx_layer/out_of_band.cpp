@@ -1,0 +1,83 @@
+#include "ucx_layer/out_of_band.hpp"
+
+#include <fmt/core.h>
+
+#include <cstring>
+#include <future>
+#include <thread>
+
+namespace ucft {
+
+bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error) {
+  limit_ = limit;
+  callbacks_ = callbacks;
+  if (callbacks.allgather != nullptr) {
+    if (callbacks.req_test == nullptr || callbacks.req_free == nullptr) {
+      error = "params: oob.req_test and oob.req_free must be set with oob.allgather";
+      return false;
+    }
+    if (callbacks.n_oob_eps == 0 || callbacks.oob_ep >= callbacks.n_oob_eps || callbacks.n_oob_eps > (1u << 20)) {
+      error = fmt::format("params: oob.oob_ep {} is not below oob.n_oob_eps {}", callbacks.oob_ep, callbacks.n_oob_eps);
+      return false;
+    }
+    rank_ = static_cast<int>(callbacks.oob_ep);
+    size_ = static_cast<int>(callbacks.n_oob_eps);
+    return true;
+  }
+  if (error = bootstrap::rendezvous_environment_fault(); !error.empty()) return false;
+  if (!bootstrap::rendezvous_in_environment()) return true;
+  rendezvous_ = bootstrap::Rendezvous::connect(limit, error);
+  if (rendezvous_ == nullptr) return false;
+  rank_ = rendezvous_->rank();
+  size_ = rendezvous_->size();
+  return true;
+}
+
+bool OutOfBand::allgather(const void* source, void* received, std::size_t bytes, std::string& error,
+                          const std::function<void()>& meanwhile) {
+  if (callbacks_.allgather != nullptr) return call_back(source, received, bytes, error, meanwhile);
+  if (rendezvous_ != nullptr) return use_rendezvous(source, received, bytes, error, meanwhile);
+  std::memcpy(received, source, bytes);
+  return true;
+}
+
+bool OutOfBand::call_back(const void* source, void* received, std::size_t bytes, std::string& error,
+                          const std::function<void()>& meanwhile) {
+  using Clock = std::chrono::steady_clock;
+  void* request = nullptr;
+  ucft_status_t status =
+      callbacks_.allgather(const_cast<void*>(source), received, bytes, callbacks_.coll_info, &request);
+  if (status < 0) {
+    error = fmt::format("oob.allgather returned {}", ucft_status_name(status));
+    return false;
+  }
+  const auto until = Clock::now() + limit_;
+  for (status = callbacks_.req_test(request); status == UCFT_INPROGRESS; status = callbacks_.req_test(request)) {
+    if (meanwhile) meanwhile();
+    if (Clock::now() > until) {
+      error = fmt::format("oob.allgather did not complete within {} us: some rank did not arrive", limit_.count());
+      return false;   // the request still refers to our memory and is left to the caller's world, which is broken
+    }
+    std::this_thread::yield();
+  }
+  callbacks_.req_free(request);
+  if (status == UCFT_OK) return true;
+  error = fmt::format("oob.allgather failed with {}", ucft_status_name(status));
+  return false;
+}
+
+bool OutOfBand::use_rendezvous(const void* source, void* received, std::size_t bytes, std::string& error,
+                               const std::function<void()>& meanwhile) {
+  if (!meanwhile) return rendezvous_->allgather(source, received, bytes, limit_, error);
+  auto done = std::async(std::launch::async,
+                         [&] { return rendezvous_->allgather(source, received, bytes, limit_, error); });
+  while (done.wait_for(std::chrono::microseconds(100)) != std::future_status::ready) meanwhile();
+  return done.get();
+}
+
+void OutOfBand::close() {
+  if (rendezvous_ != nullptr) rendezvous_->close();
+  rendezvous_.reset();
+}
+
+}  // namespace ucft

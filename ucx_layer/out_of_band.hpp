@@ -1,0 +1,43 @@
+// The out-of-band allgather of start-up: the caller's, or the launcher's rendezvous, or none (a world of one).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ucx_layer/bootstrap/rendezvous.hpp"
+#include "ucft/ucft.h"
+
+namespace ucft {
+
+class OutOfBand {
+ public:
+  using Microseconds = std::chrono::microseconds;
+
+  // callbacks.allgather == nullptr: the environment decides. False with a reason.
+  bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error);
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // received: size() * bytes. Runs meanwhile() now and then, so that peers who need our progress get it. False with a
+  // reason that names the culprit, if the other side knows it.
+  bool allgather(const void* source, void* received, std::size_t bytes, std::string& error,
+                 const std::function<void()>& meanwhile = {});
+  // Start-up is over, all is well.
+  void close();
+
+ private:
+  bool call_back(const void* source, void* received, std::size_t bytes, std::string& error,
+                 const std::function<void()>& meanwhile);
+  bool use_rendezvous(const void* source, void* received, std::size_t bytes, std::string& error,
+                      const std::function<void()>& meanwhile);
+
+  ucft_oob_coll_t callbacks_{};
+  std::unique_ptr<bootstrap::Rendezvous> rendezvous_;
+  Microseconds limit_{};
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace ucft

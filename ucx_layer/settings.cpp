@@ -1,0 +1,112 @@
+#include "ucx_layer/settings.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+namespace ucft {
+
+namespace {
+
+bool parse_number(std::string_view text, std::uint64_t& value) {
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc{} && end == text.data() + text.size() && !text.empty();
+}
+
+// 100us, 10ms, 2s, 1.5s; microseconds without a unit.
+bool parse_duration(std::string_view text, std::uint64_t& microseconds) {
+  double number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc{} || number < 0 || number > 1e12) return false;
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  double factor = 1;
+  if (unit == "ms") factor = 1e3;
+  else if (unit == "s") factor = 1e6;
+  else if (unit == "m") factor = 60e6;
+  else if (!unit.empty() && unit != "us") return false;
+  microseconds = static_cast<std::uint64_t>(number * factor);
+  return true;
+}
+
+bool parse_switch(std::string_view text, std::uint64_t& value) {
+  if (text == "y" || text == "yes" || text == "on" || text == "1") value = 1;
+  else if (text == "n" || text == "no" || text == "off" || text == "0") value = 0;
+  else return false;
+  return true;
+}
+
+using Parser = bool (*)(std::string_view, std::uint64_t&);
+
+// One row a setting: its name in the environment, how it is written, and its limits.
+class Reader {
+ public:
+  Reader(Settings& settings, std::string& error) : settings_(settings), error_(error) {}
+
+  template <class Field>
+  void read(const char* name, Parser parse, const char* form, Field& field, bool from_params, std::uint64_t param,
+            std::uint64_t low, std::uint64_t high) {
+    std::string source = "default";
+    if (const char* text = std::getenv(name); text != nullptr) {
+      std::uint64_t value = 0;
+      if (!parse(text, value)) return fail(fmt::format("{}={}: expected {}", name, text, form));
+      if (value < low || value > high) return fail(fmt::format("{}={}: must be {} .. {}", name, text, low, high));
+      field = static_cast<Field>(value);
+      source = "environment";
+    }
+    if (from_params) {
+      if (param < low || param > high) return fail(fmt::format("params: {} is {}, must be {} .. {}", name, param, low, high));
+      field = static_cast<Field>(param);
+      source = "params";
+    }
+    const bool chosen = static_cast<std::int64_t>(field) < 0;
+    settings_.sources.push_back({name, chosen ? "auto" : fmt::format("{}{}", static_cast<std::int64_t>(field), parse == parse_duration ? "us" : ""), source});
+  }
+  bool ok() const { return error_.empty(); }
+  void fail(const std::string& text) {
+    if (error_.empty()) error_ = text;
+  }
+
+ private:
+  Settings& settings_;
+  std::string& error_;
+};
+
+}  // namespace
+
+bool read_settings(const ucft_context_params_t* params, Settings& settings, std::string& error) {
+  error.clear();
+  settings = Settings{};
+  const ucft_context_params_t defaults = UCFT_CONTEXT_PARAMS_INIT;
+  const ucft_context_params_t& given = params == nullptr ? defaults : *params;
+  Reader reader(settings, error);
+  const auto number = [](std::int32_t value) { return static_cast<std::uint64_t>(value); };
+  reader.read("UCFT_F", parse_number, "a number", settings.f, given.f != -1, number(given.f), 0, 1 << 20);
+  reader.read("UCFT_FENCE", parse_switch, "y or n", settings.fence, given.fence != -1, number(given.fence), 0, 1);
+  reader.read("UCFT_HEARTBEAT_PERIOD", parse_duration, "a duration such as 10ms", settings.heartbeat_period_us,
+              given.heartbeat_period_us != 0, given.heartbeat_period_us, 100, 60000000);
+  reader.read("UCFT_SUSPECT_AFTER", parse_duration, "a duration such as 1s", settings.suspect_after_us,
+              given.suspect_after_us != 0, given.suspect_after_us, 300, 3600000000ull);
+  reader.read("UCFT_STARTUP_TIMEOUT", parse_duration, "a duration such as 60s", settings.startup_timeout_us,
+              given.startup_timeout_us != 0, given.startup_timeout_us, 1000, 86400000000ull);
+  reader.read("UCFT_LOG", parse_switch, "y or n", settings.log_errors, false, 0, 0, 1);
+  reader.read("UCFT_SPIN", parse_number, "a number of polls", settings.spin, given.spin != -1, number(given.spin), 0,
+              1000000000);
+  reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,
+              3600000000ull);
+  reader.read("UCFT_WINDOW", parse_number, "a number", settings.window, false, 0, 2, 1024);
+  if (reader.ok() && settings.suspect_after_us < 3 * settings.heartbeat_period_us)
+    reader.fail(fmt::format("UCFT_SUSPECT_AFTER ({} us) must be at least 3 times UCFT_HEARTBEAT_PERIOD ({} us)",
+                            settings.suspect_after_us, settings.heartbeat_period_us));
+  return reader.ok();
+}
+
+std::string settings_text(const Settings& settings) {
+  std::string text;
+  for (const Settings::Source& each : settings.sources)
+    text += fmt::format("{}={} ({})\n", each.name, each.value, each.source);
+  return text;
+}
+
+}  // namespace ucft

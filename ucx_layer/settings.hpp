@@ -1,0 +1,35 @@
+// What can be set, from where it came: defaults, UCFT_* environment variables, ucft_context_params_t.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ucft/ucft.h"
+
+namespace ucft {
+
+struct Settings {
+  // behaviour
+  std::int32_t f = 1;                          // UCFT_F
+  bool fence = true;                           // UCFT_FENCE
+  std::uint64_t heartbeat_period_us = 10000;   // UCFT_HEARTBEAT_PERIOD
+  std::uint64_t suspect_after_us = 1000000;    // UCFT_SUSPECT_AFTER
+  std::uint64_t startup_timeout_us = 60000000; // UCFT_STARTUP_TIMEOUT
+  bool log_errors = false;                     // UCFT_LOG: what is dropped or declared goes to stderr
+  // performance
+  std::int32_t spin = -1;                      // UCFT_SPIN; -1: chosen at start-up
+  std::uint64_t sleep_after_us = 2000;         // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps
+  std::int32_t window = 8;                     // UCFT_WINDOW: operations in flight per communicator
+
+  struct Source {
+    std::string name, value, source;
+  };
+  std::vector<Source> sources;                 // one per setting, in the order above
+};
+
+// Environment over defaults, params (may be null) over both. False: a bad value; `error` names the variable or field.
+bool read_settings(const ucft_context_params_t* params, Settings& settings, std::string& error);
+std::string settings_text(const Settings& settings);
+
+}  // namespace ucft

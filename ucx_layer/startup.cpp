@@ -1,0 +1,225 @@
+// Start-up of a context: who is where, UCX, wire-up of everything that later operations use, the detector. Each step is
+// collective over the out-of-band allgather, so that a rank that fails in one is named on all.
+#include <fmt/core.h>
+#include <linux/membarrier.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include "ucx_layer/context.hpp"
+
+namespace ucft {
+
+namespace {
+
+constexpr std::size_t text_bytes = 200;
+
+struct Identity {
+  std::uint32_t version;
+  std::uint32_t cookie;      // rank 0's is the job's
+  std::uint64_t host;
+  std::uint64_t start_time;
+  std::int32_t pid;
+  std::int32_t window;       // must be the same on all ranks
+  char host_name[64];
+};
+
+struct StepResult {
+  std::int32_t ok;
+  char error[text_bytes];
+};
+
+struct AddressSizes {
+  std::uint64_t segment_address;
+  std::uint32_t worker_bytes;
+  std::uint32_t rkey_bytes;
+};
+
+// Ranks with the same number can signal each other and share memory: same kernel, same PID namespace.
+std::uint64_t host_number() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct stat space {};
+  stat("/proc/self/ns/pid", &space);
+  std::uint64_t hash = 14695981039346656037ull ^ space.st_ino;
+  for (char letter : boot) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ull;
+  return hash;
+}
+
+std::uint32_t random_cookie() {
+  std::uint32_t cookie = 0;
+  while (cookie == 0)
+    if (getrandom(&cookie, sizeof cookie, 0) != sizeof cookie) cookie = static_cast<std::uint32_t>(getpid()) | 1u;
+  return cookie;
+}
+
+void copy_text(char* target, std::size_t bytes, const std::string& text) {
+  std::strncpy(target, text.c_str(), bytes - 1);
+  target[bytes - 1] = 0;
+}
+
+bool register_membarrier() {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+}  // namespace
+
+ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
+  pid_ = static_cast<int>(getpid());
+  forked();   // registers the fork handler
+  if (!read_settings(params, settings_, error)) return UCFT_ERR_INVALID_PARAM;
+  if (params != nullptr) {
+    failure_callback_ = params->failure_callback;
+    failure_callback_arg_ = params->failure_callback_arg;
+  }
+  OutOfBand oob;
+  const ucft_oob_coll_t none{};
+  if (!oob.open(params == nullptr ? none : params->oob, std::chrono::microseconds(settings_.startup_timeout_us), error))
+    return params != nullptr && params->oob.allgather != nullptr ? UCFT_ERR_INVALID_PARAM : UCFT_ERR_STARTUP;
+  rank_ = oob.rank();
+  size_ = oob.size();
+  if (!exchange_identities(oob, error) || !wire_up(oob, error)) return UCFT_ERR_STARTUP;
+  const bool watching = start_detector(error);
+  if (!agree(oob, watching, error, "detector")) return UCFT_ERR_STARTUP;
+  oob.close();
+  started_ = true;
+  return UCFT_OK;
+}
+
+bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
+  Identity mine{};
+  mine.version = UCFT_VERSION_MAJOR << 16 | UCFT_VERSION_MINOR;
+  mine.cookie = random_cookie();
+  mine.host = host_number();
+  mine.pid = pid_;
+  mine.start_time = process_start_time(pid_);
+  mine.window = settings_.window;
+  gethostname(mine.host_name, sizeof mine.host_name - 1);
+  std::vector<Identity> all(static_cast<std::size_t>(size_));
+  if (!oob.allgather(&mine, all.data(), sizeof mine, error)) return false;
+  cookie_ = all[0].cookie;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Identity& identity = all[static_cast<std::size_t>(rank)];
+    peers_.push_back(std::make_unique<Peer>());
+    Peer& peer = *peers_.back();
+    peer.pid = identity.pid;
+    peer.start_time = identity.start_time;
+    peer.host = identity.host;
+    peer.host_name = std::string(identity.host_name, strnlen(identity.host_name, sizeof identity.host_name));
+    if (identity.version != mine.version) {
+      error = fmt::format("rank {} runs another version of ucft", rank);
+      return false;
+    }
+    if (identity.window != mine.window) {
+      error = fmt::format("UCFT_WINDOW is {} on rank {} and {} on rank {}: it must be the same", mine.window, rank_,
+                          identity.window, rank);
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether a step worked everywhere. `error` names the first rank where it didn't.
+bool Context::agree(OutOfBand& oob, bool ok, std::string& error, const char* step) {
+  StepResult mine{ok ? 1 : 0, {}};
+  copy_text(mine.error, sizeof mine.error, ok ? "" : error);
+  std::vector<StepResult> all(static_cast<std::size_t>(size_));
+  if (!oob.allgather(&mine, all.data(), sizeof mine, error, [this] { transport_->poll(); })) return false;
+  for (int rank = 0; rank < size_; ++rank) {
+    const StepResult& result = all[static_cast<std::size_t>(rank)];
+    if (result.ok != 0) continue;
+    error = fmt::format("{} failed at {}: {}", describe(rank), step, std::string(result.error, strnlen(result.error, text_bytes)));
+    return false;
+  }
+  return true;
+}
+
+bool Context::wire_up(OutOfBand& oob, std::string& error) {
+  const std::uint64_t host = peers_[static_cast<std::size_t>(rank_)]->host;
+  int local = 0;
+  bool any_shared = false;
+  for (int rank = 0; rank < size_; ++rank) {
+    local += peers_[static_cast<std::size_t>(rank)]->host == host;
+    for (int other = 0; other < rank && !any_shared; ++other)
+      any_shared = peers_[static_cast<std::size_t>(rank)]->host == peers_[static_cast<std::size_t>(other)]->host;
+  }
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  spin_ = settings_.spin >= 0 ? static_cast<std::uint32_t>(settings_.spin) : local <= cores ? 4000 : 16;
+
+  Transport::Setup setup{rank_, size_, cookie_, settings_.log_errors,
+                         {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed},
+                         {local == size_, any_shared || size_ == 1}};
+  transport_ = std::make_unique<Transport>(setup);
+  PeerAddress mine;
+  bool ok = transport_->open(error);
+  if (ok) {
+    mine = transport_->own_address(error);
+    ok = !mine.worker.empty();
+  }
+  if (!agree(oob, ok, error, "opening UCX")) return false;
+
+  AddressSizes sizes{mine.segment_address, static_cast<std::uint32_t>(mine.worker.size()),
+                     static_cast<std::uint32_t>(mine.segment_rkey.size())};
+  std::vector<AddressSizes> all_sizes(static_cast<std::size_t>(size_));
+  if (!oob.allgather(&sizes, all_sizes.data(), sizeof sizes, error)) return false;
+  std::size_t longest = 0;
+  for (const AddressSizes& each : all_sizes) longest = std::max<std::size_t>(longest, each.worker_bytes + each.rkey_bytes);
+  std::vector<std::byte> blob(longest), blobs(longest * static_cast<std::size_t>(size_));
+  std::memcpy(blob.data(), mine.worker.data(), mine.worker.size());
+  std::memcpy(blob.data() + mine.worker.size(), mine.segment_rkey.data(), mine.segment_rkey.size());
+  if (!oob.allgather(blob.data(), blobs.data(), longest, error)) return false;
+
+  std::vector<PeerAddress> addresses(static_cast<std::size_t>(size_));
+  for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
+    const std::byte* from = blobs.data() + rank * longest;
+    addresses[rank].same_host = peers_[rank]->host == host;
+    addresses[rank].worker.assign(from, from + all_sizes[rank].worker_bytes);
+    addresses[rank].segment_rkey.assign(from + all_sizes[rank].worker_bytes,
+                                        from + all_sizes[rank].worker_bytes + all_sizes[rank].rkey_bytes);
+    addresses[rank].segment_address = all_sizes[rank].segment_address;
+  }
+  ok = transport_->connect(addresses, error);
+  if (!agree(oob, ok, error, "connecting")) return false;
+
+  // Every connection is used once before the first collective: a peer that dies during UCX's lazy wire-up could take a
+  // survivor with it.
+  transport_->send_hellos();
+  const auto limit = Clock::now() + std::chrono::microseconds(settings_.startup_timeout_us);
+  while (!transport_->wired() && Clock::now() < limit) transport_->poll();
+  ok = transport_->wired();
+  if (!ok) error = "no greeting from every rank in time";
+  return agree(oob, ok, error, "greeting");
+}
+
+bool Context::start_detector(std::string& error) {
+  fallback_fence_ = !register_membarrier();
+  std::vector<DetectorThread::Peer> watched;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    if (rank == rank_ || peer.host != peers_[static_cast<std::size_t>(rank_)]->host) continue;
+    const ControlPage* control = transport_->control_of(rank);
+    watched.push_back({rank, peer.pid, peer.start_time, control == nullptr ? nullptr : &control->heartbeat});
+  }
+  DetectorThread::Setup setup;
+  setup.options.heartbeat_period = std::chrono::microseconds(settings_.heartbeat_period_us);
+  setup.options.suspect_after = std::chrono::microseconds(settings_.suspect_after_us);
+  setup.fence = settings_.fence;
+  setup.own_heartbeat = &transport_->control()->heartbeat;
+  setup.on_verdict = &Context::on_verdict;
+  setup.on_tick = &Context::on_tick;
+  setup.arg = this;
+  try {
+    detector_ = std::make_unique<DetectorThread>(setup, watched);
+  } catch (const std::system_error& failure) {
+    error = fmt::format("the detector can't start: {}", failure.what());
+    return false;
+  }
+  return true;
+}
+
+}  // namespace ucft

@@ -1,0 +1,627 @@
+#include "ucx_layer/transport.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+#include <cstdio>
+
+#include <fmt/core.h>
+
+namespace ucft {
+
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr unsigned am_id = 17;
+constexpr std::size_t am_tail_limit = 8 + failure_list_limit * sizeof(std::uint32_t);
+
+void futex_wake(std::atomic<std::uint32_t>* word) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+std::span<const std::byte> bytes_of(const auto& value) {
+  return {reinterpret_cast<const std::byte*>(&value), sizeof(value)};
+}
+
+}  // namespace
+
+// One active message of ours on its way. Header and tail must stay where they are until UCX is done: 1.13 can't copy.
+struct Transport::AmSend {
+  std::array<std::byte, sizeof(WireHeader) + am_tail_limit> header;
+  BufferId value = no_buffer;
+  Transport* owner = nullptr;
+  int peer = 0;
+};
+
+Transport::Transport(const Setup& setup) : setup_(setup), peers_(static_cast<std::size_t>(setup.ranks)) {
+  buffers_ = std::make_unique<Buffers>(ChunkSource{&Transport::allocate_chunk, this});
+}
+
+Transport::~Transport() {
+  for (Peer& peer : peers_) {
+    peer.segments.clear();
+    peer.mapped.close();
+    if (peer.endpoint != nullptr) ucx_.close(peer.endpoint);
+  }
+  for (AmArrival& arrival : arrivals_) buffers_->release(arrival.value);
+  give_back();
+  for (Segment& chunk : chunks_) chunk.close();
+  own_.close();
+}
+
+// ---- wire-up --------------------------------------------------------------------------------------------------------
+
+// The segment: control page | credit, one line a reader | pull tables, one a reader | rings, one a writer.
+std::byte* Transport::credit_area(std::byte* segment, int reader) const {
+  return segment + page + static_cast<std::size_t>(reader) * 64;
+}
+std::byte* Transport::pulled_area(std::byte* segment, int reader) const {
+  const auto credits = static_cast<std::size_t>(setup_.ranks) * 64;
+  return segment + page + credits + static_cast<std::size_t>(reader) * tickets * sizeof(std::uint32_t);
+}
+std::byte* Transport::ring_area(std::byte* segment, int writer) const {
+  return pulled_area(segment, setup_.ranks) + static_cast<std::size_t>(writer) * mailbox_lines * sizeof(MailboxLine);
+}
+std::size_t Transport::segment_bytes() const {
+  return static_cast<std::size_t>(ring_area(nullptr, setup_.ranks) - static_cast<std::byte*>(nullptr));
+}
+
+bool Transport::open(std::string& error) {
+  if (!ucx_.open(setup_.ucx, error)) return false;
+  if (!own_.open(ucx_.context(), segment_bytes(), error)) return false;
+  control_ = reinterpret_cast<ControlPage*>(own_.data());
+  control_->cookie = setup_.cookie;
+
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = am_id;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
+  handler.cb = &Transport::on_am;
+  handler.arg = this;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(ucx_.worker(), &handler);
+  if (status == UCS_OK) return true;
+  error = std::string("ucp_worker_set_am_recv_handler: ") + ucs_status_string(status);
+  return false;
+}
+
+PeerAddress Transport::own_address(std::string& error) const {
+  PeerAddress address;
+  address.worker = ucx_.address(error);
+  address.segment_address = reinterpret_cast<std::uint64_t>(own_.data());
+  address.segment_rkey = own_.packed_rkey();
+  return address;
+}
+
+bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& error) {
+  const auto tag = static_cast<std::uint16_t>(setup_.cookie ^ (setup_.cookie >> 16));
+  for (int index = 0; index < setup_.ranks; ++index) {
+    Peer& peer = peer_at(index);
+    peer.owner = this;
+    if (index == setup_.me) {
+      peer.forgotten = true;
+      continue;
+    }
+    const PeerAddress& address = addresses[static_cast<std::size_t>(index)];
+    peer.same_host = address.same_host;
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = &Transport::on_endpoint_error;
+    params.err_handler.arg = &peer;
+    const ucs_status_t status = ucp_ep_create(ucx_.worker(), &params, &peer.endpoint);
+    if (status != UCS_OK) {
+      peer.endpoint = nullptr;
+      error = fmt::format("rank {} can't be reached: {}", index, ucs_status_string(status));
+      return false;
+    }
+    if (address.same_host && peer.mapped.open(peer.endpoint, address.segment_rkey.data(), address.segment_address)) {
+      std::byte* there = peer.mapped.at(address.segment_address);
+      peer.control = reinterpret_cast<ControlPage*>(there);
+      if (peer.control->cookie != setup_.cookie) {
+        error = fmt::format("rank {}'s memory belongs to another job", index);
+        return false;
+      }
+      peer.writer = MailboxWriter(reinterpret_cast<MailboxLine*>(ring_area(there, setup_.me)),
+                                  reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(own_.data(), index)), tag);
+      peer.reader = MailboxReader(reinterpret_cast<MailboxLine*>(ring_area(own_.data(), index)),
+                                  reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(there, setup_.me)), tag);
+      peer.pulled_here = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(own_.data(), index));
+      peer.pulled_there = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(there, setup_.me));
+      mailbox_peers_.push_back(index);
+    } else {
+      ++message_peers_;
+    }
+  }
+  return true;
+}
+
+void Transport::send_hellos() {
+  for (int index = 0; index < setup_.ranks; ++index)
+    if (!peer_at(index).forgotten && !is_mapped(index)) send_control(index, Control::hello, 0, setup_.me);
+}
+
+bool Transport::wired() const {
+  if (waiting_ > 0) return false;
+  for (const Peer& peer : peers_)
+    if (!peer.forgotten && !peer.mapped.is_open() && !peer.hello_seen) return false;
+  return true;
+}
+
+// ---- sending --------------------------------------------------------------------------------------------------------
+
+void Transport::send(int index, const Message& message, const WireContext& context) {
+  Peer& peer = peer_at(index);
+  if (peer.forgotten) return;
+  Queued queued{compose_header(message, context), {message.first_decided, message.accepted}, message.value, message.list};
+  if (peer.mapped.is_open() && peer.backlog.empty() && try_write(peer, queued)) return;
+  buffers_->retain(queued.value);
+  buffers_->retain(queued.list);
+  push(peer, queued);
+}
+
+void Transport::send_control(int index, Control control, std::uint32_t communicator, std::int32_t sender) {
+  Peer& peer = peer_at(index);
+  if (peer.forgotten) return;
+  Queued queued{};
+  queued.header.cookie = setup_.cookie;
+  queued.header.version = wire_version;
+  queued.header.phase = static_cast<std::uint8_t>(control);
+  queued.header.communicator = communicator;
+  queued.header.sender = sender;
+  if (peer.mapped.is_open() && peer.backlog.empty() && try_write(peer, queued)) return;
+  push(peer, queued);
+}
+
+// Takes over the references.
+void Transport::push(Peer& peer, const Queued& message) {
+  if (!peer.mapped.is_open()) return send_am(peer, message);
+  peer.backlog.push_back(message);
+  ++waiting_;
+}
+
+void Transport::drop(const Queued& message) {
+  buffers_->release(message.value);
+  buffers_->release(message.list);
+}
+
+// Into the ring at once, with no reference kept; false if there is no room.
+bool Transport::try_write(Peer& peer, const Queued& message) {
+  WireHeader header = message.header;
+  const std::uint64_t value_bytes = buffers_->bytes(message.value);
+  if (value_bytes > inline_limit) {
+    const int ticket = free_ticket(peer);
+    return ticket >= 0 && write_descriptor(peer, message, static_cast<std::uint32_t>(ticket));
+  }
+  header.value_bytes = static_cast<std::uint32_t>(value_bytes);
+  if (!peer.writer.has_room(mailbox_lines_of(sizeof header + body_bytes(header)))) return false;
+  const bool ballots = (header.transport_flags & has_ballots) != 0;
+  const std::span<const std::byte> parts[] = {
+      bytes_of(header), {buffers_->data(message.value), value_bytes},
+      ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
+      {buffers_->data(message.list), header.list_length * sizeof(std::uint32_t)}};
+  peer.writer.write(parts);
+  if (!peer.touched) {
+    peer.touched = true;
+    touched_.push_back(index_of(peer));
+  }
+  return true;
+}
+
+int Transport::free_ticket(Peer& peer) const {
+  for (int ticket = 0; ticket < tickets && peer.pulls_open < tickets; ++ticket)
+    if (peer.pulls[static_cast<std::size_t>(ticket)].value == no_buffer) return ticket;
+  return -1;
+}
+
+bool Transport::write_descriptor(Peer& peer, const Queued& message, std::uint32_t ticket) {
+  Pull& pull = peer.pulls[ticket];
+  std::uint32_t number = 0;
+  const Segment* segment = segment_of(buffers_->data(message.value), buffers_->bytes(message.value), number);
+  assert(segment != nullptr && "a value lives in memory that peers can map");
+  const WireDescriptor descriptor{reinterpret_cast<std::uint64_t>(buffers_->data(message.value)),
+                                  buffers_->bytes(message.value), number, ticket, pull.generation + 1,
+                                  static_cast<std::uint32_t>(segment->packed_rkey().size())};
+  // The address of the segment goes behind the key: mapping is by segment.
+  const std::uint64_t base = reinterpret_cast<std::uint64_t>(segment->data());
+  WireHeader header = message.header;
+  header.transport_flags |= has_descriptor;
+  header.value_bytes = static_cast<std::uint32_t>(sizeof descriptor + segment->packed_rkey().size() + sizeof base);
+  if (!peer.writer.has_room(mailbox_lines_of(sizeof header + body_bytes(header)))) return false;
+  const bool ballots = (header.transport_flags & has_ballots) != 0;
+  const std::span<const std::byte> parts[] = {
+      bytes_of(header), bytes_of(descriptor), segment->packed_rkey(), bytes_of(base),
+      ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
+      {buffers_->data(message.list), header.list_length * sizeof(std::uint32_t)}};
+  peer.writer.write(parts);
+  if (!peer.touched) {
+    peer.touched = true;
+    touched_.push_back(index_of(peer));
+  }
+  ++pull.generation;
+  pull.value = message.value;
+  buffers_->retain(message.value);
+  ++peer.pulls_open;
+  ++waiting_;
+  return true;
+}
+
+// A store wakes nobody: whoever was written to and sleeps is woken here. The fence orders our lines before the look at
+// `sleeping`; the sleeper sets it, fences, and looks at its rings again.
+void Transport::ring_doorbells() {
+  if (touched_.empty()) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (int index : touched_) {
+    Peer& peer = peer_at(index);
+    peer.touched = false;
+    if (peer.control->sleeping.load(std::memory_order_relaxed) == 0) continue;
+    peer.control->sleeping.store(0, std::memory_order_relaxed);
+    futex_wake(&peer.control->sleeping);
+  }
+  touched_.clear();
+}
+
+void Transport::send_am(Peer& peer, const Queued& message) {
+  if (peer.endpoint == nullptr || peer.endpoint_broken) return drop(message);
+  if (free_am_.empty()) {
+    all_am_.push_back(std::make_unique<AmSend>());
+    free_am_.push_back(all_am_.back().get());
+  }
+  AmSend* send = free_am_.back();
+  free_am_.pop_back();
+  send->owner = this;
+  send->value = message.value;
+  send->peer = index_of(peer);
+  WireHeader header = message.header;
+  const std::uint64_t value_bytes = buffers_->bytes(message.value);
+  header.value_bytes = static_cast<std::uint32_t>(value_bytes);
+  std::byte* to = send->header.data();
+  const auto append = [&](const void* data, std::size_t bytes) {
+    std::memcpy(to, data, bytes);
+    to += bytes;
+  };
+  append(&header, sizeof header);
+  if ((header.transport_flags & has_ballots) != 0) append(message.ballots, sizeof message.ballots);
+  if (header.list_length > 0) append(buffers_->data(message.list), header.list_length * sizeof(std::uint32_t));
+  buffers_->release(message.list);
+
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  param.cb.send = &Transport::on_am_sent;
+  param.user_data = send;
+  ++waiting_;
+  const ucs_status_ptr_t request =
+      ucp_am_send_nbx(peer.endpoint, am_id, send->header.data(), static_cast<std::size_t>(to - send->header.data()),
+                      buffers_->data(message.value), value_bytes, &param);
+  if (!UCS_PTR_IS_PTR(request)) finish_am(send, UCS_PTR_RAW_STATUS(request));
+}
+
+void Transport::on_am_sent(void* request, ucs_status_t status, void* arg) {
+  auto* send = static_cast<AmSend*>(arg);
+  send->owner->finish_am(send, status);
+  ucp_request_free(request);
+}
+
+void Transport::finish_am(AmSend* send, ucs_status_t status) {
+  buffers_->release(send->value);
+  send->value = no_buffer;
+  free_am_.push_back(send);
+  --waiting_;
+  if (status != UCS_OK) broken_.push_back({send->peer, status});
+}
+
+// ---- receiving ------------------------------------------------------------------------------------------------------
+
+bool Transport::poll() {
+  bool active = false;
+  for (int index : mailbox_peers_) {
+    Peer& peer = peer_at(index);
+    if (peer.reader.has_line() && !peer.forgotten) active |= poll_mailbox(peer);
+  }
+  if (message_peers_ > 0 || arrivals_.size() > 0) active |= poll_am();
+  if (waiting_ > 0) advance_waiting();
+  give_back();
+  return active;
+}
+
+void Transport::drain(int index) {
+  Peer& peer = peer_at(index);
+  if (!peer.mapped.is_open() || peer.forgotten) return;
+  while (poll_mailbox(peer)) {
+  }
+  give_back();
+}
+
+// At most one message. Its lines are consumed once its bytes are ours.
+bool Transport::poll_mailbox(Peer& peer) {
+  if (!peer.reader.has_line()) return false;
+  WireHeader header;
+  std::memcpy(&header, peer.reader.payload(), sizeof header);
+  const Malformed wrong = examine(header, setup_.cookie, body_bytes(header), inline_limit);
+  if (wrong != Malformed::no) {
+    note_malformed(wrong, index_of(peer));
+    peer.reader.consume(1);
+    return true;
+  }
+  const std::uint64_t body = body_bytes(header);
+  const std::uint32_t lines = mailbox_lines_of(sizeof header + body);
+  if (lines > 1 && !peer.reader.has_lines(lines)) return false;
+  if (header.phase >= static_cast<std::uint8_t>(Control::hello)) {
+    peer.reader.consume(lines);
+    setup_.sink.control(setup_.sink.arg, header, index_of(peer));
+    return true;
+  }
+  if (!setup_.sink.accepts(setup_.sink.arg, header, index_of(peer))) return false;
+
+  std::int32_t ballots[2] = {no_rank, no_rank};
+  std::size_t offset = sizeof header + header.value_bytes;
+  if ((header.transport_flags & has_ballots) != 0) {
+    peer.reader.copy(offset, reinterpret_cast<std::byte*>(ballots), sizeof ballots);
+    offset += sizeof ballots;
+  }
+  Message message = parse_header(header, ballots);
+  if (header.list_length > 0) {
+    message.list = buffers_->allocate(header.list_length * sizeof(std::uint32_t));
+    peer.reader.copy(offset, buffers_->data(message.list), header.list_length * sizeof(std::uint32_t));
+  }
+  bool complete = true;
+  if ((header.transport_flags & has_descriptor) != 0) {
+    message.value = map_payload(peer, header);
+    complete = message.value != no_buffer;   // its owner died before we could map it
+  } else if (header.value_bytes > 0) {
+    message.value = read_value(peer, header);
+  }
+  peer.reader.consume(lines);
+  if (complete) setup_.sink.deliver(setup_.sink.arg, header, message, index_of(peer));
+  buffers_->release(message.value);
+  buffers_->release(message.list);
+  return true;
+}
+
+BufferId Transport::read_value(Peer& peer, const WireHeader& header) {
+  const BufferId value = buffers_->allocate(header.value_bytes);
+  assert(value != no_buffer);
+  peer.reader.copy(sizeof header, buffers_->data(value), header.value_bytes);
+  return value;
+}
+
+// Not copied: the value is the peer's own memory, until the last reference to the buffer goes (give_back).
+BufferId Transport::map_payload(Peer& peer, const WireHeader& header) {
+  WireDescriptor descriptor;
+  std::byte key[rkey_limit];
+  std::uint64_t base;
+  peer.reader.copy(sizeof header, reinterpret_cast<std::byte*>(&descriptor), sizeof descriptor);
+  if (descriptor.rkey_bytes > rkey_limit || descriptor.ticket >= tickets ||
+      header.value_bytes != sizeof descriptor + descriptor.rkey_bytes + sizeof base) {
+    note_malformed(Malformed::length, index_of(peer));
+    return no_buffer;
+  }
+  peer.reader.copy(sizeof header + sizeof descriptor, key, descriptor.rkey_bytes);
+  peer.reader.copy(sizeof header + sizeof descriptor + descriptor.rkey_bytes, reinterpret_cast<std::byte*>(&base), sizeof base);
+
+  const MappedSegment* mapped = nullptr;
+  for (const auto& [number, segment] : peer.segments)
+    if (number == descriptor.segment) mapped = &segment;
+  if (mapped == nullptr) {
+    MappedSegment fresh;
+    if (!fresh.open(peer.endpoint, key, base)) return no_buffer;
+    peer.segments.emplace_back(descriptor.segment, std::move(fresh));
+    mapped = &peer.segments.back().second;
+  }
+  const std::uint64_t tag = std::uint64_t{static_cast<std::uint32_t>(index_of(peer))} << 40 |
+                            std::uint64_t{descriptor.ticket} << 32 | descriptor.generation;
+  return buffers_->adopt(mapped->at(descriptor.address), descriptor.bytes, tag);
+}
+
+// Tells owners that their payloads have been read, and UCX that its data can go.
+void Transport::give_back() {
+  std::vector<std::uint64_t>& released = buffers_->released();
+  if (released.empty()) return;
+  for (std::uint64_t tag : released) {
+    if (tag >> 63) {
+      if (tag != ~std::uint64_t{0}) ucp_am_data_release(ucx_.worker(), reinterpret_cast<void*>(tag & ~(std::uint64_t{1} << 63)));
+      continue;
+    }
+    Peer& peer = peer_at(static_cast<int>(tag >> 40));
+    peer.pulled_there[(tag >> 32) & 0xff].store(static_cast<std::uint32_t>(tag), std::memory_order_release);
+  }
+  released.clear();
+}
+
+void Transport::collect_pulls(Peer& peer) {
+  for (std::size_t ticket = 0; ticket < tickets && peer.pulls_open > 0; ++ticket) {
+    Pull& pull = peer.pulls[ticket];
+    if (pull.value == no_buffer || peer.pulled_here[ticket].load(std::memory_order_acquire) != pull.generation) continue;
+    buffers_->release(pull.value);
+    pull.value = no_buffer;
+    --peer.pulls_open;
+    --waiting_;
+  }
+}
+
+void Transport::advance_waiting() {
+  for (int index : mailbox_peers_) {
+    Peer& peer = peer_at(index);
+    if (peer.pulls_open > 0) collect_pulls(peer);
+    while (!peer.backlog.empty() && try_write(peer, peer.backlog.front())) {
+      drop(peer.backlog.front());
+      peer.backlog.pop_front();
+      --waiting_;
+    }
+  }
+  ring_doorbells();
+}
+
+void Transport::publish_credit() {
+  for (int index : mailbox_peers_) peer_at(index).reader.publish();
+}
+
+// Only hands the message over: nothing may be progressed from inside.
+ucs_status_t Transport::on_am(void* arg, const void* header_data, size_t header_bytes, void* data, size_t bytes,
+                              const ucp_am_recv_param_t* param) {
+  auto& self = *static_cast<Transport*>(arg);
+  WireHeader header;
+  if (header_bytes < sizeof header) {
+    self.note_malformed(Malformed::length, -1);
+    return UCS_OK;
+  }
+  std::memcpy(&header, header_data, sizeof header);
+  const Malformed wrong = header.value_bytes != bytes
+                              ? Malformed::length
+                              : examine(header, self.setup_.cookie, header_bytes - sizeof header + bytes, UINT32_MAX);
+  if (wrong != Malformed::no || (header.transport_flags & has_descriptor) != 0) {
+    self.note_malformed(wrong == Malformed::no ? Malformed::length : wrong, -1);
+    return UCS_OK;
+  }
+  AmArrival arrival;
+  arrival.header = header;
+  const auto* tail = static_cast<const std::byte*>(header_data) + sizeof header;
+  if ((header.transport_flags & has_ballots) != 0) {
+    std::memcpy(arrival.ballots, tail, sizeof arrival.ballots);
+    tail += sizeof arrival.ballots;
+  }
+  arrival.list.resize(header.list_length);
+  if (header.list_length > 0) std::memcpy(arrival.list.data(), tail, header.list_length * sizeof(std::uint32_t));
+  ucs_status_t status = UCS_OK;
+  if (bytes > 0 && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
+    const std::uint64_t tag = reinterpret_cast<std::uint64_t>(data) | std::uint64_t{1} << 63;
+    arrival.value = self.buffers_->adopt(static_cast<const std::byte*>(data), bytes, tag);
+    status = UCS_INPROGRESS;   // kept until ucp_am_data_release
+  } else if (bytes > 0) {
+    arrival.value = self.buffers_->copy_in(data, bytes);
+  }
+  self.arrivals_.push_back(std::move(arrival));
+  return status;
+}
+
+bool Transport::poll_am() {
+  bool active = false;
+  for (int rounds = 0; rounds < 16 && ucp_worker_progress(ucx_.worker()) != 0; ++rounds) active = true;
+  for (std::size_t waiting = arrivals_.size(); waiting > 0; --waiting) {
+    AmArrival arrival = std::move(arrivals_.front());
+    arrivals_.pop_front();
+    if (arrival.header.phase >= static_cast<std::uint8_t>(Control::hello)) {
+      if (arrival.header.sender < setup_.ranks) {
+        if (arrival.header.phase == static_cast<std::uint8_t>(Control::hello)) peer_at(arrival.header.sender).hello_seen = true;
+        setup_.sink.control(setup_.sink.arg, arrival.header, arrival.header.sender);
+      }
+    } else if (setup_.sink.accepts(setup_.sink.arg, arrival.header, -1)) {
+      take_am(arrival, -1);
+    } else {
+      arrivals_.push_back(std::move(arrival));
+      continue;
+    }
+    active = true;
+  }
+  std::vector<std::pair<int, ucs_status_t>> broken;
+  broken.swap(broken_);
+  for (const auto& [peer, status] : broken)
+    setup_.sink.endpoint_failed(setup_.sink.arg, peer, ucs_status_string(status));
+  return active;
+}
+
+void Transport::take_am(const AmArrival& arrival, int peer) {
+  Message message = parse_header(arrival.header, arrival.ballots);
+  message.value = arrival.value;
+  if (!arrival.list.empty()) message.list = buffers_->copy_in(arrival.list.data(), arrival.list.size() * sizeof(std::uint32_t));
+  setup_.sink.deliver(setup_.sink.arg, arrival.header, message, peer);
+  buffers_->release(message.value);
+  buffers_->release(message.list);
+}
+
+// In the callback it is only recorded.
+void Transport::on_endpoint_error(void* arg, ucp_ep_h, ucs_status_t status) {
+  auto& peer = *static_cast<Peer*>(arg);
+  peer.endpoint_broken = true;
+  peer.owner->broken_.push_back({peer.owner->index_of(peer), status});
+}
+
+void Transport::forget(int index) {
+  Peer& peer = peer_at(index);
+  if (peer.forgotten) return;
+  peer.forgotten = true;
+  for (const Queued& message : peer.backlog) {
+    drop(message);
+    --waiting_;
+  }
+  peer.backlog.clear();
+  for (Pull& pull : peer.pulls) {
+    if (pull.value == no_buffer) continue;
+    buffers_->release(pull.value);
+    pull.value = no_buffer;
+    --waiting_;
+  }
+  peer.pulls_open = 0;
+  if (!peer.mapped.is_open() && peer.endpoint != nullptr) {
+    ucx_.close(peer.endpoint);   // its sends complete, canceled
+    peer.endpoint = nullptr;
+  }
+}
+
+void Transport::note_malformed(Malformed what, int peer) {
+  if (malformed_++ == 0 && setup_.log)
+    fmt::print(stderr, "ucft: rank {}: dropped a message ({}{}); further ones are only counted\n", setup_.me,
+               malformed_name(what), peer < 0 ? "" : fmt::format(", from rank {}", peer));
+}
+
+int Transport::event_fd() {
+  int descriptor = -1;
+  return ucp_worker_get_efd(ucx_.worker(), &descriptor) == UCS_OK ? descriptor : -1;
+}
+bool Transport::arm() { return ucp_worker_arm(ucx_.worker()) == UCS_OK; }
+
+void Transport::say_goodbye() {
+  for (int index = 0; index < setup_.ranks; ++index)
+    if (!peer_at(index).forgotten && !is_mapped(index)) send_control(index, Control::leave, 0, setup_.me);
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::seconds(1);
+  while (message_peers_ > 0 && waiting_ > 0 && Clock::now() < until) poll();
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+std::byte* Transport::allocate_chunk(void* arg, std::size_t bytes) {
+  auto& self = *static_cast<Transport*>(arg);
+  Segment chunk;
+  std::string error;
+  if (!chunk.open(self.ucx_.context(), bytes, error)) return nullptr;
+  self.chunks_.push_back(std::move(chunk));
+  return self.chunks_.back().data();
+}
+
+const Segment* Transport::segment_of(const void* memory, std::size_t bytes, std::uint32_t& number) const {
+  for (std::size_t i = chunks_.size(); i-- > 0;) {
+    if (!chunks_[i].contains(memory, bytes)) continue;
+    number = static_cast<std::uint32_t>(i);
+    return &chunks_[i];
+  }
+  return nullptr;
+}
+
+std::byte* Transport::allocate_shared(std::size_t bytes) {
+  std::byte* memory = allocate_chunk(this, bytes == 0 ? 1 : bytes);
+  if (memory != nullptr) shared_.push_back({memory, static_cast<std::uint32_t>(chunks_.size() - 1)});
+  return memory;
+}
+
+bool Transport::free_shared(void* memory) {
+  const auto found = std::find_if(shared_.begin(), shared_.end(), [&](const auto& each) { return each.first == memory; });
+  if (found == shared_.end()) return false;
+  chunks_[found->second].close();   // its number is not given to another
+  shared_.erase(found);
+  return true;
+}
+
+bool Transport::is_shared(const void* memory, std::size_t bytes) const {
+  for (const auto& [start, number] : shared_)
+    if (chunks_[number].contains(memory, bytes)) return true;
+  return false;
+}
+
+}  // namespace ucft

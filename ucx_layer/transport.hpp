@@ -1,0 +1,203 @@
+// Sends and receives wire messages between the ranks of a job. Two paths, chosen per peer at wire-up:
+//
+//   mailbox   the peer's memory can be mapped (same host): lines in its ring, payloads above one message stay with their
+//             sender and are read from there (descriptor + pull). Nothing of UCX runs on this path.
+//   message   else: UCX active messages, where each connection has a queue of its own (tcp, rc, ud).
+//
+// Who owns what
+//   - send() keeps a reference to value and list until the bytes have left: copied into the ring, pulled by the peer,
+//     or completed by UCX. The buffers don't change meanwhile.
+//   - a delivered value is a buffer with one reference. Of a pulled one the owner keeps the memory until we let go.
+//   - what waits for a peer that fails is dropped.
+// Threads: one at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/buffers.hpp"
+#include "collectives/protocol.hpp"
+#include "ucx_layer/mailbox.hpp"
+#include "ucx_layer/ucx.hpp"
+#include "ucx_layer/wire_format.hpp"
+
+namespace ucft {
+
+// What each rank knows of a peer before it is wired: from the out-of-band exchange.
+struct PeerAddress {
+  bool same_host = false;
+  std::vector<std::byte> worker;
+  std::uint64_t segment_address = 0;
+  std::vector<std::byte> segment_rkey;
+};
+
+// The first page of a rank's segment. Written by others where it says so.
+struct ControlPage {
+  std::uint64_t cookie;
+  alignas(64) std::atomic<std::uint32_t> sleeping;    // futex word: 1 while the rank sleeps (written by all)
+  alignas(64) std::atomic<std::uint64_t> heartbeat;
+  alignas(64) std::atomic<std::uint32_t> left;        // 1: the rank has left the job
+  alignas(64) std::atomic<std::uint32_t> excluded;    // 1 + rank of who declared this rank dead (written by others)
+};
+
+class Transport {
+ public:
+  // Where messages go. accepts: false leaves the message where it is, for a later poll. deliver: value and list are
+  // lent for the call (retain to keep).
+  struct Sink {
+    void* arg;
+    bool (*accepts)(void* arg, const WireHeader& header, int peer);
+    void (*deliver)(void* arg, const WireHeader& header, const Message& message, int peer);
+    void (*control)(void* arg, const WireHeader& header, int peer);
+    void (*endpoint_failed)(void* arg, int peer, const char* why);
+  };
+  struct Setup {
+    int me;
+    int ranks;
+    std::uint32_t cookie;
+    bool log;
+    Sink sink;
+    UcxOptions ucx;
+  };
+  explicit Transport(const Setup& setup);
+  ~Transport();
+
+  // Wire-up, in this order; false with a reason.
+  bool open(std::string& error);
+  PeerAddress own_address(std::string& error) const;
+  bool connect(const std::vector<PeerAddress>& peers, std::string& error);
+  void send_hellos();
+  bool wired() const;   // hellos of all peers on the message path have arrived, ours have left
+
+  Buffers& buffers() { return *buffers_; }
+  // A message for a collective; value and list get references of their own.
+  void send(int peer, const Message& message, const WireContext& context);
+  void send_control(int peer, Control control, std::uint32_t communicator, std::int32_t sender);
+  // After a burst of sends: wakes receivers that sleep.
+  void ring_doorbells();
+  // Delivers what has arrived; true if anything was done.
+  bool poll();
+  // Delivers what one peer has sent so far.
+  void drain(int peer);
+  // Before sleeping: gives all credit back.
+  void publish_credit();
+
+  void forget(int peer);   // failed or left: drops what waits for it, reads nothing more of it
+  bool is_forgotten(int peer) const { return peers_[static_cast<std::size_t>(peer)].forgotten; }
+  bool is_mapped(int peer) const { return peers_[static_cast<std::size_t>(peer)].mapped.is_open(); }
+  bool uses_messages() const { return message_peers_ > 0; }
+  int event_fd();          // readable when the message path may have something; arm() first
+  bool arm();              // true: sleep on event_fd is safe
+
+  ControlPage* control() const { return control_; }
+  ControlPage* control_of(int peer) const { return peers_[static_cast<std::size_t>(peer)].control; }
+
+  // Memory of the caller that peers can map.
+  std::byte* allocate_shared(std::size_t bytes);
+  bool free_shared(void* memory);
+  bool is_shared(const void* memory, std::size_t bytes) const;
+
+  static constexpr std::size_t inline_limit = 2048;   // value bytes that travel in the mailbox
+  // Messages that were malformed, since the start.
+  std::uint64_t malformed() const { return malformed_; }
+  // Everything sent is out, or its peer forgotten.
+  bool quiet() const { return waiting_ == 0; }
+  // Sends LEAVE on the message path and gives it a moment.
+  void say_goodbye();
+
+ private:
+  static constexpr int tickets = 64;   // payloads of ours that one peer may be reading
+
+  struct Queued {
+    WireHeader header;
+    std::int32_t ballots[2];
+    BufferId value, list;
+  };
+  struct Pull {
+    BufferId value = no_buffer;
+    std::uint32_t generation = 0;
+  };
+  struct Peer {
+    Transport* owner = nullptr;
+    bool forgotten = false;
+    bool same_host = false;
+    bool hello_seen = false;
+    bool endpoint_broken = false;
+    bool touched = false;
+    ucp_ep_h endpoint = nullptr;
+    // mailbox path
+    MappedSegment mapped;
+    ControlPage* control = nullptr;
+    MailboxWriter writer;
+    MailboxReader reader;
+    std::atomic<std::uint32_t>* pulled_here = nullptr;    // [tickets], mine: the peer has read that generation
+    std::atomic<std::uint32_t>* pulled_there = nullptr;   // [tickets], the peer's: I have
+    std::array<Pull, tickets> pulls;
+    int pulls_open = 0;
+    std::vector<std::pair<std::uint32_t, MappedSegment>> segments;   // of payloads
+    std::deque<Queued> backlog;
+  };
+  struct AmSend;
+  struct AmArrival {
+    WireHeader header;
+    std::int32_t ballots[2];
+    std::vector<std::uint32_t> list;
+    BufferId value = no_buffer;
+    bool from_ucx = false;
+  };
+
+  static std::byte* allocate_chunk(void* arg, std::size_t bytes);
+  static ucs_status_t on_am(void* arg, const void* header, size_t header_bytes, void* data, size_t bytes,
+                            const ucp_am_recv_param_t* param);
+  static void on_am_sent(void* request, ucs_status_t status, void* arg);
+  static void on_endpoint_error(void* arg, ucp_ep_h endpoint, ucs_status_t status);
+
+  Peer& peer_at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
+  int index_of(const Peer& peer) const { return static_cast<int>(&peer - peers_.data()); }
+  std::byte* ring_area(std::byte* segment, int writer) const;
+  std::byte* pulled_area(std::byte* segment, int reader) const;
+  std::byte* credit_area(std::byte* segment, int reader) const;
+  std::size_t segment_bytes() const;
+
+  void push(Peer& peer, const Queued& message);
+  bool try_write(Peer& peer, const Queued& message);
+  bool write_descriptor(Peer& peer, const Queued& message, std::uint32_t ticket);
+  int free_ticket(Peer& peer) const;
+  void send_am(Peer& peer, const Queued& message);
+  void finish_am(AmSend* send, ucs_status_t status);
+  void drop(const Queued& message);
+  void advance_waiting();
+  void collect_pulls(Peer& peer);
+  bool poll_mailbox(Peer& peer);
+  BufferId read_value(Peer& peer, const WireHeader& header);
+  BufferId map_payload(Peer& peer, const WireHeader& header);
+  bool poll_am();
+  void take_am(const AmArrival& arrival, int peer);
+  void give_back();
+  const Segment* segment_of(const void* memory, std::size_t bytes, std::uint32_t& number) const;
+  void note_malformed(Malformed what, int peer);
+
+  Setup setup_;
+  Ucx ucx_;
+  Segment own_;
+  ControlPage* control_ = nullptr;
+  std::vector<Segment> chunks_;                 // numbered: a descriptor names one
+  std::vector<std::pair<std::byte*, std::uint32_t>> shared_;   // allocate_shared: memory, number of its chunk
+  std::unique_ptr<Buffers> buffers_;
+  std::vector<Peer> peers_;
+  std::vector<int> touched_, mailbox_peers_;
+  int message_peers_ = 0;
+  std::int64_t waiting_ = 0;                    // backlog entries, open pulls, active messages on their way
+  std::deque<AmArrival> arrivals_;
+  std::vector<AmSend*> free_am_;
+  std::vector<std::unique_ptr<AmSend>> all_am_;
+  std::vector<std::pair<int, ucs_status_t>> broken_;
+  std::uint64_t malformed_ = 0;
+  std::uint32_t polls_ = 0;
+};
+
+}  // namespace ucft

@@ -1,0 +1,82 @@
+#include "ucx_layer/wire_format.hpp"
+
+#include <algorithm>
+
+namespace ucft {
+
+namespace {
+bool is_decision(Phase phase) {
+  return phase == Phase::broadcast || phase == Phase::correction || phase == Phase::decided;
+}
+}  // namespace
+
+const char* malformed_name(Malformed what) {
+  static constexpr const char* names[] = {"fine", "foreign cookie", "unknown version", "unknown phase",
+                                          "length that does not fit", "unknown sender"};
+  return names[static_cast<int>(what)];
+}
+
+Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t following, std::uint64_t limit) {
+  if (header.cookie != cookie) return Malformed::cookie;
+  if (header.version != wire_version) return Malformed::version;
+  const bool is_phase = header.phase < phase_count;
+  const bool is_control = header.phase >= static_cast<std::uint8_t>(Control::hello) &&
+                          header.phase <= static_cast<std::uint8_t>(Control::excluded);
+  if (!is_phase && !is_control) return Malformed::phase;
+  if (header.outcome > static_cast<std::uint8_t>(Outcome::mismatch)) return Malformed::phase;
+  if (header.list_length > failure_list_limit || header.value_bytes > limit) return Malformed::length;
+  if (body_bytes(header) != following) return Malformed::length;
+  if ((header.transport_flags & has_descriptor) != 0 &&
+      (header.value_bytes < sizeof(WireDescriptor) || header.value_bytes > sizeof(WireDescriptor) + rkey_limit))
+    return Malformed::length;
+  if (header.sender < 0) return Malformed::sender;
+  return Malformed::no;
+}
+
+WireHeader compose_header(const Message& message, const WireContext& context) {
+  WireHeader header{};
+  header.cookie = context.cookie;
+  header.version = wire_version;
+  header.phase = static_cast<std::uint8_t>(message.phase);
+  header.flags = message.flags;
+  header.communicator = context.communicator;
+  header.epoch = context.epoch;
+  header.signature = message.signature;
+  header.operation = message.operation;
+  header.sender = context.sender;
+  header.attempt = message.attempt;
+  header.prev = is_decision(message.phase) ? message.first_decided : message.prev;
+  header.contributors = message.contributors;
+  header.failed_count = static_cast<std::uint16_t>(std::min<std::uint32_t>(message.failed_count, 0xffff));
+  header.list_length = static_cast<std::uint8_t>(message.list_length);
+  header.outcome = static_cast<std::uint8_t>(message.outcome);
+  if (message.has(is_decided)) header.transport_flags = has_ballots;
+  return header;
+}
+
+Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots) {
+  Message message;
+  message.operation = header.operation;
+  message.peer = header.sender;
+  message.attempt = header.attempt;
+  message.signature = header.signature;
+  message.phase = static_cast<Phase>(header.phase);
+  message.flags = header.flags;
+  message.outcome = static_cast<Outcome>(header.outcome);
+  message.contributors = header.contributors;
+  message.failed_count = header.failed_count;
+  message.list_length = header.list_length;
+  if (is_decision(message.phase))
+    message.first_decided = header.prev;
+  else
+    message.prev = header.prev;
+  if ((header.transport_flags & has_ballots) != 0) {
+    message.first_decided = ballots[0];
+    message.accepted = ballots[1];
+  } else {
+    message.flags = static_cast<std::uint8_t>(message.flags & ~is_decided);
+  }
+  return message;
+}
+
+}  // namespace ucft

@@ -1,0 +1,89 @@
+// The bytes that travel. docs/wire_format.md describes them one by one; parse() is the only way in.
+//
+//   header (48 bytes) | value (inline) or descriptor | first_decided, accepted (if has_ballots) | failure list
+//
+// All numbers are little-endian. A message with a foreign cookie, an unknown version or lengths that don't fit is
+// malformed: it is counted, logged once, dropped, and never reaches an algorithm.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "collectives/protocol.hpp"
+
+namespace ucft {
+
+inline constexpr std::uint8_t wire_version = 1;
+
+// Beyond the phases of the algorithms: what the layer itself has to say.
+enum class Control : std::uint8_t {
+  none = 0,
+  hello = 16,     // wire-up
+  leave = 17,     // the sender has left the job: it is not failed
+  gone = 18,      // the sender has destroyed the communicator
+  excluded = 19,  // you were declared dead
+};
+
+enum TransportFlags : std::uint8_t {
+  has_descriptor = 1,   // the value stays at the sender: pull it
+  has_ballots = 2,      // first_decided and accepted follow the value
+};
+
+struct WireHeader {
+  std::uint32_t cookie;
+  std::uint8_t version;
+  std::uint8_t phase;             // Phase, or Control
+  std::uint8_t flags;             // MessageFlags
+  std::uint8_t transport_flags;
+  std::uint32_t communicator;
+  std::uint16_t epoch;            // members that the operation was planned without, modulo 65536
+  std::uint16_t signature;
+  std::uint64_t operation;
+  std::int32_t sender;            // rank in the communicator; in the context for Control
+  std::int32_t attempt;
+  std::int32_t prev;              // contributions: prev; decisions: first_decided
+  std::uint32_t value_bytes;      // of the inline value or of the descriptor
+  std::uint32_t contributors;
+  std::uint16_t failed_count;     // saturates
+  std::uint8_t list_length;
+  std::uint8_t outcome;
+};
+static_assert(sizeof(WireHeader) == 48);
+
+struct WireDescriptor {
+  std::uint64_t address;          // in the owner
+  std::uint64_t bytes;
+  std::uint32_t segment;          // the owner's number for it; a segment is never replaced by another
+  std::uint32_t ticket;           // index into the owner's table of pulls; the reader writes generation there
+  std::uint32_t generation;
+  std::uint32_t rkey_bytes;       // packed remote key follows
+};
+static_assert(sizeof(WireDescriptor) == 32);
+inline constexpr std::uint32_t rkey_limit = 512;
+
+// What follows the header, in bytes.
+inline std::uint64_t body_bytes(const WireHeader& header) {
+  return std::uint64_t{header.value_bytes} + (header.transport_flags & has_ballots ? 8 : 0) +
+         std::uint64_t{header.list_length} * 4;
+}
+
+enum class Malformed : std::uint8_t { no, cookie, version, phase, length, sender };
+const char* malformed_name(Malformed what);
+
+// Whether a header with `following` bytes behind it can be trusted. limit: bytes that a value may have in line.
+Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t following, std::uint64_t limit);
+
+struct WireContext {
+  std::uint32_t cookie;
+  std::uint32_t communicator;
+  std::uint16_t epoch;
+  std::int32_t sender;
+};
+
+// The header of a message; value_bytes and transport_flags' has_descriptor are the transport's to set.
+WireHeader compose_header(const Message& message, const WireContext& context);
+// The fields of a message, without value and list. `ballots`: first_decided and accepted, if has_ballots.
+Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
+
+}  // namespace ucft
