@@ -151,7 +151,7 @@ void Operation::on_message(const Message& message, Outbox& out) {
   }
   if (message.attempt != promised_) return store(message, out.buffers());
   if (message.phase == Phase::gather) return on_gather(message, out);
-  if (message.prev != prev_) return;   // an orphan of a decision that did not survive: its sender must be dead
+  if (message.prev != prev_ && message.prev != any_rank && prev_ != any_rank) return;   // an orphan of a decision that did not survive: its sender must be dead
   Arrivals& arrivals = message.phase == Phase::group ? group_ : message.phase == Phase::up ? children_ : gather_;
   if (arrivals.deliver(message, out.buffers())) advance(out);
 }
@@ -612,10 +612,11 @@ void Operation::on_mismatch(Rank culprit, Outbox& out) {
     if (rank != surroundings_.me && !surroundings_.failed->contains(rank))
       out.send(rank, compose(Phase::mismatch, culprit));
   }
+  decision_.first_decided = any_rank;   // there may be several answers to this one
   if (finished_) return;
   give_up(Outcome::mismatch);
   decision_.culprit = culprit;
-  decision_.first_decided = decision_.accepted = promised_;
+  decision_.accepted = promised_;
   delivered_ = root_decided_ = up_sent_ = true;
   finish(out.buffers());
 }

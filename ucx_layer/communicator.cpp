@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ucx_layer/context.hpp"
+#include "ucx_layer/test_points.hpp"
 
 namespace ucft {
 
@@ -177,6 +178,7 @@ void Communicator::flush() {
   Transport& transport = context_.transport();
   WireContext wire{context_.cookie(), id_, 0, me_};
   for (const Message& send : outbox_.sends()) {
+    UCFT_TEST_POINT(send);
     wire.epoch = static_cast<std::uint16_t>(window_.operation(send.operation).members().excluded().size());
     transport.send(context_rank(send.peer), send, wire);
     transport.buffers().release(send.value);

@@ -100,12 +100,18 @@ bool Context::rest(Idle& idle, Clock::time_point limit) {
 
 // What does not come as a message: deaths, leavers, lost connections, our own exclusion.
 void Context::look_around(Clock::time_point now) {
+  if (is_excluded()) return;
   if (detector_) detector_->look_now();
   look_for_leavers();
   if (any_broken_) watch_broken(now);
-  if (transport_->control()->excluded.load(std::memory_order_relaxed) == 0 || excluded_) return;
+}
+
+// Whoever is out must not draw conclusions from the silence of the others.
+bool Context::is_excluded() {
+  if (excluded_ || transport_->control()->excluded.load(std::memory_order_relaxed) == 0) return excluded_;
   excluded_ = true;
   for (const auto& communicator : communicators_) communicator->exclude_self();
+  return true;
 }
 
 void Context::glance() {
@@ -297,6 +303,7 @@ void Context::on_verdict(void* arg, const Verdict& verdict) {
 
 void Context::handle_verdicts() {
   verdicts_handled_ = verdicts_.load(std::memory_order_acquire);
+  if (is_excluded()) return;
   for (std::int32_t rank = 0; rank < size_; ++rank) {
     Peer& peer = *peers_[static_cast<std::size_t>(rank)];
     const std::uint8_t verdict = peer.verdict.load(std::memory_order_acquire);

@@ -130,6 +130,7 @@ class Context {
   void handle_verdicts();
   void handle_departure(std::int32_t rank, bool has_left, bool proved);
   void look_around(Clock::time_point now);
+  bool is_excluded();
   void look_for_leavers();
   void watch_broken(Clock::time_point now);
   void report_failures();

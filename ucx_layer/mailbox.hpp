@@ -22,6 +22,8 @@
 #include <cstring>
 #include <span>
 
+#include "ucx_layer/test_points.hpp"
+
 namespace ucft {
 
 struct alignas(64) MailboxLine {
@@ -74,7 +76,10 @@ class MailboxWriter {
   }
 
  private:
-  void publish(MailboxLine* line) { line->stamp.store(mailbox_stamp(tag_, written_), std::memory_order_release); }
+  void publish(MailboxLine* line) {
+    UCFT_TEST_POINT(line);
+    line->stamp.store(mailbox_stamp(tag_, written_), std::memory_order_release);
+  }
 
   MailboxLine* ring_ = nullptr;
   const std::atomic<std::uint64_t>* consumed_ = nullptr;

@@ -202,6 +202,7 @@ bool Context::start_detector(std::string& error) {
   for (int rank = 0; rank < size_; ++rank) {
     const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
     if (rank == rank_ || peer.host != peers_[static_cast<std::size_t>(rank_)]->host) continue;
+    if (peer.pid == pid_) continue;   // ranks that are threads of one process die together
     const ControlPage* control = transport_->control_of(rank);
     watched.push_back({rank, peer.pid, peer.start_time, control == nullptr ? nullptr : &control->heartbeat});
   }

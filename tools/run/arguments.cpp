@@ -38,6 +38,7 @@ struct RawArguments {
   std::string bind = "none";
   std::vector<std::string> kills;
   std::vector<std::string> stops;
+  std::vector<std::string> expected_kills;
   std::string startup_limit = "60s";
   std::string job_limit;
   bool no_tag = false;
@@ -91,6 +92,10 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("--stop", raw.stops, "Stop that rank (SIGSTOP) TIME after the start; may be repeated")
       ->type_name("RANK@TIME")
       ->allow_extra_args(false);
+  app.add_option("--expect-kill", raw.expected_kills,
+                 "That rank may end by SIGKILL, whoever sends it (itself, say): as if killed on purpose; may be repeated")
+      ->type_name("RANK")
+      ->allow_extra_args(false);
   app.add_option("--startup-timeout", raw.startup_limit,
                  "How long ranks wait for each other in start-up before those missing are named")
       ->type_name("TIME")
@@ -125,6 +130,9 @@ void interpret(const RawArguments& raw, Arguments& arguments) {
   arguments.bind_to_cores = raw.bind == "core";
   for (const auto& text : raw.kills) {
     arguments.planned_signals.push_back(planned_signal("--kill", text, arguments.rank_count, SIGKILL));
+  }
+  for (const auto& text : raw.expected_kills) {
+    arguments.expected_kills.push_back(parse_count("--expect-kill", text, 0, arguments.rank_count - 1));
   }
   for (const auto& text : raw.stops) {
     arguments.planned_signals.push_back(planned_signal("--stop", text, arguments.rank_count, SIGSTOP));

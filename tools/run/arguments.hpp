@@ -22,6 +22,7 @@ struct Arguments {
   int rank_count = 0;
   bool bind_to_cores = false;
   std::vector<PlannedSignal> planned_signals;
+  std::vector<int> expected_kills;  // ranks that may end by SIGKILL, whoever sends it
   Duration startup_limit = std::chrono::seconds(60);
   std::optional<Duration> job_limit;
   bool tag_lines = true;

@@ -131,6 +131,9 @@ bool Job::start_ranks() {
     streams_.emplace_back(started.output, rank, tag, output_);
     streams_.emplace_back(started.errors, rank, tag, errors_);
     ranks_.push_back(started.process);
+    const auto& expected = arguments_.expected_kills;
+    const int rank_number = static_cast<int>(ranks_.size()) - 1;
+    if (std::find(expected.begin(), expected.end(), rank_number) != expected.end()) ranks_.back().killed_on_purpose = true;
     ++alive_count_;
   }
   return true;
@@ -317,7 +320,7 @@ void Job::note_end(int rank) {
 // Nobody is left who could wake them up.
 void Job::kill_stopped_if_alone() {
   const bool others = std::any_of(ranks_.begin(), ranks_.end(), [](const RankProcess& process) {
-    return !process.ended && !(process.stopped_on_purpose && process.is_stopped);
+    return !process.ended && !((process.stopped_on_purpose || process.killed_on_purpose) && process.is_stopped);
   });
   if (others) return;
   for (const RankProcess& process : ranks_) signal_rank(process, SIGKILL);

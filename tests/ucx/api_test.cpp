@@ -1,0 +1,320 @@
+// Bad input through the public header, in a world of one rank: each gets a status and a message that names the culprit;
+// nothing aborts, and the next call works. Links the shared library: what is not exported does not link.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "ucft/ucft.h"
+
+namespace {
+
+class Api : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(ucft_context_create(nullptr, &context_), UCFT_OK) << ucft_last_error();
+    ASSERT_EQ(ucft_comm_create(context_, &comm_), UCFT_OK) << ucft_last_error();
+  }
+  void TearDown() override { EXPECT_EQ(ucft_context_destroy(context_), UCFT_OK) << ucft_last_error(); }
+
+  void expect_blamed(ucft_status_t status, ucft_status_t expected, const char* culprit) {
+    EXPECT_EQ(status, expected) << ucft_status_name(status);
+    EXPECT_NE(std::strstr(ucft_last_error(), culprit), nullptr) << "'" << ucft_last_error() << "' does not name '" << culprit << "'";
+    expect_works();
+  }
+  void expect_works() {
+    double in = 2, out = 0;
+    EXPECT_EQ(ucft_allreduce(comm_, &in, &out, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK) << ucft_last_error();
+    EXPECT_EQ(out, 2);
+  }
+
+  ucft_context_h context_ = UCFT_CONTEXT_NULL;
+  ucft_comm_h comm_ = UCFT_COMM_NULL;
+  double in_ = 1, out_ = 0;
+};
+
+TEST_F(Api, AWorldOfOneCompletesEverything) {
+  std::vector<double> in(100000, 3), out(100000, 0);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  EXPECT_EQ(ucft_allreduce(comm_, in.data(), out.data(), in.size(), UCFT_DOUBLE, UCFT_PROD, nullptr, &result), UCFT_OK);
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(result.contributors, 1u);
+  EXPECT_EQ(result.missing_count, 0);
+  EXPECT_EQ(ucft_reduce(comm_, in.data(), out.data(), 5, UCFT_DOUBLE, UCFT_SUM, 0, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(ucft_broadcast(comm_, in.data(), in.size(), UCFT_DOUBLE, 0, nullptr, nullptr), UCFT_OK);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(ucft_barrier(comm_, nullptr, nullptr), UCFT_OK);
+}
+
+TEST_F(Api, CountZeroNeedsNoMemory) {
+  EXPECT_EQ(ucft_allreduce(comm_, nullptr, nullptr, 0, UCFT_FLOAT, UCFT_SUM, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(ucft_broadcast(comm_, nullptr, 0, UCFT_FLOAT, 0, nullptr, nullptr), UCFT_OK);
+}
+
+TEST_F(Api, WrongValuesAreNamed) {
+  const auto allreduce = [&](std::uint64_t count, int dtype, int op, const ucft_coll_options_t* options) {
+    return ucft_allreduce(comm_, &in_, &out_, count, static_cast<ucft_dtype_t>(dtype), static_cast<ucft_op_t>(op), options, nullptr);
+  };
+  expect_blamed(allreduce(1, 17, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 17");
+  expect_blamed(allreduce(1, UCFT_DOUBLE, 9, nullptr), UCFT_ERR_INVALID_PARAM, "op is 9");
+  expect_blamed(allreduce(1, UCFT_DOUBLE, UCFT_USER, nullptr), UCFT_ERR_INVALID_PARAM, "function is null");
+  expect_blamed(allreduce(std::uint64_t{1} << 61, UCFT_DOUBLE, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "count is");
+  expect_blamed(ucft_reduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, UCFT_SUM, 1, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "root is 1");
+  expect_blamed(ucft_broadcast(comm_, &in_, 1, UCFT_DOUBLE, -1, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "root is -1");
+  const auto with = [](auto change) {
+    ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+    change(options);
+    return options;
+  };
+  const auto blame = [&](const ucft_coll_options_t& options, const char* culprit) {
+    expect_blamed(allreduce(1, UCFT_DOUBLE, UCFT_SUM, &options), UCFT_ERR_INVALID_PARAM, culprit);
+  };
+  blame(with([](auto& o) { o.f = 1; }), "options.f is 1");
+  blame(with([](auto& o) { o.f = -2; }), "options.f is -2");
+  blame(with([](auto& o) { o.first_root = 5; }), "options.first_root is 5");
+  blame(with([](auto& o) { o.tree = static_cast<ucft_tree_t>(7); }), "options.tree is 7");
+  blame(with([](auto& o) { o.arity = -1; }), "options.arity is -1");
+  blame(with([](auto& o) { o.numbering = static_cast<ucft_numbering_t>(3); }), "options.numbering is 3");
+  blame(with([](auto& o) { o.correction = static_cast<ucft_correction_t>(5); }), "options.correction is 5");
+  blame(with([](auto& o) { o.correction_distance = -4; }), "options.correction_distance is -4");
+  blame(with([](auto& o) { o.failure_info = static_cast<ucft_failure_info_t>(4); }), "options.failure_info is 4");
+  blame(with([](auto& o) { o.struct_size = 3; }), "options.struct_size is 3");
+}
+
+TEST_F(Api, MemoryThatIsNoneIsNamed) {
+  const auto allreduce = [&](const void* send, void* receive) {
+    return ucft_allreduce(comm_, send, receive, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr);
+  };
+  expect_blamed(allreduce(nullptr, &out_), UCFT_ERR_INVALID_PARAM, "send is null");
+  expect_blamed(allreduce(&in_, nullptr), UCFT_ERR_INVALID_PARAM, "recv is null");
+  expect_blamed(ucft_broadcast(comm_, nullptr, 1, UCFT_DOUBLE, 0, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "buffer is null");
+  expect_blamed(allreduce(reinterpret_cast<void*>(0x7fff00001000), &out_), UCFT_ERR_INVALID_PARAM, "send (");
+  void* sealed = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  expect_blamed(allreduce(sealed, &out_), UCFT_ERR_INVALID_PARAM, "read: device memory?");
+  mprotect(sealed, 4096, PROT_READ);
+  expect_blamed(allreduce(&in_, sealed), UCFT_ERR_INVALID_PARAM, "write: device memory?");
+  munmap(sealed, 4096);
+  double pair[2] = {1, 2};
+  expect_blamed(ucft_allreduce(comm_, pair, reinterpret_cast<char*>(pair) + 4, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "overlap");
+}
+
+TEST_F(Api, ClosedAndForeignHandlesAreRecognised) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  ASSERT_EQ(ucft_comm_dup(comm_, &copy), UCFT_OK);
+  ASSERT_EQ(ucft_comm_destroy(copy), UCFT_OK);
+  for (int i = 0; i < 10; ++i) {
+    ucft_comm_h another = UCFT_COMM_NULL;
+    ASSERT_EQ(ucft_comm_dup(comm_, &another), UCFT_OK);
+    expect_blamed(ucft_barrier(copy, nullptr, nullptr), UCFT_ERR_CLOSED, "comm");
+    ASSERT_EQ(ucft_comm_destroy(another), UCFT_OK);
+  }
+  expect_blamed(ucft_barrier(UCFT_COMM_NULL, nullptr, nullptr), UCFT_ERR_CLOSED, "comm");
+  expect_blamed(ucft_barrier(reinterpret_cast<ucft_comm_h>(context_), nullptr, nullptr), UCFT_ERR_CLOSED, "comm");
+  expect_blamed(ucft_post(reinterpret_cast<ucft_request_h>(&in_)), UCFT_ERR_CLOSED, "request");
+  ucft_context_h other = UCFT_CONTEXT_NULL;
+  ASSERT_EQ(ucft_context_create(nullptr, &other), UCFT_OK);
+  ASSERT_EQ(ucft_context_destroy(other), UCFT_OK);
+  expect_blamed(ucft_context_destroy(other), UCFT_ERR_CLOSED, "context");
+}
+
+TEST_F(Api, RequestsOfADestroyedCommunicatorAreClosed) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  ASSERT_EQ(ucft_comm_dup(comm_, &copy), UCFT_OK);
+  ASSERT_EQ(ucft_barrier_init(copy, nullptr, &request), UCFT_OK);
+  ASSERT_EQ(ucft_comm_destroy(copy), UCFT_OK);
+  expect_blamed(ucft_post(request), UCFT_ERR_CLOSED, "request");
+}
+
+TEST_F(Api, RequestsGoThroughTheirStates) {
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  ucft_result_t result = UCFT_RESULT_INIT;
+  ASSERT_EQ(ucft_barrier_init(comm_, nullptr, &request), UCFT_OK);
+  expect_blamed(ucft_wait(request, 0), UCFT_ERR_STATE, "never posted");
+  expect_blamed(ucft_test(request), UCFT_ERR_STATE, "never posted");
+  expect_blamed(ucft_request_result(request, &result), UCFT_ERR_STATE, "not completed");
+  EXPECT_EQ(ucft_post(request), UCFT_OK);
+  EXPECT_EQ(ucft_test(request), UCFT_OK);
+  EXPECT_EQ(ucft_wait(request, 0), UCFT_OK);
+  expect_blamed(ucft_wait(request, 0), UCFT_ERR_STATE, "already");
+  EXPECT_EQ(ucft_request_result(request, &result), UCFT_OK);
+  EXPECT_EQ(result.status, UCFT_OK);
+  EXPECT_EQ(ucft_request_free(request), UCFT_OK);
+  expect_blamed(ucft_request_free(request), UCFT_ERR_CLOSED, "request");
+}
+
+TEST_F(Api, AForkedChildIsTurnedAwayAndTheParentGoesOn) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool turned_away = ucft_barrier(comm_, nullptr, nullptr) == UCFT_ERR_FORKED &&
+                             ucft_progress(context_) == UCFT_ERR_FORKED && ucft_context_destroy(context_) == UCFT_ERR_FORKED;
+    _exit(turned_away ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  expect_works();
+}
+
+ucft_comm_h comm_for_operator;
+ucft_status_t status_in_operator;
+void nosy_operator(const void* in, void* inout, std::uint64_t count, ucft_dtype_t, void* arg) {
+  ++*static_cast<int*>(arg);
+  status_in_operator = ucft_barrier(comm_for_operator, nullptr, nullptr);
+  for (std::uint64_t i = 0; i < count; ++i) static_cast<double*>(inout)[i] += static_cast<const double*>(in)[i];
+}
+
+TEST_F(Api, TheUserOperatorNeedsItsFunction) {
+  int calls = 0;
+  ucft_operator_t op = UCFT_OPERATOR_INIT(UCFT_USER);
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  expect_blamed(ucft_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, &op, nullptr, &request), UCFT_ERR_INVALID_PARAM, "function is null");
+  op.function = nosy_operator;
+  op.arg = &calls;
+  ASSERT_EQ(ucft_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, &op, nullptr, &request), UCFT_OK);
+  EXPECT_EQ(ucft_post(request), UCFT_OK);
+  EXPECT_EQ(ucft_wait(request, UINT64_MAX), UCFT_OK);
+  EXPECT_EQ(out_, 1);
+}
+
+TEST_F(Api, TwoContextsWorkSideBySideInTwoThreads) {
+  std::thread other([] {
+    ucft_context_h context = UCFT_CONTEXT_NULL;
+    ucft_comm_h comm = UCFT_COMM_NULL;
+    ASSERT_EQ(ucft_context_create(nullptr, &context), UCFT_OK);
+    ASSERT_EQ(ucft_comm_create(context, &comm), UCFT_OK);
+    for (int i = 0; i < 1000; ++i) ASSERT_EQ(ucft_barrier(comm, nullptr, nullptr), UCFT_OK);
+    ASSERT_EQ(ucft_context_destroy(context), UCFT_OK);
+  });
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(ucft_barrier(comm_, nullptr, nullptr), UCFT_OK);
+  other.join();
+}
+
+TEST_F(Api, FailedRanksAreNone) {
+  std::int32_t count = 0;
+  EXPECT_EQ(ucft_comm_failed(comm_, nullptr, &count), UCFT_OK);
+  EXPECT_EQ(count, 0);
+  expect_blamed(ucft_comm_failed(comm_, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "count");
+  count = 3;
+  expect_blamed(ucft_comm_failed(comm_, nullptr, &count), UCFT_ERR_INVALID_PARAM, "ranks is null");
+}
+
+TEST(ApiWithoutContext, BadParametersAndSettingsAreNamed) {
+  ucft_context_h context = UCFT_CONTEXT_NULL;
+  ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+  params.struct_size = 8;
+  EXPECT_EQ(ucft_context_create(&params, &context), UCFT_ERR_INVALID_PARAM);
+  EXPECT_NE(std::strstr(ucft_last_error(), "struct_size"), nullptr);
+  params = UCFT_CONTEXT_PARAMS_INIT;
+  params.suspect_after_us = 20000;
+  EXPECT_EQ(ucft_context_create(&params, &context), UCFT_ERR_INVALID_PARAM);
+  EXPECT_NE(std::strstr(ucft_last_error(), "UCFT_SUSPECT_AFTER"), nullptr);
+  setenv("UCFT_F", "many", 1);
+  EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_INVALID_PARAM);
+  EXPECT_NE(std::strstr(ucft_last_error(), "UCFT_F=many"), nullptr);
+  unsetenv("UCFT_F");
+  EXPECT_EQ(ucft_context_create(nullptr, nullptr), UCFT_ERR_INVALID_PARAM);
+  EXPECT_EQ(ucft_barrier(UCFT_COMM_NULL, nullptr, nullptr), UCFT_ERR_CLOSED);
+}
+
+TEST(ApiWithoutContext, HalfARendezvousIsNamed) {
+  ucft_context_h context = UCFT_CONTEXT_NULL;
+  setenv("UCFT_RANK", "0", 1);
+  EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_STARTUP);
+  EXPECT_NE(std::strstr(ucft_last_error(), "UCFT_"), nullptr) << ucft_last_error();
+  unsetenv("UCFT_RANK");
+}
+
+TEST(ApiWithoutContext, StatusesHaveNames) {
+  EXPECT_STREQ(ucft_status_name(UCFT_ERR_TOO_MANY_FAILURES), "UCFT_ERR_TOO_MANY_FAILURES");
+  EXPECT_STREQ(ucft_status_name(static_cast<ucft_status_t>(-99)), "not a ucft_status_t");
+}
+
+TEST(ApiWithoutContext, SettingsSayWhereTheyComeFrom) {
+  setenv("UCFT_SUSPECT_AFTER", "3s", 1);
+  char text[4096];
+  EXPECT_LE(ucft_settings(UCFT_CONTEXT_NULL, text, sizeof text), sizeof text);
+  EXPECT_NE(std::strstr(text, "UCFT_SUSPECT_AFTER=3000000us (environment)"), nullptr) << text;
+  EXPECT_NE(std::strstr(text, "UCFT_F=1 (default)"), nullptr) << text;
+  unsetenv("UCFT_SUSPECT_AFTER");
+}
+
+// The caller's own out-of-band allgather: two ranks as threads of one process.
+struct Board {
+  std::mutex mutex;
+  std::vector<std::vector<std::vector<char>>> rounds;   // [round][rank]
+};
+struct Seat {
+  Board* board;
+  std::uint32_t rank, size;
+  std::size_t round = 0;
+};
+struct Pending {
+  Seat* seat;
+  std::size_t round, bytes;
+  char* receive;
+};
+
+ucft_status_t board_allgather(void* source, void* receive, std::size_t bytes, void* info, void** request) {
+  auto* seat = static_cast<Seat*>(info);
+  const std::lock_guard lock(seat->board->mutex);
+  if (seat->board->rounds.size() <= seat->round) seat->board->rounds.resize(seat->round + 1, std::vector<std::vector<char>>(seat->size));
+  auto* text = static_cast<char*>(source);
+  auto& mine = seat->board->rounds[seat->round][seat->rank];
+  mine.assign(text, text + bytes);
+  mine.push_back(1);
+  *request = new Pending{seat, seat->round++, bytes, static_cast<char*>(receive)};
+  return UCFT_OK;
+}
+ucft_status_t board_test(void* request) {
+  auto* pending = static_cast<Pending*>(request);
+  const std::lock_guard lock(pending->seat->board->mutex);
+  auto& round = pending->seat->board->rounds[pending->round];
+  for (const auto& each : round)
+    if (each.empty()) return UCFT_INPROGRESS;
+  for (std::size_t rank = 0; rank < round.size(); ++rank) std::memcpy(pending->receive + rank * pending->bytes, round[rank].data(), pending->bytes);
+  return UCFT_OK;
+}
+ucft_status_t board_free(void* request) {
+  delete static_cast<Pending*>(request);
+  return UCFT_OK;
+}
+
+TEST(ApiOutOfBand, ARankThatDoesNotArriveIsAnErrorAfterTheLimit) {
+  Board board;
+  Seat seat{&board, 0, 2};
+  ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+  params.oob = {board_allgather, board_test, board_free, &seat, 2, 0};
+  params.startup_timeout_us = 200000;
+  ucft_context_h context = UCFT_CONTEXT_NULL;
+  EXPECT_EQ(ucft_context_create(&params, &context), UCFT_ERR_STARTUP);
+  EXPECT_NE(std::strstr(ucft_last_error(), "did not arrive"), nullptr) << ucft_last_error();
+}
+
+TEST(ApiOutOfBand, TheCallersAllgatherIsEnough) {
+  Board board;
+  const auto join = [&](std::uint32_t rank) {
+    Seat seat{&board, rank, 2};
+    ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+    params.oob = {board_allgather, board_test, board_free, &seat, 2, rank};
+    ucft_context_h context = UCFT_CONTEXT_NULL;
+    ucft_comm_h comm = UCFT_COMM_NULL;
+    ASSERT_EQ(ucft_context_create(&params, &context), UCFT_OK) << ucft_last_error();
+    ASSERT_EQ(ucft_comm_create(context, &comm), UCFT_OK);
+    double in = rank + 1, out = 0;
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(ucft_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK) << ucft_last_error();
+    EXPECT_EQ(out, 3);
+    ASSERT_EQ(ucft_context_destroy(context), UCFT_OK);
+  };
+  std::thread other([&] { join(1); });
+  join(0);
+  other.join();
+}
+
+}  // namespace

@@ -1,0 +1,31 @@
+// Runs tests/ucx's rank program under ucft_run and says how it went.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ucft::test {
+
+struct JobPlan {
+  int ranks = 4;
+  std::string scenario = "loop";
+  std::vector<std::string> arguments;                 // of the scenario
+  std::vector<std::string> launcher;                  // further options of ucft_run: --kill 1@20ms, --expect-kill 0
+  std::map<std::string, std::string> environment;     // UCX_TLS, UCFT_TEST_KILL, ...
+};
+
+struct JobResult {
+  int exit_code = -1;
+  std::string output;                                 // stdout and stderr, in any order
+  std::vector<std::string> errors;                    // lines of stderr that do not come from ucft_run
+  std::map<int, std::string> verdicts;                // rank -> what follows "VERDICT "
+  std::vector<std::string> left_behind;               // in /dev/shm
+};
+
+JobResult run_job(const JobPlan& plan);
+// The first promise that the run broke, or nothing: exit code 0, no noise, nothing left behind, a verdict of every rank
+// but those that may be dead, the same one on all.
+std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead);
+
+}  // namespace ucft::test

@@ -1,0 +1,397 @@
+// One rank of the jobs that tests/ucx starts. Each scenario checks what it gets and prints "VERDICT ..." at the end: the
+// same text on all survivors, or they do not agree. Anything wrong: a line on stderr and exit code 1.
+#include <fmt/core.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include "ucft/ucft.h"
+
+namespace {
+
+ucft_context_h context;
+ucft_comm_h comm;
+int rank_ = 0, size_ = 1;
+std::uint64_t hash_ = 14695981039346656037ull;
+
+template <class... Parts>
+[[noreturn]] void wrong(fmt::format_string<Parts...> format, Parts&&... parts) {
+  fmt::print(stderr, "rank {}: {}\n", rank_, fmt::format(format, std::forward<Parts>(parts)...));
+  std::exit(1);
+}
+
+void check(ucft_status_t status, const char* what) {
+  if (status != UCFT_OK) wrong("{}: {}: {}", what, ucft_status_name(status), ucft_last_error());
+}
+
+void expect(ucft_status_t status, ucft_status_t expected, const char* what) {
+  if (status != expected) wrong("{}: {} instead of {} ({})", what, ucft_status_name(status), ucft_status_name(expected), ucft_last_error());
+}
+
+// What all survivors must have in common goes through here.
+void note(std::uint64_t value) {
+  hash_ ^= value;
+  hash_ *= 1099511628211ull;
+}
+
+std::uint64_t salt(int iteration) { return std::uint64_t{static_cast<unsigned>(iteration) & 0xffff} << 32; }
+
+// Rank r gives 2^r + salt. Who is in a sum, or the end of the program.
+std::uint64_t decode(std::uint64_t sum, const ucft_result_t& result, int iteration) {
+  const std::uint64_t mask = sum - result.contributors * salt(iteration);
+  if (mask >> size_ != 0 || static_cast<std::uint32_t>(__builtin_popcountll(mask)) != result.contributors)
+    wrong("iteration {}: sum {:x} with {} contributors cannot be decoded", iteration, sum, result.contributors);
+  if ((mask >> rank_ & 1) == 0) wrong("iteration {}: my own value is missing", iteration);
+  return mask;
+}
+
+void check_missing(std::uint64_t mask, const ucft_result_t& result, int iteration) {
+  if (result.missing_count != size_ - static_cast<int>(result.contributors)) wrong("iteration {}: missing_count {}", iteration, result.missing_count);
+  for (int i = 0; i < result.missing_count; ++i)
+    if ((mask >> result.missing[i] & 1) != 0) wrong("iteration {}: rank {} is called missing and is in the sum", iteration, result.missing[i]);
+}
+
+void allreduce(int iteration, std::size_t count) {
+  std::vector<std::uint64_t> in(count, (std::uint64_t{1} << rank_) + salt(iteration)), out(count);
+  std::vector<std::int32_t> missing(static_cast<std::size_t>(size_));
+  ucft_result_t result = UCFT_RESULT_INIT;
+  result.missing = missing.data();
+  result.missing_capacity = size_;
+  check(ucft_allreduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
+  const std::uint64_t mask = decode(out[0], result, iteration);
+  check_missing(mask, result, iteration);
+  for (std::uint64_t word : out)
+    if (word != out[0]) wrong("iteration {}: elements with different contributors", iteration);
+  note(out[0]);
+}
+
+void broadcast(int iteration, int root, std::size_t count) {
+  std::vector<std::uint64_t> data(count, rank_ == root ? 77 + salt(iteration) : 5);
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  options.correction = static_cast<ucft_correction_t>(iteration % 3);
+  options.tree = iteration % 2 == 0 ? UCFT_TREE_BINOMIAL : UCFT_TREE_KARY;
+  const ucft_status_t status = ucft_broadcast(comm, data.data(), count, UCFT_UINT64, root, &options, nullptr);
+  if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("broadcast: {}", ucft_last_error());
+  for (std::uint64_t word : data)
+    if (status == UCFT_OK ? word != 77 + salt(iteration) : (rank_ != root && word != 5)) wrong("iteration {}: broadcast left {:x}", iteration, word);
+  note(static_cast<std::uint64_t>(status));
+}
+
+void reduce(int iteration, int root, std::size_t count) {
+  std::vector<std::uint64_t> in(count, (std::uint64_t{1} << rank_) + salt(iteration)), out(count);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  const ucft_status_t status = ucft_reduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, root, nullptr, &result);
+  if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("reduce: {}", ucft_last_error());
+  if (rank_ != root) return;
+  if (status != UCFT_OK) wrong("reduce at its root: {}", ucft_last_error());
+  decode(out[0], result, iteration);
+  for (std::uint64_t word : out)
+    if (word != out[0]) wrong("iteration {}: reduce with different contributors", iteration);
+}
+
+// Four allreduces and a barrier in flight together.
+void several(int iteration) {
+  constexpr int together = 4;
+  std::uint64_t in[together], out[together];
+  ucft_request_h requests[together], barrier;
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  for (int i = 0; i < together; ++i) {
+    in[i] = (std::uint64_t{1} << rank_) + salt(iteration + i);
+    check(ucft_allreduce_init(comm, &in[i], &out[i], 1, UCFT_UINT64, &sum, nullptr, &requests[i]), "init");
+    while (true) {
+      const ucft_status_t status = ucft_post(requests[i]);
+      if (status == UCFT_OK) break;
+      expect(status, UCFT_ERR_BUSY, "post");
+      check(ucft_progress(context), "progress");
+    }
+  }
+  check(ucft_barrier_init(comm, nullptr, &barrier), "barrier_init");
+  while (ucft_post(barrier) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
+  check(ucft_wait(barrier, UINT64_MAX), "wait");
+  check(ucft_request_free(barrier), "free");
+  for (int i = together - 1; i >= 0; --i) {
+    while (ucft_test(requests[i]) == UCFT_INPROGRESS) {
+    }
+    check(ucft_wait(requests[i], 0), "wait");
+    ucft_result_t result = UCFT_RESULT_INIT;
+    check(ucft_request_result(requests[i], &result), "result");
+    decode(out[i], result, iteration + i);
+    note(out[i]);
+    check(ucft_request_free(requests[i]), "free");
+  }
+}
+
+// loop ITERATIONS LARGE: every operation in turn; LARGE is the count of the big ones.
+void loop(const std::vector<std::string>& arguments) {
+  const int iterations = std::stoi(arguments.at(0));
+  const std::size_t large = std::stoul(arguments.at(1));
+  for (int i = 0; i < iterations; ++i) {
+    allreduce(i, 1);
+    broadcast(i, i % size_, 3);
+    reduce(i, (i + 1) % size_, 2);
+    if (i % 4 == 0) several(i);
+    if (i % 8 == 1) allreduce(i, large);
+    if (i % 8 == 3) broadcast(i, 0, large);
+    if (i % 8 == 5) reduce(i, 0, large);
+    if (i % 4 == 2) check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  }
+}
+
+// Only allreduces of one word: the shortest way to many sends.
+void words(const std::vector<std::string>& arguments) {
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) allreduce(i, 1);
+}
+
+// The ranks differ in one argument. Everybody must be told, and the next operation must work.
+void mismatch(const std::vector<std::string>& arguments) {
+  const std::string& what = arguments.at(0);
+  const bool odd = rank_ == size_ - 1;
+  std::uint64_t in[64] = {}, out[64] = {};
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  if (odd && what == "f") options.f = 0;
+  if (odd && what == "first_root") options.first_root = 1;
+  if (odd && what == "tree") options.tree = UCFT_TREE_KARY;
+  const std::uint64_t count = odd && what == "count" ? 9 : 8;
+  const ucft_dtype_t dtype = odd && what == "type" ? UCFT_DOUBLE : UCFT_UINT64;
+  const ucft_op_t op = odd && what == "operator" ? UCFT_MAX : UCFT_SUM;
+  const ucft_status_t status = odd && what == "operation" ? ucft_barrier(comm, &options, nullptr)
+                                                          : ucft_allreduce(comm, in, out, count, dtype, op, &options, nullptr);
+  expect(status, UCFT_ERR_MISMATCH, what.c_str());
+  if (std::strstr(ucft_last_error(), "rank ") == nullptr) wrong("the message names nobody: {}", ucft_last_error());
+  for (int i = 0; i < 40; ++i) allreduce(i, 1);
+}
+
+// Halves by colour, each in its own reverse order, while the whole goes on.
+void split(const std::vector<std::string>&) {
+  const ucft_comm_h whole = comm;
+  ucft_comm_h half = UCFT_COMM_NULL, copy = UCFT_COMM_NULL, nothing = UCFT_COMM_NULL;
+  check(ucft_comm_split(whole, rank_ % 2, -rank_, &half), "split");
+  check(ucft_comm_dup(whole, &copy), "dup");
+  check(ucft_comm_split(whole, rank_ == 0 ? -1 : 4, 0, &nothing), "split");
+  if ((nothing == UCFT_COMM_NULL) != (rank_ == 0)) wrong("colour -1");
+  std::int32_t half_rank = -1, half_size = -1;
+  check(ucft_comm_rank(half, &half_rank), "rank");
+  check(ucft_comm_size(half, &half_size), "size");
+  const int members = (size_ + 1 - rank_ % 2) / 2;
+  if (half_size != members || half_rank != members - 1 - rank_ / 2) wrong("half: rank {} of {}", half_rank, half_size);
+  for (int i = 0; i < 50; ++i) {
+    std::uint64_t mine = static_cast<std::uint64_t>(rank_), sum = 0, all = 0;
+    check(ucft_allreduce(half, &mine, &sum, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "half");
+    check(ucft_allreduce(copy, &mine, &all, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "copy");
+    std::uint64_t expected = 0;
+    for (int r = rank_ % 2; r < size_; r += 2) expected += static_cast<std::uint64_t>(r);
+    if (sum != expected || all != static_cast<std::uint64_t>(size_) * static_cast<std::uint64_t>(size_ - 1) / 2) wrong("sums {} {}", sum, all);
+    allreduce(i, 1);
+  }
+  check(ucft_comm_destroy(half), "destroy");
+  expect(ucft_comm_destroy(half), UCFT_ERR_CLOSED, "destroy twice");
+  check(ucft_comm_destroy(copy), "destroy");
+  if (nothing != UCFT_COMM_NULL) check(ucft_comm_destroy(nothing), "destroy");
+}
+
+// A split while a rank dies: the survivors agree on who is in.
+void split_with_death(const std::vector<std::string>&) {
+  for (int i = 0; i < 60; ++i) {
+    ucft_comm_h copy = UCFT_COMM_NULL;
+    check(ucft_comm_dup(comm, &copy), "dup");
+    std::int32_t members = 0;
+    check(ucft_comm_size(copy, &members), "size");
+    note(static_cast<std::uint64_t>(members));
+    std::uint64_t one = 1, sum = 0;
+    check(ucft_allreduce(copy, &one, &sum, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
+    note(sum);
+    check(ucft_comm_destroy(copy), "destroy");
+  }
+}
+
+// Ranks leave at different times without a word to each other but finalize. Nobody has failed.
+void leave(const std::vector<std::string>&) {
+  allreduce(0, 1);
+  usleep(static_cast<useconds_t>(20000 * rank_));
+}
+
+int failures_seen = 0;
+void on_failure(const ucft_failure_t* failure, void*) {
+  ++failures_seen;
+  if (failure->kind != UCFT_FAILURE_PROVED) wrong("rank {} is only suspected", failure->rank);
+  std::uint64_t word = 0;
+  expect(ucft_allreduce(comm, &word, &word, 0, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), UCFT_ERR_THREAD, "from a callback");
+}
+
+// Rank 1 stops (SIGSTOP): it is killed by the others and counts as dead, with proof, exactly once.
+void stopped(const std::vector<std::string>&) {
+  for (int i = 0; i < 200; ++i) {
+    if (rank_ == 1 && i == 100) std::raise(SIGSTOP);
+    allreduce(i, 1);
+  }
+  if (failures_seen != 1) wrong("{} failure callbacks", failures_seen);
+  std::int32_t ranks[8], count = 8;
+  check(ucft_comm_failed(comm, ranks, &count), "failed");
+  if (count != 1 || ranks[0] != 1) wrong("{} failed ranks", count);
+}
+
+// Without fencing a stopped rank is only suspected. When it wakes up it is told that it is out.
+void excluded(const std::vector<std::string>&) {
+  if (rank_ == 1) {
+    allreduce(0, 1);
+    if (fork() == 0) {     // wakes us up long after the others have given us up
+      usleep(2000000);
+      kill(getppid(), SIGCONT);
+      _exit(0);
+    }
+    std::raise(SIGSTOP);
+    ucft_status_t status = UCFT_OK;
+    std::uint64_t in = 1, out = 0;
+    for (int i = 0; status == UCFT_OK && i < 100000; ++i)
+      status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
+    expect(status, UCFT_ERR_EXCLUDED, "a rank that the others gave up");
+    return;
+  }
+  for (int i = 0; i < 50; ++i) allreduce(i, 1);
+}
+
+// All but rank 0 compute for a while after each operation, outside ucft. Rank 0 dies; those who wait for an answer get
+// it although the others do not call.
+void busy(const std::vector<std::string>&) {
+  for (int i = 0; i < 6; ++i) {
+    allreduce(i, 1);
+    if (rank_ == size_ - 1) usleep(50000);
+  }
+}
+
+// More than f die at once: the same named error everywhere, then it goes on.
+void too_many(const std::vector<std::string>&) {
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  if (rank_ == 1 || rank_ == 2) std::raise(SIGKILL);
+  int errors = 0, right = 0;
+  for (int i = 20; i < 60; ++i) {
+    std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    const ucft_status_t status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result);
+    note(static_cast<std::uint64_t>(status));
+    if (status == UCFT_OK) {
+      ++right;
+      if ((out & 1u << rank_) == 0 || static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors) wrong("sum {:x}", out);
+      note(out);
+    } else {
+      expect(status, UCFT_ERR_TOO_MANY_FAILURES, "two deaths with f = 1");
+      ++errors;
+    }
+  }
+  if (right < 30) wrong("only {} of 40 operations went right afterwards", right);
+}
+
+// Big vectors straight from ucft_alloc, in place and not.
+void allocated(const std::vector<std::string>& arguments) {
+  const std::size_t count = std::stoul(arguments.at(0));
+  void *in_memory = nullptr, *out_memory = nullptr;
+  check(ucft_alloc(context, count * 8, &in_memory), "alloc");
+  check(ucft_alloc(context, count * 8, &out_memory), "alloc");
+  auto* in = static_cast<double*>(in_memory);
+  auto* out = static_cast<double*>(out_memory);
+  for (int i = 0; i < 20; ++i) {
+    for (std::size_t k = 0; k < count; ++k) in[k] = rank_ + 1 + static_cast<double>(k % 7) + i;
+    check(ucft_allreduce(comm, in, out, count, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), "allreduce");
+    for (std::size_t k = 0; k < count; ++k)
+      if (out[k] != size_ * (size_ + 1) / 2.0 + size_ * (static_cast<double>(k % 7) + i)) wrong("element {}: {}", k, out[k]);
+    check(ucft_allreduce(comm, UCFT_IN_PLACE, in, count, UCFT_DOUBLE, UCFT_MAX, nullptr, nullptr), "in place");
+    for (std::size_t k = 0; k < count; ++k)
+      if (in[k] != size_ + static_cast<double>(k % 7) + i) wrong("in place, element {}: {}", k, in[k]);
+  }
+  check(ucft_free(context, in_memory), "free");
+  expect(ucft_free(context, in_memory), UCFT_ERR_INVALID_PARAM, "free twice");
+}
+
+// A rank posts its request and does not call again for a long time; a wait with a limit gives up and goes on later.
+void time_limit(const std::vector<std::string>&) {
+  std::uint64_t in = 1, out = 0;
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  ucft_request_h request;
+  check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &sum, nullptr, &request), "init");
+  expect(ucft_wait(request, 0), UCFT_ERR_STATE, "wait before post");
+  if (rank_ == 0) usleep(300000);
+  check(ucft_post(request), "post");
+  expect(ucft_post(request), UCFT_ERR_STATE, "post twice");
+  if (rank_ != 0) {
+    expect(ucft_wait(request, 1000), UCFT_ERR_TIMED_OUT, "wait");
+    expect(ucft_request_free(request), UCFT_ERR_STATE, "free in progress");
+    expect(ucft_comm_destroy(comm), UCFT_ERR_STATE, "destroy in progress");
+  }
+  check(ucft_wait(request, UINT64_MAX), "wait");
+  expect(ucft_wait(request, 0), UCFT_ERR_STATE, "second wait");
+  if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
+  check(ucft_post(request), "post again");
+  check(ucft_wait(request, UINT64_MAX), "wait");
+  check(ucft_request_free(request), "free");
+  expect(ucft_wait(request, 0), UCFT_ERR_CLOSED, "wait on a freed request");
+}
+
+// Without anybody waiting, many operations fill the window: BUSY, and nothing is lost.
+void window(const std::vector<std::string>&) {
+  constexpr int many = 100;
+  std::vector<std::uint64_t> in(many), out(many);
+  std::vector<ucft_request_h> requests(many);
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  int busy_seen = 0;
+  if (rank_ == size_ - 1) usleep(100000);
+  for (std::size_t i = 0; i < many; ++i) {
+    in[i] = i;
+    check(ucft_allreduce_init(comm, &in[i], &out[i], 1, UCFT_UINT64, &sum, nullptr, &requests[i]), "init");
+    while (ucft_post(requests[i]) == UCFT_ERR_BUSY) {
+      ++busy_seen;
+      check(ucft_progress(context), "progress");
+    }
+  }
+  for (std::size_t i = 0; i < many; ++i) {
+    check(ucft_wait(requests[i], UINT64_MAX), "wait");
+    if (out[i] != i * static_cast<std::uint64_t>(size_)) wrong("operation {}: {}", i, out[i]);
+    check(ucft_request_free(requests[i]), "free");
+  }
+  if (rank_ == 0 && busy_seen == 0) wrong("never busy");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
+      {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
+      {"leave", leave}, {"stopped", stopped}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
+      {"allocated", allocated}, {"time_limit", time_limit}, {"window", window}};
+  std::string scenario = argc > 1 ? argv[1] : "";
+  const bool dies_early = scenario == "startup_death";
+  if (dies_early) scenario = "leave";
+  const auto found = scenarios.find(scenario);
+  if (found == scenarios.end()) wrong("no scenario '{}'", scenario);
+  if (dies_early && std::string(std::getenv("UCFT_RANK")) == "1") std::raise(SIGKILL);
+
+  ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+  if (scenario == "stopped") params.failure_callback = on_failure;
+  const ucft_status_t status = ucft_context_create(&params, &context);
+  if (dies_early) {
+    expect(status, UCFT_ERR_STARTUP, "start-up without rank 1");
+    if (std::strstr(ucft_last_error(), "rank 1") == nullptr) wrong("the message does not name rank 1: {}", ucft_last_error());
+    fmt::print("VERDICT {}\n", ucft_last_error());
+    return 0;
+  }
+  if (status == UCFT_ERR_STARTUP && std::getenv("UCFT_TEST_MAY_DIE_IN_STARTUP") != nullptr) {
+    fmt::print("VERDICT {}\n", ucft_last_error());
+    return 0;
+  }
+  check(status, "context");
+  check(ucft_comm_create(context, &comm), "comm");
+  check(ucft_comm_rank(comm, &rank_), "rank");
+  check(ucft_comm_size(comm, &size_), "size");
+  found->second(std::vector<std::string>(argv + 2, argv + argc));
+  if (!(scenario == "excluded" && rank_ == 1)) check(ucft_context_destroy(context), "destroy");
+  fmt::print("VERDICT {} {:x}\n", scenario, hash_);
+  return 0;
+}

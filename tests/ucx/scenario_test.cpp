@@ -1,0 +1,90 @@
+// What callers may do and what may happen to them, over shared memory and tcp.
+#include <gtest/gtest.h>
+
+#include "tests/ucx/job.hpp"
+
+namespace ucft::test {
+namespace {
+
+class Scenario : public testing::TestWithParam<const char*> {
+ protected:
+  JobPlan plan(int ranks, const std::string& name, std::vector<std::string> arguments = {}) const {
+    JobPlan made{ranks, name, std::move(arguments), {}, {}};
+    if (std::string(GetParam()) == "tcp") made.environment["UCX_TLS"] = "tcp";
+    return made;
+  }
+  void expect_right(const JobPlan& made, const std::vector<int>& may_be_dead = {}) {
+    EXPECT_EQ(what_is_wrong(made, run_job(made), may_be_dead), "") << made.scenario;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Over, Scenario, testing::Values("shm", "tcp"), [](const auto& each) { return std::string(each.param); });
+
+TEST_P(Scenario, DifferentArgumentsAreAMismatchForAll) {
+  for (const char* what : {"count", "type", "operator", "operation", "f", "first_root", "tree"})
+    for (int ranks : {2, 5}) {
+      if (ranks == 2 && std::string(what) == "f") continue;   // f is at most 1 there, and 0 of -1 is 0
+      expect_right(plan(ranks, "mismatch", {what}));
+    }
+}
+
+TEST_P(Scenario, CommunicatorsSplitAndGoOnSideBySide) { expect_right(plan(5, "split")); }
+
+TEST_P(Scenario, SurvivorsAgreeOnTheMembersOfACopy) {
+  for (int send : {0, 7, 33, 61, 100}) {
+    JobPlan made = plan(4, "split_with_death");
+    made.launcher = {"--expect-kill", "0"};
+    made.environment["UCFT_TEST_KILL"] = "0:send:" + std::to_string(send);
+    expect_right(made, {0});
+  }
+}
+
+TEST_P(Scenario, LeavingIsNotFailing) {
+  JobPlan made = plan(4, "leave");
+  made.environment["UCFT_LOG"] = "y";   // a failure would be said on stderr
+  expect_right(made);
+}
+
+TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
+  JobPlan made = plan(4, "stopped");
+  made.launcher = {"--expect-kill", "1"};
+  made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+  expect_right(made, {1});
+}
+
+TEST_P(Scenario, TheAnswerComesFromRanksThatAreNotCalling) {
+  for (int send = 0; send < 24; send += 3) {
+    JobPlan made = plan(5, "busy");
+    made.launcher = {"--expect-kill", "0"};
+    made.environment["UCFT_TEST_KILL"] = "0:send:" + std::to_string(send);
+    expect_right(made, {0});
+  }
+}
+
+TEST_P(Scenario, MoreThanFDeathsAreTheSameErrorForAll) {
+  JobPlan made = plan(6, "too_many");
+  made.launcher = {"--expect-kill", "1", "--expect-kill", "2"};
+  expect_right(made, {1, 2});
+}
+
+TEST_P(Scenario, MemoryOfUcftAllocIsReadInPlace) {
+  for (const char* count : {"1", "256", "257", "100000"}) expect_right(plan(3, "allocated", {count}));
+}
+
+TEST_P(Scenario, WaitsHaveTimeLimitsAndStates) { expect_right(plan(3, "time_limit")); }
+
+TEST_P(Scenario, AFullWindowIsBusyAndLosesNothing) { expect_right(plan(4, "window")); }
+
+TEST_P(Scenario, ARankThatDiesInStartUpIsNamed) {
+  JobPlan made = plan(3, "startup_death");
+  made.launcher = {"--expect-kill", "1"};
+  expect_right(made, {1});
+}
+
+// The excluded rank writes into nobody's memory any more and is told so in its own.
+TEST(ScenarioWithoutFence, AWronglySuspectedRankIsExcluded) {
+  JobPlan made{4, "excluded", {}, {}, {{"UCFT_FENCE", "n"}, {"UCFT_SUSPECT_AFTER", "300ms"}}};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {1}), "");
+}
+
+}  // namespace
+}  // namespace ucft::test

@@ -1,0 +1,13 @@
+// Places where tests/ucx can end a rank: before its k-th send, or before the k-th line that it publishes. They exist in
+// the copy of the library that those tests link (UCFT_TEST_POINTS), and are nothing at all in libucft.
+#pragma once
+
+#ifdef UCFT_TEST_POINTS
+namespace ucft::test_points {
+void pass_send();
+void pass_line();
+}  // namespace ucft::test_points
+#define UCFT_TEST_POINT(what) ::ucft::test_points::pass_##what()
+#else
+#define UCFT_TEST_POINT(what) static_cast<void>(0)
+#endif
