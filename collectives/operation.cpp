@@ -133,8 +133,9 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
 
 void Operation::on_message(const Message& message, Outbox& out) {
   if (!started_) return store(message, out.buffers());
-  if (message.phase == Phase::mismatch) return on_mismatch(message.attempt, out);
-  if (message.signature != signature_) return on_mismatch(message.peer, out);
+  if (message.phase == Phase::mismatch)
+    return on_mismatch(members_.contains(message.attempt) ? message.attempt : message.peer, out);
+  if (message.signature != signature_ || !has_right_length(message, out.buffers())) return on_mismatch(message.peer, out);
   if (promised_ == no_rank || !members_.contains(message.peer) || !members_.contains(message.attempt)) return;
   if (message.phase == Phase::ask) return on_ask(message, out);
   if (before(message.attempt, promised_)) return;   // of a root that has failed
@@ -154,6 +155,13 @@ void Operation::on_message(const Message& message, Outbox& out) {
   if (message.prev != prev_ && message.prev != any_rank && prev_ != any_rank) return;   // an orphan of a decision that did not survive: its sender must be dead
   Arrivals& arrivals = message.phase == Phase::group ? group_ : message.phase == Phase::up ? children_ : gather_;
   if (arrivals.deliver(message, out.buffers())) advance(out);
+}
+
+// Signatures of different counts may be equal; lengths are not.
+bool Operation::has_right_length(const Message& message, const Buffers& buffers) const {
+  if (!message.has(has_value)) return true;
+  const bool carries = arguments_.kind != Kind::barrier && message.outcome == Outcome::success;
+  return buffers.bytes(message.value) == (carries ? arguments_.bytes() : 0);
 }
 
 void Operation::on_failure(Rank rank, Outbox& out) {
@@ -362,15 +370,7 @@ void Operation::advance_root(Outbox& out) {
       add(sum, child.message, buffers);
       Sum group;
       add_group(group, buffers);
-      Message last;
-      last.value = group.value;
-      last.contributors = group.contributors;
-      last.flags = group.any ? has_value : 0;
-      if (group.decided != nullptr) last = *group.decided;
-      add(sum, last, buffers);
-      if (sum.decided == &last) sum.decided = group.decided;
-      if (group.fresh && sum.value != group.value) buffers.release(group.value);
-      else if (group.fresh) sum.fresh = true;
+      add_sum(sum, group, buffers);
     } else {
       add_group(sum, buffers);
       add(sum, child.message, buffers);
@@ -379,15 +379,11 @@ void Operation::advance_root(Outbox& out) {
     note_list(missing, child.message, buffers);
     return decide_sum(sum, missing, child.message.has(list_truncated), out);
   }
-  if (!children_.settled()) return;
-  if (arguments_.kind != Kind::reduce) return start_gather(out);
-  give_up(Outcome::too_many_failures);
-  root_decided_ = true;
-  finish(buffers);
+  if (children_.settled()) start_gather(out);
 }
 
-// More than f failures. Before the root may call that the result it must hear every survivor: one of them may hold a
-// decision of an earlier root.
+// No subtree is clean. Either more than f ranks failed, or some of them in earlier operations, whose failures have not
+// reached the plan yet. The root asks every survivor: one of them may hold a decision of an earlier root.
 void Operation::start_gather(Outbox& out) {
   gathering_ = true;
   std::vector<Rank> others;
@@ -399,20 +395,72 @@ void Operation::start_gather(Outbox& out) {
   advance(out);
 }
 
+// A rank that has delivered meanwhile did so in a later ballot: this one's root is dead to it.
 void Operation::on_gather(const Message& message, Outbox& out) {
-  if (message.peer != promised_) return;
-  Message reply = compose_contribution(Phase::gather_reply);
-  if (!reply.has(is_decided)) reply.value = no_buffer, reply.flags = 0;   // only a decision matters now
-  out.send(message.peer, reply);
+  if (message.peer != promised_ || (delivered_ && !joined_.has(is_decided))) return;
+  out.send(message.peer, compose_contribution(Phase::gather_reply));
 }
 
 void Operation::conclude_gather(Outbox& out) {
+  Buffers& buffers = out.buffers();
   Sum sum;
   for (const Arrivals::Peer& peer : gather_.peers())
-    if (peer.state == Arrivals::State::delivered && peer.message.has(is_decided))
-      add(sum, peer.message, out.buffers());
-  if (sum.decided == nullptr && arguments_.kind != Kind::broadcast) give_up(Outcome::too_many_failures);
-  decide_sum(sum, {}, false, out);
+    if (peer.state == Arrivals::State::delivered && peer.message.has(is_decided)) add(sum, peer.message, buffers);
+  std::vector<std::uint32_t> missing;
+  if (sum.decided == nullptr && arguments_.kind != Kind::broadcast) {
+    if (too_many_failed()) {
+      give_up(Outcome::too_many_failures);
+    } else {
+      add_gathered(sum, buffers);
+      for (const Arrivals::Peer& peer : gather_.peers())
+        if (peer.state == Arrivals::State::failed) note_failure(missing, peer.rank, false);
+    }
+  }
+  decide_sum(sum, missing, false, out);
+}
+
+bool Operation::too_many_failed() const {
+  std::int32_t new_failures = 0;
+  for (const Arrivals::Peer& peer : gather_.peers())
+    new_failures += peer.state == Arrivals::State::failed && !surroundings_.reported->contains(peer.rank);
+  return new_failures > arguments_.f;
+}
+
+// The sum that a clean subtree would have sent, in the same order, so with the same bits.
+void Operation::add_gathered(Sum& sum, Buffers& buffers) {
+  const ReduceTopology topology(members_.size(), arguments_.f);
+  const bool short_group = topology.in_short_group(0);
+  if (!short_group) add(sum, joined_, buffers);
+  add_gathered_subtree(sum, 1, buffers);
+  if (short_group) add_gathered_group(sum, 0, buffers);
+}
+
+void Operation::add_gathered_subtree(Sum& sum, std::int32_t process, Buffers& buffers) {
+  const ReduceTopology topology(members_.size(), arguments_.f);
+  if (topology.in_short_group(process)) return;   // the root adds it, last
+  Sum subtree;
+  add_gathered_group(subtree, process, buffers);
+  std::vector<std::int32_t> children;
+  topology.children(process, children);
+  for (std::int32_t child : children) add_gathered_subtree(subtree, child, buffers);
+  add_sum(sum, subtree, buffers);
+}
+
+void Operation::add_gathered_group(Sum& sum, std::int32_t process, Buffers& buffers) {
+  std::vector<std::int32_t> group;
+  ReduceTopology(members_.size(), arguments_.f).group_members(process, group);
+  Sum group_sum;
+  for (std::int32_t member : group)
+    if (const Message* contribution = gathered_from(rank_of(member, promised_)))
+      add(group_sum, *contribution, buffers);
+  add_sum(sum, group_sum, buffers);
+}
+
+const Message* Operation::gathered_from(Rank rank) const {
+  if (rank == surroundings_.me) return &joined_;
+  for (const Arrivals::Peer& peer : gather_.peers())
+    if (peer.rank == rank) return peer.state == Arrivals::State::delivered ? &peer.message : nullptr;
+  return nullptr;
 }
 
 // ---- sums -----------------------------------------------------------------------------------------------------------
@@ -437,6 +485,20 @@ void Operation::add(Sum& sum, const Message& contribution, Buffers& buffers) {
           arguments_.count);
   sum.value = target;
   sum.fresh = true;
+}
+
+// sum = sum + part. Takes over what part has allocated.
+void Operation::add_sum(Sum& sum, Sum& part, Buffers& buffers) {
+  Message message;
+  message.value = part.value;
+  message.contributors = part.contributors;
+  message.flags = part.any ? has_value : 0;
+  add(sum, part.decided != nullptr ? *part.decided : message, buffers);
+  if (!part.fresh) return;
+  if (sum.value == part.value)
+    sum.fresh = true;
+  else
+    buffers.release(part.value);
 }
 
 // In rank order, my own contribution at its own place.
@@ -574,6 +636,7 @@ void Operation::finish(Buffers& buffers) {
   group_.clear(buffers);
   children_.clear(buffers);
   gather_.clear(buffers);
+  if (arguments_.kind == Kind::reduce) return;   // its root may still ask for the input
   buffers.release(input_);
   input_ = no_buffer;
 }

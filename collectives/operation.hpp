@@ -79,6 +79,7 @@ class Operation {
   struct Surroundings {
     Rank me;
     const FailedRanks* failed;
+    const FailedRanks* reported;   // those that some decision has named: they don't count against f any more
   };
 
   // Takes over one reference to `input` (no_buffer: no data on this rank). prev: see Message.
@@ -125,6 +126,8 @@ class Operation {
     const Message* decided = nullptr;    // the one accepted last, if any
   };
 
+  bool has_right_length(const Message& message, const Buffers& buffers) const;
+
   // Ballots
   std::int32_t ordinal(Rank rank) const;
   bool before(Rank a, Rank b) const { return ordinal(a) < ordinal(b); }
@@ -143,10 +146,16 @@ class Operation {
   void advance_root(Outbox& out);
   void start_gather(Outbox& out);
   void conclude_gather(Outbox& out);
+  bool too_many_failed() const;
+  void add_gathered(Sum& sum, Buffers& buffers);
+  void add_gathered_group(Sum& sum, std::int32_t process, Buffers& buffers);
+  void add_gathered_subtree(Sum& sum, std::int32_t process, Buffers& buffers);
+  void add_sum(Sum& sum, Sum& part, Buffers& buffers);
   void pass_up(Outbox& out);
   void pass_up_nothing(Outbox& out);
 
   // Sums
+  const Message* gathered_from(Rank rank) const;
   void add(Sum& sum, const Message& contribution, Buffers& buffers);
   void add_group(Sum& sum, Buffers& buffers);
   void decide_sum(Sum& sum, std::span<const std::uint32_t> missing_in_subtree, bool subtree_truncated, Outbox& out);
@@ -182,7 +191,7 @@ class Operation {
   Arguments arguments_;
   std::uint16_t signature_ = 0;
   Membership members_;
-  Surroundings surroundings_{no_rank, nullptr};
+  Surroundings surroundings_{no_rank, nullptr, nullptr};
   std::int32_t first_position_ = 0;   // of the first candidate
   Rank prev_ = no_rank;
   BufferId input_ = no_buffer;

@@ -49,7 +49,7 @@ void OperationWindow::start(const Arguments& arguments, BufferId input, Outbox& 
   }
   ++unfinished_;
   Operation& operation = slot(number);
-  operation.start(number, arguments, members_, {me_, &failed_}, input, prev, out);
+  operation.start(number, arguments, members_, {me_, &failed_, &reported_}, input, prev, out);
   count_turn(false, operation.wants_turn());
   settle(number, false);
 }
@@ -100,6 +100,11 @@ void OperationWindow::settle(OperationNumber number, bool was_finished) {
   if (was_finished || !operation.finished()) return;
   --unfinished_;
   completed_.push_back(number);
+  if (operation.decision().list_length > 0) {
+    const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(operation.decision().list));
+    for (std::uint32_t i = 0; i < operation.decision().list_length; ++i)
+      reported_.insert(static_cast<Rank>(list[i] & ~contributed_bit));
+  }
   if (!operation.arguments().rooted() && number >= window_) drop_up_to(number - window_ + 1);
 }
 

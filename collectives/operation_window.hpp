@@ -77,7 +77,7 @@ class OperationWindow {
   OperationNumber rooted_in_a_row_ = 0;
   std::int32_t rooted_f_ = 0;
   Membership members_;
-  FailedRanks failed_;
+  FailedRanks failed_, reported_;   // reported_: named by some decision
   std::vector<OperationNumber> completed_;
 };
 

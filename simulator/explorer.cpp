@@ -37,10 +37,31 @@ std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& argum
   return sends + static_cast<std::int64_t>(children.size());
 }
 
+namespace {
+// The operations that a rank really posts: see operation_window.hpp.
+std::vector<Arguments> with_internal_barriers(const Plan& plan) {
+  std::vector<Arguments> all;
+  Arguments barrier;
+  barrier.kind = Kind::barrier;
+  barrier.f = 0;
+  int rooted_in_a_row = 0;
+  for (const Arguments& arguments : plan.program) {
+    if (rooted_in_a_row >= plan.window / 2) {
+      all.push_back(barrier);
+      rooted_in_a_row = barrier.f = 0;
+    }
+    rooted_in_a_row = arguments.rooted() ? rooted_in_a_row + 1 : 0;
+    barrier.f = arguments.rooted() ? std::max(barrier.f, arguments.f) : 0;
+    all.push_back(arguments);
+  }
+  return all;
+}
+}  // namespace
+
 // Every ballot that `deaths` deaths can lead to, one question or answer in each, and corrections to everybody.
 std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
   std::int64_t sends = 0;
-  for (const Arguments& arguments : plan.program) {
+  for (const Arguments& arguments : with_internal_barriers(plan)) {
     const int ballots = arguments.kind == Kind::reduce ? 1 : deaths + 1;
     for (int ballot = 0; ballot < ballots; ++ballot)
       sends += sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);

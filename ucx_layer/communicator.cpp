@@ -78,7 +78,7 @@ BufferId Communicator::stage(Request& request) {
   const std::uint64_t bytes = arguments.bytes();
   if (!gives || bytes == 0) return no_buffer;
   Buffers& buffers = context_.transport().buffers();
-  const bool lend = bytes > Transport::inline_limit && request.send != request.receive &&
+  const bool lend = arguments.kind == Kind::allreduce && bytes > Transport::inline_limit && request.send != request.receive &&
                     context_.transport().is_shared(request.send, bytes);
   if (!lend) return buffers.copy_in(request.send, bytes);
   request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, ~std::uint64_t{0});

@@ -92,6 +92,8 @@ class Context {
     std::uint64_t start_time = 0;
     std::uint64_t host = 0;
     std::string host_name;
+    bool may_share = false;   // memory, with ranks of its host
+    bool shares_memory_with(const Peer& other) const { return host == other.host && may_share && other.may_share; }
     bool gone = false;        // failed or left: handled
     bool left = false;        // said so
     bool reported = false;    // given to the failure callback
@@ -112,6 +114,7 @@ class Context {
   // Start-up
   bool exchange_identities(OutOfBand& oob, std::string& error);
   bool wire_up(OutOfBand& oob, std::string& error);
+  bool exchange_addresses(OutOfBand& oob, const PeerAddress& mine, std::vector<PeerAddress>& all, std::string& error);
   bool agree(OutOfBand& oob, bool ok, std::string& error, const char* step);
   bool start_detector(std::string& error);
 

@@ -26,6 +26,7 @@ struct Identity {
   std::uint64_t start_time;
   std::int32_t pid;
   std::int32_t window;       // must be the same on all ranks
+  std::int32_t may_share;    // memory with ranks of the same host (UCX_TLS)
   char host_name[64];
 };
 
@@ -34,10 +35,9 @@ struct StepResult {
   char error[text_bytes];
 };
 
-struct AddressSizes {
-  std::uint64_t segment_address;
-  std::uint32_t worker_bytes;
-  std::uint32_t rkey_bytes;
+struct Address {
+  SegmentName segment;
+  std::uint64_t worker_bytes;
 };
 
 // Ranks with the same number can signal each other and share memory: same kernel, same PID namespace.
@@ -99,6 +99,7 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
   mine.pid = pid_;
   mine.start_time = process_start_time(pid_);
   mine.window = settings_.window;
+  mine.may_share = shared_memory_allowed();
   gethostname(mine.host_name, sizeof mine.host_name - 1);
   std::vector<Identity> all(static_cast<std::size_t>(size_));
   if (!oob.allgather(&mine, all.data(), sizeof mine, error)) return false;
@@ -110,6 +111,7 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
     peer.pid = identity.pid;
     peer.start_time = identity.start_time;
     peer.host = identity.host;
+    peer.may_share = identity.may_share != 0;
     peer.host_name = std::string(identity.host_name, strnlen(identity.host_name, sizeof identity.host_name));
     if (identity.version != mine.version) {
       error = fmt::format("rank {} runs another version of ucft", rank);
@@ -140,49 +142,28 @@ bool Context::agree(OutOfBand& oob, bool ok, std::string& error, const char* ste
 }
 
 bool Context::wire_up(OutOfBand& oob, std::string& error) {
-  const std::uint64_t host = peers_[static_cast<std::size_t>(rank_)]->host;
-  int local = 0;
-  bool any_shared = false;
-  for (int rank = 0; rank < size_; ++rank) {
-    local += peers_[static_cast<std::size_t>(rank)]->host == host;
-    for (int other = 0; other < rank && !any_shared; ++other)
-      any_shared = peers_[static_cast<std::size_t>(rank)]->host == peers_[static_cast<std::size_t>(other)]->host;
+  const Peer& me = *peers_[static_cast<std::size_t>(rank_)];
+  int local = 0, sharing = 0;
+  for (const auto& peer : peers_) {
+    local += peer->host == me.host;
+    sharing += peer.get() == &me || peer->shares_memory_with(me);
   }
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   spin_ = settings_.spin >= 0 ? static_cast<std::uint32_t>(settings_.spin) : local <= cores ? 4000 : 16;
 
-  Transport::Setup setup{rank_, size_, cookie_, settings_.log_errors,
-                         {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed},
-                         {local == size_, any_shared || size_ == 1}};
-  transport_ = std::make_unique<Transport>(setup);
+  transport_ = std::make_unique<Transport>(Transport::Setup{
+      rank_, size_, cookie_, settings_.log_errors,
+      {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed}, sharing < size_});
   PeerAddress mine;
   bool ok = transport_->open(error);
   if (ok) {
     mine = transport_->own_address(error);
-    ok = !mine.worker.empty();
+    ok = error.empty();
   }
-  if (!agree(oob, ok, error, "opening UCX")) return false;
+  if (!agree(oob, ok, error, "opening its transports")) return false;
 
-  AddressSizes sizes{mine.segment_address, static_cast<std::uint32_t>(mine.worker.size()),
-                     static_cast<std::uint32_t>(mine.segment_rkey.size())};
-  std::vector<AddressSizes> all_sizes(static_cast<std::size_t>(size_));
-  if (!oob.allgather(&sizes, all_sizes.data(), sizeof sizes, error)) return false;
-  std::size_t longest = 0;
-  for (const AddressSizes& each : all_sizes) longest = std::max<std::size_t>(longest, each.worker_bytes + each.rkey_bytes);
-  std::vector<std::byte> blob(longest), blobs(longest * static_cast<std::size_t>(size_));
-  std::memcpy(blob.data(), mine.worker.data(), mine.worker.size());
-  std::memcpy(blob.data() + mine.worker.size(), mine.segment_rkey.data(), mine.segment_rkey.size());
-  if (!oob.allgather(blob.data(), blobs.data(), longest, error)) return false;
-
-  std::vector<PeerAddress> addresses(static_cast<std::size_t>(size_));
-  for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
-    const std::byte* from = blobs.data() + rank * longest;
-    addresses[rank].same_host = peers_[rank]->host == host;
-    addresses[rank].worker.assign(from, from + all_sizes[rank].worker_bytes);
-    addresses[rank].segment_rkey.assign(from + all_sizes[rank].worker_bytes,
-                                        from + all_sizes[rank].worker_bytes + all_sizes[rank].rkey_bytes);
-    addresses[rank].segment_address = all_sizes[rank].segment_address;
-  }
+  std::vector<PeerAddress> addresses;
+  if (!exchange_addresses(oob, mine, addresses, error)) return false;
   ok = transport_->connect(addresses, error);
   if (!agree(oob, ok, error, "connecting")) return false;
 
@@ -194,6 +175,26 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   ok = transport_->wired();
   if (!ok) error = "no greeting from every rank in time";
   return agree(oob, ok, error, "greeting");
+}
+
+bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, std::vector<PeerAddress>& all,
+                                 std::string& error) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const Address address{mine.segment, mine.worker.size()};
+  std::vector<Address> addresses(ranks);
+  if (!oob.allgather(&address, addresses.data(), sizeof address, error)) return false;
+  std::size_t longest = 0;
+  for (const Address& each : addresses) longest = std::max(longest, static_cast<std::size_t>(each.worker_bytes));
+  std::vector<std::byte> blob(longest), blobs(longest * ranks);
+  std::copy(mine.worker.begin(), mine.worker.end(), blob.begin());
+  if (longest > 0 && !oob.allgather(blob.data(), blobs.data(), longest, error)) return false;
+  const Peer& me = *peers_[static_cast<std::size_t>(rank_)];
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::byte* worker = blobs.data() + rank * longest;
+    all.push_back({peers_[rank]->shares_memory_with(me), addresses[rank].segment,
+                   {worker, worker + addresses[rank].worker_bytes}});
+  }
+  return true;
 }
 
 bool Context::start_detector(std::string& error) {

@@ -41,13 +41,13 @@ Transport::Transport(const Setup& setup) : setup_(setup), peers_(static_cast<std
 }
 
 Transport::~Transport() {
+  for (AmArrival& arrival : arrivals_) buffers_->release(arrival.value);
+  give_back();   // into memory that is still mapped
   for (Peer& peer : peers_) {
     peer.segments.clear();
     peer.mapped.close();
     if (peer.endpoint != nullptr) ucx_.close(peer.endpoint);
   }
-  for (AmArrival& arrival : arrivals_) buffers_->release(arrival.value);
-  give_back();
   for (Segment& chunk : chunks_) chunk.close();
   own_.close();
 }
@@ -70,10 +70,11 @@ std::size_t Transport::segment_bytes() const {
 }
 
 bool Transport::open(std::string& error) {
-  if (!ucx_.open(setup_.ucx, error)) return false;
-  if (!own_.open(ucx_.context(), segment_bytes(), error)) return false;
+  if (!own_.open(segment_bytes(), error)) return false;
   control_ = reinterpret_cast<ControlPage*>(own_.data());
   control_->cookie = setup_.cookie;
+  if (!setup_.needs_messages) return true;
+  if (!ucx_.open(error)) return false;
 
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
@@ -90,9 +91,8 @@ bool Transport::open(std::string& error) {
 
 PeerAddress Transport::own_address(std::string& error) const {
   PeerAddress address;
-  address.worker = ucx_.address(error);
-  address.segment_address = reinterpret_cast<std::uint64_t>(own_.data());
-  address.segment_rkey = own_.packed_rkey();
+  if (setup_.needs_messages) address.worker = ucx_.address(error);
+  address.segment = own_.name();
   return address;
 }
 
@@ -106,22 +106,12 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
       continue;
     }
     const PeerAddress& address = addresses[static_cast<std::size_t>(index)];
-    peer.same_host = address.same_host;
-    ucp_ep_params_t params{};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb = &Transport::on_endpoint_error;
-    params.err_handler.arg = &peer;
-    const ucs_status_t status = ucp_ep_create(ucx_.worker(), &params, &peer.endpoint);
-    if (status != UCS_OK) {
-      peer.endpoint = nullptr;
-      error = fmt::format("rank {} can't be reached: {}", index, ucs_status_string(status));
-      return false;
-    }
-    if (address.same_host && peer.mapped.open(peer.endpoint, address.segment_rkey.data(), address.segment_address)) {
-      std::byte* there = peer.mapped.at(address.segment_address);
+    if (address.shares_memory) {
+      if (!peer.mapped.open(address.segment)) {
+        error = fmt::format("rank {}'s memory can't be mapped: it has ended, or /proc/{}/fd is closed to us", index, address.segment.pid);
+        return false;
+      }
+      std::byte* there = peer.mapped.at(address.segment.address);
       peer.control = reinterpret_cast<ControlPage*>(there);
       if (peer.control->cookie != setup_.cookie) {
         error = fmt::format("rank {}'s memory belongs to another job", index);
@@ -134,8 +124,21 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
       peer.pulled_here = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(own_.data(), index));
       peer.pulled_there = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(there, setup_.me));
       mailbox_peers_.push_back(index);
-    } else {
-      ++message_peers_;
+      continue;
+    }
+    ++message_peers_;
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = &Transport::on_endpoint_error;
+    params.err_handler.arg = &peer;
+    const ucs_status_t status = ucp_ep_create(ucx_.worker(), &params, &peer.endpoint);
+    if (status != UCS_OK) {
+      peer.endpoint = nullptr;
+      error = fmt::format("rank {} can't be reached: {}", index, ucs_status_string(status));
+      return false;
     }
   }
   return true;
@@ -206,10 +209,7 @@ bool Transport::try_write(Peer& peer, const Queued& message) {
       ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
       {buffers_->data(message.list), header.list_length * sizeof(std::uint32_t)}};
   peer.writer.write(parts);
-  if (!peer.touched) {
-    peer.touched = true;
-    touched_.push_back(index_of(peer));
-  }
+  touch(peer);
   return true;
 }
 
@@ -221,34 +221,33 @@ int Transport::free_ticket(Peer& peer) const {
 
 bool Transport::write_descriptor(Peer& peer, const Queued& message, std::uint32_t ticket) {
   Pull& pull = peer.pulls[ticket];
-  std::uint32_t number = 0;
-  const Segment* segment = segment_of(buffers_->data(message.value), buffers_->bytes(message.value), number);
+  const std::uint64_t bytes = buffers_->bytes(message.value);
+  const Segment* segment = segment_of(buffers_->data(message.value), bytes);
   assert(segment != nullptr && "a value lives in memory that peers can map");
-  const WireDescriptor descriptor{reinterpret_cast<std::uint64_t>(buffers_->data(message.value)),
-                                  buffers_->bytes(message.value), number, ticket, pull.generation + 1,
-                                  static_cast<std::uint32_t>(segment->packed_rkey().size())};
-  // The address of the segment goes behind the key: mapping is by segment.
-  const std::uint64_t base = reinterpret_cast<std::uint64_t>(segment->data());
+  const WireDescriptor descriptor{reinterpret_cast<std::uint64_t>(buffers_->data(message.value)), bytes, ticket,
+                                  pull.generation + 1, segment->name()};
   WireHeader header = message.header;
   header.transport_flags |= has_descriptor;
-  header.value_bytes = static_cast<std::uint32_t>(sizeof descriptor + segment->packed_rkey().size() + sizeof base);
+  header.value_bytes = sizeof descriptor;
   if (!peer.writer.has_room(mailbox_lines_of(sizeof header + body_bytes(header)))) return false;
   const bool ballots = (header.transport_flags & has_ballots) != 0;
   const std::span<const std::byte> parts[] = {
-      bytes_of(header), bytes_of(descriptor), segment->packed_rkey(), bytes_of(base),
-      ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
+      bytes_of(header), bytes_of(descriptor), ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
       {buffers_->data(message.list), header.list_length * sizeof(std::uint32_t)}};
   peer.writer.write(parts);
-  if (!peer.touched) {
-    peer.touched = true;
-    touched_.push_back(index_of(peer));
-  }
+  touch(peer);
   ++pull.generation;
   pull.value = message.value;
   buffers_->retain(message.value);
   ++peer.pulls_open;
   ++waiting_;
   return true;
+}
+
+void Transport::touch(Peer& peer) {
+  if (peer.touched) return;
+  peer.touched = true;
+  touched_.push_back(index_of(peer));
 }
 
 // A store wakes nobody: whoever was written to and sleeps is woken here. The fence orders our lines before the look at
@@ -372,7 +371,7 @@ bool Transport::poll_mailbox(Peer& peer) {
   }
   bool complete = true;
   if ((header.transport_flags & has_descriptor) != 0) {
-    message.value = map_payload(peer, header);
+    message.value = map_payload(peer);
     complete = message.value != no_buffer;   // its owner died before we could map it
   } else if (header.value_bytes > 0) {
     message.value = read_value(peer, header);
@@ -392,31 +391,38 @@ BufferId Transport::read_value(Peer& peer, const WireHeader& header) {
 }
 
 // Not copied: the value is the peer's own memory, until the last reference to the buffer goes (give_back).
-BufferId Transport::map_payload(Peer& peer, const WireHeader& header) {
+BufferId Transport::map_payload(Peer& peer) {
   WireDescriptor descriptor;
-  std::byte key[rkey_limit];
-  std::uint64_t base;
-  peer.reader.copy(sizeof header, reinterpret_cast<std::byte*>(&descriptor), sizeof descriptor);
-  if (descriptor.rkey_bytes > rkey_limit || descriptor.ticket >= tickets ||
-      header.value_bytes != sizeof descriptor + descriptor.rkey_bytes + sizeof base) {
+  peer.reader.copy(sizeof(WireHeader), reinterpret_cast<std::byte*>(&descriptor), sizeof descriptor);
+  if (descriptor.ticket >= tickets || descriptor.bytes == 0) {
     note_malformed(Malformed::length, index_of(peer));
     return no_buffer;
   }
-  peer.reader.copy(sizeof header + sizeof descriptor, key, descriptor.rkey_bytes);
-  peer.reader.copy(sizeof header + sizeof descriptor + descriptor.rkey_bytes, reinterpret_cast<std::byte*>(&base), sizeof base);
-
-  const MappedSegment* mapped = nullptr;
-  for (const auto& [number, segment] : peer.segments)
-    if (number == descriptor.segment) mapped = &segment;
-  if (mapped == nullptr) {
-    MappedSegment fresh;
-    if (!fresh.open(peer.endpoint, key, base)) return no_buffer;
-    peer.segments.emplace_back(descriptor.segment, std::move(fresh));
-    mapped = &peer.segments.back().second;
+  MappedSegment* mapped = payloads_of(peer, descriptor.segment);
+  if (mapped == nullptr) return no_buffer;
+  if (!mapped->contains(descriptor.address, descriptor.bytes)) {
+    note_malformed(Malformed::length, index_of(peer));
+    return no_buffer;
   }
+  peer.reading[descriptor.ticket] = mapped->inode();
   const std::uint64_t tag = std::uint64_t{static_cast<std::uint32_t>(index_of(peer))} << 40 |
                             std::uint64_t{descriptor.ticket} << 32 | descriptor.generation;
   return buffers_->adopt(mapped->at(descriptor.address), descriptor.bytes, tag);
+}
+
+// The peer's segment, with one more view. Segments that it has given back are let go when there are many.
+MappedSegment* Transport::payloads_of(Peer& peer, const SegmentName& name) {
+  constexpr std::size_t many = 32;
+  for (auto& [mapped, views] : peer.segments) {
+    if (mapped.inode() != name.inode) continue;
+    ++views;
+    return &mapped;
+  }
+  if (peer.segments.size() >= many) std::erase_if(peer.segments, [](const auto& each) { return each.views == 0; });
+  MappedSegment fresh;
+  if (!fresh.open(name)) return nullptr;
+  peer.segments.push_back({std::move(fresh), 1});
+  return &peer.segments.back().mapped;
 }
 
 // Tells owners that their payloads have been read, and UCX that its data can go.
@@ -429,6 +435,7 @@ void Transport::give_back() {
       continue;
     }
     Peer& peer = peer_at(static_cast<int>(tag >> 40));
+    for (auto& [mapped, views] : peer.segments) views -= mapped.inode() == peer.reading[(tag >> 32) & 0xff];
     peer.pulled_there[(tag >> 32) & 0xff].store(static_cast<std::uint32_t>(tag), std::memory_order_release);
   }
   released.clear();
@@ -590,38 +597,32 @@ std::byte* Transport::allocate_chunk(void* arg, std::size_t bytes) {
   auto& self = *static_cast<Transport*>(arg);
   Segment chunk;
   std::string error;
-  if (!chunk.open(self.ucx_.context(), bytes, error)) return nullptr;
+  if (!chunk.open(bytes, error)) return nullptr;
   self.chunks_.push_back(std::move(chunk));
   return self.chunks_.back().data();
 }
 
-const Segment* Transport::segment_of(const void* memory, std::size_t bytes, std::uint32_t& number) const {
-  for (std::size_t i = chunks_.size(); i-- > 0;) {
-    if (!chunks_[i].contains(memory, bytes)) continue;
-    number = static_cast<std::uint32_t>(i);
-    return &chunks_[i];
-  }
+const Segment* Transport::segment_of(const void* memory, std::size_t bytes) const {
+  for (const std::vector<Segment>* segments : {&chunks_, &lent_})
+    for (std::size_t i = segments->size(); i-- > 0;)
+      if ((*segments)[i].contains(memory, bytes)) return &(*segments)[i];
   return nullptr;
 }
 
 std::byte* Transport::allocate_shared(std::size_t bytes) {
-  std::byte* memory = allocate_chunk(this, bytes == 0 ? 1 : bytes);
-  if (memory != nullptr) shared_.push_back({memory, static_cast<std::uint32_t>(chunks_.size() - 1)});
-  return memory;
+  Segment segment;
+  std::string error;
+  if (!segment.open(std::max<std::size_t>(bytes, 1), error)) return nullptr;
+  lent_.push_back(std::move(segment));
+  return lent_.back().data();
 }
 
 bool Transport::free_shared(void* memory) {
-  const auto found = std::find_if(shared_.begin(), shared_.end(), [&](const auto& each) { return each.first == memory; });
-  if (found == shared_.end()) return false;
-  chunks_[found->second].close();   // its number is not given to another
-  shared_.erase(found);
-  return true;
+  return std::erase_if(lent_, [&](const Segment& each) { return each.data() == memory; }) > 0;
 }
 
 bool Transport::is_shared(const void* memory, std::size_t bytes) const {
-  for (const auto& [start, number] : shared_)
-    if (chunks_[number].contains(memory, bytes)) return true;
-  return false;
+  return std::any_of(lent_.begin(), lent_.end(), [&](const Segment& each) { return each.contains(memory, bytes); });
 }
 
 }  // namespace ucft

@@ -1,7 +1,7 @@
 // Sends and receives wire messages between the ranks of a job. Two paths, chosen per peer at wire-up:
 //
-//   mailbox   the peer's memory can be mapped (same host): lines in its ring, payloads above one message stay with their
-//             sender and are read from there (descriptor + pull). Nothing of UCX runs on this path.
+//   mailbox   same host: lines in a ring in the peer's memory; payloads above one message stay with their sender and are
+//             read from there (descriptor + pull). Nothing of UCX runs on this path.
 //   message   else: UCX active messages, where each connection has a queue of its own (tcp, rc, ud).
 //
 // Who owns what
@@ -22,6 +22,7 @@
 #include "collectives/buffers.hpp"
 #include "collectives/protocol.hpp"
 #include "ucx_layer/mailbox.hpp"
+#include "ucx_layer/shared_memory.hpp"
 #include "ucx_layer/ucx.hpp"
 #include "ucx_layer/wire_format.hpp"
 
@@ -29,10 +30,9 @@ namespace ucft {
 
 // What each rank knows of a peer before it is wired: from the out-of-band exchange.
 struct PeerAddress {
-  bool same_host = false;
-  std::vector<std::byte> worker;
-  std::uint64_t segment_address = 0;
-  std::vector<std::byte> segment_rkey;
+  bool shares_memory = false;        // same host, and both sides may
+  SegmentName segment{};
+  std::vector<std::byte> worker;     // UCX address; empty if nobody needs it
 };
 
 // The first page of a rank's segment. Written by others where it says so.
@@ -61,7 +61,7 @@ class Transport {
     std::uint32_t cookie;
     bool log;
     Sink sink;
-    UcxOptions ucx;
+    bool needs_messages;   // some peer is out of reach of shared memory
   };
   explicit Transport(const Setup& setup);
   ~Transport();
@@ -124,7 +124,6 @@ class Transport {
   struct Peer {
     Transport* owner = nullptr;
     bool forgotten = false;
-    bool same_host = false;
     bool hello_seen = false;
     bool endpoint_broken = false;
     bool touched = false;
@@ -138,7 +137,12 @@ class Transport {
     std::atomic<std::uint32_t>* pulled_there = nullptr;   // [tickets], the peer's: I have
     std::array<Pull, tickets> pulls;
     int pulls_open = 0;
-    std::vector<std::pair<std::uint32_t, MappedSegment>> segments;   // of payloads
+    struct Payloads {
+      MappedSegment mapped;
+      int views;                                          // payloads that we are reading
+    };
+    std::vector<Payloads> segments;
+    std::array<std::uint64_t, tickets> reading{};         // inode of the segment of each view
     std::deque<Queued> backlog;
   };
   struct AmSend;
@@ -166,6 +170,7 @@ class Transport {
   void push(Peer& peer, const Queued& message);
   bool try_write(Peer& peer, const Queued& message);
   bool write_descriptor(Peer& peer, const Queued& message, std::uint32_t ticket);
+  void touch(Peer& peer);
   int free_ticket(Peer& peer) const;
   void send_am(Peer& peer, const Queued& message);
   void finish_am(AmSend* send, ucs_status_t status);
@@ -174,19 +179,20 @@ class Transport {
   void collect_pulls(Peer& peer);
   bool poll_mailbox(Peer& peer);
   BufferId read_value(Peer& peer, const WireHeader& header);
-  BufferId map_payload(Peer& peer, const WireHeader& header);
+  BufferId map_payload(Peer& peer);
+  MappedSegment* payloads_of(Peer& peer, const SegmentName& name);
   bool poll_am();
   void take_am(const AmArrival& arrival, int peer);
   void give_back();
-  const Segment* segment_of(const void* memory, std::size_t bytes, std::uint32_t& number) const;
+  const Segment* segment_of(const void* memory, std::size_t bytes) const;
   void note_malformed(Malformed what, int peer);
 
   Setup setup_;
   Ucx ucx_;
   Segment own_;
   ControlPage* control_ = nullptr;
-  std::vector<Segment> chunks_;                 // numbered: a descriptor names one
-  std::vector<std::pair<std::byte*, std::uint32_t>> shared_;   // allocate_shared: memory, number of its chunk
+  std::vector<Segment> chunks_;                 // of buffers_
+  std::vector<Segment> lent_;                   // of allocate_shared
   std::unique_ptr<Buffers> buffers_;
   std::vector<Peer> peers_;
   std::vector<int> touched_, mailbox_peers_;

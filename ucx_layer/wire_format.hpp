@@ -11,6 +11,7 @@
 #include <span>
 
 #include "collectives/protocol.hpp"
+#include "ucx_layer/shared_memory.hpp"
 
 namespace ucft {
 
@@ -52,15 +53,13 @@ struct WireHeader {
 static_assert(sizeof(WireHeader) == 48);
 
 struct WireDescriptor {
-  std::uint64_t address;          // in the owner
+  std::uint64_t address;          // of the value, in the owner
   std::uint64_t bytes;
-  std::uint32_t segment;          // the owner's number for it; a segment is never replaced by another
   std::uint32_t ticket;           // index into the owner's table of pulls; the reader writes generation there
   std::uint32_t generation;
-  std::uint32_t rkey_bytes;       // packed remote key follows
+  SegmentName segment;            // that it lies in
 };
-static_assert(sizeof(WireDescriptor) == 32);
-inline constexpr std::uint32_t rkey_limit = 512;
+static_assert(sizeof(WireDescriptor) == 56);
 
 // What follows the header, in bytes.
 inline std::uint64_t body_bytes(const WireHeader& header) {

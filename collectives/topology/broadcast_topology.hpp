@@ -29,7 +29,7 @@ class BroadcastTopology {
   BroadcastTopology(BroadcastShape shape, std::int32_t size) : shape_(shape), size_(size) {}
 
   std::int32_t parent(std::int32_t process) const;   // process >= 1
-  // In sending order: the child with the longest way below it first.
+  // In sending order: the child with the largest complete subtree first.
   void children(std::int32_t process, std::vector<std::int32_t>& children) const;
 
  private:

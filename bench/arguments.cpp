@@ -1,0 +1,311 @@
+#include "bench/arguments.hpp"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+namespace ucft::bench {
+
+namespace {
+
+template <class Value>
+struct Named {
+  const char* name;
+  Value value;
+};
+constexpr std::array<Named<Test>, 4> tests{
+    {{"allreduce", Test::allreduce}, {"reduce", Test::reduce}, {"bcast", Test::broadcast}, {"barrier", Test::barrier}}};
+constexpr std::array<Named<ucft_dtype_t>, 5> dtypes{{{"float", UCFT_FLOAT},
+                                                     {"double", UCFT_DOUBLE},
+                                                     {"int32", UCFT_INT32},
+                                                     {"int64", UCFT_INT64},
+                                                     {"uint64", UCFT_UINT64}}};
+constexpr std::array<Named<ucft_op_t>, 5> operators{
+    {{"sum", UCFT_SUM}, {"prod", UCFT_PROD}, {"min", UCFT_MIN}, {"max", UCFT_MAX}, {"user", UCFT_USER}}};
+
+constexpr std::int64_t most_iterations = 1'000'000'000;
+constexpr std::int64_t most_bytes = std::int64_t{1} << 32;
+
+template <class Table, class Value>
+const char* name_in(const Table& table, Value value) {
+  for (const auto& row : table) {
+    if (row.value == value) return row.name;
+  }
+  return "?";
+}
+
+template <class Table>
+auto value_in(const Table& table, const std::string& option, const std::string& text) {
+  std::string names;
+  for (const auto& row : table) {
+    if (text == row.name) return row.value;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  }
+  throw std::invalid_argument(fmt::format("{}: '{}' is none of {}", option, text, names));
+}
+
+struct Range {
+  std::int64_t lowest;
+  std::int64_t highest;
+};
+
+std::int64_t parse_number(const std::string& option, std::string_view text, Range range) {
+  std::int64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size() || value < range.lowest || value > range.highest) {
+    throw std::invalid_argument(
+        fmt::format("{}: '{}' is not a number from {} to {}", option, text, range.lowest, range.highest));
+  }
+  return value;
+}
+
+// "65536", "64K", "1M"
+std::int64_t parse_bytes(std::string_view text) {
+  const std::string option = fmt::format("-s {}", text);
+  std::int64_t factor = 1;
+  if (text.ends_with('K')) factor = 1024;
+  if (text.ends_with('M')) factor = 1024 * 1024;
+  if (factor > 1) text.remove_suffix(1);
+  return factor * parse_number(option, text, {1, most_bytes / factor});
+}
+
+// "8", or "8:1M" for 8, 16, 32 .. 1M.
+std::vector<std::size_t> parse_sizes(const std::string& text, std::size_t element_bytes, const char* dtype) {
+  const auto colon = text.find(':');
+  const std::int64_t first = parse_bytes(std::string_view(text).substr(0, colon));
+  const std::int64_t last = colon == std::string::npos ? first : parse_bytes(std::string_view(text).substr(colon + 1));
+  if (last < first) throw std::invalid_argument(fmt::format("-s {}: the end is below the beginning", text));
+  if (first % static_cast<std::int64_t>(element_bytes) != 0) {
+    throw std::invalid_argument(
+        fmt::format("-s {}: {} bytes are not a whole number of {} elements of {} bytes", text, first, dtype,
+                    element_bytes));
+  }
+  std::vector<std::size_t> sizes;
+  for (std::int64_t bytes = first; bytes <= last; bytes *= 2) sizes.push_back(static_cast<std::size_t>(bytes));
+  return sizes;
+}
+
+// "3@100"
+PlannedDeath parse_death(const std::string& option, const std::string& text, int signal) {
+  const auto at = text.find('@');
+  if (at == std::string::npos) {
+    throw std::invalid_argument(fmt::format("{}: '{}' is not of the form RANK@ITERATION, e.g. 3@100", option, text));
+  }
+  const std::string context = fmt::format("{} {}", option, text);
+  const std::string_view view(text);
+  constexpr Range ranks{0, std::numeric_limits<int>::max()};
+  return {static_cast<int>(parse_number(context + ": rank", view.substr(0, at), ranks)),
+          parse_number(context + ": iteration", view.substr(at + 1), {0, most_iterations}), signal};
+}
+
+// Reads ALGORITHM from the left: TREE[K][-in-order][+CORRECTION[D]][/INFO].
+class AlgorithmParser {
+ public:
+  explicit AlgorithmParser(const std::string& text) : text_(text), rest_(text_) {}
+
+  Options parse() {
+    parse_tree();
+    if (accept("-in-order")) options_.numbering = UCFT_IN_ORDER;
+    parse_correction();
+    parse_failure_info();
+    if (!rest_.empty()) fail(fmt::format("'{}' is not understood", rest_));
+    return options_;
+  }
+
+ private:
+  void parse_tree() {
+    if (accept("binomial")) return;
+    if (!accept("kary")) fail(fmt::format("'{}' does not begin with a tree: binomial or kary[K]", text_));
+    options_.tree = UCFT_TREE_KARY;
+    options_.arity = number_if_any("kary");
+  }
+
+  void parse_correction() {
+    if (accept("+opportunistic")) {
+      options_.correction = UCFT_CORRECTION_OPPORTUNISTIC;
+      options_.correction_distance = number_if_any("+opportunistic");
+    } else if (accept("+checked")) {
+      options_.correction = UCFT_CORRECTION_CHECKED;
+    } else if (rest_.starts_with('+')) {
+      fail(fmt::format("'{}' is no correction: +opportunistic[D] or +checked", rest_));
+    }
+  }
+
+  void parse_failure_info() {
+    if (accept("/list")) return;
+    if (accept("/count")) {
+      options_.failure_info = UCFT_FAILURE_INFO_COUNT;
+    } else if (accept("/bit")) {
+      options_.failure_info = UCFT_FAILURE_INFO_BIT;
+    } else if (rest_.starts_with('/')) {
+      fail(fmt::format("'{}' is no failure information: /list, /count or /bit", rest_));
+    }
+  }
+
+  bool accept(std::string_view word) {
+    if (!rest_.starts_with(word)) return false;
+    rest_.remove_prefix(word.size());
+    return true;
+  }
+
+  // The digits that follow; 0 (the library's default) if there are none.
+  std::int32_t number_if_any(const char* what) {
+    const std::string_view digits = rest_.substr(0, rest_.find_first_not_of("0123456789"));
+    rest_.remove_prefix(digits.size());
+    if (digits.empty()) return 0;
+    return static_cast<std::int32_t>(parse_number(fmt::format("-a {}: {}", text_, what), digits, {1, 1'000'000}));
+  }
+
+  [[noreturn]] void fail(const std::string& why) const {
+    throw std::invalid_argument(fmt::format("-a {}: {}", text_, why));
+  }
+
+  const std::string text_;
+  std::string_view rest_;
+  Options options_;
+};
+
+// As the user typed it, before the values are looked at.
+struct RawArguments {
+  std::string test = "allreduce";
+  std::string algorithm = "binomial";
+  std::string sizes = "8";
+  std::string iterations = "1000";
+  std::string warmup = "100";
+  std::string f;
+  std::string dtype = "uint64";
+  std::string op = "sum";
+  std::string root = "0";
+  std::string memory = "plain";
+  std::vector<std::string> kills;
+  std::vector<std::string> stops;
+};
+
+void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
+  app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier")->type_name("TEST")->capture_default_str();
+  app.add_option("-s", raw.sizes, "Payload; with MAX one row for each of BYTES, 2 BYTES, 4 BYTES .. MAX. 64K, 1M")
+      ->type_name("BYTES[:MAX]")
+      ->capture_default_str();
+  app.add_option("-n", raw.iterations, "Measured iterations per row")->type_name("ITERATIONS")->capture_default_str();
+  app.add_option("-w", raw.warmup, "Iterations before them")->type_name("WARMUP")->capture_default_str();
+  app.add_option("-d", raw.dtype, "float, double, int32, int64, uint64")->type_name("DTYPE")->capture_default_str();
+  app.add_option("-o", raw.op, "sum, prod, min, max, user (a sum, by a function of the caller)")
+      ->type_name("OP")
+      ->capture_default_str();
+  app.add_option("--root", raw.root, "Root of bcast and reduce; where an allreduce and a barrier meet first")
+      ->type_name("RANK")
+      ->capture_default_str();
+  app.add_flag("--back-to-back", arguments.back_to_back, "No barrier between the iterations of an allreduce");
+  app.add_flag("--json", arguments.json, "One JSON object per row, each on a line");
+}
+
+void add_ucft_options(CLI::App& app, RawArguments& raw) {
+  app.add_option("-a", raw.algorithm,
+                 "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: binomial, kary (K children). CORRECTION: "
+                 "opportunistic (D messages), checked. INFO of failures: list, count, bit")
+      ->type_name("ALGORITHM")
+      ->capture_default_str();
+  app.add_option("-f", raw.f, "Failures tolerated in each operation (default: that of the library)")->type_name("F");
+  app.add_option("--memory", raw.memory, "plain, or ucft: buffers from ucft_alloc")
+      ->type_name("plain|ucft")
+      ->capture_default_str();
+  app.add_option("--kill", raw.kills, "That rank kills itself (SIGKILL) right before that iteration; may be repeated")
+      ->type_name("RANK@ITERATION")
+      ->allow_extra_args(false);
+  app.add_option("--stop", raw.stops, "That rank stops itself (SIGSTOP) right before that iteration; may be repeated")
+      ->type_name("RANK@ITERATION")
+      ->allow_extra_args(false);
+  app.footer(
+      "ITERATION counts from 0 over all rows, without the warm-up: with -n 100, iteration 250 is in the third row.\n"
+      "Every result is checked. Exit code: 0 if all were right and no status was unexpected, else 1; 2: wrong usage.\n"
+      "bench/README.md tells how times are taken.");
+}
+
+void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
+  arguments.algorithm = raw.algorithm;
+  arguments.options = AlgorithmParser(raw.algorithm).parse();
+  if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
+  if (raw.memory != "plain" && raw.memory != "ucft") {
+    throw std::invalid_argument(fmt::format("--memory: '{}' is neither plain nor ucft", raw.memory));
+  }
+  arguments.shared_memory = raw.memory == "ucft";
+  for (const auto& text : raw.kills) arguments.deaths.push_back(parse_death("--kill", text, SIGKILL));
+  for (const auto& text : raw.stops) arguments.deaths.push_back(parse_death("--stop", text, SIGSTOP));
+  const auto rows = static_cast<std::int64_t>(arguments.sizes_bytes.size());
+  for (const PlannedDeath& death : arguments.deaths) {
+    if (death.iteration >= rows * arguments.iterations) {
+      throw std::invalid_argument(fmt::format("--kill, --stop: rank {} never reaches iteration {}: there are {}",
+                                              death.rank, death.iteration, rows * arguments.iterations));
+    }
+  }
+}
+
+void interpret(const RawArguments& raw, Arguments& arguments) {
+  arguments.test = value_in(tests, "-t", raw.test);
+  arguments.dtype = value_in(dtypes, "-d", raw.dtype);
+  arguments.op = value_in(operators, "-o", raw.op);
+  arguments.iterations = parse_number("-n", raw.iterations, {1, most_iterations});
+  arguments.warmup = parse_number("-w", raw.warmup, {0, most_iterations});
+  arguments.root = static_cast<int>(parse_number("--root", raw.root, {0, std::numeric_limits<int>::max()}));
+  const std::size_t element_bytes = arguments.dtype == UCFT_FLOAT || arguments.dtype == UCFT_INT32 ? 4 : 8;
+  arguments.sizes_bytes = arguments.test == Test::barrier
+                              ? std::vector<std::size_t>{0}
+                              : parse_sizes(raw.sizes, element_bytes, name_of(arguments.dtype));
+  if (arguments.back_to_back && arguments.test != Test::allreduce) {
+    throw std::invalid_argument(fmt::format("--back-to-back: not with -t {}", raw.test));
+  }
+}
+
+}  // namespace
+
+const char* name_of(Test test) { return name_in(tests, test); }
+const char* name_of(ucft_dtype_t dtype) { return name_in(dtypes, dtype); }
+const char* name_of(ucft_op_t op) { return name_in(operators, op); }
+
+ParsedArguments parse_arguments(int argument_count, char** argument_values, Library library, bool speaks) {
+  const std::string program = library == Library::ucft ? "ucft_perftest" : "mpi_perftest";
+  CLI::App app("Measures collective operations, and checks every result.", program);
+  app.set_version_flag("--version", fmt::format("{} {}", program, UCFT_VERSION_STRING));
+  RawArguments raw;
+  Arguments arguments;
+  add_common_options(app, raw, arguments);
+  if (library == Library::ucft) add_ucft_options(app, raw);
+  try {
+    app.parse(argument_count, argument_values);
+    interpret(raw, arguments);
+    if (library == Library::ucft) interpret_ucft(raw, arguments);
+    arguments.options.first_root = arguments.root;  // interpret_ucft made new options
+  } catch (const CLI::Success& success) {           // --help, --version
+    return {std::nullopt, speaks ? app.exit(success) : 0};
+  } catch (const std::exception& problem) {
+    if (speaks) fmt::print(stderr, "{}: {}\nRun with --help for more information.\n", program, problem.what());
+    return {std::nullopt, exit_usage};
+  }
+  return {arguments, 0};
+}
+
+std::string problem_with(const Arguments& arguments, int rank_count) {
+  if (arguments.root >= rank_count) {
+    return fmt::format("--root {}: there are {} ranks", arguments.root, rank_count);
+  }
+  if (arguments.options.f >= rank_count) {
+    return fmt::format("-f {}: at most {} of {} ranks", arguments.options.f, rank_count - 1, rank_count);
+  }
+  std::vector<bool> dies(static_cast<std::size_t>(rank_count));
+  for (const PlannedDeath& death : arguments.deaths) {
+    if (death.rank >= rank_count) return fmt::format("--kill, --stop: rank {} of {} ranks", death.rank, rank_count);
+    if (dies[static_cast<std::size_t>(death.rank)]) return fmt::format("--kill, --stop: rank {} twice", death.rank);
+    dies[static_cast<std::size_t>(death.rank)] = true;
+  }
+  if (arguments.deaths.size() == dies.size()) return "--kill, --stop: nobody is left";
+  return "";
+}
+
+}  // namespace ucft::bench

@@ -1,0 +1,58 @@
+// The command line that ucft_perftest and its peers share. Everything wrong with it is named before anything starts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ucft/ucft.hpp"
+
+namespace ucft::bench {
+
+enum class Test { allreduce, reduce, broadcast, barrier };
+
+// The library under test; the peers know no algorithms of ours, and no deaths.
+enum class Library { ucft, mpi };
+
+// --kill, --stop: that rank raises the signal on itself right before its operation of that iteration.
+struct PlannedDeath {
+  int rank = 0;
+  std::int64_t iteration = 0;  // counted from 0 over all rows, without the warm-up
+  int signal = 0;
+};
+
+struct Arguments {
+  Test test = Test::allreduce;
+  std::string algorithm = "binomial";
+  Options options;                       // what `algorithm` and -f mean to ucft
+  std::vector<std::size_t> sizes_bytes;  // one row each; a barrier has one row of 0
+  std::int64_t iterations = 1000;        // per row
+  std::int64_t warmup = 100;             // per row
+  ucft_dtype_t dtype = UCFT_UINT64;
+  ucft_op_t op = UCFT_SUM;
+  int root = 0;
+  std::vector<PlannedDeath> deaths;
+  bool back_to_back = false;             // no barrier between the iterations
+  bool shared_memory = false;            // buffers from ucft_alloc
+  bool json = false;
+};
+
+inline constexpr int exit_usage = 2;
+
+const char* name_of(Test test);
+const char* name_of(ucft_dtype_t dtype);
+const char* name_of(ucft_op_t op);
+
+// The arguments, or the exit code (0 after --help and --version); the message has been printed, if `speaks`.
+struct ParsedArguments {
+  std::optional<Arguments> arguments;
+  int exit_code = 0;
+};
+ParsedArguments parse_arguments(int argument_count, char** argument_values, Library library, bool speaks);
+
+// What can be checked only once the number of ranks is known: "" or what is wrong.
+std::string problem_with(const Arguments& arguments, int rank_count);
+
+}  // namespace ucft::bench

@@ -1,0 +1,199 @@
+// mpi_perftest: the measurement of ucft_perftest over MPI, in the manner of osu_allreduce: the same buffers, clocks, checks
+// and output, so that the two differ in the library only.
+//
+//   mpirun -n 4 mpi_perftest -t allreduce -s 8:64K
+#include <fmt/core.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <string>
+
+#include "bench/arguments.hpp"
+#include "bench/checker.hpp"
+#include "bench/report.hpp"
+#include "bench/tally.hpp"
+
+namespace ucft::bench {
+namespace {
+
+constexpr std::uint64_t most_complaints = 5;
+
+MPI_Datatype mpi_type(ucft_dtype_t dtype) {
+  switch (dtype) {
+    case UCFT_FLOAT: return MPI_FLOAT;
+    case UCFT_DOUBLE: return MPI_DOUBLE;
+    case UCFT_INT32: return MPI_INT32_T;
+    case UCFT_INT64: return MPI_INT64_T;
+    case UCFT_UINT64: break;
+  }
+  return MPI_UINT64_T;
+}
+
+template <Element T>
+void user_sum(void* in, void* inout, int* count, MPI_Datatype*) {
+  add_elements(static_cast<const T*>(in), static_cast<T*>(inout), static_cast<std::uint64_t>(*count));
+}
+
+struct World {
+  int rank = 0;
+  int size = 1;
+};
+
+World join_world() {
+  World world;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world.size);
+  return world;
+}
+
+template <Element T>
+class Perftest {
+ public:
+  Perftest(World world, const Arguments& arguments)
+      : world_(world), arguments_(arguments), checker_(arguments.op, {world.rank, world.size}) {
+    switch (arguments.op) {
+      case UCFT_SUM: op_ = MPI_SUM; break;
+      case UCFT_PROD: op_ = MPI_PROD; break;
+      case UCFT_MIN: op_ = MPI_MIN; break;
+      case UCFT_MAX: op_ = MPI_MAX; break;
+      case UCFT_USER: MPI_Op_create(&user_sum<T>, 1, &op_); break;
+    }
+  }
+
+  std::uint64_t run() {
+    for (std::size_t row = 0; row < arguments_.sizes_bytes.size(); ++row) run_row(row);
+    return wrong_;
+  }
+
+ private:
+  void run_row(std::size_t row) {
+    tally_ = Tally();
+    send_.assign(arguments_.sizes_bytes[row] / sizeof(T), T{});
+    recv_ = send_;
+    for (std::int64_t i = 0; i < arguments_.warmup; ++i) iterate(false);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const std::int64_t begin_ns = now_ns();
+    for (std::int64_t i = 0; i < arguments_.iterations; ++i) iterate(true);
+    tally_.add_loop(now_ns() - begin_ns);
+    report(row);
+  }
+
+  void iterate(bool counted) {
+    ++operation_;
+    if (arguments_.test == Test::broadcast) checker_.fill(recv_, world_.rank, operation_);
+    else checker_.fill(send_, world_.rank, operation_);
+    if (arguments_.test != Test::barrier && !arguments_.back_to_back) MPI_Barrier(MPI_COMM_WORLD);
+    const ContextSwitches before = ContextSwitches::now();
+    begin_ns_ = now_ns();
+    operate();
+    end_ns_ = now_ns();
+    if (counted) {
+      tally_.add_switches(before, ContextSwitches::now());
+      tally_.add_sample(end_ns_ - begin_ns_);
+    }
+    check();
+  }
+
+  void operate() {
+    const int count = static_cast<int>(send_.size());
+    const MPI_Datatype type = mpi_type(arguments_.dtype);
+    switch (arguments_.test) {
+      case Test::allreduce:
+        MPI_Allreduce(send_.data(), recv_.data(), count, type, op_, MPI_COMM_WORLD);
+        break;
+      case Test::reduce:
+        MPI_Reduce(send_.data(), recv_.data(), count, type, op_, arguments_.root, MPI_COMM_WORLD);
+        break;
+      case Test::broadcast: MPI_Bcast(recv_.data(), count, type, arguments_.root, MPI_COMM_WORLD); break;
+      case Test::barrier: MPI_Barrier(MPI_COMM_WORLD); break;
+    }
+  }
+
+  void check() {
+    Result result;  // what ucft would have said
+    result.status = UCFT_OK;
+    result.contributors = static_cast<std::uint32_t>(world_.size);
+    result.attempts = 1;
+    result.missing_known = true;
+    Verdict verdict;
+    switch (arguments_.test) {
+      case Test::reduce:
+        if (world_.rank != arguments_.root) return;
+        verdict = checker_.check_combined(recv_, operation_, result);
+        break;
+      case Test::allreduce: verdict = checker_.check_combined(recv_, operation_, result); break;
+      case Test::broadcast:
+        result.contributors = 1;
+        verdict = checker_.check_copy(recv_, operation_, arguments_.root);
+        break;
+      case Test::barrier: verdict.complaint = check_barrier(); break;
+    }
+    tally_.add_contributors(result.contributors);
+    if (verdict.complaint.empty()) return;
+    tally_.add_wrong();
+    if (++complaints_ <= most_complaints) {
+      fmt::print(stderr, "mpi_perftest: rank {}: operation {}: WRONG: {}\n", world_.rank, operation_, verdict.complaint);
+    }
+  }
+
+  // As in ucft_perftest.
+  std::string check_barrier() {
+    constexpr std::uint64_t sampled = 16;
+    if (operation_ % sampled != 0 && operation_ > sampled) return "";
+    std::int64_t last_enter_first_leave[2] = {begin_ns_, -end_ns_};
+    MPI_Allreduce(MPI_IN_PLACE, last_enter_first_leave, 2, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+    const std::int64_t first_leave = -last_enter_first_leave[1];
+    if (first_leave >= last_enter_first_leave[0] || last_enter_first_leave[0] != begin_ns_) return "";
+    return fmt::format("somebody left {} ns before this rank entered", begin_ns_ - first_leave);
+  }
+
+  void report(std::size_t number) {
+    tally_.close();
+    merge(tally_.sums(), MPI_SUM);
+    merge(tally_.maxima(), MPI_MAX);
+    wrong_ += tally_.wrong();
+    if (world_.rank != 0) return;
+    const Row row{"mpi", world_.size, 0, arguments_.sizes_bytes[number], {}};
+    fmt::print("{}{}", number == 0 ? header_of(arguments_, row) : "", line_of(arguments_, row, tally_));
+    std::fflush(stdout);
+  }
+
+  static void merge(std::vector<std::uint64_t>& values, MPI_Op op) {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_UINT64_T, op, MPI_COMM_WORLD);
+  }
+
+  const World world_;
+  const Arguments& arguments_;
+  Checker<T> checker_;
+  MPI_Op op_ = MPI_SUM;
+  Tally tally_;
+  std::vector<T> send_, recv_;
+  std::uint64_t operation_ = 0;
+  std::int64_t begin_ns_ = 0, end_ns_ = 0;
+  std::uint64_t complaints_ = 0;
+  std::uint64_t wrong_ = 0;
+};
+
+int run(World world, Arguments arguments) {
+  arguments.algorithm = "openmpi";
+  if (const std::string problem = problem_with(arguments, world.size); !problem.empty()) {
+    if (world.rank == 0) fmt::print(stderr, "mpi_perftest: {}\n", problem);
+    return exit_usage;
+  }
+  return with_element_type(arguments.dtype, [&](auto element) {
+    return Perftest<decltype(element)>(world, arguments).run() == 0 ? 0 : 1;
+  });
+}
+
+}  // namespace
+}  // namespace ucft::bench
+
+int main(int argument_count, char** argument_values) {
+  using namespace ucft::bench;
+  MPI_Init(&argument_count, &argument_values);
+  const World world = join_world();
+  const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::mpi, world.rank == 0);
+  const int exit_code = parsed.arguments ? run(world, *parsed.arguments) : parsed.exit_code;
+  MPI_Finalize();
+  return exit_code;
+}

@@ -1,0 +1,69 @@
+// What one rank has measured in one row, in a form that merges over ranks with one sum and one maximum.
+//
+// Latencies go to a histogram with 64 buckets per power of two, so a percentile is right to 0.8 %; average and maximum
+// are exact. Each rank's sample of each iteration counts once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace ucft::bench {
+
+// CLOCK_MONOTONIC: the same clock in all processes of a host.
+std::int64_t now_ns();
+
+// How often the process gave up its core, and how often it was taken away, since it began. All threads.
+struct ContextSwitches {
+  std::uint64_t voluntary = 0;
+  std::uint64_t involuntary = 0;
+  static ContextSwitches now();
+};
+
+class Tally {
+ public:
+  Tally();
+
+  void add_sample(std::int64_t latency_ns);
+  void add_switches(const ContextSwitches& before, const ContextSwitches& after);
+  void add_wrong(std::uint64_t count = 1) { sums_[wrong_at] += count; }
+  void add_refused() { ++sums_[refused_at]; }
+  void add_loop(std::int64_t ns) { raise(loop_ns_at, static_cast<std::uint64_t>(ns)); }
+  void add_recovery(std::int64_t ns) { raise(recovery_ns_at, static_cast<std::uint64_t>(ns)); }
+  void add_contributors(std::uint64_t count) { raise(not_contributors_at, ~count); }
+  // What this rank has seen of an operation that must look the same on all survivors.
+  void add_digest(std::uint64_t operation, std::uint64_t digest);
+  // Before merging: freezes the digests.
+  void close();
+
+  // To be replaced by their sums and maxima over all ranks.
+  std::vector<std::uint64_t>& sums() { return sums_; }
+  std::vector<std::uint64_t>& maxima() { return maxima_; }
+
+  // ---- after merging ----
+  double average_us() const;
+  double percentile_us(double fraction) const;
+  double max_us() const { return 1e-3 * static_cast<double>(maxima_[max_ns_at]); }
+  double loop_us() const { return 1e-3 * static_cast<double>(maxima_[loop_ns_at]); }
+  double recovery_us() const { return 1e-3 * static_cast<double>(maxima_[recovery_ns_at]); }  // 0: none
+  std::uint64_t contributors_min() const { return ~maxima_[not_contributors_at]; }
+  std::uint64_t refused() const { return sums_[refused_at]; }
+  double voluntary_switches_per_operation() const { return per_sample(voluntary_at); }
+  double involuntary_switches_per_operation() const { return per_sample(involuntary_at); }
+  // Results that a rank found wrong, and groups of operations that differed between ranks.
+  std::uint64_t wrong() const;
+
+ private:
+  enum Sum : std::size_t { samples_at, total_ns_at, wrong_at, refused_at, voluntary_at, involuntary_at, histogram_at };
+  enum Maximum : std::size_t { max_ns_at, recovery_ns_at, loop_ns_at, not_contributors_at, digests_at };
+
+  void raise(std::size_t at, std::uint64_t value) { maxima_[at] = value > maxima_[at] ? value : maxima_[at]; }
+  double per_sample(std::size_t at) const;
+
+  std::vector<std::uint64_t> sums_;
+  std::vector<std::uint64_t> maxima_;
+  std::vector<std::uint64_t> digests_;
+};
+
+}  // namespace ucft::bench

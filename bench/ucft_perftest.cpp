@@ -1,0 +1,395 @@
+// ucft_perftest: latency of ucft's collectives, with and without ranks that die, every result checked.
+//
+//   ucft_run -n 4 ./ucft_perftest -t allreduce -s 8:64K --kill 2@500
+//
+// One iteration: [announce deaths] fill, barrier, [die], clock, operation, clock, check. Only the operation is timed.
+// What runs between the timed operations goes over ucft, too, with default options and an f that covers all planned
+// deaths.
+#include <fmt/core.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "bench/arguments.hpp"
+#include "bench/checker.hpp"
+#include "bench/report.hpp"
+#include "bench/tally.hpp"
+
+namespace ucft::bench {
+namespace {
+
+constexpr std::int64_t notice_before_death_ns = 1'000'000;
+constexpr std::uint64_t most_complaints = 5;
+
+void user_sum(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dtype, void*) {
+  with_element_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    add_elements(static_cast<const T*>(in), static_cast<T*>(inout), count);
+  });
+}
+
+void sleep_until(std::int64_t moment_ns) {
+  const timespec moment{.tv_sec = moment_ns / 1'000'000'000, .tv_nsec = moment_ns % 1'000'000'000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, nullptr) == EINTR) {
+  }
+}
+
+// The f that -1 stands for, as the library says: "UCFT_F=1 (default)".
+int default_f(const Context& context, int rank_count) {
+  std::string text(ucft_settings(context.get(), nullptr, 0), '\0');
+  ucft_settings(context.get(), text.data(), text.size());
+  const auto at = text.find("UCFT_F=");
+  const int f = at == std::string::npos ? 1 : std::atoi(text.c_str() + at + 7);
+  return std::min(f, rank_count - 1);
+}
+
+// A status that no planned death explains. The others take this rank's end as a failure and go on.
+[[noreturn]] void give_up(int rank, const std::string& what, ucft_status_t status) {
+  fmt::print(stderr, "ucft_perftest: rank {}: {}: {}: {}\n", rank, what, ucft_status_name(status), ucft_last_error());
+  std::fflush(nullptr);
+  std::_Exit(1);
+}
+
+// ---- the operations between those that are measured --------------------------------------------------------------
+
+class Aside {
+ public:
+  Aside(Communicator& world, int f, std::size_t planned_deaths) : world_(world) {
+    options_.f = std::min(std::max(f, static_cast<int>(planned_deaths)), world.size() - 1);
+  }
+
+  Result barrier() {
+    return until_decided("the barrier between iterations", [&] { return world_.barrier(options_); });
+  }
+  template <class T>
+  Result allreduce(std::vector<T>& values, ucft_op_t op) {
+    return until_decided("the allreduce of statistics", [&] { return world_.allreduce(values, op, options_); });
+  }
+
+ private:
+  // Too many failures is agreed on by all survivors, and so is the repetition: it goes without those who failed.
+  template <class Operation>
+  Result until_decided(const char* what, Operation operation) {
+    Result result = operation();
+    for (int attempt = 1; attempt < world_.size() && result.status == UCFT_ERR_TOO_MANY_FAILURES; ++attempt) {
+      result = operation();
+    }
+    if (!result.ok()) give_up(world_.rank(), what, result.status);
+    return result;
+  }
+
+  Communicator& world_;
+  Options options_;
+};
+
+// ---- the measurement ---------------------------------------------------------------------------------------------
+
+template <Element T>
+class Perftest {
+ public:
+  Perftest(Context& context, Communicator& world, const Arguments& arguments, int f)
+      : context_(context),
+        world_(world),
+        arguments_(arguments),
+        f_(f),
+        aside_(world, f, arguments.deaths.size()),
+        checker_(arguments.op, {world.rank(), world.size()}),
+        root_(arguments.root) {}
+
+  // All rows. The number of wrong results over all ranks and rows; the same on all survivors.
+  std::uint64_t run() {
+    for (std::size_t row = 0; row < arguments_.sizes_bytes.size(); ++row) run_row(row);
+    return wrong_;
+  }
+
+ private:
+  void run_row(std::size_t row) {
+    tally_ = Tally();
+    died_at_ns_ = 0;
+    recovered_ = false;
+    allocate(arguments_.sizes_bytes[row] / sizeof(T));
+    const auto first_iteration = static_cast<std::int64_t>(row) * arguments_.iterations;
+    for (std::int64_t i = 0; i < arguments_.warmup; ++i) iterate(false);
+    aside_.barrier();
+    const std::int64_t begin_ns = now_ns();
+    for (std::int64_t i = 0; i < arguments_.iterations; ++i) {
+      announce_deaths(first_iteration + i);
+      iterate(true);
+    }
+    tally_.add_loop(now_ns() - begin_ns);
+    release();
+    report(row);
+  }
+
+  void allocate(std::size_t count) {
+    if (arguments_.shared_memory && count > 0) {
+      send_ = context_.allocate<T>(count);
+      recv_ = context_.allocate<T>(count);
+      return;
+    }
+    own_send_.assign(count, T{});
+    own_recv_.assign(count, T{});
+    send_ = own_send_;
+    recv_ = own_recv_;
+  }
+
+  void release() {
+    if (!arguments_.shared_memory || send_.empty()) return;
+    context_.deallocate(send_);
+    context_.deallocate(recv_);
+  }
+
+  // All learn when a rank will die. The barrier makes sure that the announcement has arrived before it does.
+  void announce_deaths(std::int64_t iteration) {
+    std::size_t due = 0;
+    for (const PlannedDeath& death : arguments_.deaths) {
+      if (death.iteration != iteration) continue;
+      ++due;
+      if (death.rank == world_.rank()) own_death_ = &death;
+    }
+    if (due == 0) return;
+    deaths_ += due;
+    std::vector<std::int64_t> moment_ns{own_death_ != nullptr ? now_ns() + notice_before_death_ns : 0};
+    aside_.allreduce(moment_ns, UCFT_MAX);
+    aside_.barrier();
+    if (moment_ns[0] == 0) return;  // they had all died before
+    died_at_ns_ = moment_ns[0];
+    recovered_ = false;
+  }
+
+  void die_if_due() {
+    if (own_death_ == nullptr) return;
+    sleep_until(died_at_ns_);
+    raise(std::exchange(own_death_, nullptr)->signal);
+  }
+
+  void iterate(bool counted) {
+    const bool aligned = arguments_.test != Test::barrier && !arguments_.back_to_back;
+    std::int64_t latency_ns = 0;
+    bool again = true;
+    for (int attempt = 0; again; ++attempt) {  // again: a broadcast whose root had died goes on with the next one
+      if (attempt > world_.size()) give_up(world_.rank(), "a root for the broadcast", UCFT_ERR_ROOT_FAILED);
+      ++operation_;
+      prepare();
+      if (aligned && attempt == 0) move_root(aside_.barrier());
+      die_if_due();
+      const ContextSwitches before = ContextSwitches::now();
+      begin_ns_ = now_ns();
+      const Result result = operate();
+      end_ns_ = now_ns();
+      if (counted) tally_.add_switches(before, ContextSwitches::now());
+      latency_ns += end_ns_ - begin_ns_;
+      again = settle(result);
+    }
+    if (counted) tally_.add_sample(latency_ns);
+  }
+
+  void prepare() {
+    if (arguments_.test == Test::broadcast) {
+      checker_.fill(recv_, world_.rank(), operation_);
+    } else if (arguments_.test != Test::barrier) {
+      checker_.fill(send_, world_.rank(), operation_);
+    }
+  }
+
+  // A reduce tells nobody for certain that its root has died; the barrier after it does, and all survivors agree on
+  // that, so that they agree on the next root.
+  void move_root(const Result& barrier) {
+    if (arguments_.test != Test::reduce) return;
+    const auto is_missing = [&](int rank) {
+      return std::binary_search(barrier.missing.begin(), barrier.missing.end(), rank);
+    };
+    if (excused_root_failure_ && !is_missing(root_)) complain("UCFT_ERR_ROOT_FAILED, but the root is alive");
+    excused_root_failure_ = false;
+    for (int step = 0; step < world_.size() && is_missing(root_); ++step) root_ = (root_ + 1) % world_.size();
+  }
+
+  Result operate() {
+    const Operator op = arguments_.op == UCFT_USER ? Operator(&user_sum) : Operator(arguments_.op);
+    switch (arguments_.test) {
+      case Test::allreduce: return world_.allreduce(send_, recv_, op, arguments_.options);
+      case Test::reduce: return world_.reduce(send_, recv_, op, root_, arguments_.options);
+      case Test::broadcast: return world_.broadcast(recv_, root_, arguments_.options);
+      case Test::barrier: break;
+    }
+    return world_.barrier(arguments_.options);
+  }
+
+  // Judges one result. True: the broadcast is to be done again, from the next root.
+  bool settle(const Result& result) {
+    if (result.status == UCFT_ERR_ROOT_FAILED && arguments_.test == Test::broadcast) return settle_failed_root();
+    if (result.status == UCFT_ERR_ROOT_FAILED && arguments_.test == Test::reduce) {
+      excused_root_failure_ = true;  // move_root() looks whether it was
+      return false;
+    }
+    if (result.status == UCFT_ERR_TOO_MANY_FAILURES && too_many_could_have_died()) {
+      tally_.add_refused();
+      if (arguments_.test != Test::reduce) tally_.add_digest(operation_, static_cast<std::uint64_t>(result.status));
+      if (arguments_.test == Test::barrier) check_barrier(false);
+      return false;
+    }
+    if (!result.ok()) {
+      give_up(world_.rank(), fmt::format("{} of {} bytes, operation {}", name_of(arguments_.test), send_.size_bytes(),
+                                         operation_),
+              result.status);
+    }
+    settle_success(result);
+    return false;
+  }
+
+  bool too_many_could_have_died() const {
+    return std::max(deaths_, world_.failed().size()) > static_cast<std::size_t>(f_);
+  }
+
+  bool settle_failed_root() {
+    if (root_ == world_.rank()) complain("UCFT_ERR_ROOT_FAILED at the root itself");
+    note(checker_.check_copy(recv_, operation_, world_.rank()).complaint);  // must not have been touched
+    tally_.add_digest(operation_, mix(static_cast<std::uint64_t>(root_)));
+    root_ = (root_ + 1) % world_.size();
+    return true;
+  }
+
+  void settle_success(const Result& result) {
+    const bool has_result = arguments_.test != Test::reduce || root_ == world_.rank();
+    bool right = true;
+    if (has_result) {
+      tally_.add_contributors(result.contributors);
+      const Verdict verdict = check(result);
+      right = note(verdict.complaint);
+      if (arguments_.test != Test::reduce) tally_.add_digest(operation_, verdict.digest);
+    }
+    if (right && has_result && died_at_ns_ > 0 && !recovered_) {
+      tally_.add_recovery(end_ns_ - died_at_ns_);
+      recovered_ = true;
+    }
+  }
+
+  Verdict check(const Result& result) {
+    switch (arguments_.test) {
+      case Test::broadcast: {
+        Verdict verdict = checker_.check_copy(recv_, operation_, root_);
+        if (result.contributors != 1) verdict.complaint = fmt::format("{} contributors", result.contributors);
+        return verdict;
+      }
+      case Test::barrier: return {check_barrier(true), 0};
+      case Test::allreduce:
+      case Test::reduce: break;
+    }
+    return checker_.check_combined(recv_, operation_, result);
+  }
+
+  // In every 16th operation, and the first ones: nobody has left before the last survivor had entered.
+  std::string check_barrier(bool completed) {
+    constexpr std::uint64_t sampled = 16;
+    if (operation_ % sampled != 0 && operation_ > sampled) return "";
+    std::vector<std::int64_t> last_enter_first_leave{begin_ns_, -end_ns_};
+    aside_.allreduce(last_enter_first_leave, UCFT_MAX);
+    const std::int64_t last_enter = last_enter_first_leave[0];
+    const std::int64_t first_leave = -last_enter_first_leave[1];
+    if (!completed || first_leave >= last_enter || last_enter != begin_ns_) return "";  // the last one to enter speaks
+    return fmt::format("somebody left {} ns before this rank entered", last_enter - first_leave);
+  }
+
+  void complain(const std::string& complaint) { note(complaint); }
+
+  // True if there is none.
+  bool note(const std::string& complaint) {
+    if (complaint.empty()) return true;
+    tally_.add_wrong();
+    if (++complaints_ <= most_complaints) {
+      fmt::print(stderr, "ucft_perftest: rank {}: {} of {} bytes, operation {}, root {}: WRONG: {}\n", world_.rank(),
+                 name_of(arguments_.test), send_.size_bytes(), operation_, root_, complaint);
+    }
+    return false;
+  }
+
+  // Merges the tallies; the lowest survivor prints. Should it die meanwhile, the next one does.
+  void report(std::size_t row) {
+    tally_.close();
+    aside_.allreduce(tally_.sums(), UCFT_SUM);
+    Result merged = aside_.allreduce(tally_.maxima(), UCFT_MAX);
+    wrong_ += tally_.wrong();
+    int printed_by = -1;
+    for (int attempt = 0; attempt < world_.size(); ++attempt) {
+      const int printer = lowest_survivor(merged);
+      if (printer == printed_by) break;  // it has contributed to a barrier after it printed
+      if (printer == world_.rank()) print(row, merged);
+      printed_by = printer;
+      merged = aside_.barrier();
+    }
+  }
+
+  static int lowest_survivor(const Result& result) {
+    int rank = 0;
+    for (const std::int32_t missing : result.missing) rank += missing == rank ? 1 : 0;
+    return rank;
+  }
+
+  void print(std::size_t number, const Result& merged) const {
+    const Row row{"ucft", world_.size(), f_, arguments_.sizes_bytes[number], merged.missing};
+    const std::string text = (number == 0 ? header_of(arguments_, row) : "") + line_of(arguments_, row, tally_);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  Context& context_;
+  Communicator& world_;
+  const Arguments& arguments_;
+  const int f_;
+  Aside aside_;
+  Checker<T> checker_;
+  Tally tally_;
+  int root_;
+  std::vector<T> own_send_, own_recv_;
+  std::span<T> send_, recv_;
+  std::uint64_t operation_ = 0;  // the same on all ranks, warm-up and repetitions included
+  std::int64_t begin_ns_ = 0, end_ns_ = 0;
+  std::size_t deaths_ = 0;  // planned ones whose iteration has come
+  const PlannedDeath* own_death_ = nullptr;
+  std::int64_t died_at_ns_ = 0;  // the last announced death of this row
+  bool recovered_ = false;       // this rank has had a right result since
+  bool excused_root_failure_ = false;
+  std::uint64_t complaints_ = 0;
+  std::uint64_t wrong_ = 0;
+};
+
+bool is_first_process() {
+  const char* rank = std::getenv("UCFT_RANK");
+  return rank == nullptr || std::string(rank) == "0";
+}
+
+int run(const Arguments& arguments) {
+  Context context;
+  Communicator world(context);
+  if (const std::string problem = problem_with(arguments, world.size()); !problem.empty()) {
+    if (world.rank() == 0) fmt::print(stderr, "ucft_perftest: {}\n", problem);
+    return exit_usage;
+  }
+  const int f = arguments.options.f >= 0 ? arguments.options.f : default_f(context, world.size());
+  return with_element_type(arguments.dtype, [&](auto element) {
+    return Perftest<decltype(element)>(context, world, arguments, f).run() == 0 ? 0 : 1;
+  });
+}
+
+}  // namespace
+}  // namespace ucft::bench
+
+int main(int argument_count, char** argument_values) {
+  using namespace ucft::bench;
+  const ParsedArguments parsed =
+      parse_arguments(argument_count, argument_values, Library::ucft, is_first_process());
+  if (!parsed.arguments) return parsed.exit_code;
+  try {
+    return run(*parsed.arguments);
+  } catch (const ucft::Error& error) {
+    fmt::print(stderr, "ucft_perftest: {}\n", error.what());
+    return error.status() == UCFT_ERR_INVALID_PARAM ? exit_usage : 1;
+  }
+}

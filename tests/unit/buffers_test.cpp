@@ -1,0 +1,213 @@
+// Buffers: references, reuse without new memory, lent memory, exhaustion.
+#include "collectives/buffers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace ucft {
+namespace {
+
+// The heap, with a limit and a record of what was asked for.
+struct Heap {
+  std::vector<std::unique_ptr<std::byte[]>> memory;
+  std::vector<std::size_t> asked;
+  std::size_t left = ~std::size_t{0};
+
+  ChunkSource source(std::size_t chunk_bytes = 4096) {
+    return {[](void* arg, std::size_t bytes) -> std::byte* {
+              auto& heap = *static_cast<Heap*>(arg);
+              if (bytes > heap.left) return nullptr;
+              heap.left -= bytes;
+              heap.asked.push_back(bytes);
+              heap.memory.push_back(std::make_unique<std::byte[]>(bytes));
+              return heap.memory.back().get();
+            },
+            this, chunk_bytes};
+  }
+};
+
+TEST(Buffers, ABlockHoldsWhatWasCopiedIn) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  const char text[] = "seventeen letters";
+  const BufferId id = buffers.copy_in(text, sizeof(text));
+  ASSERT_NE(id, no_buffer);
+  EXPECT_EQ(buffers.bytes(id), sizeof(text));
+  EXPECT_STREQ(reinterpret_cast<const char*>(buffers.data(id)), text);
+  EXPECT_FALSE(buffers.is_adopted(id));
+  buffers.release(id);
+}
+
+TEST(Buffers, TheLastReferenceFreesABlock) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  const BufferId id = buffers.allocate(100);
+  EXPECT_EQ(buffers.references(id), 1u);
+  EXPECT_EQ(buffers.in_use(), 1u);
+  buffers.retain(id);
+  buffers.release(id);
+  EXPECT_EQ(buffers.in_use(), 1u);
+  buffers.release(id);
+  EXPECT_EQ(buffers.in_use(), 0u);
+}
+
+TEST(Buffers, NoBufferCanBeRetainedAndReleasedAtWill) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  buffers.retain(no_buffer);
+  buffers.release(no_buffer);
+  buffers.release(no_buffer);
+  EXPECT_EQ(buffers.localize(no_buffer), no_buffer);
+  EXPECT_EQ(buffers.bytes(no_buffer), 0u);
+  EXPECT_EQ(buffers.in_use(), 0u);
+}
+
+TEST(Buffers, TheBlockFreedLastIsUsedFirst) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  const BufferId a = buffers.allocate(64), b = buffers.allocate(64);
+  buffers.release(a);
+  buffers.release(b);
+  EXPECT_EQ(buffers.allocate(33), b);
+  EXPECT_EQ(buffers.allocate(1), a);
+  EXPECT_EQ(buffers.bytes(a), 1u) << "the length is that of the present use";
+}
+
+TEST(Buffers, SteadyStateAsksForNoNewMemory) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  const std::uint64_t sizes[] = {0, 1, 64, 65, 100, 1000, 1024, 1025, 5000, 70000};
+  const auto round = [&] {
+    std::vector<BufferId> held;
+    for (std::uint64_t size : sizes) held.push_back(buffers.allocate(size));
+    for (BufferId id : held) buffers.release(id);
+  };
+  round();
+  const std::size_t asked = heap.asked.size();
+  for (int i = 0; i < 1000; ++i) round();
+  EXPECT_EQ(heap.asked.size(), asked);
+  EXPECT_EQ(buffers.in_use(), 0u);
+}
+
+TEST(Buffers, BlocksOfAllSizesNeverOverlap) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  std::mt19937 random(3);
+  std::vector<std::pair<BufferId, unsigned char>> held;
+  for (int step = 0; step < 20000; ++step) {
+    if (held.size() < 50 && random() % 2 == 0) {
+      const std::size_t size = random() % (random() % 10 == 0 ? 9000 : 200);
+      const BufferId id = buffers.allocate(size);
+      const auto fill = static_cast<unsigned char>(random());
+      if (size > 0) std::memset(buffers.data(id), fill, size);
+      held.push_back({id, fill});
+    } else if (!held.empty()) {
+      const std::size_t index = random() % held.size();
+      const auto [id, fill] = held[index];
+      for (std::uint64_t i = 0; i < buffers.bytes(id); ++i)
+        ASSERT_EQ(std::to_integer<unsigned char>(buffers.data(id)[i]), fill);
+      buffers.release(id);
+      held.erase(held.begin() + static_cast<std::ptrdiff_t>(index));
+    }
+    ASSERT_EQ(buffers.in_use(), held.size());
+  }
+}
+
+TEST(Buffers, ALargeBlockGetsAChunkOfItsOwn) {
+  Heap heap;
+  Buffers buffers(heap.source(4096));
+  const BufferId small = buffers.allocate(1024), large = buffers.allocate(1025);
+  EXPECT_EQ(heap.asked, (std::vector<std::size_t>{4096, 2048}));
+  buffers.release(small);
+  buffers.release(large);
+}
+
+TEST(Buffers, LentMemoryIsUsedInPlaceAndItsTagComesBack) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  std::byte users[24] = {};
+  const BufferId id = buffers.adopt(users, sizeof(users), 77);
+  EXPECT_EQ(buffers.data(id), users);
+  EXPECT_TRUE(buffers.is_adopted(id));
+  EXPECT_EQ(buffers.tag(id), 77u);
+  buffers.retain(id);
+  buffers.release(id);
+  EXPECT_TRUE(buffers.released().empty()) << "somebody still uses it";
+  buffers.release(id);
+  EXPECT_EQ(buffers.released(), (std::vector<std::uint64_t>{77}));
+  EXPECT_EQ(buffers.in_use(), 0u);
+  EXPECT_TRUE(heap.asked.empty()) << "lent memory needs no memory";
+}
+
+TEST(Buffers, EntriesOfLentMemoryAreReusedAndNeverHandedOutAsBlocks) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  std::byte users[64] = {};
+  const BufferId first = buffers.adopt(users, 64, 1);
+  buffers.release(first);
+  const BufferId block = buffers.allocate(64);
+  EXPECT_NE(buffers.data(block), users);
+  const BufferId second = buffers.adopt(users, 64, 2);
+  EXPECT_EQ(second, first);
+  buffers.release(second);
+  buffers.release(block);
+  EXPECT_EQ(buffers.released(), (std::vector<std::uint64_t>{1, 2}));
+}
+
+TEST(Buffers, LocalizeCopiesLentMemoryAndSharesItsOwn) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  std::byte users[16];
+  std::memset(users, 5, sizeof(users));
+  const BufferId lent = buffers.adopt(users, sizeof(users), 9);
+  const BufferId copy = buffers.localize(lent);
+  EXPECT_NE(copy, lent);
+  EXPECT_EQ(buffers.references(lent), 1u);
+  EXPECT_EQ(std::memcmp(buffers.data(copy), users, sizeof(users)), 0);
+  std::memset(users, 6, sizeof(users));
+  EXPECT_EQ(std::to_integer<int>(buffers.data(copy)[0]), 5);
+  const BufferId same = buffers.localize(copy);
+  EXPECT_EQ(same, copy);
+  EXPECT_EQ(buffers.references(copy), 2u);
+  buffers.release(copy);
+  buffers.release(copy);
+  buffers.release(lent);
+  EXPECT_EQ(buffers.in_use(), 0u);
+}
+
+TEST(Buffers, ExhaustionIsNoBufferAndLeavesEverythingElseUsable) {
+  Heap heap;
+  heap.left = 4096;
+  Buffers buffers(heap.source());
+  std::vector<BufferId> held;
+  for (int i = 0; i < 64; ++i) {
+    held.push_back(buffers.allocate(64));
+    ASSERT_NE(held.back(), no_buffer);
+  }
+  EXPECT_EQ(buffers.allocate(64), no_buffer);
+  EXPECT_EQ(buffers.allocate(100000), no_buffer);
+  EXPECT_EQ(buffers.copy_in("x", 1), no_buffer);
+  EXPECT_EQ(buffers.in_use(), 64u);
+  buffers.release(held.back());
+  EXPECT_EQ(buffers.allocate(64), held.back());
+  heap.left = 1 << 20;
+  EXPECT_NE(buffers.allocate(64), no_buffer) << "memory came back";
+}
+
+TEST(Buffers, AnAbsurdSizeIsRefused) {
+  Heap heap;
+  heap.left = 1 << 20;
+  Buffers buffers(heap.source());
+  EXPECT_EQ(buffers.allocate(std::uint64_t{1} << 47), no_buffer);
+  EXPECT_EQ(buffers.allocate((std::uint64_t{1} << 48) + 1), no_buffer);
+  EXPECT_EQ(buffers.allocate(~std::uint64_t{0}), no_buffer);
+  EXPECT_EQ(buffers.in_use(), 0u);
+}
+
+}  // namespace
+}  // namespace ucft
