@@ -84,7 +84,7 @@ bool Context::progress() {
 // Spins, then yields, then sleeps; looks at the pidfds while it yields. False: the time limit has passed.
 bool Context::rest(Idle& idle, Clock::time_point limit) {
   if (++idle.rounds <= spin_) {
-    relax();
+    if (idle.rounds % 16 == 0) relax();
     return true;
   }
   const std::uint32_t yields = idle.rounds - spin_;
@@ -123,6 +123,7 @@ void Context::sleep_a_little() {
   transport_->publish_credit();
   sleeping.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleeper_fences_) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   const bool arrived = progress();
   if (!arrived && verdicts_.load(std::memory_order_acquire) == verdicts_handled_) {
     if (!transport_->uses_messages()) {

@@ -163,7 +163,8 @@ class Context {
 
   alignas(64) std::atomic<int> inside_{0};
   std::atomic<int> helper_inside_{0};
-  bool fallback_fence_ = false;
+  bool fallback_fence_ = false;              // enter() has to fence itself
+  bool sleeper_fences_ = true;               // see Transport::ring_doorbells
   std::atomic<std::uint32_t> verdicts_{0};   // published
   std::uint32_t verdicts_handled_ = 0;
   std::atomic<bool> answering_{false};       // a failure has happened: the helper takes turns

@@ -55,6 +55,15 @@ class MailboxWriter {
     consumed_seen_ = consumed_->load(std::memory_order_acquire);
     return written_ + lines - consumed_seen_ <= mailbox_lines;
   }
+  // A message of one line: the header and up to 8 bytes behind it. Requires has_room(1).
+  template <class Header>
+  void write_line(const Header& header, std::uint64_t word) {
+    static_assert(sizeof header + sizeof word == MailboxLine::payload_bytes);
+    MailboxLine* line = &ring_[++written_ & (mailbox_lines - 1)];
+    std::memcpy(line->payload, &header, sizeof header);
+    std::memcpy(line->payload + sizeof header, &word, sizeof word);
+    publish(line);
+  }
   // The parts, one after the other. Requires has_room() for their total.
   void write(std::span<const std::span<const std::byte>> parts) {
     MailboxLine* line = &ring_[++written_ & (mailbox_lines - 1)];

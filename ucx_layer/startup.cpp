@@ -27,6 +27,7 @@ struct Identity {
   std::int32_t pid;
   std::int32_t window;       // must be the same on all ranks
   std::int32_t may_share;    // memory with ranks of the same host (UCX_TLS)
+  std::int32_t has_barrier;  // others can make it fence
   char host_name[64];
 };
 
@@ -63,8 +64,10 @@ void copy_text(char* target, std::size_t bytes, const std::string& text) {
   target[bytes - 1] = 0;
 }
 
+// So that others can make this process fence: its own helper thread, and ranks that go to sleep.
 bool register_membarrier() {
-  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 
 }  // namespace
@@ -72,6 +75,7 @@ bool register_membarrier() {
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   pid_ = static_cast<int>(getpid());
   forked();   // registers the fork handler
+  fallback_fence_ = !register_membarrier();
   if (!read_settings(params, settings_, error)) return UCFT_ERR_INVALID_PARAM;
   if (params != nullptr) {
     failure_callback_ = params->failure_callback;
@@ -100,6 +104,7 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
   mine.start_time = process_start_time(pid_);
   mine.window = settings_.window;
   mine.may_share = shared_memory_allowed();
+  mine.has_barrier = !fallback_fence_;
   gethostname(mine.host_name, sizeof mine.host_name - 1);
   std::vector<Identity> all(static_cast<std::size_t>(size_));
   if (!oob.allgather(&mine, all.data(), sizeof mine, error)) return false;
@@ -112,6 +117,7 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
     peer.start_time = identity.start_time;
     peer.host = identity.host;
     peer.may_share = identity.may_share != 0;
+    sleeper_fences_ = sleeper_fences_ && identity.has_barrier != 0;
     peer.host_name = std::string(identity.host_name, strnlen(identity.host_name, sizeof identity.host_name));
     if (identity.version != mine.version) {
       error = fmt::format("rank {} runs another version of ucft", rank);
@@ -153,7 +159,7 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
 
   transport_ = std::make_unique<Transport>(Transport::Setup{
       rank_, size_, cookie_, settings_.log_errors,
-      {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed}, sharing < size_});
+      {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed}, sleeper_fences_, sharing < size_});
   PeerAddress mine;
   bool ok = transport_->open(error);
   if (ok) {
@@ -198,7 +204,6 @@ bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, std::v
 }
 
 bool Context::start_detector(std::string& error) {
-  fallback_fence_ = !register_membarrier();
   std::vector<DetectorThread::Peer> watched;
   for (int rank = 0; rank < size_; ++rank) {
     const Peer& peer = *peers_[static_cast<std::size_t>(rank)];

@@ -202,7 +202,16 @@ bool Transport::try_write(Peer& peer, const Queued& message) {
     return ticket >= 0 && write_descriptor(peer, message, static_cast<std::uint32_t>(ticket));
   }
   header.value_bytes = static_cast<std::uint32_t>(value_bytes);
-  if (!peer.writer.has_room(mailbox_lines_of(sizeof header + body_bytes(header)))) return false;
+  const std::uint64_t body = body_bytes(header);
+  if (body == value_bytes && (body == 8 || body == 0)) {   // the common case
+    if (!peer.writer.has_room(1)) return false;
+    std::uint64_t word = 0;
+    if (body == 8) std::memcpy(&word, buffers_->data(message.value), sizeof word);
+    peer.writer.write_line(header, word);
+    touch(peer);
+    return true;
+  }
+  if (!peer.writer.has_room(mailbox_lines_of(sizeof header + body))) return false;
   const bool ballots = (header.transport_flags & has_ballots) != 0;
   const std::span<const std::byte> parts[] = {
       bytes_of(header), {buffers_->data(message.value), value_bytes},
@@ -250,11 +259,15 @@ void Transport::touch(Peer& peer) {
   touched_.push_back(index_of(peer));
 }
 
-// A store wakes nobody: whoever was written to and sleeps is woken here. The fence orders our lines before the look at
-// `sleeping`; the sleeper sets it, fences, and looks at its rings again.
+// A store wakes nobody: whoever was written to and sleeps is woken here. Our lines must be visible before we look at
+// `sleeping`. A fence for that would wait until the line has travelled, in every message; so the sleeper makes all of us
+// fence (membarrier) after it has set the word, and looks at its rings again.
 void Transport::ring_doorbells() {
   if (touched_.empty()) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (setup_.sleeper_fences)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
   for (int index : touched_) {
     Peer& peer = peer_at(index);
     peer.touched = false;
@@ -386,7 +399,10 @@ bool Transport::poll_mailbox(Peer& peer) {
 BufferId Transport::read_value(Peer& peer, const WireHeader& header) {
   const BufferId value = buffers_->allocate(header.value_bytes);
   assert(value != no_buffer);
-  peer.reader.copy(sizeof header, buffers_->data(value), header.value_bytes);
+  if (header.value_bytes == 8)
+    std::memcpy(buffers_->data(value), peer.reader.payload() + sizeof header, 8);
+  else
+    peer.reader.copy(sizeof header, buffers_->data(value), header.value_bytes);
   return value;
 }
 

@@ -61,6 +61,7 @@ class Transport {
     std::uint32_t cookie;
     bool log;
     Sink sink;
+    bool sleeper_fences;    // all ranks of this host have registered for membarrier
     bool needs_messages;   // some peer is out of reach of shared memory
   };
   explicit Transport(const Setup& setup);

@@ -533,5 +533,26 @@ TEST(Pitfalls, EmptySubtreesAreClean) {
       }
 }
 
+// f is per operation. Ranks 1 and 2 are the heads of both subtrees: with the plan of a time when both lived, none is
+// clean. Rank 1 died before the first operation, whose decision names it; rank 2 dies in a later one, one death of one.
+TEST(Pitfalls, FailuresOfEarlierOperationsDoNotCountAnew) {
+  for (Kind kind : {Kind::allreduce, Kind::barrier, Kind::reduce})
+    for (Rank n : {4, 5, 8})
+      for (std::int64_t send = 6; send < 16; ++send) {
+        Plan plan;
+        plan.ranks = n;
+        plan.window = 8;
+        plan.program.assign(7, sum_of_words(1, 0, Kind::allreduce));
+        for (std::size_t i = 2; i < 7; ++i) plan.program[i] = sum_of_words(1, 0, kind);
+        plan.crashes = {{1, 0}, {2, send}};
+        World world(plan);
+        ASSERT_TRUE(world.run());
+        EXPECT_EQ(world.check(), "") << describe(plan);
+        for (Rank rank : world.survivors())
+          for (std::size_t i = 0; i < 7; ++i)
+            EXPECT_EQ(world.result(rank, i).outcome, Outcome::success) << describe(plan) << ", operation " << i;
+      }
+}
+
 }  // namespace
 }  // namespace ucft
