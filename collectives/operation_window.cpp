@@ -32,7 +32,7 @@ bool OperationWindow::ready(Outbox& out) {
 }
 
 OperationNumber OperationWindow::post(const Arguments& arguments, BufferId input, Outbox& out) {
-  assert(rooted_in_a_row_ < window_ / 2 && can_start(next_));
+  assert(rooted_in_a_row_ < window_ / 2 && "post without ready()");
   rooted_in_a_row_ = arguments.rooted() ? rooted_in_a_row_ + 1 : 0;
   rooted_f_ = arguments.rooted() ? std::max(rooted_f_, arguments.f) : 0;
   start(arguments, input, out);

@@ -68,8 +68,11 @@ const char* type_name(ucft_dtype_t dtype) {
 
 ucft_status_t read_options(const Communicator& comm, const ucft_coll_options_t* given, std::int32_t default_f,
                            Arguments& arguments) {
-  const ucft_coll_options_t defaults = UCFT_COLL_OPTIONS_INIT;
-  const ucft_coll_options_t& options = given == nullptr ? defaults : *given;
+  if (given == nullptr) {
+    arguments.f = std::min(default_f, comm.size() - 1);
+    return UCFT_OK;
+  }
+  const ucft_coll_options_t& options = *given;
   if (options.struct_size != sizeof options)
     return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT", options.struct_size, sizeof options);
   if (options.f < -1 || options.f > comm.size() - 1)
@@ -141,8 +144,7 @@ ucft_status_t check_memory(const Communicator& comm, const Call& call, const Req
 
 // Checks everything and fills the request in. Nothing is sent.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
-  request.communicator = &comm;
-  request.arguments = Arguments{};
+  request.communicator = &comm;   // request.arguments are the defaults
   Arguments& arguments = request.arguments;
   arguments.kind = call.kind;
   if (call.kind != Kind::barrier) {

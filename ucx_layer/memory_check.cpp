@@ -17,9 +17,19 @@ struct Range {
 thread_local std::array<Range, 8> known{};
 thread_local std::size_t next_known = 0;
 
+thread_local std::size_t last_known = 0;
+
+bool is_in(const Range& range, std::uintptr_t begin, std::uintptr_t end, bool write) {
+  return begin >= range.begin && end <= range.end && (range.writable || !write);
+}
+
 bool is_known(std::uintptr_t begin, std::uintptr_t end, bool write) {
-  for (const Range& range : known)
-    if (begin >= range.begin && end <= range.end && (range.writable || !write)) return true;
+  if (is_in(known[last_known], begin, end, write)) return true;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (!is_in(known[i], begin, end, write)) continue;
+    last_known = i;
+    return true;
+  }
   return false;
 }
 

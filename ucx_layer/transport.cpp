@@ -36,7 +36,7 @@ struct Transport::AmSend {
   int peer = 0;
 };
 
-Transport::Transport(const Setup& setup) : setup_(setup), peers_(static_cast<std::size_t>(setup.ranks)) {
+Transport::Transport(const Setup& setup) : setup_(setup), peers_(static_cast<std::size_t>(setup.ranks)), readers_(static_cast<std::size_t>(setup.ranks)) {
   buffers_ = std::make_unique<Buffers>(ChunkSource{&Transport::allocate_chunk, this});
 }
 
@@ -119,7 +119,7 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
       }
       peer.writer = MailboxWriter(reinterpret_cast<MailboxLine*>(ring_area(there, setup_.me)),
                                   reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(own_.data(), index)), tag);
-      peer.reader = MailboxReader(reinterpret_cast<MailboxLine*>(ring_area(own_.data(), index)),
+      reader_of(peer) = MailboxReader(reinterpret_cast<MailboxLine*>(ring_area(own_.data(), index)),
                                   reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(there, setup_.me)), tag);
       peer.pulled_here = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(own_.data(), index));
       peer.pulled_there = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(there, setup_.me));
@@ -333,8 +333,8 @@ void Transport::finish_am(AmSend* send, ucs_status_t status) {
 bool Transport::poll() {
   bool active = false;
   for (int index : mailbox_peers_) {
-    Peer& peer = peer_at(index);
-    if (peer.reader.has_line() && !peer.forgotten) active |= poll_mailbox(peer);
+    if (readers_[static_cast<std::size_t>(index)].has_line() && !peer_at(index).forgotten)
+      active |= poll_mailbox(peer_at(index));
   }
   if (message_peers_ > 0 || arrivals_.size() > 0) active |= poll_am();
   if (waiting_ > 0) advance_waiting();
@@ -352,20 +352,21 @@ void Transport::drain(int index) {
 
 // At most one message. Its lines are consumed once its bytes are ours.
 bool Transport::poll_mailbox(Peer& peer) {
-  if (!peer.reader.has_line()) return false;
+  MailboxReader& reader = reader_of(peer);
+  if (!reader.has_line()) return false;
   WireHeader header;
-  std::memcpy(&header, peer.reader.payload(), sizeof header);
+  std::memcpy(&header, reader.payload(), sizeof header);
   const Malformed wrong = examine(header, setup_.cookie, body_bytes(header), inline_limit);
   if (wrong != Malformed::no) {
     note_malformed(wrong, index_of(peer));
-    peer.reader.consume(1);
+    reader.consume(1);
     return true;
   }
   const std::uint64_t body = body_bytes(header);
   const std::uint32_t lines = mailbox_lines_of(sizeof header + body);
-  if (lines > 1 && !peer.reader.has_lines(lines)) return false;
+  if (lines > 1 && !reader.has_lines(lines)) return false;
   if (header.phase >= static_cast<std::uint8_t>(Control::hello)) {
-    peer.reader.consume(lines);
+    reader.consume(lines);
     setup_.sink.control(setup_.sink.arg, header, index_of(peer));
     return true;
   }
@@ -374,13 +375,13 @@ bool Transport::poll_mailbox(Peer& peer) {
   std::int32_t ballots[2] = {no_rank, no_rank};
   std::size_t offset = sizeof header + header.value_bytes;
   if ((header.transport_flags & has_ballots) != 0) {
-    peer.reader.copy(offset, reinterpret_cast<std::byte*>(ballots), sizeof ballots);
+    reader.copy(offset, reinterpret_cast<std::byte*>(ballots), sizeof ballots);
     offset += sizeof ballots;
   }
   Message message = parse_header(header, ballots);
   if (header.list_length > 0) {
     message.list = buffers_->allocate(header.list_length * sizeof(std::uint32_t));
-    peer.reader.copy(offset, buffers_->data(message.list), header.list_length * sizeof(std::uint32_t));
+    reader.copy(offset, buffers_->data(message.list), header.list_length * sizeof(std::uint32_t));
   }
   bool complete = true;
   if ((header.transport_flags & has_descriptor) != 0) {
@@ -389,7 +390,7 @@ bool Transport::poll_mailbox(Peer& peer) {
   } else if (header.value_bytes > 0) {
     message.value = read_value(peer, header);
   }
-  peer.reader.consume(lines);
+  reader.consume(lines);
   if (complete) setup_.sink.deliver(setup_.sink.arg, header, message, index_of(peer));
   buffers_->release(message.value);
   buffers_->release(message.list);
@@ -400,16 +401,16 @@ BufferId Transport::read_value(Peer& peer, const WireHeader& header) {
   const BufferId value = buffers_->allocate(header.value_bytes);
   assert(value != no_buffer);
   if (header.value_bytes == 8)
-    std::memcpy(buffers_->data(value), peer.reader.payload() + sizeof header, 8);
+    std::memcpy(buffers_->data(value), reader_of(peer).payload() + sizeof header, 8);
   else
-    peer.reader.copy(sizeof header, buffers_->data(value), header.value_bytes);
+    reader_of(peer).copy(sizeof header, buffers_->data(value), header.value_bytes);
   return value;
 }
 
 // Not copied: the value is the peer's own memory, until the last reference to the buffer goes (give_back).
 BufferId Transport::map_payload(Peer& peer) {
   WireDescriptor descriptor;
-  peer.reader.copy(sizeof(WireHeader), reinterpret_cast<std::byte*>(&descriptor), sizeof descriptor);
+  reader_of(peer).copy(sizeof(WireHeader), reinterpret_cast<std::byte*>(&descriptor), sizeof descriptor);
   if (descriptor.ticket >= tickets || descriptor.bytes == 0) {
     note_malformed(Malformed::length, index_of(peer));
     return no_buffer;
@@ -482,7 +483,7 @@ void Transport::advance_waiting() {
 }
 
 void Transport::publish_credit() {
-  for (int index : mailbox_peers_) peer_at(index).reader.publish();
+  for (int index : mailbox_peers_) readers_[static_cast<std::size_t>(index)].publish();
 }
 
 // Only hands the message over: nothing may be progressed from inside.

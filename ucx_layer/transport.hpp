@@ -133,7 +133,6 @@ class Transport {
     MappedSegment mapped;
     ControlPage* control = nullptr;
     MailboxWriter writer;
-    MailboxReader reader;
     std::atomic<std::uint32_t>* pulled_here = nullptr;    // [tickets], mine: the peer has read that generation
     std::atomic<std::uint32_t>* pulled_there = nullptr;   // [tickets], the peer's: I have
     std::array<Pull, tickets> pulls;
@@ -162,6 +161,7 @@ class Transport {
   static void on_endpoint_error(void* arg, ucp_ep_h endpoint, ucs_status_t status);
 
   Peer& peer_at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
+  MailboxReader& reader_of(const Peer& peer) { return readers_[static_cast<std::size_t>(index_of(peer))]; }
   int index_of(const Peer& peer) const { return static_cast<int>(&peer - peers_.data()); }
   std::byte* ring_area(std::byte* segment, int writer) const;
   std::byte* pulled_area(std::byte* segment, int reader) const;
@@ -196,6 +196,7 @@ class Transport {
   std::vector<Segment> lent_;                   // of allocate_shared
   std::unique_ptr<Buffers> buffers_;
   std::vector<Peer> peers_;
+  std::vector<MailboxReader> readers_;          // by peer, close together: every poll looks at all of them
   std::vector<int> touched_, mailbox_peers_;
   int message_peers_ = 0;
   std::int64_t waiting_ = 0;                    // backlog entries, open pulls, active messages on their way
