@@ -11,7 +11,7 @@
 //   place in the ring  1 2 3 | 4      number modulo ring size
 //
 // Why not UCX's shared-memory active messages: all local senders share one queue per receiver, and a sender that dies
-// between reserving and publishing an entry blocks it for ever (tests/ucx/wedged_fifo_test.cpp shows it).
+// between reserving and publishing an entry blocks it for ever (tests/ucx/wedged_fifo_test shows it).
 #pragma once
 
 #include <algorithm>

@@ -155,7 +155,7 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
     sharing += peer.get() == &me || peer->shares_memory_with(me);
   }
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  spin_ = settings_.spin >= 0 ? static_cast<std::uint32_t>(settings_.spin) : local <= cores ? 1000 : 16;
+  spin_ = settings_.spin >= 0 ? static_cast<std::uint32_t>(settings_.spin) : local <= cores ? 1000 : 6;
 
   transport_ = std::make_unique<Transport>(Transport::Setup{
       rank_, size_, cookie_, settings_.log_errors,

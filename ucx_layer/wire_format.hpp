@@ -1,6 +1,7 @@
 // The bytes that travel. docs/wire_format.md describes them one by one; parse() is the only way in.
 //
-//   header (48 bytes) | value (inline) or descriptor | first_decided, accepted (if has_ballots) | failure list
+//   mailbox         header (48 bytes) | value or descriptor | first_decided, accepted (if has_ballots) | failure list
+//   active message  header | first_decided, accepted | failure list as UCX's header, the value as its data
 //
 // All numbers are little-endian. A message with a foreign cookie, an unknown version or lengths that don't fit is
 // malformed: it is counted, logged once, dropped, and never reaches an algorithm.

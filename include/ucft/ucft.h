@@ -47,7 +47,8 @@ typedef enum {
   UCFT_ERR_BUSY = -3,              /* too many operations in flight: complete one, then post again         */
   UCFT_ERR_TIMED_OUT = -4,         /* ucft_wait's limit passed; the operation is still in progress         */
   UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before anybody had its result */
-  UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f died in one operation; the same on every survivor        */
+  UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f died in one operation; the same on every survivor (of a
+                                      reduce: at its root only)                                            */
   UCFT_ERR_MISMATCH = -7,          /* ranks posted different operations or arguments                       */
   UCFT_ERR_EXCLUDED = -8,          /* the others have declared this rank dead and went on without it       */
   UCFT_ERR_PARTITION = -9,         /* this side holds no majority (reserved)                               */
@@ -74,8 +75,9 @@ typedef enum { UCFT_FLOAT = 0, UCFT_DOUBLE = 1, UCFT_INT32 = 2, UCFT_INT64 = 3, 
  * NaN; -0.0 counts as less than +0.0, so no tie is left to chance. All results are the same bits on every survivor. */
 typedef enum { UCFT_SUM = 0, UCFT_PROD = 1, UCFT_MIN = 2, UCFT_MAX = 3, UCFT_USER = 4 } ucft_op_t;
 
-/* inout[i] = in[i] op inout[i] for count elements; `in` holds the lower ranks. Must be associative and commutative up
- * to rounding, must not call ucft, may be called on any rank any number of times. */
+/* inout[i] = in[i] op inout[i] for count elements. Must be associative and commutative up to rounding: the order of the
+ * ranks is fixed by the algorithm, and is not 0, 1, 2 ... Must not call ucft; may be called on any rank any number of
+ * times, after a failure also on ucft's own thread (never two at once). */
 typedef void (*ucft_user_function_t)(const void* in, void* inout, uint64_t count, ucft_dtype_t dtype, void* arg);
 
 typedef struct ucft_context_handle* ucft_context_h;
@@ -146,7 +148,8 @@ UCFT_API ucft_status_t ucft_context_size(ucft_context_h context, int32_t* size);
 /* Lets pending operations advance. Calls that wait do this themselves. */
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
-/* Memory that peers of the same host pull from without a staging copy. Aligned to 64 bytes. Free it before the context
+/* Memory that peers of the same host read from without a staging copy, in an allreduce that is not in place and above
+ * 2 KiB. Aligned to 64 bytes. Free it before the context
  * is destroyed, or it goes with it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
 UCFT_API ucft_status_t ucft_free(ucft_context_h context, void* memory);
@@ -202,7 +205,7 @@ typedef struct {
   int32_t* missing;          /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
                                 With failure_info LIST only */
   int32_t missing_capacity;  /* of it */
-  int32_t missing_count;     /* how many there are; -1: not known (COUNT, BIT, reduce away from the root) */
+  int32_t missing_count;     /* how many there are; -1: not known (COUNT, BIT, broadcast, reduce away from the root) */
 } ucft_result_t;
 
 #define UCFT_RESULT_INIT { sizeof(ucft_result_t), UCFT_INPROGRESS, 0, 0, 0, 0, -1 }
@@ -253,7 +256,8 @@ UCFT_API ucft_status_t ucft_post(ucft_request_h request);
 /* UCFT_INPROGRESS, or the operation's status (once complete, every test says the same until the next post). */
 UCFT_API ucft_status_t ucft_test(ucft_request_h request);
 /* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress. A second wait after
- * completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs. */
+ * completion: UCFT_ERR_STATE. No failure of a peer on this host makes it wait for longer than the detector needs;
+ * between hosts this version relies on the connection's end (docs/failure_model.md). */
 UCFT_API ucft_status_t ucft_wait(ucft_request_h request, uint64_t timeout_us);
 /* Of the last completed post. UCFT_ERR_STATE before that. */
 UCFT_API ucft_status_t ucft_request_result(ucft_request_h request, ucft_result_t* result);
