@@ -276,6 +276,8 @@ void Operation::advance(Outbox& out) {
     advance_root(out);
   else
     advance_member(out);
+  // Done with this ballot after the result is known (a later root's): what others lent must not wait for the window.
+  if (finished_ && (is_root() ? root_decided_ : up_sent_)) clear_arrivals(out.buffers());
 }
 
 // Algorithm 3. A member of the short group has sent its value to the root itself: it passes only its children's sum up,
@@ -327,6 +329,7 @@ void Operation::pass_up(Outbox& out) {
       truncated |= failures.size() > failure_list_limit;
       up.list_length = static_cast<std::uint32_t>(std::min<std::size_t>(failures.size(), failure_list_limit));
       up.list = make_list(failures, buffers);
+      if (up.list == no_buffer && up.list_length > 0) up.list_length = 0, truncated = true;   // out of memory
       if (truncated) up.flags |= list_truncated;
     }
   }
@@ -472,14 +475,14 @@ void Operation::add(Sum& sum, const Message& contribution, Buffers& buffers) {
     if (sum.decided == nullptr || before(sum.decided->accepted, contribution.accepted)) sum.decided = &contribution;
     return;
   }
-  if (!contribution.has(has_value)) return;
+  if (!contribution.has(has_value) || sum.decided != nullptr) return;
   sum.contributors += contribution.contributors;
   if (!sum.any) {
     sum.any = true;
     sum.value = contribution.value;
     return;
   }
-  if (arguments_.count == 0 || sum.decided != nullptr) return;
+  if (arguments_.count == 0) return;
   const BufferId target = sum.fresh ? sum.value : buffers.allocate(arguments_.bytes());
   assert(target != no_buffer && "memory was reserved when the operation was posted");
   combine(arguments_.reduction, buffers.data(target), buffers.data(sum.value), buffers.data(contribution.value),
@@ -504,6 +507,7 @@ void Operation::add_sum(Sum& sum, Sum& part, Buffers& buffers) {
 
 // In rank order, my own contribution at its own place.
 void Operation::add_group(Sum& sum, Buffers& buffers) {
+  if (joined_.has(is_decided)) add(sum, joined_, buffers);   // absorbs: nothing is combined any more
   std::size_t place = 0;
   for (const Arrivals::Peer& peer : group_.peers()) {
     if (place++ == plan_.place_in_group) add(sum, joined_, buffers);
@@ -548,6 +552,7 @@ void Operation::decide_sum(Sum& sum, std::span<const std::uint32_t> missing_in_s
   decision_.failed_count = static_cast<std::uint32_t>(failed.size());
   decision_.list_length = static_cast<std::uint32_t>(std::min<std::size_t>(failed.size(), failure_list_limit));
   decision_.list = make_list(failed, buffers);
+  if (decision_.list == no_buffer && decision_.list_length > 0) decision_.list_length = 0, decision_.truncated = true;
   decision_.first_decided = promised_;
   if (decision_.outcome == Outcome::success) {
     decision_.contributors = sum.contributors;
@@ -632,11 +637,15 @@ void Operation::deliver(const Message& message, Outbox& out) {
   finish(out.buffers());
 }
 
-void Operation::finish(Buffers& buffers) {
-  finished_ = true;
+void Operation::clear_arrivals(Buffers& buffers) {
   group_.clear(buffers);
   children_.clear(buffers);
   gather_.clear(buffers);
+}
+
+void Operation::finish(Buffers& buffers) {
+  finished_ = true;
+  clear_arrivals(buffers);
   if (arguments_.kind == Kind::reduce) return;   // its root may still ask for the input
   buffers.release(input_);
   input_ = no_buffer;

@@ -169,6 +169,7 @@ class Operation {
   void decide(Outbox& out);
   void deliver(const Message& message, Outbox& out);
   void finish(Buffers& buffers);
+  void clear_arrivals(Buffers& buffers);
   void give_up(Outcome outcome);
   void on_broadcast(const Message& message, Outbox& out);
   void on_ask(const Message& message, Outbox& out);

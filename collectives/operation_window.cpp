@@ -20,7 +20,7 @@ bool OperationWindow::can_start(OperationNumber number) const {
 }
 
 bool OperationWindow::ready(Outbox& out) {
-  if (rooted_in_a_row_ >= window_ / 2 && can_start(next_)) {
+  if (rooted_in_a_row_ >= window_ / 2 && can_start(next_) && !is_out_) {
     Arguments barrier;
     barrier.kind = Kind::barrier;
     barrier.f = rooted_f_;
@@ -28,7 +28,7 @@ bool OperationWindow::ready(Outbox& out) {
     rooted_f_ = 0;
     start(barrier, no_buffer, out);
   }
-  return rooted_in_a_row_ < window_ / 2 && can_start(next_);
+  return !is_out_ && rooted_in_a_row_ < window_ / 2 && can_start(next_);
 }
 
 OperationNumber OperationWindow::post(const Arguments& arguments, BufferId input, Outbox& out) {
@@ -102,8 +102,10 @@ void OperationWindow::settle(OperationNumber number, bool was_finished) {
   completed_.push_back(number);
   if (operation.decision().list_length > 0) {
     const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(operation.decision().list));
-    for (std::uint32_t i = 0; i < operation.decision().list_length; ++i)
+    for (std::uint32_t i = 0; i < operation.decision().list_length; ++i) {
       reported_.insert(static_cast<Rank>(list[i] & ~contributed_bit));
+      is_out_ = is_out_ || static_cast<Rank>(list[i] & ~contributed_bit) == me_;
+    }
   }
   if (!operation.arguments().rooted() && number >= window_) drop_up_to(number - window_ + 1);
 }

@@ -56,6 +56,8 @@ class OperationWindow {
   bool idle() const { return unfinished_ == 0; }
   // Some operation in the window has a failed member: others may need answers from this rank.
   bool must_answer() const { return !failed_.ranks().empty() && dropped_upto_ < next_; }
+  // Some decision has named this rank as failed: the others go on without it. Nothing may be posted any more.
+  bool is_out() const { return is_out_; }
   void release_all();
 
  private:
@@ -74,6 +76,7 @@ class OperationWindow {
   std::vector<Operation> slots_;
   OperationNumber next_ = 0, dropped_upto_ = 0;
   int unfinished_ = 0, correcting_ = 0;
+  bool is_out_ = false;
   OperationNumber rooted_in_a_row_ = 0;
   std::int32_t rooted_f_ = 0;
   Membership members_;

@@ -135,9 +135,15 @@ void DetectorThread::heard(std::size_t index, Time now) {
 // A peer has passed its deadline. The only place that decides what follows from silence.
 void DetectorThread::judge(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
+  if (watched.has_left()) return silence_.forget(static_cast<TimeoutDetector::Peer>(index));
   if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
   if (setup_.fence && processes_.kill(watched.peer.rank)) return start_fencing(index, now);
   report(watched, Verdict::Kind::suspected);
+}
+
+void DetectorThread::forget(std::int32_t rank) {
+  for (auto& watched : watched_)
+    if (watched->peer.rank == rank) watched->forgotten.store(true, std::memory_order_release);
 }
 
 bool DetectorThread::is_starved(std::int32_t rank) const {

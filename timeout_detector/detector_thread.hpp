@@ -43,6 +43,7 @@ class DetectorThread {
     int pid;
     std::uint64_t start_time;                      // process_start_time() as the peer itself had it
     const std::atomic<std::uint64_t>* heartbeat;   // stays mapped until stop(); may be nullptr
+    const std::atomic<std::uint32_t>* left = nullptr;  // not 0: it has left, its silence means nothing; likewise
   };
   // Called with a lock held: must be short, must not block, throw, nor call anything of this object.
   using OnVerdict = void (*)(void* arg, const Verdict& verdict);
@@ -74,6 +75,9 @@ class DetectorThread {
   // Makes the thread take a turn now. Any thread, also a signal handler; before the destructor.
   void poke();
 
+  // The silence of this peer means nothing from now on: it has left. Any thread.
+  void forget(std::int32_t rank);
+
   // Reports deaths (not silence) at once, on the calling thread; returns how many. Any thread, also while the
   // thread runs; without a death it takes no lock: one system call.
   int look_now();
@@ -85,6 +89,11 @@ class DetectorThread {
     Peer peer;
     std::uint64_t last_heartbeat = 0;
     std::atomic<Time> heard_at{};        // for silent_for; the detector has its own
+    std::atomic<bool> forgotten{false};
+    bool has_left() const {
+      return forgotten.load(std::memory_order_acquire) ||
+             (peer.left != nullptr && peer.left->load(std::memory_order_acquire) != 0);
+    }
     bool suspected = false;              // guarded by verdicts_
     bool proved = false;                 // guarded by verdicts_
     bool fencing = false;                // killed, end not seen yet

@@ -104,10 +104,7 @@ ucft_status_t read_options(const Communicator& comm, const ucft_coll_options_t* 
   return UCFT_OK;
 }
 
-void call_user_function(const void* in, void* inout, std::uint64_t count, int dtype, void* arg) {
-  const auto* request = static_cast<const Request*>(arg);
-  request->function(in, inout, count, static_cast<ucft_dtype_t>(dtype), request->function_arg);
-}
+static_assert(sizeof(ucft_dtype_t) == sizeof(int), "a user function takes an enumeration where UserFunction has an int");
 
 struct Call {
   Kind kind;
@@ -164,10 +161,9 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
     if (call.op->op == UCFT_USER && call.op->function == nullptr)
       return fail(UCFT_ERR_INVALID_PARAM, "op is UCFT_USER and its function is null");
     arguments.reduction.op = static_cast<Operator>(call.op->op);
-    request.function = call.op->function;
-    request.function_arg = call.op->arg;
-    arguments.reduction.function = &call_user_function;
-    arguments.reduction.arg = &request;
+    // By value: the operation may be asked about after its request has been freed.
+    arguments.reduction.function = reinterpret_cast<UserFunction>(call.op->function);
+    arguments.reduction.arg = call.op->arg;
   }
   if (arguments.rooted()) {
     if (call.root < 0 || call.root >= comm.size())
@@ -307,7 +303,7 @@ ucft_status_t open_comm(Communicator* communicator, ucft_comm_h* out) {
 
 void close_requests_of(const Communicator* communicator) {
   for (ucft_request_h handle : requests.all([&](const Request* request) { return request->communicator == communicator; })) {
-    delete requests.find(handle);
+    const std::unique_ptr<Request> request(requests.find(handle));
     requests.close(handle);
   }
 }
@@ -354,7 +350,11 @@ ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_cont
   auto context = std::make_unique<Context>();
   context->enter();
   std::string error;
-  if (ucft_status_t status = context->start(params, error); status != UCFT_OK) return fail(status, "{}", error);
+  try {
+    if (ucft_status_t status = context->start(params, error); status != UCFT_OK) return fail(status, "{}", error);
+  } catch (const std::exception& failure) {   // descriptors, threads or memory have run out
+    return fail(UCFT_ERR_STARTUP, "{}", failure.what());
+  }
   context->leave();
   *out = contexts.open(context.get());
   if (*out == nullptr) return fail(UCFT_ERR_NO_MEMORY, "{} contexts are open already", contexts.capacity);
@@ -398,7 +398,7 @@ ucft_status_t ucft_context_size(ucft_context_h handle, int32_t* size) {
 ucft_status_t ucft_progress(ucft_context_h handle) {
   UCFT_FIND(context, contexts, handle, "context");
   UCFT_ENTER(*context);
-  context->progress();
+  context->glance();
   return UCFT_OK;
 }
 

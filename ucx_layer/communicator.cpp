@@ -71,12 +71,16 @@ bool Communicator::reserve(std::uint64_t bytes) {
   return all;
 }
 
+bool Communicator::gives_input(const Arguments& arguments) const {
+  if (arguments.bytes() == 0) return false;
+  return arguments.kind == Kind::broadcast ? arguments.root == me_ : arguments.kind != Kind::barrier;
+}
+
 // The input as a buffer: a copy, or the caller's own memory if peers can map it and nothing will be written to it.
 BufferId Communicator::stage(Request& request) {
   const Arguments& arguments = request.arguments;
-  const bool gives = arguments.kind == Kind::broadcast ? arguments.root == me_ : arguments.kind != Kind::barrier;
   const std::uint64_t bytes = arguments.bytes();
-  if (!gives || bytes == 0) return no_buffer;
+  if (!gives_input(arguments)) return no_buffer;
   Buffers& buffers = context_.transport().buffers();
   const bool lend = arguments.kind == Kind::allreduce && bytes > Transport::inline_limit && request.send != request.receive &&
                     context_.transport().is_shared(request.send, bytes);
@@ -93,11 +97,11 @@ ucft_status_t Communicator::post(Request& request) {
     flush();
     collect();
   }
+  if (context_.excluded()) return UCFT_ERR_EXCLUDED;
   if (!ready) return UCFT_ERR_BUSY;
   if (!reserve(request.arguments.bytes())) return UCFT_ERR_NO_MEMORY;
   const BufferId input = stage(request);
-  if (input == no_buffer && request.arguments.bytes() > 0 && request.arguments.kind != Kind::broadcast)
-    return UCFT_ERR_NO_MEMORY;
+  if (input == no_buffer && gives_input(request.arguments)) return UCFT_ERR_NO_MEMORY;
 
   request.state = Request::State::active;
   ++pending_;
@@ -129,6 +133,8 @@ bool Communicator::post_farewell() {
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 void Communicator::on_message(const WireHeader& header, const Message& message) {
+  if (context_.excluded()) return;                                      // our operations have ended
+  if (!window_.acceptable(message.operation)) return context_.note_stale();   // see accepts()
   if (message.operation >= window_.dropped_upto() && message.operation < window_.next()) {
     const auto epoch = static_cast<std::uint16_t>(window_.operation(message.operation).members().excluded().size());
     if (header.epoch != epoch) return context_.note_stale();   // planned with another membership: its sender is dead
@@ -140,13 +146,14 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
 
 void Communicator::on_failure(std::int32_t failed) {
   const std::int32_t rank = rank_of(failed);
-  if (rank < 0) return;
+  if (rank < 0 || context_.excluded()) return;
   window_.on_failure(rank, outbox_);
   flush();
   collect();
 }
 
 void Communicator::on_turn() {
+  if (context_.excluded()) return;
   if (window_.wants_turn()) {
     window_.on_turn(outbox_);
     flush();
@@ -163,13 +170,20 @@ void Communicator::on_turn() {
 }
 
 void Communicator::exclude_self() {
-  for (Request*& request : requests_) {
-    if (request == nullptr || !request->pending()) continue;
-    request->status = UCFT_ERR_EXCLUDED;
-    request->state = Request::State::complete;
+  Buffers& buffers = context_.transport().buffers();
+  const auto give_up = [&](Request& request) {
+    buffers.release(request.value);
+    buffers.release(request.lent_input);
+    request.value = request.lent_input = no_buffer;
+    request.status = UCFT_ERR_EXCLUDED;
+    request.state = Request::State::complete;
     --pending_;
+  };
+  for (Request*& request : requests_) {
+    if (request != nullptr && request->pending()) give_up(*request);
     request = nullptr;
   }
+  for (Request* request : copying_) give_up(*request);
   copying_.clear();
 }
 
@@ -199,6 +213,7 @@ void Communicator::collect() {
     }
   }
   window_.completed().clear();
+  if (window_.is_out()) context_.exclude_self();   // the others have decided to go on without us
 }
 
 void Communicator::complete(Request& request, const Operation& operation) {

@@ -23,8 +23,6 @@ struct Request {
   Arguments arguments;
   const void* send = nullptr;
   void* receive = nullptr;
-  ucft_user_function_t function = nullptr;
-  void* function_arg = nullptr;
 
   State state = State::idle;
   OperationNumber number = 0;
@@ -62,7 +60,10 @@ class Communicator {
   bool has_pending() const { return pending_ > 0; }
 
   // From the context.
-  bool accepts(const WireHeader& header) const { return window_.acceptable(header.operation); }
+  // False: too early, wait. A number that no live rank can have reached is taken, and dropped in on_message().
+  bool accepts(const WireHeader& header) const {
+    return window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();
+  }
   void on_message(const WireHeader& header, const Message& message);
   void on_failure(std::int32_t context_rank);
   void on_turn();
@@ -72,6 +73,7 @@ class Communicator {
   const std::vector<Rank>& failed() const { return window_.failed().ranks(); }
 
  private:
+  bool gives_input(const Arguments& arguments) const;
   BufferId stage(Request& request);
   bool reserve(std::uint64_t bytes);
   void flush();

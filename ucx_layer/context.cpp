@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <system_error>
 
 namespace ucft {
 
@@ -40,6 +41,8 @@ void relax() {
 }  // namespace
 
 Context::~Context() {
+  // Whether we left or never got as far: from here on our heartbeat stands still, and nobody must conclude from that.
+  if (transport_ != nullptr && transport_->control() != nullptr) transport_->control()->left.store(1);
   detector_.reset();
   for (Early& each : early_) {
     transport_->buffers().release(each.message.value);
@@ -109,9 +112,14 @@ void Context::look_around(Clock::time_point now) {
 // Whoever is out must not draw conclusions from the silence of the others.
 bool Context::is_excluded() {
   if (excluded_ || transport_->control()->excluded.load(std::memory_order_relaxed) == 0) return excluded_;
+  exclude_self();
+  return true;
+}
+
+void Context::exclude_self() {
+  if (excluded_) return;
   excluded_ = true;
   for (const auto& communicator : communicators_) communicator->exclude_self();
-  return true;
 }
 
 void Context::glance() {
@@ -183,7 +191,11 @@ bool Context::farewell(std::vector<Communicator*> leaving) {
 
 void Context::destroy(Communicator* communicator) {
   destroyed_.emplace_back(communicator->id(), communicator->ranks());
+  if (destroyed_.size() > destroyed_limit) destroyed_.pop_front();
   if (last_found_ == communicator) last_found_ = nullptr;
+  for (std::int32_t rank : communicator->ranks())
+    if (peers_[static_cast<std::size_t>(rank)]->gone) tell_gone(communicator->id(), communicator->ranks(), rank);
+  transport_->ring_doorbells();
   std::erase_if(communicators_, [&](const auto& each) { return each.get() == communicator; });
 }
 
@@ -235,6 +247,14 @@ void Context::answer_gone(const WireHeader& header, int peer) {
   }
 }
 
+// A member of a destroyed communicator has failed: whoever is still in its last barrier may have lost a root, and must
+// not wait for this rank, which has been through.
+void Context::tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed) {
+  if (std::find(ranks.begin(), ranks.end(), failed) == ranks.end()) return;
+  for (std::int32_t rank : ranks)
+    if (rank != rank_) transport_->send_control(rank, Control::gone, id, rank_);
+}
+
 void Context::on_control(void* arg, const WireHeader& header, int peer) {
   auto& self = *static_cast<Context*>(arg);
   if (header.sender >= self.size_ || (peer >= 0 && header.sender != peer)) return;
@@ -278,9 +298,12 @@ void Context::watch_broken(Clock::time_point now) {
     any_broken_ = true;
     if (now - peer.broken_since < std::chrono::microseconds(settings_.suspect_after_us)) continue;
     if (settings_.fence) {
-      ProcessWatch watch;
-      watch.add(rank, peer.pid, peer.start_time);
-      watch.kill(rank);   // its end is seen as a proved death
+      try {
+        ProcessWatch watch;
+        watch.add(rank, peer.pid, peer.start_time);
+        watch.kill(rank);   // its end is seen as a proved death
+      } catch (const std::system_error&) {   // out of descriptors: the next look may have one
+      }
       peer.broken_since = now;
     } else {
       peer.verdict.store(1, std::memory_order_release);
@@ -330,6 +353,9 @@ void Context::handle_departure(std::int32_t rank, bool has_left, bool proved) {
   transport_->forget(rank);
   for (const auto& communicator : communicators_) communicator->on_failure(rank);
   answering_.store(true, std::memory_order_release);
+  for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
+  transport_->ring_doorbells();
+  if (has_left && detector_) detector_->forget(rank);
   if (has_left) return;
   to_report_ = true;
   if (settings_.log_errors)
@@ -373,8 +399,8 @@ void Context::helper_turn() {
   if (!fallback_fence_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   if (inside_.load(std::memory_order_acquire) == 0) {
     in_helper_ = true;
-    for (int rounds = 0; rounds < 64 && progress(); ++rounds) {
-    }
+    for (int rounds = 0; rounds < 64 && progress(); ++rounds)
+      transport_->control()->heartbeat.fetch_add(1, std::memory_order_relaxed);   // this thread is its only writer
     transport_->publish_credit();
     in_helper_ = false;
   }

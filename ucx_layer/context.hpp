@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ class Context {
   const Settings& settings() const { return settings_; }
   Transport& transport() { return *transport_; }
   bool excluded() const { return excluded_; }
+  void exclude_self();            // ends all operations with UCFT_ERR_EXCLUDED
   bool forked() const;
   std::string describe(std::int32_t rank) const;   // "rank 3 (host a, pid 17)"
 
@@ -49,7 +51,7 @@ class Context {
     inside_.store(1, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (fallback_fence_) std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (helper_inside_.load(std::memory_order_relaxed) != 0) wait_for_helper();
+    if (helper_inside_.load(std::memory_order_acquire) != 0) wait_for_helper();
     return true;
   }
   void leave() { inside_.store(0, std::memory_order_release); }
@@ -66,11 +68,14 @@ class Context {
   template <class Done>
   bool wait_until(Done done, Clock::time_point limit) {
     Idle idle;
-    while (!done()) {
-      if (progress())
+    for (std::uint32_t busy = 0; !done();) {
+      if (!progress()) {
+        if (!rest(idle, limit)) return done();
+      } else if (++busy % 1024 != 0 || Clock::now() < limit) {   // the traffic of others does not stop the clock
         idle = Idle{};
-      else if (!rest(idle, limit))
+      } else {
         return done();
+      }
     }
     return true;
   }
@@ -109,7 +114,7 @@ class Context {
     std::uint32_t rounds = 0;
     Clock::time_point since{};
   };
-  static constexpr std::size_t early_limit = 4096;
+  static constexpr std::size_t early_limit = 4096, destroyed_limit = 1024;
 
   // Start-up
   bool exchange_identities(OutOfBand& oob, std::string& error);
@@ -126,6 +131,7 @@ class Context {
   Communicator* find(std::uint32_t id);
   bool is_future(std::uint32_t id) const;
   void answer_gone(const WireHeader& header, int peer);
+  void tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed);
 
   // Failures
   static void on_verdict(void* self, const Verdict& verdict);
@@ -151,7 +157,7 @@ class Context {
   std::unique_ptr<DetectorThread> detector_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::vector<std::pair<std::uint32_t, std::vector<std::int32_t>>> destroyed_;   // whom a late message came from
+  std::deque<std::pair<std::uint32_t, std::vector<std::int32_t>>> destroyed_;   // the latest: whom a late message came from
   Communicator* last_found_ = nullptr;
   std::vector<Early> early_;
   std::uint32_t next_id_ = 0, worlds_ = 0;

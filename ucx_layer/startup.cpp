@@ -177,9 +177,9 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   // survivor with it.
   transport_->send_hellos();
   const auto limit = Clock::now() + std::chrono::microseconds(settings_.startup_timeout_us);
-  while (!transport_->wired() && Clock::now() < limit) transport_->poll();
+  while (!transport_->wired() && transport_->missing_greeting(true) < 0 && Clock::now() < limit) transport_->poll();
   ok = transport_->wired();
-  if (!ok) error = "no greeting from every rank in time";
+  if (!ok) error = fmt::format("no greeting from {}", describe(transport_->missing_greeting()));
   return agree(oob, ok, error, "greeting");
 }
 
@@ -210,7 +210,8 @@ bool Context::start_detector(std::string& error) {
     if (rank == rank_ || peer.host != peers_[static_cast<std::size_t>(rank_)]->host) continue;
     if (peer.pid == pid_) continue;   // ranks that are threads of one process die together
     const ControlPage* control = transport_->control_of(rank);
-    watched.push_back({rank, peer.pid, peer.start_time, control == nullptr ? nullptr : &control->heartbeat});
+    watched.push_back({rank, peer.pid, peer.start_time, control == nullptr ? nullptr : &control->heartbeat,
+                       control == nullptr ? nullptr : &control->left});
   }
   DetectorThread::Setup setup;
   setup.options.heartbeat_period = std::chrono::microseconds(settings_.heartbeat_period_us);

@@ -149,12 +149,13 @@ void Transport::send_hellos() {
     if (!peer_at(index).forgotten && !is_mapped(index)) send_control(index, Control::hello, 0, setup_.me);
 }
 
-bool Transport::wired() const {
-  if (waiting_ > 0) return false;
+int Transport::missing_greeting(bool lost) const {
   for (const Peer& peer : peers_)
-    if (!peer.forgotten && !peer.mapped.is_open() && !peer.hello_seen) return false;
-  return true;
+    if (!peer.forgotten && !peer.mapped.is_open() && !peer.hello_seen && (!lost || peer.endpoint_broken)) return index_of(peer);
+  return -1;
 }
+
+bool Transport::wired() const { return waiting_ == 0 && missing_greeting() < 0; }
 
 // ---- sending --------------------------------------------------------------------------------------------------------
 
@@ -387,6 +388,7 @@ bool Transport::poll_mailbox(Peer& peer) {
   if ((header.transport_flags & has_descriptor) != 0) {
     message.value = map_payload(peer);
     complete = message.value != no_buffer;   // its owner died before we could map it
+    if (complete) copy_if_crowded(peer, message);
   } else if (header.value_bytes > 0) {
     message.value = read_value(peer, header);
   }
@@ -425,6 +427,17 @@ BufferId Transport::map_payload(Peer& peer) {
   const std::uint64_t tag = std::uint64_t{static_cast<std::uint32_t>(index_of(peer))} << 40 |
                             std::uint64_t{descriptor.ticket} << 32 | descriptor.generation;
   return buffers_->adopt(mapped->at(descriptor.address), descriptor.bytes, tag);
+}
+
+// The owner has so many tickets. What we keep of one operation must not block the next message of the same one.
+void Transport::copy_if_crowded(Peer& peer, Message& message) {
+  int views = 0;
+  for (const auto& segment : peer.segments) views += segment.views;
+  if (views <= tickets / 2) return;
+  const BufferId copy = buffers_->copy_in(buffers_->data(message.value), buffers_->bytes(message.value));
+  if (copy == no_buffer) return;
+  buffers_->release(message.value);
+  message.value = copy;
 }
 
 // The peer's segment, with one more view. Segments that it has given back are let go when there are many.
@@ -604,8 +617,13 @@ void Transport::say_goodbye() {
   for (int index = 0; index < setup_.ranks; ++index)
     if (!peer_at(index).forgotten && !is_mapped(index)) send_control(index, Control::leave, 0, setup_.me);
   using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + std::chrono::seconds(1);
-  while (message_peers_ > 0 && waiting_ > 0 && Clock::now() < until) poll();
+  const auto begin = Clock::now();
+  const auto sent_by = begin + std::chrono::seconds(1);
+  while (message_peers_ > 0 && waiting_ > 0 && Clock::now() < sent_by) poll();
+  // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.
+  const auto read_until = begin + std::chrono::milliseconds(100);
+  const auto still_there = [&](const Peer& peer) { return !peer.forgotten && !peer.mapped.is_open() && !peer.endpoint_broken; };
+  while (message_peers_ > 0 && Clock::now() < read_until && std::any_of(peers_.begin(), peers_.end(), still_there)) poll();
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------

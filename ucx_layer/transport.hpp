@@ -72,6 +72,8 @@ class Transport {
   PeerAddress own_address(std::string& error) const;
   bool connect(const std::vector<PeerAddress>& peers, std::string& error);
   void send_hellos();
+  // A rank that has not greeted yet; lost: whose connection is lost, too. -1: none.
+  int missing_greeting(bool lost = false) const;
   bool wired() const;   // hellos of all peers on the message path have arrived, ours have left
 
   Buffers& buffers() { return *buffers_; }
@@ -181,6 +183,7 @@ class Transport {
   bool poll_mailbox(Peer& peer);
   BufferId read_value(Peer& peer, const WireHeader& header);
   BufferId map_payload(Peer& peer);
+  void copy_if_crowded(Peer& peer, Message& message);
   MappedSegment* payloads_of(Peer& peer, const SegmentName& name);
   bool poll_am();
   void take_am(const AmArrival& arrival, int peer);

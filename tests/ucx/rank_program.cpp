@@ -219,6 +219,73 @@ void leave(const std::vector<std::string>&) {
   usleep(static_cast<useconds_t>(20000 * rank_));
 }
 
+// Rank 0 leaves and lives on for much longer than suspect_after; the others stay in the job. Nobody may kill it.
+bool has_left = false;
+void leave_and_live(const std::vector<std::string>&) {
+  ucft_comm_h others = UCFT_COMM_NULL;
+  check(ucft_comm_split(comm, rank_ == 0 ? -1 : 1, 0, &others), "split");
+  check(ucft_comm_destroy(comm), "destroy");
+  if (rank_ == 0) {
+    check(ucft_context_destroy(context), "destroy");
+    has_left = true;
+    usleep(1500000);
+    return;
+  }
+  for (int i = 0; i < 20; ++i) {
+    check(ucft_barrier(others, nullptr, nullptr), "barrier of those who stay");
+    usleep(60000);
+  }
+}
+
+// Every rank lends its own memory, the root dies half way, and nobody posts anything afterwards.
+void lent(const std::vector<std::string>&) {
+  constexpr std::size_t count = 1000;
+  void *in_memory = nullptr, *out_memory = nullptr;
+  check(ucft_alloc(context, count * 8, &in_memory), "alloc");
+  check(ucft_alloc(context, count * 8, &out_memory), "alloc");
+  auto* in = static_cast<std::uint64_t*>(in_memory);
+  auto* out = static_cast<std::uint64_t*>(out_memory);
+  for (int i = 0; i < 3; ++i) {
+    for (std::size_t k = 0; k < count; ++k) in[k] = std::uint64_t{1} << rank_;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    check(ucft_allreduce(comm, in, out, count, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
+    note(decode(out[0], result, 0));
+  }
+}
+
+// More payloads between two ranks than one may have open: eight communicators, eight operations each.
+void many_payloads(const std::vector<std::string>&) {
+  constexpr std::size_t comms = 10, each = 8, count = 600;
+  std::vector<ucft_comm_h> copies(comms);
+  for (ucft_comm_h& copy : copies) check(ucft_comm_dup(comm, &copy), "dup");
+  std::vector<std::vector<std::uint64_t>> in(comms * each, std::vector<std::uint64_t>(count, 3)), out = in;
+  std::vector<ucft_request_h> requests(comms * each);
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  for (int round = 0; round < 5; ++round) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      check(ucft_allreduce_init(copies[i % comms], in[i].data(), out[i].data(), count, UCFT_UINT64, &sum, nullptr, &requests[i]), "init");
+      while (ucft_post(requests[i]) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      check(ucft_wait(requests[i], UINT64_MAX), "wait");
+      for (std::uint64_t word : out[i])
+        if (word != 3 * static_cast<std::uint64_t>(size_)) wrong("operation {}: {}", i, word);
+      check(ucft_request_free(requests[i]), "free");
+    }
+  }
+  for (ucft_comm_h copy : copies) check(ucft_comm_destroy(copy), "destroy");
+}
+
+// A communicator is destroyed while its root dies, and the survivors go on in the world at once.
+void destroy_with_death(const std::vector<std::string>&) {
+  for (int i = 0; i < 20; ++i) {
+    ucft_comm_h copy = UCFT_COMM_NULL;
+    check(ucft_comm_dup(comm, &copy), "dup");
+    check(ucft_comm_destroy(copy), "destroy");
+    check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  }
+}
+
 int failures_seen = 0;
 void on_failure(const ucft_failure_t* failure, void*) {
   ++failures_seen;
@@ -365,7 +432,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
       {"leave", leave}, {"stopped", stopped}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
-      {"allocated", allocated}, {"time_limit", time_limit}, {"window", window}};
+      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
+      {"destroy_with_death", destroy_with_death}, {"time_limit", time_limit}, {"window", window}};
   std::string scenario = argc > 1 ? argv[1] : "";
   const bool dies_early = scenario == "startup_death";
   if (dies_early) scenario = "leave";
@@ -391,7 +459,7 @@ int main(int argc, char** argv) {
   check(ucft_comm_rank(comm, &rank_), "rank");
   check(ucft_comm_size(comm, &size_), "size");
   found->second(std::vector<std::string>(argv + 2, argv + argc));
-  if (!(scenario == "excluded" && rank_ == 1)) check(ucft_context_destroy(context), "destroy");
+  if (!has_left && !(scenario == "excluded" && rank_ == 1)) check(ucft_context_destroy(context), "destroy");
   fmt::print("VERDICT {} {:x}\n", scenario, hash_);
   return 0;
 }

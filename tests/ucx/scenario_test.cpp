@@ -44,6 +44,35 @@ TEST_P(Scenario, LeavingIsNotFailing) {
   expect_right(made);
 }
 
+TEST_P(Scenario, WhoHasLeftAndLivesOnIsNotKilled) {
+  JobPlan made = plan(3, "leave_and_live");
+  made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+  made.environment["UCFT_LOG"] = "y";
+  expect_right(made);
+}
+
+TEST_P(Scenario, LentMemoryComesBackWhenTheRootDies) {
+  for (int send = 0; send < 10; ++send) {
+    JobPlan made = plan(3, "lent");
+    made.launcher = {"--expect-kill", "0"};
+    made.environment["UCFT_TEST_KILL"] = "0:send:" + std::to_string(send);
+    expect_right(made, {0});
+  }
+}
+
+TEST_P(Scenario, MorePayloadsThanTicketsGetThrough) {
+  for (int ranks : {2, 3}) expect_right(plan(ranks, "many_payloads"));
+}
+
+TEST_P(Scenario, ACommunicatorIsDestroyedWhileItsRootDies) {
+  for (int send = 0; send < 40; ++send) {
+    JobPlan made = plan(4, "destroy_with_death");
+    made.launcher = {"--expect-kill", "0"};
+    made.environment["UCFT_TEST_KILL"] = "0:send:" + std::to_string(send);
+    expect_right(made, {0});
+  }
+}
+
 TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
   JobPlan made = plan(4, "stopped");
   made.launcher = {"--expect-kill", "1"};

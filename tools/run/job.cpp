@@ -153,12 +153,13 @@ std::vector<pollfd> Job::poll_entries(TimePoint now) const {
   for (const Stream& stream : streams_) {
     entries.push_back({stream.wants_to_read() ? stream.descriptor() : -1, POLLIN, 0});
   }
-  rendezvous_->add_poll_entries(entries, now);
+  if (rendezvous_ != nullptr) rendezvous_->add_poll_entries(entries, now);
   return entries;
 }
 
 std::optional<Job::TimePoint> Job::next_deadline() const {
-  std::optional<TimePoint> next = rendezvous_->next_deadline();
+  std::optional<TimePoint> next;
+  if (rendezvous_ != nullptr) next = rendezvous_->next_deadline();
   const auto consider = [&next](TimePoint time) { next = next ? std::min(*next, time) : time; };
   if (next_planned_signal_ < arguments_.planned_signals.size()) {
     consider(started_at_ + arguments_.planned_signals[next_planned_signal_].after);
@@ -212,7 +213,7 @@ void Job::note_write_problem(const char* name, int problem) {
 
 void Job::on_timers() {
   const auto now = Clock::now();
-  rendezvous_->on_timer(now);
+  if (rendezvous_ != nullptr) rendezvous_->on_timer(now);
   send_planned_signals(now);
   if (arguments_.job_limit && now >= started_at_ + *arguments_.job_limit) on_job_limit();
   if (kill_after_term_at_ && now >= *kill_after_term_at_) end_now_ = true;
