@@ -30,7 +30,8 @@ class Tally {
   void add_wrong(std::uint64_t count = 1) { sums_[wrong_at] += count; }
   void add_refused() { ++sums_[refused_at]; }
   void add_loop(std::int64_t ns) { raise(loop_ns_at, static_cast<std::uint64_t>(ns)); }
-  void add_recovery(std::int64_t ns) { raise(recovery_ns_at, static_cast<std::uint64_t>(ns)); }
+  // Who needs nothing of the dead may be done before: 0.
+  void add_recovery(std::int64_t ns) { raise(recovery_ns_at, static_cast<std::uint64_t>(ns > 0 ? ns : 0)); }
   void add_contributors(std::uint64_t count) { raise(not_contributors_at, ~count); }
   // What this rank has seen of an operation that must look the same on all survivors.
   void add_digest(std::uint64_t operation, std::uint64_t digest);

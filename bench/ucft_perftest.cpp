@@ -164,9 +164,17 @@ class Perftest {
     recovered_ = false;
   }
 
+  // So that ucft_run does not take this death for a failure of the job.
+  void tell_launcher() const {
+    const char* descriptor = std::getenv("UCFT_PURPOSE_FD");
+    const std::int32_t rank = world_.rank();
+    if (descriptor != nullptr && write(std::atoi(descriptor), &rank, sizeof rank) < 0) return;   // then it counts
+  }
+
   void die_if_due() {
     if (own_death_ == nullptr) return;
     sleep_until(died_at_ns_);
+    tell_launcher();
     raise(std::exchange(own_death_, nullptr)->signal);
   }
 

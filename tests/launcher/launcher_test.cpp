@@ -200,6 +200,18 @@ TEST(LauncherExit, ARankKilledOnPurposeIsExcused) {
   EXPECT_EQ(job.errors, "");
 }
 
+TEST(LauncherExit, ARankExpectedToBeKilledIsExcused) {
+  EXPECT_EQ(run(shell({"-n", "2", "--expect-kill", "1"}, "[ $UCFT_RANK = 0 ] && exit 0; kill -9 $$")).exit_code, 0);
+  EXPECT_EQ(run(shell({"-n", "2", "--expect-kill", "0"}, "[ $UCFT_RANK = 0 ] && exit 0; kill -9 $$")).exit_code, 137);
+  EXPECT_EQ(run(shell({"-n", "2", "--expect-kill", "1"}, "[ $UCFT_RANK = 0 ] && exit 0; exit 3")).exit_code, 3);
+}
+
+TEST(LauncherExit, ARankThatAnnouncesItsDeathIsExcused) {
+  const auto job = run(shell({"-n", "2"}, "[ $UCFT_RANK = 0 ] && exit 0; "
+                                          "eval \"printf '\\001\\000\\000\\000' >&$UCFT_PURPOSE_FD\"; kill -9 $$"));
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+}
+
 TEST(LauncherExit, ARankThatEndedBeforeItsKillIsReported) {
   const auto job = run({"-n", "1", "--kill", "0@100s", "true"});
   EXPECT_EQ(job.exit_code, 0);

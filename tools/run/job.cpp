@@ -1,6 +1,7 @@
 // One job from start to end.
 #include "tools/run/job.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -53,9 +54,13 @@ Job::Job(Arguments arguments, std::string program_path, const SupervisorContext&
       secret_(bootstrap::random_secret()),
       signals_(signalfd(-1, &context_.handled_signals, SFD_CLOEXEC | SFD_NONBLOCK)),
       output_(STDOUT_FILENO),
-      errors_(STDERR_FILENO) {}
+      errors_(STDERR_FILENO) {
+  if (pipe2(purpose_.data(), O_CLOEXEC | O_NONBLOCK) != 0) purpose_ = {-1, -1};
+}
 
 Job::~Job() {
+  for (const int end : purpose_)
+    if (end >= 0) close(end);
   if (signals_ >= 0) close(signals_);
 }
 
@@ -108,6 +113,7 @@ StartOrder Job::order_for(int rank) const {
   if (arguments_.bind_to_cores && !cores_.empty()) {
     order.core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
   }
+  order.purpose = purpose_[1];
   order.signal_mask = context_.original_mask;
   order.open_files = original_open_files_;
   return order;
@@ -309,7 +315,16 @@ void Job::note_wait_status(pid_t pid, int status) {
   note_end(static_cast<int>(found - ranks_.begin()));
 }
 
+// A rank that is about to kill or stop itself on purpose (ucft_perftest --kill) writes its number, four bytes, into the
+// descriptor UCFT_PURPOSE_FD. What it wrote is there before its end is.
+void Job::take_announcements() {
+  std::int32_t rank = 0;
+  while (read(purpose_[0], &rank, sizeof rank) == static_cast<ssize_t>(sizeof rank))
+    if (rank >= 0 && static_cast<std::size_t>(rank) < ranks_.size()) ranks_[static_cast<std::size_t>(rank)].killed_on_purpose = true;
+}
+
 void Job::note_end(int rank) {
+  take_announcements();
   const RankProcess& process = ranks_[static_cast<std::size_t>(rank)];
   rendezvous_->on_rank_exit(rank, process.pid, process.how_it_ended());
   const bool we_end_it = interrupted_by_ != 0 || end_now_;

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -45,6 +46,7 @@ class Job {
   bool start_ranks();
   StartOrder order_for(int rank) const;
   void say(const std::string& line);
+  void take_announcements();
 
   // Waits for the next event, at most until `deadline`, and handles what there is. How many streams had input?
   int step(std::optional<TimePoint> deadline);
@@ -81,6 +83,7 @@ class Job {
   bootstrap::Secret secret_;
   std::unique_ptr<bootstrap::RendezvousServer> rendezvous_;
   int signals_ = -1;  // signalfd
+  std::array<int, 2> purpose_{-1, -1};  // pipe: see take_announcements
 
   Sink output_;
   Sink errors_;

@@ -72,6 +72,10 @@ struct ChildPipes {
   dup2(pipes.errors, STDERR_FILENO);
   setrlimit(RLIMIT_NOFILE, &order.open_files);
   if (order.core) bind_to_core(*order.core);
+  if (order.purpose >= 0) {   // goes on into the program
+    fcntl(order.purpose, F_SETFD, 0);
+    setenv("UCFT_PURPOSE_FD", std::to_string(order.purpose).c_str(), 1);
+  }
   for (const auto& [name, value] : order.environment) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
   for (const auto& argument : order.command) arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -34,6 +34,7 @@ struct StartOrder {
   std::vector<std::string> command;                              // argv
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to ours
   std::optional<int> core;
+  int purpose = -1;                                              // writing end: see Job::take_announcements
   sigset_t signal_mask{};
   rlimit open_files{};
 };
