@@ -201,7 +201,7 @@ typedef struct {
   ucft_status_t status;
   uint32_t contributors;     /* ranks whose value is in the result (averages divide by it). 0 where the result is not
                                 known: reduce away from the root. Broadcast: 1 */
-  uint32_t attempts;         /* roots tried, from 1 */
+  uint32_t attempts;         /* roots that this rank tried, from 1 */
   int32_t* missing;          /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
                                 With failure_info LIST only */
   int32_t missing_capacity;  /* of it */
