@@ -193,9 +193,7 @@ void Operation::reset(Buffers& buffers) {
     buffers.release(message.list);
   }
   inbox_.clear();
-  group_.clear(buffers);
-  children_.clear(buffers);
-  gather_.clear(buffers);
+  clear_arrivals(buffers);
   buffers.release(input_);
   buffers.release(decision_.value);
   buffers.release(decision_.list);
@@ -521,17 +519,7 @@ void Operation::decide_sum(Sum& sum, std::span<const std::uint32_t> missing_in_s
                            Outbox& out) {
   Buffers& buffers = out.buffers();
   if (sum.decided != nullptr) {
-    const Message& earlier = *sum.decided;
-    decision_ = Decision{};
-    decision_.outcome = earlier.outcome;
-    decision_.truncated = earlier.has(list_truncated);
-    decision_.first_decided = earlier.first_decided;
-    decision_.contributors = earlier.contributors;
-    decision_.failed_count = earlier.failed_count;
-    decision_.list_length = earlier.list_length;
-    decision_.value = buffers.localize(earlier.value);
-    decision_.list = earlier.list;
-    buffers.retain(decision_.list);
+    take_over(*sum.decided, buffers);
     if (sum.fresh) buffers.release(sum.value);
     return decide(out);
   }
@@ -610,21 +598,27 @@ void Operation::on_broadcast(const Message& message, Outbox& out) {
   start_correction(ballot, out);
 }
 
+// The decision that a message carries becomes this rank's, with references of its own.
+void Operation::take_over(const Message& message, Buffers& buffers) {
+  decision_ = Decision{};
+  decision_.outcome = message.outcome;
+  decision_.truncated = message.has(list_truncated);
+  decision_.first_decided = message.first_decided;
+  decision_.contributors = message.contributors;
+  decision_.failed_count = message.failed_count;
+  decision_.list_length = message.list_length;
+  decision_.value = buffers.localize(message.value);
+  decision_.list = message.list;
+  buffers.retain(decision_.list);
+}
+
 void Operation::deliver(const Message& message, Outbox& out) {
   if (delivered_) {
     if (before(decision_.accepted, message.attempt)) decision_.accepted = message.attempt;
     return;
   }
-  decision_.outcome = message.outcome;
-  decision_.truncated = message.has(list_truncated);
-  decision_.first_decided = message.first_decided;
+  take_over(message, out.buffers());
   decision_.accepted = message.attempt;
-  decision_.contributors = message.contributors;
-  decision_.failed_count = message.failed_count;
-  decision_.list_length = message.list_length;
-  decision_.value = out.buffers().localize(message.value);
-  decision_.list = message.list;
-  out.buffers().retain(message.list);
   delivered_ = true;
   // The root has what it needed. My parent may still count on a message from me: an empty one that nobody will use.
   if (contributes() && !is_root() && !up_sent_) {

@@ -167,6 +167,7 @@ class Operation {
 
   // Decisions
   void decide(Outbox& out);
+  void take_over(const Message& message, Buffers& buffers);
   void deliver(const Message& message, Outbox& out);
   void finish(Buffers& buffers);
   void clear_arrivals(Buffers& buffers);

@@ -260,7 +260,6 @@ ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* ou
   if (ucft_status_t status = prepare(*comm, call, *request); status != UCFT_OK) return status;
   const ucft_request_h opened = requests.open(request.get());
   if (opened == nullptr) return fail(UCFT_ERR_NO_MEMORY, "{} requests are open already", requests.capacity);
-  ++comm->handles;
   request.release();
   *out = opened;
   return UCFT_OK;
@@ -567,7 +566,6 @@ ucft_status_t ucft_request_free(ucft_request_h handle) {
   UCFT_FIND(request, requests, handle, "request");
   UCFT_ENTER(request->communicator->context());
   if (request->pending()) return fail(UCFT_ERR_STATE, "the operation is still in progress: wait for it first");
-  --request->communicator->handles;
   requests.close(handle);
   delete request;
   return UCFT_OK;

@@ -50,7 +50,6 @@ class Communicator {
   std::int32_t rank_of(std::int32_t context_rank) const;   // -1: not in here
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
   Context& context() { return context_; }
-  int handles = 0;                    // requests that refer to it
 
   // UCFT_OK, UCFT_ERR_BUSY, UCFT_ERR_NO_MEMORY, UCFT_ERR_EXCLUDED.
   ucft_status_t post(Request& request);
@@ -68,9 +67,7 @@ class Communicator {
   void on_failure(std::int32_t context_rank);
   void on_turn();
   bool wants_turn() const { return window_.wants_turn() || !copying_.empty(); }
-  bool must_answer() const { return window_.must_answer(); }
   void exclude_self();                // completes everything with UCFT_ERR_EXCLUDED
-  const std::vector<Rank>& failed() const { return window_.failed().ranks(); }
 
  private:
   bool gives_input(const Arguments& arguments) const;

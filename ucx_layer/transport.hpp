@@ -105,10 +105,6 @@ class Transport {
   bool is_shared(const void* memory, std::size_t bytes) const;
 
   static constexpr std::size_t inline_limit = 2048;   // value bytes that travel in the mailbox
-  // Messages that were malformed, since the start.
-  std::uint64_t malformed() const { return malformed_; }
-  // Everything sent is out, or its peer forgotten.
-  bool quiet() const { return waiting_ == 0; }
   // Sends LEAVE on the message path and gives it a moment.
   void say_goodbye();
 
