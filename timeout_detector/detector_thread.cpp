@@ -42,11 +42,12 @@ DetectorThread::DetectorThread(const Setup& setup, const std::vector<Peer>& peer
   assert(setup.on_verdict != nullptr);
   const Time now = time_now();
   for (const Peer& peer : peers) {
-    assert(peer.pid != creator_pid_);
-    processes_.add(peer.rank, peer.pid, peer.start_time);
+    assert(peer.remote || peer.pid != creator_pid_);
+    if (!peer.remote) processes_.add(peer.rank, peer.pid, peer.start_time);
     silence_.watch(static_cast<TimeoutDetector::Peer>(watched_.size()), now);
     auto watched = std::make_unique<Watched>();
     watched->peer = peer;
+    watched->lifeline = Lifeline(peer.lifeline);
     watched->heard_at = now;
     if (peer.heartbeat != nullptr) watched->last_heartbeat = peer.heartbeat->load(std::memory_order_relaxed);
     watched_.push_back(std::move(watched));
@@ -76,6 +77,7 @@ void DetectorThread::stop() {
   stopping_ = true;
   poke();
   thread_.join();
+  for (auto& watched : watched_) watched->lifeline.leave();
 }
 
 void DetectorThread::poke() {
@@ -103,6 +105,7 @@ void DetectorThread::take_turn(Time now) {
     own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   report_deaths();
+  speak(now);
   listen(now);
   for (const TimeoutDetector::Peer peer : silence_.tick(now)) judge(static_cast<std::size_t>(peer), now);
   give_up_fencing(now);
@@ -113,7 +116,9 @@ void DetectorThread::listen(Time now) {
   if (look_at_states) next_state_look_ = now + setup_.options.suspect_after / 4;
   for (std::size_t index = 0; index < watched_.size(); ++index) {
     Watched& watched = *watched_[index];
-    if (watched.peer.heartbeat == nullptr) {
+    if (watched.peer.remote) {
+      listen_afar(index, now);
+    } else if (watched.peer.heartbeat == nullptr) {
       if (!look_at_states) continue;
       const ProcessState state = processes_.state(watched.peer.rank);
       if (state != ProcessState::stopped && state != ProcessState::dead) heard(index, now);
@@ -123,6 +128,46 @@ void DetectorThread::listen(Time now) {
       heard(index, now);
     }
   }
+}
+
+// The end of a lifeline proves more than silence could. Of one that was merely lost, silence will tell.
+void DetectorThread::listen_afar(std::size_t index, Time now) {
+  Watched& watched = *watched_[index];
+  if (!watched.lifeline.is_open()) return;
+  const Lifeline::News news = watched.lifeline.listen();
+  if (news.heartbeat) heard(index, now);
+  if (news.leave) watched.forgotten.store(true, std::memory_order_release);
+  if (news.excluded && setup_.on_excluded != nullptr) setup_.on_excluded(setup_.arg, watched.peer.rank);
+  if (news.out || (news.end == Lifeline::End::closed && !watched.has_left())) report(watched, Verdict::Kind::proved);
+}
+
+// Whoever is declared dead hears no heartbeat any more: if it is alive, it must not believe that all is well.
+void DetectorThread::speak(Time now) {
+  const bool out = out_.load(std::memory_order_acquire);
+  const bool beat = now >= next_beat_;
+  if (beat) next_beat_ = now + std::max(setup_.options.heartbeat_period, setup_.options.suspect_after / 10);
+  for (auto& watched : watched_) {
+    Lifeline& line = watched->lifeline;
+    if (!line.is_open()) continue;
+    if (watched->tell_excluded.exchange(false)) line.say(LifelineWord::excluded);
+    if (beat) {
+      if (out)
+        line.say(LifelineWord::out);
+      else if (!watched->suspected && !watched->proved)
+        line.say(LifelineWord::heartbeat);
+    }
+  }
+}
+
+void DetectorThread::tell_excluded(std::int32_t rank) {
+  for (auto& watched : watched_)
+    if (watched->peer.rank == rank) watched->tell_excluded.store(true);
+  poke();
+}
+
+void DetectorThread::declare_out() {
+  out_.store(true, std::memory_order_release);
+  poke();
 }
 
 // After suspicion nothing counts: a stopped process that is killed runs once more, in order to end.
@@ -136,8 +181,9 @@ void DetectorThread::heard(std::size_t index, Time now) {
 void DetectorThread::judge(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (watched.has_left()) return silence_.forget(static_cast<TimeoutDetector::Peer>(index));
+  if (watched.peer.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
   if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
-  if (setup_.fence && processes_.kill(watched.peer.rank)) return start_fencing(index, now);
+  if (setup_.fence && processes_.kill(watched.peer.rank)) return start_waiting(index, now + setup_.fence_limit);
   report(watched, Verdict::Kind::suspected);
 }
 
@@ -151,18 +197,35 @@ bool DetectorThread::is_starved(std::int32_t rank) const {
   return state == ProcessState::runnable || state == ProcessState::blocked;
 }
 
-// The end is seen by report_deaths(), some 0.1 ms later unless the process hangs in the kernel or the host is loaded.
-void DetectorThread::start_fencing(std::size_t index, Time now) {
+// The end of a process that was killed is seen by report_deaths(), some 0.1 ms later unless it hangs in the kernel or the
+// host is loaded. That of another host's may yet be seen by its lifeline.
+void DetectorThread::start_waiting(std::size_t index, Time until) {
   watched_[index]->fencing = true;
-  watched_[index]->fence_until = now + setup_.fence_limit;
+  watched_[index]->fence_until = until;
 }
 
 void DetectorThread::give_up_fencing(Time now) {
+  bool silent_host = false;
   for (auto& watched : watched_) {
     if (!watched->fencing || now < watched->fence_until) continue;
+    if (watched->peer.remote) {
+      silent_host = true;
+      continue;
+    }
     watched->fencing = false;
     report(*watched, Verdict::Kind::suspected);
   }
+  if (silent_host) report_silent_hosts();
+}
+
+void DetectorThread::report_silent_hosts() {
+  std::vector<Watched*> silent;
+  for (auto& watched : watched_) {
+    if (!watched->peer.remote || !watched->fencing) continue;
+    watched->fencing = false;
+    if (!watched->proved && !watched->has_left()) silent.push_back(watched.get());
+  }
+  for (Watched* watched : silent) report(*watched, Verdict::Kind::suspected, watched != silent.back());
 }
 
 int DetectorThread::report_deaths() {
@@ -175,23 +238,25 @@ int DetectorThread::report_deaths() {
 }
 
 // False: there is a verdict already. A proved one ends the matter; a suspected one may still be followed by proof.
-bool DetectorThread::report(Watched& watched, Verdict::Kind kind) {
+bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool more) {
   const std::lock_guard lock(verdicts_);
   bool& given = kind == Verdict::Kind::proved ? watched.proved : watched.suspected;
   if (given || watched.proved) return false;
   given = true;
   const Time silent_for = std::max(time_now() - watched.heard_at.load(std::memory_order_relaxed), Time::zero());
-  setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silent_for, watched.peer.pid});
+  setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silent_for, watched.peer.pid, more});
   return true;
 }
 
 // Until a death, a poke, or the next heartbeat.
 void DetectorThread::sleep() {
-  pollfd awaited[] = {{wake_, POLLIN, 0}, {processes_.epoll_descriptor(), POLLIN, 0}};
+  awaited_.assign({{wake_, POLLIN, 0}, {processes_.epoll_descriptor(), POLLIN, 0}});
+  for (const auto& watched : watched_)   // not for heartbeats, which can wait until we wake anyway: for ends
+    if (watched->lifeline.is_open()) awaited_.push_back({watched->lifeline.descriptor(), POLLRDHUP, 0});
   const auto period = setup_.options.heartbeat_period;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(period);
   const timespec limit{static_cast<time_t>(seconds.count()), static_cast<long>((period - seconds).count())};
-  if (::ppoll(awaited, 2, &limit, nullptr) <= 0 || awaited[0].revents == 0) return;
+  if (::ppoll(awaited_.data(), awaited_.size(), &limit, nullptr) <= 0 || awaited_[0].revents == 0) return;
   std::uint64_t pokes;
   [[maybe_unused]] const ssize_t bytes = ::read(wake_, &pokes, sizeof(pokes));
 }

@@ -1,13 +1,18 @@
-// The thread around TimeoutDetector and ProcessWatch: advances this rank's heartbeat, looks at those of the peers of
-// this host, and reports verdicts. It keeps the promise that a rank which computes for minutes is not suspected.
+// The thread around TimeoutDetector, ProcessWatch and Lifelines: advances this rank's heartbeat, looks at those of its
+// peers, and reports verdicts. It keeps the promise that a rank which computes for minutes is not suspected.
 //
 // Source: docs/failure_model.md, "Detection". Two kinds of verdict: *proved*, the process has ended (its pidfd says
-// so); *suspected*, silence. With fencing, silence is turned into proof: SIGKILL through the pidfd, then its end.
+// so, or its kernel closed the lifeline); *suspected*, silence. With fencing, silence of a rank of this host is turned
+// into proof: SIGKILL through the pidfd, then its end. Of another host's rank silence stays silence.
 // Invariants
 //  - Each peer gets at most one suspected and at most one proved verdict, in this order, whichever thread reports.
-//  - A proved verdict is never wrong.
+//  - A proved verdict is never wrong: the process has ended, or said itself that it is out.
+//  - Silent peers of other hosts are reported together, a quarter of suspect_after after the first was found silent: what
+//    looks like one dead rank may be the first of half a cluster behind a broken link, and that is another matter.
 //  - The thread never waits for a peer: it sleeps for one heartbeat period at most.
 #pragma once
+
+#include <poll.h>
 
 #include <atomic>
 #include <chrono>
@@ -17,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "timeout_detector/lifelines.hpp"
 #include "timeout_detector/process_watch.hpp"
 #include "timeout_detector/timeout_detector.hpp"
 
@@ -28,12 +34,15 @@ struct Verdict {
   Kind kind;
   std::chrono::nanoseconds silent_for;  // since the last sign of life that this thread saw
   int pid;
+  bool more;                            // others follow at once that belong to the same event: judge them together
 };
 
 // What is heard of a peer
 //  - with a heartbeat counter: a change of it. Looked at every period.
 //  - without one (nullptr): a state in /proc that isn't "stopped". Looked at every quarter of suspect_after, so a stop
 //    may be suspected up to a quarter early; a hang that isn't a stop is not seen.
+//  - on another host (remote): a byte on its lifeline, sent every tenth of suspect_after (never more often than every
+//    period). A closed lifeline is proof of its end, unless it said before that it leaves.
 // A silent peer that wants to run but can't (runnable, or in an uninterruptible wait) gets its deadline extended, up to
 // Options::extensions_limit times: with the default of 10, after 11 * suspect_after it is suspected anyway.
 class DetectorThread {
@@ -44,10 +53,13 @@ class DetectorThread {
     std::uint64_t start_time;                      // process_start_time() as the peer itself had it
     const std::atomic<std::uint64_t>* heartbeat;   // stays mapped until stop(); may be nullptr
     const std::atomic<std::uint32_t>* left = nullptr;  // not 0: it has left, its silence means nothing; likewise
+    bool remote = false;                           // of another host: pid and start_time are not looked at
+    int lifeline = -1;                             // if remote: Lifeline::release(); taken over
   };
   // Called with a lock held: must be short, must not block, throw, nor call anything of this object.
   using OnVerdict = void (*)(void* arg, const Verdict& verdict);
   using OnTick = void (*)(void* arg);
+  using OnExcluded = void (*)(void* arg, std::int32_t by);
 
   struct Setup {
     TimeoutDetector::Options options;  // valid
@@ -57,7 +69,8 @@ class DetectorThread {
     std::atomic<std::uint64_t>* own_heartbeat = nullptr;  // advanced on every wake, by nobody else; may be nullptr
     OnVerdict on_verdict = nullptr;  // on the thread, or in look_now(); never two at a time
     OnTick on_tick = nullptr;        // on the thread, on every wake, after the verdicts; may be nullptr
-    void* arg = nullptr;             // handed to both
+    OnExcluded on_excluded = nullptr;  // a peer of another host says that it declared us dead; on the thread; may be nullptr
+    void* arg = nullptr;             // handed to all of them
   };
 
   // Starts the thread ("ucft-detector"; all signals blocked). Deaths before this moment are reported, too. Throws
@@ -69,7 +82,8 @@ class DetectorThread {
   DetectorThread(const DetectorThread&) = delete;
   DetectorThread& operator=(const DetectorThread&) = delete;
 
-  // Ends the thread; afterwards it calls nothing. Again: no effect. Not from a callback.
+  // Ends the thread; afterwards it calls nothing. Tells the other hosts' peers that this rank leaves. Again: no effect.
+  // Not from a callback.
   void stop();
 
   // Makes the thread take a turn now. Any thread, also a signal handler; before the destructor.
@@ -77,6 +91,12 @@ class DetectorThread {
 
   // The silence of this peer means nothing from now on: it has left. Any thread.
   void forget(std::int32_t rank);
+
+  // Another host's rank has been declared dead: tell it, should it be alive. Any thread.
+  void tell_excluded(std::int32_t rank);
+
+  // This rank takes no part any more: tell the other hosts. Any thread.
+  void declare_out();
 
   // Reports deaths (not silence) at once, on the calling thread; returns how many. Any thread, also while the
   // thread runs; without a death it takes no lock: one system call.
@@ -87,29 +107,34 @@ class DetectorThread {
 
   struct Watched {
     Peer peer;
+    Lifeline lifeline;
     std::uint64_t last_heartbeat = 0;
     std::atomic<Time> heard_at{};        // for silent_for; the detector has its own
     std::atomic<bool> forgotten{false};
+    std::atomic<bool> tell_excluded{false};
     bool has_left() const {
       return forgotten.load(std::memory_order_acquire) ||
              (peer.left != nullptr && peer.left->load(std::memory_order_acquire) != 0);
     }
     bool suspected = false;              // guarded by verdicts_
     bool proved = false;                 // guarded by verdicts_
-    bool fencing = false;                // killed, end not seen yet
+    bool fencing = false;                // silent, and killed if it could be; its end is not seen yet
     Time fence_until{};                  // then it is only suspected
   };
 
   void run();
   void take_turn(Time now);
   void listen(Time now);
+  void listen_afar(std::size_t index, Time now);
+  void speak(Time now);
   void heard(std::size_t index, Time now);
   void judge(std::size_t index, Time now);
   bool is_starved(std::int32_t rank) const;
-  void start_fencing(std::size_t index, Time now);
   void give_up_fencing(Time now);
+  void start_waiting(std::size_t index, Time until);
+  void report_silent_hosts();
   int report_deaths();
-  bool report(Watched& watched, Verdict::Kind kind);
+  bool report(Watched& watched, Verdict::Kind kind, bool more = false);
   void sleep();
 
   Setup setup_;
@@ -117,10 +142,11 @@ class DetectorThread {
   std::vector<std::unique_ptr<Watched>> watched_;  // the index is the detector's name for the peer
   ProcessWatch processes_;
   TimeoutDetector silence_;                        // the thread's alone
-  Time next_state_look_{};
+  Time next_state_look_{}, next_beat_{};
   std::mutex verdicts_;
-  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> stopping_ = false, out_ = false;
   int wake_ = -1;  // eventfd
+  std::vector<pollfd> awaited_;        // the thread's alone
   std::thread thread_;
 };
 

@@ -205,6 +205,7 @@ ucft_status_t explain(const Request& request) {
     case UCFT_ERR_EXCLUDED:
       return fail(request.status, "{} declared this rank dead and the others went on without it",
                   context.describe(static_cast<std::int32_t>(context.transport().control()->excluded.load()) - 1));
+    case UCFT_ERR_PARTITION: return fail(request.status, "{}", context.partition_text());
     default: return fail(request.status, "operation {}: {}", request.number, ucft_status_name(request.status));
   }
 }
@@ -214,7 +215,7 @@ ucft_status_t post(Request& request) {
   if (status == UCFT_ERR_BUSY)
     return fail(status, "too many operations in flight on this communicator (UCFT_WINDOW is {})", request.communicator->context().settings().window);
   if (status == UCFT_ERR_NO_MEMORY) return fail(status, "no shared memory for {} bytes", request.arguments.bytes());
-  if (status == UCFT_ERR_EXCLUDED) {
+  if (status == UCFT_ERR_EXCLUDED || status == UCFT_ERR_PARTITION) {
     request.status = status;
     return explain(request);
   }
@@ -391,6 +392,19 @@ ucft_status_t ucft_context_size(ucft_context_h handle, int32_t* size) {
   UCFT_FIND(context, contexts, handle, "context");
   if (size == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "size is null");
   *size = context->size();
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_context_paths(ucft_context_h handle, ucft_context_paths_t* paths) {
+  UCFT_FIND(context, contexts, handle, "context");
+  if (paths == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "paths is null");
+  if (paths->struct_size != sizeof *paths)
+    return fail(UCFT_ERR_INVALID_PARAM, "paths.struct_size is {}, expected {}: use UCFT_CONTEXT_PATHS_INIT", paths->struct_size, sizeof *paths);
+  UCFT_ENTER(*context);
+  const Transport::Paths found = context->transport().paths();
+  paths->shared_memory = found.shared_memory;
+  paths->remote_mailboxes = found.remote_mailboxes;
+  paths->messages = found.messages;
   return UCFT_OK;
 }
 

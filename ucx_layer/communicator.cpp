@@ -91,13 +91,13 @@ BufferId Communicator::stage(Request& request) {
 }
 
 ucft_status_t Communicator::post(Request& request) {
-  if (context_.excluded()) return UCFT_ERR_EXCLUDED;
+  if (context_.excluded()) return context_.why_excluded();
   const bool ready = window_.ready(outbox_);
   if (!outbox_.empty() || !window_.completed().empty()) {
     flush();
     collect();
   }
-  if (context_.excluded()) return UCFT_ERR_EXCLUDED;
+  if (context_.excluded()) return context_.why_excluded();
   if (!ready) return UCFT_ERR_BUSY;
   if (!reserve(request.arguments.bytes())) return UCFT_ERR_NO_MEMORY;
   const BufferId input = stage(request);
@@ -169,13 +169,13 @@ void Communicator::on_turn() {
   }
 }
 
-void Communicator::exclude_self() {
+void Communicator::exclude_self(ucft_status_t why) {
   Buffers& buffers = context_.transport().buffers();
   const auto give_up = [&](Request& request) {
     buffers.release(request.value);
     buffers.release(request.lent_input);
     request.value = request.lent_input = no_buffer;
-    request.status = UCFT_ERR_EXCLUDED;
+    request.status = why;
     request.state = Request::State::complete;
     --pending_;
   };
@@ -213,7 +213,7 @@ void Communicator::collect() {
     }
   }
   window_.completed().clear();
-  if (window_.is_out()) context_.exclude_self();   // the others have decided to go on without us
+  if (window_.is_out()) context_.exclude_self(UCFT_ERR_EXCLUDED);   // the others have decided to go on without us
 }
 
 void Communicator::complete(Request& request, const Operation& operation) {

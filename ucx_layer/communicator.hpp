@@ -51,7 +51,7 @@ class Communicator {
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
   Context& context() { return context_; }
 
-  // UCFT_OK, UCFT_ERR_BUSY, UCFT_ERR_NO_MEMORY, UCFT_ERR_EXCLUDED.
+  // UCFT_OK, UCFT_ERR_BUSY, UCFT_ERR_NO_MEMORY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION.
   ucft_status_t post(Request& request);
   // The barrier that a communicator ends with. False: not possible yet, progress and try again.
   bool post_farewell();
@@ -67,7 +67,7 @@ class Communicator {
   void on_failure(std::int32_t context_rank);
   void on_turn();
   bool wants_turn() const { return window_.wants_turn() || !copying_.empty(); }
-  void exclude_self();                // completes everything with UCFT_ERR_EXCLUDED
+  void exclude_self(ucft_status_t why);   // completes everything with that
 
  private:
   bool gives_input(const Arguments& arguments) const;

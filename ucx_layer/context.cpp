@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::uint32_t world_bit = 0x80000000u;
 
+// Whoever writes into our memory from this host wakes us; a put from another one doesn't.
+constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
+
 std::atomic<int> process_id{0};
 
 void after_fork_in_child() { process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed); }
@@ -42,7 +45,7 @@ void relax() {
 
 Context::~Context() {
   // Whether we left or never got as far: from here on our heartbeat stands still, and nobody must conclude from that.
-  if (transport_ != nullptr && transport_->control() != nullptr) transport_->control()->left.store(1);
+  if (transport_ != nullptr && transport_->control() != nullptr) mark_left();
   detector_.reset();
   for (Early& each : early_) {
     transport_->buffers().release(each.message.value);
@@ -60,12 +63,18 @@ std::string Context::describe(std::int32_t rank) const {
   return fmt::format("rank {} (host {}, pid {})", rank, peer.host_name, peer.pid);
 }
 
+// Who is out stays out.
+void Context::mark_left() {
+  std::uint32_t in_job = 0;
+  transport_->control()->left.compare_exchange_strong(in_job, 1, std::memory_order_seq_cst);
+}
+
 // Leaving is not failing: a last barrier on every communicator, so that nobody needs this rank any more, then the word.
 void Context::stop() {
   if (!started_) return;
   started_ = false;
-  if (!excluded_) farewell(communicators());
-  transport_->control()->left.store(1, std::memory_order_seq_cst);
+  if (!excluded()) farewell(communicators());
+  mark_left();
   transport_->say_goodbye();
   if (detector_) detector_->stop();
 }
@@ -111,15 +120,23 @@ void Context::look_around(Clock::time_point now) {
 
 // Whoever is out must not draw conclusions from the silence of the others.
 bool Context::is_excluded() {
-  if (excluded_ || transport_->control()->excluded.load(std::memory_order_relaxed) == 0) return excluded_;
-  exclude_self();
+  if (excluded() || transport_->control()->excluded.load(std::memory_order_relaxed) == 0) return excluded();
+  exclude_self(UCFT_ERR_EXCLUDED);
   return true;
 }
 
-void Context::exclude_self() {
-  if (excluded_) return;
-  excluded_ = true;
-  for (const auto& communicator : communicators_) communicator->exclude_self();
+// Others may not know that we are out, and would wait for us: our process lives.
+void Context::exclude_self(ucft_status_t why) {
+  if (excluded()) return;
+  why_excluded_ = why;
+  transport_->control()->left.store(2, std::memory_order_seq_cst);
+  if (detector_) detector_->declare_out();
+  for (std::int32_t rank = 0; rank < size_; ++rank)
+    if (rank != rank_ && !peers_[static_cast<std::size_t>(rank)]->gone) transport_->send_alarm(rank, rank_, true);
+  transport_->ring_doorbells();
+  for (const auto& communicator : communicators_) communicator->exclude_self(why);
+  if (settings_.log_errors)
+    fmt::print(stderr, "ucft: rank {} is out: {}\n", rank_, why == UCFT_ERR_PARTITION ? partition_text() : "the others declared it dead");
 }
 
 void Context::glance() {
@@ -134,8 +151,8 @@ void Context::sleep_a_little() {
   if (sleeper_fences_) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   const bool arrived = progress();
   if (!arrived && verdicts_.load(std::memory_order_acquire) == verdicts_handled_) {
-    if (!transport_->uses_messages()) {
-      const timespec limit{0, 1000000};
+    if (!transport_->uses_messages() || transport_->has_remote_mailboxes()) {
+      const timespec limit{0, transport_->has_remote_mailboxes() ? remote_nap_ns : local_nap_ns};
       syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAIT, 1, &limit, nullptr, 0);
     } else if (transport_->arm()) {
       pollfd event{transport_->event_fd(), POLLIN, 0};
@@ -184,7 +201,7 @@ bool Context::farewell(std::vector<Communicator*> leaving) {
       [&] {
         bool done = true;
         for (Communicator* each : leaving) done = each->post_farewell() && each->farewell_done() && done;
-        return done || excluded_;
+        return done || excluded();
       },
       Clock::time_point::max());
 }
@@ -258,6 +275,7 @@ void Context::tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks
 void Context::on_control(void* arg, const WireHeader& header, int peer) {
   auto& self = *static_cast<Context*>(arg);
   if (header.sender >= self.size_ || (peer >= 0 && header.sender != peer)) return;
+  if (self.peers_[static_cast<std::size_t>(header.sender)]->gone) return;   // its word doesn't count any more
   switch (static_cast<Control>(header.phase)) {
     case Control::leave:
       self.peers_[static_cast<std::size_t>(header.sender)]->left = true;
@@ -267,29 +285,35 @@ void Context::on_control(void* arg, const WireHeader& header, int peer) {
       if (Communicator* communicator = self.find(header.communicator)) communicator->on_failure(header.sender);
       break;
     case Control::excluded:
-      self.transport_->control()->excluded.store(1 + static_cast<std::uint32_t>(header.sender));
+      on_excluded(arg, header.sender);
+      break;
+    case Control::failed:
+      if (header.attempt == self.rank_)
+        on_excluded(arg, header.sender);
+      else if (header.attempt >= 0 && header.attempt < self.size_)
+        self.give_verdict(header.attempt, (header.flags & 1) != 0 ? 2 : 1);
       break;
     default:
       break;
   }
 }
 
-// UCX lost the connection. On this host only the end of the process counts, and it will be seen within the millisecond;
-// watch_broken() sees to it that it comes. Of another host's rank this is all that we learn: suspected.
+// UCX lost the connection. If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline;
+// watch_broken() sees to it that something follows. Without either this is all that we learn: suspected.
 void Context::endpoint_failed(void* arg, int rank, const char*) {
   auto& self = *static_cast<Context*>(arg);
   Peer& peer = *self.peers_[static_cast<std::size_t>(rank)];
   if (peer.gone || peer.left) return;
-  if (peer.host == self.peers_[static_cast<std::size_t>(self.rank_)]->host) {
+  if (self.is_here(peer) || peer.has_lifeline) {
     if (peer.broken_since == Clock::time_point{}) peer.broken_since = Clock::now();
     self.any_broken_ = true;
     return;
   }
-  peer.verdict.store(1, std::memory_order_release);
-  self.verdicts_.fetch_add(1, std::memory_order_release);
+  peer.seen_here = true;
+  self.give_verdict(rank, 1);
 }
 
-// A rank of this host whose connection is lost, but which has neither left nor ended: no message can reach it.
+// A rank whose connection is lost, but which has neither left nor ended: no message can reach it.
 void Context::watch_broken(Clock::time_point now) {
   any_broken_ = false;
   for (std::int32_t rank = 0; rank < size_; ++rank) {
@@ -297,7 +321,7 @@ void Context::watch_broken(Clock::time_point now) {
     if (peer.gone || peer.left || peer.broken_since == Clock::time_point{}) continue;
     any_broken_ = true;
     if (now - peer.broken_since < std::chrono::microseconds(settings_.suspect_after_us)) continue;
-    if (settings_.fence) {
+    if (settings_.fence && is_here(peer)) {
       try {
         ProcessWatch watch;
         watch.add(rank, peer.pid, peer.start_time);
@@ -306,8 +330,8 @@ void Context::watch_broken(Clock::time_point now) {
       }
       peer.broken_since = now;
     } else {
-      peer.verdict.store(1, std::memory_order_release);
-      verdicts_.fetch_add(1, std::memory_order_release);
+      peer.seen_here = true;
+      give_verdict(rank, 1);
     }
   }
 }
@@ -318,23 +342,73 @@ void Context::watch_broken(Clock::time_point now) {
 void Context::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<Context*>(arg);
   Peer& peer = *self.peers_[static_cast<std::size_t>(verdict.rank)];
+  peer.seen_here.store(true, std::memory_order_relaxed);
   peer.verdict.store(verdict.kind == Verdict::Kind::proved ? 2 : 1, std::memory_order_release);
+  if (verdict.more) return;
   self.verdicts_.fetch_add(1, std::memory_order_release);
   std::atomic<std::uint32_t>& sleeping = self.transport_->control()->sleeping;
   if (sleeping.exchange(0) != 0)
     syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
+// On the detector's thread, too: another rank says that it has declared us dead. If we have declared it dead before, each
+// has lost the other; then the rest decides.
+void Context::on_excluded(void* arg, std::int32_t by) {
+  auto& self = *static_cast<Context*>(arg);
+  if (self.peers_[static_cast<std::size_t>(by)]->verdict.load(std::memory_order_acquire) == 0)
+    self.transport_->control()->excluded.store(1 + static_cast<std::uint32_t>(by));
+}
+
+void Context::give_verdict(std::int32_t rank, std::uint8_t verdict) {
+  std::atomic<std::uint8_t>& known = peers_[static_cast<std::size_t>(rank)]->verdict;
+  std::uint8_t before = known.load(std::memory_order_relaxed);
+  while (before < verdict && !known.compare_exchange_weak(before, verdict, std::memory_order_release)) {
+  }
+  verdicts_.fetch_add(1, std::memory_order_release);
+}
+
+// Ranks of other hosts that are silent may be dead, or cut off from us and alive: then they see us as we see them. Only
+// one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves the
+// one with the lowest rank. A proof is never wrong, so both sides count the same ranks.
+bool Context::holds_majority() const {
+  int all = 0, ours = 0;
+  bool lowest_is_ours = true;
+  for (const auto& each : peers_) {
+    const std::uint8_t verdict = each->verdict.load(std::memory_order_acquire);
+    if (each->left || verdict == 2) continue;
+    const bool lost = verdict == 1 && !is_here(*each);
+    if (all++ == 0) lowest_is_ours = !lost;
+    ours += !lost;
+  }
+  return 2 * ours > all || (2 * ours == all && lowest_is_ours);
+}
+
+std::string Context::partition_text() const {
+  std::string silent;
+  int lost = 0, all = 0;
+  for (std::int32_t rank = 0; rank < size_; ++rank) {
+    const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    const std::uint8_t verdict = peer.verdict.load(std::memory_order_acquire);
+    if (peer.left || verdict == 2) continue;
+    ++all;
+    if (verdict != 1 || is_here(peer)) continue;
+    if (++lost <= 4) silent += (lost > 1 ? ", " : "") + describe(rank);
+  }
+  return fmt::format("no sign of life of {} of {} ranks ({}{}): this side is not the majority, and the other one may go on",
+                     lost, all, silent, lost > 4 ? ", ..." : "");
+}
+
 void Context::handle_verdicts() {
   verdicts_handled_ = verdicts_.load(std::memory_order_acquire);
   if (is_excluded()) return;
+  if (many_hosts_ && !holds_majority()) return exclude_self(UCFT_ERR_PARTITION);
   for (std::int32_t rank = 0; rank < size_; ++rank) {
     Peer& peer = *peers_[static_cast<std::size_t>(rank)];
     const std::uint8_t verdict = peer.verdict.load(std::memory_order_acquire);
     if (verdict == 0 || peer.gone) continue;
     transport_->drain(rank);   // what it said before it died
     const ControlPage* control = transport_->control_of(rank);
-    const bool has_left = peer.left || (control != nullptr && control->left.load(std::memory_order_acquire) != 0);
+    const bool has_left = peer.left || (control != nullptr && control->left.load(std::memory_order_acquire) == 1);
     handle_departure(rank, has_left, verdict == 2);
   }
 }
@@ -349,6 +423,7 @@ void Context::handle_departure(std::int32_t rank, bool has_left, bool proved) {
       control->excluded.store(1 + static_cast<std::uint32_t>(rank_));
     else
       transport_->send_control(rank, Control::excluded, 0, rank_);
+    if (peer.has_lifeline && detector_) detector_->tell_excluded(rank);
   }
   transport_->forget(rank);
   for (const auto& communicator : communicators_) communicator->on_failure(rank);
@@ -358,18 +433,41 @@ void Context::handle_departure(std::int32_t rank, bool has_left, bool proved) {
   if (has_left && detector_) detector_->forget(rank);
   if (has_left) return;
   to_report_ = true;
+  if (many_hosts_) announce_failures();
   if (settings_.log_errors)
     fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", rank_, describe(rank), proved ? "proved" : "suspected");
+}
+
+// Whoever has seen a failure tells those who may not have. Of a death on this host all its ranks know, and the two lowest
+// of them that live tell the other hosts; of one on another host its lifelines' other ends know, and tell everybody.
+void Context::announce_failures() {
+  int lower = 0;
+  for (std::int32_t rank = 0; rank < rank_; ++rank) lower += is_here(*peers_[static_cast<std::size_t>(rank)]) && !peers_[static_cast<std::size_t>(rank)]->gone;
+  for (std::int32_t failed = 0; failed < size_; ++failed) {
+    Peer& peer = *peers_[static_cast<std::size_t>(failed)];
+    if (!peer.gone || peer.left || peer.announced || !peer.seen_here.load(std::memory_order_relaxed)) continue;
+    if (is_here(peer) && lower >= 2) continue;
+    peer.announced = true;
+    const bool proved = peer.verdict.load(std::memory_order_acquire) == 2;
+    for (std::int32_t rank = 0; rank < size_; ++rank) {
+      const Peer& other = *peers_[static_cast<std::size_t>(rank)];
+      if (rank != rank_ && !other.gone && !(is_here(peer) && is_here(other))) transport_->send_alarm(rank, failed, proved);
+    }
+  }
+  transport_->ring_doorbells();
 }
 
 // A rank that leaves says so in its own memory; it may stay alive, so no pidfd tells.
 void Context::look_for_leavers() {
   for (std::int32_t rank = 0; rank < size_; ++rank) {
     const ControlPage* control = transport_->control_of(rank);
-    if (control == nullptr || control->left.load(std::memory_order_acquire) == 0) continue;
-    if (peers_[static_cast<std::size_t>(rank)]->gone) continue;
+    const std::uint32_t left = control == nullptr ? 0 : control->left.load(std::memory_order_acquire);
+    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    if (left == 0 || peer.gone) continue;
     transport_->drain(rank);
-    handle_departure(rank, true, true);
+    peer.seen_here = true;
+    if (left == 2) peer.verdict.store(2, std::memory_order_release);   // out by its own word
+    handle_departure(rank, left == 1, true);
   }
 }
 

@@ -40,8 +40,10 @@ class Context {
   std::uint32_t cookie() const { return cookie_; }
   const Settings& settings() const { return settings_; }
   Transport& transport() { return *transport_; }
-  bool excluded() const { return excluded_; }
-  void exclude_self();            // ends all operations with UCFT_ERR_EXCLUDED
+  bool excluded() const { return why_excluded_ != UCFT_OK; }
+  ucft_status_t why_excluded() const { return why_excluded_; }   // UCFT_ERR_EXCLUDED, UCFT_ERR_PARTITION
+  void exclude_self(ucft_status_t why);                          // ends all operations with that
+  std::string partition_text() const;
   bool forked() const;
   std::string describe(std::int32_t rank) const;   // "rank 3 (host a, pid 17)"
 
@@ -102,8 +104,11 @@ class Context {
     bool gone = false;        // failed or left: handled
     bool left = false;        // said so
     bool reported = false;    // given to the failure callback
+    bool has_lifeline = false;
+    std::atomic<bool> seen_here{false};   // its failure was found by this rank, not told by another
+    bool announced = false;   // and passed on
     Clock::time_point broken_since{};   // its connection is lost
-    std::atomic<std::uint8_t> verdict{0};
+    std::atomic<std::uint8_t> verdict{0};   // 1: suspected, 2: proved
   };
   struct Early {              // for a communicator that this rank has yet to create
     WireHeader header;
@@ -119,7 +124,10 @@ class Context {
   // Start-up
   bool exchange_identities(OutOfBand& oob, std::string& error);
   bool wire_up(OutOfBand& oob, std::string& error);
-  bool exchange_addresses(OutOfBand& oob, const PeerAddress& mine, std::vector<PeerAddress>& all, std::string& error);
+  bool exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const LifelineName& lifeline,
+                          std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines, std::string& error);
+  bool open_remote_mailboxes(OutOfBand& oob, std::string& error);
+  void connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names);
   bool agree(OutOfBand& oob, bool ok, std::string& error, const char* step);
   bool start_detector(std::string& error);
 
@@ -136,7 +144,13 @@ class Context {
   // Failures
   static void on_verdict(void* self, const Verdict& verdict);
   static void on_tick(void* self);
+  static void on_excluded(void* self, std::int32_t by);
+  void mark_left();
+  void give_verdict(std::int32_t rank, std::uint8_t verdict);
   void handle_verdicts();
+  bool holds_majority() const;
+  void announce_failures();
+  bool is_here(const Peer& peer) const { return peer.host == peers_[static_cast<std::size_t>(rank_)]->host; }
   void handle_departure(std::int32_t rank, bool has_left, bool proved);
   void look_around(Clock::time_point now);
   bool is_excluded();
@@ -164,7 +178,10 @@ class Context {
   std::uint64_t stale_ = 0;
   ucft_failure_callback_t failure_callback_ = nullptr;
   void* failure_callback_arg_ = nullptr;
-  bool excluded_ = false, started_ = false;
+  ucft_status_t why_excluded_ = UCFT_OK;
+  bool started_ = false;
+  bool many_hosts_ = false, all_share_memory_ = true;
+  std::vector<DetectorThread::Peer> afar_;   // start-up: those with a lifeline, for the detector
   std::uint32_t spin_ = 0, glances_ = 0;
 
   alignas(64) std::atomic<int> inside_{0};

@@ -50,6 +50,10 @@ class MailboxWriter {
   MailboxWriter(MailboxLine* ring, const std::atomic<std::uint64_t>* consumed, std::uint16_t tag)
       : ring_(ring), consumed_(consumed), tag_(tag) {}
 
+  // The number of the last line, and the place of a line.
+  std::uint64_t written() const { return written_; }
+  static std::size_t place_of(std::uint64_t number) { return number & (mailbox_lines - 1); }
+
   bool has_room(std::uint32_t lines) {
     if (written_ + lines - consumed_seen_ <= mailbox_lines) return true;
     consumed_seen_ = consumed_->load(std::memory_order_acquire);

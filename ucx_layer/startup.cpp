@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "ucx_layer/context.hpp"
+#include "ucx_layer/test_points.hpp"
 
 namespace ucft {
 
@@ -39,7 +40,11 @@ struct StepResult {
 struct Address {
   SegmentName segment;
   std::uint64_t worker_bytes;
+  LifelineName lifeline;
 };
+
+constexpr std::int32_t lifelines_wanted = 16;   // at least, in each direction
+constexpr auto lifeline_limit = std::chrono::seconds(10);
 
 // Ranks with the same number can signal each other and share memory: same kernel, same PID namespace.
 std::uint64_t host_number() {
@@ -100,6 +105,9 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
   mine.version = UCFT_VERSION_MAJOR << 16 | UCFT_VERSION_MINOR;
   mine.cookie = random_cookie();
   mine.host = host_number();
+#ifdef UCFT_TEST_POINTS
+  mine.host += test_points::host_of(rank_);   // several hosts on one machine
+#endif
   mine.pid = pid_;
   mine.start_time = process_start_time(pid_);
   mine.window = settings_.window;
@@ -152,6 +160,8 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   int local = 0, sharing = 0;
   for (const auto& peer : peers_) {
     local += peer->host == me.host;
+    many_hosts_ = many_hosts_ || peer->host != me.host;
+    all_share_memory_ = all_share_memory_ && peer->host == me.host && peer->may_share;
     sharing += peer.get() == &me || peer->shares_memory_with(me);
   }
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
@@ -166,10 +176,13 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
     mine = transport_->own_address(error);
     ok = error.empty();
   }
+  LifelineMaker lifelines;
+  if (ok && many_hosts_) ok = lifelines.listen(error);
   if (!agree(oob, ok, error, "opening its transports")) return false;
 
   std::vector<PeerAddress> addresses;
-  if (!exchange_addresses(oob, mine, addresses, error)) return false;
+  std::vector<LifelineName> lifeline_names;
+  if (!exchange_addresses(oob, mine, lifelines.name(), addresses, lifeline_names, error)) return false;
   ok = transport_->connect(addresses, error);
   if (!agree(oob, ok, error, "connecting")) return false;
 
@@ -180,13 +193,69 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   while (!transport_->wired() && transport_->missing_greeting(true) < 0 && Clock::now() < limit) transport_->poll();
   ok = transport_->wired();
   if (!ok) error = fmt::format("no greeting from {}", describe(transport_->missing_greeting()));
-  return agree(oob, ok, error, "greeting");
+  if (!agree(oob, ok, error, "greeting")) return false;
+  if (many_hosts_) connect_lifelines(lifelines, lifeline_names);
+  return open_remote_mailboxes(oob, error);
 }
 
-bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, std::vector<PeerAddress>& all,
-                                 std::string& error) {
+// The more ranks watch one, the more of them may die with it unnoticed. In a job of up to some 30 ranks all watch all.
+void Context::connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names) {
+  std::vector<std::uint64_t> hosts;
+  for (const auto& peer : peers_) hosts.push_back(peer->host);
+  std::vector<LifelineMaker::Wanted> wanted;
+  for (const std::int32_t rank : lifeline_neighbours(hosts, rank_, std::max(lifelines_wanted, settings_.f + 1)))
+    wanted.push_back({rank, names[static_cast<std::size_t>(rank)]});
+  const std::uint64_t job = std::uint64_t{cookie_} << 32 | static_cast<std::uint32_t>(peers_[0]->pid);
+  std::vector<Lifeline> lines = maker.connect(rank_, job, wanted, lifeline_limit, [this] { transport_->poll(); });
+  std::int32_t missing = 0, example = no_rank;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::int32_t rank = wanted[i].rank;
+    if (!lines[i].is_open()) {
+      ++missing;
+      example = rank;
+      continue;
+    }
+    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    peer.has_lifeline = true;
+    DetectorThread::Peer watched{};
+    watched.rank = rank;
+    watched.pid = peer.pid;
+    watched.remote = true;
+    watched.lifeline = lines[i].release();
+    afar_.push_back(watched);
+  }
+  if (missing > 0)
+    fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", rank_, describe(example),
+               missing > 1 ? fmt::format(" and {} more", missing - 1) : "");
+}
+
+// Between hosts: if the transport writes into remote memory by itself on both sides, messages go into mailboxes there.
+bool Context::open_remote_mailboxes(OutOfBand& oob, std::string& error) {
+  if (all_share_memory_) return true;
+  const std::vector<std::byte> mine = transport_->own_remote_key();
+  struct Key {
+    std::uint64_t address;
+    std::uint32_t bytes;   // of the key; 0: no mailboxes with this rank
+    std::byte key[remote_key_limit];
+  } own{};
+  own.address = transport_->own_segment_address();
+  own.bytes = static_cast<std::uint32_t>(mine.size());
+  std::copy(mine.begin(), mine.end(), own.key);
+  std::vector<Key> all(static_cast<std::size_t>(size_));
+  if (!oob.allgather(&own, all.data(), sizeof own, error, [this] { transport_->poll(); })) return false;
+  bool ok = true;
+  if (own.bytes > 0)
+    for (std::int32_t rank = 0; rank < size_ && ok; ++rank) {
+      const Key& key = all[static_cast<std::size_t>(rank)];
+      if (key.bytes > 0) ok = transport_->open_remote_mailbox(rank, key.address, {key.key, key.bytes}, error);
+    }
+  return agree(oob, ok, error, "opening mailboxes");
+}
+
+bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const LifelineName& lifeline,
+                                 std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines, std::string& error) {
   const auto ranks = static_cast<std::size_t>(size_);
-  const Address address{mine.segment, mine.worker.size()};
+  const Address address{mine.segment, mine.worker.size(), lifeline};
   std::vector<Address> addresses(ranks);
   if (!oob.allgather(&address, addresses.data(), sizeof address, error)) return false;
   std::size_t longest = 0;
@@ -199,19 +268,27 @@ bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, std::v
     const std::byte* worker = blobs.data() + rank * longest;
     all.push_back({peers_[rank]->shares_memory_with(me), addresses[rank].segment,
                    {worker, worker + addresses[rank].worker_bytes}});
+    lifelines.push_back(addresses[rank].lifeline);
   }
   return true;
 }
 
 bool Context::start_detector(std::string& error) {
-  std::vector<DetectorThread::Peer> watched;
+  std::vector<DetectorThread::Peer> watched = std::move(afar_);
   for (int rank = 0; rank < size_; ++rank) {
     const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
     if (rank == rank_ || peer.host != peers_[static_cast<std::size_t>(rank_)]->host) continue;
     if (peer.pid == pid_) continue;   // ranks that are threads of one process die together
     const ControlPage* control = transport_->control_of(rank);
-    watched.push_back({rank, peer.pid, peer.start_time, control == nullptr ? nullptr : &control->heartbeat,
-                       control == nullptr ? nullptr : &control->left});
+    DetectorThread::Peer here{};
+    here.rank = rank;
+    here.pid = peer.pid;
+    here.start_time = peer.start_time;
+    if (control != nullptr) {
+      here.heartbeat = &control->heartbeat;
+      here.left = &control->left;
+    }
+    watched.push_back(here);
   }
   DetectorThread::Setup setup;
   setup.options.heartbeat_period = std::chrono::microseconds(settings_.heartbeat_period_us);
@@ -220,6 +297,7 @@ bool Context::start_detector(std::string& error) {
   setup.own_heartbeat = &transport_->control()->heartbeat;
   setup.on_verdict = &Context::on_verdict;
   setup.on_tick = &Context::on_tick;
+  setup.on_excluded = &Context::on_excluded;
   setup.arg = this;
   try {
     detector_ = std::make_unique<DetectorThread>(setup, watched);

@@ -3,9 +3,12 @@
 #pragma once
 
 #ifdef UCFT_TEST_POINTS
+#include <cstdint>
+
 namespace ucft::test_points {
 void pass_send();
 void pass_line();
+std::uint64_t host_of(int rank);   // UCFT_TEST_RANKS_PER_HOST=k: ranks 0..k-1 believe to be on one host, and so on
 }  // namespace ucft::test_points
 #define UCFT_TEST_POINT(what) ::ucft::test_points::pass_##what()
 #else

@@ -46,8 +46,9 @@ Transport::~Transport() {
   for (Peer& peer : peers_) {
     peer.segments.clear();
     peer.mapped.close();
-    if (peer.endpoint != nullptr) ucx_.close(peer.endpoint);
+    close_endpoint(peer);
   }
+  for (auto& [inode, registration] : registrations_) ucp_mem_unmap(ucx_.context(), registration.handle);
   for (Segment& chunk : chunks_) chunk.close();
   own_.close();
 }
@@ -74,7 +75,7 @@ bool Transport::open(std::string& error) {
   control_ = reinterpret_cast<ControlPage*>(own_.data());
   control_->cookie = setup_.cookie;
   if (!setup_.needs_messages) return true;
-  if (!ucx_.open(error)) return false;
+  if (!ucx_.open(static_cast<std::size_t>(setup_.ranks), error)) return false;
 
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
@@ -144,6 +145,16 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
   return true;
 }
 
+Transport::Paths Transport::paths() const {
+  Paths paths;
+  for (const Peer& peer : peers_) {
+    paths.shared_memory += peer.mapped.is_open();
+    paths.remote_mailboxes += peer.remote != nullptr;
+  }
+  paths.messages = message_peers_ - paths.remote_mailboxes;
+  return paths;
+}
+
 void Transport::send_hellos() {
   for (int index = 0; index < setup_.ranks; ++index)
     if (!peer_at(index).forgotten && !is_mapped(index)) send_control(index, Control::hello, 0, setup_.me);
@@ -157,34 +168,77 @@ int Transport::missing_greeting(bool lost) const {
 
 bool Transport::wired() const { return waiting_ == 0 && missing_greeting() < 0; }
 
+std::vector<std::byte> Transport::own_remote_key() {
+  for (const Peer& peer : peers_)
+    if (peer.endpoint != nullptr && !Ucx::has_remote_access(peer.endpoint)) return {};
+  const Registration* registration = message_peers_ > 0 ? registration_of(own_) : nullptr;
+  return registration == nullptr ? std::vector<std::byte>{} : registration->key;
+}
+
+bool Transport::open_remote_mailbox(int index, std::uint64_t segment, std::span<const std::byte> key, std::string& error) {
+  Peer& peer = peer_at(index);
+  if (peer.endpoint == nullptr || peer.forgotten) return true;   // shares memory with us, or is gone
+  auto remote = std::make_unique<Remote>();
+  const ucs_status_t status = ucp_ep_rkey_unpack(peer.endpoint, key.data(), &remote->key);
+  if (status != UCS_OK) {
+    error = fmt::format("rank {}'s remote key is of no use here: {}", index, ucs_status_string(status));
+    return false;
+  }
+  remote->segment = segment;
+  remote->lines = std::vector<MailboxLine>(mailbox_lines);
+  const auto tag = static_cast<std::uint16_t>(setup_.cookie ^ (setup_.cookie >> 16));
+  peer.writer = MailboxWriter(remote->lines.data(), reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(own_.data(), index)), tag);
+  reader_of(peer) = MailboxReader(reinterpret_cast<MailboxLine*>(ring_area(own_.data(), index)), &remote->credit, tag);
+  peer.pulled_here = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(own_.data(), index));
+  peer.remote = std::move(remote);
+  mailbox_peers_.push_back(index);
+  remote_peers_.push_back(index);
+  return true;
+}
+
 // ---- sending --------------------------------------------------------------------------------------------------------
 
 void Transport::send(int index, const Message& message, const WireContext& context) {
   Peer& peer = peer_at(index);
   if (peer.forgotten) return;
   Queued queued{compose_header(message, context), {message.first_decided, message.accepted}, message.value, message.list};
-  if (peer.mapped.is_open() && peer.backlog.empty() && try_write(peer, queued)) return;
+  if (by_mailbox(peer) && peer.backlog.empty() && try_write(peer, queued)) return;
   buffers_->retain(queued.value);
   buffers_->retain(queued.list);
   push(peer, queued);
 }
 
-void Transport::send_control(int index, Control control, std::uint32_t communicator, std::int32_t sender) {
-  Peer& peer = peer_at(index);
-  if (peer.forgotten) return;
+Transport::Queued Transport::control_message(Control control, std::uint32_t communicator, std::int32_t sender) const {
   Queued queued{};
   queued.header.cookie = setup_.cookie;
   queued.header.version = wire_version;
   queued.header.phase = static_cast<std::uint8_t>(control);
   queued.header.communicator = communicator;
   queued.header.sender = sender;
-  if (peer.mapped.is_open() && peer.backlog.empty() && try_write(peer, queued)) return;
+  return queued;
+}
+
+void Transport::send_control(int index, Control control, std::uint32_t communicator, std::int32_t sender) {
+  Peer& peer = peer_at(index);
+  if (peer.forgotten) return;
+  const Queued queued = control_message(control, communicator, sender);
+  if (by_mailbox(peer) && peer.backlog.empty() && try_write(peer, queued)) return;
+  push(peer, queued);
+}
+
+void Transport::send_alarm(int index, std::int32_t failed, bool proved) {
+  Peer& peer = peer_at(index);
+  if (peer.forgotten) return;
+  Queued queued = control_message(Control::failed, 0, setup_.me);
+  queued.header.attempt = failed;
+  queued.header.flags = proved;
+  if (by_mailbox(peer) && peer.backlog.empty() && try_write(peer, queued)) return;
   push(peer, queued);
 }
 
 // Takes over the references.
 void Transport::push(Peer& peer, const Queued& message) {
-  if (!peer.mapped.is_open()) return send_am(peer, message);
+  if (!by_mailbox(peer)) return send_am(peer, message);
   peer.backlog.push_back(message);
   ++waiting_;
 }
@@ -205,14 +259,14 @@ bool Transport::try_write(Peer& peer, const Queued& message) {
   header.value_bytes = static_cast<std::uint32_t>(value_bytes);
   const std::uint64_t body = body_bytes(header);
   if (body == value_bytes && (body == 8 || body == 0)) {   // the common case
-    if (!peer.writer.has_room(1)) return false;
+    if (!has_room(peer, 1)) return false;
     std::uint64_t word = 0;
     if (body == 8) std::memcpy(&word, buffers_->data(message.value), sizeof word);
     peer.writer.write_line(header, word);
     touch(peer);
     return true;
   }
-  if (!peer.writer.has_room(mailbox_lines_of(sizeof header + body))) return false;
+  if (!has_room(peer, mailbox_lines_of(sizeof header + body))) return false;
   const bool ballots = (header.transport_flags & has_ballots) != 0;
   const std::span<const std::byte> parts[] = {
       bytes_of(header), {buffers_->data(message.value), value_bytes},
@@ -234,15 +288,27 @@ bool Transport::write_descriptor(Peer& peer, const Queued& message, std::uint32_
   const std::uint64_t bytes = buffers_->bytes(message.value);
   const Segment* segment = segment_of(buffers_->data(message.value), bytes);
   assert(segment != nullptr && "a value lives in memory that peers can map");
+  std::span<const std::byte> key;
+  if (peer.remote != nullptr) {
+    const Registration* registration = registration_of(*segment);
+    if (registration == nullptr) {   // e.g. the limit of locked memory: as a message it goes, too
+      Queued whole = message;
+      buffers_->retain(whole.value);
+      buffers_->retain(whole.list);
+      send_am(peer, whole);
+      return true;
+    }
+    key = registration->key;
+  }
   const WireDescriptor descriptor{reinterpret_cast<std::uint64_t>(buffers_->data(message.value)), bytes, ticket,
                                   pull.generation + 1, segment->name()};
   WireHeader header = message.header;
   header.transport_flags |= has_descriptor;
-  header.value_bytes = sizeof descriptor;
-  if (!peer.writer.has_room(mailbox_lines_of(sizeof header + body_bytes(header)))) return false;
+  header.value_bytes = static_cast<std::uint32_t>(sizeof descriptor + key.size());
+  if (!has_room(peer, mailbox_lines_of(sizeof header + body_bytes(header)))) return false;
   const bool ballots = (header.transport_flags & has_ballots) != 0;
   const std::span<const std::byte> parts[] = {
-      bytes_of(header), bytes_of(descriptor), ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
+      bytes_of(header), bytes_of(descriptor), key, ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
       {buffers_->data(message.list), header.list_length * sizeof(std::uint32_t)}};
   peer.writer.write(parts);
   touch(peer);
@@ -254,7 +320,9 @@ bool Transport::write_descriptor(Peer& peer, const Queued& message, std::uint32_
   return true;
 }
 
+// After a line was written.
 void Transport::touch(Peer& peer) {
+  if (peer.remote != nullptr) return put_lines(peer);
   if (peer.touched) return;
   peer.touched = true;
   touched_.push_back(index_of(peer));
@@ -337,6 +405,8 @@ bool Transport::poll() {
     if (readers_[static_cast<std::size_t>(index)].has_line() && !peer_at(index).forgotten)
       active |= poll_mailbox(peer_at(index));
   }
+  for (int index : remote_peers_)
+    if (peer_at(index).remote->pull != nullptr) active |= finish_pull(peer_at(index));
   if (message_peers_ > 0 || arrivals_.size() > 0) active |= poll_am();
   if (waiting_ > 0) advance_waiting();
   give_back();
@@ -345,7 +415,7 @@ bool Transport::poll() {
 
 void Transport::drain(int index) {
   Peer& peer = peer_at(index);
-  if (!peer.mapped.is_open() || peer.forgotten) return;
+  if (!by_mailbox(peer) || peer.forgotten) return;
   while (poll_mailbox(peer)) {
   }
   give_back();
@@ -354,13 +424,14 @@ void Transport::drain(int index) {
 // At most one message. Its lines are consumed once its bytes are ours.
 bool Transport::poll_mailbox(Peer& peer) {
   MailboxReader& reader = reader_of(peer);
-  if (!reader.has_line()) return false;
+  if (!reader.has_line() || (peer.remote != nullptr && peer.remote->pull != nullptr)) return false;
   WireHeader header;
   std::memcpy(&header, reader.payload(), sizeof header);
   const Malformed wrong = examine(header, setup_.cookie, body_bytes(header), inline_limit);
   if (wrong != Malformed::no) {
     note_malformed(wrong, index_of(peer));
     reader.consume(1);
+    put_credit(peer);
     return true;
   }
   const std::uint64_t body = body_bytes(header);
@@ -368,10 +439,12 @@ bool Transport::poll_mailbox(Peer& peer) {
   if (lines > 1 && !reader.has_lines(lines)) return false;
   if (header.phase >= static_cast<std::uint8_t>(Control::hello)) {
     reader.consume(lines);
+    put_credit(peer);
     setup_.sink.control(setup_.sink.arg, header, index_of(peer));
     return true;
   }
   if (!setup_.sink.accepts(setup_.sink.arg, header, index_of(peer))) return false;
+  if (peer.remote != nullptr && (header.transport_flags & has_descriptor) != 0) return start_pull(peer, header);
 
   std::int32_t ballots[2] = {no_rank, no_rank};
   std::size_t offset = sizeof header + header.value_bytes;
@@ -393,6 +466,7 @@ bool Transport::poll_mailbox(Peer& peer) {
     message.value = read_value(peer, header);
   }
   reader.consume(lines);
+  put_credit(peer);
   if (complete) setup_.sink.deliver(setup_.sink.arg, header, message, index_of(peer));
   buffers_->release(message.value);
   buffers_->release(message.list);
@@ -496,7 +570,10 @@ void Transport::advance_waiting() {
 }
 
 void Transport::publish_credit() {
-  for (int index : mailbox_peers_) readers_[static_cast<std::size_t>(index)].publish();
+  for (int index : mailbox_peers_) {
+    readers_[static_cast<std::size_t>(index)].publish();
+    put_credit(peer_at(index));
+  }
 }
 
 // Only hands the message over: nothing may be progressed from inside.
@@ -595,10 +672,7 @@ void Transport::forget(int index) {
     --waiting_;
   }
   peer.pulls_open = 0;
-  if (!peer.mapped.is_open() && peer.endpoint != nullptr) {
-    ucx_.close(peer.endpoint);   // its sends complete, canceled
-    peer.endpoint = nullptr;
-  }
+  close_endpoint(peer);
 }
 
 void Transport::note_malformed(Malformed what, int peer) {
@@ -620,10 +694,258 @@ void Transport::say_goodbye() {
   const auto begin = Clock::now();
   const auto sent_by = begin + std::chrono::seconds(1);
   while (message_peers_ > 0 && waiting_ > 0 && Clock::now() < sent_by) poll();
+  if (!remote_peers_.empty()) ucx_.flush(std::chrono::seconds(1));
   // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.
   const auto read_until = begin + std::chrono::milliseconds(100);
   const auto still_there = [&](const Peer& peer) { return !peer.forgotten && !peer.mapped.is_open() && !peer.endpoint_broken; };
   while (message_peers_ > 0 && Clock::now() < read_until && std::any_of(peers_.begin(), peers_.end(), still_there)) poll();
+}
+
+// ---- the remote path ------------------------------------------------------------------------------------------------
+
+// A put or a get of ours on its way.
+struct Transport::RemoteCall {
+  Transport* owner = nullptr;
+  int peer = 0;
+  bool done = false, abandoned = false;
+  ucs_status_t status = UCS_OK;
+  std::uint64_t last_line = 0;         // a put of lines; 0: of anything else
+  BufferId value = no_buffer;          // a get: where it goes
+  std::uint32_t ticket = 0, generation = 0;
+};
+
+// nullptr: it can't be registered, or its key is too long for a message.
+const Transport::Registration* Transport::registration_of(const Segment& segment) {
+  const auto found = registrations_.find(segment.name().inode);
+  if (found != registrations_.end()) return found->second.key.empty() ? nullptr : &found->second;
+  ucp_mem_map_params_t params{};
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+  params.address = segment.data();
+  params.length = segment.name().bytes;
+  Registration made{};
+  if (ucp_mem_map(ucx_.context(), &params, &made.handle) != UCS_OK) return nullptr;
+  void* packed = nullptr;
+  std::size_t bytes = 0;
+  if (ucp_rkey_pack(ucx_.context(), made.handle, &packed, &bytes) == UCS_OK) {
+    const auto* key = static_cast<const std::byte*>(packed);
+    if (bytes <= remote_key_limit) made.key.assign(key, key + bytes);
+    ucp_rkey_buffer_release(packed);
+  }
+  Registration& kept = registrations_[segment.name().inode] = std::move(made);
+  return kept.key.empty() ? nullptr : &kept;
+}
+
+// After this the device refuses whoever still has the key.
+void Transport::unregister(const Segment& segment) {
+  const auto found = registrations_.find(segment.name().inode);
+  if (found == registrations_.end()) return;
+  ucp_mem_unmap(ucx_.context(), found->second.handle);
+  registrations_.erase(found);
+}
+
+Transport::RemoteCall* Transport::new_call(Peer& peer) {
+  if (free_calls_.empty()) {
+    all_calls_.push_back(std::make_unique<RemoteCall>());
+    free_calls_.push_back(all_calls_.back().get());
+  }
+  RemoteCall* call = free_calls_.back();
+  free_calls_.pop_back();
+  *call = RemoteCall{};
+  call->owner = this;
+  call->peer = index_of(peer);
+  ++waiting_;
+  return call;
+}
+
+void Transport::on_call_done(void* request, ucs_status_t status, void* arg) {
+  auto* call = static_cast<RemoteCall*>(arg);
+  call->owner->finish_call(call, status);
+  ucp_request_free(request);
+}
+
+// Who still waits for the call takes it from `done`; what nobody waits for is put away here.
+void Transport::finish_call(RemoteCall* call, ucs_status_t status) {
+  --waiting_;
+  call->done = true;
+  call->status = status;
+  if (status != UCS_OK && !call->abandoned) broken_.push_back({call->peer, status});
+  const bool awaited = !call->abandoned && (call->last_line > 0 || call->value != no_buffer);
+  if (awaited) return;
+  buffers_->release(call->value);
+  free_calls_.push_back(call);
+}
+
+// source stays as it is (or grows, for counters) until the call is done.
+void Transport::put(Peer& peer, const void* source, std::size_t bytes, std::uint64_t target) {
+  Remote& remote = *peer.remote;
+  if (peer.endpoint == nullptr || peer.endpoint_broken) return;
+  RemoteCall* call = new_call(peer);
+  if (source >= remote.lines.data() && source < remote.lines.data() + mailbox_lines) {
+    call->last_line = remote.lines_put;
+    remote.puts.push_back(call);
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = &Transport::on_call_done;
+  param.user_data = call;
+  const ucs_status_ptr_t request = ucp_put_nbx(peer.endpoint, source, bytes, target, remote.key, &param);
+  if (!UCS_PTR_IS_PTR(request)) finish_call(call, UCS_PTR_RAW_STATUS(request));
+}
+
+// All lines that have been written and not yet been put: one put, or two where the ring ends.
+//   256 lines, put up to 254, written up to 257: lines 255 (place 255), then 256 and 257 (places 0 and 1)
+void Transport::put_lines(Peer& peer) {
+  Remote& remote = *peer.remote;
+  const auto ring = static_cast<std::uint64_t>(ring_area(nullptr, setup_.me) - static_cast<std::byte*>(nullptr));
+  while (remote.lines_put < peer.writer.written()) {
+    const std::size_t place = MailboxWriter::place_of(remote.lines_put + 1);
+    const std::size_t count = std::min<std::size_t>(peer.writer.written() - remote.lines_put, mailbox_lines - place);
+    remote.lines_put += count;
+    put(peer, &remote.lines[place], count * sizeof(MailboxLine), remote.segment + ring + place * sizeof(MailboxLine));
+  }
+  settle_puts(remote);
+}
+
+void Transport::settle_puts(Remote& remote) {
+  while (!remote.puts.empty() && remote.puts.front()->done) {
+    remote.lines_left = remote.puts.front()->last_line;
+    free_calls_.push_back(remote.puts.front());
+    remote.puts.pop_front();
+  }
+}
+
+// On the remote path a line can't be written again before its put is done, whatever the reader says.
+bool Transport::has_room(Peer& peer, std::uint32_t lines) {
+  if (!peer.writer.has_room(lines)) return false;
+  if (peer.remote == nullptr) return true;
+  settle_puts(*peer.remote);
+  return peer.writer.written() + lines - peer.remote->lines_left <= mailbox_lines;
+}
+
+void Transport::put_credit(Peer& peer) {
+  if (peer.remote == nullptr) return;
+  Remote& remote = *peer.remote;
+  const std::uint64_t consumed = remote.credit.load(std::memory_order_relaxed);
+  if (consumed == remote.credit_put) return;
+  remote.credit_put = consumed;
+  const auto there = static_cast<std::uint64_t>(credit_area(nullptr, setup_.me) - static_cast<std::byte*>(nullptr));
+  put(peer, &remote.credit, sizeof remote.credit, remote.segment + there);
+}
+
+// The peer's segments are few, and live long: their keys are unpacked once. A segment that was given back and made anew
+// has another key.
+ucp_rkey_h Transport::key_of(Peer& peer, const WireDescriptor& descriptor, std::span<const std::byte> packed) {
+  std::vector<RemoteKey>& keys = peer.remote->keys;
+  for (const RemoteKey& each : keys)
+    if (each.segment.inode == descriptor.segment.inode && std::equal(each.packed.begin(), each.packed.end(), packed.begin(), packed.end()))
+      return each.key;
+  constexpr std::size_t many = 64;
+  if (keys.size() >= many) {
+    ucp_rkey_destroy(keys.front().key);
+    keys.erase(keys.begin());
+  }
+  RemoteKey fresh{descriptor.segment, {packed.begin(), packed.end()}, nullptr};
+  if (ucp_ep_rkey_unpack(peer.endpoint, packed.data(), &fresh.key) != UCS_OK) return nullptr;
+  keys.push_back(std::move(fresh));
+  return keys.back().key;
+}
+
+// The message stays in the ring, and what follows it, until its payload is here: so messages keep their order.
+bool Transport::start_pull(Peer& peer, const WireHeader& header) {
+  MailboxReader& reader = reader_of(peer);
+  WireDescriptor descriptor;
+  reader.copy(sizeof header, reinterpret_cast<std::byte*>(&descriptor), sizeof descriptor);
+  std::byte packed[remote_key_limit];
+  const std::size_t packed_bytes = header.value_bytes - sizeof descriptor;
+  reader.copy(sizeof header + sizeof descriptor, packed, packed_bytes);
+  const bool fits = descriptor.ticket < tickets && descriptor.bytes > 0 && descriptor.address >= descriptor.segment.address &&
+                    descriptor.address - descriptor.segment.address <= descriptor.segment.bytes &&
+                    descriptor.bytes <= descriptor.segment.bytes - (descriptor.address - descriptor.segment.address);
+  const ucp_rkey_h key = fits && peer.endpoint != nullptr && !peer.endpoint_broken ? key_of(peer, descriptor, {packed, packed_bytes}) : nullptr;
+  if (key == nullptr) {   // malformed, or its owner is gone
+    if (!fits) note_malformed(Malformed::length, index_of(peer));
+    reader.consume(mailbox_lines_of(sizeof header + body_bytes(header)));
+    put_credit(peer);
+    return true;
+  }
+  const BufferId value = buffers_->allocate(descriptor.bytes);
+  if (value == no_buffer) return false;   // some will come back
+  RemoteCall* call = new_call(peer);
+  call->value = value;
+  call->ticket = descriptor.ticket;
+  call->generation = descriptor.generation;
+  peer.remote->pull = call;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = &Transport::on_call_done;
+  param.user_data = call;
+  const ucs_status_ptr_t request = ucp_get_nbx(peer.endpoint, buffers_->data(value), descriptor.bytes, descriptor.address, key, &param);
+  if (!UCS_PTR_IS_PTR(request)) finish_call(call, UCS_PTR_RAW_STATUS(request));
+  return true;
+}
+
+bool Transport::finish_pull(Peer& peer) {
+  Remote& remote = *peer.remote;
+  RemoteCall* call = remote.pull;
+  if (!call->done) return false;
+  remote.pull = nullptr;
+  MailboxReader& reader = reader_of(peer);
+  WireHeader header;
+  std::memcpy(&header, reader.payload(), sizeof header);
+  std::int32_t ballots[2] = {no_rank, no_rank};
+  std::size_t offset = sizeof header + header.value_bytes;
+  if ((header.transport_flags & has_ballots) != 0) {
+    reader.copy(offset, reinterpret_cast<std::byte*>(ballots), sizeof ballots);
+    offset += sizeof ballots;
+  }
+  Message message = parse_header(header, ballots);
+  if (header.list_length > 0) {
+    message.list = buffers_->allocate(header.list_length * sizeof(std::uint32_t));
+    assert(message.list != no_buffer);
+    reader.copy(offset, buffers_->data(message.list), header.list_length * sizeof(std::uint32_t));
+  }
+  message.value = call->value;
+  const bool arrived = call->status == UCS_OK;
+  const auto table = static_cast<std::uint64_t>(pulled_area(nullptr, setup_.me) - static_cast<std::byte*>(nullptr));
+  remote.pulled[call->ticket] = call->generation;
+  put(peer, &remote.pulled[call->ticket], sizeof(std::uint32_t), remote.segment + table + call->ticket * sizeof(std::uint32_t));
+  call->value = no_buffer;
+  free_calls_.push_back(call);
+  reader.consume(mailbox_lines_of(sizeof header + body_bytes(header)));
+  put_credit(peer);
+  if (arrived) setup_.sink.deliver(setup_.sink.arg, header, message, index_of(peer));
+  buffers_->release(message.value);
+  buffers_->release(message.list);
+  return true;
+}
+
+// Its sends, puts and gets complete, canceled. The buffers of gets stay until UCX says that they have ended: the device
+// may still write into them. Keys go last, since calls that were never begun refer to them.
+void Transport::close_endpoint(Peer& peer) {
+  if (peer.endpoint == nullptr) return;
+  if (peer.remote != nullptr) abandon_calls(*peer.remote);
+  ucx_.close(peer.endpoint);
+  peer.endpoint = nullptr;
+  if (peer.remote == nullptr) return;
+  for (const RemoteKey& each : peer.remote->keys) ucp_rkey_destroy(each.key);
+  peer.remote->keys.clear();
+  ucp_rkey_destroy(peer.remote->key);
+  peer.remote->key = nullptr;
+}
+
+void Transport::abandon_calls(Remote& remote) {
+  const auto abandon = [&](RemoteCall* call) {
+    if (!call->done) {
+      call->abandoned = true;
+      return;
+    }
+    buffers_->release(call->value);
+    free_calls_.push_back(call);
+  };
+  for (RemoteCall* call : remote.puts) abandon(call);
+  remote.puts.clear();
+  if (remote.pull != nullptr) abandon(remote.pull);
+  remote.pull = nullptr;
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
@@ -653,6 +975,8 @@ std::byte* Transport::allocate_shared(std::size_t bytes) {
 }
 
 bool Transport::free_shared(void* memory) {
+  for (const Segment& each : lent_)
+    if (each.data() == memory) unregister(each);
   return std::erase_if(lent_, [&](const Segment& each) { return each.data() == memory; }) > 0;
 }
 

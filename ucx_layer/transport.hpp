@@ -1,7 +1,10 @@
-// Sends and receives wire messages between the ranks of a job. Two paths, chosen per peer at wire-up:
+// Sends and receives wire messages between the ranks of a job. Three paths, chosen per peer at wire-up:
 //
-//   mailbox   same host: lines in a ring in the peer's memory; payloads above one message stay with their sender and are
+//   shared    same host: lines in a ring in the peer's memory; payloads above one message stay with their sender and are
 //             read from there (descriptor + pull). Nothing of UCX runs on this path.
+//   remote    another host, and the device can write and read remote memory by itself (RDMA): the same ring and the same
+//             descriptors, by ucp_put and ucp_get. What is put is put into rings and tables of the transport, never into
+//             memory of the caller; payloads are fetched by whoever wants them.
 //   message   else: UCX active messages, where each connection has a queue of its own (tcp, rc, ud).
 //
 // Who owns what
@@ -15,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,7 +44,7 @@ struct ControlPage {
   std::uint64_t cookie;
   alignas(64) std::atomic<std::uint32_t> sleeping;    // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
-  alignas(64) std::atomic<std::uint32_t> left;        // 1: the rank has left the job
+  alignas(64) std::atomic<std::uint32_t> left;        // 1: the rank has left the job; 2: it is out of it (excluded)
   alignas(64) std::atomic<std::uint32_t> excluded;    // 1 + rank of who declared this rank dead (written by others)
 };
 
@@ -75,11 +79,17 @@ class Transport {
   // A rank that has not greeted yet; lost: whose connection is lost, too. -1: none.
   int missing_greeting(bool lost = false) const;
   bool wired() const;   // hellos of all peers on the message path have arrived, ours have left
+  // The key to this rank's rings, for peers on other hosts. Empty: a device can't do it, so all stay on messages.
+  std::vector<std::byte> own_remote_key();
+  std::uint64_t own_segment_address() const { return own_.name().address; }
+  // From now on messages for that peer go by the remote path. Both sides do it, before the first collective.
+  bool open_remote_mailbox(int peer, std::uint64_t segment, std::span<const std::byte> key, std::string& error);
 
   Buffers& buffers() { return *buffers_; }
   // A message for a collective; value and list get references of their own.
   void send(int peer, const Message& message, const WireContext& context);
   void send_control(int peer, Control control, std::uint32_t communicator, std::int32_t sender);
+  void send_alarm(int peer, std::int32_t failed, bool proved);
   // After a burst of sends: wakes receivers that sleep.
   void ring_doorbells();
   // Delivers what has arrived; true if anything was done.
@@ -92,6 +102,11 @@ class Transport {
   void forget(int peer);   // failed or left: drops what waits for it, reads nothing more of it
   bool is_forgotten(int peer) const { return peers_[static_cast<std::size_t>(peer)].forgotten; }
   bool is_mapped(int peer) const { return peers_[static_cast<std::size_t>(peer)].mapped.is_open(); }
+  struct Paths {
+    int shared_memory = 0, remote_mailboxes = 0, messages = 0;   // peers
+  };
+  Paths paths() const;
+  bool has_remote_mailboxes() const { return !remote_peers_.empty(); }   // what is put there wakes nobody
   bool uses_messages() const { return message_peers_ > 0; }
   int event_fd();          // readable when the message path may have something; arm() first
   bool arm();              // true: sleep on event_fd is safe
@@ -105,11 +120,35 @@ class Transport {
   bool is_shared(const void* memory, std::size_t bytes) const;
 
   static constexpr std::size_t inline_limit = 2048;   // value bytes that travel in the mailbox
-  // Sends LEAVE on the message path and gives it a moment.
+  // Sends LEAVE to other hosts and to whom no memory is shared with, and gives it a moment.
   void say_goodbye();
 
  private:
   static constexpr int tickets = 64;   // payloads of ours that one peer may be reading
+
+  struct RemoteCall;
+  struct Registration {              // of a segment of ours, with the network devices
+    ucp_mem_h handle;
+    std::vector<std::byte> key;      // packed
+  };
+  struct RemoteKey {                 // of a segment of a peer
+    SegmentName segment;
+    std::vector<std::byte> packed;
+    ucp_rkey_h key;
+  };
+  // The remote path's part of a peer. Lives as long as the transport: calls of UCX on their way point into it.
+  struct Remote {
+    std::uint64_t segment = 0;                    // where the peer's segment begins, there
+    ucp_rkey_h key = nullptr;                     // of that segment
+    std::vector<MailboxLine> lines;               // our ring as we wrote it; a line stays until its put is done
+    std::uint64_t lines_put = 0, lines_left = 0;  // numbers up to which lines have been handed to UCX, and have left
+    std::deque<RemoteCall*> puts;                 // of lines, oldest first
+    std::atomic<std::uint64_t> credit{0};         // what we have consumed of the peer's ring
+    std::uint64_t credit_put = 0;
+    std::array<std::uint32_t, tickets> pulled{};  // generations that we have read
+    std::vector<RemoteKey> keys;
+    RemoteCall* pull = nullptr;                   // the peer's next message waits for its payload
+  };
 
   struct Queued {
     WireHeader header;
@@ -142,6 +181,7 @@ class Transport {
     std::vector<Payloads> segments;
     std::array<std::uint64_t, tickets> reading{};         // inode of the segment of each view
     std::deque<Queued> backlog;
+    std::unique_ptr<Remote> remote;                       // on the remote path
   };
   struct AmSend;
   struct AmArrival {
@@ -166,6 +206,9 @@ class Transport {
   std::byte* credit_area(std::byte* segment, int reader) const;
   std::size_t segment_bytes() const;
 
+  static bool by_mailbox(const Peer& peer) { return peer.mapped.is_open() || peer.remote != nullptr; }
+  bool has_room(Peer& peer, std::uint32_t lines);
+  Queued control_message(Control control, std::uint32_t communicator, std::int32_t sender) const;
   void push(Peer& peer, const Queued& message);
   bool try_write(Peer& peer, const Queued& message);
   bool write_descriptor(Peer& peer, const Queued& message, std::uint32_t ticket);
@@ -177,6 +220,20 @@ class Transport {
   void advance_waiting();
   void collect_pulls(Peer& peer);
   bool poll_mailbox(Peer& peer);
+  const Registration* registration_of(const Segment& segment);
+  void unregister(const Segment& segment);
+  RemoteCall* new_call(Peer& peer);
+  void put(Peer& peer, const void* source, std::size_t bytes, std::uint64_t target);
+  void put_lines(Peer& peer);
+  void put_credit(Peer& peer);
+  static void on_call_done(void* request, ucs_status_t status, void* call);
+  void finish_call(RemoteCall* call, ucs_status_t status);
+  void settle_puts(Remote& remote);
+  ucp_rkey_h key_of(Peer& peer, const WireDescriptor& descriptor, std::span<const std::byte> packed);
+  bool start_pull(Peer& peer, const WireHeader& header);
+  bool finish_pull(Peer& peer);
+  void close_endpoint(Peer& peer);
+  void abandon_calls(Remote& remote);
   BufferId read_value(Peer& peer, const WireHeader& header);
   BufferId map_payload(Peer& peer);
   void copy_if_crowded(Peer& peer, Message& message);
@@ -196,9 +253,12 @@ class Transport {
   std::unique_ptr<Buffers> buffers_;
   std::vector<Peer> peers_;
   std::vector<MailboxReader> readers_;          // by peer, close together: every poll looks at all of them
-  std::vector<int> touched_, mailbox_peers_;
+  std::vector<int> touched_, mailbox_peers_, remote_peers_;
   int message_peers_ = 0;
   std::int64_t waiting_ = 0;                    // backlog entries, open pulls, active messages on their way
+  std::map<std::uint64_t, Registration> registrations_;   // by inode of the segment
+  std::vector<std::unique_ptr<RemoteCall>> all_calls_;
+  std::vector<RemoteCall*> free_calls_;
   std::deque<AmArrival> arrivals_;
   std::vector<AmSend*> free_am_;
   std::vector<std::unique_ptr<AmSend>> all_am_;

@@ -1,5 +1,6 @@
 #include "ucx_layer/ucx.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -40,14 +41,15 @@ bool shared_memory_allowed() {
   return transports == nullptr || uses_shared_memory(transports);
 }
 
-bool Ucx::open(std::string& error) {
+bool Ucx::open(std::size_t peers, std::string& error) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return fail(error, "ucp_config_read", status);
   status = configure(config);
   if (status == UCS_OK) {
     ucp_params_t params{};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
+    params.estimated_num_eps = peers;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
     params.name = "ucft";
     status = ucp_init(&params, config, &context_);
@@ -79,6 +81,31 @@ std::vector<std::byte> Ucx::address(std::string& error) const {
   std::vector<std::byte> copy(data, data + bytes);
   ucp_worker_release_address(worker_, address);
   return copy;
+}
+
+// UCX 1.13 has no query for it. The printed form of an endpoint lists its put and get methods if they are native, and
+// leaves them out if they are emulated. A wrong answer costs speed, not correctness: see Transport.
+bool Ucx::has_remote_access(ucp_ep_h endpoint) {
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  FILE* stream = open_memstream(&text, &bytes);
+  if (stream == nullptr) return false;
+  ucp_ep_print_info(endpoint, stream);
+  std::fclose(stream);
+  const std::string_view printed(text, bytes);
+  const bool native = printed.find(" put[") != printed.npos && printed.find(" get[") != printed.npos;
+  std::free(text);
+  return native;
+}
+
+void Ucx::flush(std::chrono::microseconds limit) {
+  ucp_request_param_t param{};
+  const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_, &param);
+  if (!UCS_PTR_IS_PTR(request)) return;
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (ucp_request_check_status(request) == UCS_INPROGRESS && std::chrono::steady_clock::now() < until)
+    ucp_worker_progress(worker_);
+  ucp_request_free(request);   // of one that goes on: UCX frees it when it ends
 }
 
 void Ucx::close(ucp_ep_h endpoint) {

@@ -4,6 +4,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -21,10 +22,16 @@ class Ucx {
   Ucx(const Ucx&) = delete;
   Ucx& operator=(const Ucx&) = delete;
 
-  bool open(std::string& error);
+  // peers: how many endpoints there will be; UCX chooses transports by it.
+  bool open(std::size_t peers, std::string& error);
   ucp_context_h context() const { return context_; }
   ucp_worker_h worker() const { return worker_; }
   std::vector<std::byte> address(std::string& error) const;   // empty: error
+  // Whether puts and gets on this endpoint are done by the network device. Else UCX emulates them by active messages that
+  // need the target's progress. Known once the endpoint is wired up (has greeted and been greeted).
+  static bool has_remote_access(ucp_ep_h endpoint);
+  // Waits until everything that was sent has arrived, or the limit.
+  void flush(std::chrono::microseconds limit);
   // Closes an endpoint without asking the peer; never blocks for longer than its own bookkeeping needs.
   void close(ucp_ep_h endpoint);
 

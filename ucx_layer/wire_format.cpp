@@ -21,12 +21,14 @@ Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t 
   if (header.version != wire_version) return Malformed::version;
   const bool is_phase = header.phase < phase_count;
   const bool is_control = header.phase >= static_cast<std::uint8_t>(Control::hello) &&
-                          header.phase <= static_cast<std::uint8_t>(Control::excluded);
+                          header.phase <= static_cast<std::uint8_t>(Control::failed);
   if (!is_phase && !is_control) return Malformed::phase;
   if (header.outcome > static_cast<std::uint8_t>(Outcome::mismatch)) return Malformed::phase;
   if (header.list_length > failure_list_limit || header.value_bytes > limit) return Malformed::length;
   if (body_bytes(header) != following) return Malformed::length;
-  if ((header.transport_flags & has_descriptor) != 0 && header.value_bytes != sizeof(WireDescriptor)) return Malformed::length;
+  if ((header.transport_flags & has_descriptor) != 0 &&
+      (header.value_bytes < sizeof(WireDescriptor) || header.value_bytes > sizeof(WireDescriptor) + remote_key_limit))
+    return Malformed::length;
   if (header.sender < 0) return Malformed::sender;
   return Malformed::no;
 }

@@ -25,6 +25,7 @@ enum class Control : std::uint8_t {
   leave = 17,     // the sender has left the job: it is not failed
   gone = 18,      // the sender has destroyed the communicator
   excluded = 19,  // you were declared dead
+  failed = 20,    // context rank `attempt` has failed; flags: 1 if that is proved, 0 if it was only silent
 };
 
 enum TransportFlags : std::uint8_t {
@@ -61,6 +62,9 @@ struct WireDescriptor {
   SegmentName segment;            // that it lies in
 };
 static_assert(sizeof(WireDescriptor) == 56);
+
+// Between hosts UCX's packed remote key of the segment follows the descriptor: so many bytes at most.
+inline constexpr std::size_t remote_key_limit = 256;
 
 // What follows the header, in bytes.
 inline std::uint64_t body_bytes(const WireHeader& header) {

@@ -51,7 +51,7 @@ typedef enum {
                                       reduce: at its root only)                                            */
   UCFT_ERR_MISMATCH = -7,          /* ranks posted different operations or arguments                       */
   UCFT_ERR_EXCLUDED = -8,          /* the others have declared this rank dead and went on without it       */
-  UCFT_ERR_PARTITION = -9,         /* this side holds no majority (reserved)                               */
+  UCFT_ERR_PARTITION = -9,         /* ranks of other hosts are silent, and this side is not the majority   */
   UCFT_ERR_STARTUP = -10,          /* a rank died or did not arrive during start-up                        */
   UCFT_ERR_CLOSED = -11,           /* the handle is closed, or was never one                               */
   UCFT_ERR_STATE = -12,            /* wrong order: wait without post, post twice, wait twice               */
@@ -103,8 +103,8 @@ typedef struct {
 } ucft_oob_coll_t;
 
 typedef enum {
-  UCFT_FAILURE_SUSPECTED = 1, /* silence: no heartbeat within suspect_after                   */
-  UCFT_FAILURE_PROVED = 2,    /* the process has ended: pidfd, or killed by us after silence */
+  UCFT_FAILURE_SUSPECTED = 1, /* silence: no heartbeat within suspect_after                                          */
+  UCFT_FAILURE_PROVED = 2,    /* the process has ended (pidfd, closed lifeline, killed by us) or said that it is out */
 } ucft_failure_kind_t;
 
 typedef struct {
@@ -144,6 +144,16 @@ UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, 
 UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
 UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);
 UCFT_API ucft_status_t ucft_context_size(ucft_context_h context, int32_t* size);
+
+/* How this rank reaches the others: numbers of ranks; their sum is size - 1. */
+typedef struct {
+  size_t struct_size;
+  int32_t shared_memory;    /* same host: mailboxes and payloads in shared memory                           */
+  int32_t remote_mailboxes; /* RDMA: mailboxes written by put, payloads fetched by get                      */
+  int32_t messages;         /* UCX active messages: the transport has no RDMA (tcp, ud), or UCFT_RMA=off */
+} ucft_context_paths_t;
+#define UCFT_CONTEXT_PATHS_INIT { sizeof(ucft_context_paths_t), 0, 0, 0 }
+UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_paths_t* paths);
 
 /* Lets pending operations advance. Calls that wait do this themselves. */
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);

@@ -68,6 +68,12 @@ void read_both(int out, int err, std::string& out_text, std::string& err_text) {
 
 }  // namespace
 
+std::map<std::string, std::string> over(const std::string& transport) {
+  if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
+  if (transport == "hosts") return {{"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}};
+  return {};
+}
+
 JobResult run_job(const JobPlan& plan) {
   JobResult result;
   const std::set<std::string> before = shared_memory_files();

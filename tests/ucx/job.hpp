@@ -23,6 +23,10 @@ struct JobResult {
   std::vector<std::string> left_behind;               // in /dev/shm
 };
 
+// The environment of a job over "shm", "tcp", or "hosts": shared memory between every two ranks, which believe to be a
+// host, and tcp between hosts.
+std::map<std::string, std::string> over(const std::string& transport);
+
 JobResult run_job(const JobPlan& plan);
 // The first promise that the run broke, or nothing: exit code 0, no noise, nothing left behind, a verdict of every rank
 // but those that may be dead, the same one on all.

@@ -22,11 +22,6 @@ unsigned seed() {
   return given == nullptr ? 20261121u : static_cast<unsigned>(std::atol(given));
 }
 
-std::map<std::string, std::string> over(const std::string& transport) {
-  if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
-  return {};
-}
-
 void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int run) {
   const JobResult result = run_job(plan);
   std::string how;
@@ -36,7 +31,7 @@ void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int 
 }
 
 class Kill : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::Values("shm", "tcp"), [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::Values("shm", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
 
 TEST_P(Kill, NobodyDiesAndAllAgree) {
   for (int ranks : {1, 2, 3, 5, 8}) {

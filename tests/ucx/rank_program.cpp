@@ -326,6 +326,62 @@ void excluded(const std::vector<std::string>&) {
   for (int i = 0; i < 50; ++i) allreduce(i, 1);
 }
 
+// Whoever this is for is cut off for 2 s: it stops, and a child wakes it up. (From the others' side that is a host that
+// hangs; from its own, one that has lost all others.)
+void vanish() {
+  if (fork() == 0) {
+    usleep(2000000);
+    kill(getppid(), SIGCONT);
+    _exit(0);
+  }
+  std::raise(SIGSTOP);
+}
+
+// Repeats allreduce until an error, at most `limit` times.
+ucft_status_t go_on(int limit) {
+  ucft_status_t status = UCFT_OK;
+  std::uint64_t in = 1, out = 0;
+  for (int i = 0; status == UCFT_OK && i < limit; ++i)
+    status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
+  return status;
+}
+
+// Ranks a to b-1 vanish at once and come back. What becomes of them, and of the others: "ok", "excluded", "partition".
+void cut_off(const std::vector<std::string>& arguments) {
+  const int a = std::stoi(arguments.at(0)), b = std::stoi(arguments.at(1));
+  const bool cut = a <= rank_ && rank_ < b;
+  const std::string& fate = arguments.at(cut ? 2 : 3);
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  if (cut) vanish();
+  if (fate == "ok") {
+    std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
+    for (int i = 0; i < 50; ++i) {
+      ucft_result_t result = UCFT_RESULT_INIT;
+      check(ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
+      if (static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors) wrong("sum {:x} of {}", out, result.contributors);
+    }
+    std::uint64_t expected = 0;
+    for (int rank = 0; rank < size_; ++rank)
+      if ((a <= rank && rank < b) == cut) expected |= std::uint64_t{1} << rank;
+    if (out != expected) wrong("{:x} took part, expected {:x}", out, expected);
+  } else {
+    expect(go_on(100000), fate == "excluded" ? UCFT_ERR_EXCLUDED : UCFT_ERR_PARTITION, fate.c_str());
+    if (fate == "partition" && std::strstr(ucft_last_error(), "majority") == nullptr) wrong("text: {}", ucft_last_error());
+  }
+}
+
+// How the others are reached: shared memory, remote mailboxes, messages.
+void paths(const std::vector<std::string>& arguments) {
+  allreduce(0, 1);
+  allreduce(1, 4000);
+  ucft_context_paths_t found = UCFT_CONTEXT_PATHS_INIT;
+  check(ucft_context_paths(context, &found), "paths");
+  const std::string text = fmt::format("{} {} {}", found.shared_memory, found.remote_mailboxes, found.messages);
+  if (text != fmt::format("{} {} {}", arguments.at(0), arguments.at(1), arguments.at(2))) wrong("paths: {}", text);
+  ucft_context_paths_t bad{};
+  expect(ucft_context_paths(context, &bad), UCFT_ERR_INVALID_PARAM, "no struct_size");
+}
+
 // All but rank 0 compute for a while after each operation, outside ucft. Rank 0 dies; those who wait for an answer get
 // it although the others do not call.
 void busy(const std::vector<std::string>&) {
@@ -433,7 +489,8 @@ int main(int argc, char** argv) {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
       {"leave", leave}, {"stopped", stopped}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
-      {"destroy_with_death", destroy_with_death}, {"time_limit", time_limit}, {"window", window}};
+      {"destroy_with_death", destroy_with_death}, {"time_limit", time_limit}, {"window", window},
+      {"cut_off", cut_off}, {"paths", paths}};
   std::string scenario = argc > 1 ? argv[1] : "";
   const bool dies_early = scenario == "startup_death";
   if (dies_early) scenario = "leave";

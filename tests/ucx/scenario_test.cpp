@@ -9,15 +9,13 @@ namespace {
 class Scenario : public testing::TestWithParam<const char*> {
  protected:
   JobPlan plan(int ranks, const std::string& name, std::vector<std::string> arguments = {}) const {
-    JobPlan made{ranks, name, std::move(arguments), {}, {}};
-    if (std::string(GetParam()) == "tcp") made.environment["UCX_TLS"] = "tcp";
-    return made;
+    return {ranks, name, std::move(arguments), {}, over(GetParam())};
   }
   void expect_right(const JobPlan& made, const std::vector<int>& may_be_dead = {}) {
     EXPECT_EQ(what_is_wrong(made, run_job(made), may_be_dead), "") << made.scenario;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, Scenario, testing::Values("shm", "tcp"), [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Over, Scenario, testing::Values("shm", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
 
 TEST_P(Scenario, DifferentArgumentsAreAMismatchForAll) {
   for (const char* what : {"count", "type", "operator", "operation", "f", "first_root", "tree"})
@@ -113,6 +111,39 @@ TEST_P(Scenario, ARankThatDiesInStartUpIsNamed) {
 TEST(ScenarioWithoutFence, AWronglySuspectedRankIsExcluded) {
   JobPlan made{4, "excluded", {}, {}, {{"UCFT_FENCE", "n"}, {"UCFT_SUSPECT_AFTER", "300ms"}}};
   EXPECT_EQ(what_is_wrong(made, run_job(made), {1}), "");
+}
+
+// Hosts that hang and come back, as ranks that stop themselves: see cut_off(). Ranks per host: 2.
+struct CutOff {
+  const char* name;
+  int ranks, first, last;                // first .. last-1 are cut off
+  const char *fate, *fate_of_others;
+};
+class AfterSilence : public testing::TestWithParam<CutOff> {};
+INSTANTIATE_TEST_SUITE_P(
+    Of, AfterSilence,
+    testing::Values(CutOff{"TheSmallerPartIsExcluded", 6, 2, 4, "excluded", "ok"},
+                    CutOff{"TheSmallerPartIsExcludedAlsoWithRank0", 6, 0, 2, "excluded", "ok"},
+                    CutOff{"AHalfWithoutRank0StopsAndTheOtherOneGoesOn", 4, 0, 2, "ok", "partition"},
+                    CutOff{"AHalfWithRank0GoesOn", 4, 2, 4, "excluded", "ok"},
+                    CutOff{"TheSmallerPartStopsAndTheLargerOneGoesOnOnItsReturn", 6, 0, 4, "ok", "partition"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(AfterSilence, NeverTwoAnswers) {
+  const CutOff& cut = GetParam();
+  JobPlan made{cut.ranks, "cut_off", {std::to_string(cut.first), std::to_string(cut.last), cut.fate, cut.fate_of_others}, {}, over("hosts")};
+  made.environment["UCFT_SUSPECT_AFTER"] = "400ms";
+  made.environment["UCFT_F"] = "2";
+  made.environment["UCFT_FENCE"] = "n";   // or those of one host, which stop together, would kill each other on their return
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+TEST(Paths, SharedMemoryWithinAHostAndMessagesBetweenHosts) {
+  for (const auto& [transport, paths] : std::map<std::string, std::vector<std::string>>{
+           {"shm", {"3", "0", "0"}}, {"tcp", {"0", "0", "3"}}, {"hosts", {"1", "0", "2"}}}) {
+    const JobPlan made{4, "paths", paths, {}, over(transport)};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport;
+  }
 }
 
 }  // namespace

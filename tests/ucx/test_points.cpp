@@ -1,6 +1,7 @@
 // UCFT_TEST_KILL=RANK:send|line:K ends that rank by SIGKILL before its K-th send (or line); several, with commas.
 #include "ucx_layer/test_points.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -40,5 +41,10 @@ void burn(long& fuse) {
 
 void pass_send() { burn(fuses().sends); }
 void pass_line() { burn(fuses().lines); }
+
+std::uint64_t host_of(int rank) {
+  const char* ranks = std::getenv("UCFT_TEST_RANKS_PER_HOST");
+  return ranks == nullptr ? 0 : static_cast<std::uint64_t>(rank / std::max(1, std::atoi(ranks)));
+}
 
 }  // namespace ucft::test_points

@@ -119,7 +119,7 @@ TEST(WireFormat, IsDecidedWithoutBallotsIsNoDecision) {
 }
 
 TEST(WireFormat, ControlMessagesAreWellFormed) {
-  for (Control control : {Control::hello, Control::leave, Control::gone, Control::excluded}) {
+  for (Control control : {Control::hello, Control::leave, Control::gone, Control::excluded, Control::failed}) {
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(control);
     EXPECT_EQ(judge(header), Malformed::no);
@@ -154,7 +154,7 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known = phase < phase_count || (phase >= 16 && phase <= 19);
+    const bool known = phase < phase_count || (phase >= 16 && phase <= 20);
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;
@@ -190,7 +190,7 @@ TEST(WireFormat, DescriptorsOfAWrongSizeAreNamed) {
   header.transport_flags = has_descriptor;
   for (std::uint32_t bytes = 0; bytes <= limit; ++bytes) {
     header.value_bytes = bytes;
-    const bool fits = bytes == sizeof(WireDescriptor);
+    const bool fits = bytes >= sizeof(WireDescriptor) && bytes <= sizeof(WireDescriptor) + remote_key_limit;
     EXPECT_EQ(judge(header), fits ? Malformed::no : Malformed::length) << bytes;
   }
 }

@@ -1,0 +1,177 @@
+// Lifelines: who has one with whom, how they are made, and what their ends say. Over loopback.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+#include <thread>
+
+#include "timeout_detector/lifelines.hpp"
+
+namespace ucft {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<std::uint64_t> hosts_of(int ranks, int per_host) {
+  std::vector<std::uint64_t> hosts;
+  for (int rank = 0; rank < ranks; ++rank) hosts.push_back(static_cast<std::uint64_t>(1000 - rank / per_host));
+  return hosts;
+}
+
+TEST(LifelineNeighbours, TheExampleInTheHeader) {
+  const std::vector<std::uint64_t> hosts = {0, 0, 1, 1};
+  EXPECT_EQ(lifeline_neighbours(hosts, 0, 1), (std::vector<std::int32_t>{2, 3}));
+  EXPECT_EQ(lifeline_neighbours(hosts, 1, 1), (std::vector<std::int32_t>{2, 3}));
+  EXPECT_EQ(lifeline_neighbours(hosts, 2, 1), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(lifeline_neighbours(hosts, 3, 1), (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(LifelineNeighbours, AreMutualOnOtherHostsAndEnough) {
+  std::vector<std::vector<std::uint64_t>> layouts;
+  for (int ranks : {1, 2, 3, 8, 33})
+    for (int per_host : {1, 2, 3, 7, 40}) layouts.push_back(hosts_of(ranks, per_host));
+  layouts.push_back({5, 5, 5, 5, 5, 5, 5, 9});             // one against many
+  layouts.push_back({1, 2, 1, 3, 1, 2, 4, 4, 4, 4, 4, 4});
+  for (const auto& hosts : layouts) {
+    const auto ranks = static_cast<std::int32_t>(hosts.size());
+    for (std::int32_t reach : {1, 2, 16}) {
+      std::vector<std::vector<std::int32_t>> neighbours;
+      for (std::int32_t rank = 0; rank < ranks; ++rank) neighbours.push_back(lifeline_neighbours(hosts, rank, reach));
+      for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        const auto at = static_cast<std::size_t>(rank);
+        const auto strangers = ranks - std::count(hosts.begin(), hosts.end(), hosts[at]);
+        EXPECT_GE(static_cast<std::int64_t>(neighbours[at].size()), std::min<std::int64_t>(reach, strangers));
+        EXPECT_TRUE(std::is_sorted(neighbours[at].begin(), neighbours[at].end()));
+        EXPECT_EQ(std::set(neighbours[at].begin(), neighbours[at].end()).size(), neighbours[at].size());
+        for (std::int32_t other : neighbours[at]) {
+          EXPECT_NE(hosts[static_cast<std::size_t>(other)], hosts[at]);
+          const auto& back = neighbours[static_cast<std::size_t>(other)];
+          EXPECT_TRUE(std::binary_search(back.begin(), back.end(), rank)) << rank << " and " << other;
+        }
+      }
+    }
+  }
+}
+
+// The ranks of a host that vanishes must have watchers elsewhere, even if another host vanishes with it.
+TEST(LifelineNeighbours, TheWatchersOfAHostAreSpreadOverOthers) {
+  const auto hosts = hosts_of(64, 8);
+  for (std::int32_t rank = 0; rank < 64; ++rank) {
+    std::set<std::uint64_t> watching;
+    for (std::int32_t other : lifeline_neighbours(hosts, rank, 2)) watching.insert(hosts[static_cast<std::size_t>(other)]);
+    EXPECT_GE(watching.size(), 3u) << rank;
+  }
+}
+
+// Two ends in one process: rank 3 calls rank 5.
+struct Pair {
+  Lifeline three, five;
+  Pair() {
+    LifelineMaker of_three, of_five;
+    std::string error;
+    EXPECT_TRUE(of_three.listen(error)) << error;
+    EXPECT_TRUE(of_five.listen(error)) << error;
+    std::thread other([&] { five = std::move(of_five.connect(5, 77, {{3, of_three.name()}}, 10s, {}).at(0)); });
+    three = std::move(of_three.connect(3, 77, {{5, of_five.name()}}, 10s, {}).at(0));
+    other.join();
+  }
+};
+
+Lifeline::News wait_for_news(Lifeline& line) {
+  pollfd entry{line.descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&entry, 1, 10000), 1);
+  return line.listen();
+}
+
+TEST(Lifelines, CarryEachWordBothWays) {
+  Pair pair;
+  ASSERT_TRUE(pair.three.is_open() && pair.five.is_open());
+  EXPECT_FALSE(pair.three.listen().heartbeat);
+  pair.three.say(LifelineWord::heartbeat);
+  const Lifeline::News first = wait_for_news(pair.five);
+  EXPECT_TRUE(first.heartbeat && !first.leave && !first.excluded && !first.out && first.end == Lifeline::End::none);
+  pair.five.say(LifelineWord::excluded);
+  EXPECT_TRUE(wait_for_news(pair.three).excluded);
+  pair.five.say(LifelineWord::out);
+  EXPECT_TRUE(wait_for_news(pair.three).out);
+}
+
+// Unread heartbeats on the leaver's side make the kernel reset the connection, unless care is taken.
+TEST(Lifelines, ALeaversWordArrivesBeforeTheEnd) {
+  Pair pair;
+  ASSERT_TRUE(pair.three.is_open() && pair.five.is_open());
+  for (int i = 0; i < 100; ++i) pair.five.say(LifelineWord::heartbeat);
+  pair.three.leave();
+  const Lifeline::News news = wait_for_news(pair.five);
+  EXPECT_TRUE(news.leave);
+}
+
+TEST(Lifelines, AProcessThatIsKilledClosesItsEnds) {
+  LifelineMaker of_parent, of_child;
+  std::string error;
+  ASSERT_TRUE(of_parent.listen(error) && of_child.listen(error)) << error;
+  const LifelineName parent = of_parent.name(), child = of_child.name();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const auto lines = of_child.connect(9, 1, {{2, parent}}, 10s, {});
+    while (lines.at(0).is_open()) pause();
+    _exit(1);
+  }
+  auto lines = of_parent.connect(2, 1, {{9, child}}, 10s, {});
+  ASSERT_TRUE(lines.at(0).is_open());
+  EXPECT_EQ(lines[0].listen().end, Lifeline::End::none);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  EXPECT_EQ(wait_for_news(lines[0]).end, Lifeline::End::closed);
+  EXPECT_FALSE(lines[0].is_open());
+}
+
+TEST(Lifelines, AnotherJobAndAnotherRankAreTurnedAway) {
+  struct Case {
+    std::uint64_t job;
+    std::int32_t caller, called;
+  };
+  for (const Case& each : {Case{78, 3, 5}, Case{77, 4, 5}, Case{77, 3, 6}}) {
+    LifelineMaker of_three, of_five;
+    std::string error;
+    ASSERT_TRUE(of_three.listen(error) && of_five.listen(error)) << error;
+    Lifeline five;
+    std::thread other([&] { five = std::move(of_five.connect(5, 77, {{3, of_three.name()}}, 300ms, {}).at(0)); });
+    EXPECT_FALSE(of_three.connect(each.caller, each.job, {{each.called, of_five.name()}}, 300ms, {}).at(0).is_open());
+    other.join();
+    EXPECT_FALSE(five.is_open()) << each.job << " " << each.caller << " " << each.called;
+  }
+}
+
+TEST(Lifelines, AnAddressThatLeadsNowhereIsSkipped) {
+  LifelineMaker of_three, of_five;
+  std::string error;
+  ASSERT_TRUE(of_three.listen(error) && of_five.listen(error)) << error;
+  LifelineName name = of_five.name();
+  name.count = std::min<std::uint16_t>(static_cast<std::uint16_t>(name.count + 1), LifelineName::most_addresses);
+  std::rotate(name.addresses.begin(), name.addresses.end() - 1, name.addresses.end());
+  name.addresses[0] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 255, 255, 254};   // nobody listens there, or only we
+  Lifeline five;
+  std::thread other([&] { five = std::move(of_five.connect(5, 1, {{3, of_three.name()}}, 10s, {}).at(0)); });
+  EXPECT_TRUE(of_three.connect(3, 1, {{5, name}}, 10s, {}).at(0).is_open());
+  other.join();
+  EXPECT_TRUE(five.is_open());
+}
+
+TEST(Lifelines, WhoDoesNotComeIsLeftOutAfterTheLimit) {
+  LifelineMaker maker;
+  std::string error;
+  ASSERT_TRUE(maker.listen(error)) << error;
+  LifelineName nobody;   // has no port
+  const auto lines = maker.connect(4, 1, {{2, nobody}, {7, nobody}}, 50ms, {});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_FALSE(lines[0].is_open());
+  EXPECT_FALSE(lines[1].is_open());
+}
+
+}  // namespace
+}  // namespace ucft

@@ -1,0 +1,397 @@
+// See lifelines.hpp.
+#include "timeout_detector/lifelines.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace ucft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Address = std::array<std::uint8_t, 16>;
+
+constexpr std::uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+constexpr auto patience = std::chrono::seconds(2);   // with one address
+
+struct Greeting {
+  std::uint64_t job;
+  std::int32_t from, to;
+  friend bool operator==(const Greeting&, const Greeting&) = default;
+};
+static_assert(sizeof(Greeting) == 16);
+
+Address mapped(const in_addr& address) {
+  Address all;
+  std::memcpy(all.data(), mapped_prefix, sizeof mapped_prefix);
+  std::memcpy(all.data() + 12, &address, 4);
+  return all;
+}
+
+bool is_mapped(const Address& address) { return std::memcmp(address.data(), mapped_prefix, sizeof mapped_prefix) == 0; }
+
+bool is_loopback(const Address& address) {
+  static const Address six = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return is_mapped(address) ? address[12] == 127 : address == six;
+}
+
+// Of all interfaces that are up, loopback last: it serves ranks that share a machine but not a process namespace.
+// Link-local ones are left out: they mean nothing without the other host's interface number.
+std::vector<Address> own_addresses() {
+  std::vector<Address> all;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return all;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
+    if (each->ifa_addr->sa_family == AF_INET) {
+      all.push_back(mapped(reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr));
+    } else if (each->ifa_addr->sa_family == AF_INET6) {
+      const in6_addr& six = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr)->sin6_addr;
+      if (IN6_IS_ADDR_LINKLOCAL(&six)) continue;
+      Address address;
+      std::memcpy(address.data(), &six, sizeof six);
+      all.push_back(address);
+    }
+  }
+  freeifaddrs(list);
+  std::stable_partition(all.begin(), all.end(), [](const Address& address) { return !is_loopback(address); });
+  if (all.size() > LifelineName::most_addresses) all.resize(LifelineName::most_addresses);
+  return all;
+}
+
+int common_bits(const Address& a, const Address& b) {
+  int bits = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto differing = static_cast<std::uint8_t>(a[i] ^ b[i]);
+    if (differing == 0) {
+      bits += 8;
+      continue;
+    }
+    return bits + __builtin_clz(differing) - 24;
+  }
+  return bits;
+}
+
+// The peer's addresses, those first that look as if they were in a network of ours.
+std::vector<Address> in_order_of_promise(const LifelineName& name, const std::vector<Address>& ours) {
+  std::vector<Address> all(name.addresses.begin(),
+                           name.addresses.begin() + std::min<std::size_t>(name.count, LifelineName::most_addresses));
+  const auto nearness = [&](const Address& address) {
+    int best = is_loopback(address) ? -1 : 0;
+    for (const Address& own : ours)
+      if (!is_loopback(own) && !is_loopback(address)) best = std::max(best, common_bits(own, address));
+    return best;
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const Address& a, const Address& b) { return nearness(a) > nearness(b); });
+  return all;
+}
+
+// A connection that is being made; -1: the address leads nowhere.
+int begin_connect(const Address& address, std::uint16_t port) {
+  const bool four = is_mapped(address);
+  const int made = socket(four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (made < 0) return -1;
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(port);
+  std::memcpy(&v4.sin_addr, address.data() + 12, 4);
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(port);
+  std::memcpy(&v6.sin6_addr, address.data(), 16);
+  const auto* target = four ? reinterpret_cast<const sockaddr*>(&v4) : reinterpret_cast<const sockaddr*>(&v6);
+  if (::connect(made, target, four ? sizeof v4 : sizeof v6) == 0 || errno == EINPROGRESS) return made;
+  ::close(made);
+  return -1;
+}
+
+// Single bytes must leave at once, and a lost one must be repeated soon: the default doubles the pause each time, and a
+// short outage would turn into a long silence.
+void make_prompt(int descriptor) {
+  const int on = 1;
+  setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(descriptor, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
+}
+
+}  // namespace
+
+// ---- one end --------------------------------------------------------------------------------------------------------
+
+Lifeline& Lifeline::operator=(Lifeline&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  descriptor_ = std::exchange(other.descriptor_, -1);
+  return *this;
+}
+
+void Lifeline::close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+// Closing with unread bytes would reset the connection, and the word could get lost.
+void Lifeline::leave() {
+  if (descriptor_ < 0) return;
+  say(LifelineWord::leave);
+  shutdown(descriptor_, SHUT_WR);
+  listen();
+  close();
+}
+
+void Lifeline::say(LifelineWord word) {
+  if (descriptor_ < 0) return;
+  const auto byte = static_cast<std::uint8_t>(word);
+  [[maybe_unused]] const ssize_t sent = ::send(descriptor_, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+Lifeline::News Lifeline::listen() {
+  News news;
+  while (descriptor_ >= 0) {
+    std::uint8_t bytes[256];
+    const ssize_t count = ::recv(descriptor_, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return news;
+    if (count <= 0) {
+      news.end = count == 0 || errno == ECONNRESET ? End::closed : End::lost;
+      close();
+      return news;
+    }
+    for (ssize_t i = 0; i < count; ++i) {
+      switch (static_cast<LifelineWord>(bytes[i])) {
+        case LifelineWord::heartbeat: news.heartbeat = true; break;
+        case LifelineWord::leave: news.leave = true; break;
+        case LifelineWord::excluded: news.excluded = true; break;
+        case LifelineWord::out: news.out = true; break;
+      }
+    }
+  }
+  return news;
+}
+
+// ---- making them ----------------------------------------------------------------------------------------------------
+
+LifelineMaker::~LifelineMaker() {
+  if (listener_ >= 0) ::close(listener_);
+}
+
+bool LifelineMaker::listen(std::string& error) {
+  for (const int family : {AF_INET6, AF_INET}) {
+    listener_ = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener_ < 0) continue;
+    const int off = 0;
+    if (family == AF_INET6) setsockopt(listener_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    sockaddr_storage any{};   // zero is the wildcard address and any port, in both families
+    any.ss_family = static_cast<sa_family_t>(family);
+    socklen_t length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    if (bind(listener_, reinterpret_cast<sockaddr*>(&any), length) == 0 && ::listen(listener_, SOMAXCONN) == 0 &&
+        getsockname(listener_, reinterpret_cast<sockaddr*>(&any), &length) == 0) {
+      name_.port = ntohs(family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(any).sin6_port
+                                            : reinterpret_cast<sockaddr_in&>(any).sin_port);
+      const std::vector<Address> addresses = own_addresses();
+      name_.count = static_cast<std::uint16_t>(addresses.size());
+      std::copy(addresses.begin(), addresses.end(), name_.addresses.begin());
+      return true;
+    }
+    ::close(listener_);
+    listener_ = -1;
+  }
+  error = std::string("no socket to listen on: ") + std::strerror(errno);
+  return false;
+}
+
+namespace {
+
+// Both sides of all connections of one rank, in one poll loop.
+class Meeting {
+ public:
+  Meeting(int listener, std::int32_t me, std::uint64_t job, const std::vector<LifelineMaker::Wanted>& wanted)
+      : listener_(listener), me_(me), job_(job), result_(wanted.size()), callers_(wanted.size()) {
+    const std::vector<Address> ours = own_addresses();
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      index_of_[wanted[i].rank] = i;
+      if (wanted[i].rank < me) {   // that rank calls
+        ++missing_;
+        continue;
+      }
+      Caller& caller = callers_[i];
+      caller.rank = wanted[i].rank;
+      caller.port = wanted[i].name.port;
+      caller.addresses = in_order_of_promise(wanted[i].name, ours);
+      caller.active = true;
+      ++missing_;
+      next_address(i);
+    }
+  }
+  ~Meeting() {
+    for (const Caller& caller : callers_)
+      if (caller.socket >= 0) ::close(caller.socket);
+    for (const auto& [descriptor, begin] : guests_) ::close(descriptor);
+  }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  bool complete() const { return missing_ == 0; }
+
+  void turn() {
+    std::vector<pollfd> entries;
+    if (listener_ >= 0) entries.push_back({listener_, POLLIN, 0});
+    for (const auto& [descriptor, begin] : guests_) entries.push_back({descriptor, POLLIN, 0});
+    for (const Caller& caller : callers_)
+      if (caller.socket >= 0) entries.push_back({caller.socket, static_cast<short>(caller.greeted ? POLLIN : POLLOUT), 0});
+    if (::poll(entries.data(), entries.size(), 5) < 0) return;
+    const auto now = Clock::now();
+    for (int guest = listener_ < 0 ? -1 : accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); guest >= 0;
+         guest = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))
+      guests_[guest] = now;
+    for (auto guest = guests_.begin(); guest != guests_.end();) {
+      const auto next = std::next(guest);
+      hear_guest(guest->first, now - guest->second > patience);
+      guest = next;
+    }
+    for (std::size_t i = 0; i < callers_.size(); ++i)
+      if (callers_[i].socket >= 0) advance(i, now);
+  }
+
+  std::vector<Lifeline> take() { return std::move(result_); }
+
+ private:
+  struct Caller {
+    bool active = false, greeted = false;
+    std::int32_t rank = -1;
+    std::uint16_t port = 0;
+    std::vector<Address> addresses;   // not tried yet
+    int socket = -1;
+    Clock::time_point since{};
+  };
+
+  void next_address(std::size_t index) {
+    Caller& caller = callers_[index];
+    if (caller.socket >= 0) ::close(caller.socket);
+    caller.socket = -1;
+    caller.greeted = false;
+    while (caller.socket < 0 && !caller.addresses.empty() && caller.port != 0) {
+      caller.socket = begin_connect(caller.addresses.front(), caller.port);
+      caller.addresses.erase(caller.addresses.begin());
+      caller.since = Clock::now();
+    }
+    if (caller.socket < 0 && caller.active) {
+      caller.active = false;   // no way there
+      --missing_;
+    }
+  }
+
+  void advance(std::size_t index, Clock::time_point now) {
+    Caller& caller = callers_[index];
+    if (now - caller.since > patience) return next_address(index);
+    if (!caller.greeted) {
+      pollfd entry{caller.socket, POLLOUT, 0};
+      if (::poll(&entry, 1, 0) <= 0) return;
+      const Greeting greeting{job_, me_, caller.rank};
+      if (::send(caller.socket, &greeting, sizeof greeting, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof greeting)
+        return next_address(index);
+      caller.greeted = true;
+      return;
+    }
+    Greeting answer{};
+    const Reading reading = read_greeting(caller.socket, answer);
+    if (reading == Reading::incomplete) return;
+    if (reading == Reading::failed || answer != Greeting{job_, caller.rank, me_}) return next_address(index);
+    settle(index, std::exchange(caller.socket, -1));
+    caller.active = false;
+  }
+
+  void hear_guest(int descriptor, bool too_slow) {
+    Greeting greeting{};
+    const Reading reading = read_greeting(descriptor, greeting);
+    if (reading == Reading::incomplete && !too_slow) return;
+    guests_.erase(descriptor);
+    const auto found = index_of_.find(greeting.from);
+    const bool expected = reading == Reading::complete && greeting.job == job_ && greeting.to == me_ &&
+                          found != index_of_.end() && greeting.from < me_ && !result_[found->second].is_open();
+    const Greeting answer{job_, me_, greeting.from};
+    if (!expected || ::send(descriptor, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof answer) {
+      ::close(descriptor);
+      return;
+    }
+    settle(found->second, descriptor);
+  }
+
+  enum class Reading : std::uint8_t { incomplete, complete, failed };
+  // Sixteen bytes at the beginning of a connection, taken as a whole.
+  static Reading read_greeting(int descriptor, Greeting& greeting) {
+    const ssize_t there = ::recv(descriptor, &greeting, sizeof greeting, MSG_DONTWAIT | MSG_PEEK);
+    if (there == 0 || (there < 0 && errno != EAGAIN && errno != EINTR)) return Reading::failed;
+    if (there != sizeof greeting) return Reading::incomplete;
+    return ::recv(descriptor, &greeting, sizeof greeting, MSG_DONTWAIT) == sizeof greeting ? Reading::complete
+                                                                                          : Reading::failed;
+  }
+
+  void settle(std::size_t index, int descriptor) {
+    make_prompt(descriptor);
+    result_[index] = Lifeline(descriptor);
+    --missing_;
+  }
+
+  int listener_;
+  std::int32_t me_;
+  std::uint64_t job_;
+  std::vector<Lifeline> result_;
+  std::vector<Caller> callers_;              // by index in `wanted`; idle where the peer calls
+  std::map<int, Clock::time_point> guests_;  // accepted, not yet greeted
+  std::map<std::int32_t, std::size_t> index_of_;
+  int missing_ = 0;
+};
+
+}  // namespace
+
+std::vector<Lifeline> LifelineMaker::connect(std::int32_t me, std::uint64_t job, const std::vector<Wanted>& wanted,
+                                             std::chrono::microseconds limit, const std::function<void()>& meanwhile) {
+  Meeting meeting(listener_, me, job, wanted);
+  const auto until = Clock::now() + limit;
+  while (!meeting.complete() && Clock::now() < until) {
+    meeting.turn();
+    if (meanwhile) meanwhile();
+  }
+  return meeting.take();
+}
+
+std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me, std::int32_t reach) {
+  const std::size_t ranks = hosts.size();
+  // (how many ranks of the same host come before it, the host's first rank): sorted, this goes from host to host.
+  std::map<std::uint64_t, std::pair<std::int32_t, std::int32_t>> seen;   // host -> ranks so far, first rank
+  std::vector<std::array<std::int32_t, 3>> order;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    auto& [count, first] = seen.try_emplace(hosts[rank], 0, static_cast<std::int32_t>(rank)).first->second;
+    order.push_back({count++, first, static_cast<std::int32_t>(rank)});
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<std::int32_t> found;
+  for (std::size_t place = 0; place < ranks; ++place) {
+    const std::int32_t rank = order[place][2];
+    std::int32_t taken = 0;
+    for (std::size_t step = 1; step < ranks && taken < reach; ++step) {
+      const std::int32_t other = order[(place + step) % ranks][2];
+      if (hosts[static_cast<std::size_t>(other)] == hosts[static_cast<std::size_t>(rank)]) continue;
+      ++taken;
+      if (rank == me) found.push_back(other);
+      if (other == me) found.push_back(rank);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+}  // namespace ucft

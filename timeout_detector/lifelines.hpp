@@ -1,0 +1,107 @@
+// TCP connections between ranks of different hosts, beside the data path. They carry two things that an RDMA fabric
+// doesn't: heartbeats that need nobody's progress, and the end of a process (its kernel closes the connection, within a
+// millisecond, where a queue pair would just fall silent for 20 s).
+//
+// Source: docs/failure_model.md, "Detection"; TCP's FIN and RST as proof of an end: tcp(7).
+// What goes over one: a greeting of both sides, then single bytes, so that nothing can arrive in part.
+//   heartbeat   every time that beat() is called
+//   leave       this side leaves the job: the end that follows is no failure
+//   excluded    you were declared dead
+//   out         this side has found that it was, or that it is in the smaller part of a partition: it takes no part any more
+// Invariants
+//  - Nothing here waits for a peer after connect(): a beat that finds the connection full is dropped.
+//  - A connection counts only after both greetings, which name job, sender and receiver: private addresses repeat from
+//    host to host, and a connection to the wrong process must not vouch for the right one.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ucft {
+
+// How others reach this rank. Travels as it is in memory.
+struct LifelineName {
+  static constexpr std::size_t most_addresses = 6;
+  std::uint16_t port = 0;        // 0: this rank has none
+  std::uint16_t count = 0;       // of addresses
+  std::uint32_t reserved = 0;
+  std::array<std::array<std::uint8_t, 16>, most_addresses> addresses{};   // IPv6, or IPv4 mapped into it
+};
+static_assert(sizeof(LifelineName) == 8 + 16 * LifelineName::most_addresses);
+
+enum class LifelineWord : std::uint8_t { heartbeat = 'b', leave = 'l', excluded = 'x', out = 'o' };
+
+// One end, non-blocking. Moves, doesn't copy.
+class Lifeline {
+ public:
+  enum class End : std::uint8_t {
+    none,
+    closed,   // by the peer's kernel: FIN or RST
+    lost      // anything else: says nothing of the peer
+  };
+  struct News {
+    bool heartbeat = false, leave = false, excluded = false, out = false;
+    End end = End::none;
+  };
+
+  Lifeline() = default;
+  explicit Lifeline(int descriptor) : descriptor_(descriptor) {}
+  ~Lifeline() { close(); }
+  Lifeline(Lifeline&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
+  Lifeline& operator=(Lifeline&& other) noexcept;
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }   // for poll(POLLRDHUP)
+  int release() { return std::exchange(descriptor_, -1); }
+  void say(LifelineWord word);
+  // What has come since the last look. After an end the connection is closed.
+  News listen();
+  // Says that this side leaves, and ends the connection in a way that lets the word arrive.
+  void leave();
+  void close();
+
+ private:
+  int descriptor_ = -1;
+};
+
+// Makes the connections. One thread; all of it during start-up.
+class LifelineMaker {
+ public:
+  struct Wanted {
+    std::int32_t rank;
+    LifelineName name;
+  };
+
+  LifelineMaker() = default;
+  ~LifelineMaker();
+  LifelineMaker(const LifelineMaker&) = delete;
+  LifelineMaker& operator=(const LifelineMaker&) = delete;
+
+  // From now on others can connect. False with a reason: no socket can be had.
+  bool listen(std::string& error);
+  LifelineName name() const { return name_; }
+
+  // Collective between the ranks that want each other (A wants B if and only if B wants A): the lower rank connects, to
+  // one address after the other. In the order of `wanted`; those that can't be had within `limit` stay closed.
+  // `meanwhile` runs now and then.
+  std::vector<Lifeline> connect(std::int32_t me, std::uint64_t job, const std::vector<Wanted>& wanted,
+                                std::chrono::microseconds limit, const std::function<void()>& meanwhile);
+
+ private:
+  LifelineName name_{};
+  int listener_ = -1;
+};
+
+// Whom `me` has a lifeline with: its `reach` next ranks on other hosts, and those who count it among theirs, in an order
+// that goes from host to host, so that the ranks of one host have their watchers on many. hosts[rank]: a number of the
+// rank's host. Symmetric; ascending; everybody has at least min(reach, ranks on other hosts) of them.
+//   hosts 0 0 1 1, reach 1: the order is 0 2 1 3 (and 0 again), so the lines are 0-2 2-1 1-3 3-0
+std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me, std::int32_t reach);
+
+}  // namespace ucft
