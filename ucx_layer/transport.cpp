@@ -48,6 +48,10 @@ Transport::~Transport() {
     peer.mapped.close();
     close_endpoint(peer);
   }
+  // What was on its way ends now, one way or the other, while the memory that it points to is still there.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (calls_under_way_ > 0 && std::chrono::steady_clock::now() < until) ucp_worker_progress(ucx_.worker());
+  ucx_.destroy_worker();
   for (auto& [inode, registration] : registrations_) ucp_mem_unmap(ucx_.context(), registration.handle);
   for (Segment& chunk : chunks_) chunk.close();
   own_.close();
@@ -751,6 +755,7 @@ Transport::RemoteCall* Transport::new_call(Peer& peer) {
   RemoteCall* call = free_calls_.back();
   free_calls_.pop_back();
   *call = RemoteCall{};
+  ++calls_under_way_;
   call->owner = this;
   call->peer = index_of(peer);
   ++waiting_;
@@ -766,6 +771,7 @@ void Transport::on_call_done(void* request, ucs_status_t status, void* arg) {
 // Who still waits for the call takes it from `done`; what nobody waits for is put away here.
 void Transport::finish_call(RemoteCall* call, ucs_status_t status) {
   --waiting_;
+  --calls_under_way_;
   call->done = true;
   call->status = status;
   if (status != UCS_OK && !call->abandoned) broken_.push_back({call->peer, status});

@@ -259,6 +259,7 @@ class Transport {
   std::map<std::uint64_t, Registration> registrations_;   // by inode of the segment
   std::vector<std::unique_ptr<RemoteCall>> all_calls_;
   std::vector<RemoteCall*> free_calls_;
+  int calls_under_way_ = 0;
   std::deque<AmArrival> arrivals_;
   std::vector<AmSend*> free_am_;
   std::vector<std::unique_ptr<AmSend>> all_am_;

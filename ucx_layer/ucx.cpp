@@ -64,8 +64,13 @@ bool Ucx::open(std::size_t peers, std::string& error) {
   return status == UCS_OK || fail(error, "ucp_worker_create", status);
 }
 
-Ucx::~Ucx() {
+void Ucx::destroy_worker() {
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  worker_ = nullptr;
+}
+
+Ucx::~Ucx() {
+  destroy_worker();
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 

@@ -34,6 +34,8 @@ class Ucx {
   void flush(std::chrono::microseconds limit);
   // Closes an endpoint without asking the peer; never blocks for longer than its own bookkeeping needs.
   void close(ucp_ep_h endpoint);
+  // Ends what is still on its way; its callbacks run in here. After the endpoints are closed.
+  void destroy_worker();
 
  private:
   ucp_context_h context_ = nullptr;

@@ -1,0 +1,49 @@
+// All collectives over real verbs between nodes (Soft-RoCE), with several ranks on each: mailboxes by RDMA put over rc,
+// active messages over ud, shared memory within a node. Under `ci/rdma-cluster --on-host`, see ci/rdma.
+#include <gtest/gtest.h>
+
+#include "tests/rdma/cluster_job.hpp"
+
+namespace ucft::test {
+namespace {
+
+struct Transport {
+  const char* name;
+  const char* tls;
+  bool shares_memory, has_rdma;
+};
+
+class Over : public testing::TestWithParam<Transport> {
+ protected:
+  void expect_right(int nodes, int ranks_per_node, const std::vector<std::string>& command) {
+    const ClusterPlan plan{nodes, ranks_per_node, GetParam().tls, command, {}};
+    ClusterJob job(plan);
+    EXPECT_TRUE(job.wait_until_ended()) << "hang: " << command.front() << "\n" << job.text();
+    EXPECT_EQ(what_is_wrong(plan, job, {}, {}), "") << command.front();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Verbs, Over,
+    testing::Values(Transport{"rc", "rc_v,ud_v,self,sm", true, true}, Transport{"ud", "ud_v,self,sm", true, false},
+                    Transport{"rc_alone", "rc_v,ud_v,self", false, true}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(Over, EveryPeerIsReachedByTheBestPath) {
+  const int ranks_per_node = 2, nodes = 2;
+  const int here = GetParam().shares_memory ? ranks_per_node - 1 : 0;
+  const int others = nodes * ranks_per_node - 1 - here;
+  expect_right(nodes, ranks_per_node,
+               {"paths", std::to_string(here), std::to_string(GetParam().has_rdma ? others : 0), std::to_string(GetParam().has_rdma ? 0 : others)});
+}
+
+TEST_P(Over, AllCollectivesOnAllNodes) { expect_right(cluster_nodes(), 2, {"loop", "24", "40000"}); }
+TEST_P(Over, ManyRanksOnANode) { expect_right(2, 4, {"loop", "12", "3000"}); }
+TEST_P(Over, CommunicatorsSideBySide) { expect_right(2, 3, {"split"}); }
+TEST_P(Over, LargeVectorsInTheCallersMemory) { expect_right(2, 2, {"allocated", "100000"}); }
+TEST_P(Over, ManyPayloadsAtOnce) { expect_right(2, 2, {"many_payloads"}); }
+TEST_P(Over, AFullWindow) { expect_right(2, 2, {"window"}); }
+TEST_P(Over, LeavingIsNotFailing) { expect_right(2, 2, {"leave"}); }
+TEST_P(Over, AMismatchIsNamed) { expect_right(2, 2, {"mismatch", "count"}); }
+
+}  // namespace
+}  // namespace ucft::test
