@@ -1,4 +1,5 @@
-// ucft_info: the version, this machine, and with -f every setting with its value and where it comes from.
+// ucft_info: the version, this machine with its RDMA devices, and with -f every setting with its value and where it
+// comes from.
 #include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "ucft/ucft.h"
+#include "ucx_layer/rdma_ports.hpp"
 
 namespace {
 
@@ -42,6 +44,14 @@ void print_json(bool with_settings) {
                                 {"host", host_name()},
                                 {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
                                 {"allowed_cores", allowed_core_count()}};
+  auto& ports = information["rdma_ports"] = nlohmann::json::array();
+  for (const ucft::RdmaPort& port : ucft::rdma_ports()) {
+    auto gids = nlohmann::json::array();
+    for (const ucft::RdmaGid& gid : port.gids)
+      gids.push_back({{"index", gid.index}, {"gid", gid.gid}, {"type", gid.type}, {"network", gid.network}});
+    ports.push_back({{"device", port.device}, {"port", port.number}, {"state", port.state}, {"link_layer", port.link_layer},
+                     {"lid", port.lid}, {"mtu_bytes", port.mtu_bytes}, {"gids", gids}});
+  }
   if (with_settings) {
     auto& lines = information["settings"] = nlohmann::json::array();
     std::istringstream text(settings_text());
@@ -56,6 +66,13 @@ void print_text() {
   fmt::print("host           {}\n", host_name());
   fmt::print("cores          {}\n", sysconf(_SC_NPROCESSORS_ONLN));
   fmt::print("allowed cores  {}\n", allowed_core_count());
+  const std::vector<ucft::RdmaPort> ports = ucft::rdma_ports();
+  if (ports.empty()) fmt::print("RDMA           no device\n");
+  for (const ucft::RdmaPort& port : ports) {
+    fmt::print("RDMA           {}:{} {} ({}, lid {}, mtu {} bytes)\n", port.device, port.number, port.state, port.link_layer, port.lid, port.mtu_bytes);
+    for (const ucft::RdmaGid& gid : port.gids)
+      fmt::print("  gid {:<9}{} ({}{}{})\n", gid.index, gid.gid, gid.type, gid.network.empty() ? "" : ", ", gid.network);
+  }
 }
 
 }  // namespace

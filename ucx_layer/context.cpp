@@ -394,8 +394,13 @@ std::string Context::partition_text() const {
     if (verdict != 1 || is_here(peer)) continue;
     if (++lost <= 4) silent += (lost > 1 ? ", " : "") + describe(rank);
   }
-  return fmt::format("no sign of life of {} of {} ranks ({}{}): this side is not the majority, and the other one may go on",
-                     lost, all, silent, lost > 4 ? ", ..." : "");
+  std::string port;
+  if (ports_ != nullptr) {
+    const std::lock_guard lock(ports_mutex_);
+    port = ports_->down_text();
+  }
+  return fmt::format("no sign of life of {} of {} ranks ({}{}): this side is not the majority, and the other one may go on{}{}",
+                     lost, all, silent, lost > 4 ? ", ..." : "", port.empty() ? "" : "; here ", port);
 }
 
 void Context::handle_verdicts() {
@@ -486,7 +491,19 @@ void Context::report_failures() {
 
 // ---- the helper's turn ----------------------------------------------------------------------------------------------
 
-void Context::on_tick(void* arg) { static_cast<Context*>(arg)->helper_turn(); }
+void Context::on_tick(void* arg) {
+  auto& self = *static_cast<Context*>(arg);
+  if (self.ports_ != nullptr) self.look_at_ports();
+  self.helper_turn();
+}
+
+// A port of this host that goes down explains much that would look like the others' deaths. It proves nothing: it may be
+// back before anybody notices.
+void Context::look_at_ports() {
+  const std::lock_guard lock(ports_mutex_);
+  for (const std::string& line : ports_->look())
+    if (settings_.log_errors) fmt::print(stderr, "ucft: rank {}: {}\n", rank_, line);
+}
 
 // Dekker's handshake with enter(): each side stores its word, then looks at the other's. The caller's store is plain;
 // membarrier makes it visible before we look.

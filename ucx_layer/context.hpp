@@ -9,6 +9,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "ucft/ucft.h"
 #include "ucx_layer/communicator.hpp"
 #include "ucx_layer/out_of_band.hpp"
+#include "ucx_layer/rdma_ports.hpp"
 #include "ucx_layer/settings.hpp"
 #include "ucx_layer/transport.hpp"
 
@@ -157,6 +159,7 @@ class Context {
   void look_for_leavers();
   void watch_broken(Clock::time_point now);
   void report_failures();
+  void look_at_ports();
   void helper_turn();
   void wait_for_helper();
 
@@ -181,6 +184,8 @@ class Context {
   ucft_status_t why_excluded_ = UCFT_OK;
   bool started_ = false;
   bool many_hosts_ = false, all_share_memory_ = true;
+  std::unique_ptr<RdmaWatch> ports_;         // the detector's thread looks; guarded by ports_mutex_
+  mutable std::mutex ports_mutex_;
   std::vector<DetectorThread::Peer> afar_;   // start-up: those with a lifeline, for the detector
   std::uint32_t spin_ = 0, glances_ = 0;
 

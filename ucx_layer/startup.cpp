@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <system_error>
@@ -289,6 +290,10 @@ bool Context::start_detector(std::string& error) {
       here.left = &control->left;
     }
     watched.push_back(here);
+  }
+  if (many_hosts_) {
+    ports_ = std::make_unique<RdmaWatch>(std::getenv("UCX_NET_DEVICES"));
+    if (ports_->is_empty()) ports_.reset();
   }
   DetectorThread::Setup setup;
   setup.options.heartbeat_period = std::chrono::microseconds(settings_.heartbeat_period_us);
