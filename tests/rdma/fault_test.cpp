@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -78,6 +79,7 @@ class Faults : public testing::Test {
         slowest = std::max(slowest, job.report(rank).slowest_ms);
         operations = std::max(operations, job.report(rank).operations);
         out += !job.report(rank).out.empty();
+        outs_[rank] = job.report(rank).out;
         dead += job.report(rank).exit_code != 0;
       }
       std::printf("{\"fault\":\"%s\",\"transports\":\"%s\",\"nodes\":%d,\"ranks_per_node\":%d,\"operations\":%ld,\"slowest_ms\":%ld,\"out\":%d,"
@@ -148,6 +150,7 @@ class Faults : public testing::Test {
     run(fault, [](ClusterJob&) {}, [&] { ASSERT_TRUE(control({"netem", std::to_string(node)})); });
   }
 
+  std::map<int, std::string> outs_;   // of the last job: who was out, and what it was told
   static constexpr const char* rc = "rc_v,ud_v,self,sm";
   static constexpr const char* ud = "ud_v,self,sm";
 };
@@ -167,7 +170,19 @@ TEST_F(Faults, ANodeVanishes) {
 
 TEST_F(Faults, ALinkThatFlapsHurtsNobody) { link_down(plan_of(2, 2, rc), 2, 300, 500ms); }
 
-TEST_F(Faults, ALinkThatStaysDownNeverMakesTwoAnswers) { link_down(plan_of(2, 2, rc), 2, 300, 2 * suspect_after + 1s); }
+TEST_F(Faults, ALinkThatStaysDownNeverMakesTwoAnswers) {
+  const ClusterPlan plan = plan_of(2, 2, rc);
+  link_down(plan, 2, 300, 2 * suspect_after + 1s);
+  for (int rank : plan.ranks_of(2)) {
+    EXPECT_NE(outs_[rank].find("UCFT_ERR_PARTITION"), std::string::npos) << outs_[rank];
+    EXPECT_NE(outs_[rank].find("port 1 of rxe0 has been down"), std::string::npos) << outs_[rank];   // a verbs event said so
+  }
+}
+
+TEST_F(Faults, TheDeviceIsShown) {
+  const std::string look = std::string(UCFT_INFO) + " | grep -q 'rxe0:1 ACTIVE' && " + UCFT_INFO + " --json | grep -q 'RoCE v2'";
+  EXPECT_TRUE(control({"run", "1", look}));
+}
 
 TEST_F(Faults, PacketsAreLostDelayedAndDoubled) {
   for (const char* transports : {rc, ud}) {
