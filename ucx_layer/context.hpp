@@ -186,7 +186,7 @@ class Context {
   bool many_hosts_ = false, all_share_memory_ = true;
   std::unique_ptr<RdmaWatch> ports_;         // the detector's thread looks; guarded by ports_mutex_
   mutable std::mutex ports_mutex_;
-  std::vector<DetectorThread::Peer> afar_;   // start-up: those with a lifeline, for the detector
+  std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;   // in start-up: by rank, for the detector
   std::uint32_t spin_ = 0, glances_ = 0;
 
   alignas(64) std::atomic<int> inside_{0};

@@ -216,14 +216,8 @@ void Context::connect_lifelines(LifelineMaker& maker, const std::vector<Lifeline
       example = rank;
       continue;
     }
-    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    peer.has_lifeline = true;
-    DetectorThread::Peer watched{};
-    watched.rank = rank;
-    watched.pid = peer.pid;
-    watched.remote = true;
-    watched.lifeline = lines[i].release();
-    afar_.push_back(watched);
+    peers_[static_cast<std::size_t>(rank)]->has_lifeline = true;
+    lifelines_.emplace_back(rank, std::move(lines[i]));
   }
   if (missing > 0)
     fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", rank_, describe(example),
@@ -275,7 +269,16 @@ bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const 
 }
 
 bool Context::start_detector(std::string& error) {
-  std::vector<DetectorThread::Peer> watched = std::move(afar_);
+  std::vector<DetectorThread::Peer> watched;
+  for (auto& [rank, line] : lifelines_) {
+    DetectorThread::Peer afar{};
+    afar.rank = rank;
+    afar.pid = peers_[static_cast<std::size_t>(rank)]->pid;
+    afar.remote = true;
+    afar.lifeline = line.release();
+    watched.push_back(afar);
+  }
+  lifelines_.clear();
   for (int rank = 0; rank < size_; ++rank) {
     const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
     if (rank == rank_ || peer.host != peers_[static_cast<std::size_t>(rank_)]->host) continue;
