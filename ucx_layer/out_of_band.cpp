@@ -6,9 +6,11 @@
 #include <future>
 #include <thread>
 
+#include "ucx_layer/test_points.hpp"
+
 namespace ucft {
 
-bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error) {
+bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, bool may_use_pmix) {
   limit_ = limit;
   callbacks_ = callbacks;
   if (callbacks.allgather != nullptr) {
@@ -25,18 +27,27 @@ bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::
     return true;
   }
   if (error = bootstrap::rendezvous_environment_fault(); !error.empty()) return false;
-  if (!bootstrap::rendezvous_in_environment()) return true;
-  rendezvous_ = bootstrap::Rendezvous::connect(limit, error);
-  if (rendezvous_ == nullptr) return false;
-  rank_ = rendezvous_->rank();
-  size_ = rendezvous_->size();
+  // ucft_run first: whoever starts it as a rank of another job's wants its ranks, not that one.
+  if (bootstrap::rendezvous_in_environment()) {
+    rendezvous_ = bootstrap::Rendezvous::connect(limit, error);
+    if (rendezvous_ == nullptr) return false;
+    rank_ = rendezvous_->rank();
+    size_ = rendezvous_->size();
+  } else if (may_use_pmix && bootstrap::pmix_in_environment()) {
+    pmix_ = bootstrap::Pmix::connect(limit, error);
+    if (pmix_ == nullptr) return false;
+    rank_ = pmix_->rank();
+    size_ = pmix_->size();
+  }
   return true;
 }
 
 bool OutOfBand::allgather(const void* source, void* received, std::size_t bytes, std::string& error,
                           const std::function<void()>& meanwhile) {
+  UCFT_TEST_POINT(step);
   if (callbacks_.allgather != nullptr) return call_back(source, received, bytes, error, meanwhile);
   if (rendezvous_ != nullptr) return use_rendezvous(source, received, bytes, error, meanwhile);
+  if (pmix_ != nullptr) return pmix_->allgather(source, received, bytes, limit_, error, meanwhile);
   std::memcpy(received, source, bytes);
   return true;
 }
@@ -78,6 +89,8 @@ bool OutOfBand::use_rendezvous(const void* source, void* received, std::size_t b
 void OutOfBand::close() {
   if (rendezvous_ != nullptr) rendezvous_->close();
   rendezvous_.reset();
+  if (pmix_ != nullptr) pmix_->close();
+  pmix_.reset();
 }
 
 }  // namespace ucft

@@ -1,4 +1,5 @@
-// The out-of-band allgather of start-up: the caller's, or the launcher's rendezvous, or none (a world of one).
+// The out-of-band allgather of start-up: the caller's, else ucft_run's rendezvous, else a PMIx server's, else none (a
+// world of one).
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "ucx_layer/bootstrap/pmix.hpp"
 #include "ucx_layer/bootstrap/rendezvous.hpp"
 #include "ucft/ucft.h"
 
@@ -16,8 +18,8 @@ class OutOfBand {
  public:
   using Microseconds = std::chrono::microseconds;
 
-  // callbacks.allgather == nullptr: the environment decides. False with a reason.
-  bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error);
+  // callbacks.allgather == nullptr: the environment decides; may_use_pmix: UCFT_PMIX. False with a reason.
+  bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, bool may_use_pmix = true);
   int rank() const { return rank_; }
   int size() const { return size_; }
 
@@ -35,7 +37,8 @@ class OutOfBand {
                       const std::function<void()>& meanwhile);
 
   ucft_oob_coll_t callbacks_{};
-  std::unique_ptr<bootstrap::Rendezvous> rendezvous_;
+  std::unique_ptr<bootstrap::Rendezvous> rendezvous_;   // at most one of the two
+  std::unique_ptr<bootstrap::Pmix> pmix_;
   Microseconds limit_{};
   int rank_ = 0, size_ = 1;
 };

@@ -37,6 +37,12 @@ bool parse_switch(std::string_view text, std::uint64_t& value) {
   return true;
 }
 
+// -1: auto.
+bool parse_auto_or_off(std::string_view text, std::uint64_t& value) {
+  value = text == "auto" ? std::uint64_t(-1) : 0;
+  return text == "auto" || text == "off";
+}
+
 using Parser = bool (*)(std::string_view, std::uint64_t&);
 
 // One row a setting: its name in the environment, how it is written, and its limits.
@@ -60,8 +66,7 @@ class Reader {
       field = static_cast<Field>(param);
       source = "params";
     }
-    const bool chosen = static_cast<std::int64_t>(field) < 0;
-    settings_.sources.push_back({name, chosen ? "auto" : fmt::format("{}{}", static_cast<std::int64_t>(field), parse == parse_duration ? "us" : ""), source});
+    settings_.sources.push_back({name, text_of(static_cast<std::int64_t>(field), parse), source});
   }
   bool ok() const { return error_.empty(); }
   void fail(const std::string& text) {
@@ -69,6 +74,12 @@ class Reader {
   }
 
  private:
+  static std::string text_of(std::int64_t value, Parser parse) {
+    if (value < 0) return "auto";
+    if (parse == parse_auto_or_off) return "off";
+    return fmt::format("{}{}", value, parse == parse_duration ? "us" : "");
+  }
+
   Settings& settings_;
   std::string& error_;
 };
@@ -91,6 +102,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_STARTUP_TIMEOUT", parse_duration, "a duration such as 60s", settings.startup_timeout_us,
               given.startup_timeout_us != 0, given.startup_timeout_us, 1000, 86400000000ull);
   reader.read("UCFT_LOG", parse_switch, "y or n", settings.log_errors, false, 0, 0, 1);
+  reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_SPIN", parse_number, "a number of polls", settings.spin, given.spin != -1, number(given.spin), 0,
               1000000000);
   reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,

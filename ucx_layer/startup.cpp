@@ -89,7 +89,8 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   }
   OutOfBand oob;
   const ucft_oob_coll_t none{};
-  if (!oob.open(params == nullptr ? none : params->oob, std::chrono::microseconds(settings_.startup_timeout_us), error))
+  if (!oob.open(params == nullptr ? none : params->oob, std::chrono::microseconds(settings_.startup_timeout_us), error,
+                settings_.pmix != 0))
     return params != nullptr && params->oob.allgather != nullptr ? UCFT_ERR_INVALID_PARAM : UCFT_ERR_STARTUP;
   rank_ = oob.rank();
   size_ = oob.size();

@@ -1,5 +1,6 @@
-// Places where tests/ucx can end a rank: before its k-th send, or before the k-th line that it publishes. They exist in
-// the copy of the library that those tests link (UCFT_TEST_POINTS), and are nothing at all in libucft.
+// Places where tests/ucx can end a rank: before its k-th send, before the k-th line that it publishes, or in the k-th
+// step of start-up. They exist in the copy of the library that those tests link (UCFT_TEST_POINTS), and are nothing at
+// all in libucft.
 #pragma once
 
 #ifdef UCFT_TEST_POINTS
@@ -8,6 +9,7 @@
 namespace ucft::test_points {
 void pass_send();
 void pass_line();
+void pass_step();
 std::uint64_t host_of(int rank);   // UCFT_TEST_RANKS_PER_HOST=k: ranks 0..k-1 believe to be on one host, and so on
 }  // namespace ucft::test_points
 #define UCFT_TEST_POINT(what) ::ucft::test_points::pass_##what()

@@ -6,9 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 namespace ucft::test {
 
@@ -27,10 +32,28 @@ std::vector<std::string> new_since(const std::set<std::string>& before) {
   return names;
 }
 
+std::vector<std::string> launcher_of(const JobPlan& plan) {
+  const std::string ranks = std::to_string(plan.ranks);
+  switch (plan.started_by) {
+    case Launcher::UcftRun:
+      return {UCFT_RUN, "-n", ranks, "--timeout", "120s"};
+    case Launcher::Mpirun:
+      return {"timeout", "-k", "5", "120", "mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--tag-output",
+              "--mca", "oob_tcp_if_include", "lo", "--mca", "btl", "self,vader"};
+    case Launcher::Nobody:
+      return {"timeout", "-k", "5", "120"};
+  }
+  return {};
+}
+
 std::vector<std::string> command_of(const JobPlan& plan) {
-  std::vector<std::string> command = {UCFT_RUN, "-n", std::to_string(plan.ranks), "--timeout", "120s"};
+  std::vector<std::string> command = launcher_of(plan);
   command.insert(command.end(), plan.launcher.begin(), plan.launcher.end());
-  command.insert(command.end(), {RANK_PROGRAM, plan.scenario});
+  if (plan.program.empty()) {
+    command.insert(command.end(), {RANK_PROGRAM, plan.scenario});
+  } else {
+    command.push_back(plan.program);
+  }
   command.insert(command.end(), plan.arguments.begin(), plan.arguments.end());
   return command;
 }
@@ -38,12 +61,13 @@ std::vector<std::string> command_of(const JobPlan& plan) {
 [[noreturn]] void become(const JobPlan& plan, int out, int err) {
   dup2(out, 1);
   dup2(err, 2);
+  for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) setenv(name, "1", 1);
   for (const auto& [name, value] : plan.environment) setenv(name.c_str(), value.c_str(), 1);
   std::vector<std::string> command = command_of(plan);
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
-  execv(argv[0], argv.data());
+  execvp(argv[0], argv.data());
   _exit(127);
 }
 
@@ -66,6 +90,73 @@ void read_both(int out, int err, std::string& out_text, std::string& err_text) {
   }
 }
 
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The child, or child's child, of `ancestor` that mpirun has started as that rank; -1: there is none (yet).
+pid_t process_of_rank(pid_t ancestor, int rank) {
+  const std::string variable = "PMIX_RANK=" + std::to_string(rank) + '\0';
+  const std::string self = std::to_string(ancestor);
+  std::istringstream children(content_of("/proc/" + self + "/task/" + self + "/children"));
+  for (pid_t child; children >> child;) {
+    if (content_of("/proc/" + std::to_string(child) + "/environ").find(variable) != std::string::npos) return child;
+    if (const pid_t found = process_of_rank(child, rank); found > 0) return found;
+  }
+  return -1;
+}
+
+bool has_detector(pid_t pid) {
+  std::error_code gone;
+  std::filesystem::directory_iterator thread("/proc/" + std::to_string(pid) + "/task", gone);
+  for (; !gone && thread != std::filesystem::directory_iterator(); thread.increment(gone))
+    if (content_of(thread->path() / "comm") == "ucft-detector\n") return true;
+  return false;
+}
+
+void carry_out(const std::vector<Kill>& kills, pid_t launcher, const std::atomic<bool>& over) {
+  using Clock = std::chrono::steady_clock;
+  struct Target {
+    Kill kill;
+    pid_t pid = -1;
+    Clock::time_point due = Clock::time_point::max();
+  };
+  std::vector<Target> targets;
+  for (const Kill& each : kills) targets.push_back({each});
+  while (!over && !targets.empty()) {
+    for (Target& each : targets) {
+      if (each.pid > 0) continue;
+      const pid_t pid = process_of_rank(launcher, each.kill.rank);
+      if (pid < 0 || !has_detector(pid)) continue;
+      each.pid = pid;
+      each.due = Clock::now() + each.kill.after;
+    }
+    std::erase_if(targets, [](const Target& each) {
+      if (Clock::now() < each.due) return false;
+      kill(each.pid, SIGKILL);
+      return true;
+    });
+    usleep(1000);
+  }
+}
+
+// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun); -1: none.
+int rank_of(const std::string& line, Launcher launcher, std::string& text) {
+  const bool is_ours = launcher == Launcher::UcftRun;
+  const auto end = line.find(is_ours ? "] " : ">:");
+  const auto number = is_ours ? 1 : line.find(',') + 1;
+  if (line.empty() || line[0] != '[' || end == std::string::npos || number == 0 || number > end) return -1;
+  text = line.substr(end + 2);
+  return std::atoi(line.c_str() + number);
+}
+
+bool is_from_launcher(const std::string& line, Launcher launcher) {
+  std::string text;
+  if (launcher == Launcher::UcftRun) return line.rfind("ucft_run: ", 0) == 0;
+  return launcher == Launcher::Mpirun && rank_of(line, launcher, text) < 0;
+}
+
 }  // namespace
 
 std::map<std::string, std::string> over(const std::string& transport) {
@@ -83,8 +174,12 @@ JobResult run_job(const JobPlan& plan) {
   if (pid == 0) become(plan, out[1], err[1]);
   close(out[1]);
   close(err[1]);
+  std::atomic<bool> over = false;
+  std::thread killer([&] { carry_out(plan.kills, pid, over); });
   std::string out_text, err_text;
   read_both(out[0], err[0], out_text, err_text);
+  over = true;
+  killer.join();
   close(out[0]);
   close(err[0]);
   int status = 0;
@@ -94,12 +189,13 @@ JobResult run_job(const JobPlan& plan) {
 
   std::istringstream lines(out_text);
   for (std::string line; std::getline(lines, line);) {
-    const auto at = line.find("] VERDICT ");
-    if (at != std::string::npos) result.verdicts[std::stoi(line.substr(1))] = line.substr(at + 10);
+    std::string text;
+    const int rank = rank_of(line, plan.started_by, text);
+    if (rank >= 0 && text.rfind("VERDICT ", 0) == 0) result.verdicts[rank] = text.substr(8);
   }
   std::istringstream noise(err_text);
   for (std::string line; std::getline(noise, line);)
-    if (line.rfind("ucft_run: ", 0) != 0) result.errors.push_back(line);
+    if (!is_from_launcher(line, plan.started_by)) result.errors.push_back(line);
   result.left_behind = new_since(before);
   for (int looks = 0; !result.left_behind.empty() && looks < 50; ++looks) {   // other jobs come and go beside this one
     usleep(100000);
@@ -112,7 +208,7 @@ JobResult run_job(const JobPlan& plan) {
 
 std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead) {
   if (result.exit_code == 124) return "hang: " + result.output;
-  if (result.exit_code != 0) return "exit code " + std::to_string(result.exit_code) + ": " + result.output;
+  if (result.exit_code != 0 && (plan.started_by != Launcher::Mpirun || may_be_dead.empty())) return "exit code " + std::to_string(result.exit_code) + ": " + result.output;
   if (!result.errors.empty()) return "noise on stderr: " + result.errors.front();
   if (!result.left_behind.empty()) return "left in /dev/shm: " + result.left_behind.front();
   const std::string* first = nullptr;

@@ -1,24 +1,37 @@
-// Runs tests/ucx's rank program under ucft_run and says how it went.
+// Runs tests/ucx's rank program, or another, under ucft_run or mpirun and says how it went.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace ucft::test {
 
+// Mpirun: Open MPI's, without network. Nobody: the program alone, `ranks` doesn't count.
+enum class Launcher { UcftRun, Mpirun, Nobody };
+
+// By the test, for a launcher that doesn't do it: SIGKILL so long after the rank's start-up (its detector runs).
+struct Kill {
+  int rank = 0;
+  std::chrono::milliseconds after{};
+};
+
 struct JobPlan {
   int ranks = 4;
   std::string scenario = "loop";
   std::vector<std::string> arguments;                 // of the scenario
-  std::vector<std::string> launcher;                  // further options of ucft_run: --kill 1@20ms, --expect-kill 0
+  std::vector<std::string> launcher;                  // further options of the launcher: --kill 1@20ms, --expect-kill 0
   std::map<std::string, std::string> environment;     // UCX_TLS, UCFT_TEST_KILL, ...
+  Launcher started_by = Launcher::UcftRun;
+  std::vector<Kill> kills{};                           // Mpirun only
+  std::string program{};                              // instead of the rank program and its scenario
 };
 
 struct JobResult {
   int exit_code = -1;
   std::string output;                                 // stdout and stderr, in any order
-  std::vector<std::string> errors;                    // lines of stderr that do not come from ucft_run
+  std::vector<std::string> errors;                    // lines of stderr that do not come from the launcher
   std::map<int, std::string> verdicts;                // rank -> what follows "VERDICT "
   std::vector<std::string> left_behind;               // in /dev/shm
 };
@@ -28,7 +41,7 @@ struct JobResult {
 std::map<std::string, std::string> over(const std::string& transport);
 
 JobResult run_job(const JobPlan& plan);
-// The first promise that the run broke, or nothing: exit code 0, no noise, nothing left behind, a verdict of every rank
+// The first promise that the run broke, or nothing: exit code 0 (mpirun's says nothing if a rank died), no noise, nothing left behind, a verdict of every rank
 // but those that may be dead, the same one on all.
 std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead);
 

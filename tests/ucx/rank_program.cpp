@@ -240,6 +240,17 @@ void leave_and_live(const std::vector<std::string>&) {
   }
 }
 
+// One context after the other. The last one is left for the end of the program.
+void contexts(const std::vector<std::string>& arguments) {
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
+    allreduce(i, 1);
+    check(ucft_context_destroy(context), "destroy");
+    check(ucft_context_create(nullptr, &context), "context");
+    check(ucft_comm_create(context, &comm), "comm");
+  }
+  allreduce(0, 1);
+}
+
 // Every rank lends its own memory, the root dies half way, and nobody posts anything afterwards.
 void lent(const std::vector<std::string>&) {
   constexpr std::size_t count = 1000;
@@ -591,6 +602,12 @@ void window(const std::vector<std::string>&) {
   if (rank_ == 0 && busy_seen == 0) wrong("never busy");
 }
 
+std::string rank_before_startup() {
+  for (const char* name : {"UCFT_RANK", "PMIX_RANK"})
+    if (const char* text = std::getenv(name); text != nullptr) return text;
+  return "";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -599,21 +616,24 @@ int main(int argc, char** argv) {
       {"leave", leave}, {"stopped", stopped}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
       {"destroy_with_death", destroy_with_death}, {"time_limit", time_limit}, {"window", window},
-      {"cut_off", cut_off}, {"paths", paths}, {"survive", survive},
-      {"late_write", late_write}};
+      {"cut_off", cut_off}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
-  const bool dies_early = scenario == "startup_death";
-  if (dies_early) scenario = "leave";
+  // One rank (rank 1, or the first argument) dies before start-up, or comes to it after so many seconds.
+  const bool dies_early = scenario == "startup_death", comes_late = scenario == "startup_late";
+  if (dies_early || comes_late) scenario = "leave";
   const auto found = scenarios.find(scenario);
   if (found == scenarios.end()) wrong("no scenario '{}'", scenario);
-  if (dies_early && std::string(std::getenv("UCFT_RANK")) == "1") std::raise(SIGKILL);
+  const std::string culprit = argc > 2 ? argv[2] : "1";
+  const bool is_culprit = (dies_early || comes_late) && rank_before_startup() == culprit;
+  if (is_culprit && dies_early) std::raise(SIGKILL);
+  if (is_culprit) sleep(static_cast<unsigned>(std::stoi(argv[3])));
 
   ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
   if (scenario == "stopped") params.failure_callback = on_failure;
   const ucft_status_t status = ucft_context_create(&params, &context);
-  if (dies_early) {
-    expect(status, UCFT_ERR_STARTUP, "start-up without rank 1");
-    if (std::strstr(ucft_last_error(), "rank 1") == nullptr) wrong("the message does not name rank 1: {}", ucft_last_error());
+  if (dies_early || comes_late) {
+    expect(status, UCFT_ERR_STARTUP, "start-up without a rank");
+    if (std::strstr(ucft_last_error(), ("rank " + culprit).c_str()) == nullptr) wrong("the message does not name rank {}: {}", culprit, ucft_last_error());
     fmt::print("VERDICT {}\n", ucft_last_error());
     return 0;
   }

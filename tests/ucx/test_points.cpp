@@ -1,20 +1,27 @@
-// UCFT_TEST_KILL=RANK:send|line:K ends that rank by SIGKILL before its K-th send (or line); several, with commas.
+// UCFT_TEST_KILL=RANK:send|line|step|fence:K ends that rank by SIGKILL before its K-th send (or line, or step of
+// start-up; fence: while it waits in that step for all others); several, with commas.
 #include "ucx_layer/test_points.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <thread>
+
+#include <unistd.h>
 
 namespace ucft::test_points {
 
 namespace {
 
 struct Fuses {
-  long sends = -1, lines = -1;   // left; negative: none
+  // left; negative: none
+  long sends = -1, lines = -1, steps = -1, fences = -1;
+  long fences_of_others = -1;
 
   Fuses() {
     const char* rank = std::getenv("UCFT_RANK");
+    if (rank == nullptr) rank = std::getenv("PMIX_RANK");
     const char* plan = std::getenv("UCFT_TEST_KILL");
     if (rank == nullptr || plan == nullptr) return;
     std::string rest = plan;
@@ -22,8 +29,11 @@ struct Fuses {
       const std::string one = rest.substr(0, rest.find(','));
       rest = one.size() < rest.size() ? rest.substr(one.size() + 1) : "";
       const auto first = one.find(':'), second = one.rfind(':');
-      if (one.substr(0, first) != rank) continue;
-      (one.substr(first + 1, second - first - 1) == "line" ? lines : sends) = std::stol(one.substr(second + 1));
+      const std::string where = one.substr(first + 1, second - first - 1);
+      const bool me = one.substr(0, first) == rank;
+      if (!me && where != "fence") continue;
+      long& fuse = !me ? fences_of_others : where == "line" ? lines : where == "step" ? steps : where == "fence" ? fences : sends;
+      fuse = std::stol(one.substr(second + 1));
     }
   }
 };
@@ -41,6 +51,16 @@ void burn(long& fuse) {
 
 void pass_send() { burn(fuses().sends); }
 void pass_line() { burn(fuses().lines); }
+
+void pass_step() {
+  burn(fuses().steps);
+  if (fuses().fences_of_others-- == 0) usleep(200000);
+  if (fuses().fences-- != 0) return;
+  std::thread([] {
+    usleep(100000);
+    std::raise(SIGKILL);
+  }).detach();
+}
 
 std::uint64_t host_of(int rank) {
   const char* ranks = std::getenv("UCFT_TEST_RANKS_PER_HOST");

@@ -1,0 +1,57 @@
+// Start-up by the PMIx server that started the job (Open MPI's mpirun, prterun, srun --mpi=pmix): the same blocking
+// allgather as Rendezvous, and nothing after it.
+//
+// Each step is a PMIx_Put of this rank's bytes, a fence over the job, and a PMIx_Get per rank. libpmix is loaded when
+// the first context needs it, so that neither libucft nor programs that no PMIx server has started depend on it.
+//
+// Invariants
+//  - Nothing that a PMIx server does, or leaves undone, makes us wait for longer than the limit and a few seconds.
+//  - All ranks create the same contexts in the same order: the n-th step of the m-th context has the same key on all.
+//  - Start-up by PMIx fails once in a process. Ranks that gave up a fence are out of step with the server for good.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ucft::bootstrap {
+
+// PMIX_NAMESPACE and PMIX_RANK are set: a PMIx server has started this process, or one of its ancestors.
+bool pmix_in_environment();
+
+// One thread at a time, and one at a time in a process.
+class Pmix {
+ public:
+  // Joins the job that the environment names. nullptr: `error` says why. Never a world of one instead.
+  static std::unique_ptr<Pmix> connect(std::chrono::microseconds limit, std::string& error);
+
+  // Without close(), start-up has failed, and the others are told so when they look for this rank.
+  ~Pmix();
+  Pmix(const Pmix&) = delete;
+  Pmix& operator=(const Pmix&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // Blocks until each rank has contributed `bytes` bytes from `source` (the same number everywhere; 0 is a barrier) and
+  // puts size() * bytes into `received`, in rank order; runs meanwhile() now and then. `received` is written on success
+  // only. False: a rank died or did not arrive within `limit`, and `error` names it; later steps fail too.
+  bool allgather(const void* source, void* received, std::size_t bytes, std::chrono::microseconds limit,
+                 std::string& error, const std::function<void()>& meanwhile = {});
+
+  // Start-up is over for this rank, all is well. No call but the destructor may follow. Asks nothing of anybody.
+  void close();
+
+ private:
+  Pmix(int rank, int size, unsigned context) : rank_(rank), size_(size), context_(context) {}
+
+  int rank_;
+  int size_;
+  unsigned context_;      // of this process, counted from 1
+  unsigned steps_ = 0;
+  bool open_ = true;
+};
+
+}  // namespace ucft::bootstrap
