@@ -19,7 +19,7 @@ class OutOfBand {
   using Microseconds = std::chrono::microseconds;
 
   // callbacks.allgather == nullptr: the environment decides; may_use_pmix: UCFT_PMIX. False with a reason.
-  bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, bool may_use_pmix = true);
+  bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, bool may_use_pmix);
   int rank() const { return rank_; }
   int size() const { return size_; }
 

@@ -17,7 +17,7 @@ struct Settings {
   std::uint64_t suspect_after_us = 1000000;    // UCFT_SUSPECT_AFTER
   std::uint64_t startup_timeout_us = 60000000; // UCFT_STARTUP_TIMEOUT
   bool log_errors = false;                     // UCFT_LOG: what is dropped or declared goes to stderr
-  std::int32_t pmix = -1;                      // UCFT_PMIX; -1: join the job of the PMIx server that started us; 0: don't
+  std::int32_t pmix = -1;                      // UCFT_PMIX; -1: join the job of a PMIx server, if one started us
   // performance
   std::int32_t spin = -1;                      // UCFT_SPIN; -1: chosen at start-up
   std::uint64_t sleep_after_us = 2000;         // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps

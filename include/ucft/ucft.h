@@ -90,7 +90,8 @@ typedef struct ucft_request_handle* ucft_request_h;
 
 /* ---- start-up ---------------------------------------------------------------------------------------------------- */
 
-/* Out-of-band allgather, as in UCC. Used during ucft_context_create only, never afterwards.
+/* Out-of-band allgather, as in UCC, for jobs that neither ucft_run nor a PMIx server has started. Used during
+ * ucft_context_create only, never afterwards.
  * allgather: rank oob_ep contributes `size` bytes at src; recv gets n_oob_eps * size bytes in rank order. May return
  * before it is done; then req_test says UCFT_INPROGRESS until it is. Both return an error if a rank can't take part. */
 typedef struct {
@@ -119,8 +120,9 @@ typedef void (*ucft_failure_callback_t)(const ucft_failure_t* failure, void* arg
 typedef struct {
   size_t struct_size;
   /* behaviour */
-  ucft_oob_coll_t oob;                      /* allgather == NULL: from the environment that ucft_run sets; without
-                                               one, a world of one rank */
+  ucft_oob_coll_t oob;                      /* allgather == NULL: the job that ucft_run has started, else the one
+                                               that a PMIx server has started (mpirun, prterun, srun; not with
+                                               UCFT_PMIX=off), else a world of one rank */
   ucft_failure_callback_t failure_callback; /* NULL: none */
   void* failure_callback_arg;
   int32_t f;                     /* failures tolerated per operation by default; -1: UCFT_F, else 1 */

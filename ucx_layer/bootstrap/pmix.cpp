@@ -109,8 +109,8 @@ bool Library::load(std::string& error) {
   // Never closed: it has threads. Of a program that uses MPI this is the copy that MPI has loaded.
   void* handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    error = std::string("a PMIx server has started this program (PMIX_NAMESPACE is set), but libpmix (Debian: libpmix2) "
-                        "cannot be loaded: ") + dlerror() + way_out;
+    error = "a PMIx server has started this program (PMIX_NAMESPACE is set), but libpmix (Debian: libpmix2) cannot be "
+            "loaded: " + std::string(dlerror()) + way_out;
     return false;
   }
   Library found;
@@ -259,10 +259,13 @@ void on_process_table(pmix_status_t status, pmix_info_t* info, std::size_t count
     if (info[i].value.type != PMIX_DATA_ARRAY || info[i].value.data.darray == nullptr) continue;
     const pmix_data_array_t& table = *info[i].value.data.darray;
     for (std::size_t k = 0; k < table.size; ++k) {
-      if (table.type == PMIX_PROC_INFO) add_process(static_cast<pmix_proc_info_t*>(table.array)[k], request->processes);
-      if (table.type != PMIX_INFO) continue;
-      const pmix_value_t& value = static_cast<pmix_info_t*>(table.array)[k].value;
-      if (value.type == PMIX_PROC_INFO && value.data.pinfo != nullptr) add_process(*value.data.pinfo, request->processes);
+      const pmix_proc_info_t* entry = nullptr;
+      if (table.type == PMIX_PROC_INFO) entry = &static_cast<const pmix_proc_info_t*>(table.array)[k];
+      if (table.type == PMIX_INFO) {
+        const pmix_value_t& value = static_cast<const pmix_info_t*>(table.array)[k].value;
+        if (value.type == PMIX_PROC_INFO) entry = value.data.pinfo;
+      }
+      if (entry != nullptr) add_process(*entry, request->processes);
     }
   }
   if (release != nullptr) release(release_data);
@@ -369,7 +372,7 @@ struct Patience {
 
 template <class Condition>
 Ending wait_for(const Patience& patience, Condition condition) {
-  for (int looks = 0; !condition(); ++looks) {
+  while (!condition()) {
     if (Clock::now() >= patience.deadline) return Ending::TimedOut;
     if (patience.watch != nullptr && patience.watch->sees_death()) return condition() ? Ending::Done : Ending::RankDied;
     if (patience.meanwhile != nullptr && *patience.meanwhile) (*patience.meanwhile)();
@@ -491,7 +494,8 @@ bool join_job(microseconds limit, std::string& error) {
   Session& own = session();
   if (own.joined) return true;
   if (!own.library.load(error)) return false;
-  const std::string who = std::string("PMIX_NAMESPACE=") + std::getenv("PMIX_NAMESPACE") + " PMIX_RANK=" + std::getenv("PMIX_RANK");
+  const std::string who = "PMIX_NAMESPACE=" + std::string(std::getenv("PMIX_NAMESPACE")) +
+                          " PMIX_RANK=" + std::getenv("PMIX_RANK");
   const auto deadline = Clock::now() + limit;
   pmix_status_t status = PMIX_SUCCESS;
   if (!call_until(deadline, status, [&own] { return own.library.init(&own.self, nullptr, 0); })) {
