@@ -184,8 +184,9 @@ TEST_F(Faults, ALinkThatStaysDownNeverMakesTwoAnswers) {
 }
 
 TEST_F(Faults, TheDeviceIsShown) {
-  const std::string look = std::string(UCFT_INFO) + " | grep -q 'rxe0:1 ACTIVE' && " + UCFT_INFO + " --json | grep -q 'RoCE v2'";
-  EXPECT_TRUE(control({"run", "1", look}));
+  const std::string info = UCFT_INFO;
+  EXPECT_TRUE(control({"run", "1", info + " | tee /dev/stderr | grep -q 'rxe0:1 active'"}));
+  EXPECT_TRUE(control({"run", "1", info + " --json | tee /dev/stderr | grep -q '\"type\":\"RoCE v2\"'"}));
 }
 
 TEST_F(Faults, PacketsAreLostDelayedAndDoubled) {
