@@ -103,6 +103,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
               given.startup_timeout_us != 0, given.startup_timeout_us, 1000, 86400000000ull);
   reader.read("UCFT_LOG", parse_switch, "y or n", settings.log_errors, false, 0, 0, 1);
   reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
+  reader.read("UCFT_RMA", parse_auto_or_off, "auto or off", settings.rma, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_SPIN", parse_number, "a number of polls", settings.spin, given.spin != -1, number(given.spin), 0,
               1000000000);
   reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,

@@ -19,6 +19,7 @@ struct Settings {
   bool log_errors = false;                     // UCFT_LOG: what is dropped or declared goes to stderr
   std::int32_t pmix = -1;                      // UCFT_PMIX; -1: join the job of a PMIx server, if one started us
   // performance
+  std::int32_t rma = -1;                       // UCFT_RMA; -1: mailboxes by RDMA put where the transport has it
   std::int32_t spin = -1;                      // UCFT_SPIN; -1: chosen at start-up
   std::uint64_t sleep_after_us = 2000;         // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps
   std::int32_t window = 8;                     // UCFT_WINDOW: operations in flight per communicator

@@ -228,7 +228,7 @@ void Context::connect_lifelines(LifelineMaker& maker, const std::vector<Lifeline
 // Between hosts: if the transport writes into remote memory by itself on both sides, messages go into mailboxes there.
 bool Context::open_remote_mailboxes(OutOfBand& oob, std::string& error) {
   if (all_share_memory_) return true;
-  const std::vector<std::byte> mine = transport_->own_remote_key();
+  const std::vector<std::byte> mine = settings_.rma == 0 ? std::vector<std::byte>{} : transport_->own_remote_key();
   struct Key {
     std::uint64_t address;
     std::uint32_t bytes;   // of the key; 0: no mailboxes with this rank

@@ -1,6 +1,8 @@
 // All collectives over real verbs between nodes (Soft-RoCE), with several ranks on each: mailboxes by RDMA put over rc,
-// active messages over ud, shared memory within a node. Under `ci/rdma-cluster --on-host`, see ci/rdma.
+// active messages over ud and without RMA, shared memory within a node. Under `ci/rdma-cluster --on-host`, see ci/rdma.
 #include <gtest/gtest.h>
+
+#include <map>
 
 #include "tests/rdma/cluster_job.hpp"
 
@@ -11,12 +13,13 @@ struct Transport {
   const char* name;
   const char* tls;
   bool shares_memory, has_rdma;
+  std::map<std::string, std::string> environment = {};
 };
 
 class Over : public testing::TestWithParam<Transport> {
  protected:
   void expect_right(int nodes, int ranks_per_node, const std::vector<std::string>& command) {
-    const ClusterPlan plan{nodes, ranks_per_node, GetParam().tls, command, {}};
+    const ClusterPlan plan{nodes, ranks_per_node, GetParam().tls, command, GetParam().environment};
     ClusterJob job(plan);
     EXPECT_TRUE(job.wait_until_ended()) << "hang: " << command.front() << "\n" << job.text();
     EXPECT_EQ(what_is_wrong(plan, job, {}, {}), "") << command.front();
@@ -25,7 +28,8 @@ class Over : public testing::TestWithParam<Transport> {
 INSTANTIATE_TEST_SUITE_P(
     Verbs, Over,
     testing::Values(Transport{"rc", "rc_v,ud_v,self,sm", true, true}, Transport{"ud", "ud_v,self,sm", true, false},
-                    Transport{"rc_alone", "rc_v,ud_v,self", false, true}),
+                    Transport{"rc_alone", "rc_v,ud_v,self", false, true},
+                    Transport{"rc_messages", "rc_v,ud_v,self,sm", true, false, {{"UCFT_RMA", "off"}}}),
     [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(Over, EveryPeerIsReachedByTheBestPath) {
