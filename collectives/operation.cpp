@@ -21,6 +21,8 @@ std::uint16_t Arguments::signature() const {
   hash = (hash ^ word(kind, reduction.type, reduction.op, root)) * 0x9e3779b97f4a7c15ull;
   hash = (hash ^ hash >> 32 ^ word(shape.tree, shape.numbering, failure_info, shape.arity)) * 0x9e3779b97f4a7c15ull;
   hash = (hash ^ hash >> 32 ^ word(correction, 0, correction_distance, f)) * 0x9e3779b97f4a7c15ull;
+  hash = (hash ^ hash >> 32 ^ static_cast<std::uint64_t>(shape.delay_quarters) << 48 ^ static_cast<std::uint64_t>(correction_delay_us)) *
+         0x9e3779b97f4a7c15ull;
   return static_cast<std::uint16_t>(hash >> 48);
 }
 

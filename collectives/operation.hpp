@@ -30,7 +30,8 @@
 namespace ucft {
 
 enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce };
-enum class Correction : std::uint8_t { none, opportunistic, checked };
+enum class Correction : std::uint8_t { none, opportunistic, checked, opportunistic_optimised, failure_proof };
+inline constexpr int correction_count = 5;
 enum class FailureInfo : std::uint8_t { list, count, bit };
 
 struct Arguments {
@@ -42,6 +43,8 @@ struct Arguments {
   BroadcastShape shape{};
   Correction correction = Correction::none;
   std::int32_t correction_distance = 2;
+  std::int64_t correction_delay_us = 0;   // phased: corrections begin this long after the value has come; 0: overlapped.
+                                          // For the driver, which gives no turn before
   FailureInfo failure_info = FailureInfo::list;
 
   std::uint64_t bytes() const { return count * element_bytes(reduction.type); }

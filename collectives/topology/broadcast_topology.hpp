@@ -14,13 +14,15 @@
 
 namespace ucft {
 
-enum class Tree : std::uint8_t { binomial, kary };
+enum class Tree : std::uint8_t { binomial, kary, knomial, lame, optimal, chain, flat };
+inline constexpr int tree_count = 7;
 enum class Numbering : std::uint8_t { interleaved, in_order };
 
 struct BroadcastShape {
   Tree tree = Tree::binomial;
   Numbering numbering = Numbering::interleaved;
-  std::int32_t arity = 4;   // of kary; >= 1
+  std::int32_t arity = 4;             // k of kary and lame: >= 1; of knomial: >= 2
+  std::int32_t delay_quarters = 16;   // of optimal: (L + 2o) / max(g, o) in quarters, 4 .. 4096
   bool operator==(const BroadcastShape&) const = default;
 };
 
