@@ -1,110 +1,22 @@
-// ucft_sim: the simulator's command line. First version: `explore` tries crash plans and prints what it tried.
-#include <CLI/CLI.hpp>
+// ucft_sim: ucft's own protocol objects in simulated worlds.
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
-#include "simulator/explorer.hpp"
-
-namespace {
-
-using namespace ucft;
-using namespace ucft::simulator;
-
-struct Options {
-  std::string operation = "allreduce";
-  Rank ranks = 4;
-  int f = 1, victims = -1, operations = 1, window = 2, in_flight = 1, seeds = 1;
-  Rank root = 0;
-  std::int64_t stride = 1, walks = 0;
-  std::uint64_t seed = 1;
-  std::string tree = "binomial", numbering = "interleaved", correction = "none", failure_info = "list";
-  bool json = false;
-};
-
-Plan plan_of(const Options& options) {
-  Arguments arguments;
-  arguments.kind = std::map<std::string, Kind>{{"allreduce", Kind::allreduce}, {"barrier", Kind::barrier},
-                                               {"broadcast", Kind::broadcast}, {"reduce", Kind::reduce}}
-                       .at(options.operation);
-  arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
-  arguments.count = arguments.kind == Kind::barrier ? 0 : 2;
-  arguments.f = options.f;
-  arguments.root = options.root;
-  arguments.shape.tree = options.tree == "kary" ? Tree::kary : Tree::binomial;
-  arguments.shape.arity = 2;
-  arguments.shape.numbering = options.numbering == "in-order" ? Numbering::in_order : Numbering::interleaved;
-  arguments.correction = options.correction == "checked"         ? Correction::checked
-                         : options.correction == "opportunistic" ? Correction::opportunistic
-                                                                 : Correction::none;
-  arguments.failure_info = options.failure_info == "count" ? FailureInfo::count
-                           : options.failure_info == "bit" ? FailureInfo::bit
-                                                           : FailureInfo::list;
-  Plan plan;
-  plan.ranks = options.ranks;
-  plan.window = options.window;
-  plan.in_flight = options.in_flight;
-  plan.program.assign(static_cast<std::size_t>(options.operations), arguments);
-  return plan;
-}
-
-int explore_and_print(const Options& options) {
-  const Plan plan = plan_of(options);
-  Scope scope;
-  scope.max_victims = options.victims < 0 ? options.f : options.victims;
-  scope.seeds = options.seeds;
-  scope.stride = options.stride;
-  const bool walking = options.walks > 0;
-  const Exploration found = walking ? walk(plan, scope.max_victims, options.walks, options.seed) : explore(plan, scope);
-  if (options.json) {
-    nlohmann::json line = {{"operation", options.operation}, {"ranks", options.ranks}, {"f", options.f},
-                           {"plans", found.plans}, {"events", found.events}, {"violations", found.violations},
-                           {"first_violation", found.first_violation}};
-    for (int role = 0; role < role_count; ++role)
-      line["plans_by_role"][role_name(static_cast<Role>(role))] = found.plans_by_role[static_cast<std::size_t>(role)];
-    if (!walking) line["plans_expected"] = plans_expected(plan, scope);
-    fmt::print("{}\n", line.dump());
-  } else {
-    fmt::print("{} n={} f={} operations={}: {} plans, {} events, {} violations\n", options.operation, options.ranks,
-               options.f, options.operations, found.plans, found.events, found.violations);
-    for (int role = 0; role < role_count; ++role)
-      fmt::print("  plans with a victim that is {:<10} {}\n", role_name(static_cast<Role>(role)),
-                 found.plans_by_role[static_cast<std::size_t>(role)]);
-    if (found.violations > 0) fmt::print("first violation: {}\n", found.first_violation);
-  }
-  return found.violations == 0 ? 0 : 1;
-}
-
-}  // namespace
+#include "simulator/commands.hpp"
 
 int main(int argc, char** argv) {
-  CLI::App app{"Runs ucft's own protocol objects in a simulated world"};
+  CLI::App app{"Runs ucft's own protocol objects in simulated worlds: under a LogGP clock, or through every crash plan", "ucft_sim"};
   app.set_version_flag("--version", "ucft_sim 0.1.0");
   app.require_subcommand(1);
-  Options options;
-  CLI::App* explore = app.add_subcommand("explore", "every crash plan of a small world: which promises hold");
-  explore->add_option("operation", options.operation, "allreduce, reduce, broadcast or barrier")
-      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier"}))->capture_default_str();
-  explore->add_option("--ranks", options.ranks, "n")->check(CLI::Range(1, 62))->capture_default_str();
-  explore->add_option("--f", options.f, "failures tolerated per operation")->check(CLI::Range(0, 61))->capture_default_str();
-  explore->add_option("--victims", options.victims, "ranks killed at most (default: f)")->check(CLI::Range(0, 8));
-  explore->add_option("--root", options.root, "root, or first candidate")->capture_default_str();
-  explore->add_option("--operations", options.operations, "length of the program")->check(CLI::Range(1, 64))->capture_default_str();
-  explore->add_option("--window", options.window, "W")->check(CLI::Range(2, 64))->capture_default_str();
-  explore->add_option("--in-flight", options.in_flight, "operations posted before the oldest is awaited")
-      ->check(CLI::Range(1, 64))->capture_default_str();
-  explore->add_option("--tree", options.tree)->check(CLI::IsMember({"binomial", "kary"}))->capture_default_str();
-  explore->add_option("--numbering", options.numbering)->check(CLI::IsMember({"interleaved", "in-order"}))->capture_default_str();
-  explore->add_option("--correction", options.correction)->check(CLI::IsMember({"none", "opportunistic", "checked"}))->capture_default_str();
-  explore->add_option("--failure-info", options.failure_info)->check(CLI::IsMember({"list", "count", "bit"}))->capture_default_str();
-  explore->add_option("--seeds", options.seeds, "shuffled delivery orders per plan")->check(CLI::Range(0, 1000))->capture_default_str();
-  explore->add_option("--stride", options.stride, "of sets of several victims, try every n-th plan")->check(CLI::Range(1, 1000000))->capture_default_str();
-  explore->add_option("--walks", options.walks, "instead: this many random plans")->capture_default_str();
-  explore->add_option("--seed", options.seed, "of the random plans")->capture_default_str();
-  explore->add_flag("--json", options.json, "one JSON object per line");
-  CLI11_PARSE(app, argc, argv);
-  if (options.root < 0 || options.root >= options.ranks) {
-    fmt::print(stderr, "ucft_sim: --root {} is not a rank: there are {}\n", options.root, options.ranks);
+  int exit_code = 0;
+  ucft::simulator::add_run_commands(app, exit_code);
+  ucft::simulator::add_explore_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {   // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& problem) {
+    fmt::print(stderr, "ucft_sim: {}\nRun with --help for more information.\n", problem.what());
     return 2;
   }
-  return explore_and_print(options);
+  return exit_code;
 }

@@ -1,0 +1,208 @@
+#include "simulator/collective_run.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ucft::simulator {
+
+namespace {
+
+constexpr std::uint64_t number_of(Rank rank) { return 2 * static_cast<std::uint64_t>(rank) + 1; }
+
+class CollectiveActors {
+ public:
+  explicit CollectiveActors(const CollectiveRun& run)
+      : run_(run), arguments_(run.arguments), buffers_({&CollectiveActors::allocate, this, 1 << 20}), members_(run.setting.ranks),
+        operations_(static_cast<std::size_t>(run.setting.ranks)) {
+    arguments_.count = arguments_.kind == Kind::barrier ? 0 : 1;
+    arguments_.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+    root_ = arguments_.root;
+  }
+  CollectiveActors(const CollectiveActors&) = delete;
+  CollectiveActors& operator=(const CollectiveActors&) = delete;
+
+  Buffers& buffers() { return buffers_; }
+  void start(Rank rank, Outbox& out) {
+    const Kind kind = arguments_.kind;
+    const bool gives = kind == Kind::allreduce || kind == Kind::reduce || (kind == Kind::broadcast && rank == arguments_.root);
+    BufferId input = no_buffer;
+    if (gives) {
+      const std::uint64_t number = number_of(rank);
+      input = buffers_.copy_in(&number, sizeof number);
+    }
+    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_}, input, no_rank, out);
+  }
+  void deliver(Rank rank, const Message& message, Outbox& out) { of(rank).on_message(message, out); }
+  void fail(Rank rank, Rank failed, Outbox& out) { of(rank).on_failure(failed, out); }
+  bool wants_turn(Rank rank) const { return of(rank).wants_turn(); }
+  void turn(Rank rank, double, Outbox& out) { of(rank).on_turn(out); }
+  bool finished(Rank rank) const { return of(rank).finished(); }
+  std::uint64_t payload_bytes(const Message& message) const { return message.value == no_buffer ? 0 : run_.payload_bytes; }
+
+  // Without correction that listens to failures, one matters to those that wait for the failed rank in the reduce, to
+  // those below it in the broadcast tree, to a root that gathers, and to all if it was the root.
+  template <class Visit>
+  void note_failure(Rank failed, Visit visit) {
+    failed_.insert(failed);
+    if (run_.tell_everybody || failed == root_ || listens()) {
+      for (Rank rank = 0; rank < run_.setting.ranks; ++rank) visit(rank);
+      if (failed == root_) root_ = next_root();
+      return;
+    }
+    const Rank size = run_.setting.ranks;
+    const Rank process = process_of(failed);
+    std::vector<std::int32_t> processes = {0}, children;
+    if (arguments_.kind != Kind::broadcast || root_ != arguments_.root) {
+      const ReduceTopology topology(size, arguments_.f);
+      topology.group_members(process, children);
+      processes.insert(processes.end(), children.begin(), children.end());
+      processes.push_back(topology.parent(process));
+    }
+    if (arguments_.kind != Kind::reduce) add_descendants(process, processes);
+    for (std::int32_t& each : processes) each = (each + root_) % size;
+    std::sort(processes.begin(), processes.end());
+    processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+    for (Rank rank : processes) visit(rank);
+  }
+
+  const Operation& operation(Rank rank) const { return operations_[static_cast<std::size_t>(rank)]; }
+  Rank root() const { return root_; }
+  std::uint64_t value_of(Rank rank) const {
+    std::uint64_t value = 0;
+    const BufferId id = operation(rank).decision().value;
+    if (id != no_buffer) std::memcpy(&value, buffers_.data(id), sizeof value);
+    return value;
+  }
+
+ private:
+  static std::byte* allocate(void* arg, std::size_t bytes) {
+    auto& memory = static_cast<CollectiveActors*>(arg)->memory_;
+    memory.push_back(std::make_unique<std::byte[]>(bytes));
+    return memory.back().get();
+  }
+  Operation& of(Rank rank) { return operations_[static_cast<std::size_t>(rank)]; }
+  const Operation& of(Rank rank) const { return operations_[static_cast<std::size_t>(rank)]; }
+  Rank process_of(Rank rank) const { return (rank - root_ + run_.setting.ranks) % run_.setting.ranks; }
+  bool listens() const { return false; }
+  Rank next_root() const {
+    Rank rank = root_;
+    do rank = rank + 1 == run_.setting.ranks ? 0 : rank + 1;
+    while (failed_.contains(rank) && rank != root_);
+    return rank;
+  }
+  void add_descendants(Rank process, std::vector<std::int32_t>& all) const {
+    const BroadcastTopology tree(arguments_.shape, run_.setting.ranks);
+    std::vector<std::int32_t> children;
+    std::vector<std::int32_t> open = {process};
+    while (!open.empty()) {
+      tree.children(open.back(), children);
+      open.pop_back();
+      all.insert(all.end(), children.begin(), children.end());
+      open.insert(open.end(), children.begin(), children.end());
+    }
+  }
+
+  const CollectiveRun& run_;
+  Arguments arguments_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  Buffers buffers_;
+  Membership members_;
+  FailedRanks failed_, reported_;
+  std::vector<Operation> operations_;
+  Rank root_ = 0;
+};
+
+// The ring of processes, from the first root on. A run may go around its end.
+Rank largest_gap(const Engine<CollectiveActors>& engine, Rank ranks, Rank root) {
+  Rank longest = 0, length = 0;
+  for (Rank step = 1; step <= 2 * ranks && length < ranks; ++step) {
+    const Rank rank = (root + step) % ranks;
+    const bool reached = rank == root ? engine.alive(root) : engine.was_in_tree(rank);
+    length = reached ? 0 : length + 1;
+    longest = std::max(longest, length);
+  }
+  return longest;
+}
+
+}  // namespace
+
+double tree_deadline(const CollectiveRun& run) {
+  CollectiveRun plain = run;
+  plain.arguments.correction = Correction::none;
+  plain.phased = false;
+  plain.setting.jitter = 0;
+  plain.setting.dead.clear();
+  plain.setting.deaths.clear();
+  plain.setting.suspicions.clear();
+  return simulate(plain).last;
+}
+
+CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
+  CollectiveRun run = given;
+  if (run.phased) run.setting.first_turn = tree_deadline(run);
+  CollectiveActors actors(run);
+  Engine<CollectiveActors> engine(run.setting, actors, tracer);
+  engine.run();
+
+  CollectiveResult result;
+  const Arguments& arguments = run.arguments;
+  const Rank ranks = run.setting.ranks;
+  const bool rooted = arguments.kind == Kind::reduce;
+  std::vector<double> times;
+  std::uint64_t live_sum = 0, everybody = 0;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    everybody += number_of(rank);
+    result.most_sends = std::max(result.most_sends, engine.sends(rank));
+    result.most_receives = std::max(result.most_receives, engine.receives(rank));
+    if (!engine.alive(rank) || !engine.trusted(rank)) continue;
+    ++result.live;
+    live_sum += number_of(rank);
+    if (engine.finished_at(rank) == never) {
+      ++result.missed;
+      continue;
+    }
+    times.push_back(engine.finished_at(rank));
+    result.attempts = std::max(result.attempts, actors.operation(rank).attempts());
+  }
+  // What the result must be: the live ranks' numbers are all in it, nobody's twice. A sum of odd numbers with too few or
+  // too many terms shows in the count.
+  const Decision* reference = nullptr;
+  std::uint64_t reference_value = 0;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (!engine.alive(rank) || !engine.trusted(rank) || engine.finished_at(rank) == never) continue;
+    const Decision& decision = actors.operation(rank).decision();
+    if (rooted && rank != arguments.root) continue;
+    if (reference == nullptr) {
+      reference = &decision;
+      reference_value = actors.value_of(rank);
+      result.outcome = decision.outcome;
+      result.contributors = static_cast<Rank>(decision.contributors);
+    }
+    bool right = decision.outcome == reference->outcome && actors.value_of(rank) == reference_value;
+    if (decision.outcome == Outcome::success) {
+      const std::uint64_t value = reference_value;
+      if (arguments.kind == Kind::broadcast) right = right && value == number_of(arguments.root);
+      if (arguments.kind == Kind::barrier) right = right && result.contributors >= result.live;
+      if (arguments.kind == Kind::allreduce || rooted)
+        right = right && value >= live_sum && value <= everybody && result.contributors >= result.live &&
+                (result.contributors > result.live || value == live_sum) && (value - static_cast<std::uint64_t>(result.contributors)) % 2 == 0;
+    }
+    result.wrong += !right;
+  }
+  std::sort(times.begin(), times.end());
+  if (!times.empty()) {
+    result.first = times.front();
+    result.median = times[(times.size() - 1) / 2];
+    result.last = times.back();
+  }
+  result.latency = rooted ? engine.finished_at(arguments.root) : result.last;
+  result.end = engine.end();
+  result.messages = engine.messages();
+  for (int phase = 0; phase < phase_count; ++phase) result.by_phase[phase] = engine.messages(static_cast<Phase>(phase));
+  result.bytes = engine.bytes();
+  result.events = engine.events();
+  if (!rooted) result.largest_gap = largest_gap(engine, ranks, arguments.root);
+  return result;
+}
+
+}  // namespace ucft::simulator

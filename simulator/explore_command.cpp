@@ -1,0 +1,107 @@
+// ucft_sim explore: tries crash plans of a small world and prints what it tried.
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "collectives/names.hpp"
+#include "simulator/commands.hpp"
+#include "simulator/explorer.hpp"
+
+namespace ucft::simulator {
+
+namespace {
+
+struct Options {
+  std::string operation = "allreduce";
+  Rank ranks = 4;
+  int f = 1, victims = -1, operations = 1, window = 2, in_flight = 1, seeds = 1;
+  Rank root = 0;
+  std::int64_t stride = 1, walks = 0;
+  std::uint64_t seed = 1;
+  std::string tree = "binomial", numbering = "interleaved", correction = "none", failure_info = "list";
+  bool json = false;
+};
+
+Plan plan_of(const Options& options) {
+  Arguments arguments;
+  arguments.kind = std::map<std::string, Kind>{{"allreduce", Kind::allreduce}, {"barrier", Kind::barrier},
+                                               {"broadcast", Kind::broadcast}, {"reduce", Kind::reduce}}
+                       .at(options.operation);
+  arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+  arguments.count = arguments.kind == Kind::barrier ? 0 : 2;
+  arguments.f = options.f;
+  arguments.root = options.root;
+  parse_tree(options.tree, arguments.shape.tree);
+  arguments.shape.arity = 2;
+  parse_numbering(options.numbering, arguments.shape.numbering);
+  parse_correction(options.correction, arguments.correction);
+  arguments.failure_info = options.failure_info == "count" ? FailureInfo::count
+                           : options.failure_info == "bit" ? FailureInfo::bit
+                                                           : FailureInfo::list;
+  Plan plan;
+  plan.ranks = options.ranks;
+  plan.window = options.window;
+  plan.in_flight = options.in_flight;
+  plan.program.assign(static_cast<std::size_t>(options.operations), arguments);
+  return plan;
+}
+
+int explore_and_print(const Options& options) {
+  const Plan plan = plan_of(options);
+  Scope scope;
+  scope.max_victims = options.victims < 0 ? options.f : options.victims;
+  scope.seeds = options.seeds;
+  scope.stride = options.stride;
+  const bool walking = options.walks > 0;
+  const Exploration found = walking ? walk(plan, scope.max_victims, options.walks, options.seed) : explore(plan, scope);
+  if (options.json) {
+    nlohmann::json line = {{"operation", options.operation}, {"ranks", options.ranks}, {"f", options.f},
+                           {"plans", found.plans}, {"events", found.events}, {"violations", found.violations},
+                           {"first_violation", found.first_violation}};
+    for (int role = 0; role < role_count; ++role)
+      line["plans_by_role"][role_name(static_cast<Role>(role))] = found.plans_by_role[static_cast<std::size_t>(role)];
+    if (!walking) line["plans_expected"] = plans_expected(plan, scope);
+    fmt::print("{}\n", line.dump());
+  } else {
+    fmt::print("{} n={} f={} operations={}: {} plans, {} events, {} violations\n", options.operation, options.ranks,
+               options.f, options.operations, found.plans, found.events, found.violations);
+    for (int role = 0; role < role_count; ++role)
+      fmt::print("  plans with a victim that is {:<10} {}\n", role_name(static_cast<Role>(role)),
+                 found.plans_by_role[static_cast<std::size_t>(role)]);
+    if (found.violations > 0) fmt::print("first violation: {}\n", found.first_violation);
+  }
+  return found.violations == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_explore_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* explore = app.add_subcommand("explore", "every crash plan of a small world: which promises hold");
+  explore->add_option("operation", options->operation, "allreduce, reduce, broadcast or barrier")
+      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier"}))->capture_default_str();
+  explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 62))->capture_default_str();
+  explore->add_option("--f", options->f, "failures tolerated per operation")->check(CLI::Range(0, 61))->capture_default_str();
+  explore->add_option("--victims", options->victims, "ranks killed at most (default: f)")->check(CLI::Range(0, 8));
+  explore->add_option("--root", options->root, "root, or first candidate")->capture_default_str();
+  explore->add_option("--operations", options->operations, "length of the program")->check(CLI::Range(1, 64))->capture_default_str();
+  explore->add_option("--window", options->window, "W")->check(CLI::Range(2, 64))->capture_default_str();
+  explore->add_option("--in-flight", options->in_flight, "operations posted before the oldest is awaited")
+      ->check(CLI::Range(1, 64))->capture_default_str();
+  explore->add_option("--tree", options->tree)->check(CLI::IsMember(names_of(tree_names())))->capture_default_str();
+  explore->add_option("--numbering", options->numbering)->check(CLI::IsMember(names_of(numbering_names())))->capture_default_str();
+  explore->add_option("--correction", options->correction)->check(CLI::IsMember(names_of(correction_names())))->capture_default_str();
+  explore->add_option("--failure-info", options->failure_info)->check(CLI::IsMember({"list", "count", "bit"}))->capture_default_str();
+  explore->add_option("--seeds", options->seeds, "shuffled delivery orders per plan")->check(CLI::Range(0, 1000))->capture_default_str();
+  explore->add_option("--stride", options->stride, "of sets of several victims, try every n-th plan")->check(CLI::Range(1, 1000000))->capture_default_str();
+  explore->add_option("--walks", options->walks, "instead: this many random plans")->capture_default_str();
+  explore->add_option("--seed", options->seed, "of the random plans")->capture_default_str();
+  explore->add_flag("--json", options->json, "one JSON object per line");
+  explore->callback([options, &exit_code] {
+    if (options->root < 0 || options->root >= options->ranks)
+      throw CLI::ValidationError(fmt::format("--root {} is not a rank: there are {}", options->root, options->ranks));
+    exit_code = explore_and_print(*options);
+  });
+}
+
+}  // namespace ucft::simulator

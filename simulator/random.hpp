@@ -1,0 +1,29 @@
+// Random numbers that are a function of a seed and of what they are for: the same on every machine, library and thread.
+#pragma once
+
+#include <cstdint>
+
+namespace ucft::simulator {
+
+// splitmix64 (Steele, Lea, Flood, OOPSLA '14).
+inline std::uint64_t mixed(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15ull;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+  return value ^ (value >> 31);
+}
+inline std::uint64_t mixed(std::uint64_t a, std::uint64_t b) { return mixed(mixed(a) ^ b); }
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(mixed(seed)) {}
+
+  std::uint64_t next() { return mixed(state_++); }
+  std::uint64_t below(std::uint64_t limit) { return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * limit) >> 64); }
+  double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }   // 0 <= x < 1
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace ucft::simulator

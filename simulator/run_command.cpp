@@ -1,0 +1,484 @@
+// ucft_sim bcast | reduce | allreduce | barrier: one operation under the clock, with failures, as often as asked.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <iostream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+#include "collectives/names.hpp"
+#include "simulator/commands.hpp"
+#include "simulator/comparators.hpp"
+#include "simulator/failures.hpp"
+#include "simulator/model_file.hpp"
+#include "simulator/random.hpp"
+#include "simulator/trace.hpp"
+#include "simulator/world.hpp"
+
+namespace ucft::simulator {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  Kind kind = Kind::broadcast;
+  std::string algorithm = "corrected";
+  std::int64_t ranks = 8, root = 0;
+  std::int64_t f = 1;
+  std::string tree = "binomial", numbering = "interleaved", correction = "none";
+  int arity = 4, distance = 2;
+  bool phased = false;
+  std::uint64_t bytes = 8;
+  double gossip_time = -1;
+
+  double latency = 2, overhead = -1, send_overhead = -1, receive_overhead = -1, gap = -1, gap_per_byte = -1, skew = 0, jitter = 0;
+  std::string model;
+  bool one_processor = false;
+  std::string network = "flat";
+  NetworkShape shape{};
+
+  FailurePlan failures;
+  std::vector<std::string> deaths, suspicions;
+  std::string detection;
+
+  std::uint64_t seed = 1;
+  int runs = 1, threads = 0;
+  bool each = false, json = false, csv = false, quiet = false;
+  std::string trace;
+};
+
+struct Task {
+  CollectiveRun run;
+  ComparatorRun comparator;
+  bool compares = false;
+  NetworkShape network;
+};
+
+[[noreturn]] void refuse(const std::string& reason) { throw CLI::ValidationError(reason); }
+
+double number_after(const std::string& option, const std::string& text, const std::string& digits) {
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(digits, &used);
+  } catch (const std::exception&) {
+  }
+  if (used == 0 || used != digits.size() || !std::isfinite(value) || value < 0) refuse(fmt::format("{} {}: '{}' is no number of 0 or more", option, text, digits));
+  return value;
+}
+
+// RANK@NUMBER
+std::pair<Rank, double> rank_and_number(const std::string& option, const std::string& text, std::int64_t ranks) {
+  const std::size_t at = text.find('@');
+  if (at == std::string::npos) refuse(fmt::format("{} {}: expected RANK@NUMBER", option, text));
+  const double rank = number_after(option, text, text.substr(0, at));
+  if (rank != std::floor(rank) || rank >= static_cast<double>(ranks)) refuse(fmt::format("{} {}: no such rank: there are {}", option, text, ranks));
+  return {static_cast<Rank>(rank), number_after(option, text, text.substr(at + 1))};
+}
+
+LogGP costs_of(const Options& options) {
+  LogGP costs;
+  std::string error;
+  if (!options.model.empty() && !read_model(options.model, costs, error)) refuse("--model: " + error);
+  const auto set = [](double given, double& value) {
+    if (given >= 0) value = given;
+  };
+  set(options.latency, costs.latency);
+  set(options.overhead, costs.send_overhead);
+  set(options.overhead, costs.receive_overhead);
+  set(options.send_overhead, costs.send_overhead);
+  set(options.receive_overhead, costs.receive_overhead);
+  set(options.gap, costs.gap);
+  set(options.gap_per_byte, costs.gap_per_byte);
+  costs.one_processor = options.one_processor;
+  return costs;
+}
+
+Arguments arguments_of(const Options& options, const LogGP& costs) {
+  Arguments arguments;
+  arguments.kind = options.kind;
+  arguments.f = static_cast<std::int32_t>(std::min<std::int64_t>(options.f, options.ranks));
+  arguments.root = static_cast<Rank>(options.root);
+  parse_tree(options.tree, arguments.shape.tree);
+  parse_numbering(options.numbering, arguments.shape.numbering);
+  parse_correction(options.correction, arguments.correction);
+  arguments.shape.arity = options.arity;
+  arguments.correction_distance = options.distance;
+  if (costs.per_message() > 0)
+    arguments.shape.delay_quarters = static_cast<std::int32_t>(std::clamp(std::round(4 * costs.delivery() / costs.per_message()), 4.0, 4096.0));
+  if (arguments.shape.tree == Tree::knomial && options.arity < 2) refuse("--arity: of a k-nomial tree it is at least 2");
+  const bool numbers_in_order = arguments.shape.numbering == Numbering::in_order;
+  if (numbers_in_order && (arguments.shape.tree == Tree::lame || arguments.shape.tree == Tree::optimal))
+    refuse(fmt::format("--numbering in-order: not of --tree {}", options.tree));
+  return arguments;
+}
+
+Task task_of(const Options& options) {
+  Task task;
+  if (options.root < 0 || options.root >= options.ranks) refuse(fmt::format("--root {}: no such rank: there are {}", options.root, options.ranks));
+  for (Rank rank : options.failures.failed_ranks)
+    if (rank < 0 || rank >= options.ranks) refuse(fmt::format("--failed-ranks {}: no such rank: there are {}", rank, options.ranks));
+  CollectiveRun& run = task.run;
+  Setting& setting = run.setting;
+  setting.ranks = static_cast<Rank>(options.ranks);
+  setting.costs = costs_of(options);
+  setting.skew = options.skew;
+  setting.jitter = options.jitter;
+  run.arguments = arguments_of(options, setting.costs);
+  run.payload_bytes = run.arguments.kind == Kind::barrier ? 0 : options.bytes;
+  run.phased = options.phased;
+  task.network = options.shape;
+  parse_network(options.network, task.network.kind);
+  if (task.network.kind == NetworkShape::Kind::flat && (options.shape.local_latency > 0 || options.shape.hop_latency > 0))
+    refuse("--L-local, --hop: a flat network has none; see --network");
+
+  // Without the detector's word nobody gives a rank up: a broadcast then shows what its tree and correction do alone.
+  if (options.detection == "never")
+    setting.detection_delay = never;
+  else if (!options.detection.empty())
+    setting.detection_delay = number_after("--detect", options.detection, options.detection);
+  else if (options.kind != Kind::broadcast)
+    setting.detection_delay = 10 * setting.costs.delivery();
+
+  if (options.algorithm != "corrected") {
+    task.compares = true;
+    ComparatorRun& comparator = task.comparator;
+    static const std::map<std::string, Comparator> names = {{"tree", Comparator::tree}, {"acknowledged", Comparator::acknowledged_tree},
+        {"recursive-doubling", Comparator::recursive_doubling}, {"rabenseifner", Comparator::rabenseifner}, {"gossip", Comparator::gossip}};
+    comparator.algorithm = names.at(options.algorithm);
+    comparator.kind = options.kind;
+    comparator.shape = run.arguments.shape;
+    comparator.payload_bytes = options.bytes;
+    comparator.correction = run.arguments.correction;
+    comparator.correction_distance = options.distance;
+    const bool allreduce_only = comparator.algorithm == Comparator::recursive_doubling || comparator.algorithm == Comparator::rabenseifner;
+    const bool broadcast_only = comparator.algorithm == Comparator::acknowledged_tree || comparator.algorithm == Comparator::gossip;
+    if ((allreduce_only && options.kind != Kind::allreduce) || (broadcast_only && options.kind != Kind::broadcast) || options.kind == Kind::barrier)
+      refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
+    if (options.root != 0) refuse(fmt::format("--root {}: --algorithm {} has rank 0 as root", options.root, options.algorithm));
+    if (comparator.algorithm == Comparator::gossip && options.gossip_time < 0) refuse("--algorithm gossip: --gossip-time is missing");
+    if (comparator.algorithm == Comparator::gossip && comparator.correction != Correction::none && comparator.correction != Correction::opportunistic &&
+        comparator.correction != Correction::checked)
+      refuse(fmt::format("--correction {}: of gossip it is none, opportunistic or checked", options.correction));
+    if (comparator.algorithm != Comparator::gossip && comparator.correction != Correction::none)
+      refuse(fmt::format("--correction {}: --algorithm {} has none", options.correction, options.algorithm));
+    comparator.gossip_time = std::max(options.gossip_time, 0.0);
+  }
+  return task;
+}
+
+struct Outcomes {
+  std::vector<CollectiveResult> results;
+  double seconds = 0;
+};
+
+CollectiveResult run_once(const Options& options, const Task& task, int number, Tracer* tracer) {
+  const std::uint64_t seed = mixed(options.seed, static_cast<std::uint64_t>(number));
+  CollectiveRun run = task.run;
+  std::string error;
+  if (!draw_failures(options.failures, run.arguments, task.network, seed, run.setting, error)) refuse(error);
+  run.setting.seed = seed;
+  const std::unique_ptr<Network> network = make_network(task.network, run.setting.costs);
+  run.setting.network = network.get();
+  if (!task.compares) return simulate(run, tracer);
+  ComparatorRun comparator = task.comparator;
+  comparator.setting = run.setting;
+  return simulate(comparator, tracer);
+}
+
+class Progress {
+ public:
+  Progress(int runs, bool shown) : runs_(runs), shown_(shown && isatty(2) != 0) {}
+  void show(int done) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    if (!shown_ || seconds < 2) return;
+    const int width = 40, full = width * done / runs_;
+    const std::string left = done == 0 ? "?" : fmt::format("{:.0f} s", seconds / done * (runs_ - done));
+    fmt::print(stderr, "\r[{}{}] {}/{} runs, {} left   ", std::string(static_cast<std::size_t>(full), '#'),
+               std::string(static_cast<std::size_t>(width - full), '.'), done, runs_, left);
+    printed_ = true;
+  }
+  ~Progress() {
+    if (printed_) fmt::print(stderr, "\r{:80}\r", "");
+  }
+
+ private:
+  int runs_;
+  bool shown_, printed_ = false;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// Each run has a seed of its own, and its result a place: how many threads there are changes nothing.
+Outcomes run_all(const Options& options, const Task& task) {
+  const auto begin = std::chrono::steady_clock::now();
+  Outcomes outcomes;
+  outcomes.results.resize(static_cast<std::size_t>(options.runs));
+  int threads = options.threads;
+  if (threads == 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  threads = std::min(threads, options.runs);
+  std::atomic<int> next = 0, done = 0;
+  std::exception_ptr problem;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int working = threads;
+  const auto work = [&] {
+    try {
+      for (int number; (number = next++) < options.runs; ++done) outcomes.results[static_cast<std::size_t>(number)] = run_once(options, task, number, nullptr);
+    } catch (...) {
+      next = options.runs;
+      const std::lock_guard lock(mutex);
+      problem = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    --working;
+    changed.notify_all();
+  };
+  std::vector<std::thread> pool;
+  for (int i = 0; i < threads; ++i) pool.emplace_back(work);
+  {
+    Progress progress(options.runs, !options.quiet);
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] { return working == 0; })) progress.show(done);
+  }
+  for (std::thread& thread : pool) thread.join();
+  if (problem) std::rethrow_exception(problem);
+  outcomes.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcomes;
+}
+
+// null: it never happened.
+Json time_of(double time) { return std::isfinite(time) ? Json(time) : Json(nullptr); }
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Times and counts are medians over the runs, unless their name says otherwise.
+Json summary_of(const Options& options, const Task& task, std::span<const CollectiveResult> results) {
+  const Arguments& arguments = task.run.arguments;
+  const auto values = [&](auto field) {
+    std::vector<double> all;
+    for (const CollectiveResult& result : results) all.push_back(static_cast<double>(field(result)));
+    return all;
+  };
+  const auto most = [&](auto field) {
+    const std::vector<double> all = values(field);
+    return *std::max_element(all.begin(), all.end());
+  };
+  const auto mean = [&](auto field) {
+    const std::vector<double> all = values(field);
+    return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+  };
+  const auto whole = [](double value) { return value == std::floor(value) ? Json(static_cast<std::int64_t>(value)) : Json(value); };
+  const auto latency = [](const CollectiveResult& r) { return r.latency; };
+  const auto end = [](const CollectiveResult& r) { return r.end; };
+  const auto messages = [](const CollectiveResult& r) { return r.messages; };
+
+  Json row;
+  row["operation"] = arguments.kind == Kind::broadcast ? "bcast" : kind_name(arguments.kind);
+  row["algorithm"] = options.algorithm;
+  row["ranks"] = options.ranks;
+  row["f"] = options.f;
+  row["tree"] = options.tree;
+  row["numbering"] = options.numbering;
+  row["correction"] = options.correction;
+  row["phased"] = options.phased;
+  row["bytes"] = task.run.payload_bytes;
+  const LogGP& costs = task.run.setting.costs;
+  row["L"] = costs.latency;
+  row["o_send"] = costs.send_overhead;
+  row["o_receive"] = costs.receive_overhead;
+  row["g"] = costs.gap;
+  row["G"] = costs.gap_per_byte;
+  row["network"] = options.network;
+  row["failed"] = whole(median_of(values([&](const CollectiveResult& r) { return options.ranks - r.live; })));
+  row["seed"] = options.seed;
+  row["runs"] = results.size();
+  row["latency"] = time_of(median_of(values(latency)));
+  row["latency_mean"] = time_of(mean(latency));
+  row["latency_max"] = time_of(most(latency));
+  row["first"] = median_of(values([](const CollectiveResult& r) { return r.first; }));
+  row["median"] = median_of(values([](const CollectiveResult& r) { return r.median; }));
+  row["last"] = median_of(values([](const CollectiveResult& r) { return r.last; }));
+  row["end"] = median_of(values(end));
+  row["end_mean"] = mean(end);
+  row["end_max"] = most(end);
+  row["messages"] = whole(median_of(values(messages)));
+  row["messages_max"] = whole(most(messages));
+  row["payload"] = whole(median_of(values([](const CollectiveResult& r) { return r.bytes; })));
+  row["sends_per_rank"] = median_of(values(messages)) / static_cast<double>(options.ranks);
+  row["most_sends"] = whole(most([](const CollectiveResult& r) { return r.most_sends; }));
+  row["most_receives"] = whole(most([](const CollectiveResult& r) { return r.most_receives; }));
+  row["largest_gap"] = whole(most([](const CollectiveResult& r) { return r.largest_gap; }));
+  row["missed"] = whole(mean([](const CollectiveResult& r) { return r.missed; }) * static_cast<double>(results.size()));
+  row["runs_missed"] = std::count_if(results.begin(), results.end(), [](const CollectiveResult& r) { return r.missed > 0; });
+  row["attempts"] = whole(most([](const CollectiveResult& r) { return r.attempts; }));
+  row["lost"] = std::count_if(results.begin(), results.end(), [](const CollectiveResult& r) { return r.outcome != Outcome::success; });
+  row["wrong"] = whole(mean([](const CollectiveResult& r) { return r.wrong; }) * static_cast<double>(results.size()));
+  if (!task.compares)
+    for (int phase = 0; phase < phase_count; ++phase) {
+      const double count = median_of(values([&](const CollectiveResult& r) { return r.by_phase[phase]; }));
+      if (options.json && count > 0) row["by_phase"][phase_name(static_cast<Phase>(phase))] = whole(count);
+    }
+  return row;
+}
+
+std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+void print_csv_row(const Json& row) {
+  std::string line;
+  for (const auto& [name, value] : row.items()) line += (line.empty() ? "" : ",") + text_of(value);
+  fmt::print("{}\n", line);
+}
+
+void print(const Options& options, const std::vector<Json>& rows) {
+  if (options.csv) {
+    std::string names;
+    for (const auto& [name, value] : rows.front().items()) names += (names.empty() ? "" : ",") + name;
+    fmt::print("{}\n", names);
+  }
+  for (const Json& row : rows) {
+    if (options.json)
+      fmt::print("{}\n", row.dump());
+    else if (options.csv)
+      print_csv_row(row);
+    else
+      for (const auto& [name, value] : row.items()) fmt::print("{:<16}{}\n", name, text_of(value));
+  }
+}
+
+CollectiveResult trace_once(const Options& options, const Task& task) {
+  constexpr std::int64_t most_ranks = 65536;
+  if (options.runs != 1) refuse("--trace: of one run only");
+  if (options.ranks > most_ranks) refuse(fmt::format("--trace: {} ranks would not fit on any screen; up to {}", options.ranks, most_ranks));
+  ChromeTrace trace(static_cast<Rank>(options.ranks));
+  std::string error;
+  if (!trace.open(options.trace, error)) refuse("--trace: " + error);
+  const CollectiveResult result = run_once(options, task, 0, &trace);
+  if (!trace.close(error)) refuse("--trace: " + error);
+  return result;
+}
+
+int run_and_print(Options& options) {
+  for (const std::string& text : options.deaths) {
+    const bool by_send = text.find("@send:") != std::string::npos;
+    std::string plain = text;
+    if (by_send) plain.replace(text.find("send:"), 5, "");
+    const auto [rank, number] = rank_and_number("--crash", plain, options.ranks);
+    if (by_send && number != std::floor(number)) refuse(fmt::format("--crash {}: the number of a send is whole", text));
+    options.failures.deaths.push_back(by_send ? Death{rank, static_cast<std::int64_t>(number), never} : Death{rank, -1, number});
+  }
+  for (const std::string& text : options.suspicions) {
+    const auto [rank, time] = rank_and_number("--suspect", text, options.ranks);
+    options.failures.suspicions.push_back({rank, time});
+  }
+  const Task task = task_of(options);
+  Outcomes outcomes;
+  if (options.trace.empty())
+    outcomes = run_all(options, task);
+  else
+    outcomes.results.push_back(trace_once(options, task));
+
+  std::vector<Json> rows;
+  if (options.each) {
+    for (const CollectiveResult& result : outcomes.results) rows.push_back(summary_of(options, task, {&result, 1}));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i]["run"] = i;
+  } else {
+    rows.push_back(summary_of(options, task, outcomes.results));
+    if (options.trace.empty() && options.json) {
+      std::int64_t events = 0;
+      for (const CollectiveResult& result : outcomes.results) events += result.events;
+      rows.back()["events"] = events;
+      rows.back()["events_per_second"] = static_cast<double>(events) / outcomes.seconds;
+    }
+  }
+  print(options, rows);
+  std::int64_t wrong = 0;
+  for (const CollectiveResult& result : outcomes.results) wrong += result.wrong;
+  if (wrong > 0) fmt::print(stderr, "ucft_sim: {} wrong results: this is a bug of ucft, please report the command\n", wrong);
+  return wrong == 0 ? 0 : 1;
+}
+
+void add_options(CLI::App& command, Options& options) {
+  const auto positive = CLI::Range(0.0, 1e300);
+  constexpr double most_ranks = 1 << 24;
+  command.add_option("--ranks", options.ranks, "P")->check(CLI::Range(1.0, most_ranks))->capture_default_str();
+  command.add_option("--f", options.f, "failures tolerated")->check(CLI::Range(0, 1 << 20))->capture_default_str();
+  command.add_option("--root", options.root, "root, or first candidate")->capture_default_str();
+  command.add_option("--algorithm", options.algorithm, "corrected: ucft. Not fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), acknowledged (bcast). gossip (bcast)")
+      ->check(CLI::IsMember({"corrected", "tree", "acknowledged", "recursive-doubling", "rabenseifner", "gossip"}))->capture_default_str();
+  command.add_option("--tree", options.tree, "of the broadcast")->check(CLI::IsMember(names_of(tree_names())))->capture_default_str();
+  command.add_option("--arity", options.arity, "k of kary, knomial, lame")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_option("--numbering", options.numbering)->check(CLI::IsMember(names_of(numbering_names())))->capture_default_str();
+  command.add_option("--correction", options.correction)->check(CLI::IsMember(names_of(correction_names())))->capture_default_str();
+  command.add_option("--distance", options.distance, "d of the opportunistic corrections")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_flag("--phased", options.phased, "corrections begin when the tree would be done, not after a rank's own tree sends");
+  command.add_option("--gossip-time", options.gossip_time, "T of gossip")->check(positive);
+  command.add_option("--bytes", options.bytes, "payload")->check(CLI::Range(0.0, 1e15))->capture_default_str();
+
+  command.add_option("--model", options.model, "file of LogGP parameters (ucft_perftest --calibrate); those below override it");
+  command.add_option("--L", options.latency, "latency")->check(positive)->default_str("2");
+  command.add_option("--o", options.overhead, "overhead of a send and of a receive")->check(positive)->default_str("1");
+  command.add_option("--o-send", options.send_overhead)->check(positive);
+  command.add_option("--o-receive", options.receive_overhead)->check(positive);
+  command.add_option("--g", options.gap, "gap between two sends, and between two receives")->check(positive)->default_str("1");
+  command.add_option("--G", options.gap_per_byte, "gap per byte")->check(positive)->default_str("0");
+  command.add_flag("--one-processor", options.one_processor, "a rank sends and receives one after the other, not side by side");
+  command.add_option("--network", options.network)->check(CLI::IsMember({"flat", "two-level", "fat-tree", "dragonfly"}))->capture_default_str();
+  command.add_option("--ranks-per-host", options.shape.ranks_per_host)->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_option("--L-local", options.shape.local_latency, "latency within a host")->check(positive)->capture_default_str();
+  command.add_option("--hop", options.shape.hop_latency, "fat-tree, dragonfly: latency of a hop between switches")->check(positive)->capture_default_str();
+  command.add_option("--hosts-per-switch", options.shape.hosts_per_switch)->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_option("--switches-per-group", options.shape.switches_per_group, "fat-tree: below each inner switch; dragonfly: routers of a group")
+      ->check(CLI::Range(2, 1 << 20))->capture_default_str();
+  command.add_option("--jitter", options.jitter, "each latency is multiplied by 1 + JITTER u, 0 <= u < 1 by chance")->check(positive)->capture_default_str();
+  command.add_option("--skew", options.skew, "ranks start at up to this time")->check(positive)->capture_default_str();
+
+  command.add_option("--failed", options.failures.failed, "ranks that are dead before, drawn; the root is spared")->check(CLI::Range(0.0, most_ranks));
+  command.add_option("--failed-fraction", options.failures.failed_fraction, "of the ranks, the same")->check(CLI::Range(0.0, 1.0));
+  command.add_option("--failed-hosts", options.failures.failed_hosts, "all ranks of so many hosts")->check(CLI::Range(0, 1 << 24));
+  command.add_option("--failed-switches", options.failures.failed_switches, "all ranks below so many switches")->check(CLI::Range(0, 1 << 24));
+  command.add_option("--failed-ranks", options.failures.failed_ranks, "these")->delimiter(',');
+  command.add_option("--crashes", options.failures.crashes, "ranks that die in the operation, at a send by chance; the root is spared")->check(CLI::Range(0, 1 << 24));
+  command.add_option("--crash", options.deaths, "RANK@TIME, or RANK@send:K: right before its K-th send, from 0")->delimiter(',');
+  command.add_option("--suspect", options.suspicions, "RANK@TIME: the others wrongly take it for dead from then on")->delimiter(',');
+  command.add_option("--detect", options.detection, "time from a death until all others know it, or never (default: bcast never, others 10(L+2o))");
+
+  command.add_option("--seed", options.seed)->capture_default_str();
+  command.add_option("--runs", options.runs)->check(CLI::Range(1, 100000000))->capture_default_str();
+  command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")->check(CLI::Range(0, 4096));
+  command.add_flag("--each", options.each, "a line for each run, not for all of them");
+  CLI::Option* json = command.add_flag("--json", options.json, "one JSON object per line");
+  command.add_flag("--csv", options.csv, "comma-separated values, the names first")->excludes(json);
+  command.add_flag("--quiet", options.quiet, "no progress bar on long runs");
+  command.add_option("--trace", options.trace, "file for Perfetto (ui.perfetto.dev) or chrome://tracing, of one run");
+}
+
+}  // namespace
+
+void add_run_commands(CLI::App& app, int& exit_code) {
+  const auto add = [&](Kind kind, const char* name, const char* text) {
+    auto options = std::make_shared<Options>();
+    options->kind = kind;
+    options->latency = -1;
+    CLI::App* command = app.add_subcommand(name, text);
+    add_options(*command, *options);
+    command->callback([options, &exit_code] { exit_code = run_and_print(*options); });
+  };
+  add(Kind::broadcast, "bcast", "a broadcast under the clock");
+  add(Kind::reduce, "reduce", "a reduce under the clock");
+  add(Kind::allreduce, "allreduce", "an allreduce under the clock");
+  add(Kind::barrier, "barrier", "a barrier under the clock");
+}
+
+}  // namespace ucft::simulator
