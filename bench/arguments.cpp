@@ -1,6 +1,7 @@
 #include "bench/arguments.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -8,8 +9,11 @@
 #include <csignal>
 #include <limits>
 #include <stdexcept>
+#include <span>
 #include <string_view>
 #include <utility>
+
+#include "collectives/names.hpp"
 
 namespace ucft::bench {
 
@@ -121,21 +125,28 @@ class AlgorithmParser {
 
  private:
   void parse_tree() {
-    if (accept("binomial")) return;
-    if (!accept("kary")) fail(fmt::format("'{}' does not begin with a tree: binomial or kary[K]", text_));
-    options_.tree = UCFT_TREE_KARY;
-    options_.arity = number_if_any("kary");
+    const std::string_view name = longest_of(tree_names());
+    Tree tree{};
+    if (!ucft::parse_tree(name, tree))
+      fail(fmt::format("'{}' does not begin with a tree: {}", text_, fmt::join(tree_names(), ", ")));
+    rest_.remove_prefix(name.size());
+    options_.tree = static_cast<ucft_tree_t>(tree);
+    if (options_.tree == UCFT_TREE_KARY || options_.tree == UCFT_TREE_KNOMIAL || options_.tree == UCFT_TREE_LAME)
+      options_.arity = number_if_any(tree_name(tree));
+    if (options_.tree == UCFT_TREE_OPTIMAL) options_.tree_delay_quarters = number_if_any(tree_name(tree));
   }
 
   void parse_correction() {
-    if (accept("+opportunistic")) {
-      options_.correction = UCFT_CORRECTION_OPPORTUNISTIC;
-      options_.correction_distance = number_if_any("+opportunistic");
-    } else if (accept("+checked")) {
-      options_.correction = UCFT_CORRECTION_CHECKED;
-    } else if (rest_.starts_with('+')) {
-      fail(fmt::format("'{}' is no correction: +opportunistic[D] or +checked", rest_));
-    }
+    if (!accept("+")) return;
+    const std::string_view name = longest_of(correction_names());
+    Correction correction{};
+    if (!ucft::parse_correction(name, correction))
+      fail(fmt::format("'+{}' is no correction: +{}", rest_, fmt::join(correction_names(), ", +")));
+    rest_.remove_prefix(name.size());
+    options_.correction = static_cast<ucft_correction_t>(correction);
+    if (options_.correction == UCFT_CORRECTION_OPPORTUNISTIC ||
+        options_.correction == UCFT_CORRECTION_OPPORTUNISTIC_OPTIMISED)
+      options_.correction_distance = number_if_any(correction_name(correction));
   }
 
   void parse_failure_info() {
@@ -147,6 +158,15 @@ class AlgorithmParser {
     } else if (rest_.starts_with('/')) {
       fail(fmt::format("'{}' is no failure information: /list, /count or /bit", rest_));
     }
+  }
+
+  // Of the names that the rest begins with; "" if there is none.
+  std::string_view longest_of(std::span<const char* const> names) const {
+    std::string_view longest;
+    for (const std::string_view name : names) {
+      if (rest_.starts_with(name) && name.size() > longest.size()) longest = name;
+    }
+    return longest;
   }
 
   bool accept(std::string_view word) {
@@ -180,6 +200,7 @@ struct RawArguments {
   std::string iterations = "1000";
   std::string warmup = "100";
   std::string f;
+  std::string correction_delay_us;
   std::string dtype = "uint64";
   std::string op = "sum";
   std::string root = "0";
@@ -208,11 +229,15 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
 
 void add_ucft_options(CLI::App& app, RawArguments& raw) {
   app.add_option("-a", raw.algorithm,
-                 "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: binomial, kary (K children). CORRECTION: "
-                 "opportunistic (D messages), checked. INFO of failures: list, count, bit")
+                 "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: binomial, kary (K children), knomial (radix K), lame "
+                 "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. CORRECTION: opportunistic, "
+                 "opportunistic-optimised (D messages), checked, failure-proof. INFO of failures: list, count, bit")
       ->type_name("ALGORITHM")
       ->capture_default_str();
   app.add_option("-f", raw.f, "Failures tolerated in each operation (default: that of the library)")->type_name("F");
+  app.add_option("--correction-delay", raw.correction_delay_us,
+                 "Phased: corrections begin this long after the value has come (default: at once)")
+      ->type_name("US");
   app.add_option("--memory", raw.memory, "plain, or ucft: buffers from ucft_alloc")
       ->type_name("plain|ucft")
       ->capture_default_str();
@@ -232,6 +257,8 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   arguments.algorithm = raw.algorithm;
   arguments.options = AlgorithmParser(raw.algorithm).parse();
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
+  if (!raw.correction_delay_us.empty())
+    arguments.options.correction_delay_us = parse_number("--correction-delay", raw.correction_delay_us, {0, 3'600'000'000});
   if (raw.memory != "plain" && raw.memory != "ucft") {
     throw std::invalid_argument(fmt::format("--memory: '{}' is neither plain nor ucft", raw.memory));
   }

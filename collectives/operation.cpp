@@ -2,13 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 namespace ucft {
-
-namespace {
-constexpr std::int32_t nobody_seen = std::numeric_limits<std::int32_t>::max();
-}
 
 // Differs, very likely, where ranks posted different things. Computed for every operation, so short: the fields packed
 // into words, each mixed in by one multiplication.
@@ -147,8 +142,8 @@ void Operation::on_message(const Message& message, Outbox& out) {
     case Phase::broadcast:
       return on_broadcast(message, out);
     case Phase::correction:
+      return on_correction(message, out);
     case Phase::decided:
-      note_correction(message);
       return deliver(message, out);
     default:
       break;
@@ -180,6 +175,7 @@ void Operation::on_failure(Rank rank, Outbox& out) {
   }
   const bool changed = group_.fail(rank) | children_.fail(rank) | gather_.fail(rank);
   ask_if_cut_off(out);
+  if (rank == coloured_by_) panic_if_alone();
   if (changed) advance(out);
 }
 
@@ -202,8 +198,9 @@ void Operation::reset(Buffers& buffers) {
   input_ = no_buffer;
   decision_ = Decision{};
   started_ = finished_ = delivered_ = false;
-  up_sent_ = root_decided_ = gathering_ = asked_ = mismatch_told_ = correcting_ = false;
-  promised_ = correction_ballot_ = no_rank;
+  up_sent_ = root_decided_ = gathering_ = asked_ = mismatch_told_ = false;
+  promised_ = correction_ballot_ = coloured_by_ = no_rank;
+  if (arguments_.correction != Correction::none) correction_.reset({});
   attempts_ = 0;
   askers_.clear();
   forwarded_.clear();
@@ -585,7 +582,7 @@ void Operation::decide(Outbox& out) {
     if (!surroundings_.failed->contains(child)) out.send(child, compose_decision(Phase::broadcast, promised_));
   for (Rank asker : askers_) out.send(asker, compose_decision(Phase::decided, promised_));
   askers_.clear();
-  start_correction(promised_, out);
+  start_correction(promised_);
 }
 
 void Operation::on_broadcast(const Message& message, Outbox& out) {
@@ -597,7 +594,7 @@ void Operation::on_broadcast(const Message& message, Outbox& out) {
   if (ballot != promised_) broadcast_children_of(ballot, later_children);
   for (Rank child : ballot == promised_ ? plan_.broadcast_children : later_children)
     if (!surroundings_.failed->contains(child)) out.send(child, compose_decision(Phase::broadcast, ballot));
-  start_correction(ballot, out);
+  start_correction(ballot);
 }
 
 // The decision that a message carries becomes this rank's, with references of its own.
@@ -727,63 +724,74 @@ Message Operation::compose_contribution(Phase phase) const {
 
 // ---- correction -----------------------------------------------------------------------------------------------------
 
-// A process coloured by the tree sends along the ring; one coloured by correction delivers and stays silent.
-void Operation::start_correction(Rank ballot, Outbox& out) {
-  if (arguments_.correction == Correction::none || members_.size() == 1) return;
-  if (correction_ballot_ != ballot) {
-    correction_ballot_ = ballot;
-    seen_left_ = seen_right_ = nobody_seen;
-  }
-  if (arguments_.correction == Correction::checked) {
-    offset_left_ = offset_right_ = 0;
-    correcting_ = true;
-    return;
-  }
-  const std::int32_t left = std::min(arguments_.correction_distance / 2, members_.size() - 1);
-  const std::int32_t right = std::min(arguments_.correction_distance - left, members_.size() - 1 - left);
-  for (std::int32_t distance = 1; distance <= right; ++distance) correct_towards(true, distance, out);
-  for (std::int32_t distance = 1; distance <= left; ++distance) correct_towards(false, distance, out);
+void Operation::enter_correction(Rank ballot) {
+  if (correction_ballot_ == ballot) return;
+  correction_ballot_ = ballot;
+  coloured_by_ = no_rank;
+  correction_.reset({arguments_.correction, arguments_.correction_distance, arguments_.f, members_.size()});
 }
 
-void Operation::correct_towards(bool right, std::int32_t distance, Outbox& out) {
+// A process coloured by the tree sends along the ring; one coloured by correction delivers and stays silent.
+void Operation::start_correction(Rank ballot) {
+  if (arguments_.correction == Correction::none) return;
+  enter_correction(ballot);
+  coloured_by_ = no_rank;
+  turn_wanted_since_us_ = -1;
+  correction_.start();
+}
+
+void Operation::on_correction(const Message& message, Outbox& out) {
+  const bool was_delivered = delivered_;
+  deliver(message, out);
+  if (!note_correction(message) || arguments_.correction != Correction::failure_proof) return;
+  if (message.has(panics)) return correction_.panic();
+  if (message.has(lets_go))
+    coloured_by_ = no_rank;
+  else if (!was_delivered)
+    coloured_by_ = message.peer;
+  panic_if_alone();
+}
+
+// A right-moving message tells how near a process coloured by the tree is on my left; one that panics need not be one.
+// False: of an earlier ballot than the one that this rank corrects in.
+bool Operation::note_correction(const Message& message) {
+  if (correction_ballot_ != no_rank && before(message.attempt, correction_ballot_)) return false;
+  enter_correction(message.attempt);
+  if (message.has(panics)) return true;
+  const std::int32_t size = members_.size();
+  const bool from_left = message.has(moves_right);
+  const std::int32_t difference =
+      process_of(surroundings_.me, message.attempt) - process_of(message.peer, message.attempt);
+  correction_.hear(from_left, ((from_left ? difference : -difference) + size) % size);
+  return true;
+}
+
+// Failure-proof: the one that coloured me is dead, and may have reached nobody else. Of a ballot whose root is dead as
+// well nobody would take it.
+void Operation::panic_if_alone() {
+  if (coloured_by_ == no_rank || !surroundings_.failed->contains(coloured_by_)) return;
+  if (!before(correction_ballot_, promised_)) correction_.panic();
+}
+
+bool Operation::turn_is_due(std::int64_t now_us) {
+  if (correction_.panics()) return true;
+  if (turn_wanted_since_us_ < 0) turn_wanted_since_us_ = now_us;
+  return now_us - turn_wanted_since_us_ >= arguments_.correction_delay_us;
+}
+
+void Operation::on_turn(Outbox& out) {
+  if (!wants_turn()) return;
+  const auto send = correction_.turn();
+  if (!send) return;
   const std::int32_t size = members_.size();
   const std::int32_t mine = process_of(surroundings_.me, correction_ballot_);
-  const Rank target = rank_of((mine + (right ? distance : size - distance)) % size, correction_ballot_);
+  const Rank target = rank_of((mine + (send->right ? send->distance : size - send->distance)) % size, correction_ballot_);
   if (surroundings_.failed->contains(target)) return;
   Message message = compose_decision(Phase::correction, correction_ballot_);
-  if (right) message.flags |= moves_right;
+  if (send->right) message.flags |= moves_right;
+  if (send->word == RingCorrection::Word::exit) message.flags |= lets_go;
+  if (send->word == RingCorrection::Word::panic) message.flags |= panics;
   out.send(target, message);
-}
-
-// A right-moving message tells how near the next coloured process is on my left.
-void Operation::note_correction(const Message& message) {
-  if (message.phase != Phase::correction) return;
-  if (correction_ballot_ != message.attempt) {
-    if (correction_ballot_ != no_rank && before(message.attempt, correction_ballot_)) return;
-    correction_ballot_ = message.attempt;
-    seen_left_ = seen_right_ = nobody_seen;
-    correcting_ = false;
-  }
-  const std::int32_t size = members_.size();
-  const std::int32_t mine = process_of(surroundings_.me, message.attempt);
-  const std::int32_t other = process_of(message.peer, message.attempt);
-  if (message.has(moves_right))
-    seen_left_ = std::min(seen_left_, (mine - other + size) % size);
-  else
-    seen_right_ = std::min(seen_right_, (other - mine + size) % size);
-}
-
-// Checked correction: the less advanced unfinished side first; a side is finished once its offset has reached the
-// nearest process heard from there.
-void Operation::on_turn(Outbox& out) {
-  if (!correcting_) return;
-  const bool left_done = offset_left_ >= seen_left_, right_done = offset_right_ >= seen_right_;
-  if ((left_done && right_done) || offset_left_ + offset_right_ >= members_.size() - 1) {
-    correcting_ = false;
-    return;
-  }
-  const bool right = left_done || (!right_done && offset_right_ <= offset_left_);
-  correct_towards(right, right ? ++offset_right_ : ++offset_left_, out);
 }
 
 }  // namespace ucft

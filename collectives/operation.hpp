@@ -23,6 +23,7 @@
 
 #include "collectives/protocol.hpp"
 #include "collectives/reduction/reduction.hpp"
+#include "collectives/ring_correction.hpp"
 #include "collectives/topology/broadcast_topology.hpp"
 #include "collectives/topology/membership.hpp"
 #include "collectives/topology/reduce_topology.hpp"
@@ -30,8 +31,6 @@
 namespace ucft {
 
 enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce };
-enum class Correction : std::uint8_t { none, opportunistic, checked, opportunistic_optimised, failure_proof };
-inline constexpr int correction_count = 5;
 enum class FailureInfo : std::uint8_t { list, count, bit };
 
 struct Arguments {
@@ -99,7 +98,9 @@ class Operation {
 
   bool started() const { return started_; }
   bool finished() const { return finished_; }
-  bool wants_turn() const { return correcting_; }
+  bool wants_turn() const { return correction_.wants_turn(); }
+  // Whether the turn that it wants is due: correction_delay_us after it was offered for the first time.
+  bool turn_is_due(std::int64_t now_us);
   const Arguments& arguments() const { return arguments_; }
   const Membership& members() const { return members_; }
   const Decision& decision() const { return decision_; }
@@ -185,9 +186,11 @@ class Operation {
   Message compose_contribution(Phase phase) const;
 
   // Correction on the ring of processes
-  void start_correction(Rank ballot, Outbox& out);
-  void note_correction(const Message& message);
-  void correct_towards(bool right, std::int32_t distance, Outbox& out);
+  void start_correction(Rank ballot);
+  void on_correction(const Message& message, Outbox& out);
+  bool note_correction(const Message& message);
+  void enter_correction(Rank ballot);
+  void panic_if_alone();
 
   bool is_root() const { return promised_ == surroundings_.me; }
   bool contributes() const { return !(arguments_.kind == Kind::broadcast && promised_ == arguments_.root); }
@@ -217,9 +220,10 @@ class Operation {
   bool mismatch_told_ = false;
 
   // Correction
-  bool correcting_ = false;
+  RingCorrection correction_;
   Rank correction_ballot_ = no_rank;
-  std::int32_t offset_left_ = 0, offset_right_ = 0, seen_left_ = 0, seen_right_ = 0;
+  Rank coloured_by_ = no_rank;         // failure-proof: reached by this one's correction alone, and not let go yet
+  std::int64_t turn_wanted_since_us_ = -1;
 };
 
 }  // namespace ucft

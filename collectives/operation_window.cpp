@@ -86,10 +86,10 @@ void OperationWindow::on_failure(Rank rank, Outbox& out) {
   }
 }
 
-void OperationWindow::on_turn(Outbox& out) {
+void OperationWindow::on_turn(Outbox& out, std::int64_t now_us) {
   for (OperationNumber number = dropped_upto_; number < next_ && correcting_ > 0; ++number) {
     Operation& operation = slot(number);
-    if (!operation.wants_turn()) continue;
+    if (!operation.wants_turn() || (now_us >= 0 && !operation.turn_is_due(now_us))) continue;
     operation.on_turn(out);
     count_turn(true, operation.wants_turn());
   }

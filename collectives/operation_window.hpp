@@ -39,7 +39,9 @@ class OperationWindow {
   void on_message(const Message& message, Outbox& out);
   // Once per rank is enough; more change nothing.
   void on_failure(Rank rank, Outbox& out);
-  void on_turn(Outbox& out);
+  // A turn to every operation that wants one. With a time, only to those whose correction_delay_us has passed since they
+  // were offered one for the first time; without, the driver sees to that itself.
+  void on_turn(Outbox& out, std::int64_t now_us = -1);
   bool wants_turn() const { return correcting_ > 0; }
 
   // Numbers of operations that have finished since the caller last cleared this, internal ones included.

@@ -41,7 +41,7 @@ enum MessageFlags : std::uint8_t {
   list_truncated = 8,// more failures than a list holds
   moves_right = 16,  // correction: from a lower process number to a higher one, around the ring
   panics = 32,       // correction (failure-proof): pass the decision on to all
-  releases = 64      // correction (failure-proof): whoever has this knows that its sender has finished its correction
+  lets_go = 64       // correction (failure-proof): the exit signal; its sender has finished its correction
 };
 
 // An entry of a failure list: the rank, and whether its value is in the sum all the same (it died after it sent it).

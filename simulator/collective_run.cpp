@@ -83,7 +83,7 @@ class CollectiveActors {
   Operation& of(Rank rank) { return operations_[static_cast<std::size_t>(rank)]; }
   const Operation& of(Rank rank) const { return operations_[static_cast<std::size_t>(rank)]; }
   Rank process_of(Rank rank) const { return (rank - root_ + run_.setting.ranks) % run_.setting.ranks; }
-  bool listens() const { return false; }
+  bool listens() const { return arguments_.correction == Correction::failure_proof; }   // panics
   Rank next_root() const {
     Rank rank = root_;
     do rank = rank + 1 == run_.setting.ranks ? 0 : rank + 1;

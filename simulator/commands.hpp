@@ -4,15 +4,28 @@
 
 #include <CLI/CLI.hpp>
 
+#include <fmt/core.h>
+
 #include <span>
 #include <string>
 #include <vector>
+
+#include "collectives/names.hpp"
+#include "collectives/topology/broadcast_topology.hpp"
 
 namespace ucft::simulator {
 
 void add_explore_command(CLI::App& app, int& exit_code);
 void add_run_commands(CLI::App& app, int& exit_code);   // bcast, reduce, allreduce, barrier
 
+// "" or why there is no such tree.
+inline std::string problem_with(const BroadcastShape& shape) {
+  if (shape.arity < lowest_arity(shape.tree)) return fmt::format("--arity {}: at least {} in a {} tree", shape.arity, lowest_arity(shape.tree), tree_name(shape.tree));
+  if (shape.tree == Tree::lame && shape.arity > highest_lame_arity) return fmt::format("--arity {}: at most {} in a lame tree", shape.arity, highest_lame_arity);
+  if (shape.numbering == Numbering::in_order && !has_in_order_numbering(shape.tree))
+    return fmt::format("--numbering in-order and --tree {}: that tree is interleaved only", tree_name(shape.tree));
+  return "";
+}
 inline std::vector<std::string> names_of(std::span<const char* const> names) { return {names.begin(), names.end()}; }
 
 }  // namespace ucft::simulator

@@ -18,6 +18,7 @@ struct Options {
   Rank root = 0;
   std::int64_t stride = 1, walks = 0;
   std::uint64_t seed = 1;
+  std::int32_t arity = 2, delay_quarters = 16, correction_distance = 2;
   std::string tree = "binomial", numbering = "interleaved", correction = "none", failure_info = "list";
   bool json = false;
 };
@@ -32,9 +33,11 @@ Plan plan_of(const Options& options) {
   arguments.f = options.f;
   arguments.root = options.root;
   parse_tree(options.tree, arguments.shape.tree);
-  arguments.shape.arity = 2;
+  arguments.shape.arity = options.arity;
+  arguments.shape.delay_quarters = options.delay_quarters;
   parse_numbering(options.numbering, arguments.shape.numbering);
   parse_correction(options.correction, arguments.correction);
+  arguments.correction_distance = options.correction_distance;
   arguments.failure_info = options.failure_info == "count" ? FailureInfo::count
                            : options.failure_info == "bit" ? FailureInfo::bit
                                                            : FailureInfo::list;
@@ -44,6 +47,14 @@ Plan plan_of(const Options& options) {
   plan.in_flight = options.in_flight;
   plan.program.assign(static_cast<std::size_t>(options.operations), arguments);
   return plan;
+}
+
+// "" or what is wrong with them together.
+std::string problem_with(const Options& options) {
+  const BroadcastShape shape = plan_of(options).program[0].shape;
+  if (options.root < 0 || options.root >= options.ranks)
+    return fmt::format("--root {} is not a rank: there are {}", options.root, options.ranks);
+  return problem_with(shape);
 }
 
 int explore_and_print(const Options& options) {
@@ -89,8 +100,12 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore->add_option("--in-flight", options->in_flight, "operations posted before the oldest is awaited")
       ->check(CLI::Range(1, 64))->capture_default_str();
   explore->add_option("--tree", options->tree)->check(CLI::IsMember(names_of(tree_names())))->capture_default_str();
+  explore->add_option("--arity", options->arity, "k of kary, knomial and lame")->check(CLI::Range(1, highest_lame_arity))->capture_default_str();
+  explore->add_option("--delay-quarters", options->delay_quarters, "of optimal: (L + 2o) / max(g, o) in quarters")
+      ->check(CLI::Range(lowest_delay_quarters, highest_delay_quarters))->capture_default_str();
   explore->add_option("--numbering", options->numbering)->check(CLI::IsMember(names_of(numbering_names())))->capture_default_str();
   explore->add_option("--correction", options->correction)->check(CLI::IsMember(names_of(correction_names())))->capture_default_str();
+  explore->add_option("--distance", options->correction_distance, "d of the opportunistic corrections")->check(CLI::Range(1, 1 << 20))->capture_default_str();
   explore->add_option("--failure-info", options->failure_info)->check(CLI::IsMember({"list", "count", "bit"}))->capture_default_str();
   explore->add_option("--seeds", options->seeds, "shuffled delivery orders per plan")->check(CLI::Range(0, 1000))->capture_default_str();
   explore->add_option("--stride", options->stride, "of sets of several victims, try every n-th plan")->check(CLI::Range(1, 1000000))->capture_default_str();
@@ -98,8 +113,7 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore->add_option("--seed", options->seed, "of the random plans")->capture_default_str();
   explore->add_flag("--json", options->json, "one JSON object per line");
   explore->callback([options, &exit_code] {
-    if (options->root < 0 || options->root >= options->ranks)
-      throw CLI::ValidationError(fmt::format("--root {} is not a rank: there are {}", options->root, options->ranks));
+    if (const std::string problem = problem_with(*options); !problem.empty()) throw CLI::ValidationError(problem);
     exit_code = explore_and_print(*options);
   });
 }

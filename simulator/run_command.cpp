@@ -114,10 +114,7 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   arguments.correction_distance = options.distance;
   if (costs.per_message() > 0)
     arguments.shape.delay_quarters = static_cast<std::int32_t>(std::clamp(std::round(4 * costs.delivery() / costs.per_message()), 4.0, 4096.0));
-  if (arguments.shape.tree == Tree::knomial && options.arity < 2) refuse("--arity: of a k-nomial tree it is at least 2");
-  const bool numbers_in_order = arguments.shape.numbering == Numbering::in_order;
-  if (numbers_in_order && (arguments.shape.tree == Tree::lame || arguments.shape.tree == Tree::optimal))
-    refuse(fmt::format("--numbering in-order: not of --tree {}", options.tree));
+  if (const std::string problem = problem_with(arguments.shape); !problem.empty()) refuse(problem);
   return arguments;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "collectives/names.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/context.hpp"
 #include "ucx_layer/handles.hpp"
@@ -30,6 +31,16 @@ HandleTable<Communicator, ucft_comm_h, 2> comms;
 HandleTable<Request, ucft_request_h, 3> requests;
 
 constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;
+constexpr std::int64_t correction_delay_limit_us = 3'600'000'000;
+static_assert(UCFT_TREE_BINOMIAL == static_cast<int>(Tree::binomial) && UCFT_TREE_KARY == static_cast<int>(Tree::kary) &&
+              UCFT_TREE_KNOMIAL == static_cast<int>(Tree::knomial) && UCFT_TREE_LAME == static_cast<int>(Tree::lame) &&
+              UCFT_TREE_OPTIMAL == static_cast<int>(Tree::optimal) && UCFT_TREE_CHAIN == static_cast<int>(Tree::chain) &&
+              UCFT_TREE_FLAT == static_cast<int>(Tree::flat));
+static_assert(UCFT_CORRECTION_NONE == static_cast<int>(Correction::none) &&
+              UCFT_CORRECTION_OPPORTUNISTIC == static_cast<int>(Correction::opportunistic) &&
+              UCFT_CORRECTION_CHECKED == static_cast<int>(Correction::checked) &&
+              UCFT_CORRECTION_OPPORTUNISTIC_OPTIMISED == static_cast<int>(Correction::opportunistic_optimised) &&
+              UCFT_CORRECTION_FAILURE_PROOF == static_cast<int>(Correction::failure_proof));
 
 // Inside the context for as long as it lives.
 class Entry {
@@ -77,16 +88,24 @@ ucft_status_t read_options(const Communicator& comm, const ucft_coll_options_t* 
     return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT", options.struct_size, sizeof options);
   if (options.f < -1 || options.f > comm.size() - 1)
     return fail(UCFT_ERR_INVALID_PARAM, "options.f is {}: must be 0 .. {} (ranks - 1), or -1", options.f, comm.size() - 1);
-  if (options.tree != UCFT_TREE_BINOMIAL && options.tree != UCFT_TREE_KARY)
+  if (options.tree < UCFT_TREE_BINOMIAL || options.tree > UCFT_TREE_FLAT)
     return fail(UCFT_ERR_INVALID_PARAM, "options.tree is {}: not a ucft_tree_t", static_cast<int>(options.tree));
-  if (options.arity < 0 || options.arity > (1 << 20))
-    return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be at least 1, or 0", options.arity);
+  const Tree tree = static_cast<Tree>(options.tree);
+  const std::int32_t highest_arity = tree == Tree::lame ? highest_lame_arity : 1 << 20;
+  if (options.arity != 0 && (options.arity < lowest_arity(tree) || options.arity > highest_arity))
+    return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be {} .. {} in a {} tree, or 0", options.arity, lowest_arity(tree), highest_arity, tree_name(tree));
+  if (options.tree_delay_quarters != 0 && (options.tree_delay_quarters < lowest_delay_quarters || options.tree_delay_quarters > highest_delay_quarters))
+    return fail(UCFT_ERR_INVALID_PARAM, "options.tree_delay_quarters is {}: must be {} .. {}, or 0", options.tree_delay_quarters, lowest_delay_quarters, highest_delay_quarters);
   if (options.numbering != UCFT_INTERLEAVED && options.numbering != UCFT_IN_ORDER)
     return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is {}: not a ucft_numbering_t", static_cast<int>(options.numbering));
-  if (options.correction < UCFT_CORRECTION_NONE || options.correction > UCFT_CORRECTION_CHECKED)
+  if (options.numbering == UCFT_IN_ORDER && !has_in_order_numbering(tree))
+    return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is UCFT_IN_ORDER and options.tree is {}: that tree is interleaved only", tree_name(tree));
+  if (options.correction < UCFT_CORRECTION_NONE || options.correction > UCFT_CORRECTION_FAILURE_PROOF)
     return fail(UCFT_ERR_INVALID_PARAM, "options.correction is {}: not a ucft_correction_t", static_cast<int>(options.correction));
   if (options.correction_distance < 0)
     return fail(UCFT_ERR_INVALID_PARAM, "options.correction_distance is {}: must not be negative", options.correction_distance);
+  if (options.correction_delay_us < 0 || options.correction_delay_us > correction_delay_limit_us)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.correction_delay_us is {}: must be 0 .. {}", options.correction_delay_us, correction_delay_limit_us);
   if (options.failure_info < UCFT_FAILURE_INFO_LIST || options.failure_info > UCFT_FAILURE_INFO_BIT)
     return fail(UCFT_ERR_INVALID_PARAM, "options.failure_info is {}: not a ucft_failure_info_t", static_cast<int>(options.failure_info));
   if (!arguments.rooted()) {
@@ -95,10 +114,12 @@ ucft_status_t read_options(const Communicator& comm, const ucft_coll_options_t* 
     arguments.root = std::max(options.first_root, 0);
   }
   arguments.f = options.f == -1 ? std::min(default_f, comm.size() - 1) : options.f;
-  arguments.shape.tree = static_cast<Tree>(options.tree);
+  arguments.shape.tree = tree;
   arguments.shape.arity = options.arity == 0 ? 4 : options.arity;
   arguments.shape.numbering = static_cast<Numbering>(options.numbering);
+  if (options.tree_delay_quarters != 0) arguments.shape.delay_quarters = options.tree_delay_quarters;
   arguments.correction = static_cast<Correction>(options.correction);
+  arguments.correction_delay_us = options.correction_delay_us;
   arguments.correction_distance = options.correction_distance == 0 ? 2 : options.correction_distance;
   arguments.failure_info = static_cast<FailureInfo>(options.failure_info);
   return UCFT_OK;

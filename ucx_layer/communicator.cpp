@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 
@@ -155,7 +156,8 @@ void Communicator::on_failure(std::int32_t failed) {
 void Communicator::on_turn() {
   if (context_.excluded()) return;
   if (window_.wants_turn()) {
-    window_.on_turn(outbox_);
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    window_.on_turn(outbox_, std::chrono::duration_cast<std::chrono::microseconds>(now).count());
     flush();
   }
   for (std::size_t i = 0; i < copying_.size();) {

@@ -184,9 +184,23 @@ UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-typedef enum { UCFT_TREE_BINOMIAL = 0, UCFT_TREE_KARY = 1 } ucft_tree_t;
+typedef enum {
+  UCFT_TREE_BINOMIAL = 0,
+  UCFT_TREE_KARY = 1,    /* k children each                                                                   */
+  UCFT_TREE_KNOMIAL = 2, /* radix k; 2: binomial                                                              */
+  UCFT_TREE_LAME = 3,    /* Lame(k): who is informed at time s informs one more at s+k, s+k+1, ...; 1: binomial */
+  UCFT_TREE_OPTIMAL = 4, /* the same with a delay that need not be whole: the earliest possible in LogP       */
+  UCFT_TREE_CHAIN = 5,
+  UCFT_TREE_FLAT = 6     /* the root to all                                                                   */
+} ucft_tree_t;
 typedef enum { UCFT_INTERLEAVED = 0, UCFT_IN_ORDER = 1 } ucft_numbering_t;
-typedef enum { UCFT_CORRECTION_NONE = 0, UCFT_CORRECTION_OPPORTUNISTIC = 1, UCFT_CORRECTION_CHECKED = 2 } ucft_correction_t;
+typedef enum {
+  UCFT_CORRECTION_NONE = 0,
+  UCFT_CORRECTION_OPPORTUNISTIC = 1,           /* a fixed number of messages per rank                           */
+  UCFT_CORRECTION_CHECKED = 2,                 /* until a neighbour has been heard on each side                 */
+  UCFT_CORRECTION_OPPORTUNISTIC_OPTIMISED = 3, /* opportunistic, less what others are seen to do already        */
+  UCFT_CORRECTION_FAILURE_PROOF = 4            /* until f+1 neighbours have been heard on each side             */
+} ucft_correction_t;
 typedef enum { UCFT_FAILURE_INFO_LIST = 0, UCFT_FAILURE_INFO_COUNT = 1, UCFT_FAILURE_INFO_BIT = 2 } ucft_failure_info_t;
 
 /* Per call. The same values on all ranks. */
@@ -196,16 +210,21 @@ typedef struct {
   int32_t first_root; /* allreduce, barrier: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
                          the next one takes over */
   ucft_tree_t tree;   /* of the broadcast */
-  int32_t arity;      /* k of UCFT_TREE_KARY, >= 1; 0: 4 */
-  ucft_numbering_t numbering;       /* in-order is there for comparison: a death loses one long block */
+  int32_t arity;      /* k of KARY (1 ..), KNOMIAL (2 ..) and LAME (1 .. 1024); 0: 4 */
+  ucft_numbering_t numbering;       /* in-order is there for comparison: a death loses one long block. Not of LAME and
+                                       OPTIMAL */
   ucft_correction_t correction;     /* messages that spare survivors the question to the root after a death */
-  int32_t correction_distance;      /* d of opportunistic(d): d/2 ranks left, d-d/2 right; 0: 2 */
+  int32_t correction_distance;      /* d of both opportunistic forms: d/2 ranks left, d-d/2 right; 0: 2 */
   ucft_failure_info_t failure_info; /* what the reduction reports of failures: the ranks, their count, or one bit */
+  int32_t tree_delay_quarters;      /* of OPTIMAL: (L + 2o) / max(g, o) of the network in quarters, 4 .. 4096; 0: 16 */
+  int64_t correction_delay_us;      /* phased: corrections begin this long after the value has come, so that fewer are
+                                       needed; 0: overlapped, at once. A rank that is not inside ucft by then sends
+                                       them when it is back. Up to an hour */
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT \
   { sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_BINOMIAL, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
-    UCFT_FAILURE_INFO_LIST }
+    UCFT_FAILURE_INFO_LIST, 0, 0 }
 
 /* What an operation was about. Outputs are written on success only; this is written always. */
 typedef struct {

@@ -80,6 +80,12 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.first_root = 5; }), "options.first_root is 5");
   blame(with([](auto& o) { o.tree = static_cast<ucft_tree_t>(7); }), "options.tree is 7");
   blame(with([](auto& o) { o.arity = -1; }), "options.arity is -1");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_KNOMIAL, o.arity = 1; }), "options.arity is 1: must be 2 ..");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_LAME, o.arity = 1025; }), "options.arity is 1025");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_OPTIMAL, o.tree_delay_quarters = 3; }), "options.tree_delay_quarters is 3");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_OPTIMAL, o.tree_delay_quarters = 4097; }), "options.tree_delay_quarters is 4097");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_LAME, o.numbering = UCFT_IN_ORDER; }), "options.numbering is UCFT_IN_ORDER and options.tree is lame");
+  blame(with([](auto& o) { o.correction_delay_us = -1; }), "options.correction_delay_us is -1");
   blame(with([](auto& o) { o.numbering = static_cast<ucft_numbering_t>(3); }), "options.numbering is 3");
   blame(with([](auto& o) { o.correction = static_cast<ucft_correction_t>(5); }), "options.correction is 5");
   blame(with([](auto& o) { o.correction_distance = -4; }), "options.correction_distance is -4");

@@ -80,8 +80,9 @@ void allreduce(int iteration, std::size_t count) {
 void broadcast(int iteration, int root, std::size_t count) {
   std::vector<std::uint64_t> data(count, rank_ == root ? 77 + salt(iteration) : 5);
   ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
-  options.correction = static_cast<ucft_correction_t>(iteration % 3);
-  options.tree = iteration % 2 == 0 ? UCFT_TREE_BINOMIAL : UCFT_TREE_KARY;
+  options.correction = static_cast<ucft_correction_t>(iteration % 5);
+  options.tree = static_cast<ucft_tree_t>(iteration % 7);
+  if (iteration % 4 == 0) options.correction_delay_us = 20;
   const ucft_status_t status = ucft_broadcast(comm, data.data(), count, UCFT_UINT64, root, &options, nullptr);
   if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("broadcast: {}", ucft_last_error());
   for (std::uint64_t word : data)

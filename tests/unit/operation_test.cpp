@@ -378,7 +378,7 @@ TEST(Operation, AMismatchIsToldToEveryoneOnceAndEndsOnAll) {
 
 TEST(Operation, EveryArgumentThatMustAgreeIsInTheSignature) {
   const Arguments base = sum_of_words(1);
-  std::vector<Arguments> others(12, base);
+  std::vector<Arguments> others(14, base);
   others[0].kind = Kind::reduce;
   others[1].reduction.type = DataType::int64;
   others[2].reduction.op = Operator::max;
@@ -391,6 +391,8 @@ TEST(Operation, EveryArgumentThatMustAgreeIsInTheSignature) {
   others[9].correction = Correction::checked;
   others[10].correction_distance = 4;
   others[11].failure_info = FailureInfo::bit;
+  others[12].shape.delay_quarters = 17;
+  others[13].correction_delay_us = 1;
   for (std::size_t i = 0; i < others.size(); ++i) EXPECT_NE(others[i].signature(), base.signature()) << i;
 }
 
