@@ -54,7 +54,7 @@ std::string problem_with(const Options& options) {
   const BroadcastShape shape = plan_of(options).program[0].shape;
   if (options.root < 0 || options.root >= options.ranks)
     return fmt::format("--root {} is not a rank: there are {}", options.root, options.ranks);
-  return problem_with(shape);
+  return simulator::problem_with(shape);
 }
 
 int explore_and_print(const Options& options) {

@@ -16,6 +16,12 @@
 namespace ucft::simulator {
 namespace {
 
+#ifdef UCFT_SMALL   // with sanitizers
+constexpr Rank most_ranks = 300;
+#else
+constexpr Rank most_ranks = 4096;
+#endif
+
 struct World {
   explicit World(Rank ranks, LogGP costs = {}, NetworkShape shape = {}) : network(make_network(shape, costs)) {
     run.setting.ranks = ranks;
@@ -93,7 +99,7 @@ TEST_P(ClosedForms, PlainTreesForEveryNumberOfRanks) {
   const LogGP costs = GetParam();
   const double delivery = costs.delivery(), gap = costs.per_message();
   double knomial = 0, kary = 0, binomial = 0;
-  for (Rank ranks = 1; ranks <= 4096; ++ranks) {
+  for (Rank ranks = 1; ranks <= most_ranks; ++ranks) {
     binomial = std::max(binomial, knomial_arrival(ranks - 1, 2, delivery, gap));
     kary = std::max(kary, kary_arrival(ranks - 1, 3, delivery, gap));
     knomial = std::max(knomial, knomial_arrival(ranks - 1, 4, delivery, gap));
@@ -102,13 +108,15 @@ TEST_P(ClosedForms, PlainTreesForEveryNumberOfRanks) {
     ASSERT_DOUBLE_EQ(World(ranks, costs).with(Tree::knomial, 4).result().latency, knomial) << ranks;
     ASSERT_DOUBLE_EQ(World(ranks, costs).with(Tree::flat).result().latency, ranks == 1 ? 0 : delivery + (ranks - 2) * gap) << ranks;
     ASSERT_DOUBLE_EQ(World(ranks, costs).with(Tree::chain).result().latency, (ranks - 1) * delivery) << ranks;
-    if (std::has_single_bit(static_cast<unsigned>(ranks))) EXPECT_DOUBLE_EQ(binomial, std::log2(ranks) * delivery);
+    if (std::has_single_bit(static_cast<unsigned>(ranks))) {
+      EXPECT_DOUBLE_EQ(binomial, std::log2(ranks) * delivery);
+    }
   }
 }
 
 // With L + 2o a multiple of max(g, o) the optimal tree is Lamé's, and its time that of the recurrence.
 TEST(ClosedForms, OptimalAndLameTreesForEveryNumberOfRanks) {
-  for (Rank ranks = 1; ranks <= 4096; ++ranks) {
+  for (Rank ranks = 1; ranks <= most_ranks; ++ranks) {
     const double steps = static_cast<double>(lame_steps(ranks, 4));
     ASSERT_DOUBLE_EQ(World(ranks).with(Tree::optimal).result().latency, steps) << ranks;
     ASSERT_DOUBLE_EQ(World(ranks).with(Tree::lame, 4).result().latency, steps) << ranks;
@@ -484,8 +492,8 @@ TEST(FailurePlans, DrawnRanksAreDifferentAndFair) {
     for (Rank rank : setting.dead) ++drawn[static_cast<std::size_t>(rank)];
   }
   EXPECT_EQ(drawn[4], 0);
-  for (int rank = 0; rank < 10; ++rank)
-    if (rank != 4) EXPECT_NEAR(drawn[static_cast<std::size_t>(rank)], 3000, 200) << rank;   // 4.5 standard deviations
+  drawn.erase(drawn.begin() + 4);
+  for (int times : drawn) EXPECT_NEAR(times, 3000, 200);   // 4.5 standard deviations
 }
 
 TEST(Trace, HasABarForEverySendAndReceive) {
