@@ -10,12 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "collectives/cost_model.hpp"
 #include "collectives/names.hpp"
 #include "collectives/topology/broadcast_topology.hpp"
 
 namespace ucft::simulator {
 
+// LogGP parameters from a file. False: error names it, the line and the reason.
+bool read_costs(const std::string& path, LogGP& costs, std::string& error);
+
 void add_explore_command(CLI::App& app, int& exit_code);
+void add_advise_command(CLI::App& app, int& exit_code);
 void add_run_commands(CLI::App& app, int& exit_code);   // bcast, reduce, allreduce, barrier
 
 // "" or why there is no such tree.

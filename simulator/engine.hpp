@@ -229,7 +229,7 @@ void Engine<Actors>::flush(Rank rank, double now) {
       continue;
     }
     const std::uint64_t bytes = actors_.payload_bytes(send);
-    const double stretch = bytes > 1 ? static_cast<double>(bytes - 1) * costs.gap_per_byte : 0;
+    const double stretch = costs.stretch(bytes);
     const double end = begin + costs.send_overhead;
     at(port_free_, rank) = begin + costs.per_message() + stretch;
     if (costs.one_processor) at(processor_free_, rank) = end;
@@ -268,7 +268,7 @@ void Engine<Actors>::arrive(const Event& event) {
     begin = std::max(begin, at(processor_free_, flight.to));
     at(processor_free_, flight.to) = begin + costs.receive_overhead;
   }
-  at(receiver_free_, flight.to) = begin + std::max(costs.receive_overhead, costs.gap);
+  at(receiver_free_, flight.to) = begin + costs.per_receive();
   push(begin + costs.receive_overhead, Kind::received, event.index);
 }
 

@@ -1,30 +1,13 @@
-// What a message costs: the LogGP parameters of an endpoint, and how far apart two ranks are.
-//
-// LogP: Culler et al., PPoPP '93; LogGP: Alexandrov et al., SPAA '95. A message of k bytes keeps its sender's processor
-// busy for o_send and its port for max(o_send, g) + (k-1)G, arrives o_send + (k-1)G + L after it was begun, and keeps
-// the receiver busy for o_receive. All times are in one unit, which is the user's.
+// How far apart two ranks are: the latency of the cost model (collectives/cost_model.hpp) by their distance.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "collectives/protocol.hpp"
+#include "collectives/cost_model.hpp"
 
 namespace ucft::simulator {
-
-struct LogGP {
-  double latency = 2;            // L, between neighbours in the flat network
-  double send_overhead = 1;      // o of a send
-  double receive_overhead = 1;   // o of a receive
-  double gap = 1;                // g, between two sends, and between two receives
-  double gap_per_byte = 0;       // G
-  // Whether a rank's processor does one thing at a time (LogP to the letter), or sends and receives side by side.
-  bool one_processor = false;
-
-  double per_message() const { return gap > send_overhead ? gap : send_overhead; }   // between two sends
-  double delivery() const { return latency + send_overhead + receive_overhead; }     // L + 2o
-};
 
 // Latency by distance. Ranks are placed in blocks: rank r is on host r / ranks_per_host.
 struct NetworkShape {

@@ -17,7 +17,6 @@
 #include "simulator/commands.hpp"
 #include "simulator/comparators.hpp"
 #include "simulator/failures.hpp"
-#include "simulator/model_file.hpp"
 #include "simulator/random.hpp"
 #include "simulator/trace.hpp"
 #include "simulator/world.hpp"
@@ -87,7 +86,7 @@ std::pair<Rank, double> rank_and_number(const std::string& option, const std::st
 LogGP costs_of(const Options& options) {
   LogGP costs;
   std::string error;
-  if (!options.model.empty() && !read_model(options.model, costs, error)) refuse("--model: " + error);
+  if (!options.model.empty() && !read_costs(options.model, costs, error)) refuse("--model: " + error);
   const auto set = [](double given, double& value) {
     if (given >= 0) value = given;
   };
@@ -112,8 +111,7 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   parse_correction(options.correction, arguments.correction);
   arguments.shape.arity = options.arity;
   arguments.correction_distance = options.distance;
-  if (costs.per_message() > 0)
-    arguments.shape.delay_quarters = static_cast<std::int32_t>(std::clamp(std::round(4 * costs.delivery() / costs.per_message()), 4.0, 4096.0));
+  arguments.shape.delay_quarters = delay_quarters_of(costs, options.kind == Kind::barrier ? 0 : options.bytes);
   if (const std::string problem = problem_with(arguments.shape); !problem.empty()) refuse(problem);
   return arguments;
 }

@@ -9,9 +9,9 @@
 #include "simulator/comparators.hpp"
 #include "simulator/event_queue.hpp"
 #include "simulator/failures.hpp"
-#include "simulator/model_file.hpp"
 #include "simulator/random.hpp"
 #include "simulator/trace.hpp"
+#include "simulator/world.hpp"
 
 namespace ucft::simulator {
 namespace {
@@ -22,21 +22,21 @@ constexpr Rank most_ranks = 300;
 constexpr Rank most_ranks = 4096;
 #endif
 
-struct World {
-  explicit World(Rank ranks, LogGP costs = {}, NetworkShape shape = {}) : network(make_network(shape, costs)) {
+struct Timed {
+  explicit Timed(Rank ranks, LogGP costs = {}, NetworkShape shape = {}) : network(make_network(shape, costs)) {
     run.setting.ranks = ranks;
     run.setting.costs = costs;
     run.setting.network = network.get();
     run.arguments.kind = Kind::broadcast;
   }
-  World& with(Tree tree, std::int32_t arity = 4) {
+  Timed& with(Tree tree, std::int32_t arity = 4) {
     run.arguments.shape.tree = tree;
     run.arguments.shape.arity = arity;
     const LogGP& costs = run.setting.costs;
     run.arguments.shape.delay_quarters = static_cast<std::int32_t>(4 * costs.delivery() / costs.per_message());
     return *this;
   }
-  World& with(Correction correction, bool phased) {
+  Timed& with(Correction correction, bool phased) {
     run.arguments.correction = correction;
     run.phased = phased;
     return *this;
@@ -103,11 +103,11 @@ TEST_P(ClosedForms, PlainTreesForEveryNumberOfRanks) {
     binomial = std::max(binomial, knomial_arrival(ranks - 1, 2, delivery, gap));
     kary = std::max(kary, kary_arrival(ranks - 1, 3, delivery, gap));
     knomial = std::max(knomial, knomial_arrival(ranks - 1, 4, delivery, gap));
-    ASSERT_DOUBLE_EQ(World(ranks, costs).with(Tree::binomial).result().latency, binomial) << ranks;
-    ASSERT_DOUBLE_EQ(World(ranks, costs).with(Tree::kary, 3).result().latency, kary) << ranks;
-    ASSERT_DOUBLE_EQ(World(ranks, costs).with(Tree::knomial, 4).result().latency, knomial) << ranks;
-    ASSERT_DOUBLE_EQ(World(ranks, costs).with(Tree::flat).result().latency, ranks == 1 ? 0 : delivery + (ranks - 2) * gap) << ranks;
-    ASSERT_DOUBLE_EQ(World(ranks, costs).with(Tree::chain).result().latency, (ranks - 1) * delivery) << ranks;
+    ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::binomial).result().latency, binomial) << ranks;
+    ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::kary, 3).result().latency, kary) << ranks;
+    ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::knomial, 4).result().latency, knomial) << ranks;
+    ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::flat).result().latency, ranks == 1 ? 0 : delivery + (ranks - 2) * gap) << ranks;
+    ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::chain).result().latency, (ranks - 1) * delivery) << ranks;
     if (std::has_single_bit(static_cast<unsigned>(ranks))) {
       EXPECT_DOUBLE_EQ(binomial, std::log2(ranks) * delivery);
     }
@@ -118,8 +118,8 @@ TEST_P(ClosedForms, PlainTreesForEveryNumberOfRanks) {
 TEST(ClosedForms, OptimalAndLameTreesForEveryNumberOfRanks) {
   for (Rank ranks = 1; ranks <= most_ranks; ++ranks) {
     const double steps = static_cast<double>(lame_steps(ranks, 4));
-    ASSERT_DOUBLE_EQ(World(ranks).with(Tree::optimal).result().latency, steps) << ranks;
-    ASSERT_DOUBLE_EQ(World(ranks).with(Tree::lame, 4).result().latency, steps) << ranks;
+    ASSERT_DOUBLE_EQ(Timed(ranks).with(Tree::optimal).result().latency, steps) << ranks;
+    ASSERT_DOUBLE_EQ(Timed(ranks).with(Tree::lame, 4).result().latency, steps) << ranks;
   }
   EXPECT_EQ(lame_steps(4096, 4), 28);
 }
@@ -127,9 +127,9 @@ TEST(ClosedForms, OptimalAndLameTreesForEveryNumberOfRanks) {
 TEST(ClosedForms, NoTreeIsFasterThanTheOptimalOne) {
   for (const LogGP& costs : {costs_of(2, 1, 1), costs_of(5, 1, 3), costs_of(3, 1, 2)})
     for (Rank ranks : {2, 7, 64, 100, 1000, 4096}) {
-      const double optimal = World(ranks, costs).with(Tree::optimal).result().latency;
+      const double optimal = Timed(ranks, costs).with(Tree::optimal).result().latency;
       for (Tree tree : {Tree::binomial, Tree::kary, Tree::knomial, Tree::lame, Tree::flat, Tree::chain})
-        EXPECT_LE(optimal, World(ranks, costs).with(tree).result().latency) << static_cast<int>(tree) << " " << ranks;
+        EXPECT_LE(optimal, Timed(ranks, costs).with(tree).result().latency) << static_cast<int>(tree) << " " << ranks;
     }
 }
 
@@ -137,11 +137,11 @@ TEST(ClosedForms, NoTreeIsFasterThanTheOptimalOne) {
 TEST(ClosedForms, BytesTakeTime) {
   LogGP costs;
   costs.gap_per_byte = 0.01;
-  World chain(5, costs);
+  Timed chain(5, costs);
   chain.with(Tree::chain);
   chain.run.payload_bytes = 1001;
   EXPECT_DOUBLE_EQ(chain.result().latency, 4 * (4 + 10));
-  World flat(5, costs);
+  Timed flat(5, costs);
   flat.with(Tree::flat);
   flat.run.payload_bytes = 1001;
   EXPECT_DOUBLE_EQ(flat.result().latency, 3 * 11 + 4 + 10);
@@ -151,7 +151,7 @@ TEST(ClosedForms, BytesTakeTime) {
 TEST(ClosedForms, OneProcessorReceivesBetweenItsSends) {
   LogGP costs = costs_of(2, 3, 1);
   ComparatorRun gather;
-  World world(6, costs);
+  Timed world(6, costs);
   gather.setting = world.run.setting;
   gather.kind = Kind::allreduce;
   gather.shape.tree = Tree::flat;
@@ -166,7 +166,7 @@ TEST(ClosedForms, OneProcessorReceivesBetweenItsSends) {
 
 TEST(Comparators, RoundsOfPowersOfTwo) {
   for (Rank ranks = 2; ranks <= 1024; ranks *= 2) {
-    World world(ranks);
+    Timed world(ranks);
     ComparatorRun run;
     run.setting = world.run.setting;
     run.algorithm = Comparator::recursive_doubling;
@@ -190,7 +190,7 @@ TEST(Comparators, RoundsOfPowersOfTwo) {
 TEST(Comparators, EveryNumberOfRanksEnds) {
   for (Rank ranks = 1; ranks <= 70; ++ranks)
     for (Comparator algorithm : {Comparator::tree, Comparator::recursive_doubling, Comparator::rabenseifner}) {
-      World world(ranks);
+      Timed world(ranks);
       ComparatorRun run;
       run.setting = world.run.setting;
       run.algorithm = algorithm;
@@ -205,7 +205,7 @@ TEST(CorrectedTrees, CheckedCorrectionWithoutFailures) {
   for (double latency : {1.0, 2.0, 4.0})
     for (Tree tree : {Tree::binomial, Tree::optimal, Tree::lame})
       for (Rank ranks : {64, 1000, 4096}) {
-        World world(ranks, costs_of(latency, 1, 1));
+        Timed world(ranks, costs_of(latency, 1, 1));
         const double plain = world.with(tree).result().latency;
         const CollectiveResult result = world.with(Correction::checked, true).result();
         EXPECT_DOUBLE_EQ(result.latency, plain);
@@ -219,7 +219,7 @@ TEST(CorrectedTrees, CheckedCorrectionReachesAllAndInOrderIsTheBadCase) {
   double ends[2] = {};
   for (int seed = 0; seed < 40; ++seed)
     for (Numbering numbering : {Numbering::interleaved, Numbering::in_order}) {
-      World world(1024);
+      Timed world(1024);
       world.with(Correction::checked, true);
       world.run.arguments.shape.numbering = numbering;
       FailurePlan plan;
@@ -240,7 +240,7 @@ TEST(CorrectedTrees, CheckedCorrectionReachesAllAndInOrderIsTheBadCase) {
 TEST(Failures, AllreduceCompletesOnAllSurvivorsWhoeverDies) {
   for (std::int32_t f : {1, 2, 3})
     for (int seed = 0; seed < 200; ++seed) {
-      World world(2 + seed % 60);
+      Timed world(2 + seed % 60);
       if (world.run.setting.ranks <= f + 1) continue;
       world.run.arguments.kind = Kind::allreduce;
       world.run.arguments.f = f;
@@ -260,7 +260,7 @@ TEST(Failures, AllreduceCompletesOnAllSurvivorsWhoeverDies) {
 
 TEST(Failures, TheRootDiesAtAnyOfItsSends) {
   for (std::int64_t send = 0; send < 12; ++send) {
-    World world(40);
+    Timed world(40);
     world.run.arguments.kind = Kind::allreduce;
     world.run.setting.detection_delay = 25;
     world.run.setting.deaths = {{0, send, never}};
@@ -272,7 +272,7 @@ TEST(Failures, TheRootDiesAtAnyOfItsSends) {
 
 TEST(Failures, DeathByTheClock) {
   for (double time : {0.0, 3.5, 11.0, 17.25, 40.0}) {
-    World world(64);
+    Timed world(64);
     world.run.arguments.kind = Kind::allreduce;
     world.run.setting.detection_delay = 30;
     world.run.setting.deaths = {{5, -1, time}};
@@ -286,7 +286,7 @@ TEST(Failures, DeathByTheClock) {
 TEST(Failures, AWrongSuspicionHurtsNobodyElse) {
   for (Rank suspected : {0, 1, 7, 30})
     for (double time = 0; time < 60; time += 2.5) {
-      World world(31);
+      Timed world(31);
       world.run.arguments.kind = Kind::allreduce;
       world.run.setting.detection_delay = 10;
       world.run.setting.suspicions = {{suspected, time}};
@@ -297,7 +297,7 @@ TEST(Failures, AWrongSuspicionHurtsNobodyElse) {
 }
 
 TEST(Failures, MoreThanFIsOneErrorOnAll) {
-  World world(16);
+  Timed world(16);
   world.run.arguments.kind = Kind::allreduce;
   world.run.arguments.f = 1;
   world.run.setting.detection_delay = 10;
@@ -312,7 +312,7 @@ TEST(Failures, OnlyThoseAreToldForWhomItMatters) {
   for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::reduce, Kind::barrier})
     for (Correction correction : {Correction::none, Correction::checked, Correction::opportunistic})
       for (int seed = 0; seed < 60; ++seed) {
-        World world(3 + seed % 47);
+        Timed world(3 + seed % 47);
         world.run.arguments.kind = kind;
         world.run.arguments.correction = correction;
         world.run.arguments.f = 2;
@@ -363,13 +363,13 @@ TEST(Networks, RanksOfOneHostAreNearer) {
   shape.kind = NetworkShape::Kind::two_level;
   shape.ranks_per_host = 4;
   shape.local_latency = 0.5;
-  World world(8, costs_of(10, 1, 1), shape);
+  Timed world(8, costs_of(10, 1, 1), shape);
   world.with(Tree::chain);
   EXPECT_DOUBLE_EQ(world.result().latency, 6 * 2.5 + 12);
 }
 
 TEST(Determinism, TheSeedDecides) {
-  World world(500);
+  Timed world(500);
   world.run.arguments.kind = Kind::allreduce;
   world.run.setting.jitter = 1;
   world.run.setting.skew = 20;
@@ -411,21 +411,10 @@ TEST(EventQueue, PopsInOrderWhateverTheBuckets) {
 
 // ---- input and output -----------------------------------------------------------------------------------------------
 
-class Files : public testing::Test {
- protected:
-  std::string written(const std::string& text) {
-    path_ = testing::TempDir() + "ucft_model_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::ofstream(path_) << text;
-    return path_;
-  }
-  ~Files() override { std::remove(path_.c_str()); }
-  std::string path_;
-};
-
-TEST_F(Files, AModelIsRead) {
+TEST(Costs, AreRead) {
   LogGP costs;
   std::string error;
-  ASSERT_TRUE(read_model(written("# us\nL 0.3\no 0.1   # both\no_receive 0.2\nG 1e-4\n\n"), costs, error)) << error;
+  ASSERT_TRUE(parse_costs("# us\nL 0.3\no 0.1   # both\no_receive 0.2\nG 1e-4\n\n", costs, error)) << error;
   EXPECT_EQ(costs.latency, 0.3);
   EXPECT_EQ(costs.send_overhead, 0.1);
   EXPECT_EQ(costs.receive_overhead, 0.2);
@@ -433,24 +422,43 @@ TEST_F(Files, AModelIsRead) {
   EXPECT_EQ(costs.gap_per_byte, 1e-4);
 }
 
-TEST_F(Files, AMalformedModelIsRefusedWithLineAndReason) {
+TEST(Costs, MalformedOnesAreRefusedWithLineAndReason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"L 1\nq 2\n", ":2: 'q' is no parameter"},    {"L\n", ":1: L has no value"},
-      {"L 1 2\n", ":1: '2' after the value of L"},  {"\n\ng 1x\n", ":3: g: '1x' is no number"},
-      {"o -1\n", ":1: o: -1 must be 0 or more"},    {"G nan\n", ":1: G: nan must be"},
-      {"L 1\nL 2\n", ":2: L is given twice"},       {"# nothing\n", ":1: no parameter"},
+      {"L 1\nq 2\n", "2: 'q' is no parameter"},    {"L\n", "1: L has no value"},
+      {"L 1 2\n", "1: '2' after the value of L"},  {"\n\ng 1x\n", "3: g: '1x' is no number"},
+      {"o -1\n", "1: o: -1 must be 0 or more"},    {"G nan\n", "1: G: nan must be"},
+      {"L 1\nL 2\n", "2: L is given twice"},       {"# nothing\n", "1: no parameter"},
+      {"L 3\no_send ,\n", "2: o_send: ',' is no number"},
   };
   for (const auto& [text, reason] : cases) {
     LogGP costs;
     std::string error;
-    EXPECT_FALSE(read_model(written(text), costs, error)) << text;
-    EXPECT_NE(error.find(reason), std::string::npos) << error;
+    EXPECT_FALSE(parse_costs(text, costs, error)) << text;
+    EXPECT_EQ(error.rfind(reason, 0), 0u) << error;
     EXPECT_EQ(costs.latency, LogGP{}.latency);   // nothing half-read
   }
-  LogGP costs;
-  std::string error;
-  EXPECT_FALSE(read_model("/nowhere/model", costs, error));
-  EXPECT_NE(error.find("/nowhere/model"), std::string::npos);
+}
+
+// The library chooses by this prediction; the clock has the last word.
+TEST(Costs, PredictionsAreWhatTheClockShows) {
+  for (LogGP costs : {costs_of(2, 1, 1), costs_of(5, 1, 3), costs_of(0.3, 0.12, 0.05), costs_of(1, 2, 0.5)})
+    for (std::uint64_t bytes : {8, 4096})
+      for (Rank ranks : {1, 2, 3, 4, 5, 8, 13, 64, 100, 257, 1000})
+        for (std::int32_t f : {0, 1, 2, 3, 7})
+          for (Kind kind : {Kind::broadcast, Kind::reduce, Kind::allreduce, Kind::barrier}) {
+            costs.gap_per_byte = 0.003;
+            Timed world(ranks, costs);
+            world.with(ranks % 2 == 0 ? Tree::optimal : Tree::binomial);
+            world.run.arguments.kind = kind;
+            world.run.arguments.f = f;
+            world.run.payload_bytes = bytes;
+            const CollectiveResult result = world.result();
+            const double predicted = predict_latency(world.run.arguments, ranks, costs, bytes);
+            // All ranks in one group: the root may be done while others still receive what they don't need any more.
+            const double tolerance = ReduceTopology(ranks, f).complete_groups() > 0 ? 1e-9 : 0.1;
+            EXPECT_NEAR(result.latency, predicted, tolerance * predicted) << "n " << ranks << " f " << f << " " << kind_name(kind) << " " << bytes << " bytes";
+            EXPECT_EQ(result.messages, predict_messages(world.run.arguments, ranks));
+          }
 }
 
 TEST(FailurePlans, CorrelatedFailuresTakeWholeHostsAndSwitches) {
@@ -498,7 +506,7 @@ TEST(FailurePlans, DrawnRanksAreDifferentAndFair) {
 
 TEST(Trace, HasABarForEverySendAndReceive) {
   const std::string path = testing::TempDir() + "ucft_trace.json";
-  World world(16);
+  Timed world(16);
   world.with(Correction::checked, false);
   world.run.setting.deaths = {{3, -1, 9.0}};
   std::string error;

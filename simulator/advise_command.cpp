@@ -1,0 +1,182 @@
+// ucft_sim advise: which f, tree and correction to use for a job, and what they cost.
+//
+// Hosts fail independently, at a constant rate (MTBF of a host), and take all their ranks with them. An operation is lost
+// if more hosts fail than it tolerates before a result has named the first of them: within the exposure = time until the
+// detector's word + one operation. With m tolerated hosts, rate r of all hosts and a job of length J (Poisson):
+//
+//     lost operations = J r P(at least m more failures within the exposure);   P(job loses one) = 1 - exp(-that)
+#include <fmt/core.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "simulator/commands.hpp"
+
+namespace ucft::simulator {
+
+namespace {
+
+constexpr double us_per_hour = 3.6e9;
+
+struct Options {
+  std::string operation = "allreduce", model;
+  std::int64_t ranks = 64;
+  std::int32_t ranks_per_host = 1;
+  std::uint64_t bytes = 8;
+  double latency = -1, overhead = -1, gap = -1, gap_per_byte = -1;
+  double mtbf_hours = 18304, job_hours = 12, detection_us = 1.35e6, risk = 1e-6;
+  bool json = false;
+};
+
+// P(at least `least` events), Poisson with this mean.
+double poisson_tail(int least, double mean) {
+  // Summed from the tail, as 1 minus the head would lose all digits of small probabilities.
+  double term = std::exp(-mean + least * std::log(mean) - std::lgamma(least + 1.0)), sum = 0;
+  if (least == 0) return 1;
+  for (int k = least; k < least + 1000 && term > sum * 1e-17; ++k, term *= mean / k) sum += term;
+  return std::min(sum, 1.0);
+}
+
+struct Choice {
+  std::int32_t hosts = 0;   // tolerated per operation
+  std::int32_t f = 0;
+  double lost_job = 0, latency = 0;
+  std::int64_t messages = 0;
+};
+
+struct Advice {
+  double expected_failures = 0;
+  std::vector<Choice> choices;   // of 0, 1, 2 .. hosts; the last one is the first that suffices, or all there are
+  bool suffices = false;
+  Arguments arguments;
+  double plain_latency = 0;      // binomial tree, f = 0
+  std::int64_t cut_off = 0;      // most ranks below one process of the broadcast tree
+  std::string why_correction;
+};
+
+Choice choice_of(std::int32_t hosts, const Options& options, const Arguments& base, const LogGP& costs) {
+  Choice choice;
+  choice.hosts = hosts;
+  choice.f = static_cast<std::int32_t>(std::min<std::int64_t>(static_cast<std::int64_t>(hosts) * options.ranks_per_host, options.ranks - 1));
+  Arguments arguments = base;
+  arguments.f = choice.f;
+  choice.latency = predict_latency(arguments, static_cast<std::int32_t>(options.ranks), costs, options.bytes);
+  choice.messages = predict_messages(arguments, static_cast<std::int32_t>(options.ranks));
+  const double host_count = std::ceil(static_cast<double>(options.ranks) / options.ranks_per_host);
+  const double rate = host_count / (options.mtbf_hours * us_per_hour);
+  const double exposure = options.detection_us + choice.latency;
+  choice.lost_job = -std::expm1(-options.job_hours * us_per_hour * rate * poisson_tail(hosts, rate * exposure));
+  return choice;
+}
+
+// The first child of the root has the largest subtree.
+std::int64_t largest_subtree(const BroadcastShape& shape, std::int32_t size) {
+  const BroadcastTopology tree(shape, size);
+  std::vector<std::int32_t> children, open;
+  tree.children(0, open);
+  if (open.empty()) return 0;
+  open.resize(1);
+  std::int64_t below = -1;
+  while (!open.empty()) {
+    tree.children(open.back(), children);
+    open.pop_back();
+    ++below;
+    open.insert(open.end(), children.begin(), children.end());
+  }
+  return below;
+}
+
+Advice advise(const Options& options, const LogGP& costs) {
+  Advice advice;
+  Arguments& arguments = advice.arguments;
+  const auto size = static_cast<std::int32_t>(options.ranks);
+  arguments.kind = options.operation == "bcast" ? Kind::broadcast : options.operation == "reduce" ? Kind::reduce : options.operation == "barrier" ? Kind::barrier : Kind::allreduce;
+  arguments.f = 0;
+  advice.plain_latency = predict_latency(arguments, size, costs, options.bytes);
+  arguments.shape = best_shape(costs, arguments.kind == Kind::barrier ? 0 : options.bytes);
+  advice.expected_failures = options.job_hours / options.mtbf_hours * std::ceil(static_cast<double>(size) / options.ranks_per_host);
+  const std::int32_t all_hosts = (size - 1) / options.ranks_per_host;
+  for (std::int32_t hosts = 0; !advice.suffices && hosts <= all_hosts; ++hosts) {
+    advice.choices.push_back(choice_of(hosts, options, arguments, costs));
+    advice.suffices = advice.choices.back().lost_job <= options.risk;
+  }
+  arguments.f = advice.choices.back().f;
+
+  // A death inside the broadcast cuts off a subtree. Without correction each of its ranks asks the root, after detection.
+  advice.cut_off = arguments.kind == Kind::reduce ? 0 : largest_subtree(arguments.shape, size);
+  const double storm = static_cast<double>(advice.cut_off) * (costs.per_receive() + costs.per_message());
+  if (arguments.kind == Kind::reduce) {
+    advice.why_correction = "a reduce has no broadcast";
+  } else if (storm < options.detection_us / 10) {
+    advice.why_correction = fmt::format("at most {} ranks ask the root after a death: {:.3g} us beside {:.3g} us until it is known", advice.cut_off, storm, options.detection_us);
+  } else {
+    arguments.correction = Correction::checked;
+    advice.why_correction = fmt::format("without it up to {} ranks would ask the root after a death, one after the other: {:.3g} us", advice.cut_off, storm);
+  }
+  return advice;
+}
+
+int print(const Options& options, const Advice& advice) {
+  const Choice& chosen = advice.choices.back();
+  const Arguments& arguments = advice.arguments;
+  if (options.json) {
+    nlohmann::ordered_json line = {{"operation", options.operation}, {"algorithm", "corrected"}, {"ranks", options.ranks}, {"ranks_per_host", options.ranks_per_host},
+        {"bytes", options.bytes}, {"mtbf_hours", options.mtbf_hours}, {"job_hours", options.job_hours}, {"expected_failures", advice.expected_failures},
+        {"f", chosen.f}, {"tree", tree_name(arguments.shape.tree)}, {"delay_quarters", arguments.shape.delay_quarters},
+        {"correction", correction_name(arguments.correction)}, {"latency_us", chosen.latency}, {"messages", chosen.messages},
+        {"latency_us_f0", advice.choices.front().latency}, {"latency_us_f0_binomial", advice.plain_latency}, {"lost_job_probability", chosen.lost_job},
+        {"risk", options.risk}, {"suffices", advice.suffices}};
+    for (const Choice& choice : advice.choices)
+      line["choices"].push_back({{"hosts", choice.hosts}, {"f", choice.f}, {"lost_job_probability", choice.lost_job}, {"latency_us", choice.latency}, {"messages", choice.messages}});
+    fmt::print("{}\n", line.dump());
+    return 0;
+  }
+  fmt::print("{} of {} bytes, {} ranks on {} hosts, {:g} h: {:.3g} hosts fail\n\n", options.operation, options.bytes, options.ranks,
+             (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host, options.job_hours, advice.expected_failures);
+  fmt::print("{:>15}  {:>6}  {:>22}  {:>12}  {:>10}\n", "tolerated hosts", "f", "P(job loses an operation)", "latency, us", "messages");
+  for (const Choice& choice : advice.choices)
+    fmt::print("{:>15}  {:>6}  {:>25.3g}  {:>12.3f}  {:>10}{}\n", choice.hosts, choice.f, choice.lost_job, choice.latency, choice.messages, &choice == &chosen ? "  <-" : "");
+  if (!advice.suffices) fmt::print("\nNo f reaches a risk of {:g}.\n", options.risk);
+  fmt::print("\nalgorithm   corrected\nf           {}\ntree        {} ((L + 2o) / max(g, o) = {:g})\ncorrection  {}: {}\nlatency     {:.3f} us; {:.3f} us with f = 0, {:.3f} us with f = 0 and a binomial tree\n",
+             chosen.f, tree_name(arguments.shape.tree), arguments.shape.delay_quarters / 4.0, correction_name(arguments.correction), advice.why_correction, chosen.latency,
+             advice.choices.front().latency, advice.plain_latency);
+  fmt::print("\nucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;\noptions.f = {};\n", chosen.f);
+  fmt::print("options.tree = UCFT_TREE_OPTIMAL;\noptions.tree_delay_quarters = {};\n", arguments.shape.delay_quarters);
+  if (arguments.correction == Correction::checked) fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_advise_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  const auto positive = CLI::Range(0.0, 1e300);
+  const auto above_zero = CLI::Range(1e-9, 1e300);
+  CLI::App* command = app.add_subcommand("advise", "which f, tree and correction to use, and what they cost; times in us");
+  command->add_option("operation", options->operation)->check(CLI::IsMember({"allreduce", "reduce", "bcast", "barrier"}))->capture_default_str();
+  command->add_option("--ranks", options->ranks)->check(CLI::Range(1.0, static_cast<double>(1 << 24)))->capture_default_str();
+  command->add_option("--ranks-per-host", options->ranks_per_host, "a host that fails takes them all")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command->add_option("--bytes", options->bytes, "payload")->check(CLI::Range(0.0, 1e15))->capture_default_str();
+  command->add_option("--model", options->model, "LogGP parameters in us (ucft_perftest --calibrate); those below override it");
+  command->add_option("--L,--latency", options->latency, "default: 1 us")->check(positive);
+  command->add_option("--o,--overhead", options->overhead, "default: 0.3 us")->check(positive);
+  command->add_option("--g,--gap", options->gap, "default: 0.3 us")->check(positive);
+  command->add_option("--G,--gap-per-byte", options->gap_per_byte, "default: 0.0001 us (10 GB/s)")->check(positive);
+  command->add_option("--mtbf", options->mtbf_hours, "mean time between failures of one host, hours")->check(above_zero)->capture_default_str();
+  command->add_option("--job", options->job_hours, "length of the job, hours")->check(above_zero)->capture_default_str();
+  command->add_option("--detect", options->detection_us, "us from a death until all know it (1.35 times UCFT_SUSPECT_AFTER between hosts)")->check(positive)->capture_default_str();
+  command->add_option("--risk", options->risk, "accepted probability that the job loses an operation")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  command->add_flag("--json", options->json, "one JSON object");
+  command->callback([options, &exit_code] {
+    LogGP costs = network_costs;
+    std::string error;
+    if (!options->model.empty() && !read_costs(options->model, costs, error)) throw CLI::ValidationError("--model: " + error);
+    if (options->latency >= 0) costs.latency = options->latency;
+    if (options->overhead >= 0) costs.send_overhead = costs.receive_overhead = options->overhead;
+    if (options->gap >= 0) costs.gap = options->gap;
+    if (options->gap_per_byte >= 0) costs.gap_per_byte = options->gap_per_byte;
+    exit_code = print(*options, advise(*options, costs));
+  });
+}
+
+}  // namespace ucft::simulator
