@@ -125,6 +125,7 @@ class AlgorithmParser {
 
  private:
   void parse_tree() {
+    if (accept("auto")) return;
     const std::string_view name = longest_of(tree_names());
     Tree tree{};
     if (!ucft::parse_tree(name, tree))
@@ -195,7 +196,7 @@ class AlgorithmParser {
 // As the user typed it, before the values are looked at.
 struct RawArguments {
   std::string test = "allreduce";
-  std::string algorithm = "binomial";
+  std::string algorithm = "auto";
   std::string sizes = "8";
   std::string iterations = "1000";
   std::string warmup = "100";
@@ -229,7 +230,7 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
 
 void add_ucft_options(CLI::App& app, RawArguments& raw) {
   app.add_option("-a", raw.algorithm,
-                 "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: binomial, kary (K children), knomial (radix K), lame "
+                 "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), knomial (radix K), lame "
                  "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. CORRECTION: opportunistic, "
                  "opportunistic-optimised (D messages), checked, failure-proof. INFO of failures: list, count, bit")
       ->type_name("ALGORITHM")

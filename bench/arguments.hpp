@@ -25,7 +25,7 @@ struct PlannedDeath {
 
 struct Arguments {
   Test test = Test::allreduce;
-  std::string algorithm = "binomial";
+  std::string algorithm = "auto";
   Options options;                       // what `algorithm` and -f mean to ucft
   std::vector<std::size_t> sizes_bytes;  // one row each; a barrier has one row of 0
   std::int64_t iterations = 1000;        // per row

@@ -77,20 +77,17 @@ const char* type_name(ucft_dtype_t dtype) {
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
-ucft_status_t read_options(const Communicator& comm, const ucft_coll_options_t* given, std::int32_t default_f,
-                           Arguments& arguments) {
-  if (given == nullptr) {
-    arguments.f = std::min(default_f, comm.size() - 1);
-    return UCFT_OK;
-  }
-  const ucft_coll_options_t& options = *given;
+ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given, Arguments& arguments) {
+  static constexpr ucft_coll_options_t defaults = UCFT_COLL_OPTIONS_INIT;
+  const ucft_coll_options_t& options = given == nullptr ? defaults : *given;
   if (options.struct_size != sizeof options)
     return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT", options.struct_size, sizeof options);
   if (options.f < -1 || options.f > comm.size() - 1)
     return fail(UCFT_ERR_INVALID_PARAM, "options.f is {}: must be 0 .. {} (ranks - 1), or -1", options.f, comm.size() - 1);
-  if (options.tree < UCFT_TREE_BINOMIAL || options.tree > UCFT_TREE_FLAT)
+  if (options.tree < UCFT_TREE_AUTO || options.tree > UCFT_TREE_FLAT)
     return fail(UCFT_ERR_INVALID_PARAM, "options.tree is {}: not a ucft_tree_t", static_cast<int>(options.tree));
-  const Tree tree = static_cast<Tree>(options.tree);
+  const bool chosen_here = options.tree == UCFT_TREE_AUTO && options.numbering == UCFT_INTERLEAVED;
+  const Tree tree = options.tree == UCFT_TREE_AUTO ? Tree::binomial : static_cast<Tree>(options.tree);
   const std::int32_t highest_arity = tree == Tree::lame ? highest_lame_arity : 1 << 20;
   if (options.arity != 0 && (options.arity < lowest_arity(tree) || options.arity > highest_arity))
     return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be {} .. {} in a {} tree, or 0", options.arity, lowest_arity(tree), highest_arity, tree_name(tree));
@@ -113,11 +110,12 @@ ucft_status_t read_options(const Communicator& comm, const ucft_coll_options_t* 
       return fail(UCFT_ERR_INVALID_PARAM, "options.first_root is {}: must be 0 .. {}, or -1", options.first_root, comm.size() - 1);
     arguments.root = std::max(options.first_root, 0);
   }
-  arguments.f = options.f == -1 ? std::min(default_f, comm.size() - 1) : options.f;
+  arguments.f = options.f == -1 ? std::min(comm.context().settings().f, comm.size() - 1) : options.f;
   arguments.shape.tree = tree;
   arguments.shape.arity = options.arity == 0 ? 4 : options.arity;
   arguments.shape.numbering = static_cast<Numbering>(options.numbering);
   if (options.tree_delay_quarters != 0) arguments.shape.delay_quarters = options.tree_delay_quarters;
+  if (chosen_here) arguments.shape = comm.fastest_shape(arguments.bytes());
   arguments.correction = static_cast<Correction>(options.correction);
   arguments.correction_delay_us = options.correction_delay_us;
   arguments.correction_distance = options.correction_distance == 0 ? 2 : options.correction_distance;
@@ -191,7 +189,7 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
       return fail(UCFT_ERR_INVALID_PARAM, "root is {}: must be 0 .. {}", call.root, comm.size() - 1);
     arguments.root = call.root;
   }
-  if (ucft_status_t status = read_options(comm, call.options, comm.context().settings().f, arguments); status != UCFT_OK)
+  if (ucft_status_t status = read_options(comm, call.options, arguments); status != UCFT_OK)
     return status;
   request.send = call.send == UCFT_IN_PLACE || call.kind == Kind::broadcast ? call.receive : call.send;
   request.receive = call.receive;

@@ -44,6 +44,12 @@ Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::
   for (std::int32_t rank = 0; rank < size(); ++rank) inverse_[static_cast<std::size_t>(context_rank(rank))] = rank;
 }
 
+const BroadcastShape& Communicator::fastest_shape(std::uint64_t bytes) {
+  if (bytes != shape_bytes_) shape_ = best_shape(context_.costs(), bytes);
+  shape_bytes_ = bytes;
+  return shape_;
+}
+
 Communicator::~Communicator() {
   window_.release_all();
   for (const Message& send : outbox_.sends()) {

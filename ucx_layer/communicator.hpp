@@ -50,6 +50,7 @@ class Communicator {
   std::int32_t rank_of(std::int32_t context_rank) const;   // -1: not in here
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
   Context& context() { return context_; }
+  const BroadcastShape& fastest_shape(std::uint64_t bytes);   // by the cost model
 
   // UCFT_OK, UCFT_ERR_BUSY, UCFT_ERR_NO_MEMORY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION.
   ucft_status_t post(Request& request);
@@ -70,6 +71,9 @@ class Communicator {
   void exclude_self(ucft_status_t why);   // completes everything with that
 
  private:
+  std::uint64_t shape_bytes_ = UINT64_MAX;   // that shape_ is the fastest for
+  BroadcastShape shape_;
+
   bool gives_input(const Arguments& arguments) const;
   BufferId stage(Request& request);
   bool reserve(std::uint64_t bytes);

@@ -41,6 +41,7 @@ class Context {
   std::int32_t size() const { return size_; }
   std::uint32_t cookie() const { return cookie_; }
   const Settings& settings() const { return settings_; }
+  const LogGP& costs() const { return settings_.costs ? *settings_.costs : all_share_memory_ ? shared_memory_costs : network_costs; }
   Transport& transport() { return *transport_; }
   bool excluded() const { return why_excluded_ != UCFT_OK; }
   ucft_status_t why_excluded() const { return why_excluded_; }   // UCFT_ERR_EXCLUDED, UCFT_ERR_PARTITION

@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 namespace ucft {
 
@@ -84,6 +87,19 @@ class Reader {
   std::string& error_;
 };
 
+void read_model(Settings& settings, Reader& reader) {
+  const char* path = std::getenv("UCFT_MODEL");
+  settings.sources.push_back({"UCFT_MODEL", path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
+  if (path == nullptr) return;
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad()) return reader.fail(fmt::format("UCFT_MODEL={}: {}", path, std::strerror(errno)));
+  LogGP costs = network_costs;
+  std::string problem;
+  if (!parse_costs(text, costs, problem)) return reader.fail(fmt::format("UCFT_MODEL={}:{}", path, problem));
+  settings.costs = costs;
+}
+
 }  // namespace
 
 bool read_settings(const ucft_context_params_t* params, Settings& settings, std::string& error) {
@@ -109,6 +125,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,
               3600000000ull);
   reader.read("UCFT_WINDOW", parse_number, "a number", settings.window, false, 0, 2, 1024);
+  read_model(settings, reader);
   if (reader.ok() && settings.suspect_after_us < 3 * settings.heartbeat_period_us)
     reader.fail(fmt::format("UCFT_SUSPECT_AFTER ({} us) must be at least 3 times UCFT_HEARTBEAT_PERIOD ({} us)",
                             settings.suspect_after_us, settings.heartbeat_period_us));

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "collectives/cost_model.hpp"
 #include "ucft/ucft.h"
 
 namespace ucft {
@@ -23,6 +25,7 @@ struct Settings {
   std::int32_t spin = -1;                      // UCFT_SPIN; -1: chosen at start-up
   std::uint64_t sleep_after_us = 2000;         // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps
   std::int32_t window = 8;                     // UCFT_WINDOW: operations in flight per communicator
+  std::optional<LogGP> costs;                  // UCFT_MODEL: a file, us; none: built-in values
 
   struct Source {
     std::string name, value, source;

@@ -185,6 +185,7 @@ UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
 typedef enum {
+  UCFT_TREE_AUTO = -1,   /* the fastest for this size by the cost model (UCFT_MODEL): OPTIMAL with the delay that fits */
   UCFT_TREE_BINOMIAL = 0,
   UCFT_TREE_KARY = 1,    /* k children each                                                                   */
   UCFT_TREE_KNOMIAL = 2, /* radix k; 2: binomial                                                              */
@@ -223,7 +224,7 @@ typedef struct {
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT \
-  { sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_BINOMIAL, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
+  { sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_AUTO, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
     UCFT_FAILURE_INFO_LIST, 0, 0 }
 
 /* What an operation was about. Outputs are written on success only; this is written always. */
