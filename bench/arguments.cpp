@@ -228,7 +228,9 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
   app.add_flag("--json", arguments.json, "One JSON object per row, each on a line");
 }
 
-void add_ucft_options(CLI::App& app, RawArguments& raw) {
+void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
+  app.add_option("--calibrate", arguments.calibrate, "Instead: measures LogGP parameters between the first and the last rank, for ucft_sim --model and UCFT_MODEL")
+      ->type_name("FILE");
   app.add_option("-a", raw.algorithm,
                  "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), knomial (radix K), lame "
                  "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. CORRECTION: opportunistic, "
@@ -304,7 +306,7 @@ ParsedArguments parse_arguments(int argument_count, char** argument_values, Libr
   RawArguments raw;
   Arguments arguments;
   add_common_options(app, raw, arguments);
-  if (library == Library::ucft) add_ucft_options(app, raw);
+  if (library == Library::ucft) add_ucft_options(app, raw, arguments);
   try {
     app.parse(argument_count, argument_values);
     interpret(raw, arguments);

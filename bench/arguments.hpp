@@ -37,6 +37,7 @@ struct Arguments {
   bool back_to_back = false;             // no barrier between the iterations
   bool shared_memory = false;            // buffers from ucft_alloc
   bool json = false;
+  std::string calibrate;                 // a file: measure the cost model instead
 };
 
 inline constexpr int exit_usage = 2;

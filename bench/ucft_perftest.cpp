@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "bench/arguments.hpp"
+#include "bench/calibrate.hpp"
 #include "bench/checker.hpp"
 #include "bench/report.hpp"
 #include "bench/tally.hpp"
@@ -373,9 +374,28 @@ bool is_first_process() {
   return rank == nullptr || std::string(rank) == "0";
 }
 
+int calibrate_and_print(Communicator& world, const Arguments& arguments) {
+  if (world.size() < 2) {
+    fmt::print(stderr, "ucft_perftest: --calibrate: one rank has nobody to measure with\n");
+    return exit_usage;
+  }
+  const Calibration found = calibrate(world);
+  std::string error;
+  if (world.rank() != 0) return 0;
+  if (!write_model(arguments.calibrate, found, world.size(), error)) {
+    fmt::print(stderr, "ucft_perftest: --calibrate: {}\n", error);
+    return 1;
+  }
+  fmt::print(fmt::runtime(arguments.json ? "{{\"library\":\"ucft\",\"test\":\"calibrate\",\"ranks\":{},\"L\":{:.4g},\"o_send\":{:.4g},\"o_receive\":{:.4g},\"g\":{:.4g},\"G\":{:.4g}}}\n"
+                                         : "{} ranks: L {:.4g} us, o_send {:.4g} us, o_receive {:.4g} us, g {:.4g} us, G {:.4g} us/byte\n"),
+             world.size(), found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte);
+  return 0;
+}
+
 int run(const Arguments& arguments) {
   Context context;
   Communicator world(context);
+  if (!arguments.calibrate.empty()) return calibrate_and_print(world, arguments);
   if (const std::string problem = problem_with(arguments, world.size()); !problem.empty()) {
     if (world.rank() == 0) fmt::print(stderr, "ucft_perftest: {}\n", problem);
     return exit_usage;
