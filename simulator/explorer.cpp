@@ -56,17 +56,33 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
   }
   return all;
 }
+
+// Along the ring, in one ballot: at most so many.
+std::int64_t correction_sends(const Plan& plan, const Arguments& arguments) {
+  const std::int64_t others = plan.ranks - 1;
+  switch (arguments.correction) {
+    case Correction::none:
+      return 0;
+    case Correction::opportunistic:
+    case Correction::opportunistic_optimised:
+      return std::min<std::int64_t>(arguments.correction_distance, others);
+    case Correction::checked:
+      return others;
+    case Correction::failure_proof:
+      return 3 * others;   // values; exit signals; panic, which may come before, between or after them
+  }
+  return 0;
+}
 }  // namespace
 
-// Every ballot that `deaths` deaths can lead to, one question or answer in each, and corrections to everybody.
+// Every ballot that `deaths` deaths can lead to, with one question or answer in each.
 std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
   std::int64_t sends = 0;
   for (const Arguments& arguments : with_internal_barriers(plan)) {
     const int ballots = arguments.kind == Kind::reduce ? 1 : deaths + 1;
     for (int ballot = 0; ballot < ballots; ++ballot)
       sends += sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
-    if (arguments.correction == Correction::checked) sends += plan.ranks - 1;
-    if (arguments.correction == Correction::opportunistic) sends += arguments.correction_distance;
+    if (arguments.kind != Kind::reduce) sends += ballots * correction_sends(plan, arguments);
   }
   return sends + 1;
 }

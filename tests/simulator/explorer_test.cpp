@@ -23,6 +23,11 @@ constexpr BroadcastShape binomial_in_order{Tree::binomial, Numbering::in_order, 
 constexpr BroadcastShape kary{Tree::kary, Numbering::interleaved, 2};
 constexpr BroadcastShape kary_in_order{Tree::kary, Numbering::in_order, 2};
 constexpr BroadcastShape chain{Tree::kary, Numbering::interleaved, 1};
+constexpr BroadcastShape more_shapes[] = {{Tree::knomial, Numbering::interleaved, 3}, {Tree::knomial, Numbering::in_order, 3},
+                                          {Tree::lame, Numbering::interleaved, 2}, {Tree::optimal, Numbering::interleaved, 4, 10},
+                                          {Tree::chain}, {Tree::flat}};
+constexpr Correction corrections[] = {Correction::opportunistic, Correction::checked, Correction::opportunistic_optimised,
+                                      Correction::failure_proof};
 
 Arguments arguments_of(Kind kind, std::int32_t f, Rank root = 0, BroadcastShape shape = {}) {
   Arguments arguments;
@@ -196,14 +201,15 @@ TEST_F(CrashPoints, ReachTheLastSendOfEveryRank) {
 }
 
 TEST_F(CrashPoints, ReachTheLastCorrectionOfEveryRank) {
-  for (Correction correction : {Correction::opportunistic, Correction::checked})
-    for (Rank n = 2; n <= 7; ++n)
-      for (std::int32_t f : {1, 2}) {
-        Arguments arguments = arguments_of(Kind::allreduce, f);
-        arguments.correction = correction;
-        expect_covered(plan_of(n, arguments), f);
-        if (HasFatalFailure()) return;
-      }
+  for (Correction correction : corrections)
+    for (Kind kind : {Kind::allreduce, Kind::broadcast})
+      for (Rank n = 2; n <= 7; ++n)
+        for (std::int32_t f : {1, 2}) {
+          Arguments arguments = arguments_of(kind, f);
+          arguments.correction = correction;
+          expect_covered(plan_of(n, arguments), f);
+          if (HasFatalFailure()) return;
+        }
 }
 
 TEST_F(CrashPoints, ReachTheLastSendOfALongRootedProgram) {
@@ -246,9 +252,37 @@ TEST_F(OneOperation, EveryBroadcastShapeSurvives) {
         }
 }
 
+TEST_F(OneOperation, EveryOtherTreeSurvives) {
+  for (Kind kind : {Kind::allreduce, Kind::broadcast})
+    for (BroadcastShape shape : more_shapes)
+      for (Rank n = 2; n <= 6; ++n)
+        for (std::int32_t f = 1; f <= 2; ++f) {
+          Scope scope;
+          scope.max_victims = f;
+          scope.stride = n == 6 ? 3 : 1;
+          explore_all(plan_of(n, arguments_of(kind, f, 0, shape)), scope);
+        }
+}
+
+TEST_F(OneOperation, EveryCorrectionOfEveryTreeSurvives) {
+  for (Kind kind : {Kind::allreduce, Kind::broadcast})
+    for (Correction correction : corrections)
+      for (BroadcastShape shape : more_shapes)
+        for (Rank n = 2; n <= 5; ++n)
+          for (std::int32_t f = 1; f <= 2; ++f) {
+            Arguments arguments = arguments_of(kind, f, 0, shape);
+            arguments.correction = correction;
+            arguments.correction_distance = 3;
+            Scope scope;
+            scope.max_victims = f;
+            scope.stride = n >= 4 ? 11 : 3;
+            explore_all(plan_of(n, arguments), scope);
+          }
+}
+
 TEST_F(OneOperation, EveryCorrectionSurvives) {
   for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::barrier})
-    for (Correction correction : {Correction::opportunistic, Correction::checked})
+    for (Correction correction : corrections)
       for (BroadcastShape shape : {binomial, chain})
         for (Rank n = 2; n <= 6; ++n)
           for (std::int32_t f = 1; f <= 2; ++f) {
@@ -257,7 +291,7 @@ TEST_F(OneOperation, EveryCorrectionSurvives) {
             arguments.correction_distance = 3;
             Scope scope;
             scope.max_victims = f;
-            scope.stride = n >= 5 ? 5 : 1;
+            scope.stride = n >= 5 ? 7 : 1;
             explore_all(plan_of(n, arguments), scope);
           }
 }
@@ -321,11 +355,11 @@ TEST_F(TwoInFlight, BroadcastsSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_
 TEST_F(TwoInFlight, ReducesSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::reduce); }
 
 TEST_F(TwoInFlight, ShapesAndCorrectionsSurvive) {
-  for (BroadcastShape shape : {kary_in_order, chain})
-    for (Correction correction : {Correction::none, Correction::opportunistic, Correction::checked})
+  for (BroadcastShape shape : {kary_in_order, chain, BroadcastShape{Tree::lame, Numbering::interleaved, 2}})
+    for (int correction = 0; correction < correction_count; ++correction)
       for (Rank n = 2; n <= 6; ++n) {
         Arguments arguments = arguments_of(Kind::allreduce, 2, n - 1, shape);
-        arguments.correction = correction;
+        arguments.correction = static_cast<Correction>(correction);
         Scope scope;
         scope.max_victims = 2;
         scope.stride = 25;
@@ -424,10 +458,11 @@ TEST_F(LongPrograms, FourteenBroadcastsInAWindowOfFour) { rooted(Kind::broadcast
 Plan mixed_program(Rank n, std::int32_t f, int window, std::uint64_t seed, std::size_t operations = 13) {
   std::mt19937_64 random(seed);
   Plan plan = plan_of(n, arguments_of(Kind::allreduce, f), operations, 1 + static_cast<int>(random() % static_cast<unsigned>(window)), window);
-  const BroadcastShape shapes[] = {binomial, binomial_in_order, kary, kary_in_order, chain};
+  std::vector<BroadcastShape> shapes = {binomial, binomial_in_order, kary, kary_in_order, chain};
+  shapes.insert(shapes.end(), std::begin(more_shapes), std::end(more_shapes));
   for (Arguments& arguments : plan.program) {
-    arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)), shapes[random() % 5]);
-    arguments.correction = static_cast<Correction>(random() % 3);
+    arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)), shapes[random() % shapes.size()]);
+    arguments.correction = static_cast<Correction>(random() % correction_count);
     arguments.failure_info = static_cast<FailureInfo>(random() % 3);
   }
   return plan;
