@@ -245,6 +245,17 @@ class HandFedWorld {
       arrive(letter);
     }
   }
+  // One turn to each rank that wants one. False: nobody did.
+  bool turns() {
+    bool anybody = false;
+    for (Rank rank = 0; rank < size(); ++rank) {
+      if (!alive(rank) || !(*this)[rank].window.wants_turn()) continue;
+      (*this)[rank].take_turn();
+      collect(rank);
+      anybody = true;
+    }
+    return anybody;
+  }
   void run_shuffled(std::mt19937_64& random) {
     while (!letters.empty()) {
       const std::size_t index = random() % letters.size();
@@ -262,16 +273,6 @@ class HandFedWorld {
     if (!alive(letter.to)) return;
     (*this)[letter.to].feed(letter);
     collect(letter.to);
-  }
-  bool turns() {
-    bool anybody = false;
-    for (Rank rank = 0; rank < size(); ++rank) {
-      if (!alive(rank) || !(*this)[rank].window.wants_turn()) continue;
-      (*this)[rank].take_turn();
-      collect(rank);
-      anybody = true;
-    }
-    return anybody;
   }
   void collect(Rank rank) {
     for (Letter& letter : (*this)[rank].sent()) {

@@ -343,8 +343,127 @@ TEST(Correction, CheckedCostsAFewMessagesPerProcessWithoutFailure) {
   EXPECT_LE(world.counted[Phase::correction], 64 * 63);
 }
 
+TEST(Correction, TheOptimisedFormReachesAcrossAGapWithoutAnyVerdict) {
+  for (Rank n = 4; n <= 40; ++n)
+    for (Rank dead = 1; dead < n; ++dead) {
+      HandFedWorld world(n);
+      world.kill(dead);
+      world.post_all(corrected_broadcast(Correction::opportunistic_optimised, 3), data_at_the_root);
+      world.run();
+      for (Rank rank = 0; rank < n; ++rank)
+        if (world.alive(rank)) {
+          ASSERT_TRUE(world[rank].has_ended(0)) << "n " << n << " dead " << dead << " rank " << rank;
+        }
+      ASSERT_LE(world.counted[Phase::correction], (n - 1) * std::min<std::int64_t>(3, n - 1));
+    }
+}
+
+// In-order: one death leaves half of the ring without the value. f more die while it is corrected.
+TEST(Correction, FailureProofReachesEverybodyWhileUpToFDieInIt) {
+  std::mt19937_64 random(9);
+  for (int round = 0; round < 2000; ++round) {
+    const Rank n = 3 + static_cast<Rank>(random() % 20);
+    const auto f = static_cast<std::int32_t>(random() % 4);
+    Arguments arguments = corrected_broadcast(Correction::failure_proof, 0, {Tree::binomial, Numbering::in_order});
+    arguments.f = std::min(f, n - 1);
+    HandFedWorld world(n);
+    world.kill(n / 2);
+    world.post_all(arguments, data_at_the_root);
+    while (world.deliver(HandFedWorld::is(Phase::broadcast))) {}
+    for (int deaths = 0; deaths < f; ++deaths) {
+      world.turns();
+      if (random() % 2 == 0) world.deliver([](const Letter&) { return true; });
+      world.kill(1 + static_cast<Rank>(random() % static_cast<unsigned>(n - 1)));   // the root lives
+    }
+    world.run();
+    for (Rank rank = 0; rank < n; ++rank)
+      if (world.alive(rank)) {
+        ASSERT_TRUE(world[rank].has_ended(0)) << "round " << round << " n " << n << " f " << f << " rank " << rank;
+      }
+    ASSERT_EQ(world.counted[Phase::ask], 0);
+  }
+}
+
+// Rank 4 of 6 has the value from 3 alone.
+class FailureProof : public testing::Test {
+ protected:
+  FailureProof() {
+    rank_.post(arguments_);
+    rank_.sent();
+  }
+  Letter correction(Rank from, std::uint8_t flags) const {
+    Letter made = letter(arguments_, Phase::correction, from, 0, 0, 7);
+    made.message.flags |= flags;
+    return made;
+  }
+  std::vector<Letter> turns() {
+    while (rank_.window.wants_turn()) rank_.take_turn();
+    return rank_.sent(Phase::correction);
+  }
+  const Arguments arguments_ = corrected_broadcast(Correction::failure_proof);
+  HandFedRank rank_{4, 6};
+};
+
+TEST_F(FailureProof, WhoeverHasTheValueFromADeadProcessAlonePanics) {
+  rank_.feed(correction(3, moves_right));
+  EXPECT_TRUE(turns().empty());
+  rank_.hear_of_death(2);
+  EXPECT_TRUE(turns().empty()) << "not the one it has the value from";
+  rank_.hear_of_death(3);
+  const std::vector<Letter> sent = turns();
+  EXPECT_EQ(receivers(sent), (std::vector<Rank>{0, 1, 5})) << "all that live";
+  for (const Letter& each : sent) EXPECT_TRUE(each.message.has(panics));
+}
+
+TEST_F(FailureProof, WhoeverHearsOfTheDeathFirstPanics) {
+  rank_.hear_of_death(3);
+  rank_.feed(correction(3, moves_right));
+  EXPECT_EQ(turns().size(), 4u);
+}
+
+TEST_F(FailureProof, TheExitSignalEndsTheWatch) {
+  rank_.feed(correction(3, moves_right));
+  rank_.feed(correction(3, moves_right | lets_go));
+  rank_.hear_of_death(3);
+  EXPECT_TRUE(turns().empty());
+}
+
+TEST_F(FailureProof, APanicIsPassedOnOnceAndIsNoNeighbour) {
+  rank_.feed(correction(3, moves_right | panics));
+  EXPECT_EQ(word_of(rank_.ended(0).value), 7u);
+  const std::vector<Letter> sent = turns();
+  EXPECT_EQ(receivers(sent), (std::vector<Rank>{0, 1, 2, 3, 5}));
+  rank_.feed(correction(2, moves_right | panics));
+  EXPECT_TRUE(turns().empty());
+}
+
+TEST_F(FailureProof, NobodyPanicsForADeadRoot) {
+  rank_.feed(correction(0, 0));
+  rank_.hear_of_death(0);
+  EXPECT_TRUE(turns().empty()) << "nobody would take anything of its ballot: the next root asks who has it";
+}
+
+// Phased: no turn before the time, counted from the first one that could have been.
+TEST(Correction, WithADelayTurnsBeginWhenItHasPassed) {
+  Arguments arguments = corrected_broadcast(Correction::checked);
+  arguments.correction_delay_us = 50;
+  HandFedRank rank(0, 4);
+  rank.post(arguments, word(7));
+  rank.sent();
+  const auto sent_at = [&](std::int64_t now_us) {
+    rank.window.on_turn(rank.outbox, now_us);
+    return rank.sent(Phase::correction).size();
+  };
+  EXPECT_EQ(sent_at(1000), 0u);
+  EXPECT_EQ(sent_at(1049), 0u);
+  EXPECT_EQ(sent_at(1050), 1u);
+  EXPECT_EQ(sent_at(1051), 1u);
+  rank.take_turn();   // a driver that sees to the delay itself
+  EXPECT_EQ(rank.sent(Phase::correction).size(), 1u);
+}
+
 TEST(Correction, WhoeverIsColouredByCorrectionDeliversAndStaysSilent) {
-  for (Correction kind : {Correction::opportunistic, Correction::checked}) {
+  for (Correction kind : {Correction::opportunistic, Correction::opportunistic_optimised, Correction::checked, Correction::failure_proof}) {
     HandFedRank rank(1, 8);
     const Arguments arguments = corrected_broadcast(kind);
     rank.post(arguments);

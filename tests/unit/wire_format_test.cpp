@@ -60,7 +60,7 @@ TEST(WireFormat, HeaderFieldsAreWhereTheDocumentSaysTheyAre) {
 TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
   int seen = 0;
   for (int phase = 0; phase < phase_count; ++phase)
-    for (int flags = 0; flags < 32; ++flags)
+    for (int flags = 0; flags < 128; ++flags)
       for (int outcome = 0; outcome <= static_cast<int>(Outcome::mismatch); ++outcome) {
         Message sent;
         sent.operation = 0x123456789abcdefull;
@@ -102,7 +102,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         ASSERT_EQ(got.list, no_buffer);
         ++seen;
       }
-  EXPECT_EQ(seen, 9 * 32 * 4);
+  EXPECT_EQ(seen, 9 * 128 * 4);
 }
 
 TEST(WireFormat, FailedCountSaturatesAt65535) {
