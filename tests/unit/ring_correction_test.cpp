@@ -221,7 +221,13 @@ TEST(RingCorrection, FailureProofCountsDistinctProcessesAndLetsGoThoseInItsOwnGa
   process.hear(false, 4);
   process.hear(false, 9);   // farther than the second: does not count
   process.start();
-  for (int i = 0; i < 4 + 6; ++i) ASSERT_TRUE(process.turn()->word == Word::value) << "the left goes on: one is not two";
+  int right = 0;
+  for (int i = 0; i < 4 + 6; ++i) {
+    const auto send = process.turn();
+    ASSERT_TRUE(send && send->word == Word::value) << "the left goes on: one is not two";
+    right += send->right;
+  }
+  EXPECT_EQ(right, 4) << "up to the second nearest";
   process.hear(true, 6);
   EXPECT_EQ(distances(process, Word::exit), (Distances{1, 2, -1}));
   EXPECT_FALSE(process.wants_turn());
