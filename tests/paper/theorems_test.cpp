@@ -168,6 +168,38 @@ TEST(Theorem1, EveryCleanSubtreeHoldsEveryLiveValueOutsideTheRootsGroupOnce) {
         }
 }
 
+// The same with every set of f processes that have failed before: the clean subtrees are as many as the theorem leaves,
+// at least one, and each holds every live value outside the root's group once.
+TEST(Theorem1, HoldsForEverySetOfUpToFFailedProcesses) {
+  for (Rank n = 2; n <= 10; ++n)
+    for (std::int32_t f = 2; f <= 3; ++f)
+      for (std::uint32_t dead = 0; dead < 1u << n; dead += 2) {   // the root lives
+        if (std::popcount(dead) > f) continue;
+        HandFedWorld world(n);
+        for (Rank rank = 1; rank < n; ++rank)
+          if (dead >> rank & 1) world.kill(rank);
+        world.post_all(sum_of_words(f, 0, Kind::reduce), [](Rank rank) { return word(1ull << rank); });
+        for (Rank rank = 1; rank < n; ++rank)
+          if (dead >> rank & 1) world.tell_all(rank);
+        std::vector<std::int32_t> grouped;
+        ReduceTopology(n, f).group_members(0, grouped);
+        std::uint64_t expected = ((1ull << n) - 1) & ~dead;
+        for (Rank rank : grouped) expected &= ~(1ull << rank);
+        expected &= ~1ull;
+        int clean = 0;
+        while (world.deliver([](const Letter& letter) { return letter.to != 0; })) {}
+        for (const Letter& letter : world.letters) {
+          if (letter.to != 0 || letter.message.phase != Phase::up || letter.message.has(is_unclean)) continue;
+          ++clean;
+          const std::uint64_t sum = letter.value.empty() ? 0 : word_of(letter.value);
+          ASSERT_EQ(sum & expected, expected) << "n " << n << " f " << f << " dead " << dead;
+          ASSERT_EQ(sum & dead, 0u);
+          ASSERT_EQ(sum >> n, 0u);
+        }
+        ASSERT_TRUE(clean >= 1 || n - 1 <= f) << "n " << n << " f " << f << " dead " << dead;
+      }
+}
+
 // ---- Theorem 2 ----
 
 // "All children of the root will either yield a correct value, or indicate a failure in their subtree, or have failed."
@@ -192,6 +224,24 @@ TEST(Theorem2, ASubtreeThatLostAMemberSaysSo) {
         }
         EXPECT_EQ(reported, std::min(f + 1, n - 1));
       }
+    }
+}
+
+// Definition (section 4.5): "r has f+1 children"; "the sizes of T_i and T_j differ by at most one". Theorems 1 to 4 assume
+// an I(f)-tree.
+TEST(Definition, TheTreeIsAnIfTree) {
+  for (Rank n = 2; n <= 60; ++n)
+    for (std::int32_t f = 0; f <= std::min(6, n - 2); ++f) {
+      const ReduceTopology tree(n, f);
+      std::vector<int> sizes(static_cast<std::size_t>(n), 0);
+      for (Rank process = 1; process < n; ++process) {
+        Rank top = process;
+        while (tree.parent(top) != 0) top = tree.parent(top);
+        ++sizes[static_cast<std::size_t>(top)];
+      }
+      std::erase(sizes, 0);
+      ASSERT_EQ(sizes.size(), static_cast<std::size_t>(f) + 1) << "n " << n << " f " << f;
+      ASSERT_LE(*std::max_element(sizes.begin(), sizes.end()) - *std::min_element(sizes.begin(), sizes.end()), 1);
     }
 }
 
@@ -484,7 +534,8 @@ TEST(Theorem7, AllreduceWithoutFailureCostsReducePlusBroadcast) {
   for (Kind kind : {Kind::allreduce, Kind::barrier})
     for (Rank n = 1; n <= 24; ++n)
       for (std::int32_t f = 0; f <= 6; ++f)
-        for (BroadcastShape shape : {BroadcastShape{}, BroadcastShape{Tree::kary, Numbering::in_order, 3}})
+        for (BroadcastShape shape : {BroadcastShape{}, BroadcastShape{Tree::kary, Numbering::in_order, 3},
+                                     BroadcastShape{Tree::optimal, Numbering::interleaved, 4, 10}})
           for (Order order : {Order::oldest_first, Order::newest_first, Order::shuffled}) {
             Plan plan = plan_of(n, arguments_of(kind, f, n / 2));
             plan.program[0].shape = shape;
@@ -503,13 +554,16 @@ TEST(Theorem7, AllreduceWithoutFailureCostsReducePlusBroadcast) {
 }
 
 TEST(Theorem7, BroadcastWithoutFailureCostsItsEdges) {
-  for (Rank n = 1; n <= 24; ++n) {
-    World world(plan_of(n, arguments_of(Kind::broadcast, 2, n - 1)));
-    ASSERT_TRUE(world.run());
-    std::int64_t all = 0;
-    for (Rank rank = 0; rank < n; ++rank) all += world.sends(rank);
-    EXPECT_EQ(all, n - 1);
-  }
+  for (int tree = 0; tree < tree_count; ++tree)
+    for (Rank n = 1; n <= 24; ++n) {
+      Arguments arguments = arguments_of(Kind::broadcast, 2, n - 1);
+      arguments.shape.tree = static_cast<Tree>(tree);
+      World world(plan_of(n, arguments));
+      ASSERT_TRUE(world.run());
+      std::int64_t all = 0;
+      for (Rank rank = 0; rank < n; ++rank) all += world.sends(rank);
+      EXPECT_EQ(all, n - 1) << "tree " << tree;
+    }
 }
 
 // "f failures can increase this number at most to the (f+1)-fold." Counted: group, up and broadcast messages of the
