@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <queue>
 #include <string>
@@ -278,6 +279,43 @@ TEST(BroadcastTopology, OptimalAndLameInformEachProcessAsEarlyAsAGreedySearchDoe
       ASSERT_EQ(times, earliest_times(size, delay)) << "delay " << delay << " size " << size;
     }
   }
+}
+
+// When the last process is informed, in quarters: each child one unit after the one before, `delay` after it is sent.
+std::int64_t time_of(BroadcastShape shape, std::int32_t size, std::int64_t delay) {
+  std::vector<std::int64_t> times(static_cast<std::size_t>(size), 0);
+  for (std::int32_t process = 0; process < size; ++process) {
+    std::int64_t at = times[static_cast<std::size_t>(process)] + delay;
+    for (std::int32_t child : children_of(shape, size, process)) times[static_cast<std::size_t>(child)] = at, at += 4;
+  }
+  return *std::max_element(times.begin(), times.end());
+}
+
+// docs/algorithms.md
+TEST(BroadcastTopology, TimesAreThoseOfTheDocuments) {
+  for (std::int64_t delay : {4, 7, 8, 10, 16, 40}) {
+    for (std::int32_t size = 2; size <= 600; size += 7) {
+      std::int64_t longest = 0;
+      for (std::uint32_t r = 1; r < static_cast<std::uint32_t>(size); ++r)
+        longest = std::max<std::int64_t>(longest, delay * std::popcount(r) + 4 * (std::bit_width(r) - std::popcount(r)));
+      ASSERT_EQ(time_of(binomial, size, delay), longest);
+      ASSERT_EQ(time_of(chain, size, delay), (size - 1) * delay);
+      ASSERT_EQ(time_of(flat, size, delay), 4 * (size - 2) + delay);
+      ASSERT_EQ(time_of(optimal(static_cast<std::int32_t>(delay)), size, delay), earliest_times(size, delay).back());
+    }
+    for (std::int32_t k = 2; k <= 5; ++k) {
+      std::int64_t power = k, all_levels = 1 + k, width = k;
+      for (std::int64_t digits = 1; power <= 4096; ++digits, power *= k) {
+        ASSERT_EQ(time_of(knomial(k), static_cast<std::int32_t>(power), delay), digits * (delay + 4 * (k - 2)));
+        ASSERT_EQ(time_of(kary(k), static_cast<std::int32_t>(all_levels), delay), digits * (delay + 4 * (k - 1)));
+        width *= k;
+        all_levels += width;
+      }
+      ASSERT_LE(time_of(knomial(k), 600, delay), std::ceil(std::log(600) / std::log(k)) * static_cast<double>(delay + 4 * (k - 2)));
+    }
+  }
+  EXPECT_EQ(time_of(binomial, 4096, 16), 4 * 48) << "L = 2, o = g = 1";
+  EXPECT_EQ(time_of(optimal(16), 4096, 16), 4 * 28);
 }
 
 TEST(BroadcastTopology, NomialParentLosesItsHighestOrLowestDigit) {

@@ -177,6 +177,61 @@ TEST_F(Deaths, TwoAreEnoughForCheckedToMissSomebody) {
   }
 }
 
+// All begin at time 0, send one message per unit, and each arrives after `delay` units, before that time's turn.
+struct InStep {
+  std::int64_t sends = 0, last_arrival = 0, exits = 0;
+};
+InStep run_in_step(const RingCorrection::Setting& setting, std::int64_t delay) {
+  struct Letter {
+    std::int64_t at;
+    std::int32_t to, distance;
+    bool right;
+  };
+  std::vector<RingCorrection> ring(static_cast<std::size_t>(setting.size));
+  for (RingCorrection& process : ring) process.reset(setting), process.start();
+  std::vector<Letter> letters;
+  std::size_t arrived = 0;   // letters are in the order of their times
+  InStep cost;
+  for (std::int64_t now = 0; now < 1000; ++now) {
+    for (; arrived < letters.size() && letters[arrived].at <= now; ++arrived)
+      ring[static_cast<std::size_t>(letters[arrived].to)].hear(letters[arrived].right, letters[arrived].distance);
+    for (std::int32_t p = 0; p < setting.size; ++p) {
+      RingCorrection& process = ring[static_cast<std::size_t>(p)];
+      if (!process.wants_turn()) continue;
+      const auto send = process.turn();
+      if (!send) continue;
+      ++cost.sends;
+      cost.exits += send->word == RingCorrection::Word::exit;
+      cost.last_arrival = now + delay;
+      letters.push_back({now + delay, (p + (send->right ? send->distance : setting.size - send->distance)) % setting.size,
+                         send->distance, send->right});
+    }
+  }
+  return cost;
+}
+
+// docs/algorithms.md, the table of corrections. checked with D = 4 (L = 2, o = g = 1): 5 messages per process, time 8.
+TEST(RingCorrection, InStepCostsWhatTheDocumentSays) {
+  constexpr std::int32_t n = 100;
+  for (std::int64_t delay = 1; delay <= 12; ++delay) {
+    for (std::int32_t d = 1; d <= 6; ++d) {
+      const InStep cost = run_in_step({Correction::opportunistic, d, 1, n}, delay);
+      EXPECT_EQ(cost.sends, n * d);
+      EXPECT_EQ(cost.last_arrival, d - 1 + delay);
+      EXPECT_LE(run_in_step({Correction::opportunistic_optimised, d, 1, n}, delay).sends, n * d);
+    }
+    const InStep checked = run_in_step({Correction::checked, 0, 1, n}, delay);
+    EXPECT_EQ(checked.sends, n * (delay + 1));
+    EXPECT_EQ(checked.last_arrival, 2 * delay);
+    for (std::int32_t f = 0; f <= 4; ++f) {
+      const InStep proof = run_in_step({Correction::failure_proof, 0, f, n}, delay);
+      EXPECT_EQ(proof.sends, n * (delay + 2 * f + 1)) << "delay " << delay << " f " << f;
+      EXPECT_EQ(proof.last_arrival, 2 * delay + 2 * f);
+      EXPECT_EQ(proof.exits, 0) << "everybody has heard its neighbours";
+    }
+  }
+}
+
 std::vector<std::int32_t> distances(RingCorrection& process, RingCorrection::Word word) {   // right is positive
   std::vector<std::int32_t> all;
   while (process.wants_turn())
