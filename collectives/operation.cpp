@@ -12,12 +12,12 @@ std::uint16_t Arguments::signature() const {
     return static_cast<std::uint64_t>(a) << 48 ^ static_cast<std::uint64_t>(b) << 40 ^ static_cast<std::uint64_t>(c) << 32 ^
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(d));
   };
-  std::uint64_t hash = count;
+  // A longer correction delay shares bits with the count, whose difference shows in a message's length as well.
+  std::uint64_t hash = count ^ static_cast<std::uint64_t>(correction_delay_us) << 18 ^
+                       static_cast<std::uint64_t>(shape.delay_quarters) << 50;
   hash = (hash ^ word(kind, reduction.type, reduction.op, root)) * 0x9e3779b97f4a7c15ull;
   hash = (hash ^ hash >> 32 ^ word(shape.tree, shape.numbering, failure_info, shape.arity)) * 0x9e3779b97f4a7c15ull;
   hash = (hash ^ hash >> 32 ^ word(correction, 0, correction_distance, f)) * 0x9e3779b97f4a7c15ull;
-  hash = (hash ^ hash >> 32 ^ static_cast<std::uint64_t>(shape.delay_quarters) << 48 ^ static_cast<std::uint64_t>(correction_delay_us)) *
-         0x9e3779b97f4a7c15ull;
   return static_cast<std::uint16_t>(hash >> 48);
 }
 
