@@ -133,6 +133,35 @@ TEST(ClosedForms, NoTreeIsFasterThanTheOptimalOne) {
     }
 }
 
+// docs/algorithms.md, "Message counts": d (1 + m), a wait for an equally deep subtree, and the exchange in the groups.
+double reduce_time(Rank ranks, std::int32_t f, const LogGP& costs) {
+  const int groups = (ranks - 1) / (f + 1), depth = std::bit_width(static_cast<unsigned>(groups)) - 1;
+  const bool two_as_deep = 2 * groups >= 3 << depth;
+  return costs.delivery() * (1 + depth) + (two_as_deep ? costs.per_receive() : 0) + (f >= 1 ? costs.delivery() + (f - 1) * costs.per_message() : 0);
+}
+
+TEST_P(ClosedForms, ReduceForEveryNumberOfRanks) {
+  for (std::int32_t f : {0, 1, 2, 3, 8})
+    for (Rank ranks = 2 * f + 3; ranks <= most_ranks / 2; ++ranks) {
+      Timed timed(ranks, GetParam());
+      timed.run.arguments.kind = Kind::reduce;
+      timed.run.arguments.f = f;
+      const double expected = reduce_time(ranks, f, GetParam());
+      ASSERT_NEAR(timed.result().latency, expected, 1e-9 * expected) << "n " << ranks << " f " << f;
+    }
+}
+
+TEST_P(ClosedForms, AllreduceFollowsLog2) {
+  for (std::int32_t f : {0, 1, 2, 8})
+    for (int k = 5; k <= (most_ranks > 1000 ? 16 : 8); ++k) {
+      Timed timed(Rank{1} << k, GetParam());
+      timed.run.arguments.kind = Kind::allreduce;
+      timed.run.arguments.f = f;
+      const double expected = reduce_time(Rank{1} << k, f, GetParam()) + k * GetParam().delivery();
+      EXPECT_NEAR(timed.result().latency, expected, 0.01 * expected) << "n 2^" << k << " f " << f;
+    }
+}
+
 // LogGP: k bytes take (k - 1) G more, at the sender's port and on the way.
 TEST(ClosedForms, BytesTakeTime) {
   LogGP costs;
