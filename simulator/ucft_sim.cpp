@@ -1,6 +1,7 @@
 // ucft_sim: ucft's own protocol objects in simulated worlds.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -33,7 +34,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {   // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& problem) {
-    fmt::print(stderr, "ucft_sim: {}\nRun with --help for more information.\n", problem.what());
+    const auto commands = app.get_subcommands([](CLI::App*) { return true; });
+    const bool known = argc < 2 || std::any_of(commands.begin(), commands.end(), [&](CLI::App* each) { return each->get_name() == argv[1]; });
+    const std::string text = known ? problem.what() : fmt::format("'{}' is no command", argv[1]);
+    fmt::print(stderr, "ucft_sim: {}\nRun with --help for more information.\n", text);
     return 2;
   }
   return exit_code;
