@@ -32,12 +32,16 @@ class Study:
         self.out.mkdir(parents=True, exist_ok=True)
 
     def sim(self, *words):
-        """One line of JSON of ucft_sim. A run that finds a wrong result ends the study."""
+        (line,) = self.sims(*words)
+        return line
+
+    def sims(self, *words):
+        """ucft_sim's lines of JSON. A run that finds a wrong result ends the study."""
         command = [str(self.bin / "ucft_sim"), *map(str, words), "--json"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-        return json.loads(done.stdout)
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def say(self, text=""):
         print(text, flush=True)
