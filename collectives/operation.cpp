@@ -588,8 +588,12 @@ void Operation::decide(Outbox& out) {
 void Operation::on_broadcast(const Message& message, Outbox& out) {
   const Rank ballot = message.attempt;
   if (std::find(forwarded_.begin(), forwarded_.end(), ballot) != forwarded_.end()) return;
-  forwarded_.push_back(ballot);
   deliver(message, out);
+  spread(ballot, out);
+}
+
+void Operation::spread(Rank ballot, Outbox& out) {
+  forwarded_.push_back(ballot);
   std::vector<Rank> later_children;
   if (ballot != promised_) broadcast_children_of(ballot, later_children);
   for (Rank child : ballot == promised_ ? plan_.broadcast_children : later_children)
@@ -743,7 +747,11 @@ void Operation::start_correction(Rank ballot) {
 void Operation::on_correction(const Message& message, Outbox& out) {
   const bool was_delivered = delivered_;
   deliver(message, out);
-  if (!note_correction(message) || arguments_.correction != Correction::failure_proof) return;
+  if (!note_correction(message)) return;
+  // The opportunistic forms: whoever has the value spreads it, so one correction saves all below a dead process. The
+  // other forms measure gaps, which ranks that only correction has reached must not hide.
+  if (!was_delivered && is_opportunistic(arguments_.correction)) return spread(message.attempt, out);
+  if (arguments_.correction != Correction::failure_proof) return;
   if (message.has(panics)) return correction_.panic();
   if (message.has(lets_go))
     coloured_by_ = no_rank;

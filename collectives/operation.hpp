@@ -186,6 +186,7 @@ class Operation {
   Message compose_contribution(Phase phase) const;
 
   // Correction on the ring of processes
+  void spread(Rank ballot, Outbox& out);
   void start_correction(Rank ballot);
   void on_correction(const Message& message, Outbox& out);
   bool note_correction(const Message& message);

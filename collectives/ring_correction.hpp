@@ -23,6 +23,9 @@ namespace ucft {
 
 enum class Correction : std::uint8_t { none, opportunistic, checked, opportunistic_optimised, failure_proof };
 inline constexpr int correction_count = 5;
+constexpr bool is_opportunistic(Correction kind) {
+  return kind == Correction::opportunistic || kind == Correction::opportunistic_optimised;
+}
 
 class RingCorrection {
  public:

@@ -463,7 +463,7 @@ TEST(Correction, WithADelayTurnsBeginWhenItHasPassed) {
 }
 
 TEST(Correction, WhoeverIsColouredByCorrectionDeliversAndStaysSilent) {
-  for (Correction kind : {Correction::opportunistic, Correction::opportunistic_optimised, Correction::checked, Correction::failure_proof}) {
+  for (Correction kind : {Correction::checked, Correction::failure_proof}) {
     HandFedRank rank(1, 8);
     const Arguments arguments = corrected_broadcast(kind);
     rank.post(arguments);
@@ -471,6 +471,37 @@ TEST(Correction, WhoeverIsColouredByCorrectionDeliversAndStaysSilent) {
     EXPECT_EQ(word_of(rank.ended(0).value), 7u);
     EXPECT_FALSE(rank.window.wants_turn());
     EXPECT_TRUE(rank.sent().empty());
+  }
+}
+
+TEST(Correction, OfTheOpportunisticFormsWhoeverIsColouredSpreadsTheValueOnce) {
+  for (Correction kind : {Correction::opportunistic, Correction::opportunistic_optimised}) {
+    HandFedRank rank(1, 8);
+    const Arguments arguments = corrected_broadcast(kind);
+    rank.post(arguments);
+    rank.feed(letter(arguments, Phase::correction, 0, 0, 0, 7));
+    EXPECT_EQ(word_of(rank.ended(0).value), 7u);
+    EXPECT_EQ(rank.sent(Phase::broadcast).size(), 2u) << "1 -> 3, 5";
+    EXPECT_TRUE(rank.window.wants_turn());
+    rank.feed(letter(arguments, Phase::broadcast, 0, 0, 0, 7));
+    rank.feed(letter(arguments, Phase::correction, 2, 0, 0, 7));
+    EXPECT_TRUE(rank.sent().empty()) << "once";
+  }
+}
+
+// The subtree of a dead process: one correction brings the value back to all of it.
+TEST(Correction, OpportunisticCorrectionSavesTheSubtreeOfADeadProcess) {
+  for (Correction kind : {Correction::opportunistic, Correction::opportunistic_optimised}) {
+    HandFedWorld world(64);
+    Arguments arguments = corrected_broadcast(kind, 2);
+    arguments.shape.numbering = Numbering::in_order;   // below 32: 33 .. 63, one gap that no correction crosses
+    world.kill(32);
+    world.post_all(arguments, data_at_the_root);
+    world.run();
+    for (Rank rank = 0; rank < 64; ++rank)
+      if (rank != 32) {
+        ASSERT_TRUE(world[rank].has_ended(0)) << rank;
+      }
   }
 }
 
