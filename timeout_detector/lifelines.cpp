@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 using Address = std::array<std::uint8_t, 16>;
 
 constexpr std::uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-constexpr auto patience = std::chrono::seconds(2);   // with one address
+constexpr char confirmation = 'k';
 
 struct Greeting {
   std::uint64_t job;
@@ -216,8 +216,9 @@ namespace {
 // Both sides of all connections of one rank, in one poll loop.
 class Meeting {
  public:
-  Meeting(int listener, std::int32_t me, std::uint64_t job, const std::vector<LifelineMaker::Wanted>& wanted)
-      : listener_(listener), me_(me), job_(job), result_(wanted.size()), callers_(wanted.size()) {
+  Meeting(int listener, std::int32_t me, std::uint64_t job, const std::vector<LifelineMaker::Wanted>& wanted,
+          std::chrono::milliseconds patience)
+      : listener_(listener), me_(me), job_(job), patience_(patience), result_(wanted.size()), callers_(wanted.size()) {
     const std::vector<Address> ours = own_addresses();
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       index_of_[wanted[i].rank] = i;
@@ -237,7 +238,7 @@ class Meeting {
   ~Meeting() {
     for (const Caller& caller : callers_)
       if (caller.socket >= 0) ::close(caller.socket);
-    for (const auto& [descriptor, begin] : guests_) ::close(descriptor);
+    for (const auto& [descriptor, guest] : guests_) ::close(descriptor);
   }
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
@@ -247,18 +248,18 @@ class Meeting {
   void turn() {
     std::vector<pollfd> entries;
     if (listener_ >= 0) entries.push_back({listener_, POLLIN, 0});
-    for (const auto& [descriptor, begin] : guests_) entries.push_back({descriptor, POLLIN, 0});
+    for (const auto& [descriptor, guest] : guests_) entries.push_back({descriptor, POLLIN, 0});
     for (const Caller& caller : callers_)
       if (caller.socket >= 0) entries.push_back({caller.socket, static_cast<short>(caller.greeted ? POLLIN : POLLOUT), 0});
     if (::poll(entries.data(), entries.size(), 5) < 0) return;
     const auto now = Clock::now();
     for (int guest = listener_ < 0 ? -1 : accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); guest >= 0;
          guest = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))
-      guests_[guest] = now;
-    for (auto guest = guests_.begin(); guest != guests_.end();) {
-      const auto next = std::next(guest);
-      hear_guest(guest->first, now - guest->second > patience);
-      guest = next;
+      guests_[guest] = {now, nobody};
+    for (auto each = guests_.begin(); each != guests_.end();) {
+      const Hearing hearing = hear(each->first, each->second, now);
+      if (hearing == Hearing::refused) ::close(each->first);
+      each = hearing == Hearing::waiting ? std::next(each) : guests_.erase(each);
     }
     for (std::size_t i = 0; i < callers_.size(); ++i)
       if (callers_[i].socket >= 0) advance(i, now);
@@ -271,9 +272,15 @@ class Meeting {
     bool active = false, greeted = false;
     std::int32_t rank = -1;
     std::uint16_t port = 0;
-    std::vector<Address> addresses;   // not tried yet
+    std::vector<Address> addresses;   // still to be tried
+    Address address{};                // that `socket` leads to
     int socket = -1;
     Clock::time_point since{};
+  };
+  static constexpr std::size_t nobody = SIZE_MAX;
+  struct Guest {
+    Clock::time_point since;
+    std::size_t index;   // who it is, once it has greeted and been answered
   };
 
   void next_address(std::size_t index) {
@@ -282,7 +289,8 @@ class Meeting {
     caller.socket = -1;
     caller.greeted = false;
     while (caller.socket < 0 && !caller.addresses.empty() && caller.port != 0) {
-      caller.socket = begin_connect(caller.addresses.front(), caller.port);
+      caller.address = caller.addresses.front();
+      caller.socket = begin_connect(caller.address, caller.port);
       caller.addresses.erase(caller.addresses.begin());
       caller.since = Clock::now();
     }
@@ -294,10 +302,9 @@ class Meeting {
 
   void advance(std::size_t index, Clock::time_point now) {
     Caller& caller = callers_[index];
-    if (now - caller.since > patience) return next_address(index);
     if (!caller.greeted) {
       pollfd entry{caller.socket, POLLOUT, 0};
-      if (::poll(&entry, 1, 0) <= 0) return;
+      if (::poll(&entry, 1, 0) <= 0) return give_up_slow(index, now);
       const Greeting greeting{job_, me_, caller.rank};
       if (::send(caller.socket, &greeting, sizeof greeting, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof greeting)
         return next_address(index);
@@ -306,26 +313,45 @@ class Meeting {
     }
     Greeting answer{};
     const Reading reading = read_greeting(caller.socket, answer);
-    if (reading == Reading::incomplete) return;
-    if (reading == Reading::failed || answer != Greeting{job_, caller.rank, me_}) return next_address(index);
+    if (reading == Reading::incomplete) return give_up_slow(index, now);
+    if (reading == Reading::failed || answer != Greeting{job_, caller.rank, me_} ||
+        ::send(caller.socket, &confirmation, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+      return next_address(index);
     settle(index, std::exchange(caller.socket, -1));
     caller.active = false;
   }
 
-  void hear_guest(int descriptor, bool too_slow) {
+  // Who takes the connection and says nothing may be the right one, and late.
+  void give_up_slow(std::size_t index, Clock::time_point now) {
+    Caller& caller = callers_[index];
+    if (now - caller.since <= patience_) return;
+    if (caller.greeted) caller.addresses.push_back(caller.address);
+    next_address(index);
+  }
+
+  // A caller may have hung up long ago: its greeting can still be read, and an answer still be sent. So only the
+  // confirmation counts, which it sends on one connection at most. (Its others end by themselves.)
+  enum class Hearing : std::uint8_t { waiting, refused, settled };
+  Hearing hear(int descriptor, Guest& guest, Clock::time_point now) {
+    if (guest.index != nobody) {
+      char byte = 0;
+      const ssize_t count = ::recv(descriptor, &byte, 1, MSG_DONTWAIT);
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Hearing::waiting;
+      if (count != 1 || byte != confirmation || result_[guest.index].is_open()) return Hearing::refused;
+      settle(guest.index, descriptor);
+      return Hearing::settled;
+    }
     Greeting greeting{};
     const Reading reading = read_greeting(descriptor, greeting);
-    if (reading == Reading::incomplete && !too_slow) return;
-    guests_.erase(descriptor);
+    if (reading == Reading::incomplete) return now - guest.since > patience_ ? Hearing::refused : Hearing::waiting;
     const auto found = index_of_.find(greeting.from);
     const bool expected = reading == Reading::complete && greeting.job == job_ && greeting.to == me_ &&
                           found != index_of_.end() && greeting.from < me_ && !result_[found->second].is_open();
     const Greeting answer{job_, me_, greeting.from};
-    if (!expected || ::send(descriptor, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof answer) {
-      ::close(descriptor);
-      return;
-    }
-    settle(found->second, descriptor);
+    if (!expected || ::send(descriptor, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof answer)
+      return Hearing::refused;
+    guest.index = found->second;
+    return Hearing::waiting;
   }
 
   enum class Reading : std::uint8_t { incomplete, complete, failed };
@@ -347,9 +373,10 @@ class Meeting {
   int listener_;
   std::int32_t me_;
   std::uint64_t job_;
+  std::chrono::milliseconds patience_;
   std::vector<Lifeline> result_;
   std::vector<Caller> callers_;              // by index in `wanted`; idle where the peer calls
-  std::map<int, Clock::time_point> guests_;  // accepted, not yet greeted
+  std::map<int, Guest> guests_;              // accepted, not yet confirmed
   std::map<std::int32_t, std::size_t> index_of_;
   int missing_ = 0;
 };
@@ -358,7 +385,7 @@ class Meeting {
 
 std::vector<Lifeline> LifelineMaker::connect(std::int32_t me, std::uint64_t job, const std::vector<Wanted>& wanted,
                                              std::chrono::microseconds limit, const std::function<void()>& meanwhile) {
-  Meeting meeting(listener_, me, job, wanted);
+  Meeting meeting(listener_, me, job, wanted, patience_);
   const auto until = Clock::now() + limit;
   while (!meeting.complete() && Clock::now() < until) {
     meeting.turn();

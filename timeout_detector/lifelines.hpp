@@ -3,7 +3,8 @@
 // millisecond, where a queue pair would just fall silent for 20 s).
 //
 // Source: docs/failure_model.md, "Detection"; TCP's FIN and RST as proof of an end: tcp(7).
-// What goes over one: a greeting of both sides, then single bytes, so that nothing can arrive in part.
+// What goes over one: the caller's greeting, the answer, the caller's confirmation; then single bytes, so that nothing can
+// arrive in part.
 //   heartbeat   every time that beat() is called
 //   leave       this side leaves the job: the end that follows is no failure
 //   excluded    you were declared dead
@@ -12,8 +13,12 @@
 //  - Nothing here waits for a peer after connect(): a beat that finds the connection full is dropped.
 //  - A connection counts only after both greetings, which name job, sender and receiver: private addresses repeat from
 //    host to host, and a connection to the wrong process must not vouch for the right one.
+//  - Who was called has a lifeline only if the caller has the same one (it confirms after it has settled). The other
+//    direction needs a third party, since the last message of any handshake may be late: see LifelineGaps. The end of a
+//    connection proves something only if both sides know that it is one.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -70,6 +75,21 @@ class Lifeline {
   int descriptor_ = -1;
 };
 
+// Whom a rank wanted a lifeline with and has none; all ranks exchange theirs after connect(). Travels as it is in memory.
+struct LifelineGaps {
+  static constexpr std::int32_t most = 31;
+  std::int32_t count = 0;          // more than `most`: it counts as having none at all
+  std::array<std::int32_t, most> ranks{};
+
+  void add(std::int32_t rank) {
+    if (count < most) ranks[static_cast<std::size_t>(count)] = rank;
+    ++count;
+  }
+  bool include(std::int32_t rank) const {
+    return count > most || std::find(ranks.begin(), ranks.begin() + count, rank) != ranks.begin() + count;
+  }
+};
+
 // Makes the connections. One thread; all of it during start-up.
 class LifelineMaker {
  public:
@@ -78,7 +98,8 @@ class LifelineMaker {
     LifelineName name;
   };
 
-  LifelineMaker() = default;
+  // patience: with one address, before the next one is tried.
+  explicit LifelineMaker(std::chrono::milliseconds patience = std::chrono::seconds(2)) : patience_(patience) {}
   ~LifelineMaker();
   LifelineMaker(const LifelineMaker&) = delete;
   LifelineMaker& operator=(const LifelineMaker&) = delete;
@@ -88,12 +109,14 @@ class LifelineMaker {
   LifelineName name() const { return name_; }
 
   // Collective between the ranks that want each other (A wants B if and only if B wants A): the lower rank connects, to
-  // one address after the other. In the order of `wanted`; those that can't be had within `limit` stay closed.
+  // one address after the other, and again to those that take the connection but don't answer yet. In the order of
+  // `wanted`; those that can't be had within `limit` stay closed, perhaps on one side only: exchange LifelineGaps then.
   // `meanwhile` runs now and then.
   std::vector<Lifeline> connect(std::int32_t me, std::uint64_t job, const std::vector<Wanted>& wanted,
                                 std::chrono::microseconds limit, const std::function<void()>& meanwhile);
 
  private:
+  std::chrono::milliseconds patience_;
   LifelineName name_{};
   int listener_ = -1;
 };

@@ -130,7 +130,7 @@ class Context {
   bool exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const LifelineName& lifeline,
                           std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines, std::string& error);
   bool open_remote_mailboxes(OutOfBand& oob, std::string& error);
-  void connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names);
+  bool connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error);
   bool agree(OutOfBand& oob, bool ok, std::string& error, const char* step);
   bool start_detector(std::string& error);
 

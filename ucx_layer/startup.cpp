@@ -196,23 +196,32 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   ok = transport_->wired();
   if (!ok) error = fmt::format("no greeting from {}", describe(transport_->missing_greeting()));
   if (!agree(oob, ok, error, "greeting")) return false;
-  if (many_hosts_) connect_lifelines(lifelines, lifeline_names);
+  if (many_hosts_ && !connect_lifelines(oob, lifelines, lifeline_names, error)) return false;
   return open_remote_mailboxes(oob, error);
 }
 
 // The more ranks watch one, the more of them may die with it unnoticed. In a job of up to some 30 ranks all watch all.
-void Context::connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names) {
+// A lifeline that only one side knows of ends without its process: so none counts that the other side does not have.
+bool Context::connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error) {
   std::vector<std::uint64_t> hosts;
   for (const auto& peer : peers_) hosts.push_back(peer->host);
   std::vector<LifelineMaker::Wanted> wanted;
   for (const std::int32_t rank : lifeline_neighbours(hosts, rank_, std::max(lifelines_wanted, settings_.f + 1)))
     wanted.push_back({rank, names[static_cast<std::size_t>(rank)]});
   const std::uint64_t job = std::uint64_t{cookie_} << 32 | static_cast<std::uint32_t>(peers_[0]->pid);
+  UCFT_TEST_POINT(lifelines);
   std::vector<Lifeline> lines = maker.connect(rank_, job, wanted, lifeline_limit, [this] { transport_->poll(); });
+
+  LifelineGaps mine;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (!lines[i].is_open()) mine.add(wanted[i].rank);
+  std::vector<LifelineGaps> gaps(static_cast<std::size_t>(size_));
+  if (!oob.allgather(&mine, gaps.data(), sizeof mine, error, [this] { transport_->poll(); })) return false;
+
   std::int32_t missing = 0, example = no_rank;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::int32_t rank = wanted[i].rank;
-    if (!lines[i].is_open()) {
+    if (mine.include(rank) || gaps[static_cast<std::size_t>(rank)].include(rank_)) {
       ++missing;
       example = rank;
       continue;
@@ -223,6 +232,7 @@ void Context::connect_lifelines(LifelineMaker& maker, const std::vector<Lifeline
   if (missing > 0)
     fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", rank_, describe(example),
                missing > 1 ? fmt::format(" and {} more", missing - 1) : "");
+  return true;
 }
 
 // Between hosts: if the transport writes into remote memory by itself on both sides, messages go into mailboxes there.

@@ -1,10 +1,12 @@
 // UCFT_TEST_KILL=RANK:send|line|step|fence:K ends that rank by SIGKILL before its K-th send (or line, or step of
 // start-up; fence: while it waits in that step for all others); several, with commas.
+// UCFT_TEST_STOP=RANK:MS stops that rank for so long when all others make lifelines.
 #include "ucx_layer/test_points.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -60,6 +62,19 @@ void pass_step() {
     usleep(100000);
     std::raise(SIGKILL);
   }).detach();
+}
+
+void pass_lifelines() {
+  const char* rank = std::getenv("UCFT_RANK");
+  const char* plan = std::getenv("UCFT_TEST_STOP");
+  if (rank == nullptr || plan == nullptr || std::atoi(rank) != std::atoi(plan)) return;
+  const long milliseconds = std::atol(std::strchr(plan, ':') + 1);
+  if (fork() == 0) {   // wakes us up
+    usleep(static_cast<useconds_t>(milliseconds * 1000));
+    kill(getppid(), SIGCONT);
+    _exit(0);
+  }
+  std::raise(SIGSTOP);
 }
 
 std::uint64_t host_of(int rank) {

@@ -1,6 +1,9 @@
 // Lifelines: who has one with whom, how they are made, and what their ends say. Over loopback.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,6 +163,113 @@ TEST(Lifelines, AnAddressThatLeadsNowhereIsSkipped) {
   EXPECT_TRUE(of_three.connect(3, 1, {{5, name}}, 10s, {}).at(0).is_open());
   other.join();
   EXPECT_TRUE(five.is_open());
+}
+
+// A caller that is played by hand, over loopback: greets, and is answered if the other side is there.
+class HandMadeCaller {
+ public:
+  explicit HandMadeCaller(const LifelineName& called) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(called.port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    const timeval limit{10, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  ~HandMadeCaller() { hang_up(); }
+  HandMadeCaller(const HandMadeCaller&) = delete;
+  HandMadeCaller& operator=(const HandMadeCaller&) = delete;
+
+  void greet(std::uint64_t job, std::int32_t from, std::int32_t to) {
+    const Greeting greeting{job, from, to};
+    EXPECT_EQ(send(socket_, &greeting, sizeof greeting, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof greeting));
+  }
+  bool is_answered() {
+    Greeting answer;
+    return recv(socket_, &answer, sizeof answer, MSG_WAITALL) == static_cast<ssize_t>(sizeof answer);
+  }
+  void confirm() { EXPECT_EQ(send(socket_, "k", 1, MSG_NOSIGNAL), 1); }
+  int descriptor() const { return socket_; }
+  void hang_up() {
+    if (socket_ >= 0) close(socket_);
+    socket_ = -1;
+  }
+
+ private:
+  struct Greeting {
+    std::uint64_t job;
+    std::int32_t from, to;
+  };
+  int socket_ = -1;
+};
+
+// Rank 5 has answered, rank 3 has given up before it read the answer: the end that follows is no proof of anything, since
+// rank 3 doesn't know of a lifeline.
+TEST(Lifelines, AnAnswerThatIsNotConfirmedMakesNoLifeline) {
+  LifelineMaker of_five;
+  std::string error;
+  ASSERT_TRUE(of_five.listen(error)) << error;
+  Lifeline five;
+  std::thread other([&] { five = std::move(of_five.connect(5, 77, {{3, {}}}, 500ms, {}).at(0)); });
+  {
+    HandMadeCaller three(of_five.name());
+    three.greet(77, 3, 5);
+    EXPECT_TRUE(three.is_answered());
+  }
+  other.join();
+  EXPECT_FALSE(five.is_open());
+}
+
+// While rank 5 was away, rank 3 has tried it several times. Only the connection that it holds on to counts.
+TEST(Lifelines, ConnectionsThatTheCallerHasDroppedDontCount) {
+  LifelineMaker of_five;
+  std::string error;
+  ASSERT_TRUE(of_five.listen(error)) << error;
+  HandMadeCaller first(of_five.name()), second(of_five.name()), third(of_five.name());
+  for (HandMadeCaller* each : {&first, &second, &third}) each->greet(77, 3, 5);
+  first.hang_up();
+  Lifeline five;
+  std::thread other([&] { five = std::move(of_five.connect(5, 77, {{3, {}}}, 10s, {}).at(0)); });
+  EXPECT_TRUE(second.is_answered());
+  second.hang_up();
+  EXPECT_TRUE(third.is_answered());
+  third.confirm();
+  other.join();
+  ASSERT_TRUE(five.is_open());
+  EXPECT_EQ(five.listen().end, Lifeline::End::none);
+  five.say(LifelineWord::out);
+  char byte = 0;
+  EXPECT_EQ(recv(third.descriptor(), &byte, 1, 0), 1);
+  EXPECT_EQ(byte, 'o');
+}
+
+// Stopped, say, while the others made theirs: longer than anybody is patient with one address.
+TEST(Lifelines, WhoComesLateGetsALifelineThatWorks) {
+  LifelineMaker of_three(20ms), of_five(20ms);
+  std::string error;
+  ASSERT_TRUE(of_three.listen(error) && of_five.listen(error)) << error;
+  Lifeline three, five;
+  std::thread late([&] {
+    std::this_thread::sleep_for(400ms);
+    five = std::move(of_five.connect(5, 77, {{3, of_three.name()}}, 10s, {}).at(0));
+  });
+  three = std::move(of_three.connect(3, 77, {{5, of_five.name()}}, 10s, {}).at(0));
+  late.join();
+  ASSERT_TRUE(three.is_open() && five.is_open());
+  three.say(LifelineWord::heartbeat);
+  const Lifeline::News news = wait_for_news(five);
+  EXPECT_TRUE(news.heartbeat && news.end == Lifeline::End::none);
+}
+
+TEST(LifelineGaps, NameWhoIsMissingAndAllIfThereAreTooMany) {
+  LifelineGaps none, some, many;
+  some.add(7);
+  for (std::int32_t rank = 0; rank <= LifelineGaps::most; ++rank) many.add(1000 + rank);
+  EXPECT_FALSE(none.include(7));
+  EXPECT_TRUE(some.include(7) && !some.include(8));
+  EXPECT_TRUE(many.include(1000) && many.include(8)) << "who can't name them all has no lifeline that counts";
 }
 
 TEST(Lifelines, WhoDoesNotComeIsLeftOutAfterTheLimit) {
