@@ -37,21 +37,16 @@ class AllSignalsBlocked {
 
 }  // namespace
 
-DetectorThread::DetectorThread(const Setup& setup, const std::vector<Peer>& peers)
-    : setup_(setup), creator_pid_(::getpid()), silence_(setup.options, peers.size()) {
+DetectorThread::DetectorThread(const Setup& setup, const std::vector<Peer>& peers, std::vector<RemotePeer> remote)
+    : setup_(setup), creator_pid_(::getpid()), silence_(setup.options, peers.size() + remote.size()) {
   assert(setup.on_verdict != nullptr);
   const Time now = time_now();
   for (const Peer& peer : peers) {
-    assert(peer.remote || peer.pid != creator_pid_);
-    if (!peer.remote) processes_.add(peer.rank, peer.pid, peer.start_time);
-    silence_.watch(static_cast<TimeoutDetector::Peer>(watched_.size()), now);
-    auto watched = std::make_unique<Watched>();
-    watched->peer = peer;
-    watched->lifeline = Lifeline(peer.lifeline);
-    watched->heard_at = now;
-    if (peer.heartbeat != nullptr) watched->last_heartbeat = peer.heartbeat->load(std::memory_order_relaxed);
-    watched_.push_back(std::move(watched));
+    assert(peer.pid != creator_pid_);
+    processes_.add(peer.rank, peer.pid, peer.start_time);
+    watch(peer, false, {}, now);
   }
+  for (RemotePeer& peer : remote) watch({peer.rank, peer.pid, 0, nullptr}, true, std::move(peer.line), now);
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   try {
@@ -61,6 +56,17 @@ DetectorThread::DetectorThread(const Setup& setup, const std::vector<Peer>& peer
     ::close(wake_);
     throw;
   }
+}
+
+void DetectorThread::watch(Peer peer, bool remote, Lifeline line, Time now) {
+  silence_.watch(static_cast<TimeoutDetector::Peer>(watched_.size()), now);
+  auto watched = std::make_unique<Watched>();
+  watched->peer = peer;
+  watched->remote = remote;
+  watched->lifeline = std::move(line);
+  watched->heard_at = now;
+  if (peer.heartbeat != nullptr) watched->last_heartbeat = peer.heartbeat->load(std::memory_order_relaxed);
+  watched_.push_back(std::move(watched));
 }
 
 DetectorThread::~DetectorThread() {
@@ -77,7 +83,10 @@ void DetectorThread::stop() {
   stopping_ = true;
   poke();
   thread_.join();
-  for (auto& watched : watched_) watched->lifeline.leave();
+  std::vector<Lifeline*> answering, silent;
+  for (auto& watched : watched_) (watched->suspected ? silent : answering).push_back(&watched->lifeline);
+  leave(silent, std::chrono::milliseconds(0));
+  leave(answering, std::chrono::seconds(1));
 }
 
 void DetectorThread::poke() {
@@ -116,7 +125,7 @@ void DetectorThread::listen(Time now) {
   if (look_at_states) next_state_look_ = now + setup_.options.suspect_after / 4;
   for (std::size_t index = 0; index < watched_.size(); ++index) {
     Watched& watched = *watched_[index];
-    if (watched.peer.remote) {
+    if (watched.remote) {
       listen_afar(index, now);
     } else if (watched.peer.heartbeat == nullptr) {
       if (!look_at_states) continue;
@@ -130,15 +139,37 @@ void DetectorThread::listen(Time now) {
   }
 }
 
-// The end of a lifeline proves more than silence could. Of one that was merely lost, silence will tell.
+// The end of a lifeline proves more than silence could. Whose lifeline was lost here can't be heard any more, and its
+// silence means nothing.
 void DetectorThread::listen_afar(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (!watched.lifeline.is_open()) return;
   const Lifeline::News news = watched.lifeline.listen();
+  if (news.heartbeat && watched.fencing) {   // it was silent, but nobody has been told so yet
+    watched.fencing = false;
+    silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
+  }
   if (news.heartbeat) heard(index, now);
-  if (news.leave) watched.forgotten.store(true, std::memory_order_release);
+  if (news.leave) {
+    watched.forgotten.store(true, std::memory_order_release);
+    if (setup_.on_left != nullptr) setup_.on_left(setup_.arg, watched.peer.rank);
+  }
   if (news.excluded && setup_.on_excluded != nullptr) setup_.on_excluded(setup_.arg, watched.peer.rank);
-  if (news.out || (news.end == Lifeline::End::closed && !watched.has_left())) report(watched, Verdict::Kind::proved);
+  if (is_proof(watched, news, now)) report(watched, Verdict::Kind::proved);
+  if (news.end != Lifeline::End::lost || watched.has_left()) return;
+  watched.fencing = false;
+  silence_.forget(static_cast<TimeoutDetector::Peer>(index));
+  if (setup_.on_line_lost != nullptr) setup_.on_line_lost(setup_.arg, watched.peer.rank);
+}
+
+// A reset may also come from the kernel of a live process that has lost the connection, but only if nothing has got
+// through for long. Then it shows nothing, and silence will tell.
+bool DetectorThread::is_proof(const Watched& watched, const Lifeline::News& news, Time now) const {
+  if (news.out) return true;
+  if (watched.has_left()) return false;
+  if (news.end == Lifeline::End::closed) return true;
+  return news.end == Lifeline::End::reset &&
+         now - watched.heard_at.load(std::memory_order_relaxed) < setup_.options.suspect_after / 2;
 }
 
 // Whoever is declared dead hears no heartbeat any more: if it is alive, it must not believe that all is well.
@@ -181,7 +212,7 @@ void DetectorThread::heard(std::size_t index, Time now) {
 void DetectorThread::judge(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (watched.has_left()) return silence_.forget(static_cast<TimeoutDetector::Peer>(index));
-  if (watched.peer.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
+  if (watched.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
   if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
   if (setup_.fence && processes_.kill(watched.peer.rank)) return start_waiting(index, now + setup_.fence_limit);
   report(watched, Verdict::Kind::suspected);
@@ -208,7 +239,7 @@ void DetectorThread::give_up_fencing(Time now) {
   bool silent_host = false;
   for (auto& watched : watched_) {
     if (!watched->fencing || now < watched->fence_until) continue;
-    if (watched->peer.remote) {
+    if (watched->remote) {
       silent_host = true;
       continue;
     }
@@ -221,7 +252,7 @@ void DetectorThread::give_up_fencing(Time now) {
 void DetectorThread::report_silent_hosts() {
   std::vector<Watched*> silent;
   for (auto& watched : watched_) {
-    if (!watched->peer.remote || !watched->fencing) continue;
+    if (!watched->remote || !watched->fencing) continue;
     watched->fencing = false;
     if (!watched->proved && !watched->has_left()) silent.push_back(watched.get());
   }

@@ -41,8 +41,9 @@ struct Verdict {
 //  - with a heartbeat counter: a change of it. Looked at every period.
 //  - without one (nullptr): a state in /proc that isn't "stopped". Looked at every quarter of suspect_after, so a stop
 //    may be suspected up to a quarter early; a hang that isn't a stop is not seen.
-//  - on another host (remote): a byte on its lifeline, sent every tenth of suspect_after (never more often than every
-//    period). A closed lifeline is proof of its end, unless it said before that it leaves.
+//  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than every
+//    period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was reset, if
+//    the peer was heard in the last half of suspect_after (see Lifeline::End).
 // A silent peer that wants to run but can't (runnable, or in an uninterruptible wait) gets its deadline extended, up to
 // Options::extensions_limit times: with the default of 10, after 11 * suspect_after it is suspected anyway.
 class DetectorThread {
@@ -53,13 +54,16 @@ class DetectorThread {
     std::uint64_t start_time;                      // process_start_time() as the peer itself had it
     const std::atomic<std::uint64_t>* heartbeat;   // stays mapped until stop(); may be nullptr
     const std::atomic<std::uint32_t>* left = nullptr;  // not 0: it has left, its silence means nothing; likewise
-    bool remote = false;                           // of another host: pid and start_time are not looked at
-    int lifeline = -1;                             // if remote: Lifeline::release(); taken over
+  };
+  struct RemotePeer {                              // of another host
+    std::int32_t rank;
+    int pid;                                       // for verdicts
+    Lifeline line;                                 // open, and the peer has the other end
   };
   // Called with a lock held: must be short, must not block, throw, nor call anything of this object.
   using OnVerdict = void (*)(void* arg, const Verdict& verdict);
   using OnTick = void (*)(void* arg);
-  using OnExcluded = void (*)(void* arg, std::int32_t by);
+  using OnRank = void (*)(void* arg, std::int32_t rank);
 
   struct Setup {
     TimeoutDetector::Options options;  // valid
@@ -69,21 +73,23 @@ class DetectorThread {
     std::atomic<std::uint64_t>* own_heartbeat = nullptr;  // advanced on every wake, by nobody else; may be nullptr
     OnVerdict on_verdict = nullptr;  // on the thread, or in look_now(); never two at a time
     OnTick on_tick = nullptr;        // on the thread, on every wake, after the verdicts; may be nullptr
-    OnExcluded on_excluded = nullptr;  // a peer of another host says that it declared us dead; on the thread; may be nullptr
+    // A peer of another host says that it declared us dead; that it leaves; its lifeline is lost, so that nothing is known
+    // of it any more. On the thread; may be nullptr.
+    OnRank on_excluded = nullptr, on_left = nullptr, on_line_lost = nullptr;
     void* arg = nullptr;             // handed to all of them
   };
 
   // Starts the thread ("ucft-detector"; all signals blocked). Deaths before this moment are reported, too. Throws
   // std::system_error if descriptors or threads have run out. Every peer has a rank of its own, and isn't this process.
-  DetectorThread(const Setup& setup, const std::vector<Peer>& peers);
+  DetectorThread(const Setup& setup, const std::vector<Peer>& peers, std::vector<RemotePeer> remote = {});
   // Stops. In a fork of the creating process, where the thread doesn't exist, it only gives resources back; nothing
   // else may be called there.
   ~DetectorThread();
   DetectorThread(const DetectorThread&) = delete;
   DetectorThread& operator=(const DetectorThread&) = delete;
 
-  // Ends the thread; afterwards it calls nothing. Tells the other hosts' peers that this rank leaves. Again: no effect.
-  // Not from a callback.
+  // Ends the thread; afterwards it calls nothing. Tells the other hosts' peers that this rank leaves, and waits for at most
+  // a second until they have heard it. Again: no effect. Not from a callback.
   void stop();
 
   // Makes the thread take a turn now. Any thread, also a signal handler; before the destructor.
@@ -107,7 +113,8 @@ class DetectorThread {
 
   struct Watched {
     Peer peer;
-    Lifeline lifeline;
+    bool remote = false;
+    Lifeline lifeline;                   // if remote
     std::uint64_t last_heartbeat = 0;
     std::atomic<Time> heard_at{};        // for silent_for; the detector has its own
     std::atomic<bool> forgotten{false};
@@ -128,6 +135,8 @@ class DetectorThread {
   void listen_afar(std::size_t index, Time now);
   void speak(Time now);
   void heard(std::size_t index, Time now);
+  bool is_proof(const Watched& watched, const Lifeline::News& news, Time now) const;
+  void watch(Peer peer, bool remote, Lifeline line, Time now);
   void judge(std::size_t index, Time now);
   bool is_starved(std::int32_t rank) const;
   void give_up_fencing(Time now);

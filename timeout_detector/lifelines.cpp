@@ -118,9 +118,12 @@ int begin_connect(const Address& address, std::uint16_t port) {
 }
 
 // Single bytes must leave at once, and a lost one must be repeated soon: the default doubles the pause each time, and a
-// short outage would turn into a long silence.
+// short outage would turn into a long silence. And the kernel must not give the connection up by itself (after minutes, or
+// seconds, as the system's tcp_retries2 has it): it would answer the other side's next byte with a reset.
 void make_prompt(int descriptor) {
   const int on = 1;
+  const unsigned milliseconds = 3600 * 1000;
+  setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
   setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(descriptor, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
 }
@@ -133,6 +136,8 @@ Lifeline& Lifeline::operator=(Lifeline&& other) noexcept {
   if (this == &other) return *this;
   close();
   descriptor_ = std::exchange(other.descriptor_, -1);
+  error_ = other.error_;
+  lost_ = other.lost_;
   return *this;
 }
 
@@ -141,31 +146,49 @@ void Lifeline::close() {
   descriptor_ = -1;
 }
 
-// Closing with unread bytes would reset the connection, and the word could get lost.
-void Lifeline::leave() {
-  if (descriptor_ < 0) return;
-  say(LifelineWord::leave);
-  shutdown(descriptor_, SHUT_WR);
-  listen();
-  close();
+void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit) {
+  for (Lifeline* line : lines) {
+    line->say(LifelineWord::leave);
+    if (line->descriptor_ >= 0) shutdown(line->descriptor_, SHUT_WR);
+  }
+  const auto until = Clock::now() + limit;
+  while (true) {
+    std::vector<pollfd> open;
+    for (Lifeline* line : lines) {
+      line->listen();
+      if (line->is_open()) open.push_back({line->descriptor_, POLLIN, 0});
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    if (open.empty() || left.count() <= 0) break;
+    ::poll(open.data(), open.size(), static_cast<int>(left.count()));
+  }
+  for (Lifeline* line : lines) line->close();
 }
 
+// A full connection drops the byte. EPIPE: its end is still to be read.
 void Lifeline::say(LifelineWord word) {
-  if (descriptor_ < 0) return;
+  if (!is_open()) return;
   const auto byte = static_cast<std::uint8_t>(word);
-  [[maybe_unused]] const ssize_t sent = ::send(descriptor_, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (::send(descriptor_, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) return;
+  for (const int harmless : {EAGAIN, EWOULDBLOCK, EINTR, EPIPE, ENOBUFS, ENOMEM})
+    if (errno == harmless) return;
+  error_ = errno;
 }
 
 Lifeline::News Lifeline::listen() {
   News news;
-  while (descriptor_ >= 0) {
+  while (is_open()) {
     std::uint8_t bytes[256];
     const ssize_t count = ::recv(descriptor_, bytes, sizeof bytes, MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return news;
     if (count <= 0) {
-      news.end = count == 0 || errno == ECONNRESET ? End::closed : End::lost;
-      close();
+      const int error = count < 0 ? errno : error_;   // whoever comes after a failed send reads an end without an error
+      news.end = error == 0 ? End::closed : error == ECONNRESET ? End::reset : End::lost;
+      if (news.end == End::lost)
+        lost_ = true;
+      else
+        close();
       return news;
     }
     for (ssize_t i = 0; i < count; ++i) {

@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,8 +48,9 @@ class Lifeline {
  public:
   enum class End : std::uint8_t {
     none,
-    closed,   // by the peer's kernel: FIN or RST
-    lost      // anything else: says nothing of the peer
+    closed,   // FIN, by the peer's kernel: the process has ended, or has closed it
+    reset,    // RST: the same, or that kernel has lost the connection before (it does after an hour without an answer)
+    lost      // anything else, of our own kernel: says nothing of the peer
   };
   struct News {
     bool heartbeat = false, leave = false, excluded = false, out = false;
@@ -58,22 +60,30 @@ class Lifeline {
   Lifeline() = default;
   explicit Lifeline(int descriptor) : descriptor_(descriptor) {}
   ~Lifeline() { close(); }
-  Lifeline(Lifeline&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
+  Lifeline(Lifeline&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)), error_(other.error_), lost_(other.lost_) {}
   Lifeline& operator=(Lifeline&& other) noexcept;
 
-  bool is_open() const { return descriptor_ >= 0; }
+  bool is_open() const { return descriptor_ >= 0 && !lost_; }
   int descriptor() const { return descriptor_; }   // for poll(POLLRDHUP)
-  int release() { return std::exchange(descriptor_, -1); }
   void say(LifelineWord word);
-  // What has come since the last look. After an end the connection is closed.
+  // What has come since the last look. After an end it isn't open any more. One that is lost keeps its descriptor: the
+  // peer must not take our closing it for our end.
   News listen();
-  // Says that this side leaves, and ends the connection in a way that lets the word arrive.
-  void leave();
   void close();
 
  private:
+  friend void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit);
+
   int descriptor_ = -1;
+  int error_ = 0;        // of a send: the kernel tells each error once
+  bool lost_ = false;
 };
+
+// Says on all of them that this side leaves, and ends them in a way that lets the word arrive. Waits until the other sides
+// have ended theirs, at most `limit`: bytes that come in after that are answered with a reset, which could overtake the
+// word.
+void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit);
 
 // Whom a rank wanted a lifeline with and has none; all ranks exchange theirs after connect(). Travels as it is in memory.
 struct LifelineGaps {

@@ -75,7 +75,8 @@ void Context::stop() {
   started_ = false;
   if (!excluded()) farewell(communicators());
   mark_left();
-  transport_->say_goodbye();
+  transport_->say_goodbye(
+      [this](int rank) { return peers_[static_cast<std::size_t>(rank)]->verdict.load(std::memory_order_acquire) == 0; });
   if (detector_) detector_->stop();
 }
 
@@ -116,6 +117,7 @@ void Context::look_around(Clock::time_point now) {
   if (detector_) detector_->look_now();
   look_for_leavers();
   if (any_broken_) watch_broken(now);
+  watch_leavers(now);
 }
 
 // Whoever is out must not draw conclusions from the silence of the others.
@@ -318,7 +320,7 @@ void Context::watch_broken(Clock::time_point now) {
   any_broken_ = false;
   for (std::int32_t rank = 0; rank < size_; ++rank) {
     Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    if (peer.gone || peer.left || peer.broken_since == Clock::time_point{}) continue;
+    if (peer.gone || peer.left || peer.said_leave || peer.broken_since == Clock::time_point{}) continue;
     any_broken_ = true;
     if (now - peer.broken_since < std::chrono::microseconds(settings_.suspect_after_us)) continue;
     if (settings_.fence && is_here(peer)) {
@@ -332,6 +334,39 @@ void Context::watch_broken(Clock::time_point now) {
     } else {
       peer.seen_here = true;
       give_verdict(rank, 1);
+    }
+  }
+}
+
+// On the detector's thread: a rank of another host has said on its lifeline that it leaves.
+void Context::on_left(void* arg, std::int32_t rank) {
+  auto& self = *static_cast<Context*>(arg);
+  self.peers_[static_cast<std::size_t>(rank)]->said_leave.store(true, std::memory_order_release);
+  self.any_leaving_.store(true, std::memory_order_release);
+  self.answering_.store(true, std::memory_order_release);   // see watch_leavers()
+}
+
+// On the detector's thread: from now on we know as little of the rank as if there had never been a lifeline.
+void Context::on_line_lost(void* arg, std::int32_t rank) {
+  auto& self = *static_cast<Context*>(arg);
+  self.peers_[static_cast<std::size_t>(rank)]->has_lifeline = false;
+  fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n", self.rank_, self.describe(rank));
+}
+
+// What a rank sends last, its part in the last barrier and the word that it leaves, may get lost with its connection. It
+// owes nothing any more, but whoever still waits for it must not do so for ever.
+void Context::watch_leavers(Clock::time_point now) {
+  if (!any_leaving_.load(std::memory_order_acquire)) return;
+  any_leaving_.store(false, std::memory_order_relaxed);
+  for (std::int32_t rank = 0; rank < size_; ++rank) {
+    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+    if (peer.gone || !peer.said_leave.load(std::memory_order_acquire)) continue;
+    if (peer.leaving_since == Clock::time_point{}) peer.leaving_since = now;
+    if (now - peer.leaving_since >= std::chrono::microseconds(settings_.suspect_after_us)) {
+      transport_->drain(rank);
+      handle_departure(rank, true, true);
+    } else {
+      any_leaving_.store(true, std::memory_order_release);
     }
   }
 }
@@ -514,6 +549,7 @@ void Context::helper_turn() {
   if (!fallback_fence_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   if (inside_.load(std::memory_order_acquire) == 0) {
     in_helper_ = true;
+    watch_leavers(Clock::now());
     for (int rounds = 0; rounds < 64 && progress(); ++rounds)
       transport_->control()->heartbeat.fetch_add(1, std::memory_order_relaxed);   // this thread is its only writer
     transport_->publish_credit();

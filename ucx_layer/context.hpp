@@ -107,7 +107,9 @@ class Context {
     bool gone = false;        // failed or left: handled
     bool left = false;        // said so
     bool reported = false;    // given to the failure callback
-    bool has_lifeline = false;
+    std::atomic<bool> has_lifeline{false};
+    std::atomic<bool> said_leave{false};   // on its lifeline
+    Clock::time_point leaving_since{};     // said so, but its message that it leaves has not come yet
     std::atomic<bool> seen_here{false};   // its failure was found by this rank, not told by another
     bool announced = false;   // and passed on
     Clock::time_point broken_since{};   // its connection is lost
@@ -148,6 +150,8 @@ class Context {
   static void on_verdict(void* self, const Verdict& verdict);
   static void on_tick(void* self);
   static void on_excluded(void* self, std::int32_t by);
+  static void on_left(void* self, std::int32_t rank);
+  static void on_line_lost(void* self, std::int32_t rank);
   void mark_left();
   void give_verdict(std::int32_t rank, std::uint8_t verdict);
   void handle_verdicts();
@@ -159,6 +163,7 @@ class Context {
   bool is_excluded();
   void look_for_leavers();
   void watch_broken(Clock::time_point now);
+  void watch_leavers(Clock::time_point now);
   void report_failures();
   void look_at_ports();
   void helper_turn();
@@ -197,6 +202,7 @@ class Context {
   std::atomic<std::uint32_t> verdicts_{0};   // published
   std::uint32_t verdicts_handled_ = 0;
   std::atomic<bool> answering_{false};       // a failure has happened: the helper takes turns
+  std::atomic<bool> any_leaving_{false};     // some rank has said on its lifeline that it leaves
   bool in_helper_ = false, to_report_ = false, any_broken_ = false;
 };
 

@@ -281,14 +281,8 @@ bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const 
 
 bool Context::start_detector(std::string& error) {
   std::vector<DetectorThread::Peer> watched;
-  for (auto& [rank, line] : lifelines_) {
-    DetectorThread::Peer afar{};
-    afar.rank = rank;
-    afar.pid = peers_[static_cast<std::size_t>(rank)]->pid;
-    afar.remote = true;
-    afar.lifeline = line.release();
-    watched.push_back(afar);
-  }
+  std::vector<DetectorThread::RemotePeer> afar;
+  for (auto& [rank, line] : lifelines_) afar.push_back({rank, peers_[static_cast<std::size_t>(rank)]->pid, std::move(line)});
   lifelines_.clear();
   for (int rank = 0; rank < size_; ++rank) {
     const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
@@ -317,9 +311,11 @@ bool Context::start_detector(std::string& error) {
   setup.on_verdict = &Context::on_verdict;
   setup.on_tick = &Context::on_tick;
   setup.on_excluded = &Context::on_excluded;
+  setup.on_left = &Context::on_left;
+  setup.on_line_lost = &Context::on_line_lost;
   setup.arg = this;
   try {
-    detector_ = std::make_unique<DetectorThread>(setup, watched);
+    detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));
   } catch (const std::system_error& failure) {
     error = fmt::format("the detector can't start: {}", failure.what());
     return false;

@@ -691,18 +691,23 @@ int Transport::event_fd() {
 }
 bool Transport::arm() { return ucp_worker_arm(ucx_.worker()) == UCS_OK; }
 
-void Transport::say_goodbye() {
+void Transport::say_goodbye(const std::function<bool(int peer)>& may_live) {
   for (int index = 0; index < setup_.ranks; ++index)
     if (!peer_at(index).forgotten && !is_mapped(index)) send_control(index, Control::leave, 0, setup_.me);
+  if (message_peers_ == 0) return;
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  const auto sent_by = begin + std::chrono::seconds(1);
-  while (message_peers_ > 0 && waiting_ > 0 && Clock::now() < sent_by) poll();
-  if (!remote_peers_.empty()) ucx_.flush(std::chrono::seconds(1));
+  const auto arrived_by = begin + std::chrono::seconds(3);
+  while (waiting_ > 0 && Clock::now() < begin + std::chrono::seconds(1)) poll();
+  std::vector<std::pair<int, Ucx::Flush>> flushes;
+  for (const Peer& peer : peers_)
+    if (peer.endpoint != nullptr && !peer.endpoint_broken) flushes.emplace_back(index_of(peer), Ucx::Flush(peer.endpoint));
+  const auto awaited = [&](const auto& each) { return each.second.is_under_way() && may_live(each.first); };
+  while (std::any_of(flushes.begin(), flushes.end(), awaited) && Clock::now() < arrived_by) poll();
   // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.
   const auto read_until = begin + std::chrono::milliseconds(100);
   const auto still_there = [&](const Peer& peer) { return !peer.forgotten && !peer.mapped.is_open() && !peer.endpoint_broken; };
-  while (message_peers_ > 0 && Clock::now() < read_until && std::any_of(peers_.begin(), peers_.end(), still_there)) poll();
+  while (Clock::now() < read_until && std::any_of(peers_.begin(), peers_.end(), still_there)) poll();
 }
 
 // ---- the remote path ------------------------------------------------------------------------------------------------

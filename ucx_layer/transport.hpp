@@ -18,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -120,8 +121,10 @@ class Transport {
   bool is_shared(const void* memory, std::size_t bytes) const;
 
   static constexpr std::size_t inline_limit = 2048;   // value bytes that travel in the mailbox
-  // Sends LEAVE to other hosts and to whom no memory is shared with, and gives it a moment.
-  void say_goodbye();
+  // Sends LEAVE to other hosts and to whom no memory is shared with. Waits until that and all that was sent before has
+  // arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in that time.
+  // Waits only for peers that may_live.
+  void say_goodbye(const std::function<bool(int peer)>& may_live);
 
  private:
   static constexpr int tickets = 64;   // payloads of ours that one peer may be reading

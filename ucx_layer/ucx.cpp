@@ -103,15 +103,17 @@ bool Ucx::has_remote_access(ucp_ep_h endpoint) {
   return native;
 }
 
-void Ucx::flush(std::chrono::microseconds limit) {
+Ucx::Flush::Flush(ucp_ep_h endpoint) {
   ucp_request_param_t param{};
-  const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_, &param);
-  if (!UCS_PTR_IS_PTR(request)) return;
-  const auto until = std::chrono::steady_clock::now() + limit;
-  while (ucp_request_check_status(request) == UCS_INPROGRESS && std::chrono::steady_clock::now() < until)
-    ucp_worker_progress(worker_);
-  ucp_request_free(request);   // of one that goes on: UCX frees it when it ends
+  request_ = ucp_ep_flush_nbx(endpoint, &param);
+  if (!UCS_PTR_IS_PTR(request_)) request_ = nullptr;
 }
+
+Ucx::Flush::~Flush() {
+  if (request_ != nullptr) ucp_request_free(request_);   // of one that goes on: UCX frees it when it ends
+}
+
+bool Ucx::Flush::is_under_way() const { return request_ != nullptr && ucp_request_check_status(request_) == UCS_INPROGRESS; }
 
 void Ucx::close(ucp_ep_h endpoint) {
   ucp_request_param_t param{};

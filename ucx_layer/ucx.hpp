@@ -4,9 +4,9 @@
 
 #include <ucp/api/ucp.h>
 
-#include <chrono>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ucft {
@@ -30,8 +30,18 @@ class Ucx {
   // Whether puts and gets on this endpoint are done by the network device. Else UCX emulates them by active messages that
   // need the target's progress. Known once the endpoint is wired up (has greeted and been greeted).
   static bool has_remote_access(ucp_ep_h endpoint);
-  // Waits until everything that was sent has arrived, or the limit.
-  void flush(std::chrono::microseconds limit);
+  // Ends when everything that was sent on the endpoint before has arrived, or when the endpoint is closed. Needs progress.
+  class Flush {
+   public:
+    explicit Flush(ucp_ep_h endpoint);
+    ~Flush();
+    Flush(Flush&& other) noexcept : request_(std::exchange(other.request_, nullptr)) {}
+    Flush& operator=(Flush&&) = delete;
+    bool is_under_way() const;
+
+   private:
+    ucs_status_ptr_t request_;   // nullptr: it has ended
+  };
   // Closes an endpoint without asking the peer; never blocks for longer than its own bookkeeping needs.
   void close(ucp_ep_h endpoint);
   // Ends what is still on its way; its callbacks run in here. After the endpoints are closed.

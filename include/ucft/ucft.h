@@ -288,8 +288,8 @@ UCFT_API ucft_status_t ucft_post(ucft_request_h request);
 /* UCFT_INPROGRESS, or the operation's status (once complete, every test says the same until the next post). */
 UCFT_API ucft_status_t ucft_test(ucft_request_h request);
 /* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress. A second wait after
- * completion: UCFT_ERR_STATE. No failure of a peer on this host makes it wait for longer than the detector needs;
- * between hosts this version relies on the connection's end (docs/failure_model.md). */
+ * completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs
+ * (docs/failure_model.md). */
 UCFT_API ucft_status_t ucft_wait(ucft_request_h request, uint64_t timeout_us);
 /* Of the last completed post. UCFT_ERR_STATE before that. */
 UCFT_API ucft_status_t ucft_request_result(ucft_request_h request, ucft_result_t* result);

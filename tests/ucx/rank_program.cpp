@@ -355,7 +355,7 @@ void vanish() {
 // Repeats allreduce until an error, at most `limit` times.
 ucft_status_t go_on(int limit) {
   ucft_status_t status = UCFT_OK;
-  std::uint64_t in = 1, out = 0;
+  std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
   for (int i = 0; status == UCFT_OK && i < limit; ++i)
     status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
   return status;

@@ -108,7 +108,8 @@ TEST(Lifelines, ALeaversWordArrivesBeforeTheEnd) {
   Pair pair;
   ASSERT_TRUE(pair.three.is_open() && pair.five.is_open());
   for (int i = 0; i < 100; ++i) pair.five.say(LifelineWord::heartbeat);
-  pair.three.leave();
+  Lifeline* const lines[] = {&pair.three};
+  leave(lines, 50ms);
   const Lifeline::News news = wait_for_news(pair.five);
   EXPECT_TRUE(news.leave);
 }

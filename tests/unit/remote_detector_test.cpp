@@ -1,0 +1,208 @@
+// DetectorThread and peers of other hosts: what it makes of their words, their silence, and the ends of their lifelines.
+// Over loopback; the other end is played by hand. Waits have a bound of 30 s.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "timeout_detector/detector_thread.hpp"
+
+namespace ucft {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto never = 1h;
+
+// One peer, rank 7, and its end of the lifeline in our hands.
+class Afar : public testing::Test {
+ protected:
+  void start(std::chrono::nanoseconds suspect_after) {
+    LifelineMaker of_us, of_peer;
+    std::string error;
+    ASSERT_TRUE(of_us.listen(error) && of_peer.listen(error)) << error;
+    Lifeline ours;
+    std::thread other([&] { peer_ = std::move(of_peer.connect(7, 1, {{2, of_us.name()}}, 10s, {}).at(0)); });
+    ours = std::move(of_us.connect(2, 1, {{7, of_peer.name()}}, 10s, {}).at(0));
+    other.join();
+    ASSERT_TRUE(ours.is_open() && peer_.is_open());
+    start(suspect_after, std::move(ours));
+  }
+  void start(std::chrono::nanoseconds suspect_after, Lifeline ours) {
+    DetectorThread::Setup setup;
+    setup.options = {.heartbeat_period = 5ms, .suspect_after = suspect_after, .extensions_limit = 10};
+    setup.arg = this;
+    setup.on_verdict = [](void* self, const Verdict& verdict) { static_cast<Afar*>(self)->take(verdict); };
+    setup.on_tick = [](void* self) { ++static_cast<Afar*>(self)->ticks_; };
+    setup.on_excluded = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->excluded_; };
+    setup.on_left = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->left_; };
+    setup.on_line_lost = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->lost_; };
+    std::vector<DetectorThread::RemotePeer> peers;
+    peers.push_back({7, 4711, std::move(ours)});
+    detector_ = std::make_unique<DetectorThread>(setup, std::vector<DetectorThread::Peer>{}, std::move(peers));
+  }
+  void take(const Verdict& verdict) {
+    const std::lock_guard lock(mutex_);
+    EXPECT_EQ(verdict.rank, 7);
+    EXPECT_EQ(verdict.pid, 4711);
+    kinds_.push_back(verdict.kind);
+  }
+  std::vector<Verdict::Kind> verdicts() {
+    const std::lock_guard lock(mutex_);
+    return kinds_;
+  }
+  template <class Done>
+  static bool eventually(Done done) {
+    for (const auto until = Clock::now() + 30s; Clock::now() < until; std::this_thread::sleep_for(1ms))
+      if (done()) return true;
+    return done();
+  }
+  void let_it_turn(std::uint64_t times) {
+    const std::uint64_t before = ticks_;
+    ASSERT_TRUE(eventually([&] { return ticks_ >= before + times; }));
+  }
+  // What the peer hears.
+  Lifeline::News next_news() {
+    Lifeline::News news;
+    eventually([&] {
+      news = peer_.listen();
+      return news.heartbeat || news.leave || news.excluded || news.out || news.end != Lifeline::End::none;
+    });
+    return news;
+  }
+  void reset_connection() {
+    const linger at_once{1, 0};
+    setsockopt(peer_.descriptor(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    peer_.close();
+  }
+
+  using Kinds = std::vector<Verdict::Kind>;
+  static constexpr auto suspected = Verdict::Kind::suspected, proved = Verdict::Kind::proved;
+  Lifeline peer_;
+  std::atomic<std::uint64_t> ticks_ = 0;
+  std::atomic<int> excluded_ = 0, left_ = 0, lost_ = 0;
+  std::mutex mutex_;
+  Kinds kinds_;
+  std::unique_ptr<DetectorThread> detector_;
+};
+
+TEST_F(Afar, BothSidesBeatAndNothingHappens) {
+  start(10s);
+  EXPECT_TRUE(next_news().heartbeat);
+  peer_.say(LifelineWord::heartbeat);
+  let_it_turn(20);
+  EXPECT_EQ(verdicts(), Kinds{});
+}
+
+TEST_F(Afar, SilenceIsSuspectedOnceAndHearsNoMoreHeartbeats) {
+  start(60ms);
+  ASSERT_TRUE(eventually([&] { return !verdicts().empty(); }));
+  let_it_turn(3);
+  peer_.listen();
+  let_it_turn(20);
+  EXPECT_EQ(verdicts(), Kinds{suspected});
+  EXPECT_FALSE(peer_.listen().heartbeat);
+  detector_->tell_excluded(7);
+  EXPECT_TRUE(next_news().excluded);
+}
+
+// "No byte for suspect_after, and a quarter of it more": a byte in that quarter counts.
+TEST_F(Afar, AHeartbeatInTheLastQuarterIsInTime) {
+  start(2s);
+  std::this_thread::sleep_for(2250ms);
+  for (int i = 0; i < 20; ++i) {
+    peer_.say(LifelineWord::heartbeat);
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_EQ(verdicts(), Kinds{});
+}
+
+TEST_F(Afar, TheEndOfTheLifelineIsProof) {
+  start(never);
+  peer_.close();
+  ASSERT_TRUE(eventually([&] { return !verdicts().empty(); }));
+  let_it_turn(10);
+  EXPECT_EQ(verdicts(), Kinds{proved});
+}
+
+TEST_F(Afar, AResetIsProofIfTheRankWasHeardJustBefore) {
+  start(never);
+  peer_.say(LifelineWord::heartbeat);
+  reset_connection();
+  ASSERT_TRUE(eventually([&] { return !verdicts().empty(); }));
+  EXPECT_EQ(verdicts(), Kinds{proved});
+}
+
+// The peer's kernel may have given the connection up, and the peer live on.
+TEST_F(Afar, AResetAfterALongSilenceIsNoProof) {
+  start(400ms);
+  std::this_thread::sleep_for(300ms);
+  reset_connection();
+  ASSERT_TRUE(eventually([&] { return !verdicts().empty(); }));
+  let_it_turn(10);
+  EXPECT_EQ(verdicts(), Kinds{suspected});
+}
+
+TEST_F(Afar, WhoLeavesIsNotReportedAsFailed) {
+  start(200ms);
+  Lifeline* const lines[] = {&peer_};
+  leave(lines, 30s);   // until the detector has closed its end
+  ASSERT_TRUE(eventually([&] { return left_ > 0; }));
+  let_it_turn(60);
+  EXPECT_EQ(verdicts(), Kinds{});
+  EXPECT_EQ(left_, 1);
+}
+
+TEST_F(Afar, WhoSaysThatItIsOutIsProvedDead) {
+  start(never);
+  peer_.say(LifelineWord::out);
+  ASSERT_TRUE(eventually([&] { return !verdicts().empty(); }));
+  EXPECT_EQ(verdicts(), Kinds{proved});
+}
+
+TEST_F(Afar, ThatWeAreExcludedIsHandedOn) {
+  start(never);
+  peer_.say(LifelineWord::excluded);
+  EXPECT_TRUE(eventually([&] { return excluded_ == 1; }));
+}
+
+TEST_F(Afar, WeSayThatWeAreOut) {
+  start(100ms);
+  detector_->declare_out();
+  Lifeline::News news;
+  EXPECT_TRUE(eventually([&] { return peer_.listen().out; }));
+}
+
+TEST_F(Afar, TheDetectorSaysThatItLeaves) {
+  start(never);
+  std::thread stopping([&] { detector_->stop(); });
+  bool leave = false, end = false;
+  EXPECT_TRUE(eventually([&] {
+    const Lifeline::News news = peer_.listen();
+    leave |= news.leave;
+    end |= news.end == Lifeline::End::closed;
+    return leave && end;
+  }));
+  stopping.join();
+}
+
+// An error of our own kernel says nothing of the peer, and our closing the connection would look like our end.
+TEST_F(Afar, OfARankWhoseLifelineIsLostNothingIsConcluded) {
+  const int unconnected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  start(60ms, Lifeline(unconnected));
+  ASSERT_TRUE(eventually([&] { return lost_ == 1; }));
+  let_it_turn(60);
+  EXPECT_EQ(verdicts(), Kinds{});
+  EXPECT_EQ(lost_, 1);
+  EXPECT_GE(fcntl(unconnected, F_GETFD), 0) << "closed";
+}
+
+}  // namespace
+}  // namespace ucft
