@@ -183,6 +183,20 @@ TEST_F(Faults, ALinkThatStaysDownNeverMakesTwoAnswers) {
   }
 }
 
+// What a leaver sends last is lost, at first. UCFT_LOG: whoever took it for a failure would say so.
+TEST_F(Faults, ACutWhileARankLeavesHoldsNobodyUp) {
+  for (const auto& [transports, rma] : std::map<std::string, std::vector<std::string>>{{rc, {"auto", "off"}}, {ud, {"auto"}}})
+    for (const std::string& setting : rma)
+      for (const char* milliseconds : {"300", "600"}) {
+        ClusterPlan plan = plan_of(2, 1, transports);
+        plan.command = {"leave_cut", milliseconds};
+        plan.environment["UCFT_RMA"] = setting;
+        plan.environment["UCFT_LOG"] = "y";
+        const Fault fault{"cut while leaving, UCFT_RMA=" + setting, plan, 1, {}, {}, {}, 0};
+        run(fault, [](ClusterJob&) {}, [] {});
+      }
+}
+
 TEST_F(Faults, TheDeviceIsShown) {
   const std::string info = UCFT_INFO;
   EXPECT_TRUE(control({"run", "1", info + " | tee /dev/stderr | grep -q 'rxe0:1 active'"}));

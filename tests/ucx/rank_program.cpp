@@ -223,6 +223,19 @@ void leave(const std::vector<std::string>&) {
   usleep(static_cast<useconds_t>(20000 * rank_));
 }
 
+// leave_cut MILLISECONDS: rank 0 cuts its node off for so long, and leaves at once. The others have begun to leave already
+// and wait for it. As root, in a virtual machine of ci/rdma-cluster.
+void leave_cut(const std::vector<std::string>& arguments) {
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  fmt::print("STARTED {}\n", getpid());
+  std::fflush(stdout);
+  if (rank_ != 0) return;
+  usleep(1000000);
+  const std::string cut = fmt::format("tc qdisc add dev eth0 root netem loss 100% && {{ (sleep {}; tc qdisc del dev eth0 root) > /dev/null 2>&1 & }}",
+                                      std::stod(arguments.at(0)) / 1000);
+  if (std::system(cut.c_str()) != 0) wrong("tc: the link can't be cut");
+}
+
 // Rank 0 leaves and lives on for much longer than suspect_after; the others stay in the job. Nobody may kill it.
 bool has_left = false;
 void leave_and_live(const std::vector<std::string>&) {
@@ -614,11 +627,20 @@ std::string rank_before_startup() {
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
-      {"leave", leave}, {"stopped", stopped}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
+      {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
       {"destroy_with_death", destroy_with_death}, {"time_limit", time_limit}, {"window", window},
       {"cut_off", cut_off}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
+  // settings_differ NAME VALUE: on the last rank alone. Start-up says so, to all.
+  if (scenario == "settings_differ") {
+    rank_ = std::atoi(rank_before_startup().c_str());
+    if (rank_ == std::atoi(std::getenv("UCFT_SIZE")) - 1) setenv(argv[2], argv[3], 1);
+    expect(ucft_context_create(nullptr, &context), UCFT_ERR_STARTUP, "start-up with different settings");
+    if (std::strstr(ucft_last_error(), argv[2]) == nullptr || std::strstr(ucft_last_error(), "on rank ") == nullptr) wrong("{}", ucft_last_error());
+    fmt::print("VERDICT told\n");
+    return 0;
+  }
   // One rank (rank 1, or the first argument) dies before start-up, or comes to it after so many seconds.
   const bool dies_early = scenario == "startup_death", comes_late = scenario == "startup_late";
   if (dies_early || comes_late) scenario = "leave";
