@@ -378,7 +378,7 @@ void Context::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<Context*>(arg);
   Peer& peer = *self.peers_[static_cast<std::size_t>(verdict.rank)];
   peer.seen_here.store(true, std::memory_order_relaxed);
-  peer.verdict.store(verdict.kind == Verdict::Kind::proved ? 2 : 1, std::memory_order_release);
+  raise_verdict(peer, verdict.kind == Verdict::Kind::proved ? 2 : 1);
   if (verdict.more) return;
   self.verdicts_.fetch_add(1, std::memory_order_release);
   std::atomic<std::uint32_t>& sleeping = self.transport_->control()->sleeping;
@@ -394,11 +394,15 @@ void Context::on_excluded(void* arg, std::int32_t by) {
     self.transport_->control()->excluded.store(1 + static_cast<std::uint32_t>(by));
 }
 
-void Context::give_verdict(std::int32_t rank, std::uint8_t verdict) {
-  std::atomic<std::uint8_t>& known = peers_[static_cast<std::size_t>(rank)]->verdict;
-  std::uint8_t before = known.load(std::memory_order_relaxed);
-  while (before < verdict && !known.compare_exchange_weak(before, verdict, std::memory_order_release)) {
+// From any thread: a proof that one of them has stays, whatever another one suspects at the same time.
+void Context::raise_verdict(Peer& peer, std::uint8_t verdict) {
+  std::uint8_t before = peer.verdict.load(std::memory_order_relaxed);
+  while (before < verdict && !peer.verdict.compare_exchange_weak(before, verdict, std::memory_order_release)) {
   }
+}
+
+void Context::give_verdict(std::int32_t rank, std::uint8_t verdict) {
+  raise_verdict(*peers_[static_cast<std::size_t>(rank)], verdict);
   verdicts_.fetch_add(1, std::memory_order_release);
 }
 

@@ -153,6 +153,7 @@ class Context {
   static void on_left(void* self, std::int32_t rank);
   static void on_line_lost(void* self, std::int32_t rank);
   void mark_left();
+  static void raise_verdict(Peer& peer, std::uint8_t verdict);
   void give_verdict(std::int32_t rank, std::uint8_t verdict);
   void handle_verdicts();
   bool holds_majority() const;

@@ -27,9 +27,10 @@ struct Identity {
   std::uint64_t host;
   std::uint64_t start_time;
   std::int32_t pid;
-  std::int32_t window;       // must be the same on all ranks
+  std::int32_t window;       // this and the detector's times must be the same on all ranks
   std::int32_t may_share;    // memory with ranks of the same host (UCX_TLS)
   std::int32_t has_barrier;  // others can make it fence
+  std::uint64_t suspect_after_us, heartbeat_period_us;
   char host_name[64];
 };
 
@@ -45,7 +46,7 @@ struct Address {
 };
 
 constexpr std::int32_t lifelines_wanted = 16;   // at least, in each direction
-constexpr auto lifeline_limit = std::chrono::seconds(10);
+constexpr std::chrono::microseconds lifeline_limit = std::chrono::seconds(10);
 
 // Ranks with the same number can signal each other and share memory: same kernel, same PID namespace.
 std::uint64_t host_number() {
@@ -113,6 +114,8 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
   mine.pid = pid_;
   mine.start_time = process_start_time(pid_);
   mine.window = settings_.window;
+  mine.suspect_after_us = settings_.suspect_after_us;
+  mine.heartbeat_period_us = settings_.heartbeat_period_us;
   mine.may_share = shared_memory_allowed();
   mine.has_barrier = !fallback_fence_;
   gethostname(mine.host_name, sizeof mine.host_name - 1);
@@ -133,11 +136,15 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
       error = fmt::format("rank {} runs another version of ucft", rank);
       return false;
     }
-    if (identity.window != mine.window) {
-      error = fmt::format("UCFT_WINDOW is {} on rank {} and {} on rank {}: it must be the same", mine.window, rank_,
-                          identity.window, rank);
+    const auto differs = [&](const char* name, auto ours, auto theirs, const char* unit) {
+      if (ours != theirs)
+        error = fmt::format("{} is {}{} on rank {} and {}{} on rank {}: it must be the same", name, ours, unit, rank_, theirs, unit, rank);
+      return ours != theirs;
+    };
+    if (differs("UCFT_WINDOW", mine.window, identity.window, "") ||
+        differs("UCFT_SUSPECT_AFTER", mine.suspect_after_us, identity.suspect_after_us, "us") ||
+        differs("UCFT_HEARTBEAT_PERIOD", mine.heartbeat_period_us, identity.heartbeat_period_us, "us"))
       return false;
-    }
   }
   return true;
 }
@@ -210,7 +217,8 @@ bool Context::connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std:
     wanted.push_back({rank, names[static_cast<std::size_t>(rank)]});
   const std::uint64_t job = std::uint64_t{cookie_} << 32 | static_cast<std::uint32_t>(peers_[0]->pid);
   UCFT_TEST_POINT(lifelines);
-  std::vector<Lifeline> lines = maker.connect(rank_, job, wanted, lifeline_limit, [this] { transport_->poll(); });
+  const auto limit = std::min(lifeline_limit, std::chrono::microseconds(settings_.startup_timeout_us) / 2);
+  std::vector<Lifeline> lines = maker.connect(rank_, job, wanted, limit, [this] { transport_->poll(); });
 
   LifelineGaps mine;
   for (std::size_t i = 0; i < wanted.size(); ++i)

@@ -107,6 +107,13 @@ TEST_P(Scenario, ARankThatDiesInStartUpIsNamed) {
   expect_right(made, {1});
 }
 
+// A job whose ranks are not equally patient would split itself.
+TEST_P(Scenario, SettingsThatMustBeTheSameAreCompared) {
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"UCFT_WINDOW", "16"}, {"UCFT_SUSPECT_AFTER", "7s"}, {"UCFT_HEARTBEAT_PERIOD", "20ms"}})
+    expect_right(plan(3, "settings_differ", {name, value}));
+}
+
 // The excluded rank writes into nobody's memory any more and is told so in its own.
 TEST(ScenarioWithoutFence, AWronglySuspectedRankIsExcluded) {
   JobPlan made{4, "excluded", {}, {}, {{"UCFT_FENCE", "n"}, {"UCFT_SUSPECT_AFTER", "300ms"}}};
