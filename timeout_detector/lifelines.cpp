@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <set>
 #include <utility>
 
 namespace ucft {
@@ -130,7 +133,52 @@ void make_prompt(int descriptor) {
 
 }  // namespace
 
+// ---- forks ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The descriptors of all open lifelines of this process. In a forked child each is replaced by one of /dev/null, so that
+// its number still belongs to the Lifeline there, should that ever be closed. Never destroyed: a detector's thread may run
+// until the process has ended.
+std::mutex& descriptors_mutex = *new std::mutex;
+std::set<int>& descriptors = *new std::set<int>;
+
+void before_fork() { descriptors_mutex.lock(); }
+void after_fork_in_parent() { descriptors_mutex.unlock(); }
+void after_fork_in_child() {
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int each : descriptors) {
+    if (nothing >= 0)
+      dup3(nothing, each, O_CLOEXEC);
+    else
+      close(each);
+  }
+  if (nothing >= 0) close(nothing);
+  descriptors.clear();
+  descriptors_mutex.unlock();
+}
+
+void note_opened(int descriptor) {
+  static const int registered = pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+  (void)registered;
+  const std::lock_guard lock(descriptors_mutex);
+  descriptors.insert(descriptor);
+}
+
+// As one step: a fork in between would leave the number of somebody else's descriptor on the list.
+void close_noted(int descriptor) {
+  const std::lock_guard lock(descriptors_mutex);
+  descriptors.erase(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace
+
 // ---- one end --------------------------------------------------------------------------------------------------------
+
+Lifeline::Lifeline(int descriptor) : descriptor_(descriptor) {
+  if (descriptor_ >= 0) note_opened(descriptor_);
+}
 
 Lifeline& Lifeline::operator=(Lifeline&& other) noexcept {
   if (this == &other) return *this;
@@ -142,7 +190,7 @@ Lifeline& Lifeline::operator=(Lifeline&& other) noexcept {
 }
 
 void Lifeline::close() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ >= 0) close_noted(descriptor_);
   descriptor_ = -1;
 }
 

@@ -10,6 +10,8 @@
 //   excluded    you were declared dead
 //   out         this side has found that it was, or that it is in the smaller part of a partition: it takes no part any more
 // Invariants
+//  - Only the process that made a connection holds it open: a fork of it does not (children of vfork, posix_spawn: until
+//    exec). Its end would be seen only when they have ended, too.
 //  - Nothing here waits for a peer after connect(): a beat that finds the connection full is dropped.
 //  - A connection counts only after both greetings, which name job, sender and receiver: private addresses repeat from
 //    host to host, and a connection to the wrong process must not vouch for the right one.
@@ -58,7 +60,7 @@ class Lifeline {
   };
 
   Lifeline() = default;
-  explicit Lifeline(int descriptor) : descriptor_(descriptor) {}
+  explicit Lifeline(int descriptor);   // takes it over
   ~Lifeline() { close(); }
   Lifeline(Lifeline&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)), error_(other.error_), lost_(other.lost_) {}

@@ -84,6 +84,9 @@ struct Pair {
   }
 };
 
+// A kernel that closes a connection with unread bytes resets it.
+bool is_by_kernel(Lifeline::End end) { return end == Lifeline::End::closed || end == Lifeline::End::reset; }
+
 Lifeline::News wait_for_news(Lifeline& line) {
   pollfd entry{line.descriptor(), POLLIN, 0};
   EXPECT_EQ(poll(&entry, 1, 10000), 1);
@@ -130,8 +133,33 @@ TEST(Lifelines, AProcessThatIsKilledClosesItsEnds) {
   EXPECT_EQ(lines[0].listen().end, Lifeline::End::none);
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
-  EXPECT_EQ(wait_for_news(lines[0]).end, Lifeline::End::closed);
+  EXPECT_TRUE(is_by_kernel(wait_for_news(lines[0]).end));
   EXPECT_FALSE(lines[0].is_open());
+}
+
+// A rank that is killed may have started other processes, which live on.
+TEST(Lifelines, AProcessThatIsKilledClosesItsEndsAlsoIfItHasForked) {
+  LifelineMaker of_parent, of_child;
+  std::string error;
+  ASSERT_TRUE(of_parent.listen(error) && of_child.listen(error)) << error;
+  const LifelineName parent = of_parent.name(), child = of_child.name();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const auto lines = of_child.connect(9, 1, {{2, parent}}, 10s, {});
+    if (fork() == 0) {   // lives on for longer than the test waits
+      sleep(20);
+      _exit(0);
+    }
+    pause();
+    _exit(1);
+  }
+  auto lines = of_parent.connect(2, 1, {{9, child}}, 10s, {});
+  ASSERT_TRUE(lines.at(0).is_open());
+  std::this_thread::sleep_for(300ms);   // until it has forked
+  EXPECT_EQ(lines[0].listen().end, Lifeline::End::none) << "a fork must not end it";
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  EXPECT_TRUE(is_by_kernel(wait_for_news(lines[0]).end));
 }
 
 TEST(Lifelines, AnotherJobAndAnotherRankAreTurnedAway) {
