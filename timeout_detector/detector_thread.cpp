@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,28 +11,14 @@
 #include <cerrno>
 #include <system_error>
 
+#include "timeout_detector/signals_blocked.hpp"
+
 namespace ucft {
 namespace {
 
 TimeoutDetector::Time time_now() {
   return std::chrono::duration_cast<TimeoutDetector::Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
-
-// A thread inherits the mask of its creator: so it starts with all signals blocked, and none can slip in.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 

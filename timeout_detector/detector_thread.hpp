@@ -72,7 +72,7 @@ class DetectorThread {
     std::chrono::nanoseconds fence_limit = std::chrono::seconds(1);
     std::atomic<std::uint64_t>* own_heartbeat = nullptr;  // advanced on every wake, by nobody else; may be nullptr
     OnVerdict on_verdict = nullptr;  // on the thread, or in look_now(); never two at a time
-    OnTick on_tick = nullptr;        // on the thread, on every wake, after the verdicts; may be nullptr
+    OnTick on_tick = nullptr;        // on the thread, on every wake, after the verdicts; short, or we would fall silent; may be nullptr
     // A peer of another host says that it declared us dead; that it leaves; its lifeline is lost, so that nothing is known
     // of it any more. On the thread; may be nullptr.
     OnRank on_excluded = nullptr, on_left = nullptr, on_line_lost = nullptr;

@@ -47,6 +47,7 @@ Context::~Context() {
   // Whether we left or never got as far: from here on our heartbeat stands still, and nobody must conclude from that.
   if (transport_ != nullptr && transport_->control() != nullptr) mark_left();
   detector_.reset();
+  helper_.reset();
   for (Early& each : early_) {
     transport_->buffers().release(each.message.value);
     transport_->buffers().release(each.message.list);
@@ -533,7 +534,8 @@ void Context::report_failures() {
 void Context::on_tick(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   if (self.ports_ != nullptr) self.look_at_ports();
-  self.helper_turn();
+  const bool news = self.verdicts_.load(std::memory_order_acquire) != 0;
+  if (news || self.answering_.load(std::memory_order_acquire)) self.helper_->wake();
 }
 
 // A port of this host that goes down explains much that would look like the others' deaths. It proves nothing: it may be
@@ -546,20 +548,19 @@ void Context::look_at_ports() {
 
 // Dekker's handshake with enter(): each side stores its word, then looks at the other's. The caller's store is plain;
 // membarrier makes it visible before we look.
-void Context::helper_turn() {
-  const bool news = verdicts_.load(std::memory_order_acquire) != 0;
-  if (!news && !answering_.load(std::memory_order_acquire)) return;
-  helper_inside_.store(1, std::memory_order_seq_cst);
-  if (!fallback_fence_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-  if (inside_.load(std::memory_order_acquire) == 0) {
-    in_helper_ = true;
-    watch_leavers(Clock::now());
-    for (int rounds = 0; rounds < 64 && progress(); ++rounds)
-      transport_->control()->heartbeat.fetch_add(1, std::memory_order_relaxed);   // this thread is its only writer
-    transport_->publish_credit();
-    in_helper_ = false;
+void Context::helper_turn(void* arg) {
+  auto& self = *static_cast<Context*>(arg);
+  self.helper_inside_.store(1, std::memory_order_seq_cst);
+  if (!self.fallback_fence_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  if (self.inside_.load(std::memory_order_acquire) == 0) {
+    self.in_helper_ = true;
+    self.watch_leavers(Clock::now());
+    for (int rounds = 0; rounds < 64 && self.progress(); ++rounds) {
+    }
+    self.transport_->publish_credit();
+    self.in_helper_ = false;
   }
-  helper_inside_.store(0, std::memory_order_release);
+  self.helper_inside_.store(0, std::memory_order_release);
 }
 
 void Context::wait_for_helper() {

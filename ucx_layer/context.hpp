@@ -1,8 +1,8 @@
 // A rank's part in a job: start-up, the transport, the detector, the communicators, and the loop that drives them.
 //
-// Threads: one caller at a time (enter/leave). After a failure the detector's thread takes a turn when no caller is
-// inside, so that a rank which computes still answers those that lost a root. The hand-over costs the caller two plain
-// stores and a load: the thread pays, with membarrier.
+// Threads: one caller at a time (enter/leave). After a failure a helper thread takes turns when no caller is inside, so
+// that a rank which computes still answers those that lost a root. The hand-over costs the caller two plain stores and a
+// load: the thread pays, with membarrier.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,7 @@
 #include "timeout_detector/detector_thread.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/communicator.hpp"
+#include "ucx_layer/helper_thread.hpp"
 #include "ucx_layer/out_of_band.hpp"
 #include "ucx_layer/rdma_ports.hpp"
 #include "ucx_layer/settings.hpp"
@@ -167,7 +168,7 @@ class Context {
   void watch_leavers(Clock::time_point now);
   void report_failures();
   void look_at_ports();
-  void helper_turn();
+  static void helper_turn(void* self);
   void wait_for_helper();
 
   bool rest(Idle& idle, Clock::time_point limit);
@@ -178,6 +179,7 @@ class Context {
   std::uint32_t cookie_ = 0;
   int pid_ = 0;
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<HelperThread> helper_;     // woken by the detector's thread
   std::unique_ptr<DetectorThread> detector_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Communicator>> communicators_;

@@ -323,6 +323,7 @@ bool Context::start_detector(std::string& error) {
   setup.on_line_lost = &Context::on_line_lost;
   setup.arg = this;
   try {
+    helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);
     detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));
   } catch (const std::system_error& failure) {
     error = fmt::format("the detector can't start: {}", failure.what());

@@ -525,6 +525,35 @@ void busy(const std::vector<std::string>&) {
   }
 }
 
+// slow_operator MILLISECONDS: only rank 0 is calling while an allreduce goes on, so ucft's own thread runs the user's
+// operator on the others, each time for so long. They live and compute, and must not be taken for dead. (The last rank has
+// died before: only then does that thread take part.)
+void slow_operator(const std::vector<std::string>& arguments) {
+  using Clock = std::chrono::steady_clock;
+  static std::chrono::milliseconds cost{0};
+  cost = std::chrono::milliseconds(std::stol(arguments.at(0)));
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  if (rank_ == size_ - 1) std::raise(SIGKILL);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
+  for (int i = 0; i < 20 || result.contributors == static_cast<std::uint32_t>(size_); ++i)
+    check(ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
+  ucft_operator_t slow_sum = UCFT_OPERATOR_INIT(UCFT_USER);
+  slow_sum.function = [](const void* from, void* to, std::uint64_t count, ucft_dtype_t, void*) {
+    for (const auto end = Clock::now() + cost; Clock::now() < end;) {
+    }
+    for (std::uint64_t i = 0; i < count; ++i) static_cast<std::uint64_t*>(to)[i] += static_cast<const std::uint64_t*>(from)[i];
+  };
+  ucft_request_h request;
+  check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &slow_sum, nullptr, &request), "init");
+  check(ucft_post(request), "post");
+  if (rank_ != 0) usleep(static_cast<useconds_t>(4000 * std::stol(arguments.at(0))));
+  check(ucft_wait(request, UINT64_MAX), "wait");
+  if (out != (std::uint64_t{1} << (size_ - 1)) - 1) wrong("sum {:x}", out);
+  note(out);
+  check(ucft_request_free(request), "free");
+}
+
 // More than f die at once: the same named error everywhere, then it goes on.
 void too_many(const std::vector<std::string>&) {
   for (int i = 0; i < 20; ++i) allreduce(i, 1);
@@ -630,7 +659,7 @@ int main(int argc, char** argv) {
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
       {"destroy_with_death", destroy_with_death}, {"time_limit", time_limit}, {"window", window},
-      {"cut_off", cut_off}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
+      {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
   // settings_differ NAME VALUE: on the last rank alone. Start-up says so, to all.
   if (scenario == "settings_differ") {

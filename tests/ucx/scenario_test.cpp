@@ -87,6 +87,14 @@ TEST_P(Scenario, TheAnswerComesFromRanksThatAreNotCalling) {
   }
 }
 
+TEST_P(Scenario, ASlowOperatorOnUcftsOwnThreadIsNotSilence) {
+  JobPlan made = plan(6, "slow_operator", {"1000"});
+  made.launcher = {"--expect-kill", "5"};
+  made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+  if (made.environment.count("UCFT_TEST_RANKS_PER_HOST") > 0) made.environment["UCFT_TEST_RANKS_PER_HOST"] = "1";
+  expect_right(made, {5});
+}
+
 TEST_P(Scenario, MoreThanFDeathsAreTheSameErrorForAll) {
   JobPlan made = plan(6, "too_many");
   made.launcher = {"--expect-kill", "1", "--expect-kill", "2"};
