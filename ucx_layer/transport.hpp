@@ -95,7 +95,8 @@ class Transport {
   void ring_doorbells();
   // Delivers what has arrived; true if anything was done.
   bool poll();
-  // Delivers what one peer has sent so far.
+  // Delivers what one peer has sent so far, up to the first payload that is still being fetched from another host. (To go
+  // on behind it would lose a message out of the middle of what a dead peer has sent; a crash loses the end.)
   void drain(int peer);
   // Before sleeping: gives all credit back.
   void publish_credit();

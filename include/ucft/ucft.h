@@ -128,8 +128,8 @@ typedef struct {
   int32_t f;                     /* failures tolerated per operation by default; -1: UCFT_F, else 1 */
   int32_t fence;                 /* 1: a silent rank of this host is killed before it is declared dead; 0: not;
                                     -1: UCFT_FENCE, else 1 */
-  uint64_t heartbeat_period_us;  /* 0: UCFT_HEARTBEAT_PERIOD, else 10 ms */
-  uint64_t suspect_after_us;     /* 0: UCFT_SUSPECT_AFTER, else 1 s; at least 3 periods */
+  uint64_t heartbeat_period_us;  /* 0: UCFT_HEARTBEAT_PERIOD, else 10 ms. The same on all ranks */
+  uint64_t suspect_after_us;     /* 0: UCFT_SUSPECT_AFTER, else 1 s; at least 3 periods. The same on all ranks */
   uint64_t startup_timeout_us;   /* 0: UCFT_STARTUP_TIMEOUT, else 60 s */
   /* performance */
   int32_t spin;                  /* polls before the first yield; -1: UCFT_SPIN, else chosen from cores and ranks */
@@ -142,7 +142,8 @@ typedef struct {
  * A rank that dies or does not arrive meanwhile: UCFT_ERR_STARTUP on the others, which names it. */
 UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_context_h* context);
 /* Leaves the job: "left" is not "failed", whatever the others still do. Destroys the communicators that are left.
- * Waits until nobody can need this rank any more; a dead or leaving peer never makes it hang. */
+ * Waits until nobody can need this rank any more; a dead or leaving peer never makes it hang. Between hosts its last
+ * messages are waited for, normally some milliseconds, at most 4 s in all (a link that is cut just then). */
 UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
 UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);
 UCFT_API ucft_status_t ucft_context_size(ucft_context_h context, int32_t* size);

@@ -64,6 +64,7 @@ class Faults : public testing::Test {
   // inject runs when all ranks are past their first operation, heal at the end whatever happens.
   template <class Inject, class Heal>
   void run(const Fault& fault, Inject inject, Heal heal) {
+    dead_ = 0;
     ClusterJob job(fault.plan);
     const bool started = job.wait_until_started();
     EXPECT_TRUE(started) << fault.name << ": not started\n" << job.text();
@@ -82,6 +83,7 @@ class Faults : public testing::Test {
         outs_[rank] = job.report(rank).out;
         dead += job.report(rank).exit_code != 0;
       }
+      dead_ = dead;
       std::printf("{\"fault\":\"%s\",\"transports\":\"%s\",\"nodes\":%d,\"ranks_per_node\":%d,\"operations\":%ld,\"slowest_ms\":%ld,\"out\":%d,"
                   "\"dead\":%d,\"suspect_after_ms\":%ld}\n", fault.name.c_str(), fault.plan.transports.c_str(), fault.plan.nodes,
                   fault.plan.ranks_per_node, operations, slowest, out, dead, static_cast<long>(suspect_after.count()));
@@ -90,12 +92,13 @@ class Faults : public testing::Test {
     heal();
   }
 
-  // By itself, before its send number `send`: a moment that no signal from outside could choose. It dies at any load,
-  // unless the job has ended before: "dead" in the line of JSON tells.
+  // By itself, before its send number `send`: a moment that no signal from outside could choose, and that comes at any
+  // load.
   void kill_rank(ClusterPlan plan, int rank, int send) {
     plan.environment["UCFT_TEST_KILL"] = std::to_string(rank) + ":send:" + std::to_string(send);
     const Fault fault{"rank killed", plan, plan.node_of(rank), {rank}, {}, {}, 0};
     run(fault, [](ClusterJob&) {}, [] {});
+    EXPECT_EQ(dead_, 1) << "rank " << rank << " did not come to its send " << send;
   }
 
   // The node is cut off (or hangs) for a while that is much longer than suspect_after.
@@ -154,6 +157,7 @@ class Faults : public testing::Test {
     run(fault, [](ClusterJob&) {}, [&] { ASSERT_TRUE(control({"netem", std::to_string(node)})); });
   }
 
+  int dead_ = 0;                      // ranks of the last job that did not end by themselves
   std::map<int, std::string> outs_;   // of the last job: who was out, and what it was told
   static constexpr const char* rc = "rc_v,ud_v,self,sm";
   static constexpr const char* ud = "ud_v,self,sm";
