@@ -20,7 +20,7 @@ struct LogGP {
   double receive_overhead = 1;   // o of a receive
   double gap = 1;                // g, between two sends, and between two receives
   double gap_per_byte = 0;       // G
-  // Whether a rank's processor does one thing at a time (LogP to the letter), or sends and receives side by side.
+  // Whether a rank's processor does one thing at a time, waiting sends first, or sends and receives side by side.
   bool one_processor = false;
 
   double per_message() const { return gap > send_overhead ? gap : send_overhead; }     // between two sends

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 namespace ucft::simulator {
 
@@ -32,19 +33,24 @@ class CollectiveActors {
     }
     of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_}, input, no_rank, out);
   }
-  void deliver(Rank rank, const Message& message, Outbox& out) { of(rank).on_message(message, out); }
+  void deliver(Rank rank, const Message& message, Outbox& out) {
+    const bool had_it = of(rank).finished();
+    of(rank).on_message(message, out);
+    // Failure-proof correction: if the one that brought the value dies, this rank may panic.
+    if (arguments_.correction == Correction::failure_proof && !had_it && message.phase == Phase::correction) brought_by_.emplace(message.peer, rank);
+  }
   void fail(Rank rank, Rank failed, Outbox& out) { of(rank).on_failure(failed, out); }
   bool wants_turn(Rank rank) const { return of(rank).wants_turn(); }
   void turn(Rank rank, double, Outbox& out) { of(rank).on_turn(out); }
   bool finished(Rank rank) const { return of(rank).finished(); }
   std::uint64_t payload_bytes(const Message& message) const { return message.value == no_buffer ? 0 : run_.payload_bytes; }
 
-  // Without correction that listens to failures, one matters to those that wait for the failed rank in the reduce, to
-  // those below it in the broadcast tree, to a root that gathers, and to all if it was the root.
+  // A failure matters to those that wait for the failed rank in the reduce, to those below it in the broadcast tree, to
+  // those that have the value from it, to a root that gathers, and to all if it was the root.
   template <class Visit>
   void note_failure(Rank failed, Visit visit) {
     failed_.insert(failed);
-    if (run_.tell_everybody || failed == root_ || listens()) {
+    if (run_.tell_everybody || failed == root_) {
       for (Rank rank = 0; rank < run_.setting.ranks; ++rank) visit(rank);
       if (failed == root_) root_ = next_root();
       return;
@@ -60,6 +66,7 @@ class CollectiveActors {
     }
     if (arguments_.kind != Kind::reduce) add_descendants(process, processes);
     for (std::int32_t& each : processes) each = (each + root_) % size;
+    for (auto [at, end] = brought_by_.equal_range(failed); at != end; ++at) processes.push_back(at->second);
     std::sort(processes.begin(), processes.end());
     processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
     for (Rank rank : processes) visit(rank);
@@ -83,7 +90,6 @@ class CollectiveActors {
   Operation& of(Rank rank) { return operations_[static_cast<std::size_t>(rank)]; }
   const Operation& of(Rank rank) const { return operations_[static_cast<std::size_t>(rank)]; }
   Rank process_of(Rank rank) const { return (rank - root_ + run_.setting.ranks) % run_.setting.ranks; }
-  bool listens() const { return arguments_.correction == Correction::failure_proof; }   // panics
   Rank next_root() const {
     Rank rank = root_;
     do rank = rank + 1 == run_.setting.ranks ? 0 : rank + 1;
@@ -110,6 +116,7 @@ class CollectiveActors {
   FailedRanks failed_, reported_;
   std::vector<Operation> operations_;
   Rank root_ = 0;
+  std::unordered_multimap<Rank, Rank> brought_by_;   // who sent a correction that brought the value -> to whom
 };
 
 // The ring of processes, from the first root on. A run may go around its end.
@@ -196,6 +203,7 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
     result.last = times.back();
   }
   result.latency = rooted ? engine.finished_at(arguments.root) : result.last;
+  if (rooted && reference == nullptr && (!engine.alive(arguments.root) || !engine.trusted(arguments.root))) result.outcome = Outcome::root_failed;
   result.end = engine.end();
   result.messages = engine.messages();
   for (int phase = 0; phase < phase_count; ++phase) result.by_phase[phase] = engine.messages(static_cast<Phase>(phase));

@@ -22,8 +22,9 @@ struct CollectiveRun {
 };
 
 struct CollectiveResult {
-  double first = 0, median = 0, last = 0;   // times of delivery over the live ranks that got it; a reduce: its senders', too
-  double latency = 0;                       // last; of a reduce: the root's
+  // Times of delivery over the live ranks that got it (a reduce: its senders', too); never: nobody did.
+  double first = never, median = never, last = never;
+  double latency = never;                   // last; of a reduce: the root's
   double end = 0;                           // of the last send or receive, correction included
   std::int64_t messages = 0, events = 0;
   double bytes = 0;

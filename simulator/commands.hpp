@@ -16,6 +16,11 @@
 
 namespace ucft::simulator {
 
+// For options: a number or a whole number, written in full, within limits. NaN is in none.
+CLI::Validator number_between(double lowest, double highest);
+CLI::Validator whole_between(std::uint64_t lowest, std::uint64_t highest);
+inline constexpr double longest_time = 1e12;   // of every cost and time: sums of them stay exact enough, and finite
+
 // LogGP parameters from a file. False: error names it, the line and the reason.
 bool read_costs(const std::string& path, LogGP& costs, std::string& error);
 

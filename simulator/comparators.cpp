@@ -130,11 +130,15 @@ class ScheduleActors {
       : schedule_(schedule), buffers_({&no_memory, nullptr}), ranks_(static_cast<std::size_t>(run.setting.ranks)) {}
 
   Buffers& buffers() { return buffers_; }
-  void start(Rank rank, Outbox& out) { begin(rank, out); }
+  void start(Rank rank, Outbox& out) {
+    at(rank).started = true;
+    begin(rank, out);
+  }
   void deliver(Rank rank, const Message& message, Outbox& out) {
     State& state = at(rank);
-    if (message.attempt != state.step) {
-      state.early |= std::uint64_t{1} << message.attempt;   // one message at most: only trees wait for several, in step 0
+    if (!state.started || message.attempt != state.step) {
+      if (message.attempt == 0) ++state.early_first;        // from children, before the start
+      state.early |= std::uint64_t{1} << message.attempt;   // of a later step: one at most
       return;
     }
     if (--state.awaited > 0) return;
@@ -152,8 +156,9 @@ class ScheduleActors {
  private:
   struct State {
     int step = 0, awaited = 0;
-    std::uint64_t early = 0;
-    bool done = false;
+    int early_first = 0;       // messages of step 0 and
+    std::uint64_t early = 0;   // of other steps that have come before their time
+    bool started = false, done = false;
   };
   State& at(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
@@ -172,7 +177,7 @@ class ScheduleActors {
         message.phase = step.phase;
         out.send(send.to, message);
       }
-      state.awaited = step.awaited - static_cast<int>((state.early >> state.step) & 1);
+      state.awaited = step.awaited - (state.step == 0 ? state.early_first : static_cast<int>((state.early >> state.step) & 1));
       if (state.awaited > 0) return;
       ++state.step;
     }
@@ -193,6 +198,7 @@ class GossipActors {
 
   Buffers& buffers() { return buffers_; }
   void start(Rank rank, Outbox&) {
+    at(rank).started = true;
     if (rank == 0) at(0).gossips = at(0).coloured = true;
   }
   void deliver(Rank rank, const Message& message, Outbox&) {
@@ -211,17 +217,17 @@ class GossipActors {
   void fail(Rank, Rank, Outbox&) {}
   template <class Visit>
   void note_failure(Rank, Visit) {}
-  bool wants_turn(Rank rank) { return at(rank).gossips && !at(rank).done && run_.setting.ranks > 1; }
+  bool wants_turn(Rank rank) { return at(rank).started && at(rank).gossips && !at(rank).done && run_.setting.ranks > 1; }
   void turn(Rank rank, double now, Outbox& out) {
     if (now < run_.gossip_time) return gossip(rank, out);
     correct(rank, out);
   }
-  bool finished(Rank rank) { return at(rank).coloured; }
+  bool finished(Rank rank) { return at(rank).started && at(rank).coloured; }
   std::uint64_t payload_bytes(const Message&) const { return run_.payload_bytes; }
 
  private:
   struct State {
-    bool coloured = false, gossips = false, done = false;
+    bool started = false, coloured = false, gossips = false, done = false;
     Rank left = 0, right = 0;
     Rank seen_left = std::numeric_limits<Rank>::max(), seen_right = std::numeric_limits<Rank>::max();
   };

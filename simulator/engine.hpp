@@ -31,8 +31,9 @@ inline constexpr double never = std::numeric_limits<double>::infinity();
 
 struct Death {
   Rank rank;
-  std::int64_t before_send = -1;   // dies right before its send of this number (0: the first), or
-  double time = never;             // at this time: what it has begun to send by then is sent
+  // Dies right before its send of this number (0: the first), or when it has its result and no more to send; or
+  std::int64_t before_send = -1;
+  double time = never;   // at this time: what it has begun to send by then is sent
 };
 
 // Somebody's wrong suspicion: all others take this rank for failed from then on, and its messages are dropped.
@@ -111,6 +112,8 @@ class Engine {
 
   void push(double time, Kind kind, std::uint32_t index);
   bool is_dead(Rank rank, double time) const { return at(dead_at_, rank) <= time; }
+  // Or all others take it for dead, and it knows (UCFT_ERR_EXCLUDED): it takes no more steps.
+  bool is_out(Rank rank, double time) const { return is_dead(rank, time) || at(distrusted_, rank) != 0; }
   void die(Rank rank, double time);
   void after(Rank rank, double now);
   void flush(Rank rank, double now);
@@ -155,7 +158,7 @@ Engine<Actors>::Engine(const Setting& setting, Actors& actors, Tracer* tracer)
   in_tree_.assign(ranks, 0);
   distrusted_.assign(ranks, 0);
   for (const Death& death : setting.deaths) {
-    if (death.time != never) at(dead_at_, death.rank) = death.time;
+    if (death.time != never) at(dead_at_, death.rank) = std::min(at(dead_at_, death.rank), death.time);
     if (death.before_send < 0) continue;
     if (dies_before_.empty()) dies_before_.assign(ranks, -1);
     at(dies_before_, death.rank) = death.before_send;
@@ -164,7 +167,7 @@ Engine<Actors>::Engine(const Setting& setting, Actors& actors, Tracer* tracer)
 
 template <class Actors>
 void Engine<Actors>::run() {
-  for (Rank rank : setting_.dead) at(dead_at_, rank) = 0;
+  for (Rank rank : setting_.dead) at(dead_at_, rank) = 0;   // trace: they never appear
   for (Rank rank = 0; rank < setting_.ranks; ++rank) {
     const double delay = setting_.skew == 0 ? 0 : setting_.skew * chance_of(~setting_.seed, rank, 0);
     push(delay, Kind::start, static_cast<std::uint32_t>(rank));
@@ -172,7 +175,7 @@ void Engine<Actors>::run() {
   for (Rank rank : setting_.dead)
     if (setting_.detection_delay != never) push(setting_.detection_delay, Kind::notice, static_cast<std::uint32_t>(rank));
   for (const Death& death : setting_.deaths)
-    if (death.time != never) die(death.rank, death.time);
+    if (death.time != never && at(dead_at_, death.rank) == death.time) die(death.rank, death.time);
   for (const Suspicion& suspicion : setting_.suspicions) push(suspicion.time, Kind::notice, static_cast<std::uint32_t>(suspicion.rank));
   while (!queue_.empty()) {
     const Event event = queue_.pop();
@@ -184,7 +187,7 @@ void Engine<Actors>::run() {
       case Kind::notice: notice(rank, event.time); break;
       case Kind::turn: turn(rank, event.time); break;
       case Kind::start:
-        if (is_dead(rank, event.time)) break;
+        if (is_out(rank, event.time)) break;
         at(started_, rank) = 1;
         actors_.start(rank, outbox_);
         after(rank, event.time);
@@ -212,6 +215,9 @@ void Engine<Actors>::after(Rank rank, double now) {
     at(finished_at_, rank) = now;
     if (tracer_ != nullptr) tracer_->finish(rank, now);
   }
+  if (!dies_before_.empty() && at(finished_at_, rank) != never && !is_dead(rank, now) && !actors_.wants_turn(rank) &&
+      at(dies_before_, rank) >= static_cast<std::int64_t>(at(sends_, rank)))
+    die(rank, std::max(now, at(port_free_, rank)));
   want_turn(rank, now);
 }
 
@@ -277,7 +283,7 @@ template <class Actors>
 void Engine<Actors>::receive(const Event& event) {
   const Flight flight = flights_[event.index];
   free_flights_.push_back(event.index);
-  if (!is_dead(flight.to, event.time) && at(distrusted_, flight.message.peer) == 0) {
+  if (!is_out(flight.to, event.time) && at(distrusted_, flight.message.peer) == 0) {
     ++at(receives_, flight.to);
     end_ = std::max(end_, event.time);
     if (tracer_ != nullptr)
@@ -296,7 +302,7 @@ void Engine<Actors>::notice(Rank failed, double now) {
   at(distrusted_, failed) = 1;
   if (tracer_ != nullptr) tracer_->detect(failed, now);
   actors_.note_failure(failed, [&](Rank rank) {
-    if (rank == failed || is_dead(rank, now) || at(started_, rank) == 0) return;
+    if (is_out(rank, now) || at(started_, rank) == 0) return;
     actors_.fail(rank, failed, outbox_);
     after(rank, now);
   });
@@ -304,7 +310,7 @@ void Engine<Actors>::notice(Rank failed, double now) {
 
 template <class Actors>
 void Engine<Actors>::want_turn(Rank rank, double now) {
-  if (at(turn_pending_, rank) != 0 || is_dead(rank, now) || !actors_.wants_turn(rank)) return;
+  if (at(turn_pending_, rank) != 0 || is_out(rank, now) || !actors_.wants_turn(rank)) return;
   at(turn_pending_, rank) = 1;
   double time = std::max({now, at(port_free_, rank), setting_.first_turn});
   if (setting_.costs.one_processor) time = std::max(time, at(processor_free_, rank));
@@ -314,7 +320,7 @@ void Engine<Actors>::want_turn(Rank rank, double now) {
 template <class Actors>
 void Engine<Actors>::turn(Rank rank, double now) {
   at(turn_pending_, rank) = 0;
-  if (is_dead(rank, now)) return;
+  if (is_out(rank, now)) return;
   const bool busy = at(port_free_, rank) > now || (setting_.costs.one_processor && at(processor_free_, rank) > now);
   if (!busy && actors_.wants_turn(rank)) {
     actors_.turn(rank, now, outbox_);

@@ -26,7 +26,7 @@ struct Options {
 Plan plan_of(const Options& options) {
   Arguments arguments;
   arguments.kind = std::map<std::string, Kind>{{"allreduce", Kind::allreduce}, {"barrier", Kind::barrier},
-                                               {"broadcast", Kind::broadcast}, {"reduce", Kind::reduce}}
+                                               {"broadcast", Kind::broadcast}, {"bcast", Kind::broadcast}, {"reduce", Kind::reduce}}
                        .at(options.operation);
   arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
   arguments.count = arguments.kind == Kind::barrier ? 0 : 2;
@@ -90,7 +90,7 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* explore = app.add_subcommand("explore", "every crash plan of a small world: which promises hold");
   explore->add_option("operation", options->operation, "allreduce, reduce, broadcast or barrier")
-      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier"}))->capture_default_str();
+      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier"}))->capture_default_str();
   explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 62))->capture_default_str();
   explore->add_option("--f", options->f, "failures tolerated per operation")->check(CLI::Range(0, 61))->capture_default_str();
   explore->add_option("--victims", options->victims, "ranks killed at most (default: f)")->check(CLI::Range(0, 8));
@@ -109,7 +109,7 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore->add_option("--failure-info", options->failure_info)->check(CLI::IsMember({"list", "count", "bit"}))->capture_default_str();
   explore->add_option("--seeds", options->seeds, "shuffled delivery orders per plan")->check(CLI::Range(0, 1000))->capture_default_str();
   explore->add_option("--stride", options->stride, "of sets of several victims, try every n-th plan")->check(CLI::Range(1, 1000000))->capture_default_str();
-  explore->add_option("--walks", options->walks, "instead: this many random plans")->capture_default_str();
+  explore->add_option("--walks", options->walks, "instead: this many random plans")->check(CLI::Range(0, 2000000000))->capture_default_str();
   explore->add_option("--seed", options->seed, "of the random plans")->capture_default_str();
   explore->add_flag("--json", options->json, "one JSON object per line");
   explore->callback([options, &exit_code] {

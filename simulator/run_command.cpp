@@ -52,6 +52,7 @@ struct Options {
   int runs = 1, threads = 0;
   bool each = false, json = false, csv = false, quiet = false;
   std::string trace;
+  bool traces = false;
 };
 
 struct Task {
@@ -70,7 +71,8 @@ double number_after(const std::string& option, const std::string& text, const st
     value = std::stod(digits, &used);
   } catch (const std::exception&) {
   }
-  if (used == 0 || used != digits.size() || !std::isfinite(value) || value < 0) refuse(fmt::format("{} {}: '{}' is no number of 0 or more", option, text, digits));
+  if (used == 0 || used != digits.size() || !std::isfinite(value) || value < 0 || value > longest_time)
+    refuse(fmt::format("{} {}: '{}' is no number 0 .. {:g}", option, text, digits, longest_time));
   return value;
 }
 
@@ -166,21 +168,21 @@ Task task_of(const Options& options) {
     if (comparator.algorithm != Comparator::gossip && comparator.correction != Correction::none)
       refuse(fmt::format("--correction {}: --algorithm {} has none", options.correction, options.algorithm));
     comparator.gossip_time = std::max(options.gossip_time, 0.0);
+    if (comparator.algorithm == Comparator::gossip && comparator.gossip_time > 1e6 * setting.costs.per_message())
+      refuse("--gossip-time: more than a million messages per rank, by o and g");
   }
   return task;
 }
 
-struct Outcomes {
-  std::vector<CollectiveResult> results;
-  double seconds = 0;
-};
-
-CollectiveResult run_once(const Options& options, const Task& task, int number, Tracer* tracer) {
-  const std::uint64_t seed = mixed(options.seed, static_cast<std::uint64_t>(number));
+CollectiveRun draw_run(const Options& options, const Task& task, int number) {
   CollectiveRun run = task.run;
+  run.setting.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
   std::string error;
-  if (!draw_failures(options.failures, run.arguments, task.network, seed, run.setting, error)) refuse(error);
-  run.setting.seed = seed;
+  if (!draw_failures(options.failures, run.arguments, task.network, run.setting.seed, run.setting, error)) refuse(error);
+  return run;
+}
+
+CollectiveResult run_once(const Task& task, CollectiveRun run, Tracer* tracer) {
   const std::unique_ptr<Network> network = make_network(task.network, run.setting.costs);
   run.setting.network = network.get();
   if (!task.compares) return simulate(run, tracer);
@@ -195,7 +197,7 @@ class Progress {
   void show(int done) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     if (!shown_ || seconds < 2) return;
-    const int width = 40, full = width * done / runs_;
+    const int width = 40, full = static_cast<int>(std::int64_t{width} * done / runs_);
     const std::string left = done == 0 ? "?" : fmt::format("{:.0f} s", seconds / done * (runs_ - done));
     fmt::print(stderr, "\r[{}{}] {}/{} runs, {} left   ", std::string(static_cast<std::size_t>(full), '#'),
                std::string(static_cast<std::size_t>(width - full), '.'), done, runs_, left);
@@ -212,10 +214,9 @@ class Progress {
 };
 
 // Each run has a seed of its own, and its result a place: how many threads there are changes nothing.
-Outcomes run_all(const Options& options, const Task& task) {
-  const auto begin = std::chrono::steady_clock::now();
-  Outcomes outcomes;
-  outcomes.results.resize(static_cast<std::size_t>(options.runs));
+std::vector<CollectiveResult> run_all(const Options& options, const Task& task) {
+  std::vector<CollectiveResult> results;
+  results.resize(static_cast<std::size_t>(options.runs));
   int threads = options.threads;
   if (threads == 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   threads = std::min(threads, options.runs);
@@ -226,7 +227,7 @@ Outcomes run_all(const Options& options, const Task& task) {
   int working = threads;
   const auto work = [&] {
     try {
-      for (int number; (number = next++) < options.runs; ++done) outcomes.results[static_cast<std::size_t>(number)] = run_once(options, task, number, nullptr);
+      for (int number; (number = next++) < options.runs; ++done) results[static_cast<std::size_t>(number)] = run_once(task, draw_run(options, task, number), nullptr);
     } catch (...) {
       next = options.runs;
       const std::lock_guard lock(mutex);
@@ -245,8 +246,7 @@ Outcomes run_all(const Options& options, const Task& task) {
   }
   for (std::thread& thread : pool) thread.join();
   if (problem) std::rethrow_exception(problem);
-  outcomes.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return outcomes;
+  return results;
 }
 
 // null: it never happened.
@@ -274,7 +274,7 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
     const std::vector<double> all = values(field);
     return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
   };
-  const auto whole = [](double value) { return value == std::floor(value) ? Json(static_cast<std::int64_t>(value)) : Json(value); };
+  const auto whole = [](double value) { return value == std::floor(value) && std::abs(value) < 0x1p53 ? Json(static_cast<std::int64_t>(value)) : Json(value); };
   const auto latency = [](const CollectiveResult& r) { return r.latency; };
   const auto end = [](const CollectiveResult& r) { return r.end; };
   const auto messages = [](const CollectiveResult& r) { return r.messages; };
@@ -283,10 +283,13 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["operation"] = arguments.kind == Kind::broadcast ? "bcast" : kind_name(arguments.kind);
   row["algorithm"] = options.algorithm;
   row["ranks"] = options.ranks;
+  row["root"] = options.root;
   row["f"] = options.f;
   row["tree"] = options.tree;
+  row["arity"] = options.arity;
   row["numbering"] = options.numbering;
   row["correction"] = options.correction;
+  row["distance"] = options.distance;
   row["phased"] = options.phased;
   row["bytes"] = task.run.payload_bytes;
   const LogGP& costs = task.run.setting.costs;
@@ -295,16 +298,20 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["o_receive"] = costs.receive_overhead;
   row["g"] = costs.gap;
   row["G"] = costs.gap_per_byte;
+  row["one_processor"] = costs.one_processor;
   row["network"] = options.network;
+  row["jitter"] = options.jitter;
+  row["skew"] = options.skew;
+  row["detect"] = time_of(task.run.setting.detection_delay);
   row["failed"] = whole(median_of(values([&](const CollectiveResult& r) { return options.ranks - r.live; })));
   row["seed"] = options.seed;
   row["runs"] = results.size();
   row["latency"] = time_of(median_of(values(latency)));
   row["latency_mean"] = time_of(mean(latency));
   row["latency_max"] = time_of(most(latency));
-  row["first"] = median_of(values([](const CollectiveResult& r) { return r.first; }));
-  row["median"] = median_of(values([](const CollectiveResult& r) { return r.median; }));
-  row["last"] = median_of(values([](const CollectiveResult& r) { return r.last; }));
+  row["first"] = time_of(median_of(values([](const CollectiveResult& r) { return r.first; })));
+  row["median"] = time_of(median_of(values([](const CollectiveResult& r) { return r.median; })));
+  row["last"] = time_of(median_of(values([](const CollectiveResult& r) { return r.last; })));
   row["end"] = median_of(values(end));
   row["end_mean"] = mean(end);
   row["end_max"] = most(end);
@@ -356,10 +363,11 @@ CollectiveResult trace_once(const Options& options, const Task& task) {
   constexpr std::int64_t most_ranks = 65536;
   if (options.runs != 1) refuse("--trace: of one run only");
   if (options.ranks > most_ranks) refuse(fmt::format("--trace: {} ranks would not fit on any screen; up to {}", options.ranks, most_ranks));
+  const CollectiveRun run = draw_run(options, task, 0);
   ChromeTrace trace(static_cast<Rank>(options.ranks));
   std::string error;
   if (!trace.open(options.trace, error)) refuse("--trace: " + error);
-  const CollectiveResult result = run_once(options, task, 0, &trace);
+  const CollectiveResult result = run_once(task, run, &trace);
   if (!trace.close(error)) refuse("--trace: " + error);
   return result;
 }
@@ -370,7 +378,7 @@ int run_and_print(Options& options) {
     std::string plain = text;
     if (by_send) plain.replace(text.find("send:"), 5, "");
     const auto [rank, number] = rank_and_number("--crash", plain, options.ranks);
-    if (by_send && number != std::floor(number)) refuse(fmt::format("--crash {}: the number of a send is whole", text));
+    if (by_send && (number != std::floor(number) || number >= 0x1p53)) refuse(fmt::format("--crash {}: the number of a send is whole", text));
     options.failures.deaths.push_back(by_send ? Death{rank, static_cast<std::int64_t>(number), never} : Death{rank, -1, number});
   }
   for (const std::string& text : options.suspicions) {
@@ -378,80 +386,75 @@ int run_and_print(Options& options) {
     options.failures.suspicions.push_back({rank, time});
   }
   const Task task = task_of(options);
-  Outcomes outcomes;
-  if (options.trace.empty())
-    outcomes = run_all(options, task);
-  else
-    outcomes.results.push_back(trace_once(options, task));
+  const std::vector<CollectiveResult> results = options.traces ? std::vector{trace_once(options, task)} : run_all(options, task);
 
   std::vector<Json> rows;
   if (options.each) {
-    for (const CollectiveResult& result : outcomes.results) rows.push_back(summary_of(options, task, {&result, 1}));
+    for (const CollectiveResult& result : results) rows.push_back(summary_of(options, task, {&result, 1}));
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i]["run"] = i;
   } else {
-    rows.push_back(summary_of(options, task, outcomes.results));
-    if (options.trace.empty() && options.json) {
+    rows.push_back(summary_of(options, task, results));
+    if (options.json) {
       std::int64_t events = 0;
-      for (const CollectiveResult& result : outcomes.results) events += result.events;
+      for (const CollectiveResult& result : results) events += result.events;
       rows.back()["events"] = events;
-      rows.back()["events_per_second"] = static_cast<double>(events) / outcomes.seconds;
     }
   }
   print(options, rows);
   std::int64_t wrong = 0;
-  for (const CollectiveResult& result : outcomes.results) wrong += result.wrong;
+  for (const CollectiveResult& result : results) wrong += result.wrong;
   if (wrong > 0) fmt::print(stderr, "ucft_sim: {} wrong results: this is a bug of ucft, please report the command\n", wrong);
   return wrong == 0 ? 0 : 1;
 }
 
 void add_options(CLI::App& command, Options& options) {
-  const auto positive = CLI::Range(0.0, 1e300);
-  constexpr double most_ranks = 1 << 24;
-  command.add_option("--ranks", options.ranks, "P")->check(CLI::Range(1.0, most_ranks))->capture_default_str();
-  command.add_option("--f", options.f, "failures tolerated")->check(CLI::Range(0, 1 << 20))->capture_default_str();
-  command.add_option("--root", options.root, "root, or first candidate")->capture_default_str();
+  const CLI::Validator time = number_between(0, longest_time);
+  constexpr std::uint64_t most_ranks = 1 << 24, most = 1 << 20;
+  command.add_option("--ranks", options.ranks, "P")->check(whole_between(1, most_ranks))->capture_default_str();
+  command.add_option("--f", options.f, "failures tolerated")->check(whole_between(0, most))->capture_default_str();
+  command.add_option("--root", options.root, "root, or first candidate")->check(whole_between(0, most_ranks))->capture_default_str();
   command.add_option("--algorithm", options.algorithm, "corrected: ucft. Not fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), acknowledged (bcast). gossip (bcast)")
       ->check(CLI::IsMember({"corrected", "tree", "acknowledged", "recursive-doubling", "rabenseifner", "gossip"}))->capture_default_str();
   command.add_option("--tree", options.tree, "of the broadcast")->check(CLI::IsMember(names_of(tree_names())))->capture_default_str();
-  command.add_option("--arity", options.arity, "k of kary, knomial, lame")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_option("--arity", options.arity, "k of kary, knomial, lame")->check(whole_between(1, most))->capture_default_str();
   command.add_option("--numbering", options.numbering)->check(CLI::IsMember(names_of(numbering_names())))->capture_default_str();
   command.add_option("--correction", options.correction)->check(CLI::IsMember(names_of(correction_names())))->capture_default_str();
-  command.add_option("--distance", options.distance, "d of the opportunistic corrections")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_option("--distance", options.distance, "d of the opportunistic corrections")->check(whole_between(1, most))->capture_default_str();
   command.add_flag("--phased", options.phased, "corrections begin when the tree would be done, not after a rank's own tree sends");
-  command.add_option("--gossip-time", options.gossip_time, "T of gossip")->check(positive);
-  command.add_option("--bytes", options.bytes, "payload")->check(CLI::Range(0.0, 1e15))->capture_default_str();
+  command.add_option("--gossip-time", options.gossip_time, "T of gossip")->check(time);
+  command.add_option("--bytes", options.bytes, "payload")->check(whole_between(0, 1000000000000))->capture_default_str();
 
   command.add_option("--model", options.model, "file of LogGP parameters (ucft_perftest --calibrate); those below override it");
-  command.add_option("--L", options.latency, "latency")->check(positive)->default_str("2");
-  command.add_option("--o", options.overhead, "overhead of a send and of a receive")->check(positive)->default_str("1");
-  command.add_option("--o-send", options.send_overhead)->check(positive);
-  command.add_option("--o-receive", options.receive_overhead)->check(positive);
-  command.add_option("--g", options.gap, "gap between two sends, and between two receives")->check(positive)->default_str("1");
-  command.add_option("--G", options.gap_per_byte, "gap per byte")->check(positive)->default_str("0");
-  command.add_flag("--one-processor", options.one_processor, "a rank sends and receives one after the other, not side by side");
+  command.add_option("--L", options.latency, "latency")->check(time)->default_str("2");
+  command.add_option("--o", options.overhead, "overhead of a send and of a receive")->check(time)->default_str("1");
+  command.add_option("--o-send", options.send_overhead)->check(time);
+  command.add_option("--o-receive", options.receive_overhead)->check(time);
+  command.add_option("--g", options.gap, "gap between two sends, and between two receives")->check(time)->default_str("1");
+  command.add_option("--G", options.gap_per_byte, "gap per byte")->check(time)->default_str("0");
+  command.add_flag("--one-processor", options.one_processor, "a rank sends and receives one after the other, waiting sends first, not side by side");
   command.add_option("--network", options.network)->check(CLI::IsMember({"flat", "two-level", "fat-tree", "dragonfly"}))->capture_default_str();
-  command.add_option("--ranks-per-host", options.shape.ranks_per_host)->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  command.add_option("--L-local", options.shape.local_latency, "latency within a host")->check(positive)->capture_default_str();
-  command.add_option("--hop", options.shape.hop_latency, "fat-tree, dragonfly: latency of a hop between switches")->check(positive)->capture_default_str();
-  command.add_option("--hosts-per-switch", options.shape.hosts_per_switch)->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command.add_option("--ranks-per-host", options.shape.ranks_per_host)->check(whole_between(1, most))->capture_default_str();
+  command.add_option("--L-local", options.shape.local_latency, "latency within a host")->check(time)->capture_default_str();
+  command.add_option("--hop", options.shape.hop_latency, "fat-tree, dragonfly: latency of a hop between switches")->check(time)->capture_default_str();
+  command.add_option("--hosts-per-switch", options.shape.hosts_per_switch)->check(whole_between(1, most))->capture_default_str();
   command.add_option("--switches-per-group", options.shape.switches_per_group, "fat-tree: below each inner switch; dragonfly: routers of a group")
-      ->check(CLI::Range(2, 1 << 20))->capture_default_str();
-  command.add_option("--jitter", options.jitter, "each latency is multiplied by 1 + JITTER u, 0 <= u < 1 by chance")->check(positive)->capture_default_str();
-  command.add_option("--skew", options.skew, "ranks start at up to this time")->check(positive)->capture_default_str();
+      ->check(whole_between(2, most))->capture_default_str();
+  command.add_option("--jitter", options.jitter, "each latency is multiplied by 1 + JITTER u, 0 <= u < 1 by chance")->check(time)->capture_default_str();
+  command.add_option("--skew", options.skew, "ranks start at up to this time")->check(time)->capture_default_str();
 
-  command.add_option("--failed", options.failures.failed, "ranks that are dead before, drawn; the root is spared")->check(CLI::Range(0.0, most_ranks));
-  command.add_option("--failed-fraction", options.failures.failed_fraction, "of the ranks, the same")->check(CLI::Range(0.0, 1.0));
-  command.add_option("--failed-hosts", options.failures.failed_hosts, "all ranks of so many hosts")->check(CLI::Range(0, 1 << 24));
-  command.add_option("--failed-switches", options.failures.failed_switches, "all ranks below so many switches")->check(CLI::Range(0, 1 << 24));
+  command.add_option("--failed", options.failures.failed, "ranks that are dead before, drawn; the root is spared")->check(whole_between(0, most_ranks));
+  command.add_option("--failed-fraction", options.failures.failed_fraction, "of the ranks, the same")->check(number_between(0, 1));
+  command.add_option("--failed-hosts", options.failures.failed_hosts, "all ranks of so many hosts")->check(whole_between(0, most_ranks));
+  command.add_option("--failed-switches", options.failures.failed_switches, "all ranks below so many switches")->check(whole_between(0, most_ranks));
   command.add_option("--failed-ranks", options.failures.failed_ranks, "these")->delimiter(',');
-  command.add_option("--crashes", options.failures.crashes, "ranks that die in the operation, at a send by chance; the root is spared")->check(CLI::Range(0, 1 << 24));
+  command.add_option("--crashes", options.failures.crashes, "ranks that die in the operation, at a send by chance; the root is spared")->check(whole_between(0, most_ranks));
   command.add_option("--crash", options.deaths, "RANK@TIME, or RANK@send:K: right before its K-th send, from 0")->delimiter(',');
   command.add_option("--suspect", options.suspicions, "RANK@TIME: the others wrongly take it for dead from then on")->delimiter(',');
   command.add_option("--detect", options.detection, "time from a death until all others know it, or never (default: bcast never, others 10(L+2o))");
 
-  command.add_option("--seed", options.seed)->capture_default_str();
-  command.add_option("--runs", options.runs)->check(CLI::Range(1, 100000000))->capture_default_str();
-  command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")->check(CLI::Range(0, 4096));
+  command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
+  command.add_option("--runs", options.runs)->check(whole_between(1, 1000000))->capture_default_str();
+  command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")->check(whole_between(0, 4096));
   command.add_flag("--each", options.each, "a line for each run, not for all of them");
   CLI::Option* json = command.add_flag("--json", options.json, "one JSON object per line");
   command.add_flag("--csv", options.csv, "comma-separated values, the names first")->excludes(json);
@@ -468,7 +471,10 @@ void add_run_commands(CLI::App& app, int& exit_code) {
     options->latency = -1;
     CLI::App* command = app.add_subcommand(name, text);
     add_options(*command, *options);
-    command->callback([options, &exit_code] { exit_code = run_and_print(*options); });
+    command->callback([options, command, &exit_code] {
+      options->traces = command->count("--trace") > 0;
+      exit_code = run_and_print(*options);
+    });
   };
   add(Kind::broadcast, "bcast", "a broadcast under the clock");
   add(Kind::reduce, "reduce", "a reduce under the clock");

@@ -13,12 +13,14 @@ const char* phase_name(Phase phase) {
 }
 
 ChromeTrace::~ChromeTrace() {
-  if (file_ != nullptr) std::fclose(file_);
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::remove((path_ + ".new").c_str());
 }
 
 bool ChromeTrace::open(const std::string& path, std::string& error) {
   path_ = path;
-  file_ = std::fopen(path.c_str(), "w");
+  file_ = std::fopen((path + ".new").c_str(), "w");
   if (file_ == nullptr) {
     error = fmt::format("{}: {}", path, std::strerror(errno));
     return false;
@@ -33,6 +35,7 @@ bool ChromeTrace::close(std::string& error) {
   failed_ |= std::fputs("\n]}\n", file_) < 0;
   failed_ |= std::fclose(file_) != 0;
   file_ = nullptr;
+  failed_ = failed_ || std::rename((path_ + ".new").c_str(), path_.c_str()) != 0;
   if (failed_) error = fmt::format("{}: could not be written: {}", path_, std::strerror(errno));
   return !failed_;
 }

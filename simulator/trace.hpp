@@ -16,7 +16,7 @@ class ChromeTrace : public Tracer {
   ChromeTrace(const ChromeTrace&) = delete;
   ChromeTrace& operator=(const ChromeTrace&) = delete;
 
-  // False: the file can't be written; error says why.
+  // It is written beside `path` and takes its place when it is closed. False: it can't be written; error says why.
   bool open(const std::string& path, std::string& error);
   // Nothing is lost silently: false if anything could not be written.
   bool close(std::string& error);

@@ -3,23 +3,56 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
+#include <type_traits>
 
 #include "simulator/commands.hpp"
 
-bool ucft::simulator::read_costs(const std::string& path, LogGP& costs, std::string& error) {
+namespace ucft::simulator {
+
+namespace {
+template <class Number>
+CLI::Validator between(Number lowest, Number highest) {
+  const std::string limits = fmt::format("{} .. {}", lowest, highest);
+  const auto check = [=](std::string& text) -> std::string {
+    Number value{};
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool octal = std::is_integral_v<Number> && text.size() > 1 && text[0] == '0';   // would be read as octal
+    if (problem == std::errc() && end == text.data() + text.size() && value >= lowest && value <= highest && !octal) return "";
+    return fmt::format("'{}' is no {} {}", text, std::is_integral_v<Number> ? "whole number" : "number", limits);
+  };
+  return CLI::Validator(check, limits);
+}
+}  // namespace
+
+CLI::Validator number_between(double lowest, double highest) { return between(lowest, highest); }
+CLI::Validator whole_between(std::uint64_t lowest, std::uint64_t highest) { return between(lowest, highest); }
+
+bool read_costs(const std::string& path, LogGP& costs, std::string& error) {
   std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) {
+  std::stringstream text;
+  text << file.rdbuf();   // fails on an empty file, too: that is for the parser to say
+  if (!file.is_open() || text.bad()) {
     error = fmt::format("{}: {}", path, std::strerror(errno));
     return false;
   }
-  if (parse_costs(text, costs, error)) return true;
-  error = fmt::format("{}:{}", path, error);
-  return false;
+  LogGP read = costs;
+  if (!parse_costs(text.str(), read, error)) {
+    error = fmt::format("{}:{}", path, error);
+    return false;
+  }
+  if (read.latency > longest_time || read.send_overhead > longest_time || read.receive_overhead > longest_time || read.gap > longest_time || read.gap_per_byte > longest_time) {
+    error = fmt::format("{}: a parameter is above {:g}", path, longest_time);
+    return false;
+  }
+  costs = read;
+  return true;
 }
+
+}  // namespace ucft::simulator
 
 int main(int argc, char** argv) {
   CLI::App app{"Runs ucft's own protocol objects in simulated worlds: under a LogGP clock, or through every crash plan", "ucft_sim"};
@@ -39,6 +72,13 @@ int main(int argc, char** argv) {
     const std::string text = known ? problem.what() : fmt::format("'{}' is no command", argv[1]);
     fmt::print(stderr, "ucft_sim: {}\nRun with --help for more information.\n", text);
     return 2;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "ucft_sim: not enough memory for so many ranks, runs or failures\n");
+    return 1;
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    fmt::print(stderr, "ucft_sim: the output could not be written: {}\n", std::strerror(errno));
+    return 1;
   }
   return exit_code;
 }

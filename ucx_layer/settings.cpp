@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 namespace ucft {
 
@@ -92,11 +92,12 @@ void read_model(Settings& settings, Reader& reader) {
   settings.sources.push_back({"UCFT_MODEL", path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
   if (path == nullptr) return;
   std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) return reader.fail(fmt::format("UCFT_MODEL={}: {}", path, std::strerror(errno)));
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file.is_open() || text.bad()) return reader.fail(fmt::format("UCFT_MODEL={}: {}", path, std::strerror(errno)));
   LogGP costs = network_costs;
   std::string problem;
-  if (!parse_costs(text, costs, problem)) return reader.fail(fmt::format("UCFT_MODEL={}:{}", path, problem));
+  if (!parse_costs(text.str(), costs, problem)) return reader.fail(fmt::format("UCFT_MODEL={}:{}", path, problem));
   settings.costs = costs;
 }
 

@@ -699,9 +699,11 @@ void Transport::say_goodbye(const std::function<bool(int peer)>& may_live) {
   const auto begin = Clock::now();
   const auto arrived_by = begin + std::chrono::seconds(3);
   while (waiting_ > 0 && Clock::now() < begin + std::chrono::seconds(1)) poll();
+  // The kernel sees to what went over tcp. A flush there is not only idle: if the peer closes its end meanwhile, UCX 1.13
+  // may end the process (uct_iface.h, "comp->count > 0").
   std::vector<std::pair<int, Ucx::Flush>> flushes;
   for (const Peer& peer : peers_)
-    if (peer.endpoint != nullptr && !peer.endpoint_broken) flushes.emplace_back(index_of(peer), Ucx::Flush(peer.endpoint));
+    if (peer.endpoint != nullptr && !peer.endpoint_broken && !Ucx::is_over_tcp(peer.endpoint)) flushes.emplace_back(index_of(peer), Ucx::Flush(peer.endpoint));
   const auto awaited = [&](const auto& each) { return each.second.is_under_way() && may_live(each.first); };
   while (std::any_of(flushes.begin(), flushes.end(), awaited) && Clock::now() < arrived_by) poll();
   // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.

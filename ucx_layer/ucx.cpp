@@ -90,18 +90,26 @@ std::vector<std::byte> Ucx::address(std::string& error) const {
 
 // UCX 1.13 has no query for it. The printed form of an endpoint lists its put and get methods if they are native, and
 // leaves them out if they are emulated. A wrong answer costs speed, not correctness: see Transport.
-bool Ucx::has_remote_access(ucp_ep_h endpoint) {
+namespace {
+std::string printed(ucp_ep_h endpoint) {
   char* text = nullptr;
   std::size_t bytes = 0;
   FILE* stream = open_memstream(&text, &bytes);
-  if (stream == nullptr) return false;
+  if (stream == nullptr) return {};
   ucp_ep_print_info(endpoint, stream);
   std::fclose(stream);
-  const std::string_view printed(text, bytes);
-  const bool native = printed.find(" put[") != printed.npos && printed.find(" get[") != printed.npos;
+  const std::string copy(text, bytes);
   std::free(text);
-  return native;
+  return copy;
 }
+}  // namespace
+
+bool Ucx::has_remote_access(ucp_ep_h endpoint) {
+  const std::string text = printed(endpoint);
+  return text.find(" put[") != text.npos && text.find(" get[") != text.npos;
+}
+
+bool Ucx::is_over_tcp(ucp_ep_h endpoint) { return printed(endpoint).find(":tcp/") != std::string::npos; }
 
 Ucx::Flush::Flush(ucp_ep_h endpoint) {
   ucp_request_param_t param{};

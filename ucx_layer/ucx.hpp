@@ -30,6 +30,7 @@ class Ucx {
   // Whether puts and gets on this endpoint are done by the network device. Else UCX emulates them by active messages that
   // need the target's progress. Known once the endpoint is wired up (has greeted and been greeted).
   static bool has_remote_access(ucp_ep_h endpoint);
+  static bool is_over_tcp(ucp_ep_h endpoint);
   // Ends when everything that was sent on the endpoint before has arrived, or when the endpoint is closed. Needs progress.
   class Flush {
    public:

@@ -93,7 +93,8 @@ std::int64_t lame_steps(std::int64_t processes, std::int64_t k) {
 }
 
 class ClosedForms : public testing::TestWithParam<LogGP> {};
-INSTANTIATE_TEST_SUITE_P(Costs, ClosedForms, testing::Values(costs_of(2, 1, 1), costs_of(5, 1, 3), costs_of(0, 2, 0.5), costs_of(10, 0.25, 0.5)));
+INSTANTIATE_TEST_SUITE_P(Costs, ClosedForms, testing::Values(costs_of(2, 1, 1), costs_of(5, 1, 3), costs_of(0, 2, 0.5), costs_of(10, 0.25, 0.5)),
+                         [](const auto& each) { return "Nr" + std::to_string(each.index); });
 
 TEST_P(ClosedForms, PlainTreesForEveryNumberOfRanks) {
   const LogGP costs = GetParam();
@@ -227,6 +228,23 @@ TEST(Comparators, EveryNumberOfRanksEnds) {
     }
 }
 
+TEST(Comparators, NobodyActsBeforeItHasStarted) {
+  for (Comparator algorithm : {Comparator::tree, Comparator::recursive_doubling, Comparator::rabenseifner}) {
+    Timed timed(64);
+    ComparatorRun run;
+    run.setting = timed.run.setting;
+    run.algorithm = algorithm;
+    const CollectiveResult together = simulate(run);
+    run.setting.skew = 100;
+    double last_start = 0;
+    for (Rank rank = 0; rank < 64; ++rank) last_start = std::max(last_start, 100 * chance_of(~run.setting.seed, rank, 0));
+    const CollectiveResult skewed = simulate(run);
+    EXPECT_EQ(skewed.messages, together.messages);
+    EXPECT_EQ(skewed.missed, 0);
+    EXPECT_GT(skewed.first, last_start);   // nobody has the sum before all have come
+  }
+}
+
 // ---- corrected trees ------------------------------------------------------------------------------------------------
 
 // Phased, checked, no failure, o = g, L a multiple of o: T_tree + 2L + 4o, and 3 + L/o corrections per rank.
@@ -299,6 +317,64 @@ TEST(Failures, TheRootDiesAtAnyOfItsSends) {
   }
 }
 
+TEST(Failures, WhoIsDrawnToDieDies) {
+  for (Kind kind : {Kind::broadcast, Kind::reduce, Kind::allreduce})
+    for (int seed = 0; seed < 50; ++seed) {
+      Timed timed(100);
+      timed.run.arguments.kind = kind;
+      timed.run.arguments.f = 5;
+      timed.run.setting.detection_delay = 20;
+      FailurePlan plan;
+      plan.crashes = 5;
+      std::string error;
+      ASSERT_TRUE(draw_failures(plan, timed.run.arguments, {}, static_cast<std::uint64_t>(seed), timed.run.setting, error)) << error;
+      EXPECT_EQ(timed.result().live, 95) << seed;
+    }
+}
+
+TEST(Failures, ALateDeathIsOneOfARankThatHasItsResult) {
+  Timed timed(8);
+  timed.run.arguments.kind = Kind::allreduce;
+  timed.run.setting.detection_delay = 20;
+  timed.run.setting.deaths = {{3, 3, never}};   // group, up, broadcast to 7: three sends
+  const CollectiveResult result = timed.result();
+  EXPECT_EQ(result.live, 7);
+  EXPECT_EQ(result.missed + result.wrong, 0);
+  EXPECT_EQ(result.contributors, 8);
+}
+
+TEST(Failures, NobodyGetsAResultIsNotAResultAtTimeZero) {
+  Timed timed(8);
+  timed.run.setting.dead = {0};
+  CollectiveResult result = timed.result();
+  EXPECT_EQ(result.missed, 7);
+  EXPECT_EQ(result.latency, never);
+  timed.run.arguments.kind = Kind::reduce;
+  timed.run.setting.detection_delay = 20;
+  result = timed.result();
+  EXPECT_EQ(result.latency, never);
+  EXPECT_EQ(result.outcome, Outcome::root_failed);
+}
+
+TEST(Failures, TheLastRankIsSuspectedAndAllOthersAreDead) {
+  Timed timed(2);
+  timed.run.setting.dead = {0};
+  timed.run.setting.detection_delay = 1;
+  timed.run.setting.suspicions = {{1, 0}};
+  EXPECT_EQ(timed.result().live, 0);
+}
+
+TEST(FailurePlans, ARankThatIsNamedTwiceIsRefused) {
+  FailurePlan plan;
+  plan.failed_ranks = {4};
+  plan.deaths = {{4, -1, 100}};
+  Setting setting;
+  setting.ranks = 8;
+  std::string error;
+  EXPECT_FALSE(draw_failures(plan, {}, {}, 1, setting, error));
+  EXPECT_NE(error.find("rank 4 is named twice"), std::string::npos) << error;
+}
+
 TEST(Failures, DeathByTheClock) {
   for (double time : {0.0, 3.5, 11.0, 17.25, 40.0}) {
     Timed world(64);
@@ -339,7 +415,7 @@ TEST(Failures, MoreThanFIsOneErrorOnAll) {
 // The simulator calls only ranks that can act on a failure. Calling all of them changes nothing.
 TEST(Failures, OnlyThoseAreToldForWhomItMatters) {
   for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::reduce, Kind::barrier})
-    for (Correction correction : {Correction::none, Correction::checked, Correction::opportunistic})
+    for (Correction correction : {Correction::none, Correction::checked, Correction::opportunistic, Correction::failure_proof})
       for (int seed = 0; seed < 60; ++seed) {
         Timed world(3 + seed % 47);
         world.run.arguments.kind = kind;
