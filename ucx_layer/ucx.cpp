@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -9,14 +10,24 @@ namespace ucft {
 
 namespace {
 
-bool uses_shared_memory(std::string_view transports) {
-  for (std::string_view name : {"posix", "sysv", "xpmem", "shm", "sm", "mm", "all"})
+// Whether a list like UCX_TLS's names one of them.
+bool names_any(std::string_view transports, std::initializer_list<std::string_view> names) {
+  for (std::string_view name : names)
     for (std::size_t at = transports.find(name); at != transports.npos; at = transports.find(name, at + 1)) {
-      const bool begins = at == 0 || transports[at - 1] == ',';
+      const bool begins = at == 0 || transports[at - 1] == ',' || transports[at - 1] == '^';
       const std::size_t end = at + name.size();
       if (begins && (end == transports.size() || transports[end] == ',')) return true;
     }
   return false;
+}
+
+// Whether UCX_TLS allows one of them: a list of names, or "^" and those that it forbids.
+bool transports_allow(std::initializer_list<std::string_view> names) {
+  const char* list = std::getenv("UCX_TLS");
+  if (list == nullptr) return true;
+  const std::string_view transports = list;
+  if (transports.starts_with('^')) return !names_any(transports, names);
+  return names_any(transports, names) || names_any(transports, {"all"});
 }
 
 bool fail(std::string& error, const char* what, ucs_status_t status) {
@@ -31,15 +42,20 @@ ucs_status_t configure(ucp_config_t* config) {
   if (ucs_status_t status = ucp_config_modify(config, "RESOLVE_REMOTE_EP_ID", "y"); status != UCS_OK) return status;
   // Shared-memory active messages must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test).
   // In error-handling mode UCX leaves them out by itself, unless MM_ERROR_HANDLING is set.
+  //
+  // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0"): a
+  // survivor that was sending to a rank as it died. So all is copied, in large segments: with those it isn't slower.
+  if (!transports_allow({"tcp"})) return UCS_OK;
+  for (const char* threshold : {"ZCOPY_THRESH", "RNDV_THRESH"})
+    if (ucs_status_t status = ucp_config_modify(config, threshold, "inf"); status != UCS_OK) return status;
+  for (const char* segment : {"TX_SEG_SIZE", "RX_SEG_SIZE"})
+    if (ucs_status_t status = ucp_config_modify(config, segment, "256k"); status != UCS_OK) return status;
   return UCS_OK;
 }
 
 }  // namespace
 
-bool shared_memory_allowed() {
-  const char* transports = std::getenv("UCX_TLS");
-  return transports == nullptr || uses_shared_memory(transports);
-}
+bool shared_memory_allowed() { return transports_allow({"posix", "sysv", "xpmem", "shm", "sm", "mm"}); }
 
 bool Ucx::open(std::size_t peers, std::string& error) {
   ucp_config_t* config = nullptr;

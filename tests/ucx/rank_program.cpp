@@ -337,6 +337,26 @@ void stopped(const std::vector<std::string>&) {
   if (count != 1 || ranks[0] != 1) wrong("{} failed ranks", count);
 }
 
+// Rank 1 stops so many microseconds after the start, while much is on its way to it: the queues of its connections are
+// full when it is killed.
+void stopped_reader(const std::vector<std::string>& arguments) {
+  constexpr std::size_t count = 1 << 18;
+  const std::size_t delay = std::stoul(arguments.at(0));
+  std::vector<std::uint64_t> data(count);
+  std::thread stopper;
+  if (rank_ == 1) stopper = std::thread([delay] {
+    std::this_thread::sleep_for(std::chrono::microseconds(delay));
+    std::raise(SIGSTOP);
+  });
+  for (int i = 0; i < 100; ++i) {
+    for (std::size_t k = 0; k < count; ++k) data[k] = rank_ == 0 ? k + static_cast<std::size_t>(i) : 0;
+    check(ucft_broadcast(comm, data.data(), count, UCFT_UINT64, 0, nullptr, nullptr), "broadcast");
+    for (std::size_t k = 0; k < count; ++k)
+      if (data[k] != k + static_cast<std::size_t>(i)) wrong("broadcast {}, element {}: {}", i, k, data[k]);
+  }
+  if (stopper.joinable()) stopper.join();
+}
+
 // Without fencing a stopped rank is only suspected. When it wakes up it is told that it is out.
 void excluded(const std::vector<std::string>&) {
   if (rank_ == 1) {
@@ -659,7 +679,7 @@ std::string rank_before_startup() {
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
-      {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
+      {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
       {"destroy_with_death", destroy_with_death}, {"time_limit", time_limit}, {"window", window},
       {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};

@@ -78,6 +78,17 @@ TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
   expect_right(made, {1});
 }
 
+// UCX 1.13 ends the process when a write of its zero-copy path over tcp fails (uct_iface.h: comp->count > 0): ours must not
+// take that path.
+TEST_P(Scenario, AReaderDiesWithItsQueuesFull) {
+  for (int delay_us : {2000, 5000, 9000, 14000, 20000}) {
+    JobPlan made = plan(3, "stopped_reader", {std::to_string(delay_us)});
+    made.launcher = {"--expect-kill", "1"};
+    made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+    expect_right(made, {1});
+  }
+}
+
 TEST_P(Scenario, TheAnswerComesFromRanksThatAreNotCalling) {
   for (int send = 0; send < 24; send += 3) {
     JobPlan made = plan(5, "busy");
