@@ -27,6 +27,7 @@ bool read_costs(const std::string& path, LogGP& costs, std::string& error);
 void add_explore_command(CLI::App& app, int& exit_code);
 void add_advise_command(CLI::App& app, int& exit_code);
 void add_run_commands(CLI::App& app, int& exit_code);   // bcast, reduce, allreduce, barrier
+void add_gossip_commands(CLI::App& app, int& exit_code);   // push_sum .. recursive_doubling
 
 // "" or why there is no such tree.
 inline std::string problem_with(const BroadcastShape& shape) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "simulator/random.hpp"
+#include "collectives/random.hpp"
 
 namespace ucft::simulator {
 

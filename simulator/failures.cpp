@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "simulator/explorer.hpp"
-#include "simulator/random.hpp"
+#include "collectives/random.hpp"
 
 namespace ucft::simulator {
 

@@ -1,6 +1,6 @@
 #include "simulator/network.hpp"
 
-#include "simulator/random.hpp"
+#include "collectives/random.hpp"
 
 namespace ucft::simulator {
 

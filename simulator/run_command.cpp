@@ -17,7 +17,7 @@
 #include "simulator/commands.hpp"
 #include "simulator/comparators.hpp"
 #include "simulator/failures.hpp"
-#include "simulator/random.hpp"
+#include "collectives/random.hpp"
 #include "simulator/trace.hpp"
 #include "simulator/world.hpp"
 

@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   ucft::simulator::add_run_commands(app, exit_code);
+  ucft::simulator::add_gossip_commands(app, exit_code);
   ucft::simulator::add_advise_command(app, exit_code);
   ucft::simulator::add_explore_command(app, exit_code);
   try {

@@ -9,7 +9,7 @@
 #include "simulator/comparators.hpp"
 #include "simulator/event_queue.hpp"
 #include "simulator/failures.hpp"
-#include "simulator/random.hpp"
+#include "collectives/random.hpp"
 #include "simulator/trace.hpp"
 #include "simulator/world.hpp"
 

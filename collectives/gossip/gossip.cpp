@@ -1,0 +1,225 @@
+#include "collectives/gossip/gossip.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace ucft {
+
+namespace {
+
+constexpr const char* names[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip", "pcf_printed", "hps", "hpflc", "ardb", "recursive_doubling"};
+static_assert(std::size(names) == gossip_algorithm_count);
+
+constexpr int rounds_limit = 1 << 20;
+
+int doublings_of(Rank ranks) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(ranks))) - 1; }
+
+}  // namespace
+
+std::span<const char* const> gossip_algorithm_names() { return names; }
+const char* gossip_algorithm_name(GossipAlgorithm algorithm) { return names[static_cast<std::size_t>(algorithm)]; }
+
+bool parse_gossip_algorithm(std::string_view name, GossipAlgorithm& algorithm) {
+  const auto* found = std::find(std::begin(names), std::end(names), name);
+  if (found == std::end(names)) return false;
+  algorithm = static_cast<GossipAlgorithm>(found - std::begin(names));
+  return true;
+}
+
+std::string problem_with(const GossipPlan& plan) {
+  if (!goes_by_rounds(plan.algorithm)) {
+    if (const std::string problem = problem_with(plan.neighbourhood); !problem.empty()) return problem;
+  } else if (plan.neighbourhood.ranks < 1) {
+    return fmt::format("{} ranks: at least one is needed", plan.neighbourhood.ranks);
+  }
+  if (plan.rounds < 0 || plan.rounds > rounds_limit) return fmt::format("{} rounds: 0 .. {}", plan.rounds, rounds_limit);
+  if (plan.cycles < 0 || plan.cycles > rounds_limit) return fmt::format("{} cycles: 0 .. {}", plan.cycles, rounds_limit);
+  if (has_checksums(plan.algorithm) && !(plan.tau > 0 && std::isfinite(plan.tau)))
+    return fmt::format("tau = {} finds {}: it must be a positive number", plan.tau, plan.tau <= 0 ? "faults in rounding errors" : "no faults");
+  return "";
+}
+
+GossipSchedule::GossipSchedule(const GossipPlan& plan) : algorithm_(plan.algorithm), ranks_(plan.neighbourhood.ranks) {
+  if (!uses_cycles(algorithm_)) {
+    const int all = doublings_of(ranks_);
+    doublings_ = algorithm_ == GossipAlgorithm::ardb && plan.rounds > 0 ? std::min(plan.rounds, all) : all;
+    extra_ = ranks_ - (1 << all);
+    rounds_ = doublings_ + (extra_ > 0 ? 2 : 0);
+    return;
+  }
+  rounds_ = ranks_ == 1 ? 0 : plan.rounds;
+  kept_cycles_ = plan.cycles > 0 ? std::min(plan.cycles, std::max(1, rounds_)) : std::max(1, rounds_);
+  for (int cycle = 0; cycle < std::min(kept_cycles_, rounds_); ++cycle)
+    cycles_.emplace_back(static_cast<std::uint64_t>(ranks_), mixed(plan.seed, static_cast<std::uint64_t>(cycle)));
+}
+
+GossipRound GossipSchedule::round(Rank rank, int number) const {
+  if (!uses_cycles(algorithm_)) return doubling(rank, number);
+  const int cycle = number % kept_cycles_;
+  const Permutation& order = cycles_[static_cast<std::size_t>(cycle)];
+  GossipRound round;
+  round.to = static_cast<Rank>(order.next(static_cast<std::uint64_t>(rank)));
+  round.from = static_cast<Rank>(order.previous(static_cast<std::uint64_t>(rank)));
+  round.link_to = 2 * cycle;
+  round.link_from = 2 * cycle + 1;
+  return round;
+}
+
+// n = 6: 4 and 2 extra: 1 -> 0 and 3 -> 2; then 0 2 4 5 double; then 0 -> 1 and 2 -> 3.
+GossipRound GossipSchedule::doubling(Rank rank, int number) const {
+  GossipRound round;
+  const bool pairs = rank < 2 * extra_, odd = rank % 2 == 1;
+  if (extra_ > 0 && (number == 0 || number == rounds_ - 1)) {
+    if (!pairs) return round;
+    const bool sends = odd == (number == 0);
+    (sends ? round.to : round.from) = rank ^ 1;
+    round.link_to = round.link_from = number == 0 ? RecursiveDoubling<double>::exchanges : RecursiveDoubling<double>::takes_over;
+    return round;
+  }
+  if (pairs && odd) return round;
+  const Rank place = (pairs ? rank / 2 : rank - extra_) ^ (Rank{1} << (number - (extra_ > 0 ? 1 : 0)));
+  round.to = round.from = place < extra_ ? 2 * place : place + extra_;
+  return round;
+}
+
+// The error's square halves in a round of push-sum on well-connected neighbourhoods, and the worst of n ranks is about
+// sqrt(2 ln n) standard deviations off. Where ranks choose by chance some are left out at first: ln n more. Elsewhere the
+// slowest part of the error decides, which is one of n parts at the start.
+int rounds_for(const GossipPlan& plan, double eps, double variation) {
+  const Rank n = plan.neighbourhood.ranks;
+  if (n == 1) return 0;
+  const double worst = variation * std::sqrt(2 * std::log(std::max(2.0, static_cast<double>(n))));
+  const double halvings = std::max(1.0, 2 * std::log2(std::max(worst / eps, 1.0)));
+  if (plan.algorithm == GossipAlgorithm::recursive_doubling) return GossipSchedule(plan).rounds();
+  if (plan.algorithm == GossipAlgorithm::ardb) {   // a block of b ranks has their mean: it is off by variation / sqrt(b)
+    const double block = std::pow(worst / eps, 2);
+    return block >= n ? doublings_of(n) : std::clamp(static_cast<int>(std::ceil(std::log2(std::max(block, 1.0)))), 0, doublings_of(n));
+  }
+  if (uses_cycles(plan.algorithm)) return static_cast<int>(std::ceil(halvings)) + 1;
+  const double slowest = -std::log(second_eigenvalue(plan.neighbourhood));
+  const double mixing = std::log(std::max(worst / eps, 2.0)) / slowest;
+  const double chance = std::log(n) + 2;
+  const double crossing = plan.algorithm == GossipAlgorithm::push_sum ? 1.0 : 1.5;   // of flows that overwrite each other
+  const double wanted = crossing * (std::max(1.05 * halvings, mixing) + chance);
+  return static_cast<int>(std::ceil(std::min(wanted, static_cast<double>(rounds_limit))));
+}
+
+template <class Real>
+auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links, ConstMass<Real> values, Real weight) -> Rule {
+  std::vector<Real> initial(values.begin(), values.end());
+  initial.push_back(weight);
+  if (has_checksums(plan.algorithm)) {
+    double check = 0;
+    for (Real each : initial) check += each;
+    initial.push_back(static_cast<Real>(check));
+  }
+  switch (plan.algorithm) {
+    case GossipAlgorithm::push_sum:
+    case GossipAlgorithm::hps: return PushSum<Real>(initial);
+    case GossipAlgorithm::push_flow: return PushFlow<Real>(initial, links, FlowCorrection::none, 0);
+    case GossipAlgorithm::pflc:
+    case GossipAlgorithm::hpflc: return PushFlow<Real>(initial, links, FlowCorrection::local, plan.tau);
+    case GossipAlgorithm::pfcc: return PushFlow<Real>(initial, links, FlowCorrection::cooperative, plan.tau);
+    case GossipAlgorithm::pcf_printed: return PushCancelFlowPrinted<Real>(initial, links);
+    case GossipAlgorithm::pcf:
+    case GossipAlgorithm::pcf_flip: {
+      std::vector<bool> leads;
+      for (Rank neighbour : neighbours) leads.push_back(me < neighbour);
+      return PushCancelFlow<Real>(initial, leads, plan.algorithm == GossipAlgorithm::pcf_flip);
+    }
+    case GossipAlgorithm::ardb:
+    case GossipAlgorithm::recursive_doubling: break;
+  }
+  return RecursiveDoubling<Real>(initial);
+}
+
+template <class Real>
+GossipRank<Real>::GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight)
+    : values_(static_cast<int>(values.size())),
+      neighbours_(neighbours_of(plan.neighbourhood, me)),
+      live_(neighbours_.size()),
+      rule_(make_rule(plan, me, neighbours_, static_cast<int>(neighbours_.size()), values, weight)),
+      scratch_(values.size() + 2) {
+  for (std::size_t link = 0; link < live_.size(); ++link) live_[link] = static_cast<int>(link);
+}
+
+template <class Real>
+GossipRank<Real>::GossipRank(const GossipPlan& plan, const GossipSchedule& schedule, ConstMass<Real> values, Real weight)
+    : values_(static_cast<int>(values.size())), rule_(make_rule(plan, 0, {}, schedule.links(), values, weight)), scratch_(values.size() + 2) {}
+
+template <class Real>
+int GossipRank<Real>::link_of(Rank neighbour) const {
+  const auto found = std::lower_bound(neighbours_.begin(), neighbours_.end(), neighbour);
+  return found == neighbours_.end() || *found != neighbour ? -1 : static_cast<int>(found - neighbours_.begin());
+}
+
+template <class Real>
+void GossipRank<Real>::mass(Mass<Real> mass) const {
+  const bool has_check = std::holds_alternative<PushFlow<Real>>(rule_) && std::get<PushFlow<Real>>(rule_).row_length() > mass.size();
+  const Mass<Real> all{scratch_.data(), mass.size() + (has_check ? 1 : 0)};
+  clear(all);
+  std::visit([&](const auto& rule) { rule.add_estimate(all); }, rule_);
+  copy<Real>(mass, all.first(mass.size()));
+}
+
+template <class Real>
+bool GossipRank<Real>::estimate(Mass<Real> values) const {
+  const Mass<Real> all{scratch_.data(), values.size() + 1};
+  mass(all);
+  const Real weight = all.back();
+  if (!(weight > 0)) return false;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = all[i] / weight;
+  return is_finite<Real>(values);
+}
+
+template <class Real>
+void GossipByRounds<Real>::advance(GossipOutbox<Real>& out) {
+  while (!finished()) {
+    const GossipRound now = schedule_.round(me_, round_);
+    if (!sent_) {
+      sent_ = true;
+      if (now.to != no_rank && !dead_[static_cast<std::size_t>(now.to)]) {
+        pushed_.clear();
+        state_.push(now.link_to, pushed_);
+        for (const auto& send : pushed_.sends()) copy<Real>(out.add(round_, send.length), pushed_.row(send));
+      }
+    }
+    if (now.from != no_rank && !dead_[static_cast<std::size_t>(now.from)]) return;
+    ++round_;
+    sent_ = false;
+  }
+}
+
+template <class Real>
+bool GossipByRounds<Real>::on_message(int round, ConstMass<Real> row, GossipOutbox<Real>& out) {
+  if (round < round_) return true;   // of a rank that was taken for dead
+  if (round > round_) return false;
+  pushed_.clear();
+  state_.on_message({schedule_.round(me_, round).link_from, 0, 0, row}, pushed_);
+  ++round_;
+  sent_ = false;
+  advance(out);
+  return true;
+}
+
+template <class Real>
+void GossipByRounds<Real>::on_failure(Rank failed, GossipOutbox<Real>& out) {
+  if (dead_[static_cast<std::size_t>(failed)]) return;
+  dead_[static_cast<std::size_t>(failed)] = true;
+  for (int round = 0; round < std::min(schedule_.rounds(), schedule_.links() / 2); ++round) {
+    const GossipRound each = schedule_.round(me_, round);
+    if (each.to == failed) state_.on_failure(each.link_to);
+    if (each.from == failed) state_.on_failure(each.link_from);
+  }
+  advance(out);
+}
+
+template class GossipRank<float>;
+template class GossipRank<double>;
+template class GossipByRounds<float>;
+template class GossipByRounds<double>;
+
+}  // namespace ucft

@@ -1,0 +1,192 @@
+// All gossip algorithms under one name: what a rank does in an iteration, with whom, and what it thinks of the aggregate.
+//
+//   asynchronous  push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed: in an iteration a rank pushes to a neighbour
+//                 chosen by chance; what arrives is taken in at any time
+//   by rounds     hps, hpflc, recursive_doubling, ardb: in round t a rank sends to one other and waits for one. No rank has
+//                 more than one partner each way (Casas et al. 2018, section 6)
+//
+// Both are values without clock, thread or I/O: the driver says when an iteration begins.
+#pragma once
+
+#include <cassert>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "collectives/gossip/neighbourhood.hpp"
+#include "collectives/gossip/permutation.hpp"
+#include "collectives/gossip/push_cancel_flow.hpp"
+#include "collectives/gossip/push_flow.hpp"
+#include "collectives/gossip/push_sum.hpp"
+#include "collectives/gossip/recursive_doubling.hpp"
+#include "collectives/random.hpp"
+
+namespace ucft {
+
+enum class GossipAlgorithm : std::uint8_t {
+  push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed, hps, hpflc, ardb, recursive_doubling
+};
+inline constexpr int gossip_algorithm_count = 11;
+
+std::span<const char* const> gossip_algorithm_names();   // in the order of the enumeration
+const char* gossip_algorithm_name(GossipAlgorithm algorithm);
+bool parse_gossip_algorithm(std::string_view name, GossipAlgorithm& algorithm);
+
+constexpr bool goes_by_rounds(GossipAlgorithm algorithm) { return algorithm >= GossipAlgorithm::hps; }
+constexpr bool uses_cycles(GossipAlgorithm algorithm) { return algorithm == GossipAlgorithm::hps || algorithm == GossipAlgorithm::hpflc; }
+constexpr bool has_checksums(GossipAlgorithm algorithm) {
+  return algorithm == GossipAlgorithm::pflc || algorithm == GossipAlgorithm::pfcc || algorithm == GossipAlgorithm::hpflc;
+}
+// Whether lost messages are made good for.
+constexpr bool uses_flows(GossipAlgorithm algorithm) {
+  return algorithm >= GossipAlgorithm::push_flow && algorithm != GossipAlgorithm::hps && algorithm < GossipAlgorithm::ardb;
+}
+
+// Whose aggregate the survivors of a death agree on. lossy: nobody's; what was on its way to the dead is missing.
+enum class GossipAnswer : std::uint8_t { survivors, all_ranks, lossy };
+constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {
+  if (algorithm == GossipAlgorithm::pcf || algorithm == GossipAlgorithm::pcf_flip || algorithm == GossipAlgorithm::pcf_printed) return GossipAnswer::all_ranks;
+  return uses_flows(algorithm) ? GossipAnswer::survivors : GossipAnswer::lossy;
+}
+
+// The same on all ranks.
+struct GossipPlan {
+  GossipAlgorithm algorithm = GossipAlgorithm::pcf;
+  Neighbourhood neighbourhood;      // of the asynchronous ones; of the others only its number of ranks counts
+  std::uint64_t seed = 1;           // of choices and cycles
+  double tau = 0;                   // of checksums: absolute, in the unit of the data
+  int rounds = 0;                   // by rounds: how many; ardb: of its doublings. 0: recursive_doubling's own number
+  int cycles = 0;                   // hps, hpflc: so many, used in turn; 0: a new one in each round
+};
+
+// "" or what is wrong with it.
+std::string problem_with(const GossipPlan& plan);
+
+// One round of one rank. A link is what flows are kept by: the sender's and the receiver's name for it differ.
+struct GossipRound {
+  Rank to = no_rank, from = no_rank;
+  int link_to = 0, link_from = 0;
+};
+
+// With whom, by rounds.
+class GossipSchedule {
+ public:
+  explicit GossipSchedule(const GossipPlan& plan);
+
+  int rounds() const { return rounds_; }
+  int links() const { return 2 * kept_cycles_; }    // of a rank
+  GossipRound round(Rank rank, int number) const;
+  // The receiver's name for a link of the sender.
+  static int other_end(int link) { return link ^ 1; }
+
+ private:
+  GossipRound doubling(Rank rank, int number) const;
+
+  GossipAlgorithm algorithm_;
+  Rank ranks_, extra_ = 0;            // extra_: ranks beyond a power of two
+  int rounds_ = 0, doublings_ = 0, kept_cycles_ = 1;
+  std::vector<Permutation> cycles_;
+};
+
+// How many rounds (iterations per rank) it takes until the worst relative error is below eps, where the data varies by
+// variation times its mean (0.577: uniform from 0). docs/gossip.md compares this with simulations.
+int rounds_for(const GossipPlan& plan, double eps, double variation = 0.577);
+
+template <class Real>
+class GossipRank {
+ public:
+  // values: this rank's. weight: 1, or what it counts for.
+  GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight);
+  // For drivers that have many ranks: by rounds with this schedule's links.
+  GossipRank(const GossipPlan& plan, const GossipSchedule& schedule, ConstMass<Real> values, Real weight);
+
+  int values() const { return values_; }
+  std::size_t row_length() const {
+    return std::visit([](const auto& rule) { return rule.row_length(); }, rule_);
+  }
+  std::span<const Rank> neighbours() const { return neighbours_; }
+  int link_of(Rank neighbour) const;   // -1: none
+  std::span<const int> live_links() const { return live_; }
+
+  // The neighbour of an asynchronous rank's next push, by chance; -1: all are dead.
+  int choose(std::uint64_t seed, Rank me, std::uint64_t iteration) const {
+    if (live_.empty()) return -1;
+    return live_[Random(mixed(mixed(seed, static_cast<std::uint64_t>(me)), iteration)).below(live_.size())];
+  }
+  void push(int link, GossipOutbox<Real>& out) {
+    std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
+  }
+  void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
+    assert(arrival.row.size() == row_length());
+    std::visit([&](auto& rule) { rule.on_message(arrival, out); }, rule_);
+  }
+  void on_failure(int link) {
+    std::visit([&](auto& rule) { rule.on_failure(link); }, rule_);
+    std::erase(live_, link);
+  }
+
+  // The current mass: values() numbers and a weight behind them.
+  void mass(Mass<Real> mass) const;
+  // The mean of the values per weight. False: nothing can be said, as there is no weight here (yet).
+  bool estimate(Mass<Real> values) const;
+
+  // For fault injection, and for invariants.
+  Mass<Real> local_data() {
+    return std::visit([](auto& rule) { return rule.local_data(); }, rule_);
+  }
+  Mass<Real> flows(int link) {
+    return std::visit([&](auto& rule) { return rule.flows(link); }, rule_);
+  }
+
+ private:
+  using Rule = std::variant<PushSum<Real>, PushFlow<Real>, PushCancelFlow<Real>, PushCancelFlowPrinted<Real>, RecursiveDoubling<Real>>;
+  static Rule make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links, ConstMass<Real> values, Real weight);
+
+  int values_;
+  std::vector<Rank> neighbours_;
+  std::vector<int> live_;
+  Rule rule_;
+  mutable std::vector<Real> scratch_;
+};
+
+// A rank that goes by rounds, driven by messages: it sends in a round, waits for one message of that round, and goes on.
+template <class Real>
+class GossipByRounds {
+ public:
+  GossipByRounds(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight)
+      : schedule_(plan), state_(plan, schedule_, values, weight), me_(me) {
+    dead_.assign(static_cast<std::size_t>(plan.neighbourhood.ranks), false);
+  }
+
+  // Links in the outbox are the round of the send: link = round, and to() says whom to.
+  void start(GossipOutbox<Real>& out) { advance(out); }
+  // False: it belongs to a later round; the driver keeps it and tries again after the next step.
+  bool on_message(int round, ConstMass<Real> row, GossipOutbox<Real>& out);
+  void on_failure(Rank failed, GossipOutbox<Real>& out);
+
+  Rank to(int round) const { return schedule_.round(me_, round).to; }
+  bool finished() const { return round_ == schedule_.rounds(); }
+  int round() const { return round_; }
+  int rounds() const { return schedule_.rounds(); }
+  const GossipRank<Real>& state() const { return state_; }
+  GossipRank<Real>& state() { return state_; }
+
+ private:
+  void advance(GossipOutbox<Real>& out);
+
+  GossipSchedule schedule_;
+  GossipRank<Real> state_;
+  GossipOutbox<Real> pushed_;
+  std::vector<bool> dead_;
+  Rank me_;
+  int round_ = 0;
+  bool sent_ = false;
+};
+
+extern template class GossipRank<float>;
+extern template class GossipRank<double>;
+extern template class GossipByRounds<float>;
+extern template class GossipByRounds<double>;
+
+}  // namespace ucft

@@ -1,0 +1,95 @@
+// What gossip moves: masses. A mass is a row of Reals,
+//
+//   x_1 .. x_k   weight          (push-sum, push-flow, push-cancel-flow)
+//   x_1 .. x_k   weight   check  (with checksums: check = x_1 + .. + x_k + weight; Casas et al. 2018, section 4.2, for k = 1)
+//
+// and the estimate of the aggregate is x_m / weight.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ucft {
+
+template <class Real>
+using Mass = std::span<Real>;
+template <class Real>
+using ConstMass = std::span<const Real>;
+
+template <class Real>
+void add(Mass<Real> to, ConstMass<Real> mass) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += mass[i];
+}
+template <class Real>
+void subtract(Mass<Real> from, ConstMass<Real> mass) {
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] -= mass[i];
+}
+template <class Real>
+void copy(Mass<Real> to, ConstMass<Real> mass) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = mass[i];
+}
+template <class Real>
+void copy_negated(Mass<Real> to, ConstMass<Real> mass) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = -mass[i];
+}
+template <class Real>
+void clear(Mass<Real> mass) {
+  for (Real& each : mass) each = 0;
+}
+template <class Real>
+bool is_finite(ConstMass<Real> mass) {
+  for (Real each : mass)
+    if (!std::isfinite(each)) return false;
+  return true;
+}
+
+// The checksum's error is larger than tau, or isn't a number.
+template <class Real>
+bool is_bad(ConstMass<Real> mass, double tau) {
+  double sum = 0;
+  for (std::size_t i = 0; i + 1 < mass.size(); ++i) sum += mass[i];
+  return !(std::abs(sum - static_cast<double>(mass.back())) <= tau);
+}
+
+// What a rank has to send: link (an index into its neighbours), one or more masses, and what its algorithm needs to tell
+// old from new. The rows are one block that keeps its memory.
+template <class Real>
+class GossipOutbox {
+ public:
+  struct Send {
+    int link;
+    std::uint32_t era, ack;
+    std::size_t begin, length;
+  };
+
+  // A row to be filled in, valid until the next add().
+  Mass<Real> add(int link, std::size_t length, std::uint32_t era = 0, std::uint32_t ack = 0) {
+    const std::size_t begin = rows_.size();
+    rows_.resize(begin + length);
+    sends_.push_back({link, era, ack, begin, length});
+    return {rows_.data() + begin, length};
+  }
+  std::span<const Send> sends() const { return sends_; }
+  Mass<Real> row(const Send& send) { return {rows_.data() + send.begin, send.length}; }
+  bool empty() const { return sends_.empty(); }
+  void clear() {
+    rows_.clear();
+    sends_.clear();
+  }
+
+ private:
+  std::vector<Real> rows_;
+  std::vector<Send> sends_;
+};
+
+// One that has arrived.
+template <class Real>
+struct GossipArrival {
+  int link;
+  std::uint32_t era, ack;
+  ConstMass<Real> row;
+};
+
+}  // namespace ucft

@@ -1,0 +1,157 @@
+#include "collectives/gossip/neighbourhood.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+#include "collectives/gossip/permutation.hpp"
+
+namespace ucft {
+
+namespace {
+
+constexpr const char* names[] = {"complete", "hypercube", "torus_2d", "torus_3d", "ring", "bus", "tree", "random_regular"};
+static_assert(std::size(names) == gossip_topology_count);
+
+// The largest divisor that is no larger than the root.
+Rank divisor_near_root(Rank number, double root) {
+  for (auto side = static_cast<Rank>(std::floor(root + 1e-9)); side > 1; --side)
+    if (number % side == 0) return side;
+  return 1;
+}
+
+Rank walk(Rank position, Rank side, int step) { return (position + side + step) % side; }
+
+double gap_of_ring(double side) { return 1 - std::cos(2 * std::numbers::pi / side); }
+
+}  // namespace
+
+TorusSides torus_sides(Rank ranks, int dimensions) {
+  TorusSides sides{{1, 1, 1}};
+  const Rank last = divisor_near_root(ranks, std::pow(ranks, 1.0 / dimensions));
+  if (dimensions == 2) {
+    sides.side[0] = ranks / last;
+    sides.side[1] = last;
+    return sides;
+  }
+  const Rank middle = divisor_near_root(ranks / last, std::sqrt(ranks / last));
+  sides = {{ranks / last / middle, middle, last}};
+  std::sort(sides.side, sides.side + 3, std::greater<>());
+  return sides;
+}
+
+std::string problem_with(const Neighbourhood& neighbourhood) {
+  const Rank n = neighbourhood.ranks;
+  if (n < 1) return fmt::format("{} ranks: at least one is needed", n);
+  switch (neighbourhood.topology) {
+    case GossipTopology::hypercube:
+      if (!std::has_single_bit(static_cast<std::uint32_t>(n))) return fmt::format("a hypercube of {} ranks: not a power of two", n);
+      break;
+    case GossipTopology::torus_2d:
+    case GossipTopology::torus_3d: {
+      const int dimensions = neighbourhood.topology == GossipTopology::torus_2d ? 2 : 3;
+      if (n > 1 && torus_sides(n, dimensions).side[dimensions - 1] == 1)
+        return fmt::format("a torus of {} ranks in {} dimensions: {} has no such divisors", n, dimensions, n);
+      break;
+    }
+    case GossipTopology::tree:
+      if (neighbourhood.arity < 1) return fmt::format("a tree of arity {}: at least 1", neighbourhood.arity);
+      break;
+    case GossipTopology::random_regular:
+      if (neighbourhood.degree < 2) return fmt::format("random_regular of degree {}: at least 2, else it is not connected", neighbourhood.degree);
+      if (n > 1 && neighbourhood.degree >= n) return fmt::format("random_regular of degree {}: at most {} with {} ranks", neighbourhood.degree, n - 1, n);
+      if (neighbourhood.degree % 2 == 1 && n % 2 == 1) return fmt::format("random_regular of degree {}: {} ranks can't be paired", neighbourhood.degree, n);
+      break;
+    default:
+      break;
+  }
+  return "";
+}
+
+std::vector<Rank> neighbours_of(const Neighbourhood& neighbourhood, Rank rank) {
+  const Rank n = neighbourhood.ranks;
+  std::vector<Rank> found;
+  const auto torus = [&](int dimensions) {
+    const TorusSides sides = torus_sides(n, dimensions);
+    for (Rank stride = 1, dimension = 0; dimension < dimensions; stride *= sides.side[dimension++]) {
+      const Rank side = sides.side[dimension], position = rank / stride % side;
+      for (int step : {-1, 1}) found.push_back(rank + (walk(position, side, step) - position) * stride);
+    }
+  };
+  switch (neighbourhood.topology) {
+    case GossipTopology::complete:
+      for (Rank other = 0; other < n; ++other) found.push_back(other);
+      break;
+    case GossipTopology::hypercube:
+      for (Rank bit = 1; bit < n && bit > 0; bit *= 2) found.push_back(rank ^ bit);
+      break;
+    case GossipTopology::torus_2d: torus(2); break;
+    case GossipTopology::torus_3d: torus(3); break;
+    case GossipTopology::ring:
+      for (int step : {-1, 1}) found.push_back(walk(rank, n, step));
+      break;
+    case GossipTopology::bus:
+      if (rank > 0) found.push_back(rank - 1);
+      if (rank + 1 < n) found.push_back(rank + 1);
+      break;
+    case GossipTopology::tree: {
+      if (rank > 0) found.push_back((rank - 1) / neighbourhood.arity);
+      const std::int64_t first = std::int64_t{rank} * neighbourhood.arity + 1;
+      for (std::int64_t child = first; child < first + neighbourhood.arity && child < n; ++child) found.push_back(static_cast<Rank>(child));
+      break;
+    }
+    case GossipTopology::random_regular:
+      for (int cycle = 0; cycle < neighbourhood.degree / 2; ++cycle) {
+        const Permutation order(static_cast<std::uint64_t>(n), mixed(neighbourhood.seed, static_cast<std::uint64_t>(cycle)));
+        found.push_back(static_cast<Rank>(order.next(static_cast<std::uint64_t>(rank))));
+        found.push_back(static_cast<Rank>(order.previous(static_cast<std::uint64_t>(rank))));
+      }
+      if (neighbourhood.degree % 2 == 1 && n > 1) {
+        const Permutation order(static_cast<std::uint64_t>(n), mixed(neighbourhood.seed, ~std::uint64_t{0}));
+        found.push_back(static_cast<Rank>(order.at(order.place_of(static_cast<std::uint64_t>(rank)) ^ 1)));
+      }
+      break;
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::erase(found, rank);
+  return found;
+}
+
+double second_eigenvalue(const Neighbourhood& neighbourhood) {
+  const double n = neighbourhood.ranks;
+  if (n <= 2) return 0.5;
+  double gap = 0;   // of the walk that never stays
+  switch (neighbourhood.topology) {
+    case GossipTopology::complete: gap = n / (n - 1); break;
+    case GossipTopology::hypercube: gap = 2 / std::log2(n); break;
+    case GossipTopology::torus_2d: gap = gap_of_ring(torus_sides(neighbourhood.ranks, 2).side[0]) / 2; break;
+    case GossipTopology::torus_3d: gap = gap_of_ring(torus_sides(neighbourhood.ranks, 3).side[0]) / 3; break;
+    case GossipTopology::ring: gap = gap_of_ring(n); break;
+    case GossipTopology::bus: gap = 1 - std::cos(std::numbers::pi / (n - 1)); break;
+    case GossipTopology::tree:   // half of the walk's weight crosses one edge of the root: conductance about 1/n
+      gap = neighbourhood.arity == 1 ? 1 - std::cos(std::numbers::pi / (n - 1)) : (neighbourhood.arity - 1.0) / (2 * n);
+      break;
+    case GossipTopology::random_regular: {   // Friedman: nearly Ramanujan
+      const double degree = neighbourhood.degree;
+      gap = degree == 2 ? gap_of_ring(n) : 1 - 2 * std::sqrt(degree - 1) / degree;
+      break;
+    }
+  }
+  return 1 - gap / 2;
+}
+
+std::span<const char* const> gossip_topology_names() { return names; }
+const char* gossip_topology_name(GossipTopology topology) { return names[static_cast<std::size_t>(topology)]; }
+
+bool parse_gossip_topology(std::string_view name, GossipTopology& topology) {
+  const auto* found = std::find(std::begin(names), std::end(names), name);
+  if (found == std::end(names)) return false;
+  topology = static_cast<GossipTopology>(found - std::begin(names));
+  return true;
+}
+
+}  // namespace ucft

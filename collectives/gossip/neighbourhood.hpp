@@ -1,0 +1,54 @@
+// Whom a rank gossips with: communication topologies as pure functions of (rank, size).
+// Casas et al. 2018, sections 3.2 and 5.1; Niederbrucker et al. 2012, section II (bus, torus, hypercube).
+//
+//   complete         everybody
+//   hypercube        ranks that differ in one bit; n is a power of two
+//   torus_2d, _3d    the ranks next to it in each dimension, around the edges; n = a b (c), as near to equal as n allows
+//   ring, bus        the ranks before and after it; the bus has two ends
+//   tree             parent (rank-1)/k and children k rank + 1 .. k rank + k
+//   random_regular   the ranks next to it on degree/2 random N-cycles from a seed (hence connected), and for an odd degree
+//                    its partner in a random pairing. Where two of these coincide the rank has fewer neighbours
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/protocol.hpp"
+
+namespace ucft {
+
+enum class GossipTopology : std::uint8_t { complete, hypercube, torus_2d, torus_3d, ring, bus, tree, random_regular };
+inline constexpr int gossip_topology_count = 8;
+
+struct Neighbourhood {
+  GossipTopology topology = GossipTopology::complete;
+  Rank ranks = 1;
+  int arity = 2;             // tree
+  int degree = 4;            // random_regular
+  std::uint64_t seed = 1;    // random_regular
+};
+
+// "" or why there is no such topology.
+std::string problem_with(const Neighbourhood& neighbourhood);
+
+// Ascending, each once. O(its number) time, O(n) for complete.
+std::vector<Rank> neighbours_of(const Neighbourhood& neighbourhood, Rank rank);
+
+// The sides of a torus, the longest first: 24 -> 6 4 or 4 3 2. Unused sides are 1.
+struct TorusSides {
+  Rank side[3];
+};
+TorusSides torus_sides(Rank ranks, int dimensions);
+
+// The second largest eigenvalue of the walk that stays with probability 1/2 and else goes to a neighbour by chance: by it
+// the slowest part of an error shrinks in a round (Boyd et al. 2006). In closed form where there is one, else an estimate.
+double second_eigenvalue(const Neighbourhood& neighbourhood);
+
+std::span<const char* const> gossip_topology_names();   // in the order of the enumeration
+const char* gossip_topology_name(GossipTopology topology);
+bool parse_gossip_topology(std::string_view name, GossipTopology& topology);
+
+}  // namespace ucft

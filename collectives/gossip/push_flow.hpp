@@ -1,0 +1,95 @@
+// Push-Flow and its two ways of repairing flows that were corrupted silently.
+//
+//   PF     Casas et al. 2018, Algorithm 3; Niederbrucker et al. 2012, Figure 1
+//   PFLC   with local correction: Algorithm 4. On the schedule of cycles: HPFLC (section 6.1)
+//   PFCC   with cooperative correction: Algorithm 5
+//
+// A rank never gives its initial mass away. For each neighbour j it keeps the flow f[j] (what came from j, less what went
+// there), and its current mass is e = initial + sum of all f. A message carries the whole flow and overwrites the other
+// side's, negated: so what was lost, or flipped, is repaired by the next one that gets through.
+//
+// Invariant (flow conservation): f[j] here is -f[i] there, unless a message is on its way between the two.
+//
+// Misprints mended: Algorithms 3-5 push e_j/2 for e_i/2, and Algorithm 5, line 6 sends f_ij for f_ik. Beyond the papers: half
+// of an e that is found bad and can't be repaired is not pushed; what is no number counts as a lost flow in PF, too.
+#pragma once
+
+#include "collectives/gossip/mass.hpp"
+
+namespace ucft {
+
+enum class FlowCorrection : std::uint8_t { none, local, cooperative };
+
+template <class Real>
+class PushFlow {
+ public:
+  // initial: with a check if there is a correction. tau: the largest error of a checksum that is not a fault.
+  PushFlow(ConstMass<Real> initial, int links, FlowCorrection correction, double tau)
+      : initial_(initial.begin(), initial.end()),
+        flows_(initial.size() * static_cast<std::size_t>(links)),
+        current_(initial.size()),
+        tau_(tau),
+        links_(links),
+        correction_(correction) {}
+
+  void push(int link, GossipOutbox<Real>& out) {
+    sum_up();
+    if (bad(current_)) {                            // lines 3-10
+      for (int other = 0; other < links_; ++other) {
+        if (!bad(flows(other))) continue;
+        if (correction_ == FlowCorrection::cooperative)
+          send(other, out);                         // Algorithm 5, line 6: the neighbour answers with its own
+        else
+          clear(flows(other));
+      }
+      if (correction_ == FlowCorrection::cooperative) return;
+      sum_up();
+      if (bad(current_)) {                          // the initial mass itself: nothing new goes
+        send(link, out);
+        return;
+      }
+    }
+    Mass<Real> flow = flows(link);
+    for (std::size_t i = 0; i < flow.size(); ++i) flow[i] -= current_[i] / 2;
+    send(link, out);
+  }
+
+  void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
+    Mass<Real> flow = flows(arrival.link);
+    if (!bad(arrival.row)) {
+      copy_negated<Real>(flow, arrival.row);
+    } else if (correction_ == FlowCorrection::cooperative) {   // Algorithm 5, lines 17-20
+      if (bad(flow)) clear(flow);
+      send(arrival.link, out);
+    }
+  }
+
+  // Excludes what was exchanged with the dead rank: the aggregate is the survivors' then.
+  void on_failure(int link) { clear(flows(link)); }
+
+  void add_estimate(Mass<Real> mass) const {
+    add<Real>(mass, initial_);
+    for (int link = 0; link < links_; ++link) add<Real>(mass, flow_of(link));
+  }
+  std::size_t row_length() const { return initial_.size(); }
+
+  // For fault injection, and tests.
+  Mass<Real> local_data() { return initial_; }
+  Mass<Real> flows(int link) { return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()}; }
+
+ private:
+  ConstMass<Real> flow_of(int link) const { return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()}; }
+  bool bad(ConstMass<Real> mass) const { return correction_ == FlowCorrection::none ? !is_finite(mass) : is_bad(mass, tau_) || !is_finite(mass); }
+  void sum_up() {
+    clear<Real>(current_);
+    add_estimate(current_);
+  }
+  void send(int link, GossipOutbox<Real>& out) { copy<Real>(out.add(link, initial_.size()), flow_of(link)); }
+
+  std::vector<Real> initial_, flows_, current_;
+  double tau_;
+  int links_;
+  FlowCorrection correction_;
+};
+
+}  // namespace ucft

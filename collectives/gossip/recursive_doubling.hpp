@@ -1,0 +1,36 @@
+// Recursive doubling, the deterministic comparator, and ARDB, which stops after fewer rounds and has sampled then.
+// Casas et al. 2018, Algorithm 1 and section 6.2. The mass of a rank is the sum of those of its block, its weight their number.
+//
+// Any n: with p the largest power of two, the first 2(n-p) ranks pair up before, and tell each other the result after.
+#pragma once
+
+#include "collectives/gossip/mass.hpp"
+
+namespace ucft {
+
+template <class Real>
+class RecursiveDoubling {
+ public:
+  static constexpr int exchanges = 0, takes_over = 1;   // links
+
+  explicit RecursiveDoubling(ConstMass<Real> initial) : mass_(initial.begin(), initial.end()) {}
+
+  void push(int link, GossipOutbox<Real>& out) { copy<Real>(out.add(link, mass_.size()), mass_); }
+  void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) {
+    if (arrival.link == takes_over)
+      copy<Real>(mass_, arrival.row);
+    else
+      add<Real>(mass_, arrival.row);
+  }
+  void on_failure(int) {}
+
+  void add_estimate(Mass<Real> mass) const { add<Real>(mass, mass_); }
+  std::size_t row_length() const { return mass_.size(); }
+  Mass<Real> local_data() { return mass_; }
+  Mass<Real> flows(int) { return mass_; }
+
+ private:
+  std::vector<Real> mass_;
+};
+
+}  // namespace ucft

@@ -1,0 +1,395 @@
+// ucft_sim push_sum | push_flow | pflc | pfcc | pcf | pcf_flip | pcf_printed | hps | hpflc | ardb | recursive_doubling
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "simulator/commands.hpp"
+#include "simulator/gossip_run.hpp"
+
+namespace ucft::simulator {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  GossipAlgorithm algorithm = GossipAlgorithm::push_sum;
+  std::int64_t ranks = 32;
+  std::string topology = "complete";
+  int arity = 2, degree = 4;
+  std::uint64_t topology_seed = 1;
+  std::vector<double> eps = {1e-6};
+  std::string precision = "double", data = "uniform", aggregate = "average", stop = "truth";
+  int values = 1, rounds = 0, cycles = 0, check_every = 4;
+  bool all_rounds = false, lock_step = false, history = false, large = false, small = false;
+  double tau = -1, delay = 0.3, jitter = 0.2;
+
+  double loss = 0, flip_rate = 0, detect = 1;
+  std::string flip_target = "flow";
+  std::vector<std::string> flips, crashes, links;
+
+  std::uint64_t seed = 1;
+  int runs = 1, threads = 0;
+  bool each = false, json = false, quiet = false;
+};
+
+[[noreturn]] void refuse(const std::string& reason) { throw CLI::ValidationError(reason); }
+
+double number_of(const std::string& option, const std::string& text, const std::string& digits) {
+  std::size_t used = 0;
+  double value = -1;
+  try {
+    value = std::stod(digits, &used);
+  } catch (const std::exception&) {
+  }
+  if (used == 0 || used != digits.size() || !std::isfinite(value) || value < 0) refuse(fmt::format("{} {}: '{}' is no number from 0", option, text, digits));
+  return value;
+}
+std::int64_t whole_of(const std::string& option, const std::string& text, const std::string& digits) {
+  const double value = number_of(option, text, digits);
+  if (value != std::floor(value) || value > 0x1p31) refuse(fmt::format("{} {}: '{}' is no whole number", option, text, digits));
+  return static_cast<std::int64_t>(value);
+}
+// A@B
+std::pair<std::string, std::string> halves(const std::string& option, const std::string& text, const char* form) {
+  const std::size_t at = text.find('@');
+  if (at == std::string::npos) refuse(fmt::format("{} {}: expected {}", option, text, form));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+// What the data's checksums are of: their size decides what counts as an error of rounding.
+double default_tau(const Options& options) {
+  const double size = options.data == "bus" || options.data == "ranks" ? static_cast<double>(options.ranks) : 1;
+  const bool single = options.precision == "single";
+  switch (options.algorithm) {
+    case GossipAlgorithm::pflc: return 0.5 * size;                       // Casas et al., Figure 3
+    case GossipAlgorithm::hpflc: return (single ? 1e-4 : 1e-10) * size;
+    default: return (single ? 1e-4 : 1e-10) * size;                      // Figure 3
+  }
+}
+
+void parse_faults(const Options& options, GossipFaults& faults) {
+  faults.loss = options.loss;
+  faults.flip_rate = options.flip_rate;
+  faults.detection_delay = options.detect;
+  faults.target = options.flip_target == "flow" ? FlipTarget::flow : options.flip_target == "message" ? FlipTarget::message : FlipTarget::data;
+  for (const std::string& text : options.flips) {
+    const auto [what, when] = halves("--flip", text, "BIT@TIME or BIT:RANK@TIME");
+    BitFlip flip;
+    const std::size_t colon = what.find(':');
+    if (const std::string bit = what.substr(0, colon); bit != "any") flip.bit = static_cast<int>(whole_of("--flip", text, bit));
+    if (colon != std::string::npos) flip.rank = static_cast<Rank>(whole_of("--flip", text, what.substr(colon + 1)));
+    flip.time = number_of("--flip", text, when);
+    faults.flips.push_back(flip);
+  }
+  for (const std::string& text : options.crashes) {
+    const auto [rank, when] = halves("--crash", text, "RANK@TIME");
+    faults.deaths.push_back({static_cast<Rank>(whole_of("--crash", text, rank)), number_of("--crash", text, when)});
+  }
+  for (const std::string& text : options.links) {
+    const auto [ends, when] = halves("--fail-link", text, "RANK-RANK@TIME");
+    const std::size_t dash = ends.find('-');
+    if (dash == std::string::npos) refuse(fmt::format("--fail-link {}: expected RANK-RANK@TIME", text));
+    faults.links.push_back({static_cast<Rank>(whole_of("--fail-link", text, ends.substr(0, dash))),
+                            static_cast<Rank>(whole_of("--fail-link", text, ends.substr(dash + 1))), number_of("--fail-link", text, when)});
+  }
+}
+
+GossipRun run_of(const Options& options) {
+  GossipRun run;
+  GossipPlan& plan = run.plan;
+  plan.algorithm = options.algorithm;
+  plan.neighbourhood.ranks = static_cast<Rank>(options.ranks);
+  parse_gossip_topology(options.topology, plan.neighbourhood.topology);
+  plan.neighbourhood.arity = options.arity;
+  plan.neighbourhood.degree = options.degree;
+  plan.neighbourhood.seed = options.topology_seed;
+  plan.cycles = options.cycles;
+  plan.tau = options.tau >= 0 ? options.tau : default_tau(options);
+  run.single_precision = options.precision == "single";
+  run.values = options.values;
+  static const std::map<std::string, GossipData> datas = {{"uniform", GossipData::uniform}, {"normal", GossipData::normal}, {"bus", GossipData::bus}, {"ranks", GossipData::ranks}};
+  run.data = datas.at(options.data);
+  static const std::map<std::string, GossipAggregate> aggregates = {
+      {"average", GossipAggregate::average}, {"sum", GossipAggregate::sum}, {"sum_one_hot", GossipAggregate::sum_one_hot}};
+  run.aggregate = aggregates.at(options.aggregate);
+  run.stop = options.stop == "truth" ? GossipStop::truth : options.stop == "model" ? GossipStop::model : GossipStop::adaptive;
+  run.rounds = options.rounds;
+  run.all_rounds = options.all_rounds;
+  run.lock_step = options.lock_step;
+  run.delay = options.delay;
+  run.jitter = options.jitter;
+  run.check_every = options.check_every;
+  run.keeps_history = options.history;
+  parse_faults(options, run.faults);
+  if (options.all_rounds && options.rounds == 0 && (uses_cycles(options.algorithm) || !goes_by_rounds(options.algorithm))) refuse("--all-rounds: how many? See --rounds");
+  if (goes_by_rounds(options.algorithm) && options.topology != "complete")
+    refuse(fmt::format("--topology {}: {} goes by rounds that reach all ranks", options.topology, gossip_algorithm_name(options.algorithm)));
+  if (options.cycles > 0 && !uses_cycles(options.algorithm)) refuse(fmt::format("--cycles: {} has none", gossip_algorithm_name(options.algorithm)));
+  if (options.tau >= 0 && !has_checksums(options.algorithm)) refuse(fmt::format("--tau: {} has no checksums", gossip_algorithm_name(options.algorithm)));
+  return run;
+}
+
+class Progress {
+ public:
+  explicit Progress(bool shown) : shown_(shown && isatty(2) != 0) {}
+  // done: 0 .. 1. Any thread.
+  void show(double done) {
+    if (!shown_) return;
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    if (seconds < 2 || now - last_ < std::chrono::milliseconds(200)) return;
+    last_ = now;
+    const int width = 40, full = static_cast<int>(width * std::min(done, 1.0));
+    const std::string left = done <= 0 ? "?" : fmt::format("{:.0f} s", seconds / done * (1 - done));
+    fmt::print(stderr, "\r[{}{}] at most {} left   ", std::string(static_cast<std::size_t>(full), '#'), std::string(static_cast<std::size_t>(width - full), '.'), left);
+    printed_ = true;
+  }
+  ~Progress() {
+    if (printed_) fmt::print(stderr, "\r{:80}\r", "");
+  }
+
+ private:
+  bool shown_, printed_ = false;
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), last_{};
+};
+
+int threads_of(const Options& options) { return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+Json number_json(double value) { return std::isfinite(value) ? (value == std::floor(value) && std::abs(value) < 0x1p53 ? Json(static_cast<std::int64_t>(value)) : Json(value)) : Json(nullptr); }
+
+Json head_of(const Options& options, double eps) {
+  Json row;
+  row["algorithm"] = gossip_algorithm_name(options.algorithm);
+  row["ranks"] = options.ranks;
+  row["topology"] = options.topology;
+  row["eps"] = eps;
+  row["precision"] = options.precision;
+  row["aggregate"] = options.aggregate;
+  row["data"] = options.data;
+  row["stop"] = options.stop;
+  row["seed"] = options.seed;
+  row["runs"] = options.runs;
+  return row;
+}
+
+void print(const Options& options, const Json& row) {
+  if (options.json) {
+    fmt::print("{}\n", row.dump());
+    return;
+  }
+  for (const auto& [key, value] : row.items())
+    if (!value.is_array()) fmt::print("{:<18} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  fmt::print("\n");
+}
+
+void run_large(const Options& options) {
+  Progress progress(!options.quiet);
+  std::vector<std::vector<double>> rounds(options.eps.size());
+  std::vector<double> messages;
+  std::vector<int> missed(options.eps.size(), 0);
+  for (int number = 0; number < options.runs; ++number) {
+    LargeRun run;
+    run.algorithm = options.algorithm;
+    run.ranks = options.ranks;
+    run.single_precision = options.precision == "single";
+    run.eps = options.eps;
+    run.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
+    run.threads = threads_of(options);
+    if (options.rounds > 0) run.rounds = options.rounds;
+    const LargeResult result = simulate_large(run, [&](double part) { progress.show((number + part) / options.runs); });
+    for (std::size_t i = 0; i < options.eps.size(); ++i) {
+      rounds[i].push_back(result.rounds[i] < 0 ? static_cast<double>(run.rounds) : result.rounds[i]);
+      missed[i] += result.rounds[i] < 0 ? 1 : 0;
+    }
+    messages.push_back(static_cast<double>(result.messages));
+  }
+  for (std::size_t i = 0; i < options.eps.size(); ++i) {
+    Json row = head_of(options, options.eps[i]);
+    row["rounds"] = number_json(median_of(rounds[i]));
+    row["rounds_min"] = number_json(*std::min_element(rounds[i].begin(), rounds[i].end()));
+    row["rounds_max"] = number_json(*std::max_element(rounds[i].begin(), rounds[i].end()));
+    row["messages"] = number_json(median_of(rounds[i]) * static_cast<double>(options.ranks));
+    row["not_reached"] = missed[i];
+    print(options, row);
+  }
+}
+
+void run_all(const Options& options, const GossipRun& made, double eps) {
+  std::vector<GossipResult> results(static_cast<std::size_t>(options.runs));
+  const int threads = std::min(threads_of(options), options.runs);
+  std::atomic<int> next = 0;
+  std::exception_ptr problem;
+  {
+    Progress progress(!options.quiet);
+    std::mutex mutex;
+    const auto work = [&] {
+      try {
+        for (int number; (number = next++) < options.runs;) {
+          GossipRun run = made;
+          run.eps = eps;
+          run.seed = run.plan.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
+          results[static_cast<std::size_t>(number)] = simulate(run, [&](double part) { progress.show((number + part) / options.runs); });
+        }
+      } catch (...) {
+        next = options.runs;
+        const std::lock_guard lock(mutex);
+        problem = std::current_exception();
+      }
+    };
+    std::vector<std::thread> pool;
+    for (int i = 0; i < threads; ++i) pool.emplace_back(work);
+    for (std::thread& thread : pool) thread.join();
+  }
+  if (problem) std::rethrow_exception(problem);
+
+  const auto print_summary = [&](std::span<const GossipResult> some, int number) {
+    const auto values = [&](auto field) {
+      std::vector<double> all;
+      for (const GossipResult& result : some) all.push_back(static_cast<double>(field(result)));
+      return all;
+    };
+    const auto add = [&](Json& row, const char* name, auto field) { row[name] = number_json(median_of(values(field))); };
+    const auto most = [&](auto field) {
+      const std::vector<double> all = values(field);
+      return number_json(*std::max_element(all.begin(), all.end()));
+    };
+    const auto total = [&](auto field) {
+      double sum = 0;
+      for (double each : values(field)) sum += each;
+      return number_json(sum);
+    };
+    Json row = head_of(options, eps);
+    if (number >= 0) row["run"] = number;
+    add(row, "rounds", [](const GossipResult& r) { return r.rounds; });
+    const std::vector<double> rounds = values([](const GossipResult& r) { return r.rounds; });
+    row["rounds_min"] = number_json(*std::min_element(rounds.begin(), rounds.end()));
+    row["rounds_max"] = number_json(*std::max_element(rounds.begin(), rounds.end()));
+    double sum = 0;
+    for (double each : rounds) sum += each;
+    row["rounds_mean"] = number_json(sum / static_cast<double>(rounds.size()));
+    add(row, "error", [](const GossipResult& r) { return r.error; });
+    row["error_max"] = most([](const GossipResult& r) { return r.error; });
+    add(row, "error_all", [](const GossipResult& r) { return r.error_all; });
+    add(row, "error_survivors", [](const GossipResult& r) { return r.error_survivors; });
+    add(row, "best", [](const GossipResult& r) { return r.best; });
+    if (options.stop == "adaptive") add(row, "bound", [](const GossipResult& r) { return r.bound; });
+    add(row, "messages", [](const GossipResult& r) { return r.messages; });
+    row["lost"] = total([](const GossipResult& r) { return r.lost; });
+    row["flips"] = total([](const GossipResult& r) { return r.flips; });
+    row["not_reached"] = std::count_if(some.begin(), some.end(), [](const GossipResult& r) { return !r.reached; });
+    row["not_a_number"] = total([](const GossipResult& r) { return r.not_a_number; });
+    if (!has_checksums(options.algorithm)) row["tau"] = nullptr;
+    else row["tau"] = made.plan.tau;
+    if (options.history) {
+      std::vector<Json> worst, median;
+      for (double each : some[0].history) worst.push_back(number_json(each));
+      for (double each : some[0].median) median.push_back(number_json(each));
+      row["history"] = worst;
+      row["history_median"] = median;
+    }
+    print(options, row);
+  };
+  if (!options.each) {
+    print_summary(results, -1);
+    return;
+  }
+  for (int number = 0; number < options.runs; ++number) print_summary({&results[static_cast<std::size_t>(number)], 1}, number);
+}
+
+void run_command(const Options& options) {
+  for (double eps : options.eps)
+    if (!(eps > 0) || !std::isfinite(eps)) refuse(fmt::format("--eps {}: it must be a positive number", eps));
+  GossipRun run = run_of(options);
+  for (double eps : options.eps) {
+    run.eps = eps;
+    if (const std::string problem = problem_with(run); !problem.empty()) refuse(problem);
+  }
+  if (options.history && options.runs > 1 && !options.each) refuse("--history: of one run, or with --each");
+  if (!options.small && !options.each && can_run_large(run)) {
+    run_large(options);
+    return;
+  }
+  for (double eps : options.eps) run_all(options, run, eps);
+}
+
+void add_options(CLI::App& command, Options& options) {
+  constexpr std::uint64_t most = 1 << 20;
+  command.add_option("--ranks", options.ranks, "N")->check(whole_between(1, std::uint64_t{1} << 30))->capture_default_str();
+  if (!goes_by_rounds(options.algorithm)) {
+    command.add_option("--topology", options.topology, "whom a rank sends to")->check(CLI::IsMember(names_of(gossip_topology_names())))->capture_default_str();
+    command.add_option("--arity", options.arity, "children in a tree")->check(whole_between(1, most))->capture_default_str();
+    command.add_option("--degree", options.degree, "neighbours in random_regular")->check(whole_between(2, most))->capture_default_str();
+    command.add_option("--topology-seed", options.topology_seed, "of random_regular")->check(whole_between(0, UINT64_MAX))->capture_default_str();
+    command.add_flag("--lock-step", options.lock_step, "all ranks push, then all receive; otherwise each at its own time");
+    command.add_option("--delay", options.delay, "of a message, in iterations")->check(number_between(0, 1e6))->capture_default_str();
+    command.add_option("--jitter", options.jitter, "iterations take 1 - JITTER/2 .. 1 + JITTER/2, messages DELAY .. DELAY (1 + JITTER)")->check(number_between(0, 1))->capture_default_str();
+    command.add_option("--fail-link", options.links, "RANK-RANK@TIME: it is gone from then on, and both ends know")->delimiter(',');
+  }
+  if (uses_cycles(options.algorithm)) command.add_option("--cycles", options.cycles, "so many cycles, used in turn (default: a new one in each round)")->check(whole_between(1, most));
+  command.add_option("--eps", options.eps, "worst relative error of any rank; several: a line each")->delimiter(',')->default_str("1e-06");
+  command.add_option("--precision", options.precision, "of all numbers")->check(CLI::IsMember({"single", "double"}))->capture_default_str();
+  command.add_option("--values", options.values, "in a vector")->check(whole_between(1, most))->capture_default_str();
+  command.add_option("--data", options.data, "uniform in [0, 1), normal (mean 0), bus (N+1, 1, 1, ..), ranks (0, 1, 2, ..)")->check(CLI::IsMember({"uniform", "normal", "bus", "ranks"}))->capture_default_str();
+  command.add_option("--aggregate", options.aggregate, "average; sum (average times N); sum_one_hot (only rank 0 has a weight)")
+      ->check(CLI::IsMember({"average", "sum", "sum_one_hot"}))->capture_default_str();
+  command.add_option("--stop", options.stop, "truth: when the worst error is EPS. model: after the rounds that ucft would choose. adaptive: when the ranks agree to within EPS")
+      ->check(CLI::IsMember({"truth", "model", "adaptive"}))->capture_default_str();
+  command.add_option("--check-every", options.check_every, "rounds between two looks of adaptive")->check(whole_between(1, most))->capture_default_str();
+  command.add_option("--rounds", options.rounds, "at most (default: ten times the model's)")->check(whole_between(1, most));
+  command.add_flag("--all-rounds", options.all_rounds, "go on to --rounds when EPS has been reached");
+  if (has_checksums(options.algorithm)) command.add_option("--tau", options.tau, "largest error of a checksum that is no fault, in the unit of the data (default: 0.5 for pflc, 1e-10 for pfcc and hpflc, 1e-4 in single precision, times N for data bus and ranks)");
+
+  command.add_option("--loss", options.loss, "probability that a message is lost")->check(number_between(0, 1))->capture_default_str();
+  command.add_option("--crash", options.crashes, "RANK@TIME: dies")->delimiter(',');
+  command.add_option("--detect", options.detect, "from a death until the neighbours know")->check(number_between(0, longest_time))->capture_default_str();
+  command.add_option("--flip", options.flips, "BIT[:RANK]@TIME, BIT from the lowest or 'any': in a flow, message or data by chance")->delimiter(',');
+  command.add_option("--flip-rate", options.flip_rate, "probability of a flip of any bit, before each push (of a message: on its way)")->check(number_between(0, 1))->capture_default_str();
+  command.add_option("--flip-target", options.flip_target, "flow (of push_sum and hps: their value and weight), message, data (the initial value)")
+      ->check(CLI::IsMember({"flow", "message", "data"}))->capture_default_str();
+
+  command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
+  command.add_option("--runs", options.runs)->check(whole_between(1, 1000000))->capture_default_str();
+  command.add_option("--threads", options.threads, "0: one per core; results don't depend on it")->check(whole_between(0, 4096));
+  command.add_flag("--each", options.each, "a line for each run, not for all of them");
+  command.add_flag("--history", options.history, "the worst and the median error after each round");
+  command.add_flag("--objects", options.small, "hps, ardb: simulate every rank's object, where values alone would do");
+  command.add_flag("--json", options.json, "one JSON object per line");
+  command.add_flag("--quiet", options.quiet, "no progress bar on long runs");
+}
+
+}  // namespace
+
+void add_gossip_commands(CLI::App& app, int& exit_code) {
+  static constexpr const char* texts[] = {"gossip all-reduce: Push-Sum", "Push-Flow", "Push-Flow with local correction", "Push-Flow with cooperative correction",
+      "Push-Cancel-Flow with a handshake", "the same, tolerant of flipped bits", "Push-Cancel-Flow as printed, for study", "Push-Sum on random cycles, by rounds",
+      "PFLC on random cycles, by rounds", "approximate recursive doubling", "recursive doubling"};
+  for (int each = 0; each < gossip_algorithm_count; ++each) {
+    auto options = std::make_shared<Options>();
+    options->algorithm = static_cast<GossipAlgorithm>(each);
+    CLI::App* command = app.add_subcommand(gossip_algorithm_name(options->algorithm), texts[each]);
+    add_options(*command, *options);
+    command->callback([options, &exit_code] {
+      run_command(*options);
+      exit_code = 0;
+    });
+  }
+}
+
+}  // namespace ucft::simulator

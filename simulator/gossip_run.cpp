@@ -1,0 +1,565 @@
+#include "simulator/gossip_run.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <numbers>
+#include <numeric>
+
+#include "simulator/event_queue.hpp"
+
+namespace ucft::simulator {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr int rounds_limit = 10000000;
+
+// Invariants after every event: in builds with assertions they cost much, so only where they are asked for.
+#ifdef UCFT_CHECK_EVENTS
+constexpr bool checks_events = true;
+#else
+constexpr bool checks_events = false;
+#endif
+
+double normal_value(std::uint64_t seed, std::uint64_t rank) {   // Box and Muller
+  const double u = 1 - uniform_value(seed, rank), v = uniform_value(~seed, rank);
+  return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
+}
+
+double value_of(const GossipRun& run, Rank rank, int index) {
+  const std::uint64_t seed = index == 0 ? run.seed : mixed(run.seed, static_cast<std::uint64_t>(index));
+  switch (run.data) {
+    case GossipData::uniform: return uniform_value(seed, static_cast<std::uint64_t>(rank));
+    case GossipData::normal: return normal_value(seed, static_cast<std::uint64_t>(rank));
+    case GossipData::bus: return rank == 0 ? run.plan.neighbourhood.ranks + 1.0 : 1.0;
+    case GossipData::ranks: return rank;
+  }
+  return 0;
+}
+double weight_of(const GossipRun& run, Rank rank) { return run.aggregate == GossipAggregate::sum_one_hot && rank != 0 ? 0 : 1; }
+
+template <class Real>
+class World {
+ public:
+  World(const GossipRun& run, const GossipProgress& progress)
+      : run_(run), progress_(progress), n_(run.plan.neighbourhood.ranks), k_(static_cast<std::size_t>(run.values)), random_(mixed(run.seed, 0x6661756c74u)) {
+    limit_ = run.stop == GossipStop::model ? rounds_for(run.plan, run.eps) : run.rounds;
+    if (limit_ == 0 && run.stop != GossipStop::model && n_ > 1) limit_ = std::min(rounds_limit, 10 * rounds_for(run.plan, run.eps) + 100);
+    dead_.assign(static_cast<std::size_t>(n_), false);
+    estimate_.resize(k_);
+    set_truth();
+  }
+
+  GossipResult run() {
+    if (goes_by_rounds(run_.plan.algorithm))
+      by_rounds();
+    else if (run_.lock_step)
+      in_lock_step();
+    else
+      asynchronously();
+    finish();
+    return result_;
+  }
+
+ private:
+  enum class Kind : std::uint8_t { arrival, push, death, told, link, flip, tick };   // in this order at one time
+  struct Event {
+    double time;
+    std::uint64_t order;
+    std::uint32_t index;
+    Kind kind() const { return static_cast<Kind>(order >> 56); }
+    bool before(const Event& other) const { return time != other.time ? time < other.time : order < other.order; }
+  };
+  struct Flight {
+    Rank to = no_rank, from = no_rank;
+    int link = 0;   // the receiver's
+    std::uint32_t era = 0, ack = 0;
+    std::vector<Real> row;
+  };
+
+  GossipRank<Real>& at(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  bool is_dead(Rank rank) const { return dead_[static_cast<std::size_t>(rank)]; }
+
+  // ---- what is right -------------------------------------------------------------------------------------------------
+
+  void set_truth() {
+    truth_all_.assign(k_, 0);
+    truth_survivors_.assign(k_, 0);
+    for (std::size_t i = 0; i < k_; ++i) {
+      long double all = 0, survivors = 0, weight_all = 0, weight_survivors = 0;
+      for (Rank rank = 0; rank < n_; ++rank) {
+        const auto value = static_cast<long double>(static_cast<Real>(value_of(run_, rank, static_cast<int>(i))));
+        const long double weight = weight_of(run_, rank);
+        all += value;
+        weight_all += weight;
+        if (is_dead(rank)) continue;
+        survivors += value;
+        weight_survivors += weight;
+      }
+      truth_all_[i] = static_cast<double>(all / weight_all);
+      truth_survivors_[i] = static_cast<double>(survivors / weight_survivors);
+    }
+  }
+  const std::vector<double>& target() const {
+    return answer_after_death(run_.plan.algorithm) == GossipAnswer::survivors ? truth_survivors_ : truth_all_;
+  }
+  double error_against(const std::vector<double>& truth) const {
+    double worst = 0;
+    for (std::size_t i = 0; i < k_; ++i) {
+      const double off = std::abs(static_cast<double>(estimate_[i]) - truth[i]);
+      worst = std::max(worst, truth[i] == 0 ? off : off / std::abs(truth[i]));
+    }
+    return worst;
+  }
+  bool take_estimate(Rank rank) {
+    if (at(rank).estimate(estimate_)) return true;
+    for (Real each : estimate_)
+      if (std::isnan(each) && run_.aggregate != GossipAggregate::sum_one_hot) ++result_.not_a_number;
+    return false;
+  }
+
+  // Worst error of the live; notes the round. True: stop.
+  bool look(int round) {
+    double worst = 0;
+    std::vector<double> all;
+    std::vector<Real> least(k_, std::numeric_limits<Real>::infinity()), most(k_, -std::numeric_limits<Real>::infinity());
+    for (Rank rank = 0; rank < n_; ++rank) {
+      if (is_dead(rank)) continue;
+      const bool known = take_estimate(rank);
+      const double error = known ? error_against(target()) : infinity;
+      worst = std::max(worst, error);
+      if (run_.keeps_history) all.push_back(error);
+      for (std::size_t i = 0; i < k_; ++i) {
+        least[i] = known ? std::min(least[i], estimate_[i]) : -std::numeric_limits<Real>::infinity();
+        most[i] = known ? std::max(most[i], estimate_[i]) : std::numeric_limits<Real>::infinity();
+      }
+    }
+    result_.rounds = round;
+    result_.error = worst;
+    result_.best = round == 0 ? worst : std::min(result_.best, worst);
+    if (run_.keeps_history) {
+      result_.history.push_back(worst);
+      std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+      result_.median.push_back(all.empty() ? 0 : all[all.size() / 2]);
+    }
+    if (progress_ && round % 16 == 0) progress_(limit_ > 0 ? std::min(1.0, static_cast<double>(round) / limit_) : 1);
+    if (round >= limit_) return true;
+    if (run_.all_rounds) return false;
+    if (run_.stop == GossipStop::truth) return worst <= run_.eps;
+    if (run_.stop == GossipStop::adaptive) return has_agreed(round, least, most);
+    return false;
+  }
+
+  // The truth lies between the smallest and the largest estimate as long as mass is conserved. The ranks know both by a
+  // reduction to all, which takes as long as two trips through a binomial tree.
+  bool has_agreed(int round, const std::vector<Real>& least, const std::vector<Real>& most) {
+    if (agreed_at_ >= 0) return round >= agreed_at_;
+    if (round % run_.check_every != 0) return false;
+    result_.messages += 2 * (std::int64_t{n_} - 1);
+    double bound = 0;
+    for (std::size_t i = 0; i < k_; ++i) {
+      const double low = least[i], high = most[i];
+      const double size = low > 0 || high < 0 ? std::min(std::abs(low), std::abs(high)) : 0;
+      bound = std::max(bound, high == low ? 0 : (high - low) / size);
+    }
+    if (!(bound <= run_.eps)) return false;
+    result_.bound = bound;
+    const double trip = goes_by_rounds(run_.plan.algorithm) || run_.lock_step ? 1 : run_.delay;
+    agreed_at_ = round + static_cast<int>(std::ceil(2 * std::ceil(std::log2(std::max<double>(2, n_))) * trip));
+    return false;
+  }
+
+  void finish() {
+    result_.error = result_.error_all = result_.error_survivors = 0;
+    for (Rank rank = 0; rank < n_; ++rank) {
+      if (is_dead(rank)) continue;
+      if (!take_estimate(rank)) {
+        ++result_.unknown;
+        result_.error = result_.error_all = result_.error_survivors = infinity;
+        continue;
+      }
+      result_.error = std::max(result_.error, error_against(target()));
+      result_.error_all = std::max(result_.error_all, error_against(truth_all_));
+      result_.error_survivors = std::max(result_.error_survivors, error_against(truth_survivors_));
+    }
+    result_.reached = result_.error <= run_.eps;
+  }
+
+  // ---- faults --------------------------------------------------------------------------------------------------------
+
+  void flip(Mass<Real> row, int bit) {
+    using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
+    constexpr int bits = static_cast<int>(8 * sizeof(Real));
+    Real& victim = row[random_.below(std::min(row.size(), k_ + 1))];
+    const int position = bit >= 0 ? bit : static_cast<int>(random_.below(bits));
+    victim = std::bit_cast<Real>(std::bit_cast<Bits>(victim) ^ (Bits{1} << position));
+    ++result_.flips;
+  }
+  Rank live_rank() {
+    Rank rank = 0;
+    do rank = static_cast<Rank>(random_.below(static_cast<std::uint64_t>(n_)));
+    while (is_dead(rank));
+    return rank;
+  }
+  // links: those that have been used.
+  void flip_state(Rank rank, int links, int bit) {
+    if (run_.faults.target == FlipTarget::data)
+      flip(at(rank).local_data(), bit);
+    else if (links > 0)
+      flip(at(rank).flows(static_cast<int>(random_.below(static_cast<std::uint64_t>(links)))), bit);
+  }
+  bool flips_now() { return run_.faults.flip_rate > 0 && random_.fraction() < run_.faults.flip_rate; }
+
+  // False: lost.
+  bool survives_the_way(Mass<Real> row) {
+    ++result_.messages;
+    if (run_.faults.loss > 0 && random_.fraction() < run_.faults.loss) {
+      ++result_.lost;
+      return false;
+    }
+    if (message_bit_ != no_flip) {
+      flip(row, message_bit_);
+      message_bit_ = no_flip;
+    } else if (run_.faults.target == FlipTarget::message && flips_now()) {
+      flip(row, -1);
+    }
+    return true;
+  }
+  void kill(Rank rank) {
+    if (is_dead(rank)) return;
+    dead_[static_cast<std::size_t>(rank)] = true;
+    set_truth();
+  }
+  void tell_neighbours(Rank failed) {
+    for (Rank rank = 0; rank < n_; ++rank) {
+      if (is_dead(rank)) continue;
+      const int link = at(rank).link_of(failed);
+      if (link >= 0) at(rank).on_failure(link);
+    }
+  }
+  void do_flip(const BitFlip& planned, int links_used) {
+    if (run_.faults.target == FlipTarget::message) {
+      message_bit_ = planned.bit;   // the next message
+      return;
+    }
+    const Rank rank = planned.rank == no_rank ? live_rank() : planned.rank;
+    if (!is_dead(rank)) flip_state(rank, links_used >= 0 ? links_used : static_cast<int>(at(rank).neighbours().size()), planned.bit);
+  }
+  void break_link(const LinkFailure& failure) {
+    for (const auto& [one, other] : {std::pair{failure.a, failure.b}, std::pair{failure.b, failure.a}}) {
+      const int link = at(one).link_of(other);
+      if (link >= 0 && !is_dead(one)) at(one).on_failure(link);
+    }
+  }
+
+  // ---- by rounds -----------------------------------------------------------------------------------------------------
+
+  void make_ranks(const GossipSchedule* schedule) {
+    ranks_.reserve(static_cast<std::size_t>(n_));
+    std::vector<Real> values(k_);
+    for (Rank rank = 0; rank < n_; ++rank) {
+      for (std::size_t i = 0; i < k_; ++i) values[i] = static_cast<Real>(value_of(run_, rank, static_cast<int>(i)));
+      const auto weight = static_cast<Real>(weight_of(run_, rank));
+      if (schedule != nullptr)
+        ranks_.emplace_back(run_.plan, *schedule, values, weight);
+      else
+        ranks_.emplace_back(run_.plan, rank, values, weight);
+    }
+  }
+
+  // All ranks send, then all receive. Deaths and flips happen between two rounds.
+  void by_rounds() {
+    GossipPlan plan = run_.plan;
+    const bool keeps_all_flows = plan.algorithm == GossipAlgorithm::hpflc && plan.cycles == 0;
+    if (keeps_all_flows && run_.rounds == 0 && run_.stop != GossipStop::model) limit_ = std::min(limit_, 3 * rounds_for(run_.plan, run_.eps) + 10);
+    if (uses_cycles(plan.algorithm)) plan.rounds = limit_;
+    if (plan.algorithm == GossipAlgorithm::ardb && run_.stop == GossipStop::model) plan.rounds = std::max(1, limit_);
+    const GossipSchedule schedule(plan);
+    limit_ = uses_cycles(plan.algorithm) ? limit_ : schedule.rounds();
+    make_ranks(&schedule);
+    if (look(0)) return;
+    const std::size_t length = at(0).row_length();
+    std::vector<Real> rows(static_cast<std::size_t>(n_) * length);
+    std::vector<bool> sent(static_cast<std::size_t>(n_));
+    std::vector<std::pair<int, Rank>> untold;
+    for (int round = 0; !stopped_; ++round) {
+      faults_before(round, untold, schedule);
+      for (Rank rank = 0; rank < n_; ++rank) {
+        sent[static_cast<std::size_t>(rank)] = false;
+        const GossipRound now = schedule.round(rank, round);
+        if (is_dead(rank) || now.to == no_rank) continue;
+        if (run_.faults.target != FlipTarget::message && flips_now()) flip_state(rank, used_links(schedule, round), -1);
+        out_.clear();
+        at(rank).push(now.link_to, out_);
+        const Mass<Real> row{rows.data() + static_cast<std::size_t>(rank) * length, length};
+        copy<Real>(row, out_.row(out_.sends().front()));
+        sent[static_cast<std::size_t>(rank)] = survives_the_way(row) && !is_dead(now.to);
+      }
+      for (Rank rank = 0; rank < n_; ++rank) {
+        const GossipRound now = schedule.round(rank, round);
+        if (is_dead(rank) || now.from == no_rank || !sent[static_cast<std::size_t>(now.from)]) continue;
+        out_.clear();
+        at(rank).on_message({now.link_from, 0, 0, {rows.data() + static_cast<std::size_t>(now.from) * length, length}}, out_);
+      }
+      stopped_ = look(round + 1);
+    }
+  }
+  int used_links(const GossipSchedule& schedule, int round) const { return std::min(schedule.links(), 2 * std::max(1, round)); }
+
+  void faults_before(int round, std::vector<std::pair<int, Rank>>& untold, const GossipSchedule& schedule) {
+    for (const RankDeath& death : run_.faults.deaths)
+      if (std::ceil(death.time) == round && !is_dead(death.rank)) {
+        kill(death.rank);
+        untold.emplace_back(round + static_cast<int>(std::ceil(run_.faults.detection_delay)), death.rank);
+      }
+    for (const auto& [when, failed] : untold)
+      if (when == round && uses_cycles(run_.plan.algorithm))
+        for (int each = 0; each < std::min(schedule.rounds(), schedule.links() / 2); ++each)
+          for (Rank rank = 0; rank < n_; ++rank) {
+            const GossipRound with = schedule.round(rank, each);
+            if (with.to == failed) at(rank).on_failure(with.link_to);
+            if (with.from == failed) at(rank).on_failure(with.link_from);
+          }
+    for (const BitFlip& planned : run_.faults.flips)
+      if (std::ceil(planned.time) == round) do_flip(planned, used_links(schedule, round));
+  }
+
+  // ---- any time, and lock step ---------------------------------------------------------------------------------------
+
+  void take_pushes(Rank rank, std::deque<Flight>& flights) {
+    for (const auto& send : out_.sends()) {
+      Flight flight = flight_of(rank, send);
+      if (survives_the_way({flight.row.data(), flight.row.size()})) flights.push_back(std::move(flight));
+    }
+  }
+  Flight flight_of(Rank rank, const typename GossipOutbox<Real>::Send& send) {
+    Flight flight;
+    flight.from = rank;
+    flight.to = at(rank).neighbours()[static_cast<std::size_t>(send.link)];
+    flight.link = at(flight.to).link_of(rank);
+    flight.era = send.era;
+    flight.ack = send.ack;
+    const Mass<Real> row = out_.row(send);
+    flight.row.assign(row.begin(), row.end());
+    return flight;
+  }
+  // An iteration of a rank; its sends are in out_.
+  void push(Rank rank, std::uint64_t iteration) {
+    out_.clear();
+    if (run_.faults.target != FlipTarget::message && flips_now()) flip_state(rank, static_cast<int>(at(rank).neighbours().size()), -1);
+    const int link = at(rank).choose(run_.plan.seed, rank, iteration);
+    if (link < 0) return;
+    note_mass(rank, -1);
+    at(rank).push(link, out_);
+    note_mass(rank, 1);
+    for (const auto& send : out_.sends()) note_row(ConstMass<Real>(out_.row(send)), 1);
+    check_mass();
+  }
+  void deliver(const Flight& flight) {
+    out_.clear();
+    if (is_dead(flight.to)) return;
+    const auto live = at(flight.to).live_links();
+    if (std::find(live.begin(), live.end(), flight.link) == live.end()) return;   // of a link that has failed
+    note_mass(flight.to, -1);
+    note_row(flight.row, -1);
+    at(flight.to).on_message({flight.link, flight.era, flight.ack, {flight.row.data(), flight.row.size()}}, out_);
+    note_mass(flight.to, 1);
+    check_mass();
+  }
+
+  void in_lock_step() {
+    make_ranks(nullptr);
+    if (look(0)) return;
+    std::deque<Flight> flights;
+    std::vector<std::pair<int, Rank>> untold;
+    for (int round = 0; !stopped_; ++round) {
+      for (const RankDeath& death : run_.faults.deaths)
+        if (std::ceil(death.time) == round && !is_dead(death.rank)) {
+          kill(death.rank);
+          untold.emplace_back(round + static_cast<int>(std::ceil(run_.faults.detection_delay)), death.rank);
+        }
+      for (const auto& [when, failed] : untold)
+        if (when == round) tell_neighbours(failed);
+      for (const LinkFailure& failure : run_.faults.links)
+        if (std::ceil(failure.time) == round) break_link(failure);
+      for (const BitFlip& planned : run_.faults.flips)
+        if (std::ceil(planned.time) == round) do_flip(planned, -1);
+      for (Rank rank = 0; rank < n_; ++rank) {
+        if (is_dead(rank)) continue;
+        push(rank, static_cast<std::uint64_t>(round));
+        take_pushes(rank, flights);
+      }
+      while (!flights.empty()) {
+        const Flight flight = std::move(flights.front());
+        flights.pop_front();
+        deliver(flight);
+        take_pushes(flight.to, flights);
+      }
+      stopped_ = look(round + 1);
+    }
+  }
+
+  void post(double time, Kind kind, std::uint32_t index) { queue_.push({time, static_cast<std::uint64_t>(kind) << 56 | created_++, index}); }
+
+  void asynchronously() {
+    make_ranks(nullptr);
+    if (look(0)) return;
+    iterations_.assign(static_cast<std::size_t>(n_), 0);
+    for (Rank rank = 0; rank < n_; ++rank) post(uniform_value(mixed(run_.seed, 0x7068617365u), static_cast<std::uint64_t>(rank)), Kind::push, static_cast<std::uint32_t>(rank));
+    const auto all = [&](const auto& planned, Kind kind) {
+      for (std::size_t i = 0; i < planned.size(); ++i) post(planned[i].time, kind, static_cast<std::uint32_t>(i));
+    };
+    all(run_.faults.deaths, Kind::death);
+    all(run_.faults.links, Kind::link);
+    all(run_.faults.flips, Kind::flip);
+    post(1, Kind::tick, 1);
+    while (!stopped_) {
+      const Event event = queue_.pop();
+      const auto rank = static_cast<Rank>(event.index);
+      switch (event.kind()) {
+        case Kind::push:
+          if (is_dead(rank)) break;
+          push(rank, iterations_[event.index]++);
+          launch(rank, event.time);
+          post(event.time + interval(rank), Kind::push, event.index);
+          break;
+        case Kind::arrival: {
+          const Flight flight = std::move(flights_[event.index]);
+          free_.push_back(event.index);
+          deliver(flight);
+          launch(flight.to, event.time);
+          break;
+        }
+        case Kind::death: {
+          const RankDeath& death = run_.faults.deaths[event.index];
+          kill(death.rank);
+          post(event.time + run_.faults.detection_delay, Kind::told, static_cast<std::uint32_t>(death.rank));
+          break;
+        }
+        case Kind::told: tell_neighbours(rank); break;
+        case Kind::link: break_link(run_.faults.links[event.index]); break;
+        case Kind::flip: do_flip(run_.faults.flips[event.index], -1); break;
+        case Kind::tick:
+          stopped_ = look(static_cast<int>(event.index));
+          post(event.time + 1, Kind::tick, event.index + 1);
+          break;
+      }
+    }
+  }
+  double interval(Rank rank) {
+    return 1 + run_.jitter * (uniform_value(mixed(run_.seed, static_cast<std::uint64_t>(rank)), iterations_[static_cast<std::size_t>(rank)]) - 0.5);
+  }
+  void launch(Rank rank, double now) {
+    for (const auto& send : out_.sends()) {
+      Flight flight = flight_of(rank, send);
+      if (!survives_the_way({flight.row.data(), flight.row.size()})) continue;
+      // The same for every message of a link: they stay in order.
+      const std::uint64_t link = mixed(static_cast<std::uint64_t>(flight.from) << 32 | static_cast<std::uint32_t>(flight.to), run_.seed);
+      const double delay = run_.delay * (1 + run_.jitter * (static_cast<double>(link >> 11) * 0x1p-53));
+      std::uint32_t index = 0;
+      if (free_.empty()) {
+        index = static_cast<std::uint32_t>(flights_.size());
+        flights_.push_back(std::move(flight));
+      } else {
+        index = free_.back();
+        free_.pop_back();
+        flights_[index] = std::move(flight);
+      }
+      post(now + delay, Kind::arrival, index);
+    }
+  }
+
+  // ---- invariants ----------------------------------------------------------------------------------------------------
+
+  // Push-sum: the masses here and on their way never change their sum. By differences, so it costs little per event.
+  bool checks_mass() const {
+    return checks_events && run_.plan.algorithm == GossipAlgorithm::push_sum && run_.faults.loss == 0 && run_.faults.flip_rate == 0 && run_.faults.flips.empty() &&
+           run_.faults.deaths.empty() && run_.faults.links.empty();
+  }
+  void note_mass(Rank rank, int sign) {
+    if (!checks_mass()) return;
+    std::vector<Real> mass(k_ + 1);
+    at(rank).mass(mass);
+    note_row(mass, sign);
+  }
+  void note_row(ConstMass<Real> row, int sign) {
+    if (!checks_mass()) return;
+    for (std::size_t i = 0; i <= k_; ++i) balance_[i] += sign * static_cast<long double>(row[i]);
+  }
+  void check_mass() {
+    if (!checks_mass()) return;
+    ++balanced_events_;
+    for (long double each : balance_) {
+      assert(std::abs(each) <= static_cast<long double>(balanced_events_) * 4 * std::numeric_limits<Real>::epsilon() && "mass is conserved");
+      (void)each;
+    }
+  }
+
+  static constexpr int no_flip = -2;
+
+  const GossipRun& run_;
+  const GossipProgress& progress_;
+  Rank n_;
+  std::size_t k_;
+  Random random_;
+  std::vector<GossipRank<Real>> ranks_;
+  GossipOutbox<Real> out_;
+  GossipResult result_;
+  std::vector<bool> dead_;
+  std::vector<double> truth_all_, truth_survivors_;
+  std::vector<Real> estimate_;
+  std::vector<long double> balance_ = std::vector<long double>(k_ + 1, 0);
+  std::int64_t balanced_events_ = 0;
+  int limit_ = 0, agreed_at_ = -1, message_bit_ = no_flip;
+  bool stopped_ = false;
+
+  EventQueue<Event> queue_{1.0 / 64};
+  std::vector<Flight> flights_;
+  std::vector<std::uint32_t> free_;
+  std::vector<std::uint64_t> iterations_;
+  std::uint64_t created_ = 0;
+};
+
+std::string out_of_range(const char* what, std::int64_t rank, Rank ranks) {
+  return rank >= 0 && rank < ranks ? "" : fmt::format("{}: rank {} of {}", what, rank, ranks);
+}
+
+}  // namespace
+
+std::string problem_with(const GossipRun& run) {
+  if (const std::string problem = problem_with(run.plan); !problem.empty()) return problem;
+  const Rank n = run.plan.neighbourhood.ranks;
+  if (!(run.eps > 0) || !std::isfinite(run.eps)) return fmt::format("eps = {}: it must be a positive number", run.eps);
+  const double epsilon = run.single_precision ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  if (has_checksums(run.plan.algorithm) && run.plan.tau < epsilon)
+    return fmt::format("tau = {}: smaller than the rounding errors of the checksums, {:.2g} and more", run.plan.tau, epsilon);
+  if (goes_by_rounds(run.plan.algorithm) && !run.faults.links.empty())
+    return fmt::format("{}: links that fail are of the asynchronous algorithms", gossip_algorithm_name(run.plan.algorithm));
+  if (static_cast<Rank>(run.faults.deaths.size()) >= n) return fmt::format("{} deaths of {} ranks: one must live", run.faults.deaths.size(), n);
+  for (const RankDeath& death : run.faults.deaths)
+    if (const std::string problem = out_of_range("a death", death.rank, n); !problem.empty()) return problem;
+  for (const BitFlip& flip : run.faults.flips) {
+    if (flip.rank != no_rank)
+      if (const std::string problem = out_of_range("a flip", flip.rank, n); !problem.empty()) return problem;
+    if (flip.bit >= (run.single_precision ? 32 : 64)) return fmt::format("a flip of bit {}: there are {}", flip.bit, run.single_precision ? 32 : 64);
+  }
+  for (const LinkFailure& failure : run.faults.links) {
+    for (Rank rank : {failure.a, failure.b})
+      if (const std::string problem = out_of_range("a link", rank, n); !problem.empty()) return problem;
+    const std::vector<Rank> neighbours = neighbours_of(run.plan.neighbourhood, failure.a);
+    if (!std::binary_search(neighbours.begin(), neighbours.end(), failure.b)) return fmt::format("ranks {} and {} have no link", failure.a, failure.b);
+  }
+  return "";
+}
+
+GossipResult simulate(const GossipRun& run, const GossipProgress& progress) {
+  return run.single_precision ? World<float>(run, progress).run() : World<double>(run, progress).run();
+}
+
+}  // namespace ucft::simulator

@@ -1,0 +1,117 @@
+// Gossip under simulated time: the rules of collectives/gossip, with their faults.
+//
+// Time is counted in iterations. By rounds all ranks make one together. Otherwise each rank makes one per unit of time, from
+// a phase and with a jitter of its own, and a message takes `delay` units; messages of a link stay in order.
+//
+// The same seed gives the same bits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collectives/gossip/gossip.hpp"
+
+namespace ucft::simulator {
+
+enum class GossipData : std::uint8_t { uniform, normal, bus, ranks };   // bus: Niederbrucker et al. 2012, section II-B
+enum class GossipAggregate : std::uint8_t {
+  average,
+  sum,           // weights 1, times the number of ranks
+  sum_one_hot    // rank 0 has weight 1 and all others 0: the papers' way. It dies with rank 0
+};
+enum class GossipStop : std::uint8_t {
+  truth,      // when the worst error is eps: what only a simulator can see
+  model,      // after rounds_for() rounds
+  adaptive    // when the ranks' smallest and largest estimate are no further apart than eps, looked at now and then
+};
+enum class FlipTarget : std::uint8_t { flow, message, data };
+
+struct LinkFailure {
+  Rank a, b;
+  double time;   // both ends treat it as a death from then on
+};
+struct RankDeath {
+  Rank rank;
+  double time;
+};
+struct BitFlip {
+  double time;
+  Rank rank = no_rank;   // no_rank: by chance
+  int bit = -1;          // from the lowest; -1: by chance
+};
+
+struct GossipFaults {
+  double loss = 0;                        // probability, of each message
+  double flip_rate = 0;                   // probability of a flip before a push
+  FlipTarget target = FlipTarget::flow;
+  std::vector<BitFlip> flips;
+  std::vector<LinkFailure> links;
+  std::vector<RankDeath> deaths;
+  double detection_delay = 1;             // from a death until the neighbours are told
+};
+
+struct GossipRun {
+  GossipPlan plan;
+  bool single_precision = false;
+  int values = 1;
+  GossipData data = GossipData::uniform;
+  GossipAggregate aggregate = GossipAggregate::average;
+  double eps = 1e-6;
+  GossipStop stop = GossipStop::truth;
+  int rounds = 0;               // at most; 0: from the model, with room. Not of recursive_doubling
+  bool all_rounds = false;      // go on when eps has been reached
+  bool lock_step = false;       // an asynchronous algorithm by rounds: all push, then all receive
+  double delay = 0.3, jitter = 0.2;
+  int check_every = 4;          // adaptive
+  std::uint64_t seed = 1;       // of data and schedule
+  GossipFaults faults;
+  bool keeps_history = false;
+};
+
+struct GossipResult {
+  int rounds = 0;               // iterations per rank until it stopped
+  bool reached = false;         // the worst error was eps or less then
+  double error = 0;             // worst relative error of a live rank at the end, against the answer after deaths
+  double error_all = 0, error_survivors = 0;
+  double best = 0;              // smallest worst error of any round
+  double bound = 0;             // adaptive: what the ranks themselves knew of their error
+  std::int64_t messages = 0, lost = 0, flips = 0, unknown = 0;   // unknown: live ranks without an estimate at the end
+  std::int64_t not_a_number = 0;                                 // estimates seen that were no finite number
+  std::vector<double> history, median;                           // worst and median error after each round
+};
+
+// "" or what is wrong with it.
+std::string problem_with(const GossipRun& run);
+
+// progress: called now and then with what part is done. May be empty.
+using GossipProgress = std::function<void(double done)>;
+GossipResult simulate(const GossipRun& run, const GossipProgress& progress = {});
+
+// HPS, hpflc's twin in exact arithmetic, and ARDB without faults, up to 2^30 ranks: one value each, uniform in [0, 1).
+// Nothing but the values is stored: without faults every weight of HPS is 1/2 + 1/2 in each round. Gives the same bits as
+// simulate() where both can run. rounds[i]: until the worst error was eps[i] or less; -1: not within the limit.
+struct LargeResult {
+  std::vector<int> rounds;
+  std::vector<double> history;
+  std::int64_t messages = 0;
+};
+struct LargeRun {
+  GossipAlgorithm algorithm = GossipAlgorithm::hps;
+  std::int64_t ranks = 1;
+  bool single_precision = true;
+  std::vector<double> eps;
+  std::uint64_t seed = 1;
+  int rounds = 200;   // at most
+  int threads = 1;    // does not change the result
+};
+bool can_run_large(const GossipRun& run);
+LargeResult simulate_large(const LargeRun& run, const GossipProgress& progress = {});
+
+// The value of a rank, uniform in [0, 1).
+inline double uniform_value(std::uint64_t seed, std::uint64_t rank) {
+  return static_cast<double>(mixed(mixed(seed, 0x76616c7565u), rank) >> 11) * 0x1p-53;
+}
+
+}  // namespace ucft::simulator
