@@ -12,9 +12,10 @@
 //   handshake      The lower rank of a link leads; era e names the roles (active: e mod 2). The leader closes an era only when
 //                  the follower has acknowledged it, and its passive flow is frozen meanwhile. Messages may cross or be lost.
 //   flip_tolerant  The handshake, with phi changed by absorption only (section III, end of A): e = initial - phi - all flows, so
-//                  a flipped bit in an active flow is repaired by the next message. phi and the frozen flow, which nothing
-//                  would repair, are kept three times and read by majority of each bit; a message carries a check word in
-//                  which every single flipped bit shows.
+//                  a wrong active flow is repaired by the next message. That alone is not enough: a flip high in an exponent
+//                  goes into other flows before it is repaired, and in floating-point numbers what was there is lost. So
+//                  all numbers are kept three times and read by majority of each bit, and a message carries a check word
+//                  in which every single flipped bit shows.
 //
 // Invariant: on a link with no message on its way the two sides' absorbed and present flows add up to zero.
 #pragma once
@@ -111,82 +112,70 @@ class PushCancelFlow {
  public:
   // leads[link]: whether this rank is the lower of the two.
   PushCancelFlow(ConstMass<Real> initial, const std::vector<bool>& leads, bool flip_tolerant)
-      : initial_(initial.begin(), initial.end()),
-        phi_(initial.size()),
-        flows_(2 * initial.size() * leads.size()),
-        links_(leads.size()),
-        flip_tolerant_(flip_tolerant) {
+      : length_(initial.size()), memory_(2 * length_ * (1 + leads.size())), current_(length_), links_(leads.size()), flip_tolerant_(flip_tolerant) {
     for (std::size_t link = 0; link < leads.size(); ++link) links_[link].leads = leads[link];
-    if (!flip_tolerant) return;
-    phi_copies_.assign(2 * initial.size(), 0);
-    frozen_copies_.assign(2 * initial.size() * leads.size(), 0);
-    current_.assign(initial.size(), 0);
+    copy<Real>(local_data(), initial);
+    keep();
   }
 
   void push(int link, GossipOutbox<Real>& out) {
+    repair();
     Link& state = at(link);
-    if (state.leads && state.acknowledged) {
-      absorb(link, 1 - active(state));
+    if (state.leads && state.acknowledged) {   // both sides agree on the passive flow: the era ends
+      absorb(link, passive(state));
       ++state.era;
       state.acknowledged = false;
-      freeze(link, 1 - active(state));
     }
     Mass<Real> flow = flow_at(link, active(state));
-    if (flip_tolerant_) {
-      clear<Real>(current_);
-      add_estimate(current_);
-      if (!is_finite<Real>(current_)) {
-        for (Real& each : flow)   // a flow that is no number is lost; the other side has it
-          if (!std::isfinite(each)) each = 0;
-        return;
-      }
-      for (std::size_t i = 0; i < flow.size(); ++i) flow[i] += current_[i] / 2;
-    } else {
-      for (std::size_t i = 0; i < flow.size(); ++i) {
-        const Real half = (initial_[i] - phi_[i]) / 2;
-        flow[i] += half;
-        phi_[i] += half;
-      }
+    clear<Real>(current_);
+    add_estimate(current_);
+    for (std::size_t i = 0; i < length_; ++i) {
+      flow[i] += current_[i] / 2;
+      if (!flip_tolerant_) phi()[i] += current_[i] / 2;
     }
-    if (flip_tolerant_ && state.leads) thaw(link, 1 - active(state));
+    keep();
     const Mass<Real> row = out.add(link, row_length(), state.era, state.ack);
-    copy<Real>(row.first(2 * phi_.size()), flows(link));
-    if (flip_tolerant_) row.back() = check_word(row.first(2 * phi_.size()));
+    copy<Real>(row.first(2 * length_), flows(link));
+    if (flip_tolerant_) row.back() = check_word(row.first(2 * length_));
   }
 
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) {
     Link& state = at(arrival.link);
-    if (flip_tolerant_ && (!is_finite(arrival.row) || arrival.row.back() != check_word(arrival.row.first(2 * phi_.size())))) return;
+    if (flip_tolerant_ && arrival.row.back() != check_word(arrival.row.first(2 * length_))) return;
+    repair();
     if (state.leads) {
       if (arrival.era != state.era) return;
       exchange(arrival, active(state));
       if (arrival.ack == state.era) state.acknowledged = true;
-      return;
+    } else {
+      if (arrival.era < state.era) return;
+      state.era = arrival.era;
+      exchange(arrival, active(state));
+      if (state.ack != state.era) {
+        exchange(arrival, passive(state));   // the leader's is frozen: this is its last value
+        absorb(arrival.link, passive(state));
+        state.ack = state.era;
+      }
     }
-    if (arrival.era < state.era) return;
-    state.era = arrival.era;
-    exchange(arrival, active(state));
-    if (state.ack == state.era) return;
-    exchange(arrival, 1 - active(state));   // the leader's is frozen: this is its last value
-    absorb(arrival.link, 1 - active(state));
-    state.ack = state.era;
+    keep();
   }
 
   void on_failure(int link) {
+    repair();
     if (!flip_tolerant_)
-      for (std::uint32_t each : {0u, 1u}) subtract<Real>(phi_, flow_at(link, each));
+      for (std::uint32_t each : {0u, 1u}) subtract<Real>(phi(), flow_at(link, each));
     clear(flows(link));
-    if (flip_tolerant_) freeze(link, 1 - active(at(link)));
+    keep();
   }
 
   void add_estimate(Mass<Real> mass) const {
-    for (std::size_t i = 0; i < phi_.size(); ++i) mass[i] += initial_[i] - (flip_tolerant_ ? phi(i) : phi_[i]);
+    for (std::size_t i = 0; i < length_; ++i) mass[i] += read(i) - read(length_ + i);
     if (!flip_tolerant_) return;
-    for (std::size_t i = 0; i < flows_.size(); ++i) mass[i % phi_.size()] -= flows_[i];
+    for (std::size_t i = 2 * length_; i < memory_.size(); ++i) mass[i % length_] -= read(i);
   }
-  std::size_t row_length() const { return 2 * phi_.size() + (flip_tolerant_ ? 1 : 0); }
-  Mass<Real> local_data() { return initial_; }
-  Mass<Real> flows(int link) { return {flows_.data() + 2 * phi_.size() * static_cast<std::size_t>(link), 2 * phi_.size()}; }
+  std::size_t row_length() const { return 2 * length_ + (flip_tolerant_ ? 1 : 0); }
+  Mass<Real> local_data() { return {memory_.data(), length_}; }
+  Mass<Real> flows(int link) { return {memory_.data() + 2 * length_ * (1 + static_cast<std::size_t>(link)), 2 * length_}; }
   std::uint32_t era(int link) const { return links_[static_cast<std::size_t>(link)].era; }
 
  private:
@@ -197,55 +186,48 @@ class PushCancelFlow {
   };
   Link& at(int link) { return links_[static_cast<std::size_t>(link)]; }
   static std::uint32_t active(const Link& state) { return state.era & 1; }
-  Mass<Real> flow_at(int link, std::uint32_t which) { return flows(link).subspan(which * phi_.size(), phi_.size()); }
+  static std::uint32_t passive(const Link& state) { return 1 - active(state); }
+  Mass<Real> phi() { return {memory_.data() + length_, length_}; }
+  Mass<Real> flow_at(int link, std::uint32_t which) { return flows(link).subspan(which * length_, length_); }
 
   void exchange(const GossipArrival<Real>& arrival, std::uint32_t which) {
     Mass<Real> mine = flow_at(arrival.link, which);
-    ConstMass<Real> theirs = arrival.row.subspan(which * phi_.size(), phi_.size());
-    for (std::size_t i = 0; i < phi_.size(); ++i) {
-      if (!flip_tolerant_) phi_[i] -= mine[i] + theirs[i];
+    ConstMass<Real> theirs = arrival.row.subspan(which * length_, length_);
+    for (std::size_t i = 0; i < length_; ++i) {
+      if (!flip_tolerant_) phi()[i] -= mine[i] + theirs[i];
       mine[i] = -theirs[i];
     }
   }
   // Without flip tolerance phi has it already.
   void absorb(int link, std::uint32_t which) {
-    Mass<Real> flow = flow_at(link, which);
-    if (flip_tolerant_) {
-      if (at(link).leads) thaw(link, which);
-      for (std::size_t i = 0; i < phi_.size(); ++i) set_phi(i, phi(i) + flow[i]);
-    }
-    clear(flow);
+    if (flip_tolerant_) add<Real>(phi(), flow_at(link, which));
+    clear(flow_at(link, which));
   }
 
+  using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
   // 20 bits of all bits, as a whole number.
   static Real check_word(ConstMass<Real> row) {
     std::uint64_t folded = 0;
-    for (Real each : row) {
-      using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
-      folded = std::rotl(folded, 7) ^ std::bit_cast<Bits>(each);
-    }
+    for (Real each : row) folded = std::rotl(folded, 7) ^ std::bit_cast<Bits>(each);
     return static_cast<Real>((folded ^ (folded >> 20) ^ (folded >> 40) ^ (folded >> 60)) & 0xfffff);
   }
-  static Real majority(Real a, Real b, Real c) {
-    if (a == b && b == c) return a;
-    using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
-    const auto x = std::bit_cast<Bits>(a), y = std::bit_cast<Bits>(b), z = std::bit_cast<Bits>(c);
+  Real read(std::size_t i) const {
+    if (!flip_tolerant_) return memory_[i];
+    const auto x = std::bit_cast<Bits>(memory_[i]), y = std::bit_cast<Bits>(second_[i]), z = std::bit_cast<Bits>(third_[i]);
     return std::bit_cast<Real>((x & y) | (y & z) | (x & z));
   }
-  Real phi(std::size_t i) const { return majority(phi_[i], phi_copies_[2 * i], phi_copies_[2 * i + 1]); }
-  void set_phi(std::size_t i, Real value) { phi_[i] = phi_copies_[2 * i] = phi_copies_[2 * i + 1] = value; }
-  Real* frozen(int link) { return frozen_copies_.data() + 2 * phi_.size() * static_cast<std::size_t>(link); }
-  void freeze(int link, std::uint32_t which) {
+  void repair() {
     if (!flip_tolerant_) return;
-    for (std::size_t i = 0; i < phi_.size(); ++i) frozen(link)[2 * i] = frozen(link)[2 * i + 1] = flow_at(link, which)[i];
+    for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i] = read(i);
   }
-  void thaw(int link, std::uint32_t which) {
-    Mass<Real> flow = flow_at(link, which);
-    for (std::size_t i = 0; i < phi_.size(); ++i) flow[i] = majority(flow[i], frozen(link)[2 * i], frozen(link)[2 * i + 1]);
+  void keep() {
+    if (flip_tolerant_) second_ = third_ = memory_;
   }
 
-  std::vector<Real> initial_, phi_, flows_;
-  std::vector<Real> phi_copies_, frozen_copies_, current_;   // flip_tolerant: two more copies of each, and e
+  std::size_t length_;
+  std::vector<Real> memory_;             // initial | phi | two flows of each link
+  std::vector<Real> second_, third_;     // flip_tolerant
+  std::vector<Real> current_;
   std::vector<Link> links_;
   bool flip_tolerant_;
 };

@@ -1,0 +1,578 @@
+// Gossip all-reduce, fed by hand: permutations, neighbourhoods, and what each rule does with one message.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "collectives/gossip/gossip.hpp"
+
+namespace ucft {
+namespace {
+
+TEST(Permutation, IsABijectionWithItsInverse) {
+  for (std::uint64_t n : {1, 2, 3, 4, 5, 7, 8, 9, 31, 64, 100, 1023, 1024, 1025})
+    for (std::uint64_t seed : {0, 1, 77}) {
+      const Permutation order(n, seed);
+      std::set<std::uint64_t> seen;
+      for (std::uint64_t i = 0; i < n; ++i) {
+        seen.insert(order.at(i));
+        EXPECT_LT(order.at(i), n);
+        EXPECT_EQ(order.place_of(order.at(i)), i) << n << " " << seed;
+      }
+      EXPECT_EQ(seen.size(), n);
+    }
+}
+
+TEST(Permutation, NextGoesThroughAllInOneCycle) {
+  for (std::uint64_t n : {1, 2, 3, 6, 17, 256, 1000}) {
+    const Permutation order(n, 5);
+    std::uint64_t at = 0, steps = 0;
+    do {
+      EXPECT_EQ(order.previous(order.next(at)), at);
+      at = order.next(at);
+      ++steps;
+    } while (at != 0);
+    EXPECT_EQ(steps, n);
+  }
+}
+
+TEST(Permutation, SeedsGiveDifferentCycles) {
+  std::set<std::uint64_t> first_steps;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) first_steps.insert(Permutation(1 << 20, seed).next(0));
+  EXPECT_GT(first_steps.size(), 990u);
+}
+
+bool is_connected(const Neighbourhood& neighbourhood) {
+  std::vector<bool> seen(static_cast<std::size_t>(neighbourhood.ranks));
+  std::vector<Rank> open{0};
+  seen[0] = true;
+  for (std::size_t i = 0; i < open.size(); ++i)
+    for (Rank other : neighbours_of(neighbourhood, open[i]))
+      if (!seen[static_cast<std::size_t>(other)]) {
+        seen[static_cast<std::size_t>(other)] = true;
+        open.push_back(other);
+      }
+  return open.size() == seen.size();
+}
+
+TEST(Neighbourhood, IsMutualConnectedAndWithoutOneself) {
+  int tried = 0;
+  for (int topology = 0; topology < gossip_topology_count; ++topology)
+    for (Rank ranks = 1; ranks <= 130; ++ranks)
+      for (int degree : {2, 3, 5}) {
+        const Neighbourhood made{static_cast<GossipTopology>(topology), ranks, degree, degree, 9};
+        if (!problem_with(made).empty()) continue;
+        if (degree > 2 && made.topology != GossipTopology::tree && made.topology != GossipTopology::random_regular) continue;
+        ++tried;
+        EXPECT_TRUE(is_connected(made)) << gossip_topology_name(made.topology) << " " << ranks << " " << degree;
+        for (Rank rank = 0; rank < ranks; ++rank) {
+          const std::vector<Rank> all = neighbours_of(made, rank);
+          EXPECT_TRUE(std::is_sorted(all.begin(), all.end()));
+          EXPECT_EQ(std::set<Rank>(all.begin(), all.end()).size(), all.size());
+          for (Rank other : all) {
+            EXPECT_NE(other, rank);
+            const std::vector<Rank> back = neighbours_of(made, other);
+            EXPECT_TRUE(std::binary_search(back.begin(), back.end(), rank)) << gossip_topology_name(made.topology) << " " << ranks;
+          }
+        }
+      }
+  EXPECT_GT(tried, 1000);
+}
+
+TEST(Neighbourhood, HasTheKnownDegrees) {
+  EXPECT_EQ(neighbours_of({GossipTopology::hypercube, 64}, 5), (std::vector<Rank>{1, 4, 7, 13, 21, 37}));
+  EXPECT_EQ(neighbours_of({GossipTopology::torus_2d, 12}, 0), (std::vector<Rank>{1, 3, 4, 8}));   // 4 x 3
+  EXPECT_EQ(neighbours_of({GossipTopology::torus_3d, 64}, 0), (std::vector<Rank>{1, 3, 4, 12, 16, 48}));
+  EXPECT_EQ(neighbours_of({GossipTopology::bus, 5}, 4), (std::vector<Rank>{3}));
+  EXPECT_EQ(neighbours_of({GossipTopology::ring, 2}, 0), (std::vector<Rank>{1}));
+  EXPECT_EQ(neighbours_of({GossipTopology::tree, 10, 3}, 1), (std::vector<Rank>{0, 4, 5, 6}));
+  EXPECT_EQ(neighbours_of({GossipTopology::complete, 4}, 2), (std::vector<Rank>{0, 1, 3}));
+  for (int dimensions : {2, 3})
+    for (Rank ranks = 1; ranks < 500; ++ranks) {
+      const TorusSides sides = torus_sides(ranks, dimensions);
+      EXPECT_EQ(sides.side[0] * sides.side[1] * sides.side[2], ranks);
+    }
+}
+
+TEST(Neighbourhood, WhatDoesNotExistIsRefusedWithTheReason) {
+  EXPECT_NE(problem_with({GossipTopology::hypercube, 48}).find("power of two"), std::string::npos);
+  EXPECT_NE(problem_with({GossipTopology::torus_2d, 13}).find("divisors"), std::string::npos);
+  EXPECT_NE(problem_with({GossipTopology::torus_3d, 14}).find("divisors"), std::string::npos);
+  EXPECT_NE(problem_with({GossipTopology::random_regular, 9, 2, 3}).find("paired"), std::string::npos);
+  EXPECT_NE(problem_with({GossipTopology::random_regular, 9, 2, 1}).find("connected"), std::string::npos);
+  EXPECT_NE(problem_with({GossipTopology::random_regular, 9, 2, 9}).find("at most 8"), std::string::npos);
+  EXPECT_NE(problem_with({GossipTopology::ring, 0}).find("0 ranks"), std::string::npos);
+  EXPECT_EQ(problem_with({GossipTopology::torus_2d, 12}), "");
+}
+
+// ---- single rules ----------------------------------------------------------------------------------------------------
+
+using Row = std::vector<double>;
+Row row_of(GossipOutbox<double>& out, std::size_t send = 0) {
+  const Mass<double> row = out.row(out.sends()[send]);
+  return {row.begin(), row.end()};
+}
+template <class Rule>
+Row mass_of(const Rule& rule, std::size_t length) {
+  Row mass(length);
+  rule.add_estimate(mass);
+  return mass;
+}
+
+TEST(PushSumRule, HalvesAndAdds) {
+  const Row initial{6, 1};
+  PushSum<double> rank(initial);
+  GossipOutbox<double> out;
+  rank.push(3, out);
+  EXPECT_EQ(out.sends()[0].link, 3);
+  EXPECT_EQ(row_of(out), (Row{3, 0.5}));
+  EXPECT_EQ(mass_of(rank, 2), (Row{3, 0.5}));
+  const Row come{1, 0.25};
+  rank.on_message({0, 0, 0, come}, out);
+  EXPECT_EQ(mass_of(rank, 2), (Row{4, 0.75}));
+}
+
+TEST(PushSumRule, AWeightTooSmallToHalveStays) {
+  const Row initial{std::numeric_limits<double>::min(), std::numeric_limits<double>::min()};
+  PushSum<double> rank(initial);
+  GossipOutbox<double> out;
+  for (int i = 0; i < 2000; ++i) rank.push(0, out);
+  EXPECT_EQ(mass_of(rank, 2), initial);
+  EXPECT_EQ(row_of(out, 1999), (Row{0, 0}));
+}
+
+TEST(PushFlowRule, ALostMessageIsMadeGoodByTheNext) {
+  const Row a{8, 1}, b{0, 1};
+  PushFlow<double> left(a, 1, FlowCorrection::none, 0), right(b, 1, FlowCorrection::none, 0);
+  GossipOutbox<double> out;
+  left.push(0, out);   // lost
+  left.push(0, out);
+  EXPECT_EQ(row_of(out, 1), (Row{-6, -0.75}));
+  const Row row = row_of(out, 1);
+  right.on_message({0, 0, 0, row}, out);
+  EXPECT_EQ(mass_of(left, 2), (Row{2, 0.25}));
+  EXPECT_EQ(mass_of(right, 2), (Row{6, 1.75}));
+}
+
+TEST(PushFlowRule, TheSameMessageTwiceIsTheSameAsOnce) {
+  const Row a{8, 1}, b{0, 1};
+  PushFlow<double> left(a, 1, FlowCorrection::none, 0), right(b, 1, FlowCorrection::none, 0);
+  GossipOutbox<double> out;
+  left.push(0, out);
+  const Row row = row_of(out);
+  right.on_message({0, 0, 0, row}, out);
+  right.on_message({0, 0, 0, row}, out);
+  EXPECT_EQ(mass_of(right, 2), (Row{4, 1.5}));
+}
+
+TEST(PushFlowRule, DeathTakesBackWhatWasExchanged) {
+  const Row a{8, 1};
+  PushFlow<double> left(a, 2, FlowCorrection::none, 0);
+  GossipOutbox<double> out;
+  left.push(0, out);
+  left.push(1, out);
+  left.on_failure(0);
+  EXPECT_EQ(mass_of(left, 2), (Row{6, 0.75}));
+}
+
+TEST(PushFlowRule, LocalCorrectionZeroesTheBadFlow) {   // Algorithm 4, lines 3-10
+  const Row a{8, 1, 9};
+  PushFlow<double> rank(a, 2, FlowCorrection::local, 1e-9);
+  GossipOutbox<double> out;
+  rank.push(0, out);
+  rank.push(1, out);
+  rank.flows(0)[0] = 1e300;
+  out.clear();
+  rank.push(1, out);
+  EXPECT_EQ(rank.flows(0)[0], 0);
+  ASSERT_EQ(out.sends().size(), 1u);
+  EXPECT_EQ(row_of(out), (Row{-5, -0.625, -5.625}));   // -2 - (8 - 2)/2, with 2 = (8 - 4)/2 sent before
+}
+
+TEST(PushFlowRule, ABadMessageIsDroppedByLocalCorrection) {
+  const Row a{8, 1, 9};
+  PushFlow<double> rank(a, 1, FlowCorrection::local, 1e-9);
+  GossipOutbox<double> out;
+  for (double bad : {1e10, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    const Row row{bad, 0, 0};
+    rank.on_message({0, 0, 0, row}, out);
+  }
+  EXPECT_EQ(mass_of(rank, 3), a);
+  EXPECT_TRUE(out.empty());
+}
+
+TEST(PushFlowRule, CooperativeCorrectionAsksTheNeighbour) {   // Algorithm 5
+  const Row a{8, 1, 9}, b{0, 1, 1};
+  PushFlow<double> left(a, 1, FlowCorrection::cooperative, 1e-9), right(b, 1, FlowCorrection::cooperative, 1e-9);
+  GossipOutbox<double> out;
+  left.push(0, out);
+  Row row = row_of(out);
+  right.on_message({0, 0, 0, row}, out);
+  const Row before = mass_of(left, 3);
+  left.flows(0)[1] = -1e200;
+  out.clear();
+  left.push(0, out);                        // line 6: the bad flow itself, and no push
+  ASSERT_EQ(out.sends().size(), 1u);
+  row = row_of(out);
+  EXPECT_EQ(row[1], -1e200);
+  out.clear();
+  right.on_message({0, 0, 0, row}, out);    // line 20: the good one comes back
+  ASSERT_EQ(out.sends().size(), 1u);
+  row = row_of(out);
+  out.clear();
+  left.on_message({0, 0, 0, row}, out);
+  EXPECT_EQ(mass_of(left, 3), before);
+  EXPECT_TRUE(out.empty());
+}
+
+TEST(PushFlowRule, BothFlowsBadAreBothZeroed) {   // Algorithm 5, line 18
+  const Row b{0, 1, 1};
+  PushFlow<double> right(b, 1, FlowCorrection::cooperative, 1e-9);
+  right.flows(0)[0] = 5;
+  const Row bad{7, 0, 0};
+  GossipOutbox<double> out;
+  right.on_message({0, 0, 0, bad}, out);
+  EXPECT_EQ(row_of(out), (Row{0, 0, 0}));
+}
+
+TEST(PushFlowRule, ABadInitialMassIsNotPushed) {
+  const Row a{8, 1, 9};
+  PushFlow<double> rank(a, 1, FlowCorrection::local, 1e-9);
+  rank.local_data()[0] = 1e100;
+  GossipOutbox<double> out;
+  rank.push(0, out);
+  EXPECT_EQ(row_of(out), (Row{0, 0, 0}));
+}
+
+// ---- a few ranks with every kind of crossing, loss and delay ------------------------------------------------------------
+
+struct Storm {
+  GossipPlan plan;
+  double loss = 0;
+  int pushes = 4000;
+  std::uint64_t seed = 1;
+  double busy = 0.5;   // share of steps that push; the rest deliver
+};
+
+// Runs all ranks; links are queues of which the oldest message may be lost, kept waiting or delivered. Returns the ranks
+// after a calm phase in which everything arrives, one message at a time.
+class StormyWorld {
+ public:
+  explicit StormyWorld(const Storm& storm) : storm_(storm), n_(storm.plan.neighbourhood.ranks), random_(storm.seed) {
+    for (Rank rank = 0; rank < n_; ++rank) {
+      const Row value{static_cast<double>(rank * rank) + 0.5};
+      ranks_.emplace_back(storm.plan, rank, value, 1.0);
+    }
+  }
+  void run() {
+    for (int step = 0; step < storm_.pushes; ++step) {
+      if (random_.fraction() < storm_.busy || waiting_ == 0) {
+        const auto rank = static_cast<Rank>(random_.below(static_cast<std::uint64_t>(n_)));
+        push(rank, static_cast<std::uint64_t>(step));
+      } else {
+        deliver_some();
+      }
+    }
+  }
+  void calm_down(int pushes) {
+    while (waiting_ > 0) deliver_some();
+    storm_.loss = 0;
+    for (int step = 0; step < pushes; ++step) {
+      push(static_cast<Rank>(step % n_), static_cast<std::uint64_t>(step) + 1000000);
+      while (waiting_ > 0) deliver_some();
+    }
+  }
+  double worst_error(double truth) {
+    double worst = 0;
+    Row value(1);
+    for (auto& rank : ranks_) worst = std::max(worst, rank.estimate(value) ? std::abs(value[0] - truth) / truth : 1e300);
+    return worst;
+  }
+  double mass(std::size_t index) {
+    double sum = 0;
+    Row mass(2);
+    for (auto& rank : ranks_) {
+      rank.mass(mass);
+      sum += mass[index];
+    }
+    return sum;
+  }
+  double truth() const {
+    double sum = 0;
+    for (Rank rank = 0; rank < n_; ++rank) sum += static_cast<double>(rank * rank) + 0.5;
+    return sum / n_;
+  }
+  GossipRank<double>& rank(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  struct Flight {
+    Rank to;
+    int link;
+    std::uint32_t era, ack;
+    Row row;
+  };
+  void push(Rank from, std::uint64_t number) {
+    out_.clear();
+    ranks_[static_cast<std::size_t>(from)].push(ranks_[static_cast<std::size_t>(from)].choose(storm_.seed, from, number), out_);
+    take(from);
+  }
+  void take(Rank from) {
+    for (const auto& send : out_.sends()) {
+      const Rank to = ranks_[static_cast<std::size_t>(from)].neighbours()[static_cast<std::size_t>(send.link)];
+      const Mass<double> row = out_.row(send);
+      if (random_.fraction() < storm_.loss) continue;
+      queues_[{from, to}].push_back({to, ranks_[static_cast<std::size_t>(to)].link_of(from), send.era, send.ack, {row.begin(), row.end()}});
+      ++waiting_;
+    }
+  }
+  void deliver_some() {
+    auto each = queues_.begin();
+    std::advance(each, static_cast<std::ptrdiff_t>(random_.below(queues_.size())));
+    if (each->second.empty()) return;
+    const Flight flight = each->second.front();
+    each->second.pop_front();
+    --waiting_;
+    out_.clear();
+    ranks_[static_cast<std::size_t>(flight.to)].on_message({flight.link, flight.era, flight.ack, flight.row}, out_);
+    take(flight.to);
+  }
+
+  Storm storm_;
+  Rank n_;
+  Random random_;
+  std::vector<GossipRank<double>> ranks_;
+  std::map<std::pair<Rank, Rank>, std::deque<Flight>> queues_;
+  GossipOutbox<double> out_;
+  int waiting_ = 0;
+};
+
+class Resilient : public testing::TestWithParam<GossipAlgorithm> {};
+INSTANTIATE_TEST_SUITE_P(Rules, Resilient,
+                         testing::Values(GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip),
+                         [](const auto& each) { return std::string(gossip_algorithm_name(each.param)); });
+
+// Whatever crossed, waited or was lost: when the storm is over, all mass is there again, and all agree on the right mean.
+TEST_P(Resilient, StormsPass) {
+  for (GossipTopology topology : {GossipTopology::hypercube, GossipTopology::ring, GossipTopology::complete})
+    for (double busy : {0.2, 0.5, 0.8})
+      for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        Storm storm;
+        storm.plan.algorithm = GetParam();
+        storm.plan.neighbourhood = {topology, 8};
+        storm.plan.tau = 1e-6;
+        storm.loss = static_cast<double>(seed % 3) * 0.15;
+        storm.seed = seed;
+        storm.busy = busy;
+        StormyWorld world(storm);
+        world.run();
+        world.calm_down(4000);
+        EXPECT_LT(world.worst_error(world.truth()), 1e-9) << gossip_topology_name(topology) << " seed " << seed << " busy " << busy;
+        EXPECT_NEAR(world.mass(0), 8 * world.truth(), 1e-8);
+        EXPECT_NEAR(world.mass(1), 8, 1e-10);
+      }
+}
+
+TEST(PushCancelFlowRule, LinksGoOnChangingRoles) {
+  Storm storm;
+  storm.plan.algorithm = GossipAlgorithm::pcf;
+  storm.plan.neighbourhood = {GossipTopology::ring, 4};
+  storm.loss = 0.2;
+  const auto flows = [](StormyWorld& world) {
+    double largest = 0;
+    for (Rank rank = 0; rank < 4; ++rank)
+      for (int link = 0; link < 2; ++link)
+        for (double each : world.rank(rank).flows(link)) largest = std::max(largest, std::abs(each));
+    return largest;
+  };
+  StormyWorld world(storm);
+  world.run();
+  world.calm_down(4000);
+  // Flows shrink towards the aggregate (section III-A): none is larger than the masses that are exchanged now.
+  EXPECT_LT(flows(world), 20);
+}
+
+// What is why the handshake exists: with messages that cross, the printed form leaves links that agree on nothing.
+TEST(PushCancelFlowRule, ThePrintedFormDoesNotSurviveCrossingMessages) {
+  int wrong = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Storm storm;
+    storm.plan.algorithm = GossipAlgorithm::pcf_printed;
+    storm.plan.neighbourhood = {GossipTopology::hypercube, 8};
+    storm.seed = seed;
+    storm.busy = 0.6;
+    StormyWorld world(storm);
+    world.run();
+    world.calm_down(4000);
+    wrong += world.worst_error(world.truth()) > 1e-9 ? 1 : 0;
+  }
+  EXPECT_GT(wrong, 0);
+}
+
+// Any bit of any flow, at any time: the flip-tolerant form repairs it. Of the checksums' forms every bit is tried in
+// tests/simulator.
+TEST(PushCancelFlowRule, FlipTolerantRepairsEveryBitOfAFlow) {
+  for (int bit = 0; bit < 64; ++bit)
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      Storm storm;
+      storm.plan.algorithm = GossipAlgorithm::pcf_flip;
+      storm.plan.neighbourhood = {GossipTopology::hypercube, 8};
+      storm.seed = seed;
+      storm.pushes = 400;
+      StormyWorld world(storm);
+      world.run();
+      double& victim = world.rank(static_cast<Rank>(seed)).flows(1)[static_cast<std::size_t>(bit) % 4];
+      victim = std::bit_cast<double>(std::bit_cast<std::uint64_t>(victim) ^ (std::uint64_t{1} << bit));
+      world.run();
+      world.calm_down(4000);
+      EXPECT_LT(world.worst_error(world.truth()), 1e-9) << "bit " << bit << " seed " << seed;
+    }
+}
+
+// ---- by rounds ---------------------------------------------------------------------------------------------------------
+
+// Every rank driven by messages that arrive in any order; returns the estimates, and fails if somebody waits for ever.
+std::vector<double> run_rounds(const GossipPlan& plan, std::uint64_t seed, Rank dies = no_rank, int dies_after = 0) {
+  const Rank n = plan.neighbourhood.ranks;
+  Random random(seed);
+  std::vector<GossipByRounds<double>> ranks;
+  std::vector<bool> dead(static_cast<std::size_t>(n));
+  for (Rank rank = 0; rank < n; ++rank) {
+    const Row value{rank + 1.0};
+    ranks.emplace_back(plan, rank, value, 1.0);
+  }
+  struct Flight {
+    Rank to;
+    int round;
+    Row row;
+  };
+  std::vector<Flight> flights;
+  GossipOutbox<double> out;
+  const auto take = [&](Rank from) {
+    for (const auto& send : out.sends()) {
+      const Mass<double> row = out.row(send);
+      flights.push_back({ranks[static_cast<std::size_t>(from)].to(send.link), send.link, {row.begin(), row.end()}});
+    }
+    out.clear();
+  };
+  for (Rank rank = 0; rank < n; ++rank) {
+    ranks[static_cast<std::size_t>(rank)].start(out);
+    take(rank);
+  }
+  for (int step = 0, idle = 0; idle < 100000; ++step) {
+    if (dies != no_rank && step == dies_after) {
+      dead[static_cast<std::size_t>(dies)] = true;
+      for (Rank rank = 0; rank < n; ++rank) {
+        if (rank == dies) continue;
+        ranks[static_cast<std::size_t>(rank)].on_failure(dies, out);
+        take(rank);
+      }
+    }
+    if (flights.empty()) {
+      if (dies == no_rank || step > dies_after) break;
+      ++idle;
+      continue;
+    }
+    const std::size_t at = random.below(flights.size());
+    const Flight flight = flights[at];
+    const bool gone = dead[static_cast<std::size_t>(flight.to)];
+    if (!gone && !ranks[static_cast<std::size_t>(flight.to)].on_message(flight.round, flight.row, out)) {
+      ++idle;
+      continue;
+    }
+    idle = 0;
+    flights.erase(flights.begin() + static_cast<std::ptrdiff_t>(at));
+    if (!gone) take(flight.to);
+  }
+  std::vector<double> estimates;
+  for (Rank rank = 0; rank < n; ++rank) {
+    if (dead[static_cast<std::size_t>(rank)]) continue;
+    const auto& each = ranks[static_cast<std::size_t>(rank)];
+    EXPECT_TRUE(each.finished()) << "rank " << rank << " waits in round " << each.round();
+    Row value(1);
+    EXPECT_TRUE(each.state().estimate(value));
+    estimates.push_back(value[0]);
+  }
+  return estimates;
+}
+
+TEST(ByRounds, RecursiveDoublingIsExactForAnyNumberOfRanks) {
+  for (Rank n = 1; n <= 40; ++n) {
+    GossipPlan plan;
+    plan.algorithm = GossipAlgorithm::recursive_doubling;
+    plan.neighbourhood.ranks = n;
+    for (double each : run_rounds(plan, static_cast<std::uint64_t>(n))) EXPECT_EQ(each, (n + 1) / 2.0);
+  }
+}
+
+TEST(ByRounds, TheOrderOfArrivalChangesNothing) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb})
+    for (Rank n : {2, 3, 8, 13}) {
+      GossipPlan plan;
+      plan.algorithm = algorithm;
+      plan.neighbourhood.ranks = n;
+      plan.rounds = algorithm == GossipAlgorithm::ardb ? 1 : 60;
+      plan.tau = 1e-9;
+      const std::vector<double> first = run_rounds(plan, 1);
+      for (std::uint64_t seed = 2; seed < 6; ++seed) EXPECT_EQ(run_rounds(plan, seed), first);
+      if (algorithm == GossipAlgorithm::ardb) continue;
+      for (double each : first) EXPECT_NEAR(each, (n + 1) / 2.0, 1e-7);
+    }
+}
+
+TEST(ByRounds, NobodyWaitsForTheDead) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb, GossipAlgorithm::recursive_doubling})
+    for (int after = 0; after < 120; after += 7) {
+      GossipPlan plan;
+      plan.algorithm = algorithm;
+      plan.neighbourhood.ranks = 8;
+      plan.rounds = algorithm == GossipAlgorithm::ardb ? 2 : 80;
+      plan.cycles = algorithm == GossipAlgorithm::hpflc ? 5 : 0;
+      plan.tau = 1e-9;
+      const std::vector<double> estimates = run_rounds(plan, static_cast<std::uint64_t>(after), 3, after);
+      EXPECT_EQ(estimates.size(), 7u);
+      if (algorithm != GossipAlgorithm::hpflc) continue;   // without rank 3's value 4: (36 - 4) / 7
+      for (double each : estimates) EXPECT_NEAR(each, 32.0 / 7, 1e-6) << after;
+    }
+}
+
+TEST(RoundsFor, GrowsWithAccuracyAndNeverIsNegative) {
+  for (int algorithm = 0; algorithm < gossip_algorithm_count; ++algorithm)
+    for (int topology = 0; topology < gossip_topology_count; ++topology)
+      for (Rank n : {1, 2, 3, 64, 1 << 20}) {
+        GossipPlan plan;
+        plan.algorithm = static_cast<GossipAlgorithm>(algorithm);
+        plan.neighbourhood = {static_cast<GossipTopology>(topology), n};
+        plan.tau = 1e-9;
+        int before = 0;
+        for (double eps : {10.0, 1.0, 1e-1, 1e-3, 1e-6, 1e-15}) {
+          const int rounds = rounds_for(plan, eps);
+          EXPECT_GE(rounds, before);
+          before = rounds;
+        }
+        EXPECT_EQ(before > 0, n > 1);
+      }
+}
+
+TEST(Plan, WhatCanNotWorkIsRefused) {
+  GossipPlan plan;
+  plan.neighbourhood = {GossipTopology::hypercube, 8};
+  EXPECT_EQ(problem_with(plan), "");
+  plan.algorithm = GossipAlgorithm::pflc;
+  EXPECT_NE(problem_with(plan).find("tau"), std::string::npos);
+  plan.tau = std::numeric_limits<double>::infinity();
+  EXPECT_NE(problem_with(plan).find("no faults"), std::string::npos);
+  plan.tau = 1e-9;
+  plan.neighbourhood.ranks = 9;
+  EXPECT_NE(problem_with(plan).find("power of two"), std::string::npos);
+  plan.algorithm = GossipAlgorithm::hps;   // which has no topology
+  EXPECT_EQ(problem_with(plan), "");
+  plan.rounds = -1;
+  EXPECT_NE(problem_with(plan).find("rounds"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ucft
