@@ -20,7 +20,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int rounds_limit = 10000000;
 
-// Invariants after every event: in builds with assertions they cost much, so only where they are asked for.
+// Invariants after every event, in debug builds: they cost as much as the rest.
 #ifdef UCFT_CHECK_EVENTS
 constexpr bool checks_events = true;
 #else
@@ -128,17 +128,12 @@ class World {
   bool look(int round) {
     double worst = 0;
     std::vector<double> all;
-    std::vector<Real> least(k_, std::numeric_limits<Real>::infinity()), most(k_, -std::numeric_limits<Real>::infinity());
     for (Rank rank = 0; rank < n_; ++rank) {
       if (is_dead(rank)) continue;
       const bool known = take_estimate(rank);
       const double error = known ? error_against(target()) : infinity;
       worst = std::max(worst, error);
       if (run_.keeps_history) all.push_back(error);
-      for (std::size_t i = 0; i < k_; ++i) {
-        least[i] = known ? std::min(least[i], estimate_[i]) : -std::numeric_limits<Real>::infinity();
-        most[i] = known ? std::max(most[i], estimate_[i]) : std::numeric_limits<Real>::infinity();
-      }
     }
     result_.rounds = round;
     result_.error = worst;
@@ -152,28 +147,51 @@ class World {
     if (round >= limit_) return true;
     if (run_.all_rounds) return false;
     if (run_.stop == GossipStop::truth) return worst <= run_.eps;
-    if (run_.stop == GossipStop::adaptive) return has_agreed(round, least, most);
     return false;
   }
 
-  // The truth lies between the smallest and the largest estimate as long as mass is conserved. The ranks know both by a
-  // reduction to all, which takes as long as two trips through a binomial tree.
-  bool has_agreed(int round, const std::vector<Real>& least, const std::vector<Real>& most) {
-    if (agreed_at_ >= 0) return round >= agreed_at_;
-    if (round % run_.check_every != 0) return false;
+  // Whether the ranks agree to within eps, looked at now and then: they stop pushing, let arrive what is on its way, settle
+  // their links, and reduce their smallest and largest estimate to all, which takes as long as two trips through a
+  // binomial tree. Between these two the truth lies. True: stop.
+  bool is_time_to_agree(int round) const { return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0; }
+  bool agrees() {
+    check_settled();
     result_.messages += 2 * (std::int64_t{n_} - 1);
     double bound = 0;
     for (std::size_t i = 0; i < k_; ++i) {
-      const double low = least[i], high = most[i];
+      double low = infinity, high = -infinity;
+      for (Rank rank = 0; rank < n_; ++rank) {
+        if (is_dead(rank)) continue;
+        if (!take_estimate(rank)) return false;
+        low = std::min(low, static_cast<double>(estimate_[i]));
+        high = std::max(high, static_cast<double>(estimate_[i]));
+      }
       const double size = low > 0 || high < 0 ? std::min(std::abs(low), std::abs(high)) : 0;
       bound = std::max(bound, high == low ? 0 : (high - low) / size);
     }
-    if (!(bound <= run_.eps)) return false;
     result_.bound = bound;
-    const double trip = goes_by_rounds(run_.plan.algorithm) || run_.lock_step ? 1 : run_.delay;
-    agreed_at_ = round + static_cast<int>(std::ceil(2 * std::ceil(std::log2(std::max<double>(2, n_))) * trip));
-    return false;
+    return bound <= run_.eps;
   }
+  // The lower rank of each link first, then the other. Both messages arrive before the next link's.
+  void settle_all() {
+    for (Rank rank = 0; rank < n_; ++rank) {
+      if (is_dead(rank)) continue;
+      const std::vector<int> links(at(rank).live_links().begin(), at(rank).live_links().end());
+      for (int link : links) {
+        const Rank other = at(rank).neighbours()[static_cast<std::size_t>(link)];
+        if (other < rank || is_dead(other)) continue;
+        settle(rank, link);
+        settle(other, at(other).link_of(rank));
+      }
+    }
+  }
+  void settle(Rank from, int link) {
+    out_.clear();
+    at(from).settle(link, out_);
+    Flight flight = flight_of(from, out_.sends().front());
+    if (survives_the_way({flight.row.data(), flight.row.size()})) deliver(flight);
+  }
+  double agreement_time() const { return 2 * std::ceil(std::log2(std::max<double>(2, n_))); }   // in trips
 
   void finish() {
     result_.error = result_.error_all = result_.error_survivors = 0;
@@ -307,7 +325,7 @@ class World {
         out_.clear();
         at(rank).on_message({now.link_from, 0, 0, {rows.data() + static_cast<std::size_t>(now.from) * length, length}}, out_);
       }
-      stopped_ = look(round + 1);
+      stopped_ = look(round + 1) || (is_time_to_agree(round + 1) && agrees());
     }
   }
   int used_links(const GossipSchedule& schedule, int round) const { return std::min(schedule.links(), 2 * std::max(1, round)); }
@@ -401,7 +419,8 @@ class World {
         deliver(flight);
         take_pushes(flight.to, flights);
       }
-      stopped_ = look(round + 1);
+      if (is_time_to_agree(round + 1)) settle_all();
+      stopped_ = look(round + 1) || (is_time_to_agree(round + 1) && agrees());
     }
   }
 
@@ -425,15 +444,19 @@ class World {
       switch (event.kind()) {
         case Kind::push:
           if (is_dead(rank)) break;
-          push(rank, iterations_[event.index]++);
-          launch(rank, event.time);
+          if (!pauses_) {
+            push(rank, iterations_[event.index]++);
+            launch(rank, event.time);
+          }
           post(event.time + interval(rank), Kind::push, event.index);
           break;
         case Kind::arrival: {
           const Flight flight = std::move(flights_[event.index]);
           free_.push_back(event.index);
+          --on_their_way_;
           deliver(flight);
           launch(flight.to, event.time);
+          if (pauses_ && on_their_way_ == 0) agree_now(event.time);
           break;
         }
         case Kind::death: {
@@ -447,10 +470,21 @@ class World {
         case Kind::flip: do_flip(run_.faults.flips[event.index], -1); break;
         case Kind::tick:
           stopped_ = look(static_cast<int>(event.index));
+          if (is_time_to_agree(static_cast<int>(event.index)) && !stopped_) {
+            pauses_ = true;
+            if (on_their_way_ == 0) agree_now(event.time);
+          }
           post(event.time + 1, Kind::tick, event.index + 1);
           break;
       }
     }
+  }
+  void agree_now(double now) {
+    pauses_ = false;
+    settle_all();
+    if (!agrees()) return;
+    stopped_ = true;
+    result_.rounds = static_cast<int>(std::ceil(now + (2 + agreement_time()) * run_.delay));
   }
   double interval(Rank rank) {
     return 1 + run_.jitter * (uniform_value(mixed(run_.seed, static_cast<std::uint64_t>(rank)), iterations_[static_cast<std::size_t>(rank)]) - 0.5);
@@ -471,6 +505,7 @@ class World {
         free_.pop_back();
         flights_[index] = std::move(flight);
       }
+      ++on_their_way_;
       post(now + delay, Kind::arrival, index);
     }
   }
@@ -479,8 +514,11 @@ class World {
 
   // Push-sum: the masses here and on their way never change their sum. By differences, so it costs little per event.
   bool checks_mass() const {
-    return checks_events && run_.plan.algorithm == GossipAlgorithm::push_sum && run_.faults.loss == 0 && run_.faults.flip_rate == 0 && run_.faults.flips.empty() &&
-           run_.faults.deaths.empty() && run_.faults.links.empty();
+    return checks_events && run_.plan.algorithm == GossipAlgorithm::push_sum && has_no_faults();
+  }
+  bool has_no_faults() const {
+    const GossipFaults& faults = run_.faults;
+    return faults.loss == 0 && faults.flip_rate == 0 && faults.flips.empty() && faults.deaths.empty() && faults.links.empty();
   }
   void note_mass(Rank rank, int sign) {
     if (!checks_mass()) return;
@@ -501,6 +539,20 @@ class World {
     }
   }
 
+  // When all links have settled, all weights are there, whatever crossed before.
+  void check_settled() {
+    if (!checks_events || !has_no_faults() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
+    long double weights = 0, initial = 0;
+    std::vector<Real> mass(k_ + 1);
+    for (Rank rank = 0; rank < n_; ++rank) {
+      at(rank).mass(mass);
+      weights += static_cast<long double>(mass.back());
+      initial += weight_of(run_, rank);
+    }
+    assert(std::abs(weights - initial) <= 1000 * static_cast<long double>(n_) * std::numeric_limits<Real>::epsilon() && "flows are conserved");
+    (void)initial;
+  }
+
   static constexpr int no_flip = -2;
 
   const GossipRun& run_;
@@ -516,8 +568,9 @@ class World {
   std::vector<Real> estimate_;
   std::vector<long double> balance_ = std::vector<long double>(k_ + 1, 0);
   std::int64_t balanced_events_ = 0;
-  int limit_ = 0, agreed_at_ = -1, message_bit_ = no_flip;
-  bool stopped_ = false;
+  int limit_ = 0, message_bit_ = no_flip;
+  std::int64_t on_their_way_ = 0;
+  bool stopped_ = false, pauses_ = false;
 
   EventQueue<Event> queue_{1.0 / 64};
   std::vector<Flight> flights_;

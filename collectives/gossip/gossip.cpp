@@ -87,7 +87,9 @@ GossipRound GossipSchedule::doubling(Rank rank, int number) const {
 
 // The error's square halves in a round of push-sum on well-connected neighbourhoods, and the worst of n ranks is about
 // sqrt(2 ln n) standard deviations off. Where ranks choose by chance some are left out at first: ln n more. Elsewhere the
-// slowest part of the error decides, which is one of n parts at the start.
+// slowest part of the error decides, which is one of n parts at the start. Two flows that cross undo each other until the
+// link is used again, which takes as many rounds as a rank has neighbours: on few links that costs little, on many nearly
+// all the time.
 int rounds_for(const GossipPlan& plan, double eps, double variation) {
   const Rank n = plan.neighbourhood.ranks;
   if (n == 1) return 0;
@@ -101,9 +103,12 @@ int rounds_for(const GossipPlan& plan, double eps, double variation) {
   if (uses_cycles(plan.algorithm)) return static_cast<int>(std::ceil(halvings)) + 1;
   const double slowest = -std::log(second_eigenvalue(plan.neighbourhood));
   const double mixing = std::log(std::max(worst / eps, 2.0)) / slowest;
-  const double chance = std::log(n) + 2;
-  const double crossing = plan.algorithm == GossipAlgorithm::push_sum ? 1.0 : 1.5;   // of flows that overwrite each other
-  const double wanted = crossing * (std::max(1.05 * halvings, mixing) + chance);
+  const double chance = std::log(n) + 4;
+  double wanted = std::max(1.05 * halvings, mixing) + chance;
+  if (plan.algorithm != GossipAlgorithm::push_sum) {
+    const auto links = static_cast<double>(neighbours_of(plan.neighbourhood, 0).size());
+    wanted = 1.5 * wanted + 2 * std::min(links, 10.0) + 0.5 * links * std::max(0.0, std::log(0.01 / eps));
+  }
   return static_cast<int>(std::ceil(std::min(wanted, static_cast<double>(rounds_limit))));
 }
 
@@ -170,7 +175,7 @@ bool GossipRank<Real>::estimate(Mass<Real> values) const {
   const Mass<Real> all{scratch_.data(), values.size() + 1};
   mass(all);
   const Real weight = all.back();
-  if (!(weight > 0)) return false;
+  if (weight == 0) return false;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = all[i] / weight;
   return is_finite<Real>(values);
 }

@@ -117,6 +117,12 @@ class GossipRank {
   void push(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
   }
+  // Sends what that neighbour has to know, and pushes nothing. Where all have stopped pushing, and on each link first one
+  // side settles and then, having received that, the other: flows and masses are conserved exactly, whatever crossed
+  // before. Only then does the aggregate lie between the smallest and the largest estimate of any rank.
+  void settle(int link, GossipOutbox<Real>& out) {
+    std::visit([&](auto& rule) { rule.settle(link, out); }, rule_);
+  }
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
     assert(arrival.row.size() == row_length());
     std::visit([&](auto& rule) { rule.on_message(arrival, out); }, rule_);

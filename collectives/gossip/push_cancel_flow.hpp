@@ -46,8 +46,11 @@ class PushCancelFlowPrinted {
       active[i] += half;
       phi_[i] += half;
     }
-    Mass<Real> row = out.add(link, 2 * phi_.size(), state.r, state.c);
-    copy<Real>(row, flows(link));
+    settle(link, out);
+  }
+  void settle(int link, GossipOutbox<Real>& out) {
+    const Link& state = links_[static_cast<std::size_t>(link)];
+    copy<Real>(out.add(link, 2 * phi_.size(), state.r, state.c), flows(link));
   }
 
   // Lines 6-29. era: r, ack: c.
@@ -134,6 +137,12 @@ class PushCancelFlow {
       if (!flip_tolerant_) phi()[i] += current_[i] / 2;
     }
     keep();
+    settle(link, out);
+  }
+
+  void settle(int link, GossipOutbox<Real>& out) {
+    repair();
+    const Link& state = at(link);
     const Mass<Real> row = out.add(link, row_length(), state.era, state.ack);
     copy<Real>(row.first(2 * length_), flows(link));
     if (flip_tolerant_) row.back() = check_word(row.first(2 * length_));

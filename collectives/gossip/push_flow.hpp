@@ -54,6 +54,8 @@ class PushFlow {
     send(link, out);
   }
 
+  void settle(int link, GossipOutbox<Real>& out) { send(link, out); }
+
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
     Mass<Real> flow = flows(arrival.link);
     if (!bad(arrival.row)) {
@@ -67,9 +69,11 @@ class PushFlow {
   // Excludes what was exchanged with the dead rank: the aggregate is the survivors' then.
   void on_failure(int link) { clear(flows(link)); }
 
+  // Bad flows are left out.
   void add_estimate(Mass<Real> mass) const {
     add<Real>(mass, initial_);
-    for (int link = 0; link < links_; ++link) add<Real>(mass, flow_of(link));
+    for (int link = 0; link < links_; ++link)
+      if (!bad(flow_of(link))) add<Real>(mass, flow_of(link));
   }
   std::size_t row_length() const { return initial_.size(); }
 
@@ -81,8 +85,8 @@ class PushFlow {
   ConstMass<Real> flow_of(int link) const { return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()}; }
   bool bad(ConstMass<Real> mass) const { return correction_ == FlowCorrection::none ? !is_finite(mass) : is_bad(mass, tau_) || !is_finite(mass); }
   void sum_up() {
-    clear<Real>(current_);
-    add_estimate(current_);
+    copy<Real>(current_, initial_);
+    for (int link = 0; link < links_; ++link) add<Real>(current_, flow_of(link));
   }
   void send(int link, GossipOutbox<Real>& out) { copy<Real>(out.add(link, initial_.size()), flow_of(link)); }
 

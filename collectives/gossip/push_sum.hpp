@@ -25,6 +25,8 @@ class PushSum {
     for (Real& each : mass_) each /= 2;
     copy<Real>(half, mass_);
   }
+  // See GossipRank::settle. There is nothing to bring to agreement.
+  void settle(int link, GossipOutbox<Real>& out) { clear(out.add(link, mass_.size())); }
   // Line 6.
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) { add<Real>(mass_, arrival.row); }
   // What the dead rank had is lost.

@@ -16,6 +16,7 @@ class RecursiveDoubling {
   explicit RecursiveDoubling(ConstMass<Real> initial) : mass_(initial.begin(), initial.end()) {}
 
   void push(int link, GossipOutbox<Real>& out) { copy<Real>(out.add(link, mass_.size()), mass_); }
+  void settle(int link, GossipOutbox<Real>& out) { clear(out.add(link, mass_.size())); }
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) {
     if (arrival.link == takes_over)
       copy<Real>(mass_, arrival.row);
