@@ -152,8 +152,14 @@ class World {
 
   // Whether the ranks agree to within eps, looked at now and then: they stop pushing, let arrive what is on its way, settle
   // their links, and reduce their smallest and largest estimate to all, which takes as long as two trips through a
-  // binomial tree. Between these two the truth lies. True: stop.
+  // binomial tree. Between these two the truth lies if no weight is negative: it is their
+  // mean by weight. True: stop.
   bool is_time_to_agree(int round) const { return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0; }
+  bool has_positive_weight(Rank rank) {
+    std::vector<Real> mass(k_ + 1);
+    at(rank).mass(mass);
+    return mass.back() > 0;
+  }
   bool agrees() {
     check_settled();
     result_.messages += 2 * (std::int64_t{n_} - 1);
@@ -162,7 +168,7 @@ class World {
       double low = infinity, high = -infinity;
       for (Rank rank = 0; rank < n_; ++rank) {
         if (is_dead(rank)) continue;
-        if (!take_estimate(rank)) return false;
+        if (!take_estimate(rank) || !has_positive_weight(rank)) return false;
         low = std::min(low, static_cast<double>(estimate_[i]));
         high = std::max(high, static_cast<double>(estimate_[i]));
       }
