@@ -151,9 +151,8 @@ class World {
   }
 
   // Whether the ranks agree to within eps, looked at now and then: they stop pushing, let arrive what is on its way, settle
-  // their links, and reduce their smallest and largest estimate to all, which takes as long as two trips through a
-  // binomial tree. Between these two the truth lies if no weight is negative: it is their
-  // mean by weight. True: stop.
+  // their links, and reduce their smallest and largest estimate to all, which takes as long as two trips through a binomial
+  // tree. The truth, the mean of the estimates by weight, lies between these two if no weight is negative. True: stop.
   bool is_time_to_agree(int round) const { return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0; }
   bool has_positive_weight(Rank rank) {
     std::vector<Real> mass(k_ + 1);
