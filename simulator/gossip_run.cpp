@@ -177,13 +177,15 @@ class World {
     result_.bound = bound;
     return bound <= run_.eps;
   }
-  // The lower rank of each link first, then the other. Both messages arrive before the next link's.
+  // The lower rank of each link first, then the other. Both messages arrive before the next link's. Without flows there is
+  // nothing to settle.
   void settle_all() {
+    if (!uses_flows(run_.plan.algorithm)) return;
     for (Rank rank = 0; rank < n_; ++rank) {
       if (is_dead(rank)) continue;
-      const std::vector<int> links(at(rank).live_links().begin(), at(rank).live_links().end());
-      for (int link : links) {
-        const Rank other = at(rank).neighbours()[static_cast<std::size_t>(link)];
+      for (int link = 0; link < at(rank).links(); ++link) {
+        const Rank other = at(rank).neighbour(link);
+        if (!at(rank).is_live(link)) continue;
         if (other < rank || is_dead(other)) continue;
         settle(rank, link);
         settle(other, at(other).link_of(rank));
@@ -272,7 +274,7 @@ class World {
       return;
     }
     const Rank rank = planned.rank == no_rank ? live_rank() : planned.rank;
-    if (!is_dead(rank)) flip_state(rank, links_used >= 0 ? links_used : static_cast<int>(at(rank).neighbours().size()), planned.bit);
+    if (!is_dead(rank)) flip_state(rank, links_used >= 0 ? links_used : at(rank).links(), planned.bit);
   }
   void break_link(const LinkFailure& failure) {
     for (const auto& [one, other] : {std::pair{failure.a, failure.b}, std::pair{failure.b, failure.a}}) {
@@ -285,6 +287,7 @@ class World {
 
   void make_ranks(const GossipSchedule* schedule) {
     ranks_.reserve(static_cast<std::size_t>(n_));
+    const bool lists = run_.plan.neighbourhood.topology != GossipTopology::complete || uses_flows(run_.plan.algorithm);
     std::vector<Real> values(k_);
     for (Rank rank = 0; rank < n_; ++rank) {
       for (std::size_t i = 0; i < k_; ++i) values[i] = static_cast<Real>(value_of(run_, rank, static_cast<int>(i)));
@@ -292,7 +295,7 @@ class World {
       if (schedule != nullptr)
         ranks_.emplace_back(run_.plan, *schedule, values, weight);
       else
-        ranks_.emplace_back(run_.plan, rank, values, weight);
+        ranks_.emplace_back(run_.plan, rank, values, weight, lists);
     }
   }
 
@@ -364,7 +367,7 @@ class World {
   Flight flight_of(Rank rank, const typename GossipOutbox<Real>::Send& send) {
     Flight flight;
     flight.from = rank;
-    flight.to = at(rank).neighbours()[static_cast<std::size_t>(send.link)];
+    flight.to = at(rank).neighbour(send.link);
     flight.link = at(flight.to).link_of(rank);
     flight.era = send.era;
     flight.ack = send.ack;
@@ -375,7 +378,7 @@ class World {
   // An iteration of a rank; its sends are in out_.
   void push(Rank rank, std::uint64_t iteration) {
     out_.clear();
-    if (run_.faults.target != FlipTarget::message && flips_now()) flip_state(rank, static_cast<int>(at(rank).neighbours().size()), -1);
+    if (run_.faults.target != FlipTarget::message && flips_now()) flip_state(rank, at(rank).links(), -1);
     const int link = at(rank).choose(run_.plan.seed, rank, iteration);
     if (link < 0) return;
     note_mass(rank, -1);
@@ -387,8 +390,7 @@ class World {
   void deliver(const Flight& flight) {
     out_.clear();
     if (is_dead(flight.to)) return;
-    const auto live = at(flight.to).live_links();
-    if (std::find(live.begin(), live.end(), flight.link) == live.end()) return;   // of a link that has failed
+    if (!at(flight.to).is_live(flight.link)) return;   // of a link that has failed
     note_mass(flight.to, -1);
     note_row(flight.row, -1);
     at(flight.to).on_message({flight.link, flight.era, flight.ack, {flight.row.data(), flight.row.size()}}, out_);

@@ -106,7 +106,7 @@ int rounds_for(const GossipPlan& plan, double eps, double variation) {
   const double chance = std::log(n) + 4;
   double wanted = std::max(1.05 * halvings, mixing) + chance;
   if (plan.algorithm != GossipAlgorithm::push_sum) {
-    const auto links = static_cast<double>(neighbours_of(plan.neighbourhood, 0).size());
+    const auto links = plan.neighbourhood.topology == GossipTopology::complete ? n - 1.0 : static_cast<double>(neighbours_of(plan.neighbourhood, 0).size());
     wanted = 1.5 * wanted + 2 * std::min(links, 10.0) + 0.5 * links * std::max(0.0, std::log(0.01 / eps));
   }
   return static_cast<int>(std::ceil(std::min(wanted, static_cast<double>(rounds_limit))));
@@ -142,12 +142,17 @@ auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<cons
 }
 
 template <class Real>
-GossipRank<Real>::GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight)
+GossipRank<Real>::GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight, bool lists)
     : values_(static_cast<int>(values.size())),
-      neighbours_(neighbours_of(plan.neighbourhood, me)),
+      links_(plan.neighbourhood.ranks - 1),
+      me_(me),
+      lists_(lists),
+      neighbours_(lists ? neighbours_of(plan.neighbourhood, me) : std::vector<Rank>()),
       live_(neighbours_.size()),
-      rule_(make_rule(plan, me, neighbours_, static_cast<int>(neighbours_.size()), values, weight)),
+      rule_(make_rule(plan, me, neighbours_, lists ? static_cast<int>(neighbours_.size()) : links_, values, weight)),
       scratch_(values.size() + 2) {
+  assert(lists || plan.neighbourhood.topology == GossipTopology::complete);
+  if (lists) links_ = static_cast<int>(neighbours_.size());
   for (std::size_t link = 0; link < live_.size(); ++link) live_[link] = static_cast<int>(link);
 }
 
@@ -156,7 +161,14 @@ GossipRank<Real>::GossipRank(const GossipPlan& plan, const GossipSchedule& sched
     : values_(static_cast<int>(values.size())), rule_(make_rule(plan, 0, {}, schedule.links(), values, weight)), scratch_(values.size() + 2) {}
 
 template <class Real>
+bool GossipRank<Real>::is_live(int link) const {
+  if (!lists_) return std::find(dead_.begin(), dead_.end(), link) == dead_.end();
+  return std::binary_search(live_.begin(), live_.end(), link);
+}
+
+template <class Real>
 int GossipRank<Real>::link_of(Rank neighbour) const {
+  if (!lists_) return neighbour == me_ ? -1 : neighbour < me_ ? neighbour : neighbour - 1;
   const auto found = std::lower_bound(neighbours_.begin(), neighbours_.end(), neighbour);
   return found == neighbours_.end() || *found != neighbour ? -1 : static_cast<int>(found - neighbours_.begin());
 }

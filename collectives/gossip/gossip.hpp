@@ -96,8 +96,9 @@ int rounds_for(const GossipPlan& plan, double eps, double variation = 0.577);
 template <class Real>
 class GossipRank {
  public:
-  // values: this rank's. weight: 1, or what it counts for.
-  GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight);
+  // values: this rank's. weight: 1, or what it counts for. lists false: of the complete topology, for worlds of so many ranks
+  // that a list of neighbours in each is too much; then neighbours() and live_links() are empty, and all else is the same.
+  GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight, bool lists = true);
   // For drivers that have many ranks: by rounds with this schedule's links.
   GossipRank(const GossipPlan& plan, const GossipSchedule& schedule, ConstMass<Real> values, Real weight);
 
@@ -106,13 +107,19 @@ class GossipRank {
     return std::visit([](const auto& rule) { return rule.row_length(); }, rule_);
   }
   std::span<const Rank> neighbours() const { return neighbours_; }
+  int links() const { return links_; }
+  Rank neighbour(int link) const { return lists_ ? neighbours_[static_cast<std::size_t>(link)] : link < me_ ? link : link + 1; }
   int link_of(Rank neighbour) const;   // -1: none
   std::span<const int> live_links() const { return live_; }
+  bool is_live(int link) const;
 
   // The neighbour of an asynchronous rank's next push, by chance; -1: all are dead.
   int choose(std::uint64_t seed, Rank me, std::uint64_t iteration) const {
-    if (live_.empty()) return -1;
-    return live_[Random(mixed(mixed(seed, static_cast<std::uint64_t>(me)), iteration)).below(live_.size())];
+    Random random(mixed(mixed(seed, static_cast<std::uint64_t>(me)), iteration));
+    if (lists_) return live_.empty() ? -1 : live_[random.below(live_.size())];
+    if (dead_.size() == static_cast<std::size_t>(links_)) return -1;
+    for (;;)
+      if (const int link = static_cast<int>(random.below(static_cast<std::uint64_t>(links_))); is_live(link)) return link;
   }
   void push(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
@@ -130,6 +137,7 @@ class GossipRank {
   void on_failure(int link) {
     std::visit([&](auto& rule) { rule.on_failure(link); }, rule_);
     std::erase(live_, link);
+    if (!lists_ && is_live(link)) dead_.push_back(link);
   }
 
   // The current mass: values() numbers and a weight behind them.
@@ -149,9 +157,11 @@ class GossipRank {
   using Rule = std::variant<PushSum<Real>, PushFlow<Real>, PushCancelFlow<Real>, PushCancelFlowPrinted<Real>, RecursiveDoubling<Real>>;
   static Rule make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links, ConstMass<Real> values, Real weight);
 
-  int values_;
+  int values_, links_ = 0;
+  Rank me_ = no_rank;
+  bool lists_ = true;
   std::vector<Rank> neighbours_;
-  std::vector<int> live_;
+  std::vector<int> live_, dead_;   // links; dead_: without lists
   Rule rule_;
   mutable std::vector<Real> scratch_;
 };

@@ -248,6 +248,31 @@ TEST(PushFlowRule, ABadInitialMassIsNotPushed) {
   EXPECT_EQ(row_of(out), (Row{0, 0, 0}));
 }
 
+TEST(Rank, WithoutAListOfNeighboursAllElseIsTheSame) {
+  GossipPlan plan;
+  plan.algorithm = GossipAlgorithm::push_sum;
+  plan.neighbourhood = {GossipTopology::complete, 9};
+  const Row value{1};
+  for (Rank me = 0; me < 9; ++me) {
+    GossipRank<double> with(plan, me, value, 1), without(plan, me, value, 1, false);
+    EXPECT_EQ(without.links(), 8);
+    for (int link = 0; link < 8; ++link) {
+      EXPECT_EQ(without.neighbour(link), with.neighbours()[static_cast<std::size_t>(link)]);
+      EXPECT_EQ(without.link_of(without.neighbour(link)), link);
+    }
+    EXPECT_EQ(without.link_of(me), -1);
+    for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(with.choose(3, me, i), without.choose(3, me, i));
+    for (int link : {2, 7, 2}) {
+      without.on_failure(link);
+      with.on_failure(link);
+      EXPECT_FALSE(with.is_live(link));
+    }
+    for (std::uint64_t i = 0; i < 100; ++i) EXPECT_TRUE(without.is_live(without.choose(3, me, i)));
+    for (int link : {0, 1, 3, 4, 5, 6}) without.on_failure(link);
+    EXPECT_EQ(without.choose(3, me, 0), -1);
+  }
+}
+
 // ---- a few ranks with every kind of crossing, loss and delay ------------------------------------------------------------
 
 struct Storm {
