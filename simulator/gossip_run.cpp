@@ -1,6 +1,7 @@
 #include "simulator/gossip_run.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -586,6 +587,18 @@ class World {
   std::uint64_t created_ = 0;
 };
 
+// Of all ranks' objects, about.
+double memory_of(const GossipRun& run) {
+  const double n = run.plan.neighbourhood.ranks, number = run.single_precision ? 4 : 8;
+  double links = 0;
+  if (uses_cycles(run.plan.algorithm))
+    links = uses_flows(run.plan.algorithm) ? 2.0 * (run.plan.cycles > 0 ? run.plan.cycles : run.rounds > 0 ? run.rounds : 3 * rounds_for(run.plan, run.eps) + 10) : 0;
+  else if (uses_flows(run.plan.algorithm))
+    links = run.plan.neighbourhood.topology == GossipTopology::complete ? n - 1 : static_cast<double>(neighbours_of(run.plan.neighbourhood, 0).size());
+  const double flows = run.plan.algorithm == GossipAlgorithm::pcf || run.plan.algorithm == GossipAlgorithm::pcf_printed ? 2 : run.plan.algorithm == GossipAlgorithm::pcf_flip ? 6 : 1;
+  return n * (sizeof(GossipRank<double>) + 200 + links * (8 + flows * (run.values + 2) * number));
+}
+
 std::string out_of_range(const char* what, std::int64_t rank, Rank ranks) {
   return rank >= 0 && rank < ranks ? "" : fmt::format("{}: rank {} of {}", what, rank, ranks);
 }
@@ -602,6 +615,10 @@ std::string problem_with(const GossipRun& run) {
   if (goes_by_rounds(run.plan.algorithm) && !run.faults.links.empty())
     return fmt::format("{}: links that fail are of the asynchronous algorithms", gossip_algorithm_name(run.plan.algorithm));
   if (static_cast<Rank>(run.faults.deaths.size()) >= n) return fmt::format("{} deaths of {} ranks: one must live", run.faults.deaths.size(), n);
+  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  if (!can_run_large(run) && memory_of(run) > memory)
+    return fmt::format("{} ranks with {} on {} need {:.0f} GiB; this machine has {:.0f}", n, gossip_algorithm_name(run.plan.algorithm),
+                       gossip_topology_name(run.plan.neighbourhood.topology), memory_of(run) / 0x1p30, memory / 0x1p30);
   for (const RankDeath& death : run.faults.deaths)
     if (const std::string problem = out_of_range("a death", death.rank, n); !problem.empty()) return problem;
   for (const BitFlip& flip : run.faults.flips) {
