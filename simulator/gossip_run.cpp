@@ -53,6 +53,7 @@ class World {
     limit_ = run.stop == GossipStop::model ? rounds_for(run.plan, run.eps) : run.rounds;
     if (limit_ == 0 && run.stop != GossipStop::model && n_ > 1) limit_ = std::min(rounds_limit, 10 * rounds_for(run.plan, run.eps) + 100);
     dead_.assign(static_cast<std::size_t>(n_), false);
+    known_dead_ = dead_;
     estimate_.resize(k_);
     set_truth();
   }
@@ -320,7 +321,7 @@ class World {
       for (Rank rank = 0; rank < n_; ++rank) {
         sent[static_cast<std::size_t>(rank)] = false;
         const GossipRound now = schedule.round(rank, round);
-        if (is_dead(rank) || now.to == no_rank) continue;
+        if (is_dead(rank) || now.to == no_rank || known_dead_[static_cast<std::size_t>(now.to)]) continue;
         if (run_.faults.target != FlipTarget::message && flips_now()) flip_state(rank, used_links(schedule, round), -1);
         out_.clear();
         at(rank).push(now.link_to, out_);
@@ -345,14 +346,16 @@ class World {
         kill(death.rank);
         untold.emplace_back(round + static_cast<int>(std::ceil(run_.faults.detection_delay)), death.rank);
       }
-    for (const auto& [when, failed] : untold)
-      if (when == round && uses_cycles(run_.plan.algorithm))
-        for (int each = 0; each < std::min(schedule.rounds(), schedule.links() / 2); ++each)
-          for (Rank rank = 0; rank < n_; ++rank) {
-            const GossipRound with = schedule.round(rank, each);
-            if (with.to == failed) at(rank).on_failure(with.link_to);
-            if (with.from == failed) at(rank).on_failure(with.link_from);
-          }
+    for (const auto& [when, failed] : untold) {
+      if (when != round) continue;
+      known_dead_[static_cast<std::size_t>(failed)] = true;
+      for (int each = 0; uses_cycles(run_.plan.algorithm) && each < std::min(schedule.rounds(), schedule.links() / 2); ++each)
+        for (Rank rank = 0; rank < n_; ++rank) {
+          const GossipRound with = schedule.round(rank, each);
+          if (with.to == failed) at(rank).on_failure(with.link_to);
+          if (with.from == failed) at(rank).on_failure(with.link_from);
+        }
+    }
     for (const BitFlip& planned : run_.faults.flips)
       if (std::ceil(planned.time) == round) do_flip(planned, used_links(schedule, round));
   }
@@ -571,7 +574,7 @@ class World {
   std::vector<GossipRank<Real>> ranks_;
   GossipOutbox<Real> out_;
   GossipResult result_;
-  std::vector<bool> dead_;
+  std::vector<bool> dead_, known_dead_;   // known_dead_: to all, by rounds
   std::vector<double> truth_all_, truth_survivors_;
   std::vector<Real> estimate_;
   std::vector<long double> balance_ = std::vector<long double>(k_ + 1, 0);

@@ -155,10 +155,12 @@ TEST(Faults, FlowsMakeGoodForLostMessagesAndPushSumDoesNot) {
 
 // Which question is answered after a death (answer_after_death).
 TEST(Faults, AfterADeathFlowsAnswerForTheSurvivorsAndCancelledFlowsForAll) {
-  for (GossipAlgorithm algorithm : {GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip}) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip, GossipAlgorithm::hpflc}) {
     GossipRun run = run_of(algorithm, GossipTopology::hypercube, 64, 1e-9);
-    run.faults.deaths = {{5, 400}};
-    run.rounds = 1500;
+    const bool rounds = algorithm == GossipAlgorithm::hpflc;
+    run.faults.deaths = {{5, rounds ? 40.0 : 400.0}};
+    run.faults.detection_delay = 3;
+    run.rounds = rounds ? 200 : 1500;
     run.all_rounds = true;
     const GossipResult result = simulate(run);
     if (answer_after_death(algorithm) == GossipAnswer::survivors) {
