@@ -34,6 +34,7 @@ double normal_value(std::uint64_t seed, std::uint64_t rank) {   // Box and Mulle
 }
 
 double value_of(const GossipRun& run, Rank rank, int index) {
+  if (run.data_function) return run.data_function(rank, index);
   const std::uint64_t seed = index == 0 ? run.seed : mixed(run.seed, static_cast<std::uint64_t>(index));
   switch (run.data) {
     case GossipData::uniform: return uniform_value(seed, static_cast<std::uint64_t>(rank));
@@ -204,6 +205,7 @@ class World {
 
   void finish() {
     result_.error = result_.error_all = result_.error_survivors = 0;
+    if (run_.keeps_estimates) result_.estimates.assign(static_cast<std::size_t>(n_) * k_, std::numeric_limits<double>::quiet_NaN());
     for (Rank rank = 0; rank < n_; ++rank) {
       if (is_dead(rank)) continue;
       if (!take_estimate(rank)) {
@@ -211,6 +213,8 @@ class World {
         result_.error = result_.error_all = result_.error_survivors = infinity;
         continue;
       }
+      if (run_.keeps_estimates)
+        for (std::size_t i = 0; i < k_; ++i) result_.estimates[static_cast<std::size_t>(rank) * k_ + i] = static_cast<double>(estimate_[i]);
       result_.error = std::max(result_.error, error_against(target()));
       result_.error_all = std::max(result_.error_all, error_against(truth_all_));
       result_.error_survivors = std::max(result_.error_survivors, error_against(truth_survivors_));

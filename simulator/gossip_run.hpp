@@ -57,6 +57,7 @@ struct GossipRun {
   bool single_precision = false;
   int values = 1;
   GossipData data = GossipData::uniform;
+  std::function<double(Rank rank, int index)> data_function;   // instead of data, if there is one
   GossipAggregate aggregate = GossipAggregate::average;
   double eps = 1e-6;
   GossipStop stop = GossipStop::truth;
@@ -67,7 +68,7 @@ struct GossipRun {
   int check_every = 4;          // adaptive
   std::uint64_t seed = 1;       // of data and schedule
   GossipFaults faults;
-  bool keeps_history = false;
+  bool keeps_history = false, keeps_estimates = false;
 };
 
 struct GossipResult {
@@ -80,6 +81,7 @@ struct GossipResult {
   std::int64_t messages = 0, lost = 0, flips = 0, unknown = 0;   // unknown: live ranks without an estimate at the end
   std::int64_t not_a_number = 0;                                 // estimates seen that were no finite number
   std::vector<double> history, median;                           // worst and median error after each round
+  std::vector<double> estimates;                                 // at the end: values of rank 0, of rank 1, ..; none: not a number
 };
 
 // "" or what is wrong with it.

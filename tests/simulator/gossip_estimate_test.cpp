@@ -24,5 +24,21 @@ TEST(GossipEstimate, ARankWithANegativeWeightKnowsTheMean) {
   }
 }
 
+TEST(GossipEstimate, OfDataThatIsGiven) {
+  GossipRun run;
+  run.plan.algorithm = GossipAlgorithm::pcf;
+  run.plan.neighbourhood = {GossipTopology::hypercube, 8};
+  run.values = 2;
+  run.data_function = [](Rank rank, int index) { return index == 0 ? rank : 100 - rank; };
+  run.eps = 1e-12;
+  run.keeps_estimates = true;
+  const GossipResult result = simulate(run);
+  ASSERT_EQ(result.estimates.size(), 16u);
+  for (std::size_t rank = 0; rank < 8; ++rank) {
+    EXPECT_NEAR(result.estimates[2 * rank], 3.5, 1e-11);
+    EXPECT_NEAR(result.estimates[2 * rank + 1], 96.5, 1e-9);
+  }
+}
+
 }  // namespace
 }  // namespace ucft::simulator
