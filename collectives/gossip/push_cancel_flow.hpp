@@ -11,6 +11,8 @@
 //                  roles and take it back, and the link is stuck for ever.
 //   handshake      The lower rank of a link leads; era e names the roles (active: e mod 2). The leader closes an era only when
 //                  the follower has acknowledged it, and its passive flow is frozen meanwhile. Messages may cross or be lost.
+//                  Both sides have absorbed a flow, or neither, unless a message is on its way: a failing link leaves no more
+//                  behind than that message. The follower therefore absorbs as it sends its acknowledgement, not before.
 //   flip_tolerant  The handshake, with phi changed by absorption only (section III, end of A): e = initial - phi - all flows, so
 //                  a wrong active flow is repaired by the next message. That alone is not enough: a flip high in an exponent
 //                  goes into other flows before it is repaired, and in floating-point numbers what was there is lost. So
@@ -128,6 +130,10 @@ class PushCancelFlow {
       absorb(link, passive(state));
       ++state.era;
       state.acknowledged = false;
+    } else if (!state.leads && state.agreed) {   // not before it can say so: until then a failure undoes the flow on both sides
+      absorb(link, passive(state));
+      state.ack = state.era;
+      state.agreed = false;
     }
     Mass<Real> flow = flow_at(link, active(state));
     clear<Real>(current_);
@@ -162,8 +168,7 @@ class PushCancelFlow {
       exchange(arrival, active(state));
       if (state.ack != state.era) {
         exchange(arrival, passive(state));   // the leader's is frozen: this is its last value
-        absorb(arrival.link, passive(state));
-        state.ack = state.era;
+        state.agreed = true;
       }
     }
     keep();
@@ -171,6 +176,9 @@ class PushCancelFlow {
 
   void on_failure(int link) {
     repair();
+    Link& state = at(link);
+    if (state.leads && state.acknowledged) absorb(link, passive(state));   // as the follower has
+    state.acknowledged = state.agreed = false;
     if (!flip_tolerant_)
       for (std::uint32_t each : {0u, 1u}) subtract<Real>(phi(), flow_at(link, each));
     clear(flows(link));
@@ -192,6 +200,7 @@ class PushCancelFlow {
   struct Link {
     std::uint32_t era = 0, ack = none;   // ack: follower, the era that it has absorbed for
     bool leads = false, acknowledged = false;
+    bool agreed = false;                 // follower: its passive flow is the leader's, to be absorbed
   };
   Link& at(int link) { return links_[static_cast<std::size_t>(link)]; }
   static std::uint32_t active(const Link& state) { return state.era & 1; }
