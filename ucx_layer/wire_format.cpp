@@ -19,7 +19,7 @@ const char* malformed_name(Malformed what) {
 Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t following, std::uint64_t limit) {
   if (header.cookie != cookie) return Malformed::cookie;
   if (header.version != wire_version) return Malformed::version;
-  const bool is_phase = header.phase < phase_count;
+  const bool is_phase = header.phase <= static_cast<std::uint8_t>(gossip_phase);
   const bool is_control = header.phase >= static_cast<std::uint8_t>(Control::hello) &&
                           header.phase <= static_cast<std::uint8_t>(Control::failed);
   if (!is_phase && !is_control) return Malformed::phase;

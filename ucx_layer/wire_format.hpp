@@ -28,6 +28,18 @@ enum class Control : std::uint8_t {
   failed = 20,    // context rank `attempt` has failed; flags: 1 if that is proved, 0 if it was only silent
 };
 
+// A row of masses of a gossip operation (ucx_layer/gossip.hpp). Its fields have meanings of their own:
+//
+//   signature     restarts of the operation, modulo 65536
+//   attempt       asynchronous: number of the message on its link, from 1; by rounds: the round
+//   prev          ack, contributors: era (collectives/gossip/mass.hpp)
+inline constexpr Phase gossip_phase{phase_count};
+enum GossipFlags : std::uint8_t {
+  is_last = 16,       // of its link until the next agreement; attempt: how many there were before, in all
+  is_done = 64,       // its sender has pushed enough, and only answers from now on
+  passes_turn = 32,   // asynchronous: the two ends of a link push in turn
+};
+
 enum TransportFlags : std::uint8_t {
   has_descriptor = 1,   // the value stays at the sender: pull it
   has_ballots = 2,      // first_decided and accepted follow the value

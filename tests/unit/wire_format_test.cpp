@@ -105,6 +105,28 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
   EXPECT_EQ(seen, 9 * 128 * 4);
 }
 
+TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
+  Message sent;
+  sent.phase = gossip_phase;
+  sent.operation = 1ull << 40;
+  sent.attempt = 70000;
+  sent.prev = static_cast<Rank>(~0u);
+  sent.contributors = 0xfffffff0u;
+  sent.signature = 3;
+  sent.flags = static_cast<int>(has_value) | static_cast<int>(is_last);
+  const WireHeader header = compose_header(sent, context);
+  EXPECT_EQ(header.phase, 9);
+  EXPECT_EQ(judge(header), Malformed::no);
+  const Message got = parse_header(header, {});
+  EXPECT_EQ(got.operation, sent.operation);
+  EXPECT_EQ(got.attempt, sent.attempt);
+  EXPECT_EQ(got.prev, sent.prev);
+  EXPECT_EQ(got.contributors, sent.contributors);
+  EXPECT_EQ(got.signature, sent.signature);
+  EXPECT_EQ(got.flags, sent.flags);
+  EXPECT_EQ(got.phase, gossip_phase);
+}
+
 TEST(WireFormat, FailedCountSaturatesAt65535) {
   Message message;
   message.failed_count = 70000;
@@ -154,7 +176,7 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known = phase < phase_count || (phase >= 16 && phase <= 20);
+    const bool known = phase < phase_count || phase == 9 || (phase >= 16 && phase <= 20);   // 9: gossip
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;
