@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstring>
 #include <limits>
@@ -214,6 +215,8 @@ ucft_status_t explain(const Request& request) {
   switch (request.status) {
     case UCFT_OK: return UCFT_OK;
     case UCFT_ERR_MISMATCH:
+      if (request.gossip != nullptr)
+        return fail(request.status, "gossip operation {}: the ranks differ in type, count or options", request.number);
       return fail(request.status, "operation {}: {} posted something else: another operation, type, operator, count, root, f or algorithm",
                   request.number, request.culprit < 0 ? "some rank" : context.describe(request.communicator->context_rank(request.culprit)));
     case UCFT_ERR_ROOT_FAILED:
@@ -229,8 +232,14 @@ ucft_status_t explain(const Request& request) {
   }
 }
 
+ucft_status_t start(Request& request) {
+  return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
+}
+
 ucft_status_t post(Request& request) {
-  const ucft_status_t status = request.communicator->post(request);
+  const ucft_status_t status = start(request);
+  if (status == UCFT_ERR_BUSY && request.gossip != nullptr)
+    return fail(status, "{} gossip operations are in flight on this communicator", GossipWindow::in_flight);
   if (status == UCFT_ERR_BUSY)
     return fail(status, "too many operations in flight on this communicator (UCFT_WINDOW is {})", request.communicator->context().settings().window);
   if (status == UCFT_ERR_NO_MEMORY) return fail(status, "no shared memory for {} bytes", request.arguments.bytes());
@@ -244,9 +253,9 @@ ucft_status_t post(Request& request) {
 // Runs a prepared operation to its end.
 ucft_status_t run(Request& request, ucft_result_t* result) {
   Context& context = request.communicator->context();
-  ucft_status_t status = request.communicator->post(request);
+  ucft_status_t status = start(request);
   if (status == UCFT_ERR_BUSY) {
-    context.wait_until([&] { return (status = request.communicator->post(request)) != UCFT_ERR_BUSY; },
+    context.wait_until([&] { return (status = start(request)) != UCFT_ERR_BUSY; },
                        Context::Clock::time_point::max());
   }
   if (status != UCFT_OK) {
@@ -272,17 +281,134 @@ ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* resu
   return run(request, result);
 }
 
+ucft_status_t open_request(std::unique_ptr<Request> request, ucft_request_h* out) {
+  const ucft_request_h opened = requests.open(request.get());
+  if (opened == nullptr) return fail(UCFT_ERR_NO_MEMORY, "{} requests are open already", requests.capacity);
+  request.release();
+  *out = opened;
+  return UCFT_OK;
+}
+
 ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* out) {
   UCFT_FIND(comm, comms, handle, "comm");
   UCFT_ENTER(comm->context());
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
   auto request = std::make_unique<Request>();
   if (ucft_status_t status = prepare(*comm, call, *request); status != UCFT_OK) return status;
-  const ucft_request_h opened = requests.open(request.get());
-  if (opened == nullptr) return fail(UCFT_ERR_NO_MEMORY, "{} requests are open already", requests.capacity);
-  request.release();
-  *out = opened;
+  return open_request(std::move(request), out);
+}
+
+// ---- gossip
+
+static_assert(UCFT_GOSSIP_PUSH_FLOW == static_cast<int>(GossipAlgorithm::push_flow) && UCFT_GOSSIP_PCF_FLIP == static_cast<int>(GossipAlgorithm::pcf_flip) &&
+              UCFT_GOSSIP_HPS == static_cast<int>(GossipAlgorithm::pcf_printed), "pcf_printed is for study only: the algorithms behind it move up");
+static_assert(UCFT_GOSSIP_HYPERCUBE == static_cast<int>(GossipTopology::hypercube) && UCFT_GOSSIP_TORUS_3D == static_cast<int>(GossipTopology::torus_3d) &&
+              UCFT_GOSSIP_RANDOM_REGULAR == static_cast<int>(GossipTopology::random_regular));
+
+GossipAlgorithm algorithm_of(ucft_gossip_algorithm_t algorithm) {
+  return static_cast<GossipAlgorithm>(static_cast<int>(algorithm) + (algorithm >= UCFT_GOSSIP_HPS ? 1 : 0));
+}
+
+ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_options_t* given, GossipCall& call) {
+  static constexpr ucft_gossip_options_t defaults = UCFT_GOSSIP_OPTIONS_INIT;
+  constexpr int rounds_limit = 1 << 20;
+  const ucft_gossip_options_t& options = given == nullptr ? defaults : *given;
+  if (options.struct_size != sizeof options)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_GOSSIP_OPTIONS_INIT", options.struct_size, sizeof options);
+  if (options.algorithm < UCFT_GOSSIP_PUSH_SUM || options.algorithm > UCFT_GOSSIP_RECURSIVE_DOUBLING)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.algorithm is {}: not a ucft_gossip_algorithm_t", static_cast<int>(options.algorithm));
+  if (options.topology < UCFT_GOSSIP_COMPLETE || options.topology > UCFT_GOSSIP_RANDOM_REGULAR)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.topology is {}: not a ucft_gossip_topology_t", static_cast<int>(options.topology));
+  if (options.aggregate != UCFT_GOSSIP_AVERAGE && options.aggregate != UCFT_GOSSIP_SUM)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.aggregate is {}: not a ucft_gossip_aggregate_t", static_cast<int>(options.aggregate));
+  if (options.stop != UCFT_GOSSIP_ROUNDS && options.stop != UCFT_GOSSIP_ADAPTIVE)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.stop is {}: not a ucft_gossip_stop_t", static_cast<int>(options.stop));
+  if (options.path < UCFT_GOSSIP_PATH_AUTO || options.path > UCFT_GOSSIP_PATH_RMA)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.path is {}: not a ucft_gossip_path_t", static_cast<int>(options.path));
+  if (options.path == UCFT_GOSSIP_PATH_RMA)
+    return fail(UCFT_ERR_UNSUPPORTED, "options.path is UCFT_GOSSIP_PATH_RMA: this version sends gossip as messages only (UCFT_GOSSIP_PATH_AUTO)");
+  if (!(options.eps > 0 && options.eps < 1))
+    return fail(UCFT_ERR_INVALID_PARAM, "options.eps is {}: must be above 0 and below 1", options.eps);
+  if (!(options.tau >= 0 && options.tau < std::numeric_limits<double>::infinity()))
+    return fail(UCFT_ERR_INVALID_PARAM, "options.tau is {}: must be a positive number, or 0", options.tau);
+  if (options.rounds < 0 || options.rounds > rounds_limit)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.rounds is {}: must be 0 .. {}", options.rounds, rounds_limit);
+  GossipPlan& plan = call.plan;
+  plan.algorithm = algorithm_of(options.algorithm);
+  plan.neighbourhood.topology = static_cast<GossipTopology>(options.topology);
+  plan.neighbourhood.ranks = comm.size();
+  if (options.arity != 0) plan.neighbourhood.arity = options.arity;
+  if (options.degree != 0) plan.neighbourhood.degree = options.degree;
+  plan.neighbourhood.seed = plan.seed = options.seed;
+  GossipPlan checked = plan;
+  checked.tau = options.tau == 0 ? 1 : options.tau;   // 0: chosen when the data are known
+  if (const std::string problem = problem_with(checked); !problem.empty()) return fail(UCFT_ERR_INVALID_PARAM, "options: {}", problem);
+  plan.tau = options.tau;
+  call.eps = options.eps;
+  call.adaptive = options.stop == UCFT_GOSSIP_ADAPTIVE;
+  call.sum = options.aggregate == UCFT_GOSSIP_SUM;
+  call.iterations = options.rounds > 0 ? options.rounds : rounds_for(plan, options.eps);
   return UCFT_OK;
+}
+
+// Faults would be found in the rounding errors of this rank's own checksum.
+template <class Real>
+ucft_status_t check_tau(const GossipCall& call, const void* send) {
+  if (!has_checksums(call.plan.algorithm) || call.plan.tau == 0) return UCFT_OK;
+  double scale = 1;
+  for (std::uint64_t i = 0; i < call.count; ++i) scale += std::abs(static_cast<double>(static_cast<const Real*>(send)[i]));
+  const double least = scale * static_cast<double>(std::numeric_limits<Real>::epsilon());
+  if (call.plan.tau >= least || !std::isfinite(least)) return UCFT_OK;
+  return fail(UCFT_ERR_INVALID_PARAM, "options.tau is {}: too small, the data's rounding errors come to {}", call.plan.tau, least);
+}
+
+struct GossipArguments {
+  const void* send;
+  void* receive;
+  std::uint64_t count;
+  ucft_dtype_t dtype;
+  const ucft_gossip_options_t* options;
+};
+
+ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, Request& request) {
+  request.communicator = &comm;
+  request.gossip = std::make_unique<GossipCall>();
+  if (given.dtype != UCFT_FLOAT && given.dtype != UCFT_DOUBLE)
+    return fail(UCFT_ERR_INVALID_PARAM, "dtype is {} ({}): gossip needs UCFT_FLOAT or UCFT_DOUBLE", static_cast<int>(given.dtype), type_name(given.dtype));
+  Arguments& arguments = request.arguments;   // for the checks of memory
+  arguments.kind = Kind::allreduce;
+  arguments.reduction.type = static_cast<DataType>(given.dtype);
+  const std::uint64_t most = bytes_limit / 4 / sizeof(double);   // two rows, two tables of doubles
+  if (given.count > most) return fail(UCFT_ERR_INVALID_PARAM, "count is {}: at most {}", given.count, most);
+  arguments.count = given.count;
+  request.gossip->count = given.count;
+  request.gossip->is_float = given.dtype == UCFT_FLOAT;
+  request.send = given.send == UCFT_IN_PLACE ? given.receive : given.send;
+  request.receive = given.receive;
+  const Call call{Kind::allreduce, given.send, given.receive, given.count, given.dtype, nullptr, 0, nullptr};
+  if (ucft_status_t status = read_gossip_options(comm, given.options, *request.gossip); status != UCFT_OK) return status;
+  if (ucft_status_t status = check_memory(comm, call, request); status != UCFT_OK) return status;
+  return request.gossip->is_float ? check_tau<float>(*request.gossip, request.send) : check_tau<double>(*request.gossip, request.send);
+}
+
+ucft_status_t check_gossip_result(const ucft_gossip_result_t* result) {
+  if (result == nullptr || result->struct_size == sizeof *result) return UCFT_OK;
+  return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_GOSSIP_RESULT_INIT", result->struct_size, sizeof *result);
+}
+
+void write_gossip_result(const Request& request, ucft_gossip_result_t* result) {
+  if (result == nullptr) return;
+  const GossipCall::Outcome& outcome = request.gossip->outcome;
+  const bool ok = request.status == UCFT_OK;
+  result->eps = request.gossip->eps;
+  result->error_bound = ok ? outcome.error_bound : std::numeric_limits<double>::infinity();
+  result->reached = ok && outcome.reached ? 1 : 0;
+  result->live_ranks = static_cast<std::int32_t>(outcome.live);
+  result->contributors = ok ? outcome.contributors : 0;
+  result->stages = outcome.stages;
+  result->iterations = outcome.iterations;
+  result->messages = outcome.messages;
+  result->answer = outcome.answer;
 }
 
 // A communicator of the ranks that gave the same colour. All that go on agree on its members and its number: both come
@@ -477,10 +603,13 @@ ucft_status_t ucft_comm_destroy(ucft_comm_h handle) {
   Context& context = comm->context();
   UCFT_ENTER(context);
   if (comm->has_pending()) return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
-  if (!context.excluded()) context.farewell({comm});
+  std::vector<Communicator*> all{comm};
+  if (comm->has_gossip())
+    for (Communicator* each : comm->gossip().agreements()) all.push_back(each);
+  if (!context.excluded()) context.farewell(all);
   close_requests_of(comm);
   comms.close(handle);
-  context.destroy(comm);
+  for (auto each = all.rbegin(); each != all.rend(); ++each) context.destroy(*each);   // the caller's own last
   return UCFT_OK;
 }
 
@@ -554,6 +683,58 @@ ucft_status_t ucft_broadcast_init(ucft_comm_h comm, void* buffer, uint64_t count
 
 ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_request_h* request) {
   return init_call(comm, {Kind::barrier, nullptr, nullptr, 0, UCFT_UINT64, nullptr, 0, options}, request);
+}
+
+ucft_status_t ucft_gossip_allreduce(ucft_comm_h handle, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                    const ucft_gossip_options_t* options, ucft_gossip_result_t* result) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  UCFT_ENTER(comm->context());
+  if (ucft_status_t status = check_gossip_result(result); status != UCFT_OK) return status;
+  Request request;
+  if (ucft_status_t status = prepare_gossip(*comm, {send, recv, count, dtype, options}, request); status != UCFT_OK) return status;
+  const ucft_status_t status = run(request, nullptr);
+  write_gossip_result(request, result);
+  return status;
+}
+
+ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h handle, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                         const ucft_gossip_options_t* options, ucft_request_h* out) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  UCFT_ENTER(comm->context());
+  if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
+  auto request = std::make_unique<Request>();
+  if (ucft_status_t status = prepare_gossip(*comm, {send, recv, count, dtype, options}, *request); status != UCFT_OK) return status;
+  return open_request(std::move(request), out);
+}
+
+ucft_status_t ucft_gossip_estimate(ucft_request_h handle, void* values, double* error_estimate) {
+  UCFT_FIND(request, requests, handle, "request");
+  Context& context = request->communicator->context();
+  UCFT_ENTER(context);
+  if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
+  if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
+  if (values == nullptr && request->gossip->count > 0) return fail(UCFT_ERR_INVALID_PARAM, "values is null, with count {}", request->gossip->count);
+  if (request->pending()) context.glance();
+  double expected = request->gossip->outcome.error_bound;
+  if (request->pending())
+    expected = request->communicator->gossip().estimate(*request, values);
+  else if (request->status != UCFT_OK)
+    return explain(*request);
+  else if (request->arguments.bytes() > 0)
+    std::memmove(values, request->receive, request->arguments.bytes());
+  if (error_estimate != nullptr) *error_estimate = expected;
+  return UCFT_OK;
+}
+
+ucft_status_t ucft_gossip_result(ucft_request_h handle, ucft_gossip_result_t* result) {
+  UCFT_FIND(request, requests, handle, "request");
+  UCFT_ENTER(request->communicator->context());
+  if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
+  if (result == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "result is null");
+  if (ucft_status_t status = check_gossip_result(result); status != UCFT_OK) return status;
+  if (request->state == Request::State::idle || request->pending()) return fail(UCFT_ERR_STATE, "the request has not completed");
+  write_gossip_result(*request, result);
+  return UCFT_OK;
 }
 
 ucft_status_t ucft_post(ucft_request_h handle) {

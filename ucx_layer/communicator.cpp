@@ -141,6 +141,7 @@ bool Communicator::post_farewell() {
 
 void Communicator::on_message(const WireHeader& header, const Message& message) {
   if (context_.excluded()) return;                                      // our operations have ended
+  if (message.phase == gossip_phase) return gossip_ != nullptr ? gossip_->on_message(message) : context_.note_stale();
   if (!window_.acceptable(message.operation)) return context_.note_stale();   // see accepts()
   if (message.operation >= window_.dropped_upto() && message.operation < window_.next()) {
     const auto epoch = static_cast<std::uint16_t>(window_.operation(message.operation).members().excluded().size());
@@ -157,10 +158,24 @@ void Communicator::on_failure(std::int32_t failed) {
   window_.on_failure(rank, outbox_);
   flush();
   collect();
+  if (gossip_ != nullptr) gossip_->on_failure(rank);
 }
 
-void Communicator::on_turn() {
-  if (context_.excluded()) return;
+GossipWindow& Communicator::gossip() {
+  if (gossip_ == nullptr) {
+    gossip_ = std::make_unique<GossipWindow>(*this);
+    for (Rank rank : window_.failed().ranks()) gossip_->on_failure(rank);
+  }
+  return *gossip_;
+}
+
+void Communicator::send_aside(const Message& message) {
+  UCFT_TEST_POINT(send);
+  context_.transport().send(context_rank(message.peer), message, {context_.cookie(), id_, 0, me_});
+}
+
+bool Communicator::on_turn() {
+  if (context_.excluded()) return false;
   if (window_.wants_turn()) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     window_.on_turn(outbox_, std::chrono::duration_cast<std::chrono::microseconds>(now).count());
@@ -175,6 +190,7 @@ void Communicator::on_turn() {
     copy_out(request);
     copying_.erase(copying_.begin() + static_cast<std::ptrdiff_t>(i));
   }
+  return gossip_ != nullptr && gossip_->on_turn();
 }
 
 void Communicator::exclude_self(ucft_status_t why) {
@@ -193,6 +209,7 @@ void Communicator::exclude_self(ucft_status_t why) {
   }
   for (Request* request : copying_) give_up(*request);
   copying_.clear();
+  if (gossip_ != nullptr) gossip_->exclude_self(why);
 }
 
 void Communicator::flush() {

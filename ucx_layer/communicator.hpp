@@ -8,6 +8,7 @@
 
 #include "collectives/operation_window.hpp"
 #include "ucft/ucft.h"
+#include "ucx_layer/gossip.hpp"
 #include "ucx_layer/wire_format.hpp"
 
 namespace ucft {
@@ -34,6 +35,7 @@ struct Request {
   bool missing_known = false;
   std::vector<std::int32_t> missing;
   std::int32_t culprit = -1;          // of a mismatch
+  std::unique_ptr<GossipCall> gossip; // a gossip all-reduce: `arguments` don't count
 
   bool pending() const { return state == State::active || state == State::copying; }
 };
@@ -57,17 +59,21 @@ class Communicator {
   // The barrier that a communicator ends with. False: not possible yet, progress and try again.
   bool post_farewell();
   bool farewell_done() const { return farewell_posted_ && window_.idle(); }
-  bool has_pending() const { return pending_ > 0; }
+  bool has_pending() const { return pending_ > 0 || (gossip_ != nullptr && gossip_->active() > 0); }
+  GossipWindow& gossip();   // made when first needed
+  bool has_gossip() const { return gossip_ != nullptr; }
+  // A message of a gossip operation.
+  void send_aside(const Message& message);
 
   // From the context.
   // False: too early, wait. A number that no live rank can have reached is taken, and dropped in on_message().
   bool accepts(const WireHeader& header) const {
-    return window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();
+    return header.phase == static_cast<std::uint8_t>(gossip_phase) || window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();
   }
   void on_message(const WireHeader& header, const Message& message);
   void on_failure(std::int32_t context_rank);
-  void on_turn();
-  bool wants_turn() const { return window_.wants_turn() || !copying_.empty(); }
+  bool on_turn();   // true if anything was done that a waiting caller should not sleep over
+  bool wants_turn() const { return window_.wants_turn() || !copying_.empty() || (gossip_ != nullptr && gossip_->active() > 0); }
   void exclude_self(ucft_status_t why);   // completes everything with that
 
  private:
@@ -92,6 +98,7 @@ class Communicator {
   Outbox outbox_;
   std::vector<Request*> requests_;         // by operation number
   std::vector<Request*> copying_;
+  std::unique_ptr<GossipWindow> gossip_;
   int pending_ = 0;
   bool farewell_posted_ = false;
 };

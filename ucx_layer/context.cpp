@@ -90,7 +90,7 @@ bool Context::progress() {
     active = true;
   }
   for (const auto& communicator : communicators_)
-    if (communicator->wants_turn()) communicator->on_turn();
+    if (communicator->wants_turn()) active |= communicator->on_turn();
   if (to_report_ && !in_helper_) report_failures();
   return active;
 }
@@ -223,10 +223,14 @@ Communicator* Context::find(std::uint32_t id) {
   if (last_found_ != nullptr && last_found_->id() == id) return last_found_;
   for (const auto& each : communicators_)
     if (each->id() == id) return last_found_ = each.get();
-  return nullptr;
+  const std::uint32_t place = (id & GossipWindow::place_bits) >> GossipWindow::place_shift;
+  if (place == 0 || place > GossipWindow::in_flight) return nullptr;
+  Communicator* caller = find(id & ~GossipWindow::place_bits);   // another rank was the first to need it
+  return caller == nullptr ? nullptr : &caller->gossip().agreements(static_cast<int>(place) - 1);
 }
 
 bool Context::is_future(std::uint32_t id) const {
+  id &= ~GossipWindow::place_bits;
   return (id & world_bit) != 0 ? (id & ~world_bit) >= worlds_ : id >= next_id_;
 }
 

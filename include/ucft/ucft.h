@@ -297,6 +297,121 @@ UCFT_API ucft_status_t ucft_request_result(ucft_request_h request, ucft_result_t
 /* Not while it is in progress: UCFT_ERR_STATE. */
 UCFT_API ucft_status_t ucft_request_free(ucft_request_h request);
 
+/* ---- gossip ------------------------------------------------------------------------------------------------------ */
+
+/* All-reduce by gossip: each rank exchanges with one other at a time, and all estimates converge to the aggregate. It is
+ * approximate, with a bound that is measured; any rank may die, and an estimate is there at any moment.
+ * Casas, Gansterer, Wimmer 2018 (push-sum, push-flow and its corrections, cycles, sampled recursive doubling); Niederbrucker,
+ * Strakova, Gansterer 2012 (push-cancel-flow). docs/gossip_api.md says which to take. */
+typedef enum {
+  UCFT_GOSSIP_PUSH_SUM = 0,          /* asynchronous: a rank pushes half of its mass to a neighbour chosen by chance      */
+  UCFT_GOSSIP_PUSH_FLOW = 1,         /* asynchronous: lost messages are made good for                                    */
+  UCFT_GOSSIP_PFLC = 2,              /* push-flow with checksums and local correction of corrupted flows                 */
+  UCFT_GOSSIP_PFCC = 3,              /* the same with cooperative correction                                             */
+  UCFT_GOSSIP_PCF = 4,               /* push-cancel-flow: a death costs no convergence                                   */
+  UCFT_GOSSIP_PCF_FLIP = 5,          /* the same, and flipped bits are repaired                                          */
+  UCFT_GOSSIP_HPS = 6,               /* by rounds: push-sum along cycles through all ranks, new ones each round          */
+  UCFT_GOSSIP_HPFLC = 7,             /* by rounds: PFLC along cycles                                                     */
+  UCFT_GOSSIP_ARDB = 8,              /* by rounds: recursive doubling that stops early; its blocks have sampled          */
+  UCFT_GOSSIP_RECURSIVE_DOUBLING = 9 /* by rounds: exact but for rounding; for comparison                                */
+} ucft_gossip_algorithm_t;
+
+/* Whom a rank of the asynchronous algorithms pushes to. The others choose partners from all ranks. */
+typedef enum {
+  UCFT_GOSSIP_COMPLETE = 0,      /* everybody. A rank keeps state for each: for up to some hundred ranks  */
+  UCFT_GOSSIP_HYPERCUBE = 1,     /* a power of two of ranks                                               */
+  UCFT_GOSSIP_TORUS_2D = 2,
+  UCFT_GOSSIP_TORUS_3D = 3,
+  UCFT_GOSSIP_RING = 4,
+  UCFT_GOSSIP_BUS = 5,
+  UCFT_GOSSIP_TREE = 6,          /* `arity` children each                                                 */
+  UCFT_GOSSIP_RANDOM_REGULAR = 7 /* `degree` neighbours each, from `seed`                                 */
+} ucft_gossip_topology_t;
+
+/* SUM: the average times the number of ranks that it stands for. */
+typedef enum { UCFT_GOSSIP_AVERAGE = 0, UCFT_GOSSIP_SUM = 1 } ucft_gossip_aggregate_t;
+
+typedef enum {
+  UCFT_GOSSIP_ROUNDS = 0,  /* so many iterations as the model says, once. `reached` says whether that was enough      */
+  UCFT_GOSSIP_ADAPTIVE = 1 /* again and again until the measured bound is below eps, at most 32 times                 */
+} ucft_gossip_stop_t;
+
+typedef enum {
+  UCFT_GOSSIP_PATH_AUTO = 0,    /* the best there is; today messages                                                  */
+  UCFT_GOSSIP_PATH_MESSAGE = 1,
+  UCFT_GOSSIP_PATH_RMA = 2      /* flows written straight into the neighbour's memory: UCFT_ERR_UNSUPPORTED, as yet   */
+} ucft_gossip_path_t;
+
+/* Per call. The same values on all ranks, else UCFT_ERR_MISMATCH. */
+typedef struct {
+  size_t struct_size;
+  ucft_gossip_algorithm_t algorithm;
+  ucft_gossip_topology_t topology; /* asynchronous algorithms only                                                    */
+  ucft_gossip_aggregate_t aggregate;
+  ucft_gossip_stop_t stop;
+  ucft_gossip_path_t path;
+  int32_t arity;      /* of TREE; 0: 2 */
+  int32_t degree;     /* of RANDOM_REGULAR; 0: 4 */
+  int32_t rounds;     /* rounds, or iterations per rank, before the first agreement; 0: by eps. 0 .. 2^20. ARDB: doublings */
+  double eps;         /* > 0: the error that is asked for, relative to the largest value of the result */
+  double tau;         /* of PFLC, PFCC, HPFLC: a checksum's error above it is a fault; absolute, in the unit of the data.
+                         0: ranks x the largest sum of a rank's magnitudes x the square root of the type's epsilon */
+  uint64_t seed;      /* of all choices */
+} ucft_gossip_options_t;
+
+#define UCFT_GOSSIP_OPTIONS_INIT \
+  { sizeof(ucft_gossip_options_t), UCFT_GOSSIP_PCF, UCFT_GOSSIP_COMPLETE, UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_ADAPTIVE, \
+    UCFT_GOSSIP_PATH_AUTO, 0, 0, 0, 1e-6, 0, 1 }
+
+/* Whose aggregate the result is. */
+typedef enum {
+  UCFT_GOSSIP_ALL_RANKS = 0,
+  UCFT_GOSSIP_SURVIVORS = 1,       /* of those that lived at the end (and of nobody else)                              */
+  UCFT_GOSSIP_NEARLY_ALL_RANKS = 2 /* PCF, PCF_FLIP, with a death on the way: of all ranks, off by as much as the dead
+                                      rank's own estimate was when it died. The bound does not cover that              */
+} ucft_gossip_answer_t;
+
+typedef struct {
+  size_t struct_size;
+  double eps;           /* as asked for                                                                                */
+  double error_bound;   /* measured at the end, relative to the largest value of the result: half the distance of the
+                           survivors' estimates, between which the aggregate lies. Rounding is not in it. INFINITY:
+                           nothing can be said (values around 0, or not finite). The same on all survivors             */
+  int32_t reached;      /* 1: error_bound <= eps                                                                       */
+  int32_t live_ranks;   /* at the end                                                                                  */
+  uint32_t contributors;/* ranks that the result stands for                                                            */
+  uint32_t stages;      /* agreements on the result: 1, and one for each repetition                                    */
+  uint64_t iterations;  /* of this rank; by rounds: rounds                                                             */
+  uint64_t messages;    /* that this rank has sent, without those of the agreements                                    */
+  ucft_gossip_answer_t answer;
+} ucft_gossip_result_t;
+
+#define UCFT_GOSSIP_RESULT_INIT \
+  { sizeof(ucft_gossip_result_t), 0, 0, 0, 0, 0, 0, 0, 0, UCFT_GOSSIP_ALL_RANKS }
+
+/* count values of UCFT_FLOAT or UCFT_DOUBLE; options and result may be NULL. All survivors get the same bits in recv.
+ * UCFT_OK also if eps was not reached: result->reached says so. Deaths are survived like in every other operation; with
+ * more than f in one of its agreements that is repeated. Values that are not finite give NaN.
+ * Gossip operations are matched among themselves: all ranks post the same ones in the same order, independently of other
+ * operations. At most 4 of them are in flight on a communicator, else UCFT_ERR_BUSY. */
+UCFT_API ucft_status_t ucft_gossip_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                             ucft_dtype_t dtype, const ucft_gossip_options_t* options,
+                                             ucft_gossip_result_t* result);
+/* For ucft_post, ucft_test, ucft_wait, ucft_request_result and ucft_request_free. The input is read in ucft_post. It
+ * advances while the caller is inside ucft; a rank that stays away delays the others. */
+UCFT_API ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                                  ucft_dtype_t dtype, const ucft_gossip_options_t* options,
+                                                  ucft_request_h* request);
+/* What this rank thinks of the aggregate now: count values of the request's type. From the post on, for asynchronous
+ * solvers; lets operations advance, as ucft_test does. Values differ between ranks until the operation is complete, then
+ * they are its result.
+ * *error_estimate (may be NULL): while in progress, what the model expects after so many iterations, relative, not a bound
+ * (INFINITY before the first); afterwards the result's error_bound.
+ * UCFT_ERR_STATE: not a gossip request, or never posted; or the operation's own status if that was an error. */
+UCFT_API ucft_status_t ucft_gossip_estimate(ucft_request_h request, void* values, double* error_estimate);
+/* Of the last completed post. UCFT_ERR_STATE before that. */
+UCFT_API ucft_status_t ucft_gossip_result(ucft_request_h request, ucft_gossip_result_t* result);
+
 /* ---- what is in force -------------------------------------------------------------------------------------------- */
 
 /* One line per setting: NAME=value (source). For ucft_info -f and bug reports. Returns the bytes needed including the

@@ -93,6 +93,75 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.struct_size = 3; }), "options.struct_size is 3");
 }
 
+TEST_F(Api, BadGossipIsNamed) {
+  const auto gossip = [&](std::uint64_t count, int dtype, const ucft_gossip_options_t* options) {
+    return ucft_gossip_allreduce(comm_, &in_, &out_, count, static_cast<ucft_dtype_t>(dtype), options, nullptr);
+  };
+  const auto blame = [&](auto change, const char* culprit, ucft_status_t status = UCFT_ERR_INVALID_PARAM) {
+    ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+    change(options);
+    expect_blamed(gossip(1, UCFT_DOUBLE, &options), status, culprit);
+  };
+  expect_blamed(gossip(1, UCFT_INT32, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 2 (int32)");
+  expect_blamed(gossip(1, 17, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 17");
+  expect_blamed(gossip(std::uint64_t{1} << 61, UCFT_DOUBLE, nullptr), UCFT_ERR_INVALID_PARAM, "count is");
+  blame([](auto& o) { o.struct_size = 8; }, "options.struct_size is 8");
+  blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(10); }, "options.algorithm is 10");
+  blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(-1); }, "options.algorithm is -1");
+  blame([](auto& o) { o.topology = static_cast<ucft_gossip_topology_t>(8); }, "options.topology is 8");
+  blame([](auto& o) { o.aggregate = static_cast<ucft_gossip_aggregate_t>(2); }, "options.aggregate is 2");
+  blame([](auto& o) { o.stop = static_cast<ucft_gossip_stop_t>(2); }, "options.stop is 2");
+  blame([](auto& o) { o.path = static_cast<ucft_gossip_path_t>(3); }, "options.path is 3");
+  blame([](auto& o) { o.path = UCFT_GOSSIP_PATH_RMA; }, "UCFT_GOSSIP_PATH_RMA", UCFT_ERR_UNSUPPORTED);
+  for (double eps : {0.0, -1e-6, 1.0, std::nan(""), std::numeric_limits<double>::infinity()})
+    blame([&](auto& o) { o.eps = eps; }, "options.eps is");
+  blame([](auto& o) { o.tau = -1; }, "options.tau is -1");
+  blame([](auto& o) { o.tau = std::nan(""); }, "options.tau is");
+  blame([](auto& o) { o.tau = 1e-300, o.algorithm = UCFT_GOSSIP_PFLC; }, "too small");
+  blame([](auto& o) { o.rounds = -1; }, "options.rounds is -1");
+  blame([](auto& o) { o.topology = UCFT_GOSSIP_TREE, o.arity = -1; }, "arity -1");
+  blame([](auto& o) { o.topology = UCFT_GOSSIP_RANDOM_REGULAR, o.degree = 1; }, "degree 1");
+
+  const auto memory = [&](const void* send, void* receive) { return ucft_gossip_allreduce(comm_, send, receive, 1, UCFT_DOUBLE, nullptr, nullptr); };
+  expect_blamed(memory(nullptr, &out_), UCFT_ERR_INVALID_PARAM, "send is null");
+  expect_blamed(memory(&in_, nullptr), UCFT_ERR_INVALID_PARAM, "recv is null");
+  expect_blamed(ucft_gossip_allreduce(UCFT_COMM_NULL, &in_, &out_, 1, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_CLOSED, "comm");
+  expect_blamed(ucft_gossip_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "request is null");
+  ucft_gossip_result_t result{};
+  expect_blamed(ucft_gossip_allreduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, &result), UCFT_ERR_INVALID_PARAM, "result.struct_size is 0");
+}
+
+TEST_F(Api, GossipRequestsGoThroughTheirStates) {
+  ucft_request_h request = UCFT_REQUEST_NULL, barrier = UCFT_REQUEST_NULL;
+  ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
+  double now = 0, error = -1;
+  in_ = 5;
+  ASSERT_EQ(ucft_gossip_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, &request), UCFT_OK) << ucft_last_error();
+  ASSERT_EQ(ucft_barrier_init(comm_, nullptr, &barrier), UCFT_OK);
+  expect_blamed(ucft_gossip_estimate(request, &now, &error), UCFT_ERR_STATE, "never posted");
+  expect_blamed(ucft_gossip_result(request, &result), UCFT_ERR_STATE, "not completed");
+  expect_blamed(ucft_gossip_estimate(barrier, &now, &error), UCFT_ERR_STATE, "not one of ucft_gossip_allreduce_init");
+  expect_blamed(ucft_gossip_result(barrier, &result), UCFT_ERR_STATE, "not one of ucft_gossip_allreduce_init");
+  for (int again = 0; again < 9; ++again) {
+    in_ = 5 + again;
+    ASSERT_EQ(ucft_post(request), UCFT_OK) << ucft_last_error();
+    ASSERT_EQ(ucft_wait(request, UINT64_MAX), UCFT_OK) << ucft_last_error();
+    EXPECT_EQ(out_, 5 + again);
+  }
+  expect_blamed(ucft_gossip_estimate(request, nullptr, &error), UCFT_ERR_INVALID_PARAM, "values is null");
+  EXPECT_EQ(ucft_gossip_estimate(request, &now, &error), UCFT_OK);
+  EXPECT_EQ(now, 13);
+  EXPECT_EQ(error, 0);
+  expect_blamed(ucft_gossip_result(request, nullptr), UCFT_ERR_INVALID_PARAM, "result is null");
+  ASSERT_EQ(ucft_gossip_result(request, &result), UCFT_OK);
+  EXPECT_EQ(result.reached, 1);
+  EXPECT_EQ(result.live_ranks, 1);
+  EXPECT_EQ(result.contributors, 1u);
+  EXPECT_EQ(result.answer, UCFT_GOSSIP_ALL_RANKS);
+  EXPECT_EQ(ucft_request_free(request), UCFT_OK);
+  EXPECT_EQ(ucft_request_free(barrier), UCFT_OK);
+}
+
 TEST_F(Api, MemoryThatIsNoneIsNamed) {
   const auto allreduce = [&](const void* send, void* receive) {
     return ucft_allreduce(comm_, send, receive, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr);

@@ -1,0 +1,295 @@
+// One rank of the jobs of gossip_test. Each result is compared with the aggregate of the ranks that it says it stands for;
+// what all survivors must have in common goes into "VERDICT ...". Anything wrong: a line on stderr and exit code 1.
+#include <fmt/core.h>
+
+#include <bit>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <sched.h>
+
+#include "ucft/ucft.h"
+
+namespace {
+
+ucft_context_h context;
+ucft_comm_h comm;
+int rank_ = 0, size_ = 1;
+std::uint64_t hash_ = 14695981039346656037ull;
+
+template <class... Parts>
+[[noreturn]] void wrong(fmt::format_string<Parts...> format, Parts&&... parts) {
+  fmt::print(stderr, "rank {}: {}\n", rank_, fmt::format(format, std::forward<Parts>(parts)...));
+  std::exit(1);
+}
+void check(ucft_status_t status, const char* what) {
+  if (status != UCFT_OK) wrong("{}: {}: {}", what, ucft_status_name(status), ucft_last_error());
+}
+void expect(ucft_status_t status, ucft_status_t expected, const char* what) {
+  if (status != expected) wrong("{}: {} instead of {} ({})", what, ucft_status_name(status), ucft_status_name(expected), ucft_last_error());
+}
+void note(std::uint64_t value) {
+  hash_ ^= value;
+  hash_ *= 1099511628211ull;
+}
+
+constexpr const char* algorithms[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip", "hps", "hpflc", "ardb", "recursive_doubling"};
+constexpr int algorithm_count = 10;
+
+template <class Real>
+constexpr ucft_dtype_t dtype = sizeof(Real) == 4 ? UCFT_FLOAT : UCFT_DOUBLE;
+template <class Real>
+constexpr double eps = sizeof(Real) == 4 ? 1e-3 : 1e-8;
+template <class Real>
+constexpr double rounding = sizeof(Real) == 4 ? 1e-4 : 1e-11;   // that a bound does not cover
+
+// What rank r gives in its place i: no two the same.
+double given(int rank, std::size_t i, int salt) { return 1 + rank * 3 + static_cast<double>((i * 7 + static_cast<std::size_t>(salt)) % 13); }
+
+ucft_gossip_options_t options_of(int algorithm, double asked) {
+  ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+  options.algorithm = static_cast<ucft_gossip_algorithm_t>(algorithm);
+  options.eps = asked;
+  return options;
+}
+
+// One operation with all that belongs to it.
+template <class Real>
+struct Gossip {
+  ucft_gossip_options_t options;
+  int salt;
+  std::vector<Real> in, out;
+  ucft_request_h request = UCFT_REQUEST_NULL;
+
+  Gossip(const ucft_gossip_options_t& with, std::size_t count, int salted) : options(with), salt(salted), in(count), out(count) {
+    for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<Real>(given(rank_, i, salt));
+    check(ucft_gossip_allreduce_init(comm, in.data(), out.data(), count, dtype<Real>, &options, &request), "init");
+  }
+  void post() {
+    while (true) {
+      const ucft_status_t status = ucft_post(request);
+      if (status == UCFT_OK) return;
+      expect(status, UCFT_ERR_BUSY, "post");
+      check(ucft_progress(context), "progress");
+      sched_yield();   // there are more ranks than cores
+    }
+  }
+  ucft_gossip_result_t finish(bool must_reach) {
+    check(ucft_wait(request, UINT64_MAX), "wait");
+    const ucft_gossip_result_t result = judge(must_reach);
+    check(ucft_request_free(request), "free");
+    return result;
+  }
+
+  ucft_gossip_result_t judge(bool must_reach) {
+    ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
+    check(ucft_gossip_result(request, &result), "gossip_result");
+    std::vector<std::int32_t> missing(static_cast<std::size_t>(size_));
+    ucft_result_t plain = UCFT_RESULT_INIT;
+    plain.missing = missing.data();
+    plain.missing_capacity = size_;
+    check(ucft_request_result(request, &plain), "request_result");
+    const char* name = algorithms[options.algorithm];
+    if (plain.status != UCFT_OK || plain.contributors != result.contributors || plain.missing_count != size_ - static_cast<int>(result.contributors))
+      wrong("{}: {} contributors, {} missing", name, plain.contributors, plain.missing_count);
+    if ((result.error_bound <= options.eps) != (result.reached != 0)) wrong("{}: bound {}, reached {}", name, result.error_bound, result.reached);
+    if (must_reach && result.reached == 0) wrong("{}, topology {}, {} values: bound {} after {} stages, {} iterations", name, static_cast<int>(options.topology), in.size(), result.error_bound, result.stages, result.iterations);
+    std::vector<bool> is_missing(static_cast<std::size_t>(size_));
+    for (int i = 0; i < plain.missing_count; ++i) is_missing[static_cast<std::size_t>(missing[static_cast<std::size_t>(i)])] = true;
+    double worst = 0, largest = 0;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      double sum = 0, least = 1e300, most = -1e300;
+      for (int rank = 0; rank < size_; ++rank) {
+        const double value = given(rank, i, salt);
+        least = std::min(least, value);
+        most = std::max(most, value);
+        if (!is_missing[static_cast<std::size_t>(rank)]) sum += value;
+      }
+      const double factor = options.aggregate == UCFT_GOSSIP_SUM ? 1 : 1.0 / result.contributors;
+      if (!std::isfinite(out[i])) wrong("{}: element {} is {}", name, i, out[i]);
+      if (result.answer == UCFT_GOSSIP_NEARLY_ALL_RANKS) {   // of whom exactly can't be said
+        const double average = static_cast<double>(out[i]) * (options.aggregate == UCFT_GOSSIP_SUM ? 1.0 / result.contributors : 1);
+        if (!(average >= least && average <= most)) wrong("{}: element {} is {}, outside {} .. {}", name, i, average, least, most);
+      } else {
+        worst = std::max(worst, std::abs(static_cast<double>(out[i]) - sum * factor));
+        largest = std::max(largest, std::abs(sum * factor));
+      }
+      note(std::bit_cast<std::uint64_t>(static_cast<double>(out[i])));
+    }
+    if (worst > (result.error_bound + rounding<Real>) * largest)
+      wrong("{}: off by {} of {}, the bound is {} ({} stages, {} iterations, answer {})", name, worst, largest, result.error_bound, result.stages, result.iterations, static_cast<int>(result.answer));
+    note(std::bit_cast<std::uint64_t>(result.error_bound));
+    note(static_cast<std::uint64_t>(result.answer) * 1000 + result.stages);
+    return result;
+  }
+};
+
+std::vector<ucft_gossip_topology_t> topologies() {
+  std::vector<ucft_gossip_topology_t> all{UCFT_GOSSIP_COMPLETE, UCFT_GOSSIP_RING, UCFT_GOSSIP_BUS, UCFT_GOSSIP_TREE};
+  if ((size_ & (size_ - 1)) == 0) all.push_back(UCFT_GOSSIP_HYPERCUBE);
+  if (size_ == 4 || size_ == 8) all.push_back(UCFT_GOSSIP_TORUS_2D);
+  if (size_ == 8) all.insert(all.end(), {UCFT_GOSSIP_TORUS_3D, UCFT_GOSSIP_RANDOM_REGULAR});
+  return all;
+}
+
+template <class Real>
+void all_algorithms_in() {
+  int salt = 0;
+  const auto places = topologies();
+  for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
+    for (std::size_t count : {1u, 3u, 1000u})
+      for (ucft_gossip_stop_t stop : {UCFT_GOSSIP_ROUNDS, UCFT_GOSSIP_ADAPTIVE}) {
+        ucft_gossip_options_t options = options_of(algorithm, eps<Real>);
+        options.stop = stop;
+        options.topology = places[static_cast<std::size_t>(salt) % places.size()];
+        options.aggregate = salt % 2 == 0 ? UCFT_GOSSIP_AVERAGE : UCFT_GOSSIP_SUM;
+        Gossip<Real> gossip(options, count, ++salt);
+        gossip.post();
+        gossip.finish(stop == UCFT_GOSSIP_ADAPTIVE);
+      }
+}
+
+// Every algorithm, every topology that there is for so many ranks, both types, both ways to stop.
+void all(const std::vector<std::string>&) {
+  all_algorithms_in<double>();
+  all_algorithms_in<float>();
+}
+
+// More gossip operations than may be in flight, ordinary ones beside them; estimates are asked for meanwhile.
+void several(const std::vector<std::string>&) {
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  for (int round = 0; round < 10; ++round) {
+    std::vector<Gossip<double>> gossips;
+    for (int i = 0; i < 6; ++i) gossips.emplace_back(options_of((round + i) % algorithm_count, 1e-6), i % 2 == 0 ? 5 : 700, round + i);
+    std::uint64_t one[6], out[6];
+    ucft_request_h plain[6];
+    for (std::size_t i = 0; i < 6; ++i) {
+      one[i] = 1;
+      check(ucft_allreduce_init(comm, &one[i], &out[i], 1, UCFT_UINT64, &sum, nullptr, &plain[i]), "init");
+      gossips[i].post();
+      while (ucft_post(plain[i]) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
+    }
+    for (std::size_t i = 6; i-- > 0;) {
+      check(ucft_wait(plain[i], UINT64_MAX), "wait");
+      if (out[i] != static_cast<std::uint64_t>(size_)) wrong("sum {}", out[i]);
+      check(ucft_request_free(plain[i]), "free");
+    }
+    for (auto& each : gossips) {
+      std::vector<double> now(each.in.size());
+      double expected = 0;
+      while (ucft_test(each.request) == UCFT_INPROGRESS) {
+        check(ucft_gossip_estimate(each.request, now.data(), &expected), "estimate");
+        for (double value : now)
+          if (!std::isfinite(value)) wrong("estimate {}", value);
+        sched_yield();
+        if (!(expected >= 0)) wrong("expected error {}", expected);
+      }
+      check(ucft_gossip_estimate(each.request, now.data(), &expected), "estimate");
+      if (now != each.out) wrong("the last estimate is not the result");
+      ucft_gossip_result_t result = each.finish(true);
+      if (expected != result.error_bound) wrong("error estimate {} after the end, bound {}", expected, result.error_bound);
+    }
+  }
+}
+
+// death ALGORITHM COUNT OPERATIONS: somebody dies meanwhile.
+void death(const std::vector<std::string>& arguments) {
+  int algorithm = 0;
+  while (algorithms[algorithm] != arguments.at(0)) ++algorithm;
+  for (int i = 0; i < std::stoi(arguments.at(2)); ++i) {
+    ucft_gossip_options_t options = options_of(algorithm, 1e-8);
+    if (i % 2 == 1) options.aggregate = UCFT_GOSSIP_SUM;
+    Gossip<double> gossip(options, std::stoul(arguments.at(1)), i);
+    gossip.post();
+    gossip.finish(true);
+  }
+}
+
+// stopped ALGORITHM: rank 1 stops in the middle; the others kill it when it has been silent for too long, and go on.
+void stopped(const std::vector<std::string>& arguments) {
+  int algorithm = 0;
+  while (algorithms[algorithm] != arguments.at(0)) ++algorithm;
+  for (int i = 0; i < 6; ++i) {
+    Gossip<double> gossip(options_of(algorithm, 1e-8), 500, i);
+    gossip.post();
+    if (rank_ == 1 && i == 3) {
+      for (int polls = 0; polls < 20; ++polls) ucft_test(gossip.request);
+      std::raise(SIGSTOP);
+    }
+    gossip.finish(true);
+  }
+}
+
+// Communicators with gossip in them come and go; a persistent request is posted again.
+void communicators(const std::vector<std::string>&) {
+  const ucft_comm_h world = comm;
+  for (int i = 0; i < 12; ++i) {
+    check(ucft_comm_dup(world, &comm), "dup");
+    Gossip<double> gossip(options_of(i % algorithm_count, 1e-6), 3, i);
+    for (int again = 0; again < 7; ++again) {
+      gossip.post();
+      check(ucft_wait(gossip.request, UINT64_MAX), "wait");
+      gossip.judge(true);
+    }
+    check(ucft_request_free(gossip.request), "free");
+    check(ucft_comm_destroy(comm), "destroy");
+  }
+  comm = world;
+}
+
+void mismatch(const std::vector<std::string>& arguments) {
+  const std::string& what = arguments.at(0);
+  const bool odd = rank_ == size_ - 1;
+  std::vector<double> in(9, 1), out(9);
+  ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+  if (odd && what == "algorithm") options.algorithm = UCFT_GOSSIP_HPS;
+  if (odd && what == "eps") options.eps = 1e-3;
+  if (odd && what == "seed") options.seed = 3;
+  const std::uint64_t count = odd && what == "count" ? 9 : 8;
+  const ucft_dtype_t type = odd && what == "type" ? UCFT_FLOAT : UCFT_DOUBLE;
+  expect(ucft_gossip_allreduce(comm, in.data(), out.data(), count, type, &options, nullptr), UCFT_ERR_MISMATCH, what.c_str());
+  for (int i = 0; i < 5; ++i) {
+    Gossip<double> gossip(options_of(i, 1e-6), 2, i);
+    gossip.post();
+    gossip.finish(true);
+  }
+}
+
+// Values around 0 have no relative error to reach, and values that are no numbers no aggregate: both end, and say so.
+void awkward(const std::vector<std::string>&) {
+  for (int algorithm = 0; algorithm < algorithm_count; ++algorithm) {
+    ucft_gossip_options_t options = options_of(algorithm, 1e-6);
+    options.stop = UCFT_GOSSIP_ROUNDS;
+    ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
+    double in = rank_ == 0 ? std::nan("") : 1, out = 0;
+    check(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, &result), "NaN");
+    if (result.reached != 0 || result.error_bound != HUGE_VAL || !std::isnan(out)) wrong("NaN: {}, bound {}", out, result.error_bound);
+    in = 0;
+    check(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, &result), "zero");
+    if (out != 0 || result.error_bound != 0 || result.reached == 0) wrong("zero: {} with bound {}", out, result.error_bound);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
+      {"all", all}, {"several", several}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward}};
+  const std::string scenario = argc > 1 ? argv[1] : "";
+  const auto found = scenarios.find(scenario);
+  if (found == scenarios.end()) wrong("no scenario '{}'", scenario);
+  check(ucft_context_create(nullptr, &context), "context");
+  check(ucft_comm_create(context, &comm), "comm");
+  check(ucft_comm_rank(comm, &rank_), "rank");
+  check(ucft_comm_size(comm, &size_), "size");
+  found->second(std::vector<std::string>(argv + 2, argv + argc));
+  check(ucft_context_destroy(context), "destroy");
+  fmt::print("VERDICT {} {:x}\n", scenario, hash_);
+  return 0;
+}

@@ -1,0 +1,89 @@
+// Gossip all-reduces among real processes: every algorithm, beside other operations, while ranks are killed and stopped.
+// Nothing here depends on how long anything takes: results are compared with the bound that the library itself gives.
+#include <gtest/gtest.h>
+
+#include "tests/ucx/job.hpp"
+
+namespace ucft::test {
+namespace {
+
+constexpr const char* asynchronous[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip"};
+constexpr const char* by_rounds[] = {"hps", "hpflc", "ardb", "recursive_doubling"};
+
+std::vector<std::string> algorithms() {
+  std::vector<std::string> all(std::begin(asynchronous), std::end(asynchronous));
+  all.insert(all.end(), std::begin(by_rounds), std::end(by_rounds));
+  return all;
+}
+
+class Gossip : public testing::TestWithParam<const char*> {
+ protected:
+  JobPlan plan(int ranks, const std::string& scenario, std::vector<std::string> arguments = {}) const {
+    JobPlan made{ranks, "", {scenario}, {}, over(GetParam())};
+    made.arguments.insert(made.arguments.end(), arguments.begin(), arguments.end());
+    made.program = GOSSIP_PROGRAM;
+    return made;
+  }
+  void expect_right(const JobPlan& made, const std::vector<int>& may_be_dead = {}) {
+    std::string how;
+    for (const std::string& word : made.arguments) how += " " + word;
+    for (const auto& [name, value] : made.environment) how += " " + name + "=" + value;
+    EXPECT_EQ(what_is_wrong(made, run_job(made), may_be_dead), "") << made.ranks << " ranks:" << how;
+  }
+  // Dies before that send; or never, where it sends less.
+  void kill(const std::string& algorithm, int ranks, int victim, int send, const char* count) {
+    JobPlan made = plan(ranks, "death", {algorithm, count, "4"});
+    made.launcher = {"--expect-kill", std::to_string(victim)};
+    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(send);
+    expect_right(made, {victim});
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Over, Gossip, testing::Values("shm", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
+
+TEST_P(Gossip, EveryAlgorithmIsWithinItsBound) {
+  for (int ranks : {1, 2, 3, 4, 5, 8}) expect_right(plan(ranks, "all"));
+}
+
+TEST_P(Gossip, SeveralAtOnceBesideOtherOperationsAndWithEstimates) {
+  for (int ranks : {2, 5}) expect_right(plan(ranks, "several"));
+}
+
+TEST_P(Gossip, CommunicatorsComeAndGo) {
+  for (int ranks : {1, 3}) expect_right(plan(ranks, "communicators"));
+}
+
+TEST_P(Gossip, DifferentOptionsAreAMismatchForAll) {
+  for (const char* what : {"algorithm", "eps", "seed", "count", "type"}) expect_right(plan(3, "mismatch", {what}));
+}
+
+TEST_P(Gossip, ZerosAndNoNumbersEnd) { expect_right(plan(3, "awkward")); }
+
+TEST_P(Gossip, ARankDiesBetweenTwoOfItsSends) {
+  for (const std::string& algorithm : algorithms())
+    for (int send : {0, 3, 9, 20, 45, 80}) kill(algorithm, 4, send % 4, send, send % 2 == 0 ? "3" : "700");
+}
+
+TEST_P(Gossip, OneOfTwoDies) {
+  for (const std::string& algorithm : algorithms()) kill(algorithm, 2, 1, 5, "3");
+}
+
+TEST_P(Gossip, TwoOfSixDie) {
+  for (const std::string& algorithm : algorithms()) {
+    JobPlan made = plan(6, "death", {algorithm, "5", "4"});
+    made.launcher = {"--expect-kill", "2", "--expect-kill", "5"};
+    made.environment["UCFT_TEST_KILL"] = "2:send:12,5:send:30";
+    expect_right(made, {2, 5});
+  }
+}
+
+TEST_P(Gossip, ARankThatStopsIsKilledAndLeftOut) {
+  for (const std::string& algorithm : algorithms()) {
+    JobPlan made = plan(3, "stopped", {algorithm});
+    made.launcher = {"--expect-kill", "1"};
+    made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+    expect_right(made, {1});
+  }
+}
+
+}  // namespace
+}  // namespace ucft::test

@@ -1,0 +1,732 @@
+#include "ucx_layer/gossip.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "ucx_layer/communicator.hpp"
+#include "ucx_layer/context.hpp"
+#include "ucx_layer/wire_format.hpp"
+
+namespace ucft {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+// A rank pushes again when something has come since its last push, else after a pace that doubles each time: ranks that
+// share a core must not run through all of their iterations before the others have had their turn.
+constexpr std::chrono::microseconds first_pace{5}, longest_pace{100};
+// Of UCFT_GOSSIP_ADAPTIVE, and where some rank has no weight to tell an estimate by.
+constexpr std::uint32_t stages_limit = 32;
+
+// The allreduce (maximum) that all survivors of an operation take part in.
+class Agreement {
+ public:
+  // The last `ranks` entries are filled in: 1 for each rank that is known here to be dead.
+  void begin(std::vector<double> table) {
+    table_ = std::move(table);
+    request_ = Request();
+    wanted_ = true;
+  }
+  // True once it is complete; more than f failures at once only mean another try. dead: communicator ranks.
+  bool complete(Communicator& communicator, const std::vector<bool>& dead) {
+    if (wanted_ && !post(communicator, dead)) return false;
+    if (request_.state != Request::State::complete) return false;
+    if (request_.status != UCFT_ERR_TOO_MANY_FAILURES) return true;
+    wanted_ = true;
+    return false;
+  }
+  ucft_status_t status() const { return request_.status; }
+  std::int32_t culprit() const { return request_.culprit; }
+  std::uint32_t contributors() const { return request_.contributors; }
+  double operator[](std::size_t place) const { return table_[place]; }
+  // Whom any of them knew to be dead, or who is missing from the agreement itself. The same on all survivors.
+  std::vector<bool> dead(std::size_t ranks) const {
+    std::vector<bool> all(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) all[rank] = table_[table_.size() - ranks + rank] > 0;
+    if (request_.missing_known)
+      for (std::int32_t rank : request_.missing) all[static_cast<std::size_t>(rank)] = true;
+    return all;
+  }
+
+ private:
+  bool post(Communicator& communicator, const std::vector<bool>& dead) {
+    for (std::size_t rank = 0; rank < dead.size(); ++rank) table_[table_.size() - dead.size() + rank] = dead[rank] ? 1 : 0;
+    request_ = Request();
+    request_.communicator = &communicator;
+    Arguments& arguments = request_.arguments;
+    arguments.kind = Kind::allreduce;
+    arguments.reduction.type = DataType::float64;
+    arguments.reduction.op = Operator::max;
+    arguments.count = table_.size();
+    arguments.f = std::min(communicator.context().settings().f, communicator.size() - 1);
+    arguments.shape = communicator.fastest_shape(arguments.bytes());
+    request_.send = request_.receive = table_.data();
+    if (communicator.post(request_) != UCFT_OK) return false;   // no memory now, or excluded: then others end it
+    wanted_ = false;
+    return true;
+  }
+
+  std::vector<double> table_;
+  Request request_;
+  bool wanted_ = false;
+};
+
+}  // namespace
+
+std::uint64_t GossipCall::signature() const {
+  std::uint64_t hash = 0;
+  const auto add = [&](std::uint64_t word) { hash = mixed(hash, word); };
+  add(static_cast<std::uint64_t>(plan.algorithm));
+  add(static_cast<std::uint64_t>(plan.neighbourhood.topology));
+  add(static_cast<std::uint64_t>(plan.neighbourhood.arity));
+  add(static_cast<std::uint64_t>(plan.neighbourhood.degree));
+  add(plan.seed);
+  add(std::bit_cast<std::uint64_t>(plan.tau));
+  add(std::bit_cast<std::uint64_t>(eps));
+  add(static_cast<std::uint64_t>(iterations));
+  add(count);
+  add(static_cast<std::uint64_t>(adaptive) | static_cast<std::uint64_t>(sum) << 1 | static_cast<std::uint64_t>(is_float) << 2);
+  return hash >> 16;
+}
+
+namespace {
+
+template <class Real>
+class GossipOperation final : public GossipWork {
+ public:
+  GossipOperation(Communicator& communicator, Communicator& agreements, Request& request, OperationNumber number,
+                  const std::vector<Rank>& failed)
+      : communicator_(communicator),
+        agreements_(agreements),
+        request_(request),
+        call_(*request.gossip),
+        number_(number),
+        plan_(call_.plan),
+        iterations_(call_.iterations),
+        ranks_(static_cast<std::size_t>(communicator.size())),
+        dead_(ranks_),
+        agreed_dead_(ranks_) {
+    const auto* input = static_cast<const Real*>(request.send);
+    input_.assign(input, input + call_.count);
+    for (Rank rank : failed) dead_[static_cast<std::size_t>(rank)] = true;
+    call_.outcome = {};
+    const auto signature = static_cast<double>(call_.signature());
+    double scale = 1;
+    for (Real value : input_) scale += std::abs(static_cast<double>(value));
+    std::vector<double> table{signature, -signature, scale};
+    table.resize(table.size() + ranks_);
+    agreement_.begin(std::move(table));
+  }
+  ~GossipOperation() override { forget_links(); }
+
+  bool finished() const override { return step_ == Step::finished; }
+
+  bool on_turn() override {
+    bool active = false;
+    switch (step_) {
+      case Step::meeting: active = agreement_.complete(agreements_, dead_) && meet(); break;
+      case Step::gossiping: active = rounds_ ? go_by_rounds() : iterate(); break;
+      case Step::settling: active = settle(); break;
+      case Step::agreeing: active = agreement_.complete(agreements_, dead_) && judge(); break;
+      case Step::finished: break;
+    }
+    communicator_.context().transport().ring_doorbells();
+    return active;
+  }
+
+  void on_message(const Message& message) override {
+    const std::span<const std::byte> bytes{communicator_.context().transport().buffers().data(message.value),
+                                           communicator_.context().transport().buffers().bytes(message.value)};
+    if (step_ == Step::finished || message.peer < 0 || static_cast<std::size_t>(message.peer) >= ranks_ || bytes.size() % sizeof(Real) != 0) return;
+    if (dead_[static_cast<std::size_t>(message.peer)]) return;
+    Arrival arrival{message, std::vector<Real>(bytes.size() / sizeof(Real))};
+    if (!bytes.empty()) std::memcpy(arrival.row.data(), bytes.data(), bytes.size());
+    const auto begun_again = static_cast<std::uint16_t>(message.signature - restarts_);
+    if (begun_again > 1) return;                       // of before a restart
+    if (begun_again == 1 || step_ == Step::meeting)
+      store(std::move(arrival));                       // others have seen the end of the agreement before us
+    else
+      take(arrival);
+    communicator_.context().transport().ring_doorbells();
+  }
+
+  void on_failure(Rank rank) override {
+    if (step_ == Step::finished || dead_[static_cast<std::size_t>(rank)]) return;
+    dead_[static_cast<std::size_t>(rank)] = true;
+    exclude(rank);
+  }
+
+  double estimate(void* to) override {
+    auto* values = static_cast<Real*>(to);
+    std::vector<Real> now(input_.size());
+    if (!has_estimate(now)) now = input_;
+    for (std::size_t i = 0; i < now.size(); ++i) values[i] = now[i] * static_cast<Real>(factor());
+    const double done = static_cast<double>(rounds_ && step_ == Step::gossiping ? done_ + static_cast<std::uint64_t>(rounds_->round()) : done_);
+    if (done == 0) return infinite;
+    // By the model errors shrink geometrically, down to eps in so many iterations.
+    return std::pow(call_.eps, done / std::max(1, call_.iterations));
+  }
+
+  void finish(ucft_status_t status) override {
+    forget_links();
+    step_ = Step::finished;
+    call_.outcome.live = static_cast<std::uint32_t>(std::count(agreed_dead_.begin(), agreed_dead_.end(), false));
+    request_.status = status;
+    request_.culprit = status == UCFT_ERR_MISMATCH ? agreement_culprit_ : -1;
+    request_.attempts = call_.outcome.stages;
+    request_.contributors = status == UCFT_OK ? call_.outcome.contributors : 0;
+    request_.missing.clear();
+    request_.missing_known = status == UCFT_OK;
+    for (std::size_t rank = 0; rank < ranks_; ++rank)
+      if (agreed_dead_[rank] && call_.outcome.answer != UCFT_GOSSIP_NEARLY_ALL_RANKS) request_.missing.push_back(static_cast<std::int32_t>(rank));
+    request_.missing_count = status == UCFT_OK ? static_cast<std::int32_t>(request_.missing.size()) : -1;
+    request_.state = Request::State::complete;
+  }
+
+ private:
+  enum class Step : std::uint8_t { meeting, gossiping, settling, agreeing, finished };
+
+  struct Arrival {
+    Message message;              // without its buffers
+    std::vector<Real> row;
+  };
+  struct Link {
+    BufferId row = no_buffer;     // what was sent last; the transport holds it, too, while it waits there
+    bool my_turn = false;         // to push
+    std::uint32_t sent = 0, received = 0, promised = 0;
+    std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;   // one a stage
+  };
+  struct Unsent {
+    Message message;
+    std::vector<Real> row;
+  };
+
+  Buffers& buffers() { return communicator_.context().transport().buffers(); }
+  bool keeps_flows() const { return uses_flows(plan_.algorithm) && !goes_by_rounds(plan_.algorithm); }
+  bool is_pcf() const { return answer_after_death(plan_.algorithm) == GossipAnswer::all_ranks; }
+  bool has_estimate(std::span<Real> values) const { return rounds_ ? rounds_->state().estimate(values) : rank_ && rank_->estimate(values); }
+  // A sum is the average times the ranks that it stands for.
+  double factor() const { return call_.sum ? static_cast<double>(contributors()) : 1; }
+  std::uint32_t contributors() const {
+    const auto& missing = is_pcf() ? dead_at_start_ : agreed_dead_;
+    return static_cast<std::uint32_t>(ranks_ - static_cast<std::size_t>(std::count(missing.begin(), missing.end(), true)));
+  }
+
+  // ---- meet
+
+  bool meet() {
+    if (!take_agreement()) return true;
+    if (agreement_[0] != -agreement_[1]) return give_up(UCFT_ERR_MISMATCH);
+    dead_at_start_ = agreed_dead_;
+    if (!std::isfinite(agreement_[2])) {   // so would the result be
+      std::fill_n(static_cast<Real*>(request_.receive), input_.size(), std::numeric_limits<Real>::quiet_NaN());
+      call_.outcome.error_bound = infinite;
+      call_.outcome.contributors = contributors();
+      finish(UCFT_OK);
+      return true;
+    }
+    if (plan_.tau == 0) plan_.tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreement_[2] * static_cast<double>(ranks_);
+    begin();
+    return true;
+  }
+
+  // False: the operation is over.
+  bool take_agreement() {
+    agreement_culprit_ = agreement_.culprit();
+    if (agreement_.status() != UCFT_OK) return !give_up(agreement_.status());
+    agreed_dead_ = agreement_.dead(ranks_);
+    if (agreed_dead_[static_cast<std::size_t>(communicator_.rank())]) {   // the others go on without us
+      communicator_.context().exclude_self(UCFT_ERR_EXCLUDED);
+      return false;
+    }
+    for (std::size_t rank = 0; rank < ranks_; ++rank)
+      if (agreed_dead_[rank]) on_failure(static_cast<Rank>(rank));
+    return true;
+  }
+  bool give_up(ucft_status_t status) {
+    finish(status);
+    return true;
+  }
+
+  // ---- gossip
+
+  // From the inputs of all that are agreed to live.
+  void begin() {
+    forget_links();
+    iteration_ = 0;
+    stage_ = 0;
+    step_ = Step::gossiping;
+    const auto weight = static_cast<Real>(1);
+    if (goes_by_rounds(plan_.algorithm)) {
+      members_.clear();
+      for (std::size_t rank = 0; rank < ranks_; ++rank)
+        if (!agreed_dead_[rank]) members_.push_back(static_cast<Rank>(rank));
+      GossipPlan plan = plan_;
+      plan.neighbourhood.ranks = static_cast<Rank>(members_.size());
+      plan.rounds = iterations_;
+      plan.seed = mixed(plan_.seed, restarts_);
+      rounds_.emplace(plan, member(communicator_.rank()), ConstMass<Real>(input_), weight);
+      outbox_.clear();
+      rounds_->start(outbox_);
+      send_rounds();
+    } else {
+      rank_.emplace(plan_, communicator_.rank(), ConstMass<Real>(input_), weight);
+      links_.assign(rank_->neighbours().size(), Link{});
+      for (std::size_t link = 0; link < links_.size(); ++link) links_[link].my_turn = begins(rank_->neighbours()[link]);
+      next_push_ = Clock::time_point{};
+      pace_ = first_pace;
+    }
+    for (std::size_t rank = 0; rank < ranks_; ++rank)
+      if (dead_[rank]) exclude(static_cast<Rank>(rank));
+    replay();
+  }
+
+  // The same state, more iterations.
+  void go_on() {
+    iteration_ = 0;
+    ++stage_;
+    step_ = Step::gossiping;
+  }
+
+  Rank member(Rank rank) const {
+    const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
+    return found == members_.end() || *found != rank ? no_rank : static_cast<Rank>(found - members_.begin());
+  }
+
+  void exclude(Rank rank) {
+    if (rank_) {
+      const int link = rank_->link_of(rank);
+      const auto live = rank_->live_links();
+      if (link >= 0 && std::find(live.begin(), live.end(), link) != live.end()) rank_->on_failure(link);
+    } else if (rounds_ && member(rank) != no_rank) {
+      outbox_.clear();
+      rounds_->on_failure(member(rank), outbox_);
+      send_rounds();
+      replay();
+    }
+  }
+
+  // ---- asynchronous
+
+  // On a link the two ends push in turn. Flows overwrite each other: where pushes cross, both sides' halves are undone and
+  // both sides' masses arrive, and if they cross again and again (ranks that answer each other at once do) flows grow
+  // without limit. It also means that no more than one push is ever on its way on a link, however slow its other end.
+  // Nobody waits for ever: a link on which neither end is through has its turn at one of them, who will take it.
+  bool begins(Rank other) const {
+    const Rank me = communicator_.rank();
+    return (me + other) % 2 == 0 ? me < other : me > other;   // about half of its links each
+  }
+
+  bool iterate() {
+    if (iteration_ >= iterations_ || rank_->live_links().empty()) {
+      step_ = Step::settling;
+      return true;
+    }
+    const auto now = Clock::now();
+    if (!heard_ && now < next_push_) return false;
+    const int link = choose();
+    if (link < 0) return false;
+    pace_ = heard_ ? first_pace : std::min(2 * pace_, longest_pace);
+    next_push_ = now + pace_;
+    heard_ = false;
+    outbox_.clear();
+    rank_->push(link, outbox_);
+    send_outbox(link);
+    ++iteration_;
+    ++done_;
+    ++call_.outcome.iterations;
+    return true;
+  }
+  // Neither end pushes any more until the next agreement.
+  bool is_closed(const Link& link) const { return link.dones_sent > stage_ && link.dones_received > stage_; }
+
+  // A link by chance of those on which it is our turn; -1: none.
+  int choose() {
+    ready_.clear();
+    for (int number : rank_->live_links()) {
+      Link& link = link_at(number);
+      if (link.my_turn && (link.row == no_buffer || buffers().references(link.row) == 1)) ready_.push_back(number);
+    }
+    if (ready_.empty()) return -1;
+    Random random(mixed(mixed(plan_.seed, number_), mixed(static_cast<std::uint64_t>(communicator_.rank()), draws_++)));
+    const int chosen = ready_[random.below(ready_.size())];
+    Link& link = link_at(chosen);
+    if (link.row == no_buffer) link.row = buffers().allocate(rank_->row_length() * sizeof(Real));
+    return link.row == no_buffer ? -1 : chosen;   // what is pushed must not get lost
+  }
+
+  // pushed: the link on which the turn goes to the other end; what else there is are repairs.
+  void send_outbox(int pushed) {
+    for (const auto& each : outbox_.sends()) {
+      Link& link = link_at(each.link);
+      if (link.lasts_sent > stage_) continue;   // we have said our last word there: it is as if this were lost
+      Message message;
+      message.attempt = static_cast<Rank>(link.sent + 1);
+      message.flags = has_value;
+      if (each.link == pushed) message.flags |= passes_turn;
+      if (!send_on(each, message)) continue;
+      ++link.sent;
+      if (each.link == pushed) link.my_turn = false;
+    }
+  }
+  bool send_on(const typename GossipOutbox<Real>::Send& each, Message message) {
+    Link& link = link_at(each.link);
+    message.prev = static_cast<Rank>(each.ack);
+    message.contributors = each.era;
+    if (link.row != no_buffer && buffers().references(link.row) > 1) {
+      buffers().release(link.row);   // still waits to leave: the transport keeps it
+      link.row = no_buffer;
+    }
+    if (link.row == no_buffer) link.row = buffers().allocate(each.length * sizeof(Real));
+    if (link.row == no_buffer) return false;
+    std::memcpy(buffers().data(link.row), outbox_.row(each).data(), each.length * sizeof(Real));
+    message.value = link.row;
+    send(rank_->neighbours()[static_cast<std::size_t>(each.link)], message);
+    return true;
+  }
+  void send(Rank to, Message message) {
+    message.operation = number_;
+    message.phase = gossip_phase;
+    message.signature = static_cast<std::uint16_t>(restarts_);
+    message.peer = to;
+    communicator_.send_aside(message);
+    ++call_.outcome.messages;
+  }
+
+  // Whoever is done goes on answering pushes until the other end is done, too: ranks differ in speed, and one that found
+  // the others gone would stay behind.
+  bool settle() {
+    bool complete = true;
+    for (int number : rank_->live_links()) {
+      Link& link = link_at(number);
+      if (link.dones_sent <= stage_) say(number, is_done | (link.my_turn ? passes_turn : 0));
+      if (is_closed(link) && link.lasts_sent <= stage_) say(number, is_last);
+      complete = complete && link.lasts_sent > stage_ && link.lasts_received > stage_ && link.received == link.promised;
+    }
+    if (complete) begin_agreement();
+    return complete;
+  }
+  void say(int number, int flags) {
+    Link& link = link_at(number);
+    Message message;
+    message.attempt = static_cast<Rank>(link.sent);
+    message.flags = static_cast<std::uint8_t>(flags);
+    if ((flags & passes_turn) != 0) link.my_turn = false;
+    ++((flags & is_last) != 0 ? link.lasts_sent : link.dones_sent);
+    send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
+  }
+  void answer(int number) {
+    Link& link = link_at(number);
+    if (link.row == no_buffer) link.row = buffers().allocate(rank_->row_length() * sizeof(Real));
+    outbox_.clear();
+    if (link.row != no_buffer) rank_->push(number, outbox_);
+    send_outbox(number);
+    if (!link.my_turn) return;
+    Message message;   // there was no memory, or nothing to push
+    message.attempt = static_cast<Rank>(++link.sent);
+    message.flags = passes_turn;
+    link.my_turn = false;
+    send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
+  }
+
+  void take_on_link(const Arrival& arrival) {
+    const int number = rank_->link_of(arrival.message.peer);
+    if (number < 0) return;
+    Link& link = link_at(number);
+    if (arrival.message.has(static_cast<MessageFlags>(passes_turn))) link.my_turn = true;
+    if (arrival.message.has(static_cast<MessageFlags>(is_done))) {
+      ++link.dones_received;
+      return;
+    }
+    if (arrival.message.has(static_cast<MessageFlags>(is_last))) {
+      ++link.lasts_received;
+      link.promised = static_cast<std::uint32_t>(arrival.message.attempt);
+      return;
+    }
+    ++link.received;
+    heard_ = true;
+    if (arrival.row.size() == rank_->row_length()) {
+      outbox_.clear();
+      rank_->on_message({number, arrival.message.contributors, static_cast<std::uint32_t>(arrival.message.prev), arrival.row}, outbox_);
+      send_outbox(-1);   // repairs
+    }
+    if (link.my_turn && link.dones_sent > stage_ && !is_closed(link)) answer(number);
+  }
+
+  // ---- by rounds
+
+  bool go_by_rounds() {
+    const bool active = send_unsent();
+    if (!rounds_->finished() || !unsent_.empty()) return active;
+    done_ += static_cast<std::uint64_t>(rounds_->rounds());
+    call_.outcome.iterations += static_cast<std::uint64_t>(rounds_->rounds());
+    begin_agreement();
+    return true;
+  }
+  void send_rounds() {
+    for (const auto& each : outbox_.sends()) {
+      Unsent unsent;
+      unsent.message.attempt = each.link;
+      unsent.message.contributors = each.era;
+      unsent.message.prev = static_cast<Rank>(each.ack);
+      unsent.message.flags = has_value;
+      unsent.message.peer = members_[static_cast<std::size_t>(rounds_->to(each.link))];
+      const auto row = outbox_.row(each);
+      unsent.row.assign(row.begin(), row.end());
+      unsent_.push_back(std::move(unsent));
+    }
+    send_unsent();
+  }
+  // In a round everybody is waited for: without memory it waits, too.
+  bool send_unsent() {
+    std::size_t left = 0;
+    for (; left < unsent_.size(); ++left) {
+      Unsent& each = unsent_[left];
+      each.message.value = buffers().copy_in(each.row.data(), each.row.size() * sizeof(Real));
+      if (each.message.value == no_buffer) break;
+      send(each.message.peer, each.message);
+      buffers().release(each.message.value);
+    }
+    unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(left));
+    return left > 0;
+  }
+  void take_in_round(Arrival arrival) {
+    if (arrival.row.size() != rounds_->state().row_length() || member(arrival.message.peer) == no_rank) return;
+    outbox_.clear();
+    const int before = rounds_->round();
+    if (!rounds_->on_message(arrival.message.attempt, arrival.row, outbox_)) {
+      store(std::move(arrival));
+      return;
+    }
+    send_rounds();
+    if (rounds_->round() != before) replay();
+  }
+
+  // ---- what comes too early
+
+  void take(const Arrival& arrival) {
+    if (rounds_)
+      take_in_round(arrival);
+    else
+      take_on_link(arrival);
+  }
+
+  // Bounded: by rounds one a round; else a push, a last word, and repairs on each link.
+  void store(Arrival arrival) { early_.push_back(std::move(arrival)); }
+  void replay() {
+    std::vector<Arrival> early;
+    early.swap(early_);
+    for (Arrival& each : early) {
+      const bool is_now = each.message.signature == static_cast<std::uint16_t>(restarts_);
+      if (dead_[static_cast<std::size_t>(each.message.peer)]) continue;
+      if (is_now)
+        take(each);
+      else if (each.message.signature == static_cast<std::uint16_t>(restarts_ + 1))
+        store(std::move(each));
+    }
+  }
+
+  // ---- agree
+
+  void begin_agreement() {
+    step_ = Step::agreeing;
+    const std::size_t count = input_.size();
+    std::vector<double> table(2 * count + 1 + ranks_, -infinite);
+    std::vector<Real> now(count);
+    const bool knows = has_estimate(now);
+    for (std::size_t i = 0; knows && i < count; ++i) {
+      table[i] = static_cast<double>(now[i]);
+      table[count + i] = -static_cast<double>(now[i]);
+    }
+    table[2 * count] = knows ? 0 : 1;   // somebody can't tell
+    agreement_.begin(std::move(table));
+  }
+
+  bool judge() {
+    const std::vector<bool> dead_before = agreed_dead_;
+    if (!take_agreement()) return true;
+    ++call_.outcome.stages;
+    const auto expected = static_cast<std::uint32_t>(std::count(dead_before.begin(), dead_before.end(), false));
+    if (agreed_dead_ != dead_before || agreement_.contributors() != expected) return go_on_without();
+    const std::size_t count = input_.size();
+    const bool none = count > 0 && agreement_[0] == -infinite;   // of no rank: the data are no numbers
+    const double bound = none ? infinite : error_bound();
+    const bool reached = bound <= call_.eps;
+    const bool again = !reached && !none && call_.outcome.stages < stages_limit && (call_.adaptive || agreement_[2 * count] > 0);
+    if (again && improve()) return true;
+    write(none);
+    call_.outcome.error_bound = bound;
+    call_.outcome.reached = reached;
+    call_.outcome.contributors = contributors();
+    const bool all = std::find(agreed_dead_.begin(), agreed_dead_.end(), true) == agreed_dead_.end();
+    const bool nearly = is_pcf() && agreed_dead_ != dead_at_start_;
+    call_.outcome.answer = all ? UCFT_GOSSIP_ALL_RANKS : nearly ? UCFT_GOSSIP_NEARLY_ALL_RANKS : UCFT_GOSSIP_SURVIVORS;
+    finish(UCFT_OK);
+    return true;
+  }
+
+  // Relative to the largest value: half the distance of the extremes, and the least that the largest value can be.
+  double error_bound() const {
+    const std::size_t count = input_.size();
+    if (agreement_[2 * count] > 0) return infinite;
+    double half = 0, least = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double high = agreement_[i], low = -agreement_[count + i];
+      half = std::max(half, high / 2 - low / 2);
+      if ((high > 0) == (low > 0)) least = std::max(least, std::min(std::abs(high), std::abs(low)));
+    }
+    return half == 0 ? 0 : least > 0 ? half / least : infinite;
+  }
+
+  void write(bool none) {
+    auto* to = static_cast<Real*>(request_.receive);
+    const std::size_t count = input_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const double high = agreement_[i], low = -agreement_[count + i];
+      const double middle = high == low ? high : high / 2 + low / 2;
+      to[i] = static_cast<Real>(none ? std::numeric_limits<double>::quiet_NaN() : middle * factor());
+    }
+  }
+
+  bool go_on_without() {
+    if (keeps_flows()) {
+      go_on();
+    } else {
+      ++restarts_;
+      begin();
+    }
+    return true;
+  }
+
+  // More of the same. False: it would not help.
+  bool improve() {
+    if (!goes_by_rounds(plan_.algorithm)) {
+      go_on();
+      return true;
+    }
+    constexpr std::int64_t most = 16;   // times what the model says: by then it is as accurate as its numbers
+    const int wanted = 2 * std::max(1, iterations_);
+    if (plan_.algorithm == GossipAlgorithm::recursive_doubling || wanted > most * std::max(1, call_.iterations)) return false;
+    if (plan_.algorithm == GossipAlgorithm::ardb && (1ull << std::min(iterations_, 40)) >= members_.size()) return false;
+    iterations_ = wanted;
+    ++restarts_;
+    begin();
+    return true;
+  }
+
+  Link& link_at(int link) { return links_[static_cast<std::size_t>(link)]; }
+  void forget_links() {
+    for (Link& link : links_) buffers().release(link.row);
+    links_.clear();
+    unsent_.clear();
+  }
+
+  Communicator& communicator_;
+  Communicator& agreements_;
+  Request& request_;
+  GossipCall& call_;
+  const OperationNumber number_;
+  GossipPlan plan_;
+  int iterations_;
+  const std::size_t ranks_;
+  std::vector<Real> input_;
+  Step step_ = Step::meeting;
+  Agreement agreement_;
+  std::int32_t agreement_culprit_ = -1;
+  std::vector<bool> dead_, agreed_dead_, dead_at_start_;   // by rank: known here; to all; to all in the first agreement
+  std::uint32_t restarts_ = 0;
+  std::vector<Arrival> early_;
+  GossipOutbox<Real> outbox_;
+  std::uint64_t done_ = 0, draws_ = 0;
+  // asynchronous
+  std::optional<GossipRank<Real>> rank_;
+  std::vector<Link> links_;
+  std::vector<int> ready_;
+  std::uint32_t stage_ = 0;     // since the last restart
+  int iteration_ = 0;
+  bool heard_ = false;
+  Clock::time_point next_push_{};
+  std::chrono::microseconds pace_ = first_pace;
+  // by rounds
+  std::optional<GossipByRounds<Real>> rounds_;
+  std::vector<Rank> members_;
+  std::vector<Unsent> unsent_;
+};
+
+}  // namespace
+
+// ---- the window ---------------------------------------------------------------------------------------------------
+
+ucft_status_t GossipWindow::post(Request& request) {
+  if (communicator_.context().excluded()) return communicator_.context().why_excluded();
+  const auto place = static_cast<int>(next_ % in_flight);
+  std::unique_ptr<GossipWork>& work = works_[static_cast<std::size_t>(place)];
+  if (work != nullptr && !work->finished()) return UCFT_ERR_BUSY;
+  request.number = next_++;
+  request.state = Request::State::active;
+  if (request.gossip->is_float)
+    work = std::make_unique<GossipOperation<float>>(communicator_, agreements(place), request, request.number, failed_);
+  else
+    work = std::make_unique<GossipOperation<double>>(communicator_, agreements(place), request, request.number, failed_);
+  ++active_;
+  on_turn();
+  return UCFT_OK;
+}
+
+void GossipWindow::on_message(const Message& message) {
+  GossipWork* work = works_[message.operation % in_flight].get();
+  if (work == nullptr || message.operation >= next_ || message.operation + in_flight < next_) return communicator_.context().note_stale();
+  work->on_message(message);
+}
+
+void GossipWindow::on_failure(Rank rank) {
+  if (std::find(failed_.begin(), failed_.end(), rank) != failed_.end()) return;
+  failed_.push_back(rank);
+  for (const auto& work : works_)
+    if (work != nullptr) work->on_failure(rank);
+}
+
+bool GossipWindow::on_turn() {
+  bool active = false;
+  for (const auto& work : works_)
+    if (work != nullptr && !work->finished()) active |= work->on_turn();
+  count();
+  return active;
+}
+
+void GossipWindow::exclude_self(ucft_status_t why) {
+  for (const auto& work : works_)
+    if (work != nullptr && !work->finished()) work->finish(why);
+  count();
+}
+
+void GossipWindow::count() {
+  active_ = 0;
+  for (const auto& work : works_) active_ += work != nullptr && !work->finished();
+}
+
+double GossipWindow::estimate(const Request& request, void* values) {
+  return works_[request.number % in_flight]->estimate(values);
+}
+
+Communicator& GossipWindow::agreements(int place) {
+  Communicator*& found = agreements_[static_cast<std::size_t>(place)];
+  if (found == nullptr)
+    found = communicator_.context().create(communicator_.id() | static_cast<std::uint32_t>(place + 1) << place_shift, communicator_.ranks());
+  return *found;
+}
+
+std::vector<Communicator*> GossipWindow::agreements() const {
+  std::vector<Communicator*> all;
+  for (Communicator* each : agreements_)
+    if (each != nullptr) all.push_back(each);
+  return all;
+}
+
+}  // namespace ucft
