@@ -81,6 +81,10 @@ template <class Range>
 concept WritableElements =
     Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
+// What gossip can average.
+template <class Range>
+concept Reals = Elements<Range> && std::floating_point<std::remove_cv_t<std::ranges::range_value_t<Range>>>;
+
 template <class Range>
 using ElementOf = std::remove_cv_t<std::ranges::range_value_t<Range>>;
 
@@ -92,6 +96,17 @@ struct ContextOptions : ucft_context_params_t {
 };
 struct Options : ucft_coll_options_t {
   Options() : ucft_coll_options_t UCFT_COLL_OPTIONS_INIT {}
+};
+struct GossipOptions : ucft_gossip_options_t {
+  GossipOptions() : ucft_gossip_options_t UCFT_GOSSIP_OPTIONS_INIT {}
+};
+
+// How accurate a gossip operation was: the fields of ucft_gossip_result_t. The output is written only if ok().
+struct GossipResult : ucft_gossip_result_t {
+  GossipResult() : ucft_gossip_result_t UCFT_GOSSIP_RESULT_INIT {}
+  ucft_status_t status = UCFT_INPROGRESS;
+
+  bool ok() const noexcept { return status == UCFT_OK; }
 };
 
 // UCFT_SUM .. UCFT_MAX, or a function of the caller with its argument, which must outlive the operation.
@@ -299,6 +314,21 @@ class Request {
     return reader_.result(reader_.status());
   }
 
+  // Of a gossip operation: what this rank thinks of the aggregate now, into `values`, and the error to be expected.
+  template <WritableElements Values>
+  double estimate(Values&& values) {
+    double error = 0;
+    detail::throw_unless_ok(ucft_gossip_estimate(get(), std::ranges::data(values), &error));
+    return error;
+  }
+  // Of the last completed post of a gossip operation.
+  GossipResult gossip_result() {
+    GossipResult result;
+    detail::throw_if_wrong_use(ucft_gossip_result(get(), &result));
+    result.status = this->result().status;
+    return result;
+  }
+
   // Waits until it is complete and frees it. UCFT_ERR_CLOSED if that was done before.
   ucft_status_t close() noexcept {
     if (get() == UCFT_REQUEST_NULL) return UCFT_ERR_CLOSED;
@@ -414,6 +444,18 @@ class Communicator {
   // Returns once every rank that has not failed has entered.
   Result barrier(const Options& options = {}) { return finish(ucft_barrier(get(), &options, reader_.fresh())); }
 
+  // Averages (or sums) of the ranks' values by gossip: approximate, the same bits on every survivor.
+  template <Reals Send, WritableElements Receive>
+  GossipResult gossip_allreduce(const Send& send, Receive&& recv, const GossipOptions& options = {}) {
+    return gossip_from(input(send, recv), output(recv), options);
+  }
+  // In place.
+  template <WritableElements Values>
+    requires Reals<Values>
+  GossipResult gossip_allreduce(Values&& values, const GossipOptions& options = {}) {
+    return gossip_from(UCFT_IN_PLACE, output(values), options);
+  }
+
   // ---- persistent: *_init, then Request::post and Request::wait as often as you like ----
 
   template <Elements Send, WritableElements Receive>
@@ -434,6 +476,14 @@ class Communicator {
     ucft_request_h handle = UCFT_REQUEST_NULL;
     detail::throw_unless_ok(ucft_broadcast_init(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root,
                                                 &options, &handle));
+    return Request(handle, size_);
+  }
+  template <Reals Send, WritableElements Receive>
+  Request gossip_allreduce_init(const Send& send, Receive&& recv, const GossipOptions& options = {}) {
+    const void* from = input(send, recv);
+    const auto to = output(recv);
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    detail::throw_unless_ok(ucft_gossip_allreduce_init(get(), from, to.data(), to.size(), dtype_of<ElementOf<Send>>(), &options, &handle));
     return Request(handle, size_);
   }
   Request barrier_init(const Options& options = {}) {
@@ -527,6 +577,14 @@ class Communicator {
     detail::throw_unless_ok(ucft_reduce_init(get(), arguments.send, arguments.recv, arguments.count, arguments.dtype,
                                              &op.get(), root, &options, &handle));
     return Request(handle, size_);
+  }
+
+  template <Element T>
+  GossipResult gossip_from(const void* send, std::span<T> recv, const GossipOptions& options) {
+    GossipResult result;
+    result.status = ucft_gossip_allreduce(get(), send, recv.data(), recv.size(), dtype_of<T>(), &options, &result);
+    detail::throw_if_wrong_use(result.status);
+    return result;
   }
 
   static Request posted(Request request) {
