@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "collectives/gossip/gossip.hpp"
 #include "collectives/names.hpp"
 
 namespace ucft::bench {
@@ -33,6 +34,10 @@ constexpr std::array<Named<ucft_dtype_t>, 5> dtypes{{{"float", UCFT_FLOAT},
                                                      {"uint64", UCFT_UINT64}}};
 constexpr std::array<Named<ucft_op_t>, 5> operators{
     {{"sum", UCFT_SUM}, {"prod", UCFT_PROD}, {"min", UCFT_MIN}, {"max", UCFT_MAX}, {"user", UCFT_USER}}};
+
+constexpr std::array<Named<ucft_gossip_stop_t>, 2> gossip_stops{{{"rounds", UCFT_GOSSIP_ROUNDS}, {"adaptive", UCFT_GOSSIP_ADAPTIVE}}};
+constexpr std::array<Named<ucft_gossip_path_t>, 3> gossip_paths{
+    {{"auto", UCFT_GOSSIP_PATH_AUTO}, {"message", UCFT_GOSSIP_PATH_MESSAGE}, {"rma", UCFT_GOSSIP_PATH_RMA}}};
 
 constexpr std::int64_t most_iterations = 1'000'000'000;
 constexpr std::int64_t most_bytes = std::int64_t{1} << 32;
@@ -202,22 +207,26 @@ struct RawArguments {
   std::string warmup = "100";
   std::string f;
   std::string correction_delay_us;
-  std::string dtype = "uint64";
+  std::string dtype;
   std::string op = "sum";
   std::string root = "0";
   std::string memory = "plain";
+  std::string topology = "complete";
+  std::string eps = "1e-6";
+  std::string stop = "adaptive";
+  std::string data_path = "auto";
   std::vector<std::string> kills;
   std::vector<std::string> stops;
 };
 
 void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
-  app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier")->type_name("TEST")->capture_default_str();
+  app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier; ucft_perftest: gossip, too")->type_name("TEST")->capture_default_str();
   app.add_option("-s", raw.sizes, "Payload; with MAX one row for each of BYTES, 2 BYTES, 4 BYTES .. MAX. 64K, 1M")
       ->type_name("BYTES[:MAX]")
       ->capture_default_str();
   app.add_option("-n", raw.iterations, "Measured iterations per row")->type_name("ITERATIONS")->capture_default_str();
   app.add_option("-w", raw.warmup, "Iterations before them")->type_name("WARMUP")->capture_default_str();
-  app.add_option("-d", raw.dtype, "float, double, int32, int64, uint64")->type_name("DTYPE")->capture_default_str();
+  app.add_option("-d", raw.dtype, "float, double, int32, int64, uint64 (the default; of gossip: double)")->type_name("DTYPE");
   app.add_option("-o", raw.op, "sum, prod, min, max, user (a sum, by a function of the caller)")
       ->type_name("OP")
       ->capture_default_str();
@@ -233,10 +242,18 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->type_name("FILE");
   app.add_option("-a", raw.algorithm,
                  "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), knomial (radix K), lame "
-                 "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. CORRECTION: opportunistic, "
+                 "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. With -t gossip: push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, hps, hpflc, ardb, recursive_doubling. CORRECTION: opportunistic, "
                  "opportunistic-optimised (D messages), checked, failure-proof. INFO of failures: list, count, bit")
       ->type_name("ALGORITHM")
       ->capture_default_str();
+  app.add_option("--topology", raw.topology, fmt::format("Of -t gossip: {}", fmt::join(gossip_topology_names(), ", ")))
+      ->type_name("T")
+      ->capture_default_str();
+  app.add_option("--eps", raw.eps, "Of -t gossip: the relative error that is asked for")->type_name("E")->capture_default_str();
+  app.add_option("--until", raw.stop, "Of -t gossip: rounds (as many as the model says), or adaptive (until the measured bound is below E)")
+      ->type_name("rounds|adaptive")
+      ->capture_default_str();
+  app.add_option("--data-path", raw.data_path, "Of -t gossip: auto, message, rma")->type_name("PATH")->capture_default_str();
   app.add_option("-f", raw.f, "Failures tolerated in each operation (default: that of the library)")->type_name("F");
   app.add_option("--correction-delay", raw.correction_delay_us,
                  "Phased: corrections begin this long after the value has come (default: at once)")
@@ -256,9 +273,31 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       "bench/README.md tells how times are taken.");
 }
 
+GossipArguments interpret_gossip(const RawArguments& raw) {
+  GossipArguments gossip{raw.algorithm == "auto" ? "pcf" : raw.algorithm, raw.topology, raw.stop, {}};
+  GossipAlgorithm algorithm{};
+  GossipTopology topology{};
+  if (!parse_gossip_algorithm(gossip.algorithm, algorithm) || algorithm == GossipAlgorithm::pcf_printed)
+    throw std::invalid_argument(fmt::format("-a: '{}' is no gossip algorithm: {}", raw.algorithm, fmt::join(gossip_algorithm_names(), ", ")));
+  if (!parse_gossip_topology(raw.topology, topology))
+    throw std::invalid_argument(fmt::format("--topology: '{}' is none of {}", raw.topology, fmt::join(gossip_topology_names(), ", ")));
+  const int number = static_cast<int>(algorithm);   // the library leaves pcf_printed out
+  gossip.options.algorithm = static_cast<ucft_gossip_algorithm_t>(algorithm > GossipAlgorithm::pcf_printed ? number - 1 : number);
+  gossip.options.topology = static_cast<ucft_gossip_topology_t>(topology);
+  char* end = nullptr;
+  gossip.options.eps = std::strtod(raw.eps.c_str(), &end);
+  if (*end != 0 || !(gossip.options.eps > 0 && gossip.options.eps < 1)) throw std::invalid_argument(fmt::format("--eps: '{}' is not a number between 0 and 1", raw.eps));
+  gossip.options.stop = value_in(gossip_stops, "--until", raw.stop);
+  gossip.options.path = value_in(gossip_paths, "--data-path", raw.data_path);
+  return gossip;
+}
+
 void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   arguments.algorithm = raw.algorithm;
-  arguments.options = AlgorithmParser(raw.algorithm).parse();
+  if (raw.test == "gossip")
+    arguments.gossip = interpret_gossip(raw);
+  else
+    arguments.options = AlgorithmParser(raw.algorithm).parse();
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())
     arguments.options.correction_delay_us = parse_number("--correction-delay", raw.correction_delay_us, {0, 3'600'000'000});
@@ -277,9 +316,12 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   }
 }
 
-void interpret(const RawArguments& raw, Arguments& arguments) {
-  arguments.test = value_in(tests, "-t", raw.test);
-  arguments.dtype = value_in(dtypes, "-d", raw.dtype);
+void interpret(const RawArguments& raw, Arguments& arguments, Library library) {
+  const bool gossip = library == Library::ucft && raw.test == "gossip";
+  if (!gossip) arguments.test = value_in(tests, "-t", raw.test);
+  arguments.dtype = value_in(dtypes, "-d", raw.dtype.empty() ? gossip ? "double" : "uint64" : raw.dtype);
+  if (gossip && arguments.dtype != UCFT_FLOAT && arguments.dtype != UCFT_DOUBLE)
+    throw std::invalid_argument(fmt::format("-d {}: gossip needs float or double", raw.dtype));
   arguments.op = value_in(operators, "-o", raw.op);
   arguments.iterations = parse_number("-n", raw.iterations, {1, most_iterations});
   arguments.warmup = parse_number("-w", raw.warmup, {0, most_iterations});
@@ -309,7 +351,7 @@ ParsedArguments parse_arguments(int argument_count, char** argument_values, Libr
   if (library == Library::ucft) add_ucft_options(app, raw, arguments);
   try {
     app.parse(argument_count, argument_values);
-    interpret(raw, arguments);
+    interpret(raw, arguments, library);
     if (library == Library::ucft) interpret_ucft(raw, arguments);
     arguments.options.first_root = arguments.root;  // interpret_ucft made new options
   } catch (const CLI::Success& success) {           // --help, --version

@@ -23,6 +23,12 @@ struct PlannedDeath {
   int signal = 0;
 };
 
+// -t gossip: the names as typed, and what they mean to ucft.
+struct GossipArguments {
+  std::string algorithm, topology, stop;
+  GossipOptions options;
+};
+
 struct Arguments {
   Test test = Test::allreduce;
   std::string algorithm = "auto";
@@ -37,6 +43,7 @@ struct Arguments {
   bool back_to_back = false;             // no barrier between the iterations
   bool shared_memory = false;            // buffers from ucft_alloc
   bool json = false;
+  std::optional<GossipArguments> gossip; // instead of `test`
   std::string calibrate;                 // a file: measure the cost model instead
 };
 
