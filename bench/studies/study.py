@@ -65,7 +65,10 @@ class Study:
         if "y" in log:
             axes.set_yscale("log")
         axes.grid(True, alpha=0.3)
-        axes.legend(fontsize=8)
+        if len(axes.get_legend_handles_labels()[0]) > 7:   # would hide curves
+            axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+        else:
+            axes.legend(fontsize=8)
         figure.tight_layout()
         for kind in ("png", "svg"):
             figure.savefig(self.out / f"{self.name}{suffix}.{kind}", dpi=120)
