@@ -1,0 +1,142 @@
+// Distributed modified Gram-Schmidt (dmGS) over simulated reductions: Niederbrucker, Strakova, Gansterer 2012, section IV.
+//
+//   gossip_qr_kernel ALGORITHM LOG2_RANKS RUNS [COLUMNS [ROUNDS]]
+//
+// A rank of a hypercube has one row of V and of Q, and works with what the gossip told it: each norm and each row of dot
+// products is its own. Factorisation error: with one R, of which row k is rank k's (own: with each rank's own R, whose errors
+// cancel by construction: what is taken off V is what QR puts back). Each reduction ends when the worst rank's error is 1e-15, or after ROUNDS iterations (default: 60
+// log2 N). "exact" in place of an algorithm: correctly rounded sums. A line of JSON for each run.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "simulator/gossip_run.hpp"
+
+using namespace ucft;
+using namespace ucft::simulator;
+
+namespace {
+
+struct Matrix {
+  Matrix(int height, int width) : rows(height), columns(width), numbers(static_cast<std::size_t>(height) * static_cast<std::size_t>(width)) {}
+  double& at(int row, int column) { return numbers[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column)]; }
+  double at(int row, int column) const { return numbers[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column)]; }
+  int rows, columns;
+  std::vector<double> numbers;
+};
+
+double infinity_norm(const Matrix& matrix) {
+  double most = 0;
+  for (int row = 0; row < matrix.rows; ++row) {
+    double sum = 0;
+    for (int column = 0; column < matrix.columns; ++column) sum += std::abs(matrix.at(row, column));
+    most = std::isnan(sum) ? sum : std::max(most, sum);
+  }
+  return most;
+}
+
+struct Reductions {
+  bool exact = false;
+  GossipAlgorithm algorithm = GossipAlgorithm::pcf;
+  int rounds = 0;
+  std::uint64_t seed = 1;
+  int made = 0, reached = 0;
+  std::int64_t iterations = 0;
+
+  // What each rank (row) takes for the sums of the columns.
+  Matrix sums(const Matrix& addends) {
+    Matrix result(addends.rows, addends.columns);
+    if (exact) {
+      for (int column = 0; column < addends.columns; ++column) {
+        long double sum = 0;
+        for (int row = 0; row < addends.rows; ++row) sum += static_cast<long double>(addends.at(row, column));
+        for (int row = 0; row < addends.rows; ++row) result.at(row, column) = static_cast<double>(sum);
+      }
+      return result;
+    }
+    GossipRun run;
+    run.plan.algorithm = algorithm;
+    run.plan.neighbourhood = {GossipTopology::hypercube, addends.rows};
+    run.plan.seed = run.seed = mixed(seed, static_cast<std::uint64_t>(made++));
+    run.values = addends.columns;
+    run.data_function = [&](Rank rank, int index) { return addends.at(rank, index); };
+    run.eps = 1e-15;
+    run.rounds = rounds;
+    run.keeps_estimates = true;
+    const GossipResult end = simulate(run);
+    reached += end.reached ? 1 : 0;
+    iterations += end.rounds;
+    std::transform(end.estimates.begin(), end.estimates.end(), result.numbers.begin(), [&](double mean) { return mean * addends.rows; });
+    return result;
+  }
+};
+
+void factorise(std::uint64_t seed, int ranks, int columns, Reductions& reductions) {
+  Matrix original(ranks, columns), remainder(ranks, columns), q(ranks, columns), product(ranks, columns), own(ranks, columns);
+  for (int row = 0; row < ranks; ++row)
+    for (int column = 0; column < columns; ++column) original.at(row, column) = uniform_value(mixed(seed, static_cast<std::uint64_t>(column)), static_cast<std::uint64_t>(row));
+  remainder = original;
+  for (int k = 0; k < columns; ++k) {
+    Matrix squares(ranks, 1);
+    for (int row = 0; row < ranks; ++row) squares.at(row, 0) = remainder.at(row, k) * remainder.at(row, k);
+    const Matrix norms = reductions.sums(squares);
+    for (int row = 0; row < ranks; ++row) {
+      const double norm = std::sqrt(norms.at(row, 0));
+      q.at(row, k) = remainder.at(row, k) / norm;
+      product.at(row, k) += q.at(row, k) * std::sqrt(norms.at(k, 0));
+      own.at(row, k) += q.at(row, k) * norm;
+    }
+    if (k + 1 == columns) break;
+    Matrix addends(ranks, columns - k - 1);
+    for (int row = 0; row < ranks; ++row)
+      for (int j = k + 1; j < columns; ++j) addends.at(row, j - k - 1) = q.at(row, k) * remainder.at(row, j);
+    const Matrix dots = reductions.sums(addends);
+    for (int row = 0; row < ranks; ++row)
+      for (int j = k + 1; j < columns; ++j) {
+        const double r = dots.at(row, j - k - 1);
+        remainder.at(row, j) -= q.at(row, k) * r;
+        product.at(row, j) += q.at(row, k) * dots.at(k, j - k - 1);
+        own.at(row, j) += q.at(row, k) * r;
+      }
+  }
+  Matrix difference(ranks, columns), own_difference(ranks, columns), gram(columns, columns);
+  for (std::size_t i = 0; i < difference.numbers.size(); ++i) {
+    difference.numbers[i] = original.numbers[i] - product.numbers[i];
+    own_difference.numbers[i] = original.numbers[i] - own.numbers[i];
+  }
+  for (int a = 0; a < columns; ++a)
+    for (int b = 0; b < columns; ++b) {
+      long double sum = a == b ? -1 : 0;
+      for (int row = 0; row < ranks; ++row) sum += static_cast<long double>(q.at(row, a)) * static_cast<long double>(q.at(row, b));
+      gram.at(a, b) = static_cast<double>(sum);
+    }
+  fmt::print("{{\"factorisation\": {:.6e}, \"own\": {:.6e}, \"orthogonality\": {:.6e}, \"reductions\": {}, \"reached\": {}, \"iterations\": {}}}\n",
+             infinity_norm(difference) / infinity_norm(original), infinity_norm(own_difference) / infinity_norm(original), infinity_norm(gram), reductions.made, reductions.reached, reductions.iterations);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  Reductions reductions;
+  if (count < 4 || (!(reductions.exact = std::string(words[1]) == "exact") && !parse_gossip_algorithm(words[1], reductions.algorithm))) {
+    fmt::print(stderr, "gossip_qr_kernel ALGORITHM LOG2_RANKS RUNS [COLUMNS [ROUNDS]]\n");
+    return 2;
+  }
+  const int log2_ranks = std::atoi(words[2]), runs = std::atoi(words[3]);
+  const int columns = count > 4 ? std::atoi(words[4]) : 16;
+  if (log2_ranks < 1 || log2_ranks > 20 || columns < 1 || columns > 1 << log2_ranks) {
+    fmt::print(stderr, "gossip_qr_kernel: {} columns of 2^{} ranks: V needs at least as many rows as columns\n", columns, log2_ranks);
+    return 2;
+  }
+  for (int run = 0; run < runs; ++run) {
+    reductions.made = reductions.reached = 0;
+    reductions.iterations = 0;
+    reductions.rounds = count > 5 ? std::atoi(words[5]) : 60 * log2_ranks;
+    reductions.seed = mixed(0x6d4753, static_cast<std::uint64_t>(run));
+    factorise(mixed(reductions.seed, 0x56), 1 << log2_ranks, columns, reductions);
+  }
+}
