@@ -154,28 +154,30 @@ class World {
   }
 
   // Whether the ranks agree to within eps, looked at now and then: they stop pushing, let arrive what is on its way, settle
-  // their links, and reduce their smallest and largest estimate to all, which takes as long as two trips through a binomial
-  // tree. The truth, the mean of the estimates by weight, lies between these two if no weight is negative. True: stop.
+  // their links, and reduce their smallest and largest estimate and the size of their weights to all, which takes as
+  // long as two trips through a binomial tree. The truth is the mean of the estimates by weight: it lies between these two
+  // if no weight is negative, and else off their middle by half of their distance times sum |w| / sum w at most.
   bool is_time_to_agree(int round) const { return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0; }
-  bool has_positive_weight(Rank rank) {
-    std::vector<Real> mass(k_ + 1);
-    at(rank).mass(mass);
-    return mass.back() > 0;
-  }
   bool agrees() {
     check_settled();
     result_.messages += 2 * (std::int64_t{n_} - 1);
-    double bound = 0;
-    for (std::size_t i = 0; i < k_; ++i) {
-      double low = infinity, high = -infinity;
-      for (Rank rank = 0; rank < n_; ++rank) {
-        if (is_dead(rank)) continue;
-        if (!take_estimate(rank) || !has_positive_weight(rank)) return false;
-        low = std::min(low, static_cast<double>(estimate_[i]));
-        high = std::max(high, static_cast<double>(estimate_[i]));
+    double weights = 0, sizes = 0, bound = 0;
+    std::vector<double> low(k_, infinity), high(k_, -infinity);
+    std::vector<Real> mass(k_ + 1);
+    for (Rank rank = 0; rank < n_; ++rank) {
+      if (is_dead(rank)) continue;
+      if (!take_estimate(rank)) return false;
+      for (std::size_t i = 0; i < k_; ++i) {
+        low[i] = std::min(low[i], static_cast<double>(estimate_[i]));
+        high[i] = std::max(high[i], static_cast<double>(estimate_[i]));
       }
-      const double size = low > 0 || high < 0 ? std::min(std::abs(low), std::abs(high)) : 0;
-      bound = std::max(bound, high == low ? 0 : (high - low) / size);
+      at(rank).mass(mass);
+      weights += static_cast<double>(mass.back());
+      sizes += std::abs(static_cast<double>(mass.back()));
+    }
+    for (std::size_t i = 0; i < k_; ++i) {
+      const double half = high[i] / 2 - low[i] / 2, off = half * sizes / weights;
+      bound = std::max(bound, half == 0 ? 0 : (half + off) / std::max(0.0, std::abs(high[i] / 2 + low[i] / 2) - off));
     }
     result_.bound = bound;
     return bound <= run_.eps;

@@ -187,7 +187,7 @@ bool GossipRank<Real>::estimate(Mass<Real> values) const {
   const Mass<Real> all{scratch_.data(), values.size() + 1};
   mass(all);
   const Real weight = all.back();
-  if (weight == 0) return false;   // Push-Flow's may be negative for a moment, after messages have crossed
+  if (weight == 0 || !std::isfinite(weight)) return false;   // Push-Flow's may be negative for a moment, after messages have crossed
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = all[i] / weight;
   return is_finite<Real>(values);
 }

@@ -126,7 +126,7 @@ class GossipRank {
   }
   // Sends what that neighbour has to know, and pushes nothing. Where all have stopped pushing, and on each link first one
   // side settles and then, having received that, the other: flows and masses are conserved exactly, whatever crossed
-  // before. Only then does the aggregate lie between the smallest and the largest estimate of any rank.
+  // before. Only then is the aggregate the mean of all ranks' estimates by weight.
   void settle(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.settle(link, out); }, rule_);
   }
