@@ -141,7 +141,7 @@ bool Communicator::post_farewell() {
 
 void Communicator::on_message(const WireHeader& header, const Message& message) {
   if (context_.excluded()) return;                                      // our operations have ended
-  if (message.phase == gossip_phase) return gossip_ != nullptr ? gossip_->on_message(message) : context_.note_stale();
+  if (message.phase == gossip_phase) [[unlikely]] return gossip_ != nullptr ? gossip_->on_message(message) : context_.note_stale();
   if (!window_.acceptable(message.operation)) return context_.note_stale();   // see accepts()
   if (message.operation >= window_.dropped_upto() && message.operation < window_.next()) {
     const auto epoch = static_cast<std::uint16_t>(window_.operation(message.operation).members().excluded().size());
@@ -166,6 +166,7 @@ GossipWindow& Communicator::gossip() {
     gossip_ = std::make_unique<GossipWindow>(*this);
     for (Rank rank : window_.failed().ranks()) gossip_->on_failure(rank);
   }
+  has_more_ = true;   // the caller is about to give it something
   return *gossip_;
 }
 
@@ -190,7 +191,9 @@ bool Communicator::on_turn() {
     copy_out(request);
     copying_.erase(copying_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  return gossip_ != nullptr && gossip_->on_turn();
+  const bool active = gossip_ != nullptr && gossip_->on_turn();
+  has_more_ = !copying_.empty() || (gossip_ != nullptr && gossip_->active() > 0);
+  return active;
 }
 
 void Communicator::exclude_self(ucft_status_t why) {
@@ -271,6 +274,7 @@ void Communicator::complete(Request& request, const Operation& operation) {
   if (request.lent_input != no_buffer && buffers.references(request.lent_input) > 1) {
     request.state = Request::State::copying;
     copying_.push_back(&request);
+    has_more_ = true;
     return;
   }
   copy_out(request);

@@ -68,12 +68,12 @@ class Communicator {
   // From the context.
   // False: too early, wait. A number that no live rank can have reached is taken, and dropped in on_message().
   bool accepts(const WireHeader& header) const {
-    return header.phase == static_cast<std::uint8_t>(gossip_phase) || window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();
+    return window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size() || header.phase == static_cast<std::uint8_t>(gossip_phase);
   }
   void on_message(const WireHeader& header, const Message& message);
   void on_failure(std::int32_t context_rank);
   bool on_turn();   // true if anything was done that a waiting caller should not sleep over
-  bool wants_turn() const { return window_.wants_turn() || !copying_.empty() || (gossip_ != nullptr && gossip_->active() > 0); }
+  bool wants_turn() const { return has_more_ || window_.wants_turn(); }
   void exclude_self(ucft_status_t why);   // completes everything with that
 
  private:
@@ -99,6 +99,7 @@ class Communicator {
   std::vector<Request*> requests_;         // by operation number
   std::vector<Request*> copying_;
   std::unique_ptr<GossipWindow> gossip_;
+  bool has_more_ = false;                  // one of these two may have something to do
   int pending_ = 0;
   bool farewell_posted_ = false;
 };

@@ -221,11 +221,15 @@ void Context::destroy(Communicator* communicator) {
 
 Communicator* Context::find(std::uint32_t id) {
   if (last_found_ != nullptr && last_found_->id() == id) return last_found_;
+  return find_other(id);
+}
+
+Communicator* Context::find_other(std::uint32_t id) {
   for (const auto& each : communicators_)
     if (each->id() == id) return last_found_ = each.get();
   const std::uint32_t place = (id & GossipWindow::place_bits) >> GossipWindow::place_shift;
   if (place == 0 || place > GossipWindow::in_flight) return nullptr;
-  Communicator* caller = find(id & ~GossipWindow::place_bits);   // another rank was the first to need it
+  Communicator* caller = find_other(id & ~GossipWindow::place_bits);   // another rank was the first to need it
   return caller == nullptr ? nullptr : &caller->gossip().agreements(static_cast<int>(place) - 1);
 }
 

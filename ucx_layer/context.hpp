@@ -143,6 +143,7 @@ class Context {
   static void on_control(void* self, const WireHeader& header, int peer);
   static void endpoint_failed(void* self, int peer, const char* why);
   Communicator* find(std::uint32_t id);
+  Communicator* find_other(std::uint32_t id);
   bool is_future(std::uint32_t id) const;
   void answer_gone(const WireHeader& header, int peer);
   void tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed);
