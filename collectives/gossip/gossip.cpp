@@ -102,7 +102,7 @@ int rounds_for(const GossipPlan& plan, double eps, double variation) {
   }
   if (uses_cycles(plan.algorithm)) return static_cast<int>(std::ceil(halvings)) + 1;
   const double slowest = -std::log(second_eigenvalue(plan.neighbourhood));
-  const double mixing = std::log(std::max(worst / eps, 2.0)) / slowest;
+  const double mixing = 1.15 * std::log(std::max(worst / eps, 2.0)) / slowest;   // pushes by chance are not the average of all
   const double chance = std::log(n) + 4;
   double wanted = std::max(1.05 * halvings, mixing) + chance;
   if (plan.algorithm != GossipAlgorithm::push_sum) {
