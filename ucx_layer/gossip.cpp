@@ -199,6 +199,7 @@ class GossipOperation final : public GossipWork {
   struct Link {
     BufferId row = no_buffer;     // what was sent last; the transport holds it, too, while it waits there
     bool my_turn = false;         // to push
+    std::uint32_t turns = 0;      // taken
     std::uint32_t sent = 0, received = 0, promised = 0;
     std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;   // one a stage
   };
@@ -346,12 +347,17 @@ class GossipOperation final : public GossipWork {
   // Neither end pushes any more until the next agreement.
   bool is_closed(const Link& link) const { return link.dones_sent > stage_ && link.dones_received > stage_; }
 
-  // A link by chance of those on which it is our turn; -1: none.
+  // A link by chance of those on which it is our turn; -1: none. Links differ in speed, and pushes back and forth on a fast one
+  // bring nobody anything new: none may be a quarter of all turns ahead of the slowest. (That waits for nobody for ever, either: where
+  // fewest turns have been taken both ends may go on. The counts of two ends differ by two at most.)
   int choose() {
+    const auto ahead = static_cast<std::uint32_t>(std::max(4, iterations_ / 4));
     ready_.clear();
+    std::uint32_t fewest = ~std::uint32_t{0};
+    for (int number : rank_->live_links()) fewest = std::min(fewest, link_at(number).turns);
     for (int number : rank_->live_links()) {
       Link& link = link_at(number);
-      if (link.my_turn && (link.row == no_buffer || buffers().references(link.row) == 1)) ready_.push_back(number);
+      if (link.my_turn && link.turns <= fewest + ahead && (link.row == no_buffer || buffers().references(link.row) == 1)) ready_.push_back(number);
     }
     if (ready_.empty()) return -1;
     Random random(mixed(mixed(plan_.seed, number_), mixed(static_cast<std::uint64_t>(communicator_.rank()), draws_++)));
@@ -372,7 +378,9 @@ class GossipOperation final : public GossipWork {
       if (each.link == pushed) message.flags |= passes_turn;
       if (!send_on(each, message)) continue;
       ++link.sent;
-      if (each.link == pushed) link.my_turn = false;
+      if (each.link != pushed) continue;
+      link.my_turn = false;
+      ++link.turns;
     }
   }
   bool send_on(const typename GossipOutbox<Real>::Send& each, Message message) {
