@@ -179,7 +179,7 @@ void add_advise_command(CLI::App& app, int& exit_code) {
   command->callback([options, &exit_code] {
     LogGP costs = network_costs;
     std::string error;
-    if (!options->model.empty() && !read_costs(options->model, costs, error)) throw CLI::ValidationError("--model: " + error);
+    if (!options->model.empty() && !read_costs(options->model, costs, error)) refuse("--model: " + error);
     if (options->latency >= 0) costs.latency = options->latency;
     if (options->overhead >= 0) costs.send_overhead = costs.receive_overhead = options->overhead;
     if (options->gap >= 0) costs.gap = options->gap;

@@ -21,6 +21,10 @@ CLI::Validator number_between(double lowest, double highest);
 CLI::Validator whole_between(std::uint64_t lowest, std::uint64_t highest);
 inline constexpr double longest_time = 1e12;   // of every cost and time: sums of them stay exact enough, and finite
 
+[[noreturn]] void refuse(const std::string& reason);   // CLI::ValidationError
+// Of an option whose value is text: the number that a part of it, digits, is. 0 .. longest_time, else it is refused.
+double number_after(const std::string& option, const std::string& text, const std::string& digits);
+
 // LogGP parameters from a file. False: error names it, the line and the reason.
 bool read_costs(const std::string& path, LogGP& costs, std::string& error);
 

@@ -113,7 +113,7 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore->add_option("--seed", options->seed, "of the random plans")->capture_default_str();
   explore->add_flag("--json", options->json, "one JSON object per line");
   explore->callback([options, &exit_code] {
-    if (const std::string problem = problem_with(*options); !problem.empty()) throw CLI::ValidationError(problem);
+    if (const std::string problem = problem_with(*options); !problem.empty()) refuse(problem);
     exit_code = explore_and_print(*options);
   });
 }

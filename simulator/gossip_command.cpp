@@ -1,19 +1,15 @@
 // ucft_sim push_sum | push_flow | pflc | pfcc | pcf | pcf_flip | pcf_printed | hps | hpflc | ardb | recursive_doubling
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "simulator/commands.hpp"
 #include "simulator/gossip_run.hpp"
+#include "simulator/many_runs.hpp"
 
 namespace ucft::simulator {
 
@@ -42,20 +38,8 @@ struct Options {
   bool each = false, json = false, quiet = false;
 };
 
-[[noreturn]] void refuse(const std::string& reason) { throw CLI::ValidationError(reason); }
-
-double number_of(const std::string& option, const std::string& text, const std::string& digits) {
-  std::size_t used = 0;
-  double value = -1;
-  try {
-    value = std::stod(digits, &used);
-  } catch (const std::exception&) {
-  }
-  if (used == 0 || used != digits.size() || !std::isfinite(value) || value < 0) refuse(fmt::format("{} {}: '{}' is no number from 0", option, text, digits));
-  return value;
-}
 std::int64_t whole_of(const std::string& option, const std::string& text, const std::string& digits) {
-  const double value = number_of(option, text, digits);
+  const double value = number_after(option, text, digits);
   if (value != std::floor(value) || value > 0x1p31) refuse(fmt::format("{} {}: '{}' is no whole number", option, text, digits));
   return static_cast<std::int64_t>(value);
 }
@@ -69,12 +53,8 @@ std::pair<std::string, std::string> halves(const std::string& option, const std:
 // What the data's checksums are of: their size decides what counts as an error of rounding.
 double default_tau(const Options& options) {
   const double size = options.data == "bus" || options.data == "ranks" ? static_cast<double>(options.ranks) : 1;
-  const bool single = options.precision == "single";
-  switch (options.algorithm) {
-    case GossipAlgorithm::pflc: return 0.5 * size;                       // Casas et al., Figure 3
-    case GossipAlgorithm::hpflc: return (single ? 1e-4 : 1e-10) * size;
-    default: return (single ? 1e-4 : 1e-10) * size;                      // Figure 3
-  }
+  if (options.algorithm == GossipAlgorithm::pflc) return 0.5 * size;   // Casas et al., Figure 3
+  return (options.precision == "single" ? 1e-4 : 1e-10) * size;        // the same, of pfcc
 }
 
 void parse_faults(const Options& options, GossipFaults& faults) {
@@ -88,19 +68,19 @@ void parse_faults(const Options& options, GossipFaults& faults) {
     const std::size_t colon = what.find(':');
     if (const std::string bit = what.substr(0, colon); bit != "any") flip.bit = static_cast<int>(whole_of("--flip", text, bit));
     if (colon != std::string::npos) flip.rank = static_cast<Rank>(whole_of("--flip", text, what.substr(colon + 1)));
-    flip.time = number_of("--flip", text, when);
+    flip.time = number_after("--flip", text, when);
     faults.flips.push_back(flip);
   }
   for (const std::string& text : options.crashes) {
     const auto [rank, when] = halves("--crash", text, "RANK@TIME");
-    faults.deaths.push_back({static_cast<Rank>(whole_of("--crash", text, rank)), number_of("--crash", text, when)});
+    faults.deaths.push_back({static_cast<Rank>(whole_of("--crash", text, rank)), number_after("--crash", text, when)});
   }
   for (const std::string& text : options.links) {
     const auto [ends, when] = halves("--fail-link", text, "RANK-RANK@TIME");
     const std::size_t dash = ends.find('-');
     if (dash == std::string::npos) refuse(fmt::format("--fail-link {}: expected RANK-RANK@TIME", text));
     faults.links.push_back({static_cast<Rank>(whole_of("--fail-link", text, ends.substr(0, dash))),
-                            static_cast<Rank>(whole_of("--fail-link", text, ends.substr(dash + 1))), number_of("--fail-link", text, when)});
+                            static_cast<Rank>(whole_of("--fail-link", text, ends.substr(dash + 1))), number_after("--fail-link", text, when)});
   }
 }
 
@@ -139,39 +119,6 @@ GossipRun run_of(const Options& options) {
   return run;
 }
 
-class Progress {
- public:
-  explicit Progress(bool shown) : shown_(shown && isatty(2) != 0) {}
-  // done: 0 .. 1. Any thread.
-  void show(double done) {
-    if (!shown_) return;
-    const std::lock_guard lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    if (seconds < 2 || now - last_ < std::chrono::milliseconds(200)) return;
-    last_ = now;
-    const int width = 40, full = static_cast<int>(width * std::min(done, 1.0));
-    const std::string left = done <= 0 ? "?" : fmt::format("{:.0f} s", seconds / done * (1 - done));
-    fmt::print(stderr, "\r[{}{}] at most {} left   ", std::string(static_cast<std::size_t>(full), '#'), std::string(static_cast<std::size_t>(width - full), '.'), left);
-    printed_ = true;
-  }
-  ~Progress() {
-    if (printed_) fmt::print(stderr, "\r{:80}\r", "");
-  }
-
- private:
-  bool shown_, printed_ = false;
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), last_{};
-};
-
-int threads_of(const Options& options) { return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 Json number_json(double value) { return std::isfinite(value) ? (value == std::floor(value) && std::abs(value) < 0x1p53 ? Json(static_cast<std::int64_t>(value)) : Json(value)) : Json(nullptr); }
 
 Json head_of(const Options& options, double eps) {
@@ -200,26 +147,23 @@ void print(const Options& options, const Json& row) {
 }
 
 void run_large(const Options& options) {
-  Progress progress(!options.quiet);
   std::vector<std::vector<double>> rounds(options.eps.size());
-  std::vector<double> messages;
   std::vector<int> missed(options.eps.size(), 0);
-  for (int number = 0; number < options.runs; ++number) {
+  for_each_run(options.runs, 1, options.quiet, [&](int number, const RunProgress& progress) {   // each run has all threads
     LargeRun run;
     run.algorithm = options.algorithm;
     run.ranks = options.ranks;
     run.single_precision = options.precision == "single";
     run.eps = options.eps;
     run.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
-    run.threads = threads_of(options);
+    run.threads = threads_for(options.threads);
     if (options.rounds > 0) run.rounds = options.rounds;
-    const LargeResult result = simulate_large(run, [&](double part) { progress.show((number + part) / options.runs); });
+    const LargeResult result = simulate_large(run, progress);
     for (std::size_t i = 0; i < options.eps.size(); ++i) {
       rounds[i].push_back(result.rounds[i] < 0 ? static_cast<double>(run.rounds) : result.rounds[i]);
       missed[i] += result.rounds[i] < 0 ? 1 : 0;
     }
-    messages.push_back(static_cast<double>(result.messages));
-  }
+  });
   for (std::size_t i = 0; i < options.eps.size(); ++i) {
     Json row = head_of(options, options.eps[i]);
     row["rounds"] = number_json(median_of(rounds[i]));
@@ -233,31 +177,12 @@ void run_large(const Options& options) {
 
 void run_all(const Options& options, const GossipRun& made, double eps) {
   std::vector<GossipResult> results(static_cast<std::size_t>(options.runs));
-  const int threads = std::min(threads_of(options), options.runs);
-  std::atomic<int> next = 0;
-  std::exception_ptr problem;
-  {
-    Progress progress(!options.quiet);
-    std::mutex mutex;
-    const auto work = [&] {
-      try {
-        for (int number; (number = next++) < options.runs;) {
-          GossipRun run = made;
-          run.eps = eps;
-          run.seed = run.plan.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
-          results[static_cast<std::size_t>(number)] = simulate(run, [&](double part) { progress.show((number + part) / options.runs); });
-        }
-      } catch (...) {
-        next = options.runs;
-        const std::lock_guard lock(mutex);
-        problem = std::current_exception();
-      }
-    };
-    std::vector<std::thread> pool;
-    for (int i = 0; i < threads; ++i) pool.emplace_back(work);
-    for (std::thread& thread : pool) thread.join();
-  }
-  if (problem) std::rethrow_exception(problem);
+  for_each_run(options.runs, threads_for(options.threads), options.quiet, [&](int number, const RunProgress& progress) {
+    GossipRun run = made;
+    run.eps = eps;
+    run.seed = run.plan.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
+    results[static_cast<std::size_t>(number)] = simulate(run, progress);
+  });
 
   const auto print_summary = [&](std::span<const GossipResult> some, int number) {
     const auto values = [&](auto field) {

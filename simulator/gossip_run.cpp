@@ -531,11 +531,7 @@ class World {
 
   // Push-sum: the masses here and on their way never change their sum. By differences, so it costs little per event.
   bool checks_mass() const {
-    return checks_events && run_.plan.algorithm == GossipAlgorithm::push_sum && has_no_faults();
-  }
-  bool has_no_faults() const {
-    const GossipFaults& faults = run_.faults;
-    return faults.loss == 0 && faults.flip_rate == 0 && faults.flips.empty() && faults.deaths.empty() && faults.links.empty();
+    return checks_events && run_.plan.algorithm == GossipAlgorithm::push_sum && !run_.faults.any();
   }
   void note_mass(Rank rank, int sign) {
     if (!checks_mass()) return;
@@ -558,7 +554,7 @@ class World {
 
   // When all links have settled, all weights are there, whatever crossed before.
   void check_settled() {
-    if (!checks_events || !has_no_faults() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
+    if (!checks_events || !!run_.faults.any() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
     long double weights = 0, initial = 0;
     std::vector<Real> mass(k_ + 1);
     for (Rank rank = 0; rank < n_; ++rank) {

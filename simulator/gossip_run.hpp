@@ -50,6 +50,8 @@ struct GossipFaults {
   std::vector<LinkFailure> links;
   std::vector<RankDeath> deaths;
   double detection_delay = 1;             // from a death until the neighbours are told
+
+  bool any() const { return loss > 0 || flip_rate > 0 || !flips.empty() || !links.empty() || !deaths.empty(); }
 };
 
 struct GossipRun {

@@ -1,22 +1,17 @@
 // ucft_sim bcast | reduce | allreduce | barrier: one operation under the clock, with failures, as often as asked.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <iostream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <thread>
 
 #include "collectives/names.hpp"
 #include "simulator/commands.hpp"
 #include "simulator/comparators.hpp"
 #include "simulator/failures.hpp"
+#include "simulator/many_runs.hpp"
 #include "collectives/random.hpp"
 #include "simulator/trace.hpp"
 #include "simulator/world.hpp"
@@ -61,20 +56,6 @@ struct Task {
   bool compares = false;
   NetworkShape network;
 };
-
-[[noreturn]] void refuse(const std::string& reason) { throw CLI::ValidationError(reason); }
-
-double number_after(const std::string& option, const std::string& text, const std::string& digits) {
-  std::size_t used = 0;
-  double value = 0;
-  try {
-    value = std::stod(digits, &used);
-  } catch (const std::exception&) {
-  }
-  if (used == 0 || used != digits.size() || !std::isfinite(value) || value < 0 || value > longest_time)
-    refuse(fmt::format("{} {}: '{}' is no number 0 .. {:g}", option, text, digits, longest_time));
-  return value;
-}
 
 // RANK@NUMBER
 std::pair<Rank, double> rank_and_number(const std::string& option, const std::string& text, std::int64_t ranks) {
@@ -191,72 +172,15 @@ CollectiveResult run_once(const Task& task, CollectiveRun run, Tracer* tracer) {
   return simulate(comparator, tracer);
 }
 
-class Progress {
- public:
-  Progress(int runs, bool shown) : runs_(runs), shown_(shown && isatty(2) != 0) {}
-  void show(int done) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    if (!shown_ || seconds < 2) return;
-    const int width = 40, full = static_cast<int>(std::int64_t{width} * done / runs_);
-    const std::string left = done == 0 ? "?" : fmt::format("{:.0f} s", seconds / done * (runs_ - done));
-    fmt::print(stderr, "\r[{}{}] {}/{} runs, {} left   ", std::string(static_cast<std::size_t>(full), '#'),
-               std::string(static_cast<std::size_t>(width - full), '.'), done, runs_, left);
-    printed_ = true;
-  }
-  ~Progress() {
-    if (printed_) fmt::print(stderr, "\r{:80}\r", "");
-  }
-
- private:
-  int runs_;
-  bool shown_, printed_ = false;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
-// Each run has a seed of its own, and its result a place: how many threads there are changes nothing.
 std::vector<CollectiveResult> run_all(const Options& options, const Task& task) {
-  std::vector<CollectiveResult> results;
-  results.resize(static_cast<std::size_t>(options.runs));
-  int threads = options.threads;
-  if (threads == 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  threads = std::min(threads, options.runs);
-  std::atomic<int> next = 0, done = 0;
-  std::exception_ptr problem;
-  std::mutex mutex;
-  std::condition_variable changed;
-  int working = threads;
-  const auto work = [&] {
-    try {
-      for (int number; (number = next++) < options.runs; ++done) results[static_cast<std::size_t>(number)] = run_once(task, draw_run(options, task, number), nullptr);
-    } catch (...) {
-      next = options.runs;
-      const std::lock_guard lock(mutex);
-      problem = std::current_exception();
-    }
-    const std::lock_guard lock(mutex);
-    --working;
-    changed.notify_all();
-  };
-  std::vector<std::thread> pool;
-  for (int i = 0; i < threads; ++i) pool.emplace_back(work);
-  {
-    Progress progress(options.runs, !options.quiet);
-    std::unique_lock lock(mutex);
-    while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] { return working == 0; })) progress.show(done);
-  }
-  for (std::thread& thread : pool) thread.join();
-  if (problem) std::rethrow_exception(problem);
+  std::vector<CollectiveResult> results(static_cast<std::size_t>(options.runs));
+  for_each_run(options.runs, threads_for(options.threads), options.quiet,
+               [&](int number, const RunProgress&) { results[static_cast<std::size_t>(number)] = run_once(task, draw_run(options, task, number), nullptr); });
   return results;
 }
 
 // null: it never happened.
 Json time_of(double time) { return std::isfinite(time) ? Json(time) : Json(nullptr); }
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // Times and counts are medians over the runs, unless their name says otherwise.
 Json summary_of(const Options& options, const Task& task, std::span<const CollectiveResult> results) {

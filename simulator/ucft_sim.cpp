@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -30,6 +31,20 @@ CLI::Validator between(Number lowest, Number highest) {
 
 CLI::Validator number_between(double lowest, double highest) { return between(lowest, highest); }
 CLI::Validator whole_between(std::uint64_t lowest, std::uint64_t highest) { return between(lowest, highest); }
+
+void refuse(const std::string& reason) { throw CLI::ValidationError(reason); }
+
+double number_after(const std::string& option, const std::string& text, const std::string& digits) {
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(digits, &used);
+  } catch (const std::exception&) {
+  }
+  if (used == 0 || used != digits.size() || !std::isfinite(value) || value < 0 || value > longest_time)
+    refuse(fmt::format("{} {}: '{}' is no number 0 .. {:g}", option, text, digits, longest_time));
+  return value;
+}
 
 bool read_costs(const std::string& path, LogGP& costs, std::string& error) {
   std::ifstream file(path);

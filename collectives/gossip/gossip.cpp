@@ -143,8 +143,7 @@ auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<cons
 
 template <class Real>
 GossipRank<Real>::GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight, bool lists)
-    : values_(static_cast<int>(values.size())),
-      links_(plan.neighbourhood.ranks - 1),
+    : links_(plan.neighbourhood.ranks - 1),
       me_(me),
       lists_(lists),
       neighbours_(lists ? neighbours_of(plan.neighbourhood, me) : std::vector<Rank>()),
@@ -158,7 +157,7 @@ GossipRank<Real>::GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> va
 
 template <class Real>
 GossipRank<Real>::GossipRank(const GossipPlan& plan, const GossipSchedule& schedule, ConstMass<Real> values, Real weight)
-    : values_(static_cast<int>(values.size())), rule_(make_rule(plan, 0, {}, schedule.links(), values, weight)), scratch_(values.size() + 2) {}
+    : rule_(make_rule(plan, 0, {}, schedule.links(), values, weight)), scratch_(values.size() + 2) {}
 
 template <class Real>
 bool GossipRank<Real>::is_live(int link) const {

@@ -77,8 +77,6 @@ class GossipSchedule {
   int rounds() const { return rounds_; }
   int links() const { return 2 * kept_cycles_; }    // of a rank
   GossipRound round(Rank rank, int number) const;
-  // The receiver's name for a link of the sender.
-  static int other_end(int link) { return link ^ 1; }
 
  private:
   GossipRound doubling(Rank rank, int number) const;
@@ -102,7 +100,6 @@ class GossipRank {
   // For drivers that have many ranks: by rounds with this schedule's links.
   GossipRank(const GossipPlan& plan, const GossipSchedule& schedule, ConstMass<Real> values, Real weight);
 
-  int values() const { return values_; }
   std::size_t row_length() const {
     return std::visit([](const auto& rule) { return rule.row_length(); }, rule_);
   }
@@ -140,7 +137,7 @@ class GossipRank {
     if (!lists_ && is_live(link)) dead_.push_back(link);
   }
 
-  // The current mass: values() numbers and a weight behind them.
+  // The current mass: the values and a weight behind them.
   void mass(Mass<Real> mass) const;
   // The mean of the values per weight. False: nothing can be said, as there is no weight here (yet).
   bool estimate(Mass<Real> values) const;
@@ -157,7 +154,7 @@ class GossipRank {
   using Rule = std::variant<PushSum<Real>, PushFlow<Real>, PushCancelFlow<Real>, PushCancelFlowPrinted<Real>, RecursiveDoubling<Real>>;
   static Rule make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links, ConstMass<Real> values, Real weight);
 
-  int values_, links_ = 0;
+  int links_ = 0;
   Rank me_ = no_rank;
   bool lists_ = true;
   std::vector<Rank> neighbours_;

@@ -92,7 +92,6 @@ class PushCancelFlowPrinted {
   std::size_t row_length() const { return 2 * phi_.size(); }
   Mass<Real> local_data() { return initial_; }
   Mass<Real> flows(int link) { return {flows_.data() + 2 * phi_.size() * static_cast<std::size_t>(link), 2 * phi_.size()}; }
-  std::uint32_t era(int link) const { return links_[static_cast<std::size_t>(link)].r; }
 
  private:
   struct Link {
@@ -193,7 +192,6 @@ class PushCancelFlow {
   std::size_t row_length() const { return 2 * length_ + (flip_tolerant_ ? 1 : 0); }
   Mass<Real> local_data() { return {memory_.data(), length_}; }
   Mass<Real> flows(int link) { return {memory_.data() + 2 * length_ * (1 + static_cast<std::size_t>(link)), 2 * length_}; }
-  std::uint32_t era(int link) const { return links_[static_cast<std::size_t>(link)].era; }
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
