@@ -17,34 +17,9 @@
 
 #include <unistd.h>
 
-#include "ucft/ucft.h"
+#include "tests/ucx/rank_checks.hpp"
 
 namespace {
-
-ucft_context_h context;
-ucft_comm_h comm;
-int rank_ = 0, size_ = 1;
-std::uint64_t hash_ = 14695981039346656037ull;
-
-template <class... Parts>
-[[noreturn]] void wrong(fmt::format_string<Parts...> format, Parts&&... parts) {
-  fmt::print(stderr, "rank {}: {}\n", rank_, fmt::format(format, std::forward<Parts>(parts)...));
-  std::exit(1);
-}
-
-void check(ucft_status_t status, const char* what) {
-  if (status != UCFT_OK) wrong("{}: {}: {}", what, ucft_status_name(status), ucft_last_error());
-}
-
-void expect(ucft_status_t status, ucft_status_t expected, const char* what) {
-  if (status != expected) wrong("{}: {} instead of {} ({})", what, ucft_status_name(status), ucft_status_name(expected), ucft_last_error());
-}
-
-// What all survivors must have in common goes through here.
-void note(std::uint64_t value) {
-  hash_ ^= value;
-  hash_ *= 1099511628211ull;
-}
 
 std::uint64_t salt(int iteration) { return std::uint64_t{static_cast<unsigned>(iteration) & 0xffff} << 32; }
 

@@ -1,0 +1,52 @@
+// How UCX is set up for ucft.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "ucx_layer/ucx.hpp"
+
+namespace ucft {
+namespace {
+
+// How an endpoint to oneself sends, as UCX prints it: "am_send: 0..<egr/short>..8185..<egr/bcopy>..(inf)".
+std::string sends_of(const Ucx& ucx) {
+  std::string error;
+  const std::vector<std::byte> address = ucx.address(error);
+  EXPECT_EQ(error, "");
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  ucp_ep_h endpoint = nullptr;
+  EXPECT_EQ(ucp_ep_create(ucx.worker(), &params, &endpoint), UCS_OK);
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  FILE* stream = open_memstream(&text, &bytes);
+  ucp_ep_print_info(endpoint, stream);
+  std::fclose(stream);
+  const std::string printed(text, bytes);
+  std::free(text);
+  return printed;
+}
+
+// UCX 1.13 completes a zero-copy send over tcp twice if its write fails, and ends the process (uct_iface.h, comp->count > 0):
+// that of a rank that was sending to another as it died.
+TEST(OverTcp, NothingIsSentWithoutACopy) {
+  setenv("UCX_TLS", "tcp", 1);
+  setenv("UCX_ZCOPY_THRESH", "1k", 1);   // whatever the environment says
+  setenv("UCX_RNDV_THRESH", "16k", 1);
+  Ucx ucx;
+  std::string error;
+  ASSERT_TRUE(ucx.open(2, error)) << error;
+  const std::string sends = sends_of(ucx);
+  EXPECT_NE(sends.find("tcp/"), std::string::npos) << sends;
+  EXPECT_NE(sends.find("am_send"), std::string::npos) << sends;
+  EXPECT_EQ(sends.find("zcopy"), std::string::npos) << sends;
+  EXPECT_EQ(sends.find("<rndv>"), std::string::npos) << sends;
+}
+
+}  // namespace
+}  // namespace ucft
