@@ -277,8 +277,11 @@ GossipArguments interpret_gossip(const RawArguments& raw) {
   GossipArguments gossip{raw.algorithm == "auto" ? "pcf" : raw.algorithm, raw.topology, raw.stop, {}};
   GossipAlgorithm algorithm{};
   GossipTopology topology{};
-  if (!parse_gossip_algorithm(gossip.algorithm, algorithm) || algorithm == GossipAlgorithm::pcf_printed)
-    throw std::invalid_argument(fmt::format("-a: '{}' is no gossip algorithm: {}", raw.algorithm, fmt::join(gossip_algorithm_names(), ", ")));
+  if (!parse_gossip_algorithm(gossip.algorithm, algorithm) || algorithm == GossipAlgorithm::pcf_printed) {
+    std::vector<std::string> names(gossip_algorithm_names().begin(), gossip_algorithm_names().end());
+    std::erase(names, gossip_algorithm_name(GossipAlgorithm::pcf_printed));
+    throw std::invalid_argument(fmt::format("-a: '{}' is no gossip algorithm: {}", raw.algorithm, fmt::join(names, ", ")));
+  }
   if (!parse_gossip_topology(raw.topology, topology))
     throw std::invalid_argument(fmt::format("--topology: '{}' is none of {}", raw.topology, fmt::join(gossip_topology_names(), ", ")));
   const int number = static_cast<int>(algorithm);   // the library leaves pcf_printed out
