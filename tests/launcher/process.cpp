@@ -11,10 +11,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <thread>
 #include <utility>
+
+#include "tests/file_text.hpp"
 
 namespace ucft::test {
 
@@ -22,11 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto bound = std::chrono::seconds(30);
-
-std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::vector<pid_t> all_pids() {
   std::vector<pid_t> pids;

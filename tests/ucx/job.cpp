@@ -10,10 +10,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <thread>
+
+#include "tests/file_text.hpp"
 
 namespace ucft::test {
 
@@ -90,18 +91,13 @@ void read_both(int out, int err, std::string& out_text, std::string& err_text) {
   }
 }
 
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // The child, or child's child, of `ancestor` that mpirun has started as that rank; -1: there is none (yet).
 pid_t process_of_rank(pid_t ancestor, int rank) {
   const std::string variable = "PMIX_RANK=" + std::to_string(rank) + '\0';
   const std::string self = std::to_string(ancestor);
-  std::istringstream children(content_of("/proc/" + self + "/task/" + self + "/children"));
+  std::istringstream children(file_text("/proc/" + self + "/task/" + self + "/children"));
   for (pid_t child; children >> child;) {
-    if (content_of("/proc/" + std::to_string(child) + "/environ").find(variable) != std::string::npos) return child;
+    if (file_text("/proc/" + std::to_string(child) + "/environ").find(variable) != std::string::npos) return child;
     if (const pid_t found = process_of_rank(child, rank); found > 0) return found;
   }
   return -1;
@@ -111,7 +107,7 @@ bool has_detector(pid_t pid) {
   std::error_code gone;
   std::filesystem::directory_iterator thread("/proc/" + std::to_string(pid) + "/task", gone);
   for (; !gone && thread != std::filesystem::directory_iterator(); thread.increment(gone))
-    if (content_of(thread->path() / "comm") == "ucft-detector\n") return true;
+    if (file_text(thread->path() / "comm") == "ucft-detector\n") return true;
   return false;
 }
 
