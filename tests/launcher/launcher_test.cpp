@@ -219,7 +219,7 @@ TEST(LauncherExit, ARankThatEndedBeforeItsKillIsReported) {
 }
 
 TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
-  const auto job = run(shell({"-n", "2", "--stop", "1@20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 0.3; sleep 1000; true"));
+  const auto job = run(shell({"-n", "2", "--stop", "1@20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 2; sleep 1000; true"));
   EXPECT_EQ(job.exit_code, 0) << job.errors;
   const auto story = nlohmann::json::parse(job.output);
   EXPECT_EQ(story["stopped"], nlohmann::json::array({1}));
@@ -227,10 +227,12 @@ TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
 }
 
 TEST(LauncherExit, AStoppedRankKilledByAPeerIsExcused) {
-  const std::string mark = new_mark();
-  Launcher launcher(shell({"-n", "2", "--stop", "1@20ms"}, "[ $UCFT_RANK = 1 ] && exec sleep " + mark + "; sleep 0.5"));
-  ASSERT_TRUE(eventually([&] { return is_stopped(one_sleeper(mark)); }));
-  kill(one_sleeper(mark), SIGKILL);
+  const std::string stopped = new_mark(), waits = new_mark();
+  Launcher launcher(shell({"-n", "2", "--stop", "1@1s"}, "[ $UCFT_RANK = 1 ] && exec sleep " + stopped + "; sleep " + waits + "; true"));
+  ASSERT_TRUE(eventually([&] { return is_stopped(one_sleeper(stopped)); }));
+  kill(one_sleeper(stopped), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return sleepers(stopped) == 0 && sleepers(waits) == 1; }));
+  kill(one_sleeper(waits), SIGKILL);
   EXPECT_EQ(launcher.wait().exit_code, 0);
 }
 

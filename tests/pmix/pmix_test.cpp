@@ -75,7 +75,7 @@ TEST_P(PmixKill, AnyRankBetweenTwoOfItsSends) {
 
 TEST_P(PmixKill, AnyRankFromOutsideHalfWay) {
   for (int victim : {0, 2}) {
-    JobPlan plan = under_mpirun(4, "loop", {"1000", "5000"}, GetParam());
+    JobPlan plan = under_mpirun(4, "loop", {"100000", "5000", "100"}, GetParam());
     plan.kills = {{victim, 20ms}};
     const JobResult result = run_job(plan);
     EXPECT_EQ(what_is_wrong(plan, result, {victim}), "") << "rank " << victim;

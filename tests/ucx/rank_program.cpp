@@ -38,7 +38,8 @@ void check_missing(std::uint64_t mask, const ucft_result_t& result, int iteratio
     if ((mask >> result.missing[i] & 1) != 0) wrong("iteration {}: rank {} is called missing and is in the sum", iteration, result.missing[i]);
 }
 
-void allreduce(int iteration, std::size_t count) {
+// How many ranks are missing: the same number on all of them.
+int allreduce(int iteration, std::size_t count) {
   std::vector<std::uint64_t> in(count, (std::uint64_t{1} << rank_) + salt(iteration)), out(count);
   std::vector<std::int32_t> missing(static_cast<std::size_t>(size_));
   ucft_result_t result = UCFT_RESULT_INIT;
@@ -50,6 +51,7 @@ void allreduce(int iteration, std::size_t count) {
   for (std::uint64_t word : out)
     if (word != out[0]) wrong("iteration {}: elements with different contributors", iteration);
   note(out[0]);
+  return result.missing_count;
 }
 
 void broadcast(int iteration, int root, std::size_t count) {
@@ -109,12 +111,15 @@ void several(int iteration) {
   }
 }
 
-// loop ITERATIONS LARGE: every operation in turn; LARGE is the count of the big ones.
+// loop ITERATIONS LARGE [AFTER_DEATH]: every operation in turn; LARGE is the count of the big ones. With AFTER_DEATH, no
+// more than so many iterations after the first in which a rank was missing: ITERATIONS then only bounds a job whose victim
+// lives.
 void loop(const std::vector<std::string>& arguments) {
   const int iterations = std::stoi(arguments.at(0));
   const std::size_t large = std::stoul(arguments.at(1));
-  for (int i = 0; i < iterations; ++i) {
-    allreduce(i, 1);
+  const int after_death = arguments.size() > 2 ? std::stoi(arguments[2]) : iterations;
+  for (int i = 0, end = iterations; i < end; ++i) {
+    if (allreduce(i, 1) > 0) end = std::min(end, i + after_death);
     broadcast(i, i % size_, 3);
     reduce(i, (i + 1) % size_, 2);
     if (i % 4 == 0) several(i);
@@ -595,20 +600,26 @@ void allocated(const std::vector<std::string>& arguments) {
   expect(ucft_free(context, in_memory), UCFT_ERR_INVALID_PARAM, "free twice");
 }
 
-// A rank posts its request and does not call again for a long time; a wait with a limit gives up and goes on later.
+// A rank comes late to an operation: a wait of the others with a limit gives up and goes on later. A barrier of a second
+// communicator tells the late one that they have.
 void time_limit(const std::vector<std::string>&) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
   std::uint64_t in = 1, out = 0;
   const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
   ucft_request_h request;
   check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &sum, nullptr, &request), "init");
   expect(ucft_wait(request, 0), UCFT_ERR_STATE, "wait before post");
-  if (rank_ == 0) usleep(300000);
-  check(ucft_post(request), "post");
-  if (rank_ != 0) {   // rank 0's may be complete at once: the others' messages were there
+  if (rank_ == 0) {
+    check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+    check(ucft_post(request), "post");
+  } else {
+    check(ucft_post(request), "post");
     expect(ucft_post(request), UCFT_ERR_STATE, "post twice");
     expect(ucft_wait(request, 1000), UCFT_ERR_TIMED_OUT, "wait");
     expect(ucft_request_free(request), UCFT_ERR_STATE, "free in progress");
     expect(ucft_comm_destroy(comm), UCFT_ERR_STATE, "destroy in progress");
+    check(ucft_barrier(copy, nullptr, nullptr), "barrier");
   }
   check(ucft_wait(request, UINT64_MAX), "wait");
   expect(ucft_wait(request, 0), UCFT_ERR_STATE, "second wait");
@@ -617,21 +628,26 @@ void time_limit(const std::vector<std::string>&) {
   check(ucft_wait(request, UINT64_MAX), "wait");
   check(ucft_request_free(request), "free");
   expect(ucft_wait(request, 0), UCFT_ERR_CLOSED, "wait on a freed request");
+  check(ucft_comm_destroy(copy), "destroy");
 }
 
-// Without anybody waiting, many operations fill the window: BUSY, and nothing is lost.
+// Without anybody waiting, many operations fill the window: BUSY, and nothing is lost. The last rank posts nothing until
+// all others have seen it: a barrier of a second communicator tells.
 void window(const std::vector<std::string>&) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
   constexpr int many = 100;
   std::vector<std::uint64_t> in(many), out(many);
   std::vector<ucft_request_h> requests(many);
   const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  const bool is_late = rank_ == size_ - 1;
   int busy_seen = 0;
-  if (rank_ == size_ - 1) usleep(100000);
+  if (is_late) check(ucft_barrier(copy, nullptr, nullptr), "barrier");
   for (std::size_t i = 0; i < many; ++i) {
     in[i] = i;
     check(ucft_allreduce_init(comm, &in[i], &out[i], 1, UCFT_UINT64, &sum, nullptr, &requests[i]), "init");
     while (ucft_post(requests[i]) == UCFT_ERR_BUSY) {
-      ++busy_seen;
+      if (++busy_seen == 1 && !is_late) check(ucft_barrier(copy, nullptr, nullptr), "barrier");
       check(ucft_progress(context), "progress");
     }
   }
@@ -640,7 +656,8 @@ void window(const std::vector<std::string>&) {
     if (out[i] != i * static_cast<std::uint64_t>(size_)) wrong("operation {}: {}", i, out[i]);
     check(ucft_request_free(requests[i]), "free");
   }
-  if (rank_ == 0 && busy_seen == 0) wrong("never busy");
+  if (!is_late && busy_seen == 0) wrong("never busy");
+  check(ucft_comm_destroy(copy), "destroy");
 }
 
 std::string rank_before_startup() {
