@@ -228,8 +228,16 @@ ucft_status_t explain(const Request& request) {
       return fail(request.status, "{} declared this rank dead and the others went on without it",
                   context.describe(static_cast<std::int32_t>(context.transport().control()->excluded.load()) - 1));
     case UCFT_ERR_PARTITION: return fail(request.status, "{}", context.partition_text());
-    default: return fail(request.status, "operation {}: {}", request.number, ucft_status_name(request.status));
+    case UCFT_ERR_UNSUPPORTED:
+      return fail(request.status, "gossip operation {}: options.path is UCFT_GOSSIP_PATH_RMA, and {} reaches a neighbour by messages only (neither by shared memory nor by RDMA)",
+                  request.number, context.describe(request.communicator->context_rank(request.culprit)));
+    case UCFT_ERR_NO_MEMORY:
+      if (request.gossip == nullptr) break;
+      return fail(request.status, "gossip operation {}: {} has no memory for the windows of its neighbours", request.number,
+                  context.describe(request.communicator->context_rank(request.culprit)));
+    default: break;
   }
+  return fail(request.status, "operation {}: {}", request.number, ucft_status_name(request.status));
 }
 
 ucft_status_t start(Request& request) {
@@ -325,8 +333,9 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
     return fail(UCFT_ERR_INVALID_PARAM, "options.stop is {}: not a ucft_gossip_stop_t", static_cast<int>(options.stop));
   if (options.path < UCFT_GOSSIP_PATH_AUTO || options.path > UCFT_GOSSIP_PATH_RMA)
     return fail(UCFT_ERR_INVALID_PARAM, "options.path is {}: not a ucft_gossip_path_t", static_cast<int>(options.path));
-  if (options.path == UCFT_GOSSIP_PATH_RMA)
-    return fail(UCFT_ERR_UNSUPPORTED, "options.path is UCFT_GOSSIP_PATH_RMA: this version sends gossip as messages only (UCFT_GOSSIP_PATH_AUTO)");
+  if (options.path == UCFT_GOSSIP_PATH_RMA && goes_by_rounds(algorithm_of(options.algorithm)))
+    return fail(UCFT_ERR_UNSUPPORTED, "options.path is UCFT_GOSSIP_PATH_RMA, and options.algorithm {}: it goes by rounds, each with another neighbour, by messages only",
+                gossip_algorithm_name(algorithm_of(options.algorithm)));
   if (!(options.eps > 0 && options.eps < 1))
     return fail(UCFT_ERR_INVALID_PARAM, "options.eps is {}: must be above 0 and below 1", options.eps);
   if (!(options.tau >= 0 && options.tau < std::numeric_limits<double>::infinity()))
@@ -347,6 +356,7 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   call.eps = options.eps;
   call.adaptive = options.stop == UCFT_GOSSIP_ADAPTIVE;
   call.sum = options.aggregate == UCFT_GOSSIP_SUM;
+  call.one_sided = options.path == UCFT_GOSSIP_PATH_RMA;
   call.iterations = options.rounds > 0 ? options.rounds : rounds_for(plan, options.eps);
   return UCFT_OK;
 }

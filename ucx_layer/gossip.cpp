@@ -9,6 +9,7 @@
 
 #include "ucx_layer/communicator.hpp"
 #include "ucx_layer/context.hpp"
+#include "ucx_layer/window.hpp"
 #include "ucx_layer/wire_format.hpp"
 
 namespace ucft {
@@ -23,6 +24,16 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr std::chrono::microseconds first_pace{5}, longest_pace{100};
 // Of UCFT_GOSSIP_ADAPTIVE, and where some rank has no weight to tell an estimate by.
 constexpr std::uint32_t stages_limit = 32;
+
+// What a window shows of a link, before the row: all that its writer has ever said on it. Counts since the last restart.
+struct LinkState {
+  std::uint16_t epoch = 0;                  // restarts of the operation, modulo 65536
+  std::uint16_t dones = 0, lasts = 0, unused = 0;
+  std::uint32_t rows = 0, turns = 0;        // so many have been sent, and passed on
+  std::uint32_t era = 0, ack = 0;           // of the row
+};
+static_assert(sizeof(LinkState) == 24, "three doubles fit into the line, too");
+static_assert(stages_limit < 1 << 16);
 
 // The allreduce (maximum) that all survivors of an operation take part in.
 class Agreement {
@@ -91,7 +102,7 @@ std::uint64_t GossipCall::signature() const {
   add(std::bit_cast<std::uint64_t>(eps));
   add(static_cast<std::uint64_t>(iterations));
   add(count);
-  add(static_cast<std::uint64_t>(adaptive) | static_cast<std::uint64_t>(sum) << 1 | static_cast<std::uint64_t>(is_float) << 2);
+  add(static_cast<std::uint64_t>(adaptive) | static_cast<std::uint64_t>(sum) << 1 | static_cast<std::uint64_t>(is_float) << 2 | static_cast<std::uint64_t>(one_sided) << 3);
   return hash >> 16;
 }
 
@@ -119,7 +130,11 @@ class GossipOperation final : public GossipWork {
     const auto signature = static_cast<double>(call_.signature());
     double scale = 1;
     for (Real value : input_) scale += std::abs(static_cast<double>(value));
-    std::vector<double> table{signature, -signature, scale};
+    std::vector<double> table{signature, -signature, scale, 0, 0};
+    if (call_.one_sided) {
+      const ucft_status_t status = take_windows();
+      if (status != UCFT_OK) table[status == UCFT_ERR_UNSUPPORTED ? 3 : 4] = 1 + communicator.rank();
+    }
     table.resize(table.size() + ranks_);
     agreement_.begin(std::move(table));
   }
@@ -128,12 +143,12 @@ class GossipOperation final : public GossipWork {
   bool finished() const override { return step_ == Step::finished; }
 
   bool on_turn() override {
-    bool active = false;
+    bool active = call_.one_sided && rank_ && step_ != Step::finished && look_into_windows();
     switch (step_) {
       case Step::meeting: active = agreement_.complete(agreements_, dead_) && meet(); break;
-      case Step::gossiping: active = rounds_ ? go_by_rounds() : iterate(); break;
-      case Step::settling: active = settle(); break;
-      case Step::agreeing: active = agreement_.complete(agreements_, dead_) && judge(); break;
+      case Step::gossiping: active |= rounds_ ? go_by_rounds() : iterate(); break;
+      case Step::settling: active |= settle(); break;
+      case Step::agreeing: active |= agreement_.complete(agreements_, dead_) && judge(); break;
       case Step::finished: break;
     }
     communicator_.context().transport().ring_doorbells();
@@ -145,6 +160,7 @@ class GossipOperation final : public GossipWork {
                                            communicator_.context().transport().buffers().bytes(message.value)};
     if (step_ == Step::finished || message.peer < 0 || static_cast<std::size_t>(message.peer) >= ranks_ || bytes.size() % sizeof(Real) != 0) return;
     if (dead_[static_cast<std::size_t>(message.peer)]) return;
+    if (message.has(static_cast<MessageFlags>(is_window))) return connect_window(message.peer, bytes);
     Arrival arrival{message, std::vector<Real>(bytes.size() / sizeof(Real))};
     if (!bytes.empty()) std::memcpy(arrival.row.data(), bytes.data(), bytes.size());
     const auto begun_again = static_cast<std::uint16_t>(message.signature - restarts_);
@@ -175,10 +191,11 @@ class GossipOperation final : public GossipWork {
 
   void finish(ucft_status_t status) override {
     forget_links();
+    windows_.clear();
     step_ = Step::finished;
     call_.outcome.live = static_cast<std::uint32_t>(std::count(agreed_dead_.begin(), agreed_dead_.end(), false));
     request_.status = status;
-    request_.culprit = status == UCFT_ERR_MISMATCH ? agreement_culprit_ : -1;
+    request_.culprit = agreement_culprit_;
     request_.attempts = call_.outcome.stages;
     request_.contributors = status == UCFT_OK ? call_.outcome.contributors : 0;
     request_.missing.clear();
@@ -197,11 +214,16 @@ class GossipOperation final : public GossipWork {
     std::vector<Real> row;
   };
   struct Link {
-    BufferId row = no_buffer;     // what was sent last; the transport holds it, too, while it waits there
+    BufferId row = no_buffer;     // messages: what was sent last; the transport holds it, too, while it waits there
     bool my_turn = false;         // to push
     std::uint32_t turns = 0;      // taken
     std::uint32_t sent = 0, received = 0, promised = 0;
     std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;   // one a stage
+  };
+  struct WindowLink {             // one-sided
+    LinkState mine, theirs;       // as it is here; as it was read last
+    std::vector<Real> row;        // of mine
+    bool unwritten = false, row_unwritten = false;
   };
   struct Unsent {
     Message message;
@@ -224,6 +246,11 @@ class GossipOperation final : public GossipWork {
   bool meet() {
     if (!take_agreement()) return true;
     if (agreement_[0] != -agreement_[1]) return give_up(UCFT_ERR_MISMATCH);
+    for (const auto& [place, status] : {std::pair(3, UCFT_ERR_UNSUPPORTED), std::pair(4, UCFT_ERR_NO_MEMORY)}) {
+      if (agreement_[place] == 0) continue;
+      agreement_culprit_ = static_cast<std::int32_t>(agreement_[place]) - 1;
+      return give_up(status);
+    }
     dead_at_start_ = agreed_dead_;
     if (!std::isfinite(agreement_[2])) {   // so would the result be
       std::fill_n(static_cast<Real*>(request_.receive), input_.size(), std::numeric_limits<Real>::quiet_NaN());
@@ -234,12 +261,13 @@ class GossipOperation final : public GossipWork {
     }
     if (plan_.tau == 0) plan_.tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreement_[2] * static_cast<double>(ranks_);
     begin();
+    if (call_.one_sided) name_windows();
     return true;
   }
 
   // False: the operation is over.
   bool take_agreement() {
-    agreement_culprit_ = agreement_.culprit();
+    agreement_culprit_ = agreement_.status() == UCFT_ERR_MISMATCH ? agreement_.culprit() : -1;
     if (agreement_.status() != UCFT_OK) return !give_up(agreement_.status());
     agreed_dead_ = agreement_.dead(ranks_);
     if (agreed_dead_[static_cast<std::size_t>(communicator_.rank())]) {   // the others go on without us
@@ -280,6 +308,10 @@ class GossipOperation final : public GossipWork {
       rank_.emplace(plan_, communicator_.rank(), ConstMass<Real>(input_), weight);
       links_.assign(rank_->neighbours().size(), Link{});
       for (std::size_t link = 0; link < links_.size(); ++link) links_[link].my_turn = begins(rank_->neighbours()[link]);
+      WindowLink fresh;
+      fresh.mine.epoch = fresh.theirs.epoch = static_cast<std::uint16_t>(restarts_);
+      fresh.row.resize(rank_->row_length());
+      if (call_.one_sided) window_links_.assign(links_.size(), fresh);
       next_push_ = Clock::time_point{};
       pace_ = first_pace;
     }
@@ -357,14 +389,22 @@ class GossipOperation final : public GossipWork {
     for (int number : rank_->live_links()) fewest = std::min(fewest, link_at(number).turns);
     for (int number : rank_->live_links()) {
       Link& link = link_at(number);
-      if (link.my_turn && link.turns <= fewest + ahead && (link.row == no_buffer || buffers().references(link.row) == 1)) ready_.push_back(number);
+      if (link.my_turn && link.turns <= fewest + ahead && can_send(number)) ready_.push_back(number);
     }
     if (ready_.empty()) return -1;
     Random random(mixed(mixed(plan_.seed, number_), mixed(static_cast<std::uint64_t>(communicator_.rank()), draws_++)));
     const int chosen = ready_[random.below(ready_.size())];
-    Link& link = link_at(chosen);
-    if (link.row == no_buffer) link.row = buffers().allocate(rank_->row_length() * sizeof(Real));
-    return link.row == no_buffer ? -1 : chosen;   // what is pushed must not get lost
+    return has_row(chosen) ? chosen : -1;   // what is pushed must not get lost
+  }
+  bool can_send(int number) {
+    if (call_.one_sided) return !window_link_at(number).unwritten && window_at(number).can_write();
+    const Link& link = link_at(number);
+    return link.row == no_buffer || buffers().references(link.row) == 1;
+  }
+  bool has_row(int number) {
+    Link& link = link_at(number);
+    if (!call_.one_sided && link.row == no_buffer) link.row = buffers().allocate(rank_->row_length() * sizeof(Real));
+    return call_.one_sided || link.row != no_buffer;
   }
 
   // pushed: the link on which the turn goes to the other end; what else there is are repairs.
@@ -387,6 +427,12 @@ class GossipOperation final : public GossipWork {
     Link& link = link_at(each.link);
     message.prev = static_cast<Rank>(each.ack);
     message.contributors = each.era;
+    if (call_.one_sided) {
+      const auto row = outbox_.row(each);
+      window_link_at(each.link).row.assign(row.begin(), row.end());
+      show(each.link, message);
+      return true;
+    }
     if (link.row != no_buffer && buffers().references(link.row) > 1) {
       buffers().release(link.row);   // still waits to leave: the transport keeps it
       link.row = no_buffer;
@@ -395,8 +441,14 @@ class GossipOperation final : public GossipWork {
     if (link.row == no_buffer) return false;
     std::memcpy(buffers().data(link.row), outbox_.row(each).data(), each.length * sizeof(Real));
     message.value = link.row;
-    send(rank_->neighbours()[static_cast<std::size_t>(each.link)], message);
+    send_on_link(each.link, message);
     return true;
+  }
+  void send_on_link(int number, const Message& message) {
+    if (call_.one_sided)
+      show(number, message);
+    else
+      send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
   }
   void send(Rank to, Message message) {
     message.operation = number_;
@@ -415,7 +467,8 @@ class GossipOperation final : public GossipWork {
       Link& link = link_at(number);
       if (link.dones_sent <= stage_) say(number, is_done | (link.my_turn ? passes_turn : 0));
       if (is_closed(link) && link.lasts_sent <= stage_) say(number, is_last);
-      complete = complete && link.lasts_sent > stage_ && link.lasts_received > stage_ && link.received == link.promised;
+      complete = complete && link.lasts_sent > stage_ && link.lasts_received > stage_ &&
+                 (call_.one_sided ? !window_link_at(number).unwritten : link.received == link.promised);
     }
     if (complete) begin_agreement();
     return complete;
@@ -427,20 +480,19 @@ class GossipOperation final : public GossipWork {
     message.flags = static_cast<std::uint8_t>(flags);
     if ((flags & passes_turn) != 0) link.my_turn = false;
     ++((flags & is_last) != 0 ? link.lasts_sent : link.dones_sent);
-    send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
+    send_on_link(number, message);
   }
   void answer(int number) {
     Link& link = link_at(number);
-    if (link.row == no_buffer) link.row = buffers().allocate(rank_->row_length() * sizeof(Real));
     outbox_.clear();
-    if (link.row != no_buffer) rank_->push(number, outbox_);
+    if (has_row(number)) rank_->push(number, outbox_);
     send_outbox(number);
     if (!link.my_turn) return;
     Message message;   // there was no memory, or nothing to push
     message.attempt = static_cast<Rank>(++link.sent);
     message.flags = passes_turn;
     link.my_turn = false;
-    send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
+    send_on_link(number, message);
   }
 
   void take_on_link(const Arrival& arrival) {
@@ -459,12 +511,118 @@ class GossipOperation final : public GossipWork {
     }
     ++link.received;
     heard_ = true;
-    if (arrival.row.size() == rank_->row_length()) {
-      outbox_.clear();
-      rank_->on_message({number, arrival.message.contributors, static_cast<std::uint32_t>(arrival.message.prev), arrival.row}, outbox_);
-      send_outbox(-1);   // repairs
-    }
+    if (arrival.row.size() == rank_->row_length())
+      take_row({number, arrival.message.contributors, static_cast<std::uint32_t>(arrival.message.prev), arrival.row});
+    answer_if_due(number);
+  }
+  void take_row(const GossipArrival<Real>& arrival) {
+    outbox_.clear();
+    rank_->on_message(arrival, outbox_);
+    send_outbox(-1);   // repairs
+  }
+  void answer_if_due(int number) {
+    const Link& link = link_at(number);
     if (link.my_turn && link.dones_sent > stage_ && !is_closed(link)) answer(number);
+  }
+
+  // ---- asynchronous, one-sided
+  //
+  // What a message says, a window shows. Of a push the next state of the link keeps the row, and its number: it is taken in
+  // exactly once. A repair that has not been written yet is overtaken by the next row: to algorithms that send repairs
+  // that is a lost message.
+
+  // UCFT_ERR_UNSUPPORTED: a neighbour is reached by messages only.
+  ucft_status_t take_windows() {
+    Transport& transport = communicator_.context().transport();
+    const std::size_t row_bytes = GossipRank<Real>(plan_, communicator_.rank(), ConstMass<Real>(input_), Real{1}).row_length() * sizeof(Real);
+    for (Rank neighbour : neighbours_of(plan_.neighbourhood, communicator_.rank())) {
+      const int peer = communicator_.context_rank(neighbour);
+      windows_.push_back(nullptr);
+      if (dead_[static_cast<std::size_t>(neighbour)]) continue;
+      if (!transport.has_one_sided_path(peer)) return UCFT_ERR_UNSUPPORTED;
+      windows_.back() = std::make_unique<Window>(transport, peer, sizeof(LinkState), row_bytes);
+      if (!windows_.back()->has_memory()) return UCFT_ERR_NO_MEMORY;
+    }
+    return UCFT_OK;
+  }
+  void name_windows() {
+    for (int number : rank_->live_links()) {
+      Message message;
+      message.flags = is_window;
+      const std::vector<std::byte> name = window_at(number).name();
+      message.value = buffers().copy_in(name.data(), name.size());
+      send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
+      buffers().release(message.value);
+    }
+  }
+  void connect_window(Rank peer, std::span<const std::byte> name) {
+    const std::vector<Rank> neighbours = neighbours_of(plan_.neighbourhood, communicator_.rank());
+    const auto found = std::lower_bound(neighbours.begin(), neighbours.end(), peer);
+    if (found == neighbours.end() || *found != peer || windows_.empty()) return;
+    const auto& window = windows_[static_cast<std::size_t>(found - neighbours.begin())];
+    if (window != nullptr) window->connect(name);   // false: its owner has ended, as the detector will say
+  }
+
+  void show(int number, const Message& message) {
+    WindowLink& link = window_link_at(number);
+    const auto has = [&](int flag) { return message.has(static_cast<MessageFlags>(flag)); };
+    if (has(has_value)) {
+      ++link.mine.rows;
+      link.mine.era = message.contributors;
+      link.mine.ack = static_cast<std::uint32_t>(message.prev);
+      link.row_unwritten = true;
+    }
+    link.mine.turns += has(passes_turn);
+    link.mine.dones = static_cast<std::uint16_t>(link.mine.dones + has(is_done));
+    link.mine.lasts = static_cast<std::uint16_t>(link.mine.lasts + has(is_last));
+    link.unwritten = true;
+    write_window(number);
+  }
+  void write_window(int number) {
+    WindowLink& link = window_link_at(number);
+    if (!link.unwritten || !window_at(number).can_write()) return;
+    window_at(number).write(std::as_bytes(std::span(&link.mine, 1)), std::as_bytes(std::span(link.row)), link.row_unwritten);
+    link.unwritten = link.row_unwritten = false;
+    ++call_.outcome.messages;
+  }
+  // True if there was anything new.
+  bool look_into_windows() {
+    bool active = false;
+    for (int number : rank_->live_links()) {
+      write_window(number);
+      Window& window = window_at(number);
+      if (!window.has_news()) continue;
+      LinkState now;
+      window.read(0, &now, sizeof now);
+      const auto begun_again = static_cast<std::uint16_t>(now.epoch - restarts_);
+      if (begun_again == 1) continue;   // it stays there until we have, too
+      if (begun_again == 0)
+        take_state(number, now);
+      else
+        window.consume();
+      active = true;
+    }
+    // Ranks that still push tell with their pushes how far they have read. To the last words nobody answers.
+    if (step_ != Step::gossiping)
+      for (int number : rank_->live_links()) window_at(number).publish();
+    return active;
+  }
+  void take_state(int number, const LinkState& now) {
+    Link& link = link_at(number);
+    LinkState& before = window_link_at(number).theirs;
+    const bool has_row = now.rows != before.rows;
+    arrived_.resize(rank_->row_length());
+    if (has_row) window_at(number).read(sizeof now, arrived_.data(), arrived_.size() * sizeof(Real));
+    window_at(number).consume();
+    link.my_turn = link.my_turn || now.turns != before.turns;
+    link.dones_received = now.dones;
+    link.lasts_received = now.lasts;
+    before = now;
+    if (has_row) {
+      heard_ = true;
+      take_row({number, now.era, now.ack, arrived_});
+    }
+    answer_if_due(number);
   }
 
   // ---- by rounds
@@ -629,6 +787,8 @@ class GossipOperation final : public GossipWork {
   }
 
   Link& link_at(int link) { return links_[static_cast<std::size_t>(link)]; }
+  WindowLink& window_link_at(int link) { return window_links_[static_cast<std::size_t>(link)]; }
+  Window& window_at(int link) { return *windows_[static_cast<std::size_t>(link)]; }
   void forget_links() {
     for (Link& link : links_) buffers().release(link.row);
     links_.clear();
@@ -656,6 +816,9 @@ class GossipOperation final : public GossipWork {
   std::optional<GossipRank<Real>> rank_;
   std::vector<Link> links_;
   std::vector<int> ready_;
+  std::vector<std::unique_ptr<Window>> windows_;   // one-sided: by link, for the whole operation; nullptr: to a dead rank
+  std::vector<WindowLink> window_links_;
+  std::vector<Real> arrived_;
   std::uint32_t stage_ = 0;     // since the last restart
   int iteration_ = 0;
   bool heard_ = false;

@@ -3,7 +3,9 @@
 //   meet      an agreement: who takes part, do all ask for the same, how large are the data. From here on everybody has
 //             posted the operation, so no message of it ever comes before its operation: what does is dropped
 //   gossip    asynchronous: a number of iterations, each a push to a live neighbour chosen by chance;
-//             by rounds: each round waits for its one message
+//             by rounds: each round waits for its one message.
+//             A push is a message or, one-sided, a write into a window of the neighbour's (ucx_layer/window.hpp). What a
+//             window shows is the state of the link as its writer sees it: so nothing is lost if it is only read later
 //   settle    asynchronous: on each link both ends say their last word, and how many messages they have sent. When all
 //             have come nothing is on its way, and mass is conserved
 //   agree     an agreement on the largest and the smallest estimate of each value. With all weights positive and mass
@@ -42,6 +44,7 @@ struct GossipCall {
   GossipPlan plan;               // tau 0: chosen in the first agreement
   double eps = 0;
   bool adaptive = false, sum = false;
+  bool one_sided = false;
   bool is_float = false;
   std::uint64_t count = 0;
   int iterations = 0;            // of the first stage; by rounds: its rounds

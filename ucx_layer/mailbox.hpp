@@ -43,6 +43,40 @@ inline std::uint32_t mailbox_lines_of(std::size_t bytes) {
   return static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + MailboxLine::payload_bytes - 1) / MailboxLine::payload_bytes));
 }
 
+// Fills lines with the parts, one after the other. next(): the line to go on with; publish(line): it is full, or the last.
+template <class Next, class Publish>
+void fill_lines(std::span<const std::span<const std::byte>> parts, Next next, Publish publish) {
+  MailboxLine* line = next();
+  std::size_t used = 0;
+  for (std::span<const std::byte> part : parts) {
+    while (!part.empty()) {
+      if (used == MailboxLine::payload_bytes) {
+        publish(line);
+        line = next();
+        used = 0;
+      }
+      const std::size_t length = std::min(part.size(), MailboxLine::payload_bytes - used);
+      std::memcpy(line->payload + used, part.data(), length);
+      part = part.subspan(length);
+      used += length;
+    }
+  }
+  publish(line);
+}
+
+// Bytes `offset` .. of what was filled in. line_at(i): the i-th of those lines.
+template <class LineAt>
+void copy_lines(LineAt line_at, std::size_t offset, std::byte* target, std::size_t bytes) {
+  while (bytes > 0) {
+    const std::size_t within = offset % MailboxLine::payload_bytes;
+    const std::size_t length = std::min(bytes, MailboxLine::payload_bytes - within);
+    std::memcpy(target, line_at(static_cast<std::uint32_t>(offset / MailboxLine::payload_bytes)).payload + within, length);
+    offset += length;
+    target += length;
+    bytes -= length;
+  }
+}
+
 class MailboxWriter {
  public:
   MailboxWriter() = default;
@@ -70,22 +104,7 @@ class MailboxWriter {
   }
   // The parts, one after the other. Requires has_room() for their total.
   void write(std::span<const std::span<const std::byte>> parts) {
-    MailboxLine* line = &ring_[++written_ & (mailbox_lines - 1)];
-    std::size_t used = 0;
-    for (std::span<const std::byte> part : parts) {
-      while (!part.empty()) {
-        if (used == MailboxLine::payload_bytes) {
-          publish(line);
-          line = &ring_[++written_ & (mailbox_lines - 1)];
-          used = 0;
-        }
-        const std::size_t length = std::min(part.size(), MailboxLine::payload_bytes - used);
-        std::memcpy(line->payload + used, part.data(), length);
-        part = part.subspan(length);
-        used += length;
-      }
-    }
-    publish(line);
+    fill_lines(parts, [this] { return &ring_[++written_ & (mailbox_lines - 1)]; }, [this](MailboxLine* line) { publish(line); });
   }
 
  private:
@@ -122,14 +141,7 @@ class MailboxReader {
   const std::byte* payload(std::uint32_t ahead = 0) const { return line(ahead).payload; }
   // Bytes `offset` .. of the message that begins at the next line.
   void copy(std::size_t offset, std::byte* target, std::size_t bytes) const {
-    while (bytes > 0) {
-      const std::size_t within = offset % MailboxLine::payload_bytes;
-      const std::size_t length = std::min(bytes, MailboxLine::payload_bytes - within);
-      std::memcpy(target, payload(static_cast<std::uint32_t>(offset / MailboxLine::payload_bytes)) + within, length);
-      offset += length;
-      target += length;
-      bytes -= length;
-    }
+    copy_lines([this](std::uint32_t ahead) -> const MailboxLine& { return line(ahead); }, offset, target, bytes);
   }
   void consume(std::uint32_t lines) {
     read_ += lines;

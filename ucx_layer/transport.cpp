@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bit>
 #include <chrono>
 #include <climits>
 #include <cstdio>
@@ -53,7 +54,8 @@ Transport::~Transport() {
   while (calls_under_way_ > 0 && std::chrono::steady_clock::now() < until) ucp_worker_progress(ucx_.worker());
   ucx_.destroy_worker();
   for (auto& [inode, registration] : registrations_) ucp_mem_unmap(ucx_.context(), registration.handle);
-  for (Segment& chunk : chunks_) chunk.close();
+  for (std::vector<Segment>* segments : {&chunks_, &window_segments_})
+    for (Segment& each : *segments) each.close();
   own_.close();
 }
 
@@ -722,6 +724,7 @@ struct Transport::RemoteCall {
   ucs_status_t status = UCS_OK;
   std::uint64_t last_line = 0;         // a put of lines; 0: of anything else
   BufferId value = no_buffer;          // a get: where it goes
+  BufferId source = no_buffer;         // a put of a window's content: where it comes from
   std::uint32_t ticket = 0, generation = 0;
 };
 
@@ -782,6 +785,8 @@ void Transport::finish_call(RemoteCall* call, ucs_status_t status) {
   call->done = true;
   call->status = status;
   if (status != UCS_OK && !call->abandoned) broken_.push_back({call->peer, status});
+  buffers_->release(call->source);
+  call->source = no_buffer;
   const bool awaited = !call->abandoned && (call->last_line > 0 || call->value != no_buffer);
   if (awaited) return;
   buffers_->release(call->value);
@@ -797,11 +802,15 @@ void Transport::put(Peer& peer, const void* source, std::size_t bytes, std::uint
     call->last_line = remote.lines_put;
     remote.puts.push_back(call);
   }
+  start_put(peer, call, source, bytes, target, remote.key);
+}
+
+void Transport::start_put(Peer& peer, RemoteCall* call, const void* source, std::size_t bytes, std::uint64_t target, ucp_rkey_h key) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = &Transport::on_call_done;
   param.user_data = call;
-  const ucs_status_ptr_t request = ucp_put_nbx(peer.endpoint, source, bytes, target, remote.key, &param);
+  const ucs_status_ptr_t request = ucp_put_nbx(peer.endpoint, source, bytes, target, key, &param);
   if (!UCS_PTR_IS_PTR(request)) finish_call(call, UCS_PTR_RAW_STATUS(request));
 }
 
@@ -847,17 +856,17 @@ void Transport::put_credit(Peer& peer) {
 
 // The peer's segments are few, and live long: their keys are unpacked once. A segment that was given back and made anew
 // has another key.
-ucp_rkey_h Transport::key_of(Peer& peer, const WireDescriptor& descriptor, std::span<const std::byte> packed) {
+ucp_rkey_h Transport::key_of(Peer& peer, const SegmentName& segment, std::span<const std::byte> packed) {
   std::vector<RemoteKey>& keys = peer.remote->keys;
   for (const RemoteKey& each : keys)
-    if (each.segment.inode == descriptor.segment.inode && std::equal(each.packed.begin(), each.packed.end(), packed.begin(), packed.end()))
+    if (each.segment.inode == segment.inode && std::equal(each.packed.begin(), each.packed.end(), packed.begin(), packed.end()))
       return each.key;
   constexpr std::size_t many = 64;
   if (keys.size() >= many) {
     ucp_rkey_destroy(keys.front().key);
     keys.erase(keys.begin());
   }
-  RemoteKey fresh{descriptor.segment, {packed.begin(), packed.end()}, nullptr};
+  RemoteKey fresh{segment, {packed.begin(), packed.end()}, nullptr};
   if (ucp_ep_rkey_unpack(peer.endpoint, packed.data(), &fresh.key) != UCS_OK) return nullptr;
   keys.push_back(std::move(fresh));
   return keys.back().key;
@@ -874,7 +883,7 @@ bool Transport::start_pull(Peer& peer, const WireHeader& header) {
   const bool fits = descriptor.ticket < tickets && descriptor.bytes > 0 && descriptor.address >= descriptor.segment.address &&
                     descriptor.address - descriptor.segment.address <= descriptor.segment.bytes &&
                     descriptor.bytes <= descriptor.segment.bytes - (descriptor.address - descriptor.segment.address);
-  const ucp_rkey_h key = fits && peer.endpoint != nullptr && !peer.endpoint_broken ? key_of(peer, descriptor, {packed, packed_bytes}) : nullptr;
+  const ucp_rkey_h key = fits && peer.endpoint != nullptr && !peer.endpoint_broken ? key_of(peer, descriptor.segment, {packed, packed_bytes}) : nullptr;
   if (key == nullptr) {   // malformed, or its owner is gone
     if (!fits) note_malformed(Malformed::length, index_of(peer));
     reader.consume(mailbox_lines_of(sizeof header + body_bytes(header)));
@@ -959,6 +968,78 @@ void Transport::abandon_calls(Remote& remote) {
   remote.puts.clear();
   if (remote.pull != nullptr) abandon(remote.pull);
   remote.pull = nullptr;
+}
+
+// ---- windows --------------------------------------------------------------------------------------------------------
+
+WindowMemory* Transport::take_window(int index, std::size_t bytes) {
+  Peer& peer = peer_at(index);
+  if (peer.forgotten) return nullptr;
+  WindowMemory* best = nullptr;
+  for (const auto& each : peer.windows)
+    if (!each->taken && each->bytes >= bytes && (best == nullptr || each->bytes < best->bytes)) best = each.get();
+  if (best == nullptr) {
+    WindowMemory fresh;
+    fresh.bytes = std::bit_ceil(bytes);   // so that what is too small, later, is no more than what is used
+    fresh.data = carve_window(fresh.bytes);
+    if (fresh.data == nullptr) return nullptr;
+    peer.windows.push_back(std::make_unique<WindowMemory>(fresh));
+    best = peer.windows.back().get();
+  }
+  best->taken = true;
+  ++best->generation;
+  return best;
+}
+
+// Peers map whole segments, and devices register them: so few, each as large as all before it.
+std::byte* Transport::carve_window(std::size_t bytes) {
+  constexpr std::size_t smallest = 1 << 18;
+  if (window_segments_.empty() || window_segments_.back().name().bytes - window_bytes_used_ < bytes) {
+    std::size_t all = smallest;
+    for (const Segment& each : window_segments_) all += each.name().bytes;
+    Segment fresh;
+    std::string error;
+    if (!fresh.open(std::max(bytes, all), error) && !fresh.open(bytes, error)) return nullptr;
+    window_segments_.push_back(std::move(fresh));
+    window_bytes_used_ = 0;
+  }
+  std::byte* data = window_segments_.back().data() + window_bytes_used_;
+  window_bytes_used_ += bytes;
+  return data;
+}
+
+const Segment* Transport::window_segment(const std::byte* memory) const {
+  for (const Segment& each : window_segments_)
+    if (each.contains(memory, 1)) return &each;
+  return nullptr;
+}
+
+std::span<const std::byte> Transport::remote_key_of(const Segment& segment) {
+  const Registration* registration = registration_of(segment);
+  return registration == nullptr ? std::span<const std::byte>{} : registration->key;
+}
+
+std::byte* Transport::map_window(int index, const SegmentName& segment, std::uint64_t address) {
+  Peer& peer = peer_at(index);
+  const MappedSegment* mapped = peer.forgotten ? nullptr : payloads_of(peer, segment);
+  return mapped == nullptr ? nullptr : mapped->at(address);
+}
+
+void Transport::let_go(int index, std::uint64_t inode) {
+  for (auto& [mapped, views] : peer_at(index).segments) views -= mapped.inode() == inode;
+}
+
+// Puts to one peer stay in order: UCX has one connection for them. A peer that can't be reached is found dead by others.
+void Transport::put_window(int index, BufferId source, std::size_t offset, std::size_t bytes, std::uint64_t target,
+                           const SegmentName& segment, std::span<const std::byte> packed) {
+  Peer& peer = peer_at(index);
+  if (peer.forgotten || peer.endpoint == nullptr || peer.endpoint_broken) return;
+  const ucp_rkey_h key = key_of(peer, segment, packed);
+  if (key == nullptr) return;
+  RemoteCall* call = new_call(peer);
+  call->source = source;
+  buffers_->retain(source);
+  start_put(peer, call, buffers_->data(source) + offset, bytes, target, key);
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@
 #include "ucx_layer/mailbox.hpp"
 #include "ucx_layer/shared_memory.hpp"
 #include "ucx_layer/ucx.hpp"
+#include "ucx_layer/window.hpp"
 #include "ucx_layer/wire_format.hpp"
 
 namespace ucft {
@@ -121,6 +122,17 @@ class Transport {
   bool free_shared(void* memory);
   bool is_shared(const void* memory, std::size_t bytes) const;
 
+  // Of windows (ucx_layer/window.hpp), by context rank.
+  bool has_one_sided_path(int peer) const { return by_mailbox(peers_[static_cast<std::size_t>(peer)]); }
+  WindowMemory* take_window(int peer, std::size_t bytes);   // nullptr: no memory, or the peer is gone
+  const Segment* window_segment(const std::byte* memory) const;
+  std::span<const std::byte> remote_key_of(const Segment& segment);   // empty: there is none
+  std::byte* map_window(int peer, const SegmentName& segment, std::uint64_t address);   // until let_go(); nullptr: its owner is gone
+  void let_go(int peer, std::uint64_t inode);
+  void touch_window(int peer) { touch(peer_at(peer)); }
+  void put_window(int peer, BufferId source, std::size_t offset, std::size_t bytes, std::uint64_t target, const SegmentName& segment,
+                  std::span<const std::byte> key);
+
   static constexpr std::size_t inline_limit = 2048;   // value bytes that travel in the mailbox
   // Sends LEAVE to other hosts and to whom no memory is shared with. Waits until that and all that was sent before has
   // arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in that time.
@@ -185,6 +197,7 @@ class Transport {
     std::vector<Payloads> segments;
     std::array<std::uint64_t, tickets> reading{};         // inode of the segment of each view
     std::deque<Queued> backlog;
+    std::vector<std::unique_ptr<WindowMemory>> windows;   // of ours, that it writes
     std::unique_ptr<Remote> remote;                       // on the remote path
   };
   struct AmSend;
@@ -228,12 +241,14 @@ class Transport {
   void unregister(const Segment& segment);
   RemoteCall* new_call(Peer& peer);
   void put(Peer& peer, const void* source, std::size_t bytes, std::uint64_t target);
+  void start_put(Peer& peer, RemoteCall* call, const void* source, std::size_t bytes, std::uint64_t target, ucp_rkey_h key);
+  std::byte* carve_window(std::size_t bytes);
   void put_lines(Peer& peer);
   void put_credit(Peer& peer);
   static void on_call_done(void* request, ucs_status_t status, void* call);
   void finish_call(RemoteCall* call, ucs_status_t status);
   void settle_puts(Remote& remote);
-  ucp_rkey_h key_of(Peer& peer, const WireDescriptor& descriptor, std::span<const std::byte> packed);
+  ucp_rkey_h key_of(Peer& peer, const SegmentName& segment, std::span<const std::byte> packed);
   bool start_pull(Peer& peer, const WireHeader& header);
   bool finish_pull(Peer& peer);
   void close_endpoint(Peer& peer);
@@ -254,6 +269,8 @@ class Transport {
   ControlPage* control_ = nullptr;
   std::vector<Segment> chunks_;                 // of buffers_
   std::vector<Segment> lent_;                   // of allocate_shared
+  std::vector<Segment> window_segments_;
+  std::size_t window_bytes_used_ = 0;           // of the last one
   std::unique_ptr<Buffers> buffers_;
   std::vector<Peer> peers_;
   std::vector<MailboxReader> readers_;          // by peer, close together: every poll looks at all of them

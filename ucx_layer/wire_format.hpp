@@ -35,6 +35,7 @@ enum class Control : std::uint8_t {
 //   prev          ack, contributors: era (collectives/gossip/mass.hpp)
 inline constexpr Phase gossip_phase{phase_count};
 enum GossipFlags : std::uint8_t {
+  is_window = 8,      // the value is the name of a window, for the other end of the link
   is_last = 16,       // of its link until the next agreement; attempt: how many there were before, in all
   is_done = 64,       // its sender has pushed enough, and only answers from now on
   passes_turn = 32,   // asynchronous: the two ends of a link push in turn

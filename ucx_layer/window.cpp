@@ -1,0 +1,119 @@
+#include "ucx_layer/window.hpp"
+
+#include <cassert>
+#include <cstring>
+
+#include "ucx_layer/transport.hpp"
+
+namespace ucft {
+
+namespace {
+
+constexpr std::size_t line_bytes = sizeof(MailboxLine);
+
+struct WindowName {
+  SegmentName segment;
+  std::uint64_t address;
+  std::uint32_t lines, generation;
+  std::uint64_t key_bytes;
+};
+static_assert(sizeof(WindowName) % 8 == 0 && sizeof(WindowName) + remote_key_limit <= Window::name_limit);
+
+std::atomic<std::uint64_t>& word_at(std::byte* memory) { return *reinterpret_cast<std::atomic<std::uint64_t>*>(memory); }
+
+}  // namespace
+
+Window::Window(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes)
+    : transport_(transport), peer_(peer), lines_(window_lines_of(head_bytes + row_bytes)) {
+  assert(head_bytes <= MailboxLine::payload_bytes - sizeof(WindowHeader));
+  const std::size_t bytes = (1 + lines_) * line_bytes;
+  WindowMemory* taken = transport_.take_window(peer_, bytes);
+  if (taken == nullptr) return;
+  if (!transport_.is_mapped(peer_)) {
+    copy_ = transport_.buffers().allocate(bytes);
+    if (copy_ == no_buffer || transport_.remote_key_of(*transport_.window_segment(taken->data)).empty()) {
+      taken->taken = false;
+      return;
+    }
+  }
+  mine_ = taken;
+  reader_ = WindowReader(reinterpret_cast<const MailboxLine*>(mine_->data + line_bytes), lines_, mine_->generation);
+}
+
+Window::~Window() {
+  if (mine_ != nullptr) mine_->taken = false;
+  if (inode_ != 0) transport_.let_go(peer_, inode_);
+  transport_.buffers().release(copy_);
+}
+
+std::vector<std::byte> Window::name() const {
+  const Segment* segment = transport_.window_segment(mine_->data);
+  const auto key = copy_ == no_buffer ? std::span<const std::byte>{} : transport_.remote_key_of(*segment);
+  const WindowName name{segment->name(), reinterpret_cast<std::uint64_t>(mine_->data), lines_, mine_->generation, key.size()};
+  std::vector<std::byte> bytes(sizeof name + (key.size() + 7) / 8 * 8);
+  std::memcpy(bytes.data(), &name, sizeof name);
+  if (!key.empty()) std::memcpy(bytes.data() + sizeof name, key.data(), key.size());
+  return bytes;
+}
+
+bool Window::connect(std::span<const std::byte> bytes) {
+  WindowName name;
+  if (there_ != nullptr || bytes.size() < sizeof name) return false;
+  std::memcpy(&name, bytes.data(), sizeof name);
+  const std::uint64_t length = (1 + std::uint64_t{name.lines}) * line_bytes;
+  if (name.lines != lines_ || name.key_bytes > bytes.size() - sizeof name || name.address % line_bytes != 0 || name.address < name.segment.address ||
+      name.address - name.segment.address > name.segment.bytes || length > name.segment.bytes - (name.address - name.segment.address))
+    return false;
+  generation_there_ = name.generation;
+  if (copy_ == no_buffer) {
+    there_ = transport_.map_window(peer_, name.segment, name.address);
+    if (there_ == nullptr) return false;
+    inode_ = name.segment.inode;
+  } else {
+    there_ = transport_.buffers().data(copy_);
+    std::memset(static_cast<void*>(there_), 0, length);
+    target_ = name.address;
+    segment_ = name.segment;
+    key_.assign(bytes.begin() + sizeof name, bytes.begin() + static_cast<std::ptrdiff_t>(sizeof name + name.key_bytes));
+  }
+  writer_ = WindowWriter(reinterpret_cast<MailboxLine*>(there_ + line_bytes), name.generation);
+  return true;
+}
+
+// What it has written into our line 0. Of another generation: of an earlier use.
+std::uint32_t Window::seen_there() const {
+  const std::uint64_t word = word_at(mine_->data).load(std::memory_order_acquire);
+  const auto number = static_cast<std::uint32_t>(word);
+  return word >> 32 == generation_there_ ? std::max(seen_, number) : seen_;
+}
+
+bool Window::can_write() const {
+  return there_ != nullptr && seen_there() == writer_.written() && (copy_ == no_buffer || transport_.buffers().references(copy_) == 1);
+}
+
+void Window::write(std::span<const std::byte> head, std::span<const std::byte> row, bool whole) {
+  assert(can_write());
+  told_ = reader_.read();
+  const std::uint32_t filled = writer_.write(head, row, whole, told_);
+  if (copy_ == no_buffer)
+    transport_.touch_window(peer_);
+  else
+    transport_.put_window(peer_, copy_, line_bytes, filled * line_bytes, target_ + line_bytes, segment_, key_);
+}
+
+void Window::consume() {
+  seen_ = std::max(seen_, reader_.header().seen);
+  reader_.consume();
+}
+
+void Window::publish() {
+  if (there_ == nullptr || told_ == reader_.read()) return;
+  told_ = reader_.read();
+  word_at(there_).store(window_stamp(mine_->generation, told_), std::memory_order_release);
+  if (copy_ == no_buffer)
+    transport_.touch_window(peer_);
+  else
+    transport_.put_window(peer_, copy_, 0, sizeof(std::uint64_t), target_, segment_, key_);
+}
+
+}  // namespace ucft
