@@ -112,7 +112,8 @@ TEST_F(Api, BadGossipIsNamed) {
   blame([](auto& o) { o.aggregate = static_cast<ucft_gossip_aggregate_t>(2); }, "options.aggregate is 2");
   blame([](auto& o) { o.stop = static_cast<ucft_gossip_stop_t>(2); }, "options.stop is 2");
   blame([](auto& o) { o.path = static_cast<ucft_gossip_path_t>(3); }, "options.path is 3");
-  blame([](auto& o) { o.path = UCFT_GOSSIP_PATH_RMA; }, "UCFT_GOSSIP_PATH_RMA", UCFT_ERR_UNSUPPORTED);
+  for (ucft_gossip_algorithm_t algorithm : {UCFT_GOSSIP_HPS, UCFT_GOSSIP_HPFLC, UCFT_GOSSIP_ARDB, UCFT_GOSSIP_RECURSIVE_DOUBLING})
+    blame([&](auto& o) { o.path = UCFT_GOSSIP_PATH_RMA, o.algorithm = algorithm; }, "UCFT_GOSSIP_PATH_RMA", UCFT_ERR_UNSUPPORTED);
   for (double eps : {0.0, -1e-6, 1.0, std::nan(""), std::numeric_limits<double>::infinity()})
     blame([&](auto& o) { o.eps = eps; }, "options.eps is");
   blame([](auto& o) { o.tau = -1; }, "options.tau is -1");

@@ -3,16 +3,19 @@
 #include <fmt/core.h>
 
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "tests/ucx/rank_checks.hpp"
 
@@ -35,6 +38,8 @@ ucft_gossip_options_t options_of(int algorithm, double asked) {
   ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
   options.algorithm = static_cast<ucft_gossip_algorithm_t>(algorithm);
   options.eps = asked;
+  const char* path = std::getenv("UCFT_TEST_GOSSIP_PATH");   // "rma": all that can go that way do
+  if (path != nullptr && algorithm < UCFT_GOSSIP_HPS) options.path = UCFT_GOSSIP_PATH_RMA;
   return options;
 }
 
@@ -205,6 +210,55 @@ void stopped(const std::vector<std::string>& arguments) {
   }
 }
 
+// excluded ALGORITHM: without fencing rank 1, which stops, is only suspected; the others go on without it, in memory that it
+// knew. When it wakes up it may still write, which must harm nobody, and is told that it is out. (The others go on until
+// it has had its time.)
+void excluded(const std::vector<std::string>& arguments) {
+  int algorithm = 0;
+  while (algorithms[algorithm] != arguments.at(0)) ++algorithm;
+  if (rank_ == 1) {
+    Gossip<double> gossip(options_of(algorithm, 1e-8), 500, 0);
+    gossip.post();
+    for (int polls = 0; polls < 40; ++polls) ucft_test(gossip.request);
+    if (fork() == 0) {
+      usleep(1500000);
+      kill(getppid(), SIGCONT);
+      _exit(0);
+    }
+    std::raise(SIGSTOP);
+    ucft_status_t status = ucft_wait(gossip.request, UINT64_MAX);
+    std::uint64_t in = 1, out = 0;
+    for (int i = 0; status == UCFT_OK && i < 100000; ++i) status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
+    expect(status, UCFT_ERR_EXCLUDED, "a rank that the others gave up");
+    return;
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  std::uint64_t over = 0;
+  for (int i = 0; over == 0; ++i) {
+    Gossip<double> gossip(options_of(algorithm, 1e-8), 500, i);
+    gossip.post();
+    gossip.finish(true);
+    const std::uint64_t mine = std::chrono::steady_clock::now() > end;
+    check(ucft_allreduce(comm, &mine, &over, 1, UCFT_UINT64, UCFT_MAX, nullptr, nullptr), "allreduce");
+  }
+}
+
+// Where some neighbour is out of reach of one-sided writes all are told so, and by messages it works.
+void unsupported(const std::vector<std::string>&) {
+  double in = 1, out = 0;
+  ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+  for (int i = 0; i < 3; ++i) {
+    options.path = UCFT_GOSSIP_PATH_RMA;
+    expect(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, nullptr), UCFT_ERR_UNSUPPORTED, "one-sided");
+    const std::string culprit = fmt::format("rank {} ", size_ - 1);
+    if (std::strstr(ucft_last_error(), "UCFT_GOSSIP_PATH_RMA") == nullptr || std::strstr(ucft_last_error(), culprit.c_str()) == nullptr)
+      wrong("the message names nobody: {}", ucft_last_error());
+    options.path = UCFT_GOSSIP_PATH_MESSAGE;
+    check(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, nullptr), "by messages");
+    if (!(std::abs(out - 1) < 1e-6)) wrong("by messages: {}", out);
+  }
+}
+
 // Communicators with gossip in them come and go; a persistent request is posted again.
 void communicators(const std::vector<std::string>&) {
   const ucft_comm_h world = comm;
@@ -230,6 +284,7 @@ void mismatch(const std::vector<std::string>& arguments) {
   if (odd && what == "algorithm") options.algorithm = UCFT_GOSSIP_HPS;
   if (odd && what == "eps") options.eps = 1e-3;
   if (odd && what == "seed") options.seed = 3;
+  if (odd && what == "path") options.path = UCFT_GOSSIP_PATH_RMA;
   const std::uint64_t count = odd && what == "count" ? 9 : 8;
   const ucft_dtype_t type = odd && what == "type" ? UCFT_FLOAT : UCFT_DOUBLE;
   expect(ucft_gossip_allreduce(comm, in.data(), out.data(), count, type, &options, nullptr), UCFT_ERR_MISMATCH, what.c_str());
@@ -259,7 +314,8 @@ void awkward(const std::vector<std::string>&) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
-      {"all", all}, {"several", several}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward}};
+      {"all", all}, {"several", several}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward},
+      {"excluded", excluded}, {"unsupported", unsupported}};
   const std::string scenario = argc > 1 ? argv[1] : "";
   const auto found = scenarios.find(scenario);
   if (found == scenarios.end()) wrong("no scenario '{}'", scenario);

@@ -10,16 +10,19 @@ namespace {
 constexpr const char* asynchronous[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip"};
 constexpr const char* by_rounds[] = {"hps", "hpflc", "ardb", "recursive_doubling"};
 
-std::vector<std::string> algorithms() {
-  std::vector<std::string> all(std::begin(asynchronous), std::end(asynchronous));
-  all.insert(all.end(), std::begin(by_rounds), std::end(by_rounds));
-  return all;
-}
-
-class Gossip : public testing::TestWithParam<const char*> {
+// windows: over shared memory, and one-sided.
+class GossipJobs : public testing::Test {
  protected:
+  virtual std::string path() const = 0;
+  bool one_sided() const { return path() == "windows"; }
+  std::vector<std::string> algorithms() const {
+    std::vector<std::string> all(std::begin(asynchronous), std::end(asynchronous));
+    if (!one_sided()) all.insert(all.end(), std::begin(by_rounds), std::end(by_rounds));
+    return all;
+  }
   JobPlan plan(int ranks, const std::string& scenario, std::vector<std::string> arguments = {}) const {
-    JobPlan made{ranks, "", {scenario}, {}, over(GetParam())};
+    JobPlan made{ranks, "", {scenario}, {}, over(path())};
+    if (one_sided()) made.environment["UCFT_TEST_GOSSIP_PATH"] = "rma";
     made.arguments.insert(made.arguments.end(), arguments.begin(), arguments.end());
     made.program = GOSSIP_PROGRAM;
     return made;
@@ -30,15 +33,23 @@ class Gossip : public testing::TestWithParam<const char*> {
     for (const auto& [name, value] : made.environment) how += " " + name + "=" + value;
     EXPECT_EQ(what_is_wrong(made, run_job(made), may_be_dead), "") << made.ranks << " ranks:" << how;
   }
+  // "2:send:12": rank 2, before its send 12. What is written into windows is counted by lines.
+  std::string moment(int victim, int send) const { return std::to_string(victim) + (one_sided() ? ":line:" : ":send:") + std::to_string(send); }
   // Dies before that send; or never, where it sends less.
   void kill(const std::string& algorithm, int ranks, int victim, int send, const char* count) {
     JobPlan made = plan(ranks, "death", {algorithm, count, "4"});
     made.launcher = {"--expect-kill", std::to_string(victim)};
-    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(send);
+    made.environment["UCFT_TEST_KILL"] = moment(victim, send);
     expect_right(made, {victim});
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, Gossip, testing::Values("shm", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
+class Gossip : public GossipJobs, public testing::WithParamInterface<const char*> {
+  std::string path() const override { return GetParam(); }
+};
+class Windows : public GossipJobs {
+  std::string path() const override { return "windows"; }
+};
+INSTANTIATE_TEST_SUITE_P(Over, Gossip, testing::Values("shm", "windows", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
 
 TEST_P(Gossip, EveryAlgorithmIsWithinItsBound) {
   for (int ranks : {1, 2, 3, 4, 5, 8}) expect_right(plan(ranks, "all"));
@@ -53,7 +64,7 @@ TEST_P(Gossip, CommunicatorsComeAndGo) {
 }
 
 TEST_P(Gossip, DifferentOptionsAreAMismatchForAll) {
-  for (const char* what : {"algorithm", "eps", "seed", "count", "type"}) expect_right(plan(3, "mismatch", {what}));
+  for (const char* what : {"algorithm", "eps", "seed", "count", "type", "path"}) expect_right(plan(3, "mismatch", {what}));
 }
 
 TEST_P(Gossip, ZerosAndNoNumbersEnd) { expect_right(plan(3, "awkward")); }
@@ -61,6 +72,29 @@ TEST_P(Gossip, ZerosAndNoNumbersEnd) { expect_right(plan(3, "awkward")); }
 TEST_P(Gossip, ARankDiesBetweenTwoOfItsSends) {
   for (const std::string& algorithm : algorithms())
     for (int send : {0, 3, 9, 20, 45, 80}) kill(algorithm, 4, send % 4, send, send % 2 == 0 ? "3" : "700");
+}
+
+// In the middle of what it writes: rows of 700 doubles are 101 lines, and more.
+TEST_F(Windows, ARankDiesBetweenTwoLinesOfARow) {
+  for (const std::string& algorithm : asynchronous)
+    for (int line : {90, 150, 333, 500, 777, 1500, 4000}) kill(algorithm, 4, line % 4, line, "700");
+}
+
+TEST_F(Windows, WhatAnExcludedRankStillWritesHarmsNobody) {
+  for (const char* algorithm : {"push_sum", "push_flow", "pcf"}) {
+    JobPlan made = plan(4, "excluded", {algorithm});
+    made.environment["UCFT_FENCE"] = "n";
+    made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+    expect_right(made, {1});
+  }
+}
+
+TEST(WindowsBeyondAHost, AreUnsupportedForAllRanksAlike) {
+  for (const char* transport : {"tcp", "hosts"}) {
+    JobPlan made{4, "", {"unsupported"}, {}, over(transport)};
+    made.program = GOSSIP_PROGRAM;
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport;
+  }
 }
 
 TEST_P(Gossip, OneOfTwoDies) {
@@ -71,7 +105,7 @@ TEST_P(Gossip, TwoOfSixDie) {
   for (const std::string& algorithm : algorithms()) {
     JobPlan made = plan(6, "death", {algorithm, "5", "4"});
     made.launcher = {"--expect-kill", "2", "--expect-kill", "5"};
-    made.environment["UCFT_TEST_KILL"] = "2:send:12,5:send:30";
+    made.environment["UCFT_TEST_KILL"] = moment(2, 12) + "," + moment(5, 30);
     expect_right(made, {2, 5});
   }
 }
