@@ -98,7 +98,7 @@ ClusterJob::ClusterJob(const ClusterPlan& plan)
                          " UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=0 UCFT_SIZE=" + std::to_string(plan.ranks()) +
                          " UCFT_RENDEZVOUS=" + address + " UCFT_JOB_SECRET=" + secret;
   for (const auto& [name, value] : plan.environment) settings += " " + name + "=" + quoted(value);
-  std::string program = quoted(RANK_PROGRAM);
+  std::string program = quoted(plan.program.empty() ? RANK_PROGRAM : plan.program);
   for (const std::string& word : plan.command) program += " " + quoted(word);
   for (int node = 1; node <= plan.nodes; ++node) {
     std::string line = settings;

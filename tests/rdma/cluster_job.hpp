@@ -21,6 +21,7 @@ struct ClusterPlan {
   std::string transports = "rc_v,ud_v,self,sm";    // UCX_TLS
   std::vector<std::string> command;                // scenario of the rank program, and its arguments
   std::map<std::string, std::string> environment;
+  std::string program = {};                        // instead of tests/ucx's rank program
 
   int ranks() const { return nodes * ranks_per_node; }
   int node_of(int rank) const { return rank / ranks_per_node + 1; }

@@ -19,10 +19,12 @@ struct Transport {
 class Over : public testing::TestWithParam<Transport> {
  protected:
   void expect_right(int nodes, int ranks_per_node, const std::vector<std::string>& command) {
-    const ClusterPlan plan{nodes, ranks_per_node, GetParam().tls, command, GetParam().environment};
+    expect_right({nodes, ranks_per_node, GetParam().tls, command, GetParam().environment});
+  }
+  void expect_right(const ClusterPlan& plan, const std::vector<int>& may_die = {}) {
     ClusterJob job(plan);
-    EXPECT_TRUE(job.wait_until_ended()) << "hang: " << command.front() << "\n" << job.text();
-    EXPECT_EQ(what_is_wrong(plan, job, {}, {}), "") << command.front();
+    EXPECT_TRUE(job.wait_until_ended()) << "hang: " << plan.command.front() << "\n" << job.text();
+    EXPECT_EQ(what_is_wrong(plan, job, may_die, {}), "") << plan.command.front();
   }
 };
 INSTANTIATE_TEST_SUITE_P(
@@ -46,6 +48,25 @@ TEST_P(Over, CommunicatorsSideBySide) { expect_right(2, 3, {"split"}); }
 TEST_P(Over, LargeVectorsInTheCallersMemory) { expect_right(2, 2, {"allocated", "100000"}); }
 TEST_P(Over, ManyPayloadsAtOnce) { expect_right(2, 2, {"many_payloads"}); }
 TEST_P(Over, AFullWindow) { expect_right(2, 2, {"window"}); }
+// Also one-sided, where every peer can be written to: windows by RDMA put between nodes.
+TEST_P(Over, GossipByEveryAlgorithm) {
+  ClusterPlan plan{2, 2, GetParam().tls, {"each"}, GetParam().environment, GOSSIP_PROGRAM};
+  expect_right(plan);
+  plan.command = {GetParam().has_rdma ? "each" : "unsupported"};
+  plan.environment["UCFT_TEST_GOSSIP_PATH"] = "rma";
+  expect_right(plan);
+}
+
+TEST_P(Over, GossipWhileARankDies) {
+  if (!GetParam().has_rdma) GTEST_SKIP() << "the message path is Ucx.Gossip's";
+  for (const char* algorithm : {"push_sum", "push_flow", "pcf"}) {
+    ClusterPlan plan{2, 2, GetParam().tls, {"death", algorithm, "700", "4"}, GetParam().environment, GOSSIP_PROGRAM};
+    plan.environment["UCFT_TEST_GOSSIP_PATH"] = "rma";
+    plan.environment["UCFT_TEST_KILL"] = "2:line:800";
+    expect_right(plan, {2});
+  }
+}
+
 TEST_P(Over, LeavingIsNotFailing) { expect_right(2, 2, {"leave"}); }
 TEST_P(Over, AMismatchIsNamed) { expect_right(2, 2, {"mismatch", "count"}); }
 

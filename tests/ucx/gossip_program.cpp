@@ -145,6 +145,16 @@ void all(const std::vector<std::string>&) {
   all_algorithms_in<float>();
 }
 
+// Every algorithm on the complete topology, with rows of one line and of many.
+void each(const std::vector<std::string>&) {
+  for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
+    for (std::size_t count : {1u, 700u}) {
+      Gossip<double> gossip(options_of(algorithm, 1e-8), count, algorithm);
+      gossip.post();
+      gossip.finish(true);
+    }
+}
+
 // More gossip operations than may be in flight, ordinary ones beside them; estimates are asked for meanwhile.
 void several(const std::vector<std::string>&) {
   const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
@@ -314,7 +324,7 @@ void awkward(const std::vector<std::string>&) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
-      {"all", all}, {"several", several}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward},
+      {"all", all}, {"each", each}, {"several", several}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward},
       {"excluded", excluded}, {"unsupported", unsupported}};
   const std::string scenario = argc > 1 ? argv[1] : "";
   const auto found = scenarios.find(scenario);
