@@ -1,8 +1,10 @@
 #include "ucx_layer/ucx.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -30,6 +32,24 @@ bool transports_allow(std::initializer_list<std::string_view> names) {
   return names_any(transports, names) || names_any(transports, {"all"});
 }
 
+// UCX_TLS without UCX's own shared memory.
+std::string transports_for_ucx() {
+  constexpr std::string_view unwanted[] = {"sm", "shm", "mm", "posix", "sysv", "xpmem", "cma", "knem"};
+  const char* given = std::getenv("UCX_TLS");
+  const std::string_view list = given == nullptr ? "all" : given;
+  if (list.starts_with('^')) return std::string(list) + ",sm";
+  if (names_any(list, {"all"})) return "^sm";
+  std::string kept;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::string_view name = list.substr(at, list.find(',', at) - at);
+    at += name.size() + 1;
+    if (std::find(std::begin(unwanted), std::end(unwanted), name) != std::end(unwanted)) continue;
+    if (!kept.empty()) kept += ',';
+    kept += name;
+  }
+  return kept.empty() ? "self" : kept;
+}
+
 bool fail(std::string& error, const char* what, ucs_status_t status) {
   error = std::string(what) + ": " + ucs_status_string(status);
   return false;
@@ -40,9 +60,9 @@ ucs_status_t configure(ucp_config_t* config) {
   if (ucs_status_t status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf"); status != UCS_OK) return status;
   // Without this the error callback of a peer that died with a full queue never comes.
   if (ucs_status_t status = ucp_config_modify(config, "RESOLVE_REMOTE_EP_ID", "y"); status != UCS_OK) return status;
-  // Shared-memory active messages must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test).
-  // In error-handling mode UCX leaves them out by itself, unless MM_ERROR_HANDLING is set.
-  //
+  // UCX's shared memory must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test). In error-handling
+  // mode UCX doesn't, but opens its queues all the same, as files in /dev/shm that stay there if the rank dies meanwhile.
+  if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_for_ucx().c_str()); status != UCS_OK) return status;
   // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0"): a
   // survivor that was sending to a rank as it died. So all is copied, in large segments: with those it isn't slower.
   if (!transports_allow({"tcp"})) return UCS_OK;

@@ -157,7 +157,8 @@ bool is_from_launcher(const std::string& line, Launcher launcher) {
 
 std::map<std::string, std::string> over(const std::string& transport) {
   if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
-  if (transport == "hosts") return {{"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}};
+  if (transport == "hosts")   // which believe each to have all cores, but must share them
+    return {{"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
   return {};
 }
 
