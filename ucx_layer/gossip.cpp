@@ -600,11 +600,11 @@ class GossipOperation final : public GossipWork {
         take_state(number, now);
       else
         window.consume();
+      // Whoever has the turn tells with its push how far it has read. All else must be told at once: the other end can't
+      // write before, and might be the one that we wait for.
+      if (!link_at(number).my_turn || step_ != Step::gossiping) window.publish();
       active = true;
     }
-    // Ranks that still push tell with their pushes how far they have read. To the last words nobody answers.
-    if (step_ != Step::gossiping)
-      for (int number : rank_->live_links()) window_at(number).publish();
     return active;
   }
   void take_state(int number, const LinkState& now) {
