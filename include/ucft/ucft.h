@@ -337,9 +337,11 @@ typedef enum {
 } ucft_gossip_stop_t;
 
 typedef enum {
-  UCFT_GOSSIP_PATH_AUTO = 0,    /* the best there is; today messages                                                  */
+  UCFT_GOSSIP_PATH_AUTO = 0,    /* today the same as MESSAGE                                                          */
   UCFT_GOSSIP_PATH_MESSAGE = 1,
-  UCFT_GOSSIP_PATH_RMA = 2      /* flows written straight into the neighbour's memory: UCFT_ERR_UNSUPPORTED, as yet   */
+  UCFT_GOSSIP_PATH_RMA = 2      /* one-sided: written straight into the neighbours' memory. Asynchronous algorithms only,
+                                   and every neighbour within reach of shared memory or RDMA, else UCFT_ERR_UNSUPPORTED,
+                                   on all ranks alike                                                                 */
 } ucft_gossip_path_t;
 
 /* Per call. The same values on all ranks, else UCFT_ERR_MISMATCH. */
