@@ -222,8 +222,8 @@ class GossipOperation final : public GossipWork {
   };
   struct WindowLink {             // one-sided
     LinkState mine, theirs;       // as it is here; as it was read last
-    std::vector<Real> row;        // of mine
-    bool unwritten = false, row_unwritten = false;
+    bool unwritten = false;       // mine
+    std::vector<Real> row;        // if one is unwritten
   };
   struct Unsent {
     Message message;
@@ -310,7 +310,6 @@ class GossipOperation final : public GossipWork {
       for (std::size_t link = 0; link < links_.size(); ++link) links_[link].my_turn = begins(rank_->neighbours()[link]);
       WindowLink fresh;
       fresh.mine.epoch = fresh.theirs.epoch = static_cast<std::uint16_t>(restarts_);
-      fresh.row.resize(rank_->row_length());
       if (call_.one_sided) window_links_.assign(links_.size(), fresh);
       next_push_ = Clock::time_point{};
       pace_ = first_pace;
@@ -428,9 +427,7 @@ class GossipOperation final : public GossipWork {
     message.prev = static_cast<Rank>(each.ack);
     message.contributors = each.era;
     if (call_.one_sided) {
-      const auto row = outbox_.row(each);
-      window_link_at(each.link).row.assign(row.begin(), row.end());
-      show(each.link, message);
+      show(each.link, message, outbox_.row(each));
       return true;
     }
     if (link.row != no_buffer && buffers().references(link.row) > 1) {
@@ -446,7 +443,7 @@ class GossipOperation final : public GossipWork {
   }
   void send_on_link(int number, const Message& message) {
     if (call_.one_sided)
-      show(number, message);
+      show(number, message, {});
     else
       send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
   }
@@ -563,37 +560,41 @@ class GossipOperation final : public GossipWork {
     if (window != nullptr) window->connect(name);   // false: its owner has ended, as the detector will say
   }
 
-  void show(int number, const Message& message) {
+  void show(int number, const Message& message, ConstMass<Real> row) {
     WindowLink& link = window_link_at(number);
     const auto has = [&](int flag) { return message.has(static_cast<MessageFlags>(flag)); };
     if (has(has_value)) {
       ++link.mine.rows;
       link.mine.era = message.contributors;
       link.mine.ack = static_cast<std::uint32_t>(message.prev);
-      link.row_unwritten = true;
     }
     link.mine.turns += has(passes_turn);
     link.mine.dones = static_cast<std::uint16_t>(link.mine.dones + has(is_done));
     link.mine.lasts = static_cast<std::uint16_t>(link.mine.lasts + has(is_last));
+    if (!link.unwritten && window_at(number).can_write()) return write_window(number, row);
     link.unwritten = true;
-    write_window(number);
+    if (!row.empty()) link.row.assign(row.begin(), row.end());
   }
-  void write_window(int number) {
+  void write_window(int number, ConstMass<Real> row) {
+    window_at(number).write(std::as_bytes(std::span(&window_link_at(number).mine, 1)), std::as_bytes(row));
+    ++call_.outcome.messages;
+  }
+  void write_what_waits(int number) {
     WindowLink& link = window_link_at(number);
     if (!link.unwritten || !window_at(number).can_write()) return;
-    window_at(number).write(std::as_bytes(std::span(&link.mine, 1)), std::as_bytes(std::span(link.row)), link.row_unwritten);
-    link.unwritten = link.row_unwritten = false;
-    ++call_.outcome.messages;
+    write_window(number, link.row);
+    link.unwritten = false;
+    link.row.clear();
   }
   // True if there was anything new.
   bool look_into_windows() {
     bool active = false;
     for (int number : rank_->live_links()) {
-      write_window(number);
+      write_what_waits(number);
       Window& window = window_at(number);
       if (!window.has_news()) continue;
       LinkState now;
-      window.read(0, &now, sizeof now);
+      std::memcpy(&now, window.head(), sizeof now);
       const auto begun_again = static_cast<std::uint16_t>(now.epoch - restarts_);
       if (begun_again == 1) continue;   // it stays there until we have, too
       if (begun_again == 0)
@@ -611,17 +612,15 @@ class GossipOperation final : public GossipWork {
     Link& link = link_at(number);
     LinkState& before = window_link_at(number).theirs;
     const bool has_row = now.rows != before.rows;
-    arrived_.resize(rank_->row_length());
-    if (has_row) window_at(number).read(sizeof now, arrived_.data(), arrived_.size() * sizeof(Real));
-    window_at(number).consume();
     link.my_turn = link.my_turn || now.turns != before.turns;
     link.dones_received = now.dones;
     link.lasts_received = now.lasts;
     before = now;
     if (has_row) {
       heard_ = true;
-      take_row({number, now.era, now.ack, arrived_});
+      take_row({number, now.era, now.ack, {reinterpret_cast<const Real*>(window_at(number).row(scratch_)), rank_->row_length()}});
     }
+    window_at(number).consume();
     answer_if_due(number);
   }
 
@@ -818,7 +817,7 @@ class GossipOperation final : public GossipWork {
   std::vector<int> ready_;
   std::vector<std::unique_ptr<Window>> windows_;   // one-sided: by link, for the whole operation; nullptr: to a dead rank
   std::vector<WindowLink> window_links_;
-  std::vector<Real> arrived_;
+  std::vector<std::byte> scratch_;
   std::uint32_t stage_ = 0;     // since the last restart
   int iteration_ = 0;
   bool heard_ = false;

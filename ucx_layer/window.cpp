@@ -24,12 +24,12 @@ std::atomic<std::uint64_t>& word_at(std::byte* memory) { return *reinterpret_cas
 }  // namespace
 
 Window::Window(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes)
-    : transport_(transport), peer_(peer), lines_(window_lines_of(head_bytes + row_bytes)) {
-  assert(head_bytes <= MailboxLine::payload_bytes - sizeof(WindowHeader));
-  const std::size_t bytes = (1 + lines_) * line_bytes;
+    : transport_(transport), peer_(peer), layout_{head_bytes, row_bytes, !transport.is_mapped(peer)} {
+  assert(head_bytes <= WindowLayout::longest_head);
+  const std::size_t bytes = (1 + layout_.lines()) * line_bytes;
   WindowMemory* taken = transport_.take_window(peer_, bytes);
   if (taken == nullptr) return;
-  if (!transport_.is_mapped(peer_)) {
+  if (layout_.stamped) {
     copy_ = transport_.buffers().allocate(bytes);
     if (copy_ == no_buffer || transport_.remote_key_of(*transport_.window_segment(taken->data)).empty()) {
       taken->taken = false;
@@ -37,7 +37,7 @@ Window::Window(Transport& transport, int peer, std::size_t head_bytes, std::size
     }
   }
   mine_ = taken;
-  reader_ = WindowReader(reinterpret_cast<const MailboxLine*>(mine_->data + line_bytes), lines_, mine_->generation);
+  reader_ = WindowReader(layout_, reinterpret_cast<const MailboxLine*>(mine_->data + line_bytes), mine_->generation);
 }
 
 Window::~Window() {
@@ -49,7 +49,7 @@ Window::~Window() {
 std::vector<std::byte> Window::name() const {
   const Segment* segment = transport_.window_segment(mine_->data);
   const auto key = copy_ == no_buffer ? std::span<const std::byte>{} : transport_.remote_key_of(*segment);
-  const WindowName name{segment->name(), reinterpret_cast<std::uint64_t>(mine_->data), lines_, mine_->generation, key.size()};
+  const WindowName name{segment->name(), reinterpret_cast<std::uint64_t>(mine_->data), layout_.lines(), mine_->generation, key.size()};
   std::vector<std::byte> bytes(sizeof name + (key.size() + 7) / 8 * 8);
   std::memcpy(bytes.data(), &name, sizeof name);
   if (!key.empty()) std::memcpy(bytes.data() + sizeof name, key.data(), key.size());
@@ -61,7 +61,7 @@ bool Window::connect(std::span<const std::byte> bytes) {
   if (there_ != nullptr || bytes.size() < sizeof name) return false;
   std::memcpy(&name, bytes.data(), sizeof name);
   const std::uint64_t length = (1 + std::uint64_t{name.lines}) * line_bytes;
-  if (name.lines != lines_ || name.key_bytes > bytes.size() - sizeof name || name.address % line_bytes != 0 || name.address < name.segment.address ||
+  if (name.lines != layout_.lines() || name.key_bytes > bytes.size() - sizeof name || name.address % line_bytes != 0 || name.address < name.segment.address ||
       name.address - name.segment.address > name.segment.bytes || length > name.segment.bytes - (name.address - name.segment.address))
     return false;
   generation_there_ = name.generation;
@@ -76,7 +76,7 @@ bool Window::connect(std::span<const std::byte> bytes) {
     segment_ = name.segment;
     key_.assign(bytes.begin() + sizeof name, bytes.begin() + static_cast<std::ptrdiff_t>(sizeof name + name.key_bytes));
   }
-  writer_ = WindowWriter(reinterpret_cast<MailboxLine*>(there_ + line_bytes), name.generation);
+  writer_ = WindowWriter(layout_, reinterpret_cast<MailboxLine*>(there_ + line_bytes), name.generation);
   return true;
 }
 
@@ -91,10 +91,10 @@ bool Window::can_write() const {
   return there_ != nullptr && seen_there() == writer_.written() && (copy_ == no_buffer || transport_.buffers().references(copy_) == 1);
 }
 
-void Window::write(std::span<const std::byte> head, std::span<const std::byte> row, bool whole) {
+void Window::write(std::span<const std::byte> head, std::span<const std::byte> row) {
   assert(can_write());
   told_ = reader_.read();
-  const std::uint32_t filled = writer_.write(head, row, whole, told_);
+  const std::uint32_t filled = writer_.write(head, row, told_);
   if (copy_ == no_buffer)
     transport_.touch_window(peer_);
   else

@@ -2,10 +2,11 @@
 // content in it at a time, which the next one overwrites. Where a mailbox is a queue, a window is a state.
 //
 //   line 0     how far the other end has read what we wrote into its window
-//   line 1 ..  the content: 64-byte lines, stamped like a mailbox's, all with the number of the write that filled them
+//   line 1 ..  the content: a head, and a row; in the first of these lines alone if they fit
 //
-// A content exists when all of its lines carry their stamps, so nothing relies on the order within a write. It is written
-// again only when it has been read. How far we have read travels with what we write, and else by publish().
+// The first line has a stamp, like a mailbox's, which is written last. That is enough where memory is shared; a device
+// promises no order within a write, so there all lines have stamps (WindowLayout::stamped). A content is written again only
+// when it has been read. How far we have read travels with what we write, and else by publish().
 //
 // A window's memory belongs to one peer for as long as the job lasts, and is used again only for the same peer: what a
 // rank that is wrongly taken for dead still writes, or a device has still to write of a dead one's, harms nobody. From one
@@ -27,39 +28,60 @@ class Transport;
 
 struct WindowHeader {
   std::uint32_t seen;    // the last write of the other direction that the writer has read
-  std::uint32_t whole;   // the last write that filled all lines; later ones changed the first line only
+  std::uint32_t whole;   // the last write that had a row; 0: none yet
+};
+
+struct WindowLayout {
+  std::size_t head_bytes, row_bytes;
+  bool stamped;          // every line, else the first alone
+
+  static constexpr std::size_t longest_head = MailboxLine::payload_bytes - sizeof(WindowHeader);
+  bool is_one_line() const { return head_bytes + row_bytes <= longest_head; }
+  std::uint32_t lines() const {
+    if (is_one_line()) return 1;
+    if (stamped) return mailbox_lines_of(sizeof(WindowHeader) + head_bytes + row_bytes);
+    return static_cast<std::uint32_t>(1 + (row_bytes + sizeof(MailboxLine) - 1) / sizeof(MailboxLine));
+  }
 };
 
 inline std::uint64_t window_stamp(std::uint32_t generation, std::uint32_t number) { return std::uint64_t{generation} << 32 | number; }
-inline std::uint32_t window_lines_of(std::size_t content_bytes) { return mailbox_lines_of(sizeof(WindowHeader) + content_bytes); }
 
 // Raw memory, like a mailbox's two ends.
 class WindowWriter {
  public:
   WindowWriter() = default;
-  WindowWriter(MailboxLine* lines, std::uint32_t generation) : lines_(lines), generation_(generation) {}
+  WindowWriter(const WindowLayout& layout, MailboxLine* lines, std::uint32_t generation) : layout_(layout), lines_(lines), generation_(generation) {}
 
   std::uint32_t written() const { return written_; }
-  // The content, of always the same length. whole false: only what is in the first line may differ from what was written
-  // last. Returns how many lines have been filled.
-  std::uint32_t write(std::span<const std::byte> head, std::span<const std::byte> row, bool whole, std::uint32_t seen) {
-    whole = whole || written_ == 0;
+  // row: empty if it is the same as before. Returns how many lines have been written.
+  std::uint32_t write(std::span<const std::byte> head, std::span<const std::byte> row, std::uint32_t seen) {
     ++written_;
-    if (whole) whole_ = written_;
+    if (!row.empty()) whole_ = written_;
     const WindowHeader header{seen, whole_};
-    const std::size_t room = MailboxLine::payload_bytes - sizeof header - head.size();
-    const std::span<const std::byte> parts[] = {
-        {reinterpret_cast<const std::byte*>(&header), sizeof header}, head, whole ? row : row.first(std::min(room, row.size()))};
-    MailboxLine* line = lines_;
-    fill_lines(parts, [&] { return line++; },
-               [this](MailboxLine* filled) {
-                 UCFT_TEST_POINT(line);
-                 filled->stamp.store(window_stamp(generation_, written_), std::memory_order_release);
-               });
-    return static_cast<std::uint32_t>(line - lines_);
+    const std::span<const std::byte> header_bytes{reinterpret_cast<const std::byte*>(&header), sizeof header};
+    if (layout_.stamped && !layout_.is_one_line() && !row.empty()) {
+      MailboxLine* line = lines_;
+      const std::span<const std::byte> parts[] = {header_bytes, head, row};
+      fill_lines(parts, [&] { return line++; }, [this](MailboxLine* filled) { publish(filled); });
+      return static_cast<std::uint32_t>(line - lines_);
+    }
+    std::memcpy(lines_->payload, header_bytes.data(), header_bytes.size());
+    std::memcpy(lines_->payload + sizeof header, head.data(), head.size());
+    if (!row.empty()) {
+      UCFT_TEST_POINT(line);
+      std::memcpy(layout_.is_one_line() ? lines_->payload + sizeof header + head.size() : reinterpret_cast<std::byte*>(lines_ + 1), row.data(), row.size());
+    }
+    publish(lines_);
+    return row.empty() ? 1 : layout_.lines();
   }
 
  private:
+  void publish(MailboxLine* line) {
+    UCFT_TEST_POINT(line);
+    line->stamp.store(window_stamp(generation_, written_), std::memory_order_release);
+  }
+
+  WindowLayout layout_{};
   MailboxLine* lines_ = nullptr;
   std::uint32_t generation_ = 0, written_ = 0, whole_ = 0;
 };
@@ -67,31 +89,38 @@ class WindowWriter {
 class WindowReader {
  public:
   WindowReader() = default;
-  WindowReader(const MailboxLine* lines, std::uint32_t count, std::uint32_t generation) : lines_(lines), count_(count), generation_(generation) {}
+  WindowReader(const WindowLayout& layout, const MailboxLine* lines, std::uint32_t generation)
+      : layout_(layout), lines_(lines), stamps_(layout.stamped ? layout.lines() : 1), generation_(generation) {}
 
   std::uint32_t read() const { return read_; }
   bool has_news() const {
-    if (lines_[0].stamp.load(std::memory_order_acquire) != window_stamp(generation_, read_ + 1)) return false;
-    const std::uint64_t whole = window_stamp(generation_, header().whole);
-    for (std::uint32_t line = 1; line < count_; ++line)
-      if (lines_[line].stamp.load(std::memory_order_acquire) != whole) return false;
+    if (lines_->stamp.load(std::memory_order_acquire) != window_stamp(generation_, read_ + 1)) return false;
+    const std::uint32_t whole = header().whole;
+    for (std::uint32_t line = 1; line < stamps_ && whole != 0; ++line)
+      if (lines_[line].stamp.load(std::memory_order_acquire) != window_stamp(generation_, whole)) return false;
     return true;
   }
   // Of what is there until consume().
   WindowHeader header() const {
     WindowHeader header;
-    std::memcpy(&header, lines_[0].payload, sizeof header);
+    std::memcpy(&header, lines_->payload, sizeof header);
     return header;
   }
-  void copy(std::size_t offset, void* target, std::size_t bytes) const {
-    copy_lines([this](std::uint32_t line) -> const MailboxLine& { return lines_[line]; }, sizeof(WindowHeader) + offset,
-               static_cast<std::byte*>(target), bytes);
+  const std::byte* head() const { return lines_->payload + sizeof(WindowHeader); }
+  // The row that was written last: where it is, or copied to `scratch`. Aligned to 8 if the head's length is.
+  const std::byte* row(std::vector<std::byte>& scratch) const {
+    if (layout_.is_one_line()) return head() + layout_.head_bytes;
+    if (!layout_.stamped) return reinterpret_cast<const std::byte*>(lines_ + 1);
+    scratch.resize(layout_.row_bytes);
+    copy_lines([this](std::uint32_t line) -> const MailboxLine& { return lines_[line]; }, sizeof(WindowHeader) + layout_.head_bytes, scratch.data(), scratch.size());
+    return scratch.data();
   }
   void consume() { ++read_; }
 
  private:
+  WindowLayout layout_{};
   const MailboxLine* lines_ = nullptr;
-  std::uint32_t count_ = 0, generation_ = 0, read_ = 0;
+  std::uint32_t stamps_ = 0, generation_ = 0, read_ = 0;
 };
 
 // Memory of this rank for what one peer writes.
@@ -106,7 +135,7 @@ struct WindowMemory {
 // Threads: one at a time, like the transport.
 class Window {
  public:
-  // For contents of head_bytes (at most 48) + row_bytes, the same at both ends.
+  // For heads (at most WindowLayout::longest_head bytes) and rows of the same length at both ends.
   Window(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes);
   ~Window();
   Window(const Window&) = delete;
@@ -122,10 +151,12 @@ class Window {
 
   // The other end has read what was written last, and our device has let go of it.
   bool can_write() const;
-  void write(std::span<const std::byte> head, std::span<const std::byte> row, bool whole);
+  // row: empty if it is the same as before.
+  void write(std::span<const std::byte> head, std::span<const std::byte> row);
   bool has_news() const { return mine_ != nullptr && reader_.has_news(); }
-  void read(std::size_t offset, void* target, std::size_t bytes) const { reader_.copy(offset, target, bytes); }
-  // Has been read: may be overwritten as soon as the other end knows.
+  // Valid until consume(): then it may be overwritten as soon as the other end knows.
+  const std::byte* head() const { return reader_.head(); }
+  const std::byte* row(std::vector<std::byte>& scratch) const { return reader_.row(scratch); }
   void consume();
   // Tells the other end how far we have read, if no write has.
   void publish();
@@ -135,7 +166,7 @@ class Window {
 
   Transport& transport_;
   const int peer_;
-  const std::uint32_t lines_;
+  const WindowLayout layout_;
   WindowMemory* mine_ = nullptr;
   WindowReader reader_;
   WindowWriter writer_;

@@ -14,49 +14,56 @@ namespace {
 
 using Words = std::vector<std::uint64_t>;
 
+constexpr std::size_t head_bytes = 24;
+
 struct Memory {
-  explicit Memory(std::size_t row_words) : row(row_words), count(window_lines_of(head_bytes + row * 8)), lines(new MailboxLine[count]()) {}
-  WindowWriter writer(std::uint32_t generation = 1) { return {lines.get(), generation}; }
-  WindowReader reader(std::uint32_t generation = 1) { return {lines.get(), count, generation}; }
-  static constexpr std::size_t head_bytes = 24;
-  std::size_t row;
-  std::uint32_t count;
+  Memory(std::size_t row_words, bool stamped) : layout{head_bytes, row_words * 8, stamped}, lines(new MailboxLine[layout.lines()]()) {}
+  WindowWriter writer(std::uint32_t generation = 1) { return {layout, lines.get(), generation}; }
+  WindowReader reader(std::uint32_t generation = 1) { return {layout, lines.get(), generation}; }
+  WindowLayout layout;
   std::unique_ptr<MailboxLine[]> lines;
 };
 
-std::uint32_t write(WindowWriter& writer, std::uint64_t head, const Words& row, bool whole = true, std::uint32_t seen = 0) {
+std::uint32_t write(WindowWriter& writer, std::uint64_t head, const Words& row, std::uint32_t seen = 0) {
   const std::uint64_t heads[3] = {head, head + 1, head + 2};
-  return writer.write(std::as_bytes(std::span(heads)), std::as_bytes(std::span(row)), whole, seen);
+  return writer.write(std::as_bytes(std::span(heads)), std::as_bytes(std::span(row)), seen);
 }
 
 void expect_content(const WindowReader& reader, std::uint64_t head, const Words& row) {
   ASSERT_TRUE(reader.has_news());
   std::uint64_t heads[3];
-  reader.copy(0, heads, sizeof heads);
+  std::memcpy(heads, reader.head(), sizeof heads);
   EXPECT_EQ(heads[0], head);
   EXPECT_EQ(heads[2], head + 2);
-  Words got(row.size());
-  reader.copy(sizeof heads, got.data(), got.size() * 8);
-  EXPECT_EQ(got, row);
+  std::vector<std::byte> scratch;
+  const auto* words = reinterpret_cast<const std::uint64_t*>(reader.row(scratch));
+  EXPECT_EQ(Words(words, words + row.size()), row);
 }
 
-TEST(Window, ThreeNumbersFitIntoTheFirstLine) {
-  EXPECT_EQ(Memory(0).count, 1u);
-  EXPECT_EQ(Memory(3).count, 1u);
-  EXPECT_EQ(Memory(4).count, 2u);
-  EXPECT_EQ(Memory(10).count, 2u);
-  EXPECT_EQ(Memory(11).count, 3u);
+class Window : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(With, Window, testing::Bool(), [](const auto& each) { return each.param ? "Stamps" : "OneStamp"; });
+
+TEST(WindowLayout, ThreeNumbersFitIntoTheFirstLine) {
+  for (bool stamped : {false, true}) {
+    EXPECT_EQ(Memory(0, stamped).layout.lines(), 1u);
+    EXPECT_EQ(Memory(3, stamped).layout.lines(), 1u);
+    EXPECT_EQ(Memory(4, stamped).layout.lines(), 2u);
+  }
+  EXPECT_EQ(Memory(8, false).layout.lines(), 2u);
+  EXPECT_EQ(Memory(9, false).layout.lines(), 3u);
+  EXPECT_EQ(Memory(10, true).layout.lines(), 2u);
+  EXPECT_EQ(Memory(11, true).layout.lines(), 3u);
 }
 
-TEST(Window, AContentIsThereOnceItIsWrittenAndUntilItIsConsumed) {
-  for (std::size_t words : {0, 1, 3, 4, 100}) {
-    Memory memory(words);
+TEST_P(Window, AContentIsThereOnceItIsWrittenAndUntilItIsConsumed) {
+  for (std::size_t words : {1, 3, 4, 100}) {
+    Memory memory(words, GetParam());
     auto writer = memory.writer();
     auto reader = memory.reader();
     EXPECT_FALSE(reader.has_news());
     for (std::uint64_t number = 1; number < 5; ++number) {
       const Words row(words, number * 1000);
-      EXPECT_EQ(write(writer, number, row, true, static_cast<std::uint32_t>(7 * number)), memory.count);
+      EXPECT_EQ(write(writer, number, row, static_cast<std::uint32_t>(7 * number)), memory.layout.lines());
       expect_content(reader, number, row);
       EXPECT_EQ(reader.header().seen, 7 * number);
       reader.consume();
@@ -66,14 +73,14 @@ TEST(Window, AContentIsThereOnceItIsWrittenAndUntilItIsConsumed) {
   }
 }
 
-TEST(Window, AContentWithAnyOfItsLinesMissingIsNone) {
-  Memory memory(30);
+TEST(WindowWithStamps, AContentWithAnyOfItsLinesMissingIsNone) {
+  Memory memory(30, true);
   auto writer = memory.writer();
   auto reader = memory.reader();
   write(writer, 1, Words(30, 1));
   reader.consume();
   write(writer, 2, Words(30, 2));
-  for (std::uint32_t missing = 0; missing < memory.count; ++missing) {
+  for (std::uint32_t missing = 0; missing < memory.layout.lines(); ++missing) {
     const std::uint64_t stamp = memory.lines[missing].stamp;
     memory.lines[missing].stamp = window_stamp(1, 1);   // as if its write had not come yet
     EXPECT_FALSE(reader.has_news()) << missing;
@@ -82,24 +89,29 @@ TEST(Window, AContentWithAnyOfItsLinesMissingIsNone) {
   expect_content(reader, 2, Words(30, 2));
 }
 
-TEST(Window, OnlyTheFirstLineIsWrittenAgainIfTheRowIsTheSame) {
-  Memory memory(30);
-  auto writer = memory.writer();
-  auto reader = memory.reader();
-  const Words row(30, 5);
-  EXPECT_EQ(write(writer, 1, row, false), memory.count);   // nothing is there yet: all of it
-  reader.consume();
-  for (std::uint64_t head : {8, 9}) {
-    EXPECT_EQ(write(writer, head, row, false), 1u);
-    expect_content(reader, head, row);
+TEST_P(Window, OnlyTheFirstLineIsWrittenAgainIfTheRowIsTheSame) {
+  for (std::size_t words : {2, 30}) {
+    Memory memory(words, GetParam());
+    auto writer = memory.writer();
+    auto reader = memory.reader();
+    EXPECT_EQ(write(writer, 1, {}), 1u);   // before there was a row
+    expect_content(reader, 1, {});
     reader.consume();
+    const Words row(words, 5);
+    EXPECT_EQ(write(writer, 2, row), memory.layout.lines());
+    reader.consume();
+    for (std::uint64_t head : {8, 9}) {
+      EXPECT_EQ(write(writer, head, {}), 1u);
+      expect_content(reader, head, row);
+      reader.consume();
+    }
+    EXPECT_EQ(write(writer, 10, Words(words, 6)), memory.layout.lines());
+    expect_content(reader, 10, Words(words, 6));
   }
-  EXPECT_EQ(write(writer, 10, Words(30, 6), true), memory.count);
-  expect_content(reader, 10, Words(30, 6));
 }
 
-TEST(Window, WhatWasWrittenInAnEarlierUseIsNeverSeen) {
-  Memory memory(12);
+TEST_P(Window, WhatWasWrittenInAnEarlierUseIsNeverSeen) {
+  Memory memory(12, GetParam());
   auto old = memory.writer(1);
   write(old, 1, Words(12, 1));
   auto reader = memory.reader(2);
@@ -108,34 +120,30 @@ TEST(Window, WhatWasWrittenInAnEarlierUseIsNeverSeen) {
   write(writer, 2, Words(12, 2));
   expect_content(reader, 2, Words(12, 2));
   reader.consume();
-  memory.lines[1].stamp = window_stamp(1, 1);
+  memory.lines[0].stamp = window_stamp(1, 2);
   EXPECT_FALSE(reader.has_news());
 }
 
 // Ping-pong of two threads, each writing only when its last content has been read. (Also under ThreadSanitizer.)
-TEST(Window, TwoThreadsNeverSeeHalfAContent) {
+TEST_P(Window, TwoThreadsNeverSeeHalfAContent) {
 #ifdef UCFT_SMALL
   constexpr std::uint64_t rounds = 5000;
 #else
   constexpr std::uint64_t rounds = 100000;
 #endif
-  Memory there(20), back(20);
+  Memory there(20, GetParam()), back(20, GetParam());
   const auto side = [](Memory& mine, Memory& theirs, bool begins) {
     auto reader = mine.reader();
     auto writer = theirs.writer();
     for (std::uint64_t number = 1; number <= rounds; ++number) {
-      if (begins) write(writer, number, Words(20, number), number % 3 != 0, reader.read());
+      const bool has_row = number % 3 != 0;
+      const auto turn = [&] { write(writer, number, has_row ? Words(20, number) : Words(), reader.read()); };
+      if (begins) turn();
       while (!reader.has_news()) std::this_thread::yield();
-      std::uint64_t heads[3], first, last;
-      reader.copy(0, heads, sizeof heads);
-      reader.copy(sizeof heads, &first, 8);
-      reader.copy(sizeof heads + 19 * 8, &last, 8);
-      ASSERT_EQ(heads[0], number);
-      ASSERT_EQ(heads[2], number + 2);
-      ASSERT_EQ(last, number % 3 != 0 ? number : number - 1);   // else it was only the first line
-      ASSERT_EQ(first, number);
+      EXPECT_EQ(reader.header().seen, begins ? number : number - 1);
+      expect_content(reader, number, Words(20, has_row ? number : number - 1));
       reader.consume();
-      if (!begins) write(writer, number, Words(20, number), number % 3 != 0, reader.read());
+      if (!begins) turn();
     }
   };
   std::thread other([&] { side(there, back, false); });
