@@ -356,7 +356,7 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   call.eps = options.eps;
   call.adaptive = options.stop == UCFT_GOSSIP_ADAPTIVE;
   call.sum = options.aggregate == UCFT_GOSSIP_SUM;
-  call.one_sided = options.path == UCFT_GOSSIP_PATH_RMA;
+  call.path = options.path;
   call.iterations = options.rounds > 0 ? options.rounds : rounds_for(plan, options.eps);
   return UCFT_OK;
 }
@@ -419,6 +419,7 @@ void write_gossip_result(const Request& request, ucft_gossip_result_t* result) {
   result->iterations = outcome.iterations;
   result->messages = outcome.messages;
   result->answer = outcome.answer;
+  result->path = outcome.path;
 }
 
 // A communicator of the ranks that gave the same colour. All that go on agree on its members and its number: both come

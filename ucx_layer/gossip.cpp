@@ -102,7 +102,7 @@ std::uint64_t GossipCall::signature() const {
   add(std::bit_cast<std::uint64_t>(eps));
   add(static_cast<std::uint64_t>(iterations));
   add(count);
-  add(static_cast<std::uint64_t>(adaptive) | static_cast<std::uint64_t>(sum) << 1 | static_cast<std::uint64_t>(is_float) << 2 | static_cast<std::uint64_t>(one_sided) << 3);
+  add(static_cast<std::uint64_t>(adaptive) | static_cast<std::uint64_t>(sum) << 1 | static_cast<std::uint64_t>(is_float) << 2 | static_cast<std::uint64_t>(path) << 3);
   return hash >> 16;
 }
 
@@ -122,7 +122,8 @@ class GossipOperation final : public GossipWork {
         iterations_(call_.iterations),
         ranks_(static_cast<std::size_t>(communicator.size())),
         dead_(ranks_),
-        agreed_dead_(ranks_) {
+        agreed_dead_(ranks_),
+        dead_at_start_(ranks_) {
     const auto* input = static_cast<const Real*>(request.send);
     input_.assign(input, input + call_.count);
     for (Rank rank : failed) dead_[static_cast<std::size_t>(rank)] = true;
@@ -131,7 +132,8 @@ class GossipOperation final : public GossipWork {
     double scale = 1;
     for (Real value : input_) scale += std::abs(static_cast<double>(value));
     std::vector<double> table{signature, -signature, scale, 0, 0};
-    if (call_.one_sided) {
+    if (call_.path != UCFT_GOSSIP_PATH_MESSAGE && !goes_by_rounds(plan_.algorithm)) {
+      one_sided_ = true;
       const ucft_status_t status = take_windows();
       if (status != UCFT_OK) table[status == UCFT_ERR_UNSUPPORTED ? 3 : 4] = 1 + communicator.rank();
     }
@@ -143,7 +145,7 @@ class GossipOperation final : public GossipWork {
   bool finished() const override { return step_ == Step::finished; }
 
   bool on_turn() override {
-    bool active = call_.one_sided && rank_ && step_ != Step::finished && look_into_windows();
+    bool active = one_sided_ && rank_ && step_ != Step::finished && look_into_windows();
     switch (step_) {
       case Step::meeting: active = agreement_.complete(agreements_, dead_) && meet(); break;
       case Step::gossiping: active |= rounds_ ? go_by_rounds() : iterate(); break;
@@ -201,7 +203,7 @@ class GossipOperation final : public GossipWork {
     request_.missing.clear();
     request_.missing_known = status == UCFT_OK;
     for (std::size_t rank = 0; rank < ranks_; ++rank)
-      if (agreed_dead_[rank] && call_.outcome.answer != UCFT_GOSSIP_NEARLY_ALL_RANKS) request_.missing.push_back(static_cast<std::int32_t>(rank));
+      if (missing()[rank]) request_.missing.push_back(static_cast<std::int32_t>(rank));
     request_.missing_count = status == UCFT_OK ? static_cast<std::int32_t>(request_.missing.size()) : -1;
     request_.state = Request::State::complete;
   }
@@ -236,9 +238,10 @@ class GossipOperation final : public GossipWork {
   bool has_estimate(std::span<Real> values) const { return rounds_ ? rounds_->state().estimate(values) : rank_ && rank_->estimate(values); }
   // A sum is the average times the ranks that it stands for.
   double factor() const { return call_.sum ? static_cast<double>(contributors()) : 1; }
+  // By rank. Of push-cancel-flow whoever dies on the way stays in, nearly.
+  const std::vector<bool>& missing() const { return is_pcf() ? dead_at_start_ : agreed_dead_; }
   std::uint32_t contributors() const {
-    const auto& missing = is_pcf() ? dead_at_start_ : agreed_dead_;
-    return static_cast<std::uint32_t>(ranks_ - static_cast<std::size_t>(std::count(missing.begin(), missing.end(), true)));
+    return static_cast<std::uint32_t>(std::count(missing().begin(), missing().end(), false));
   }
 
   // ---- meet
@@ -247,10 +250,13 @@ class GossipOperation final : public GossipWork {
     if (!take_agreement()) return true;
     if (agreement_[0] != -agreement_[1]) return give_up(UCFT_ERR_MISMATCH);
     for (const auto& [place, status] : {std::pair(3, UCFT_ERR_UNSUPPORTED), std::pair(4, UCFT_ERR_NO_MEMORY)}) {
-      if (agreement_[place] == 0) continue;
+      if (agreement_[place] == 0) continue;   // 1 + the rank that has something against windows
       agreement_culprit_ = static_cast<std::int32_t>(agreement_[place]) - 1;
-      return give_up(status);
+      if (call_.path == UCFT_GOSSIP_PATH_RMA) return give_up(status);
+      one_sided_ = false;
+      windows_.clear();
     }
+    call_.outcome.path = one_sided_ ? UCFT_GOSSIP_PATH_RMA : UCFT_GOSSIP_PATH_MESSAGE;
     dead_at_start_ = agreed_dead_;
     if (!std::isfinite(agreement_[2])) {   // so would the result be
       std::fill_n(static_cast<Real*>(request_.receive), input_.size(), std::numeric_limits<Real>::quiet_NaN());
@@ -261,7 +267,7 @@ class GossipOperation final : public GossipWork {
     }
     if (plan_.tau == 0) plan_.tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreement_[2] * static_cast<double>(ranks_);
     begin();
-    if (call_.one_sided) name_windows();
+    if (one_sided_) name_windows();
     return true;
   }
 
@@ -310,7 +316,7 @@ class GossipOperation final : public GossipWork {
       for (std::size_t link = 0; link < links_.size(); ++link) links_[link].my_turn = begins(rank_->neighbours()[link]);
       WindowLink fresh;
       fresh.mine.epoch = fresh.theirs.epoch = static_cast<std::uint16_t>(restarts_);
-      if (call_.one_sided) window_links_.assign(links_.size(), fresh);
+      if (one_sided_) window_links_.assign(links_.size(), fresh);
       next_push_ = Clock::time_point{};
       pace_ = first_pace;
     }
@@ -396,14 +402,14 @@ class GossipOperation final : public GossipWork {
     return has_row(chosen) ? chosen : -1;   // what is pushed must not get lost
   }
   bool can_send(int number) {
-    if (call_.one_sided) return !window_link_at(number).unwritten && window_at(number).can_write();
+    if (one_sided_) return !window_link_at(number).unwritten && window_at(number).can_write();
     const Link& link = link_at(number);
     return link.row == no_buffer || buffers().references(link.row) == 1;
   }
   bool has_row(int number) {
     Link& link = link_at(number);
-    if (!call_.one_sided && link.row == no_buffer) link.row = buffers().allocate(rank_->row_length() * sizeof(Real));
-    return call_.one_sided || link.row != no_buffer;
+    if (!one_sided_ && link.row == no_buffer) link.row = buffers().allocate(rank_->row_length() * sizeof(Real));
+    return one_sided_ || link.row != no_buffer;
   }
 
   // pushed: the link on which the turn goes to the other end; what else there is are repairs.
@@ -426,7 +432,7 @@ class GossipOperation final : public GossipWork {
     Link& link = link_at(each.link);
     message.prev = static_cast<Rank>(each.ack);
     message.contributors = each.era;
-    if (call_.one_sided) {
+    if (one_sided_) {
       show(each.link, message, outbox_.row(each));
       return true;
     }
@@ -442,7 +448,7 @@ class GossipOperation final : public GossipWork {
     return true;
   }
   void send_on_link(int number, const Message& message) {
-    if (call_.one_sided)
+    if (one_sided_)
       show(number, message, {});
     else
       send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
@@ -465,7 +471,7 @@ class GossipOperation final : public GossipWork {
       if (link.dones_sent <= stage_) say(number, is_done | (link.my_turn ? passes_turn : 0));
       if (is_closed(link) && link.lasts_sent <= stage_) say(number, is_last);
       complete = complete && link.lasts_sent > stage_ && link.lasts_received > stage_ &&
-                 (call_.one_sided ? !window_link_at(number).unwritten : link.received == link.promised);
+                 (one_sided_ ? !window_link_at(number).unwritten : link.received == link.promised);
     }
     if (complete) begin_agreement();
     return complete;
@@ -815,7 +821,8 @@ class GossipOperation final : public GossipWork {
   std::optional<GossipRank<Real>> rank_;
   std::vector<Link> links_;
   std::vector<int> ready_;
-  std::vector<std::unique_ptr<Window>> windows_;   // one-sided: by link, for the whole operation; nullptr: to a dead rank
+  bool one_sided_ = false;
+  std::vector<std::unique_ptr<Window>> windows_;   // by link, for the whole operation; nullptr: to a dead rank
   std::vector<WindowLink> window_links_;
   std::vector<std::byte> scratch_;
   std::uint32_t stage_ = 0;     // since the last restart

@@ -44,7 +44,7 @@ struct GossipCall {
   GossipPlan plan;               // tau 0: chosen in the first agreement
   double eps = 0;
   bool adaptive = false, sum = false;
-  bool one_sided = false;
+  ucft_gossip_path_t path = UCFT_GOSSIP_PATH_AUTO;
   bool is_float = false;
   std::uint64_t count = 0;
   int iterations = 0;            // of the first stage; by rounds: its rounds
@@ -55,6 +55,7 @@ struct GossipCall {
     std::uint64_t iterations = 0, messages = 0;   // of this rank
     std::uint32_t stages = 0, live = 0, contributors = 0;
     ucft_gossip_answer_t answer = UCFT_GOSSIP_ALL_RANKS;
+    ucft_gossip_path_t path = UCFT_GOSSIP_PATH_MESSAGE;
   } outcome{};
 
   // All that ranks must have in common, in 48 bits: exact as a double.

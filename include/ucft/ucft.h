@@ -337,7 +337,7 @@ typedef enum {
 } ucft_gossip_stop_t;
 
 typedef enum {
-  UCFT_GOSSIP_PATH_AUTO = 0,    /* today the same as MESSAGE                                                          */
+  UCFT_GOSSIP_PATH_AUTO = 0,    /* RMA where that is possible, else messages: the result says which                   */
   UCFT_GOSSIP_PATH_MESSAGE = 1,
   UCFT_GOSSIP_PATH_RMA = 2      /* one-sided: written straight into the neighbours' memory. Asynchronous algorithms only,
                                    and every neighbour within reach of shared memory or RDMA, else UCFT_ERR_UNSUPPORTED,
@@ -386,10 +386,11 @@ typedef struct {
   uint64_t iterations;  /* of this rank; by rounds: rounds                                                             */
   uint64_t messages;    /* that this rank has sent, without those of the agreements                                    */
   ucft_gossip_answer_t answer;
+  ucft_gossip_path_t path; /* that it has gone: MESSAGE or RMA                                                         */
 } ucft_gossip_result_t;
 
 #define UCFT_GOSSIP_RESULT_INIT \
-  { sizeof(ucft_gossip_result_t), 0, 0, 0, 0, 0, 0, 0, 0, UCFT_GOSSIP_ALL_RANKS }
+  { sizeof(ucft_gossip_result_t), 0, 0, 0, 0, 0, 0, 0, 0, UCFT_GOSSIP_ALL_RANKS, UCFT_GOSSIP_PATH_MESSAGE }
 
 /* count values of UCFT_FLOAT or UCFT_DOUBLE; options and result may be NULL. All survivors get the same bits in recv.
  * UCFT_OK also if eps was not reached: result->reached says so. Deaths are survived like in every other operation; with

@@ -38,8 +38,10 @@ ucft_gossip_options_t options_of(int algorithm, double asked) {
   ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
   options.algorithm = static_cast<ucft_gossip_algorithm_t>(algorithm);
   options.eps = asked;
-  const char* path = std::getenv("UCFT_TEST_GOSSIP_PATH");   // "rma": all that can go that way do
-  if (path != nullptr && algorithm < UCFT_GOSSIP_HPS) options.path = UCFT_GOSSIP_PATH_RMA;
+  // "message", "rma": all that can go that way do. Else the library chooses.
+  const char* path = std::getenv("UCFT_TEST_GOSSIP_PATH");
+  if (path != nullptr && std::strcmp(path, "message") == 0) options.path = UCFT_GOSSIP_PATH_MESSAGE;
+  if (path != nullptr && std::strcmp(path, "rma") == 0 && algorithm < UCFT_GOSSIP_HPS) options.path = UCFT_GOSSIP_PATH_RMA;
   return options;
 }
 
@@ -83,6 +85,10 @@ struct Gossip {
     if (plain.status != UCFT_OK || plain.contributors != result.contributors || plain.missing_count != size_ - static_cast<int>(result.contributors))
       wrong("{}: {} contributors, {} missing", name, plain.contributors, plain.missing_count);
     if ((result.error_bound <= options.eps) != (result.reached != 0)) wrong("{}: bound {}, reached {}", name, result.error_bound, result.reached);
+    if (options.path != UCFT_GOSSIP_PATH_AUTO && result.path != options.path) wrong("{}: path {}, not {}", name, static_cast<int>(result.path), static_cast<int>(options.path));
+    const char* chosen = std::getenv("UCFT_TEST_GOSSIP_CHOSEN");   // of asynchronous ones, by the library: "message", "rma"
+    if (chosen != nullptr && (result.path == UCFT_GOSSIP_PATH_RMA) != (std::strcmp(chosen, "rma") == 0 && options.algorithm < UCFT_GOSSIP_HPS))
+      wrong("{}: path {}", name, static_cast<int>(result.path));
     if (must_reach && result.reached == 0) wrong("{}, topology {}, {} values: bound {} after {} stages, {} iterations", name, static_cast<int>(options.topology), in.size(), result.error_bound, result.stages, result.iterations);
     std::vector<bool> is_missing(static_cast<std::size_t>(size_));
     for (int i = 0; i < plain.missing_count; ++i) is_missing[static_cast<std::size_t>(missing[static_cast<std::size_t>(i)])] = true;

@@ -22,7 +22,10 @@ class GossipJobs : public testing::Test {
   }
   JobPlan plan(int ranks, const std::string& scenario, std::vector<std::string> arguments = {}) const {
     JobPlan made{ranks, "", {scenario}, {}, over(path())};
-    if (one_sided()) made.environment["UCFT_TEST_GOSSIP_PATH"] = "rma";
+    if (one_sided())
+      made.environment["UCFT_TEST_GOSSIP_PATH"] = "rma";
+    else if (path() == "shm")
+      made.environment["UCFT_TEST_GOSSIP_PATH"] = "message";   // else the library chooses
     made.arguments.insert(made.arguments.end(), arguments.begin(), arguments.end());
     made.program = GOSSIP_PROGRAM;
     return made;
@@ -44,6 +47,7 @@ class GossipJobs : public testing::Test {
   }
 };
 class Gossip : public GossipJobs, public testing::WithParamInterface<const char*> {
+ protected:
   std::string path() const override { return GetParam(); }
 };
 class Windows : public GossipJobs {
@@ -53,6 +57,13 @@ INSTANTIATE_TEST_SUITE_P(Over, Gossip, testing::Values("shm", "windows", "tcp", 
 
 TEST_P(Gossip, EveryAlgorithmIsWithinItsBound) {
   for (int ranks : {1, 2, 3, 4, 5, 8}) expect_right(plan(ranks, "all"));
+}
+
+TEST_P(Gossip, TheLibraryChoosesWindowsWhereAllCanReachThem) {
+  JobPlan made = plan(4, "each");
+  made.environment["UCFT_TEST_GOSSIP_PATH"] = "";
+  made.environment["UCFT_TEST_GOSSIP_CHOSEN"] = path() == "shm" || one_sided() ? "rma" : "message";
+  expect_right(made);
 }
 
 TEST_P(Gossip, SeveralAtOnceBesideOtherOperationsAndWithEstimates) {
@@ -101,13 +112,15 @@ TEST_P(Gossip, OneOfTwoDies) {
   for (const std::string& algorithm : algorithms()) kill(algorithm, 2, 1, 5, "3");
 }
 
+// The second one in the same operation, or in a later one, which began without the first.
 TEST_P(Gossip, TwoOfSixDie) {
-  for (const std::string& algorithm : algorithms()) {
-    JobPlan made = plan(6, "death", {algorithm, "5", "4"});
-    made.launcher = {"--expect-kill", "2", "--expect-kill", "5"};
-    made.environment["UCFT_TEST_KILL"] = moment(2, 12) + "," + moment(5, 30);
-    expect_right(made, {2, 5});
-  }
+  for (const std::string& algorithm : algorithms())
+    for (int send : {30, 500, 800}) {
+      JobPlan made = plan(6, "death", {algorithm, "5", "4"});
+      made.launcher = {"--expect-kill", "2", "--expect-kill", "5"};
+      made.environment["UCFT_TEST_KILL"] = moment(2, 12) + "," + moment(5, send);
+      expect_right(made, {2, 5});
+    }
 }
 
 TEST_P(Gossip, ARankThatStopsIsKilledAndLeftOut) {
