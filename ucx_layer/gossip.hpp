@@ -31,6 +31,7 @@
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/protocol.hpp"
 #include "ucft/ucft.h"
+#include "ucx_layer/gossip_faults.hpp"
 
 namespace ucft {
 
@@ -52,6 +53,7 @@ struct GossipCall {
     std::uint64_t iterations = 0, messages = 0;   // of this rank
     std::uint32_t stages = 0, live = 0, contributors = 0;
     ucft_gossip_answer_t answer = UCFT_GOSSIP_ALL_RANKS;
+    GossipFaultInjector::Counts injected;         // at this rank
   } outcome{};
 
   // All that ranks must have in common, in 48 bits: exact as a double.
