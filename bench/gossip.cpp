@@ -13,7 +13,7 @@
 #include <limits>
 
 #include "bench/tally.hpp"
-#include "collectives/random.hpp"
+#include "collectives/gossip/faults.hpp"
 
 namespace ucft::bench {
 
@@ -172,7 +172,8 @@ class GossipTest {
 
   static bool injects_faults() {
     const char* text = std::getenv("UCFT_GOSSIP_FAULTS");
-    return text != nullptr && *text != 0;
+    GossipFaults faults;
+    return text != nullptr && parse_faults(text, faults).empty() && faults.any();
   }
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 

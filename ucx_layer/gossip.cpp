@@ -394,8 +394,7 @@ class GossipOperation final : public GossipWork {
   void send_outbox(int pushed) {
     for (const auto& each : outbox_.sends()) {
       Link& link = link_at(each.link);
-      if (link.failed) continue;
-      if (link.lasts_sent > stage_) continue;   // we have said our last word there: it is as if this were lost
+      if (link.failed || link.lasts_sent > stage_) continue;   // we have said our last word there: it is as if this were lost
       Message message;
       message.attempt = static_cast<Rank>(link.sent + 1);
       message.flags = has_value;
