@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "collectives/gossip/faults.hpp"
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/names.hpp"
 
@@ -215,6 +216,9 @@ struct RawArguments {
   std::string eps = "1e-6";
   std::string stop = "adaptive";
   std::string data_path = "auto";
+  std::string seed = "1";
+  std::string loss, flip_rate, flip_target;
+  std::vector<std::string> flips, failing_links;
   std::vector<std::string> kills;
   std::vector<std::string> stops;
 };
@@ -254,6 +258,17 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->type_name("rounds|adaptive")
       ->capture_default_str();
   app.add_option("--data-path", raw.data_path, "Of -t gossip: auto, message, rma")->type_name("PATH")->capture_default_str();
+  app.add_option("--seed", raw.seed, "Of -t gossip: of its choices, and of the faults")->type_name("S")->capture_default_str();
+  app.add_option("--loss", raw.loss, "Of -t gossip: probability that a message is lost")->type_name("P");
+  app.add_option("--flip-rate", raw.flip_rate, "Of -t gossip: probability of a flip of any bit, before each push (of a message: on its way)")->type_name("P");
+  app.add_option("--flip", raw.flips, "Of -t gossip: BIT from the lowest or 'any', of RANK or any, in its TIMEth iteration of each operation: in a flow, message or data by chance")
+      ->type_name("BIT[:RANK]@TIME")
+      ->delimiter(',');
+  app.add_option("--flip-target", raw.flip_target, "Of -t gossip: flow (the default; where there are none: the mass), message, data (the rank's own)")
+      ->type_name("flow|message|data");
+  app.add_option("--fail-link", raw.failing_links, "Of -t gossip: in each operation that link is gone once an end has made TIME iterations, and both know")
+      ->type_name("RANK-RANK@TIME")
+      ->delimiter(',');
   app.add_option("-f", raw.f, "Failures tolerated in each operation (default: that of the library)")->type_name("F");
   app.add_option("--correction-delay", raw.correction_delay_us,
                  "Phased: corrections begin this long after the value has come (default: at once)")
@@ -273,8 +288,29 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       "bench/README.md tells how times are taken.");
 }
 
+// The library reads them again, from UCFT_GOSSIP_FAULTS. "": none.
+std::string interpret_faults(const RawArguments& raw, std::uint64_t& seed) {
+  GossipFaults faults;
+  std::string text;
+  const auto set = [&](const char* name, const std::string& value) {
+    if (const std::string problem = set_fault(name, value, faults); !problem.empty())
+      throw std::invalid_argument(fmt::format("--{} {}: {}", name, value, problem));
+    text += fmt::format("{}={},", name, value);
+  };
+  if (!raw.loss.empty()) set("loss", raw.loss);
+  if (!raw.flip_rate.empty()) set("flip-rate", raw.flip_rate);
+  for (const std::string& each : raw.flips) set("flip", each);
+  if (!raw.flip_target.empty()) set("flip-target", raw.flip_target);
+  for (const std::string& each : raw.failing_links) set("fail-link", each);
+  const bool any = !text.empty();
+  set("seed", raw.seed);
+  seed = faults.seed;
+  return any ? text : "";
+}
+
 GossipArguments interpret_gossip(const RawArguments& raw) {
-  GossipArguments gossip{raw.algorithm == "auto" ? "pcf" : raw.algorithm, raw.topology, raw.stop, {}};
+  GossipArguments gossip{raw.algorithm == "auto" ? "pcf" : raw.algorithm, raw.topology, raw.stop, {}, {}};
+  gossip.faults = interpret_faults(raw, gossip.options.seed);
   GossipAlgorithm algorithm{};
   GossipTopology topology{};
   if (!parse_gossip_algorithm(gossip.algorithm, algorithm) || algorithm == GossipAlgorithm::pcf_printed) {
@@ -299,6 +335,8 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   arguments.algorithm = raw.algorithm;
   if (raw.test == "gossip")
     arguments.gossip = interpret_gossip(raw);
+  else if (std::uint64_t seed = 1; !interpret_faults(raw, seed).empty() || seed != 1)
+    throw std::invalid_argument("--loss, --flip-rate, --flip, --flip-target, --fail-link, --seed: of -t gossip");
   else
     arguments.options = AlgorithmParser(raw.algorithm).parse();
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));

@@ -27,6 +27,7 @@ struct PlannedDeath {
 struct GossipArguments {
   std::string algorithm, topology, stop;
   GossipOptions options;
+  std::string faults;   // for UCFT_GOSSIP_FAULTS; "": what the environment says
 };
 
 struct Arguments {

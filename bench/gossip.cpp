@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 
 #include "bench/tally.hpp"
+#include "collectives/gossip/faults.hpp"
 
 namespace ucft::bench {
 
@@ -35,7 +37,8 @@ class GossipTest {
  private:
   std::uint64_t run_row(std::size_t row) {
     tally_ = Tally();
-    iterations_ = messages_ = stages_ = missed_ = 0;
+    iterations_ = messages_ = stages_ = missed_ = above_bound_ = not_a_number_ = 0;
+    lost_ = flips_ = failed_ends_ = 0;
     worst_error_ = worst_bound_ = 0;
     const std::size_t count = arguments_.sizes_bytes[row] / sizeof(T);
     send_.assign(count, 0);
@@ -60,7 +63,7 @@ class GossipTest {
     return static_cast<T>(1 + rank + static_cast<std::int64_t>((place * 7 + static_cast<std::size_t>(iteration + 1'000'000)) % 13));
   }
 
-  // Relative to the largest value, as bounds are. Rounding is not in them.
+  // Relative to the largest value, as bounds are. Rounding is not in them, nor what faults have done that were asked for.
   void judge(const Result& result, const GossipResult& accuracy, std::int64_t iteration) {
     double worst = 0, largest = 0;
     bool finite = true;
@@ -73,10 +76,12 @@ class GossipTest {
       worst = std::max(worst, std::abs(static_cast<double>(recv_[k]) - truth));
       largest = std::max(largest, std::abs(truth));
     }
-    const double error = largest > 0 ? worst / largest : 0, rounding = 1000 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    const double error = !finite ? unknown : largest > 0 ? worst / largest : 0, rounding = 1000 * static_cast<double>(std::numeric_limits<T>::epsilon());
     // Whose aggregate it is after a death cannot be said of push-cancel-flow: ucft.h.
     const bool can_be_known = accuracy.answer != UCFT_GOSSIP_NEARLY_ALL_RANKS;
-    if (!finite || (can_be_known && error > accuracy.error_bound + rounding)) {
+    const bool is_above_bound = can_be_known && error > accuracy.error_bound + rounding;
+    const bool nothing_is_known = injects_ && accuracy.error_bound == unknown;   // and it says so
+    if (finite ? is_above_bound && !injects_ : !nothing_is_known) {
       tally_.add_wrong();
       fmt::print(stderr, "ucft_perftest: rank {}: gossip: WRONG: off by {}, the bound is {}\n", world_.rank(), error, accuracy.error_bound);
     }
@@ -85,8 +90,21 @@ class GossipTest {
     messages_ += accuracy.messages;
     stages_ += accuracy.stages;
     if (accuracy.reached == 0) ++missed_;
+    if (finite && is_above_bound) ++above_bound_;
+    if (!finite) ++not_a_number_;
+    lost_ += accuracy.injected_losses;
+    flips_ += accuracy.injected_flips;
+    failed_ends_ += accuracy.injected_link_failures;
+    tally_.add_digest(static_cast<std::uint64_t>(iteration), digest_of(recv_));
     if (can_be_known) worst_error_ = std::max(worst_error_, error);
     worst_bound_ = std::max(worst_bound_, accuracy.error_bound);
+  }
+
+  // All survivors have the same bits.
+  static std::uint64_t digest_of(const std::vector<T>& values) {
+    std::uint64_t digest = 0;
+    for (const T each : values) digest = mixed(digest, std::bit_cast<Bits>(each));
+    return digest;
   }
 
   void die_if_due(std::int64_t iteration) {
@@ -106,7 +124,8 @@ class GossipTest {
 
   std::uint64_t report(std::size_t row) {
     tally_.close();
-    std::vector<double> totals{static_cast<double>(iterations_), static_cast<double>(messages_), 1};
+    std::vector<double> totals{static_cast<double>(iterations_), static_cast<double>(messages_), 1, static_cast<double>(lost_), static_cast<double>(flips_),
+                               static_cast<double>(failed_ends_)};
     std::vector<double> most{worst_error_, worst_bound_};
     check(world_.allreduce(tally_.sums(), UCFT_SUM, aside_), "statistics");
     check(world_.allreduce(totals, UCFT_SUM, aside_), "statistics");
@@ -124,14 +143,17 @@ class GossipTest {
     const double operations = static_cast<double>(arguments_.iterations);
     const double steps = totals[0] / totals[2] / operations, messages = totals[1] / totals[2] / operations;
     const double per_step = steps > 0 ? tally_.average_us() / steps : 0;
-    const std::string bound = most[1] == unknown ? "null" : fmt::format("{:.3g}", most[1]);
+    const auto text_of = [](double error) { return error == unknown ? "null" : fmt::format("{:.3g}", error); };
+    const double failed_links = std::ceil(totals[5] / 2);   // both ends count
     if (arguments_.json) {
       fmt::print("{{\"library\":\"ucft\",\"test\":\"gossip\",\"algorithm\":\"{}\",\"topology\":\"{}\",\"eps\":{:g},\"stop\":\"{}\",\"ranks\":{},\"dtype\":\"{}\","
                  "\"bytes\":{},\"iterations\":{},\"avg_us\":{:.3f},\"p50_us\":{:.3f},\"p99_us\":{:.3f},\"max_us\":{:.3f},\"steps_per_op\":{:.2f},"
-                 "\"us_per_step\":{:.3f},\"messages_per_op\":{:.2f},\"stages_per_op\":{:.3f},\"error_max\":{:.3g},\"bound_max\":{},\"above_eps\":{},\"wrong\":{},\"failed\":[{}]}}\n",
+                 "\"us_per_step\":{:.3f},\"messages_per_op\":{:.2f},\"stages_per_op\":{:.3f},\"error_max\":{},\"bound_max\":{},\"above_eps\":{},\"above_bound\":{},"
+                 "\"not_a_number\":{},\"lost\":{:.0f},\"flips\":{:.0f},\"failed_links\":{:.0f},\"wrong\":{},\"failed\":[{}]}}\n",
                  gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, world_.size(), name_of(arguments_.dtype), arguments_.sizes_bytes[row],
                  arguments_.iterations, tally_.average_us(), tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step,
-                 messages, static_cast<double>(stages_) / operations, most[0], bound, missed_, tally_.wrong(), fmt::join(failed, ","));
+                 messages, static_cast<double>(stages_) / operations, text_of(most[0]), text_of(most[1]), missed_, above_bound_, not_a_number_, totals[3], totals[4],
+                 failed_links, tally_.wrong(), fmt::join(failed, ","));
     } else {
       if (row == 0)
         fmt::print("# ucft_perftest {}: gossip, {} on {}, eps {:g}, {}, {} ranks, {}, {} operations after {} of warm-up\n"
@@ -139,19 +161,30 @@ class GossipTest {
                    UCFT_VERSION_STRING, gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, world_.size(), name_of(arguments_.dtype),
                    arguments_.iterations, arguments_.warmup, "bytes", "avg us", "p50 us", "p99 us", "max us", "steps", "us/step", "error max",
                    "bound max", "above eps", "wrong", "failed ranks");
-      fmt::print("{:>10} {:>10.2f} {:>10.2f} {:>10.2f} {:>11.2f} {:>8.1f} {:>9.3f} {:>10.2g} {:>10} {:>10} {:>6}  {}\n", arguments_.sizes_bytes[row],
-                 tally_.average_us(), tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step, most[0], bound, missed_,
+      if (row == 0 && injects_) fmt::print("# lost, flips, failed links: injected, by all ranks in all operations; above bound: results further off than their bound\n");
+      fmt::print("{:>10} {:>10.2f} {:>10.2f} {:>10.2f} {:>11.2f} {:>8.1f} {:>9.3f} {:>10} {:>10} {:>10} {:>6}  {}\n", arguments_.sizes_bytes[row],
+                 tally_.average_us(), tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step, text_of(most[0]), text_of(most[1]), missed_,
                  tally_.wrong(), failed.empty() ? "-" : fmt::format("{}", fmt::join(failed, ",")));
+      if (injects_) fmt::print("#          lost {:.0f}, flips {:.0f}, failed links {:.0f}, above bound {}, not a number {}\n", totals[3], totals[4], failed_links, above_bound_, not_a_number_);
     }
     std::fflush(stdout);
   }
+
+  static bool injects_faults() {
+    const char* text = std::getenv("UCFT_GOSSIP_FAULTS");
+    GossipFaults faults;
+    return text != nullptr && parse_faults(text, faults).empty() && faults.any();
+  }
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
   Communicator& world_;
   const Arguments& arguments_;
   Options aside_;
   Tally tally_;
   std::vector<T> send_, recv_;
-  std::uint64_t iterations_ = 0, messages_ = 0, stages_ = 0, missed_ = 0;
+  std::uint64_t iterations_ = 0, messages_ = 0, stages_ = 0, missed_ = 0, above_bound_ = 0, not_a_number_ = 0;
+  std::uint64_t lost_ = 0, flips_ = 0, failed_ends_ = 0;   // injected, at this rank
+  const bool injects_ = injects_faults();
   double worst_error_ = 0, worst_bound_ = 0;
 };
 

@@ -386,6 +386,7 @@ int calibrate_and_print(Communicator& world, const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
+  if (arguments.gossip && !arguments.gossip->faults.empty()) setenv("UCFT_GOSSIP_FAULTS", arguments.gossip->faults.c_str(), 1);
   Context context;
   Communicator world(context);
   if (!arguments.calibrate.empty()) return calibrate_and_print(world, arguments);

@@ -61,26 +61,15 @@ void parse_faults(const Options& options, GossipFaults& faults) {
   faults.loss = options.loss;
   faults.flip_rate = options.flip_rate;
   faults.detection_delay = options.detect;
-  faults.target = options.flip_target == "flow" ? FlipTarget::flow : options.flip_target == "message" ? FlipTarget::message : FlipTarget::data;
-  for (const std::string& text : options.flips) {
-    const auto [what, when] = halves("--flip", text, "BIT@TIME or BIT:RANK@TIME");
-    BitFlip flip;
-    const std::size_t colon = what.find(':');
-    if (const std::string bit = what.substr(0, colon); bit != "any") flip.bit = static_cast<int>(whole_of("--flip", text, bit));
-    if (colon != std::string::npos) flip.rank = static_cast<Rank>(whole_of("--flip", text, what.substr(colon + 1)));
-    flip.time = number_after("--flip", text, when);
-    faults.flips.push_back(flip);
-  }
+  const auto set = [&](const char* name, const std::string& value) {
+    if (const std::string problem = set_fault(name, value, faults); !problem.empty()) refuse(fmt::format("--{} {}: {}", name, value, problem));
+  };
+  set("flip-target", options.flip_target);
+  for (const std::string& text : options.flips) set("flip", text);
+  for (const std::string& text : options.links) set("fail-link", text);
   for (const std::string& text : options.crashes) {
     const auto [rank, when] = halves("--crash", text, "RANK@TIME");
     faults.deaths.push_back({static_cast<Rank>(whole_of("--crash", text, rank)), number_after("--crash", text, when)});
-  }
-  for (const std::string& text : options.links) {
-    const auto [ends, when] = halves("--fail-link", text, "RANK-RANK@TIME");
-    const std::size_t dash = ends.find('-');
-    if (dash == std::string::npos) refuse(fmt::format("--fail-link {}: expected RANK-RANK@TIME", text));
-    faults.links.push_back({static_cast<Rank>(whole_of("--fail-link", text, ends.substr(0, dash))),
-                            static_cast<Rank>(whole_of("--fail-link", text, ends.substr(dash + 1))), number_after("--fail-link", text, when)});
   }
 }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cmath>
 #include <deque>
@@ -227,11 +226,7 @@ class World {
   // ---- faults --------------------------------------------------------------------------------------------------------
 
   void flip(Mass<Real> row, int bit) {
-    using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
-    constexpr int bits = static_cast<int>(8 * sizeof(Real));
-    Real& victim = row[random_.below(std::min(row.size(), k_ + 1))];
-    const int position = bit >= 0 ? bit : static_cast<int>(random_.below(bits));
-    victim = std::bit_cast<Real>(std::bit_cast<Bits>(victim) ^ (Bits{1} << position));
+    flip_bit(row, k_ + 1, bit, random_);
     ++result_.flips;
   }
   Rank live_rank() {
@@ -604,10 +599,6 @@ double memory_of(const GossipRun& run) {
   return n * (sizeof(GossipRank<double>) + 200 + links * (8 + flows * (run.values + 2) * number));
 }
 
-std::string out_of_range(const char* what, std::int64_t rank, Rank ranks) {
-  return rank >= 0 && rank < ranks ? "" : fmt::format("{}: rank {} of {}", what, rank, ranks);
-}
-
 }  // namespace
 
 std::string problem_with(const GossipRun& run) {
@@ -617,27 +608,14 @@ std::string problem_with(const GossipRun& run) {
   const double epsilon = run.single_precision ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
   if (has_checksums(run.plan.algorithm) && run.plan.tau < epsilon)
     return fmt::format("tau = {}: smaller than the rounding errors of the checksums, {:.2g} and more", run.plan.tau, epsilon);
-  if (goes_by_rounds(run.plan.algorithm) && !run.faults.links.empty())
-    return fmt::format("{}: links that fail are of the asynchronous algorithms", gossip_algorithm_name(run.plan.algorithm));
   if (static_cast<Rank>(run.faults.deaths.size()) >= n) return fmt::format("{} deaths of {} ranks: one must live", run.faults.deaths.size(), n);
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (!can_run_large(run) && memory_of(run) > memory)
     return fmt::format("{} ranks with {} on {} need {:.0f} GiB; this machine has {:.0f}", n, gossip_algorithm_name(run.plan.algorithm),
                        gossip_topology_name(run.plan.neighbourhood.topology), memory_of(run) / 0x1p30, memory / 0x1p30);
   for (const RankDeath& death : run.faults.deaths)
-    if (const std::string problem = out_of_range("a death", death.rank, n); !problem.empty()) return problem;
-  for (const BitFlip& flip : run.faults.flips) {
-    if (flip.rank != no_rank)
-      if (const std::string problem = out_of_range("a flip", flip.rank, n); !problem.empty()) return problem;
-    if (flip.bit >= (run.single_precision ? 32 : 64)) return fmt::format("a flip of bit {}: there are {}", flip.bit, run.single_precision ? 32 : 64);
-  }
-  for (const LinkFailure& failure : run.faults.links) {
-    for (Rank rank : {failure.a, failure.b})
-      if (const std::string problem = out_of_range("a link", rank, n); !problem.empty()) return problem;
-    const std::vector<Rank> neighbours = neighbours_of(run.plan.neighbourhood, failure.a);
-    if (!std::binary_search(neighbours.begin(), neighbours.end(), failure.b)) return fmt::format("ranks {} and {} have no link", failure.a, failure.b);
-  }
-  return "";
+    if (death.rank < 0 || death.rank >= n) return fmt::format("a death: rank {} of {}", death.rank, n);
+  return problem_with(run.faults, run.plan, run.single_precision ? 32 : 64);
 }
 
 GossipResult simulate(const GossipRun& run, const GossipProgress& progress) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/gossip/gossip.hpp"
+#include "collectives/gossip/faults.hpp"
 
 namespace ucft::simulator {
 
@@ -26,32 +26,16 @@ enum class GossipStop : std::uint8_t {
   model,      // after rounds_for() rounds
   adaptive    // when the ranks' smallest and largest estimate are no further apart than eps, looked at now and then
 };
-enum class FlipTarget : std::uint8_t { flow, message, data };
-
-struct LinkFailure {
-  Rank a, b;
-  double time;   // both ends treat it as a death from then on
-};
 struct RankDeath {
   Rank rank;
   double time;
 };
-struct BitFlip {
-  double time;
-  Rank rank = no_rank;   // no_rank: by chance
-  int bit = -1;          // from the lowest; -1: by chance
-};
 
-struct GossipFaults {
-  double loss = 0;                        // probability, of each message
-  double flip_rate = 0;                   // probability of a flip before a push
-  FlipTarget target = FlipTarget::flow;
-  std::vector<BitFlip> flips;
-  std::vector<LinkFailure> links;
+struct GossipFaults : ucft::GossipFaults {
   std::vector<RankDeath> deaths;
   double detection_delay = 1;             // from a death until the neighbours are told
 
-  bool any() const { return loss > 0 || flip_rate > 0 || !flips.empty() || !links.empty() || !deaths.empty(); }
+  bool any() const { return ucft::GossipFaults::any() || !deaths.empty(); }
 };
 
 struct GossipRun {

@@ -398,6 +398,8 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
   const Call call{Kind::allreduce, given.send, given.receive, given.count, given.dtype, nullptr, 0, nullptr};
   if (ucft_status_t status = read_gossip_options(comm, given.options, *request.gossip); status != UCFT_OK) return status;
   if (ucft_status_t status = check_memory(comm, call, request); status != UCFT_OK) return status;
+  if (const std::string problem = problem_with(comm.context().settings().gossip_faults, request.gossip->plan, request.gossip->is_float ? 32 : 64); !problem.empty())
+    return fail(UCFT_ERR_INVALID_PARAM, "UCFT_GOSSIP_FAULTS: {}", problem);
   return request.gossip->is_float ? check_tau<float>(*request.gossip, request.send) : check_tau<double>(*request.gossip, request.send);
 }
 
@@ -420,6 +422,9 @@ void write_gossip_result(const Request& request, ucft_gossip_result_t* result) {
   result->messages = outcome.messages;
   result->answer = outcome.answer;
   result->path = outcome.path;
+  result->injected_losses = outcome.injected.lost;
+  result->injected_flips = outcome.injected.flips;
+  result->injected_link_failures = outcome.injected.failed_links;
 }
 
 // A communicator of the ranks that gave the same colour. All that go on agree on its members and its number: both come

@@ -121,6 +121,7 @@ class GossipOperation final : public GossipWork {
         plan_(call_.plan),
         iterations_(call_.iterations),
         ranks_(static_cast<std::size_t>(communicator.size())),
+        faults_(communicator.context().settings().gossip_faults, {communicator.rank(), communicator.size(), number, call_.count}),
         dead_(ranks_),
         agreed_dead_(ranks_),
         dead_at_start_(ranks_) {
@@ -195,6 +196,7 @@ class GossipOperation final : public GossipWork {
     forget_links();
     windows_.clear();
     step_ = Step::finished;
+    call_.outcome.injected = faults_.counts();
     call_.outcome.live = static_cast<std::uint32_t>(std::count(agreed_dead_.begin(), agreed_dead_.end(), false));
     request_.status = status;
     request_.culprit = agreement_culprit_;
@@ -218,6 +220,7 @@ class GossipOperation final : public GossipWork {
   struct Link {
     BufferId row = no_buffer;     // messages: what was sent last; the transport holds it, too, while it waits there
     bool my_turn = false;         // to push
+    bool failed = false;          // injected
     std::uint32_t turns = 0;      // taken
     std::uint32_t sent = 0, received = 0, promised = 0;
     std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;   // one a stage
@@ -308,6 +311,7 @@ class GossipOperation final : public GossipWork {
       plan.seed = mixed(plan_.seed, restarts_);
       rounds_.emplace(plan, member(communicator_.rank()), ConstMass<Real>(input_), weight);
       outbox_.clear();
+      before_round(0);
       rounds_->start(outbox_);
       send_rounds();
     } else {
@@ -362,6 +366,7 @@ class GossipOperation final : public GossipWork {
   }
 
   bool iterate() {
+    fail_due_links();
     if (iteration_ >= iterations_ || rank_->live_links().empty()) {
       step_ = Step::settling;
       return true;
@@ -374,6 +379,7 @@ class GossipOperation final : public GossipWork {
     next_push_ = now + pace_;
     heard_ = false;
     outbox_.clear();
+    faults_.before_push(*rank_, done_);
     rank_->push(link, outbox_);
     send_outbox(link);
     ++iteration_;
@@ -381,6 +387,23 @@ class GossipOperation final : public GossipWork {
     ++call_.outcome.iterations;
     return true;
   }
+  // Whichever end gets there first tells the other: it could wait for a turn on that link, and not get there itself.
+  void fail_due_links() {
+    for (const auto& each : faults_.failing_links()) {
+      const int number = rank_->link_of(each.other);
+      if (number < 0 || !rank_->is_live(number) || (!each.failed && static_cast<double>(done_) < each.time)) continue;
+      fail_link(number);
+      Message message;
+      message.flags = link_failed;
+      send(each.other, message);
+    }
+  }
+  void fail_link(int number) {
+    link_at(number).failed = true;
+    rank_->on_failure(number);
+    faults_.note_failed_link(rank_->neighbours()[static_cast<std::size_t>(number)]);
+  }
+
   // Neither end pushes any more until the next agreement.
   bool is_closed(const Link& link) const { return link.dones_sent > stage_ && link.dones_received > stage_; }
 
@@ -416,7 +439,7 @@ class GossipOperation final : public GossipWork {
   void send_outbox(int pushed) {
     for (const auto& each : outbox_.sends()) {
       Link& link = link_at(each.link);
-      if (link.lasts_sent > stage_) continue;   // we have said our last word there: it is as if this were lost
+      if (link.failed || link.lasts_sent > stage_) continue;   // we have said our last word there: it is as if this were lost
       Message message;
       message.attempt = static_cast<Rank>(link.sent + 1);
       message.flags = has_value;
@@ -432,6 +455,11 @@ class GossipOperation final : public GossipWork {
     Link& link = link_at(each.link);
     message.prev = static_cast<Rank>(each.ack);
     message.contributors = each.era;
+    if (!faults_.survives_the_way(outbox_.row(each))) {   // the turn gets through, and that there was one
+      message.flags = static_cast<std::uint8_t>(message.flags & ~has_value);
+      send_on_link(each.link, message);
+      return true;
+    }
     if (one_sided_) {
       show(each.link, message, outbox_.row(each));
       return true;
@@ -502,6 +530,8 @@ class GossipOperation final : public GossipWork {
     const int number = rank_->link_of(arrival.message.peer);
     if (number < 0) return;
     Link& link = link_at(number);
+    if (link.failed) return;
+    if (arrival.message.has(static_cast<MessageFlags>(link_failed))) return fail_link(number);
     if (arrival.message.has(static_cast<MessageFlags>(passes_turn))) link.my_turn = true;
     if (arrival.message.has(static_cast<MessageFlags>(is_done))) {
       ++link.dones_received;
@@ -640,6 +670,9 @@ class GossipOperation final : public GossipWork {
     begin_agreement();
     return true;
   }
+  void before_round(int round) {
+    faults_.before_push(rounds_->state(), done_ + static_cast<std::uint64_t>(round), 2 * std::min(std::max(1, round), rounds_->rounds()));
+  }
   void send_rounds() {
     for (const auto& each : outbox_.sends()) {
       Unsent unsent;
@@ -649,7 +682,7 @@ class GossipOperation final : public GossipWork {
       unsent.message.flags = has_value;
       unsent.message.peer = members_[static_cast<std::size_t>(rounds_->to(each.link))];
       const auto row = outbox_.row(each);
-      unsent.row.assign(row.begin(), row.end());
+      if (faults_.survives_the_way(row)) unsent.row.assign(row.begin(), row.end());   // else an empty one: it is waited for
       unsent_.push_back(std::move(unsent));
     }
     send_unsent();
@@ -659,6 +692,11 @@ class GossipOperation final : public GossipWork {
     std::size_t left = 0;
     for (; left < unsent_.size(); ++left) {
       Unsent& each = unsent_[left];
+      if (each.row.empty()) {
+        each.message.flags = 0;
+        send(each.message.peer, each.message);
+        continue;
+      }
       each.message.value = buffers().copy_in(each.row.data(), each.row.size() * sizeof(Real));
       if (each.message.value == no_buffer) break;
       send(each.message.peer, each.message);
@@ -668,9 +706,10 @@ class GossipOperation final : public GossipWork {
     return left > 0;
   }
   void take_in_round(Arrival arrival) {
-    if (arrival.row.size() != rounds_->state().row_length() || member(arrival.message.peer) == no_rank) return;
+    if ((!arrival.row.empty() && arrival.row.size() != rounds_->state().row_length()) || member(arrival.message.peer) == no_rank) return;
     outbox_.clear();
     const int before = rounds_->round();
+    if (arrival.message.attempt == before && before + 1 < rounds_->rounds()) before_round(before + 1);
     if (!rounds_->on_message(arrival.message.attempt, arrival.row, outbox_)) {
       store(std::move(arrival));
       return;
@@ -808,6 +847,7 @@ class GossipOperation final : public GossipWork {
   GossipPlan plan_;
   int iterations_;
   const std::size_t ranks_;
+  GossipFaultInjector faults_;
   std::vector<Real> input_;
   Step step_ = Step::meeting;
   Agreement agreement_;

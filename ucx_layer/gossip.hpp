@@ -33,6 +33,7 @@
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/protocol.hpp"
 #include "ucft/ucft.h"
+#include "ucx_layer/gossip_faults.hpp"
 
 namespace ucft {
 
@@ -56,6 +57,7 @@ struct GossipCall {
     std::uint32_t stages = 0, live = 0, contributors = 0;
     ucft_gossip_answer_t answer = UCFT_GOSSIP_ALL_RANKS;
     ucft_gossip_path_t path = UCFT_GOSSIP_PATH_MESSAGE;
+    GossipFaultInjector::Counts injected;         // at this rank
   } outcome{};
 
   // All that ranks must have in common, in 48 bits: exact as a double.

@@ -87,6 +87,14 @@ class Reader {
   std::string& error_;
 };
 
+void read_gossip_faults(Settings& settings, Reader& reader) {
+  const char* text = std::getenv("UCFT_GOSSIP_FAULTS");
+  settings.sources.push_back({"UCFT_GOSSIP_FAULTS", text == nullptr ? "none" : text, text == nullptr ? "default" : "environment"});
+  if (text == nullptr) return;
+  settings.gossip_faults_text = text;
+  if (const std::string problem = parse_faults(text, settings.gossip_faults); !problem.empty()) reader.fail(fmt::format("UCFT_GOSSIP_FAULTS: {}", problem));
+}
+
 void read_model(Settings& settings, Reader& reader) {
   const char* path = std::getenv("UCFT_MODEL");
   settings.sources.push_back({"UCFT_MODEL", path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
@@ -120,6 +128,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
               given.startup_timeout_us != 0, given.startup_timeout_us, 1000, 86400000000ull);
   reader.read("UCFT_LOG", parse_switch, "y or n", settings.log_errors, false, 0, 0, 1);
   reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
+  read_gossip_faults(settings, reader);
   reader.read("UCFT_RMA", parse_auto_or_off, "auto or off", settings.rma, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_SPIN", parse_number, "a number of polls", settings.spin, given.spin != -1, number(given.spin), 0,
               1000000000);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/cost_model.hpp"
+#include "collectives/gossip/faults.hpp"
 #include "ucft/ucft.h"
 
 namespace ucft {
@@ -20,6 +21,8 @@ struct Settings {
   std::uint64_t startup_timeout_us = 60000000; // UCFT_STARTUP_TIMEOUT
   bool log_errors = false;                     // UCFT_LOG: what is dropped or declared goes to stderr
   std::int32_t pmix = -1;                      // UCFT_PMIX; -1: join the job of a PMIx server, if one started us
+  GossipFaults gossip_faults;                  // UCFT_GOSSIP_FAULTS: injected, for experiments; none
+  std::string gossip_faults_text;              // as given
   // performance
   std::int32_t rma = -1;                       // UCFT_RMA; -1: mailboxes by RDMA put where the transport has it
   std::int32_t spin = -1;                      // UCFT_SPIN; -1: chosen at start-up

@@ -31,6 +31,7 @@ struct Identity {
   std::int32_t may_share;    // memory with ranks of the same host (UCX_TLS)
   std::int32_t has_barrier;  // others can make it fence
   std::uint64_t suspect_after_us, heartbeat_period_us;
+  std::uint64_t gossip_faults;   // of the text
   char host_name[64];
 };
 
@@ -116,6 +117,7 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
   mine.window = settings_.window;
   mine.suspect_after_us = settings_.suspect_after_us;
   mine.heartbeat_period_us = settings_.heartbeat_period_us;
+  for (const char each : settings_.gossip_faults_text) mine.gossip_faults = mixed(mine.gossip_faults, static_cast<std::uint64_t>(each));
   mine.may_share = shared_memory_allowed();
   mine.has_barrier = !fallback_fence_;
   gethostname(mine.host_name, sizeof mine.host_name - 1);
@@ -145,6 +147,10 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
         differs("UCFT_SUSPECT_AFTER", mine.suspect_after_us, identity.suspect_after_us, "us") ||
         differs("UCFT_HEARTBEAT_PERIOD", mine.heartbeat_period_us, identity.heartbeat_period_us, "us"))
       return false;
+    if (mine.gossip_faults != identity.gossip_faults) {
+      error = fmt::format("UCFT_GOSSIP_FAULTS is '{}' on rank {} and another one on rank {}: it must be the same", settings_.gossip_faults_text, rank_, rank);
+      return false;
+    }
   }
   return true;
 }

@@ -39,6 +39,7 @@ enum GossipFlags : std::uint8_t {
   is_last = 16,       // of its link until the next agreement; attempt: how many there were before, in all
   is_done = 64,       // its sender has pushed enough, and only answers from now on
   passes_turn = 32,   // asynchronous: the two ends of a link push in turn
+  link_failed = 128,  // asynchronous, injected: the link is gone for both ends
 };
 
 enum TransportFlags : std::uint8_t {

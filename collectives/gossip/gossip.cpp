@@ -214,7 +214,7 @@ bool GossipByRounds<Real>::on_message(int round, ConstMass<Real> row, GossipOutb
   if (round < round_) return true;   // of a rank that was taken for dead
   if (round > round_) return false;
   pushed_.clear();
-  state_.on_message({schedule_.round(me_, round).link_from, 0, 0, row}, pushed_);
+  if (!row.empty()) state_.on_message({schedule_.round(me_, round).link_from, 0, 0, row}, pushed_);
   ++round_;
   sent_ = false;
   advance(out);

@@ -174,7 +174,7 @@ class GossipByRounds {
 
   // Links in the outbox are the round of the send: link = round, and to() says whom to.
   void start(GossipOutbox<Real>& out) { advance(out); }
-  // False: it belongs to a later round; the driver keeps it and tries again after the next step.
+  // row: empty if it was lost. False: it belongs to a later round; the driver keeps it and tries again after the next step.
   bool on_message(int round, ConstMass<Real> row, GossipOutbox<Real>& out);
   void on_failure(Rank failed, GossipOutbox<Real>& out);
 

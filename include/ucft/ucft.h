@@ -387,10 +387,14 @@ typedef struct {
   uint64_t messages;    /* that this rank has sent, without those of the agreements                                    */
   ucft_gossip_answer_t answer;
   ucft_gossip_path_t path; /* that it has gone: MESSAGE or RMA                                                         */
+  /* What UCFT_GOSSIP_FAULTS has injected at this rank. The bound does not cover it: docs/gossip_api.md */
+  uint64_t injected_losses;         /* messages whose values did not arrive */
+  uint64_t injected_flips;
+  uint64_t injected_link_failures;  /* counted at both ends */
 } ucft_gossip_result_t;
 
 #define UCFT_GOSSIP_RESULT_INIT \
-  { sizeof(ucft_gossip_result_t), 0, 0, 0, 0, 0, 0, 0, 0, UCFT_GOSSIP_ALL_RANKS, UCFT_GOSSIP_PATH_MESSAGE }
+  { sizeof(ucft_gossip_result_t), 0, 0, 0, 0, 0, 0, 0, 0, UCFT_GOSSIP_ALL_RANKS, UCFT_GOSSIP_PATH_MESSAGE, 0, 0, 0 }
 
 /* count values of UCFT_FLOAT or UCFT_DOUBLE; options and result may be NULL. All survivors get the same bits in recv.
  * UCFT_OK also if eps was not reached: result->reached says so. Deaths are survived like in every other operation; with

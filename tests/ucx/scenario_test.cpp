@@ -128,7 +128,7 @@ TEST_P(Scenario, ARankThatDiesInStartUpIsNamed) {
 // A job whose ranks are not equally patient would split itself.
 TEST_P(Scenario, SettingsThatMustBeTheSameAreCompared) {
   for (const auto& [name, value] : std::map<std::string, std::string>{
-           {"UCFT_WINDOW", "16"}, {"UCFT_SUSPECT_AFTER", "7s"}, {"UCFT_HEARTBEAT_PERIOD", "20ms"}})
+           {"UCFT_WINDOW", "16"}, {"UCFT_SUSPECT_AFTER", "7s"}, {"UCFT_HEARTBEAT_PERIOD", "20ms"}, {"UCFT_GOSSIP_FAULTS", "loss=0.1"}})
     expect_right(plan(3, "settings_differ", {name, value}));
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "collectives/gossip/faults.hpp"
 #include "collectives/gossip/gossip.hpp"
 
 namespace ucft {
@@ -562,6 +563,53 @@ TEST(ByRounds, NobodyWaitsForTheDead) {
       if (algorithm != GossipAlgorithm::hpflc) continue;   // without rank 3's value 4: (36 - 4) / 7
       for (double each : estimates) EXPECT_NEAR(each, 32.0 / 7, 1e-6) << after;
     }
+}
+
+// Two ranks: each round of recursive doubling is one exchange.
+TEST(ByRounds, ALostRowEndsItsRoundAndChangesNothing) {
+  GossipPlan plan;
+  plan.algorithm = GossipAlgorithm::recursive_doubling;
+  plan.neighbourhood.ranks = 2;
+  GossipByRounds<double> rank(plan, 0, std::vector<double>{5}, 1);
+  GossipOutbox<double> out;
+  rank.start(out);
+  EXPECT_FALSE(rank.finished());
+  EXPECT_TRUE(rank.on_message(0, {}, out));
+  EXPECT_TRUE(rank.finished());
+  double estimate = 0;
+  EXPECT_TRUE(rank.state().estimate({&estimate, 1}));
+  EXPECT_EQ(estimate, 5);
+}
+
+TEST(FaultText, SaysWhatIsInjected) {
+  GossipFaults faults;
+  ASSERT_EQ(parse_faults("loss=0.25,flip-rate=1e-3,flip-target=message,flip=61@20,flip=any:3@1.5,fail-link=4-2@7,seed=18446744073709551615", faults), "");
+  EXPECT_EQ(faults.loss, 0.25);
+  EXPECT_EQ(faults.flip_rate, 1e-3);
+  EXPECT_EQ(faults.target, FlipTarget::message);
+  ASSERT_EQ(faults.flips.size(), 2u);
+  EXPECT_EQ(faults.flips[0].bit, 61);
+  EXPECT_EQ(faults.flips[0].rank, no_rank);
+  EXPECT_EQ(faults.flips[0].time, 20);
+  EXPECT_EQ(faults.flips[1].bit, -1);
+  EXPECT_EQ(faults.flips[1].rank, 3);
+  EXPECT_EQ(faults.flips[1].time, 1.5);
+  ASSERT_EQ(faults.links.size(), 1u);
+  EXPECT_EQ(faults.links[0].a, 4);
+  EXPECT_EQ(faults.links[0].b, 2);
+  EXPECT_EQ(faults.links[0].time, 7);
+  EXPECT_EQ(faults.seed, UINT64_MAX);
+  EXPECT_TRUE(faults.any());
+  EXPECT_EQ(parse_faults("", faults), "");
+  EXPECT_FALSE(faults.any());
+}
+
+TEST(FaultText, WhatIsWrongIsNamed) {
+  for (const char* text : {"loss", "loss=", "loss=1.5", "loss=nan", "loss=0.1x", "lost=0.1", "flip=3", "flip=@3", "flip=-1@3", "flip=3@-1", "flip=3:@1", "flip=3:x@1", "fail-link=0@1",
+                           "fail-link=-1@1", "fail-link=0-1", "fail-link=0-1@inf", "flip-target=none", "seed=-1", "flip-rate=2", "=1"}) {
+    GossipFaults faults;
+    EXPECT_NE(parse_faults(std::string("seed=1,") + text + ",loss=0", faults).find(text), std::string::npos) << text;
+  }
 }
 
 TEST(RoundsFor, GrowsWithAccuracyAndNeverIsNegative) {
