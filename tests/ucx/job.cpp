@@ -34,12 +34,12 @@ std::vector<std::string> launcher_of(const JobPlan& plan) {
   const std::string ranks = std::to_string(plan.ranks);
   switch (plan.started_by) {
     case Launcher::UcftRun:
-      return {UCFT_RUN, "-n", ranks, "--timeout", "120s"};
+      return {UCFT_RUN, "-n", ranks, "--timeout", "400s"};
     case Launcher::Mpirun:
-      return {"timeout", "-k", "5", "120", "mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--tag-output",
+      return {"timeout", "-k", "5", "400", "mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--tag-output",
               "--mca", "oob_tcp_if_include", "lo", "--mca", "btl", "self,vader"};
     case Launcher::Nobody:
-      return {"timeout", "-k", "5", "120"};
+      return {"timeout", "-k", "5", "400"};
   }
   return {};
 }
