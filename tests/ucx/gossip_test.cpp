@@ -52,6 +52,13 @@ TEST_P(Gossip, SeveralAtOnceBesideOtherOperationsAndWithEstimates) {
   for (int ranks : {2, 5}) expect_right(plan(ranks, "several"));
 }
 
+// Ranks that poll for all of their time slices: two that run at the same time could use up all their turns on each other.
+TEST_P(Gossip, WhoRunsAtTheSameTimeDoesNotGossipWithNobodyElse) {
+  JobPlan made = plan(8, "stages", {"3"});
+  made.environment["UCFT_SPIN"] = "1000";
+  expect_right(made);
+}
+
 TEST_P(Gossip, CommunicatorsComeAndGo) {
   for (int ranks : {1, 3}) expect_right(plan(ranks, "communicators"));
 }
