@@ -148,7 +148,9 @@ bool is_from_launcher(const std::string& line, Launcher launcher) {
 
 std::map<std::string, std::string> over(const std::string& transport) {
   if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
-  if (transport == "hosts") return {{"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}};
+  // UCFT_SPIN: its default where ranks share cores, which these "hosts" don't know.
+  if (transport == "hosts")
+    return {{"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
   return {};
 }
 
