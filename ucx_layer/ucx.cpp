@@ -1,5 +1,6 @@
 #include "ucx_layer/ucx.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
@@ -30,6 +31,22 @@ bool transports_allow(std::initializer_list<std::string_view> names) {
   return names_any(transports, names) || names_any(transports, {"all"});
 }
 
+// What UCX_TLS allows, without shared memory: ranks of one host have that of Segment, which needs no name in /dev/shm. UCX
+// gives its own one for a moment, and whoever is killed then leaves the file for ever.
+std::string transports_between_hosts() {
+  const char* list = std::getenv("UCX_TLS");
+  const std::string transports = list == nullptr ? "all" : list;
+  if (transports.starts_with('^')) return transports + ",sm";
+  if (names_any(transports, {"all"})) return "^sm";
+  std::string kept;
+  for (std::size_t begin = 0, end; begin < transports.size(); begin = end + 1) {
+    end = std::min(transports.find(',', begin), transports.size());
+    const std::string name = transports.substr(begin, end - begin);
+    if (!names_any(name, {"posix", "sysv", "xpmem", "shm", "sm", "mm", "cma", "knem"})) kept += (kept.empty() ? "" : ",") + name;
+  }
+  return kept.empty() ? transports : kept;   // nothing is left: UCX will say whom it can't reach
+}
+
 bool fail(std::string& error, const char* what, ucs_status_t status) {
   error = std::string(what) + ": " + ucs_status_string(status);
   return false;
@@ -40,9 +57,8 @@ ucs_status_t configure(ucp_config_t* config) {
   if (ucs_status_t status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf"); status != UCS_OK) return status;
   // Without this the error callback of a peer that died with a full queue never comes.
   if (ucs_status_t status = ucp_config_modify(config, "RESOLVE_REMOTE_EP_ID", "y"); status != UCS_OK) return status;
-  // Shared-memory active messages must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test).
-  // In error-handling mode UCX leaves them out by itself, unless MM_ERROR_HANDLING is set.
-  //
+  // Nor could its shared-memory active messages be used between ranks that may be killed (tests/ucx/wedged_fifo_test).
+  if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_between_hosts().c_str()); status != UCS_OK) return status;
   // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0"): a
   // survivor that was sending to a rank as it died. So all is copied, in large segments: with those it isn't slower.
   if (!transports_allow({"tcp"})) return UCS_OK;
