@@ -25,6 +25,7 @@ TimeoutDetector::Time time_now() {
 DetectorThread::DetectorThread(const Setup& setup, const std::vector<Peer>& peers, std::vector<RemotePeer> remote)
     : setup_(setup), creator_pid_(::getpid()), silence_(setup.options, peers.size() + remote.size()) {
   assert(setup.on_verdict != nullptr);
+  silence_counts_ = setup.silence_counts;
   const Time now = time_now();
   for (const Peer& peer : peers) {
     assert(peer.pid != creator_pid_);
@@ -108,8 +109,10 @@ void DetectorThread::take_turn(Time now) {
 void DetectorThread::listen(Time now) {
   const bool look_at_states = now >= next_state_look_;
   if (look_at_states) next_state_look_ = now + setup_.options.suspect_after / 4;
+  const bool silence_counts = silence_counts_.load(std::memory_order_acquire);
   for (std::size_t index = 0; index < watched_.size(); ++index) {
     Watched& watched = *watched_[index];
+    if (!silence_counts) heard(index, now);
     if (watched.remote) {
       listen_afar(index, now);
     } else if (watched.peer.heartbeat == nullptr) {

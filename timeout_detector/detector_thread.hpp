@@ -68,6 +68,7 @@ class DetectorThread {
   struct Setup {
     TimeoutDetector::Options options;  // valid
     bool fence = true;                 // kill silent peers before they are declared dead
+    bool silence_counts = true;        // false: not before count_silence(), so that peers may begin to beat later than we watch
     // The end of a killed peer must show in this time, else it is only suspected; at most a year.
     std::chrono::nanoseconds fence_limit = std::chrono::seconds(1);
     std::atomic<std::uint64_t>* own_heartbeat = nullptr;  // advanced on every wake, by nobody else; may be nullptr
@@ -94,6 +95,9 @@ class DetectorThread {
 
   // Makes the thread take a turn now. Any thread, also a signal handler; before the destructor.
   void poke();
+
+  // Silence counts from now on. Any thread.
+  void count_silence() { silence_counts_.store(true, std::memory_order_release); }
 
   // The silence of this peer means nothing from now on: it has left. Any thread.
   void forget(std::int32_t rank);
@@ -153,7 +157,7 @@ class DetectorThread {
   TimeoutDetector silence_;                        // the thread's alone
   Time next_state_look_{}, next_beat_{};
   std::mutex verdicts_;
-  std::atomic<bool> stopping_ = false, out_ = false;
+  std::atomic<bool> stopping_ = false, out_ = false, silence_counts_ = true;
   int wake_ = -1;  // eventfd
   std::vector<pollfd> awaited_;        // the thread's alone
   std::thread thread_;

@@ -221,7 +221,7 @@ class GossipOperation final : public GossipWork {
     BufferId row = no_buffer;     // messages: what was sent last; the transport holds it, too, while it waits there
     bool my_turn = false;         // to push
     bool failed = false;          // injected
-    std::uint32_t turns = 0;      // taken
+    std::uint32_t turns = 0;      // given to the other end
     std::uint32_t sent = 0, received = 0, promised = 0;
     std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;   // one a stage
   };
@@ -407,11 +407,11 @@ class GossipOperation final : public GossipWork {
   // Neither end pushes any more until the next agreement.
   bool is_closed(const Link& link) const { return link.dones_sent > stage_ && link.dones_received > stage_; }
 
-  // A link by chance of those on which it is our turn; -1: none. Links differ in speed, and pushes back and forth on a fast one
-  // bring nobody anything new: none may be a quarter of all turns ahead of the slowest. (That waits for nobody for ever, either: where
-  // fewest turns have been taken both ends may go on. The counts of two ends differ by two at most.)
+  // A link by chance of those on which it is our turn; -1: none. Pushes back and forth on a fast link, or between two ranks that
+  // happen to run at the same time, bring nobody anything new: none may be more than a few turns ahead of the slowest. (That waits
+  // for nobody for ever, either: where fewest turns have been taken both ends may go on. The counts of two ends differ by one at most.)
   int choose() {
-    const auto ahead = static_cast<std::uint32_t>(std::max(4, iterations_ / 4));
+    constexpr std::uint32_t ahead = 4;
     ready_.clear();
     std::uint32_t fewest = ~std::uint32_t{0};
     for (int number : rank_->live_links()) fewest = std::min(fewest, link_at(number).turns);
@@ -435,6 +435,12 @@ class GossipOperation final : public GossipWork {
     return one_sided_ || link.row != no_buffer;
   }
 
+  // Counted however it is used, or the two ends' counts would drift apart (see choose()).
+  static void give_turn(Link& link) {
+    link.my_turn = false;
+    ++link.turns;
+  }
+
   // pushed: the link on which the turn goes to the other end; what else there is are repairs.
   void send_outbox(int pushed) {
     for (const auto& each : outbox_.sends()) {
@@ -446,9 +452,7 @@ class GossipOperation final : public GossipWork {
       if (each.link == pushed) message.flags |= passes_turn;
       if (!send_on(each, message)) continue;
       ++link.sent;
-      if (each.link != pushed) continue;
-      link.my_turn = false;
-      ++link.turns;
+      if (each.link == pushed) give_turn(link);
     }
   }
   bool send_on(const typename GossipOutbox<Real>::Send& each, Message message) {
@@ -509,7 +513,7 @@ class GossipOperation final : public GossipWork {
     Message message;
     message.attempt = static_cast<Rank>(link.sent);
     message.flags = static_cast<std::uint8_t>(flags);
-    if ((flags & passes_turn) != 0) link.my_turn = false;
+    if ((flags & passes_turn) != 0) give_turn(link);
     ++((flags & is_last) != 0 ? link.lasts_sent : link.dones_sent);
     send_on_link(number, message);
   }
@@ -522,7 +526,7 @@ class GossipOperation final : public GossipWork {
     Message message;   // there was no memory, or nothing to push
     message.attempt = static_cast<Rank>(++link.sent);
     message.flags = passes_turn;
-    link.my_turn = false;
+    give_turn(link);
     send_on_link(number, message);
   }
 

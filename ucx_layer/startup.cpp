@@ -99,6 +99,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   if (!exchange_identities(oob, error) || !wire_up(oob, error)) return UCFT_ERR_STARTUP;
   const bool watching = start_detector(error);
   if (!agree(oob, watching, error, "detector")) return UCFT_ERR_STARTUP;
+  detector_->count_silence();   // all ranks' detectors run now
   oob.close();
   started_ = true;
   return UCFT_OK;
@@ -321,6 +322,7 @@ bool Context::start_detector(std::string& error) {
   setup.options.heartbeat_period = std::chrono::microseconds(settings_.heartbeat_period_us);
   setup.options.suspect_after = std::chrono::microseconds(settings_.suspect_after_us);
   setup.fence = settings_.fence;
+  setup.silence_counts = false;
   setup.own_heartbeat = &transport_->control()->heartbeat;
   setup.on_verdict = &Context::on_verdict;
   setup.on_tick = &Context::on_tick;

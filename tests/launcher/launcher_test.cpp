@@ -173,8 +173,9 @@ TEST(LauncherStartUp, ARankWithoutUcftAmongOthersIsNamed) {
   EXPECT_TRUE(contains(job.output, "died during start-up: exit code 0")) << job.output;
 }
 
+// It is killed when it is alone: whoever stops on purpose can't be woken up any more.
 TEST(LauncherStartUp, ARankThatDoesNotArriveIsNamed) {
-  const auto job = run({"-n", "2", "--startup-timeout", "200ms", "--kill", "1@2s", TEST_RANK, "sleep", "1"});
+  const auto job = run({"-n", "2", "--startup-timeout", "200ms", "--expect-kill", "1", TEST_RANK, "stop", "1"});
   EXPECT_TRUE(contains(job.output, "did not arrive within 200 ms")) << job.output;
   EXPECT_EQ(job.exit_code, 10);
 }
@@ -227,12 +228,13 @@ TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
 }
 
 TEST(LauncherExit, AStoppedRankKilledByAPeerIsExcused) {
-  const std::string stopped = new_mark(), waits = new_mark();
-  Launcher launcher(shell({"-n", "2", "--stop", "1@1s"}, "[ $UCFT_RANK = 1 ] && exec sleep " + stopped + "; sleep " + waits + "; true"));
-  ASSERT_TRUE(eventually([&] { return is_stopped(one_sleeper(stopped)); }));
-  kill(one_sleeper(stopped), SIGKILL);
-  ASSERT_TRUE(eventually([&] { return sleepers(stopped) == 0 && sleepers(waits) == 1; }));
-  kill(one_sleeper(waits), SIGKILL);
+  const std::string mark = new_mark();
+  Launcher launcher({"-n", "2", "--stop", "1@20ms", "--expect-kill", "0", "sleep", mark});
+  pid_t stopped = 0;
+  ASSERT_TRUE(eventually([&] { return (stopped = one_stopped_sleeper(mark)) != 0; }));
+  kill(stopped, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return sleepers(mark) == 1; }));
+  kill(one_sleeper(mark), SIGKILL);
   EXPECT_EQ(launcher.wait().exit_code, 0);
 }
 

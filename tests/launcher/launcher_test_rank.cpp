@@ -2,7 +2,8 @@
 //
 //   launcher_test_rank            prints the ranks' pids as the round gave them
 //   launcher_test_rank die R      rank R ends with exit code 3 before the round
-//   launcher_test_rank sleep R    rank R connects and does not take part
+//   launcher_test_rank stop R     rank R connects, and stops itself
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -20,7 +21,7 @@ int main(int argument_count, char** argument_values) {
   const auto rendezvous = ucft::bootstrap::Rendezvous::connect(30s, error);
   if (rendezvous && rendezvous->rank() == actor) {
     if (act == "die") _exit(3);
-    if (act == "sleep") pause();
+    if (act == "stop") raise(SIGSTOP);
   }
   const long pid = getpid();
   std::vector<long> pids(rendezvous ? static_cast<std::size_t>(rendezvous->size()) : 0);

@@ -153,8 +153,10 @@ std::string new_mark() {
 
 int sleepers(const std::string& mark) { return static_cast<int>(pids_of(mark).size()); }
 
-bool is_stopped(pid_t pid) {
-  return file_text("/proc/" + std::to_string(pid) + "/status").find("\nState:\tT") != std::string::npos;
+pid_t one_stopped_sleeper(const std::string& mark) {
+  for (const pid_t pid : pids_of(mark))
+    if (file_text("/proc/" + std::to_string(pid) + "/status").find("\nState:\tT") != std::string::npos) return pid;
+  return 0;
 }
 
 pid_t one_sleeper(const std::string& mark) {

@@ -1,10 +1,10 @@
 // Plain UCX, no ucft: active messages over shared memory, to show what a death does to them (wedged_fifo_test).
-//   fifo_program receiver FILE SECONDS   writes its address to FILE, prints the name of each sender it hears
+//   fifo_program receiver FILE           writes its address to FILE, prints the name of each sender it hears, until SIGTERM
 //   fifo_program sender FILE NAME COUNT  sends COUNT messages, one a millisecond
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -39,7 +39,11 @@ ucs_status_t heard(void*, const void* header, size_t bytes, void*, size_t, const
   return UCS_OK;
 }
 
-int receive(const std::string& file, double seconds) {
+volatile std::sig_atomic_t over = 0;
+
+// Whatever has come until the signal is heard, too.
+int receive(const std::string& file) {
+  std::signal(SIGTERM, [](int) { over = 1; });
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
   handler.id = 1;
@@ -50,9 +54,12 @@ int receive(const std::string& file, double seconds) {
   check(ucp_worker_get_address(worker, &address, &bytes), "ucp_worker_get_address");
   std::ofstream(file + ".new", std::ios::binary).write(reinterpret_cast<char*>(address), static_cast<std::streamsize>(bytes));
   std::rename((file + ".new").c_str(), file.c_str());
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (std::chrono::steady_clock::now() < until)
-    if (ucp_worker_progress(worker) == 0) usleep(100);
+  for (bool last = false; !last;) {
+    last = over != 0;
+    while (ucp_worker_progress(worker) != 0) {
+    }
+    if (!last) usleep(100);
+  }
   return 0;
 }
 
@@ -77,8 +84,8 @@ int send(const std::string& file, const std::string& name, int count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) return 2;
+  if (argc < 3) return 2;
   open();
   const std::string role = argv[1];
-  return role == "receiver" ? receive(argv[2], std::atof(argv[3])) : send(argv[2], argv[3], std::atoi(argv[4]));
+  return role == "receiver" ? receive(argv[2]) : send(argv[2], argv[3], std::atoi(argv[4]));
 }

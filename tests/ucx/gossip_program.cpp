@@ -211,6 +211,19 @@ void death(const std::vector<std::string>& arguments) {
   }
 }
 
+// stages MOST: so many are enough where each link is used as often as the others. On a tree each link is the only way.
+void stages(const std::vector<std::string>& arguments) {
+  for (int i = 0; i < 2; ++i)
+    for (const ucft_gossip_algorithm_t algorithm : {UCFT_GOSSIP_PUSH_SUM, UCFT_GOSSIP_PFCC, UCFT_GOSSIP_PCF}) {
+      ucft_gossip_options_t options = options_of(algorithm, 1e-8);
+      options.topology = UCFT_GOSSIP_TREE;
+      Gossip<double> gossip(options, 3, i);
+      gossip.post();
+      const ucft_gossip_result_t result = gossip.finish(true);
+      if (result.stages > std::stoul(arguments.at(0))) wrong("{}: {} stages", algorithms[algorithm], result.stages);
+    }
+}
+
 // stopped ALGORITHM: rank 1 stops in the middle; the others kill it when it has been silent for too long, and go on.
 void stopped(const std::vector<std::string>& arguments) {
   int algorithm = 0;
@@ -331,7 +344,7 @@ void awkward(const std::vector<std::string>&) {
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"all", all}, {"each", each}, {"several", several}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward},
-      {"excluded", excluded}, {"unsupported", unsupported}};
+      {"excluded", excluded}, {"unsupported", unsupported}, {"stages", stages}};
   const std::string scenario = argc > 1 ? argv[1] : "";
   const auto found = scenarios.find(scenario);
   if (found == scenarios.end()) wrong("no scenario '{}'", scenario);

@@ -2,6 +2,10 @@
 // Nothing here depends on how long anything takes: results are compared with the bound that the library itself gives.
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "tests/ucx/job.hpp"
 
 namespace ucft::test {
@@ -70,6 +74,13 @@ TEST_P(Gossip, SeveralAtOnceBesideOtherOperationsAndWithEstimates) {
   for (int ranks : {2, 5}) expect_right(plan(ranks, "several"));
 }
 
+// Ranks that poll for all of their time slices: two that run at the same time could use up all their turns on each other.
+TEST_P(Gossip, WhoRunsAtTheSameTimeDoesNotGossipWithNobodyElse) {
+  JobPlan made = plan(8, "stages", {"3"});
+  made.environment["UCFT_SPIN"] = "1000";
+  expect_right(made);
+}
+
 TEST_P(Gossip, CommunicatorsComeAndGo) {
   for (int ranks : {1, 3}) expect_right(plan(ranks, "communicators"));
 }
@@ -129,6 +140,38 @@ TEST_P(Gossip, ARankThatStopsIsKilledAndLeftOut) {
     made.launcher = {"--expect-kill", "1"};
     made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
     expect_right(made, {1});
+  }
+}
+
+// The examples end with exit code 0 only if all their results were right; both deaths are seen by all survivors.
+struct ExampleRun {
+  const char* name;
+  const char* program;
+  std::vector<std::string> arguments;
+  const char* kill;
+  const char* last_line;   // a part of it, of each survivor
+};
+class Example : public testing::TestWithParam<ExampleRun> {};
+INSTANTIATE_TEST_SUITE_P(
+    Of, Example,
+    testing::Values(ExampleRun{"gossip_average", GOSSIP_AVERAGE, {"500"}, "3:send:2000,0:send:5000", ": the average of 4 ranks from here on"},
+                    ExampleRun{"gossip_qr", GOSSIP_QR, {"--repeat", "20"}, "3:send:2000,0:send:5000", " of the rows of 4 ranks in the end"},
+                    ExampleRun{"gossip_qr_hps", GOSSIP_QR, {"--repeat", "20", "--algorithm", "hps"}, "3:send:500,0:send:1000", " of the rows of 4 ranks in the end"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(Example, GoesOnWhenTwoRanksDie) {
+  JobPlan made{6, "", GetParam().arguments, {"--expect-kill", "3", "--expect-kill", "0"}, {{"UCFT_TEST_KILL", GetParam().kill}}};
+  made.program = GetParam().program;
+  const JobResult result = run_job(made);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(result.errors, std::vector<std::string>{});
+  EXPECT_EQ(result.left_behind, std::vector<std::string>{});
+  for (const char* survivor : {"1", "2", "4", "5"}) {
+    std::istringstream lines(result.output);
+    bool said = false;
+    for (std::string line; std::getline(lines, line);)
+      said |= line.starts_with(std::string("[") + survivor + "] ") && line.find(GetParam().last_line) != std::string::npos;
+    EXPECT_TRUE(said) << "rank " << survivor << ":\n" << result.output;
   }
 }
 

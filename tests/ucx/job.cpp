@@ -6,15 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <sstream>
-#include <thread>
-
-#include "tests/file_text.hpp"
 
 namespace ucft::test {
 
@@ -37,12 +34,12 @@ std::vector<std::string> launcher_of(const JobPlan& plan) {
   const std::string ranks = std::to_string(plan.ranks);
   switch (plan.started_by) {
     case Launcher::UcftRun:
-      return {UCFT_RUN, "-n", ranks, "--timeout", "120s"};
+      return {UCFT_RUN, "-n", ranks, "--timeout", "400s"};
     case Launcher::Mpirun:
-      return {"timeout", "-k", "5", "120", "mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--tag-output",
+      return {"timeout", "-k", "5", "400", "mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--tag-output",
               "--mca", "oob_tcp_if_include", "lo", "--mca", "btl", "self,vader"};
     case Launcher::Nobody:
-      return {"timeout", "-k", "5", "120"};
+      return {"timeout", "-k", "5", "400"};
   }
   return {};
 }
@@ -72,12 +69,61 @@ std::vector<std::string> command_of(const JobPlan& plan) {
   _exit(127);
 }
 
-void read_both(int out, int err, std::string& out_text, std::string& err_text) {
+// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun); -1: none.
+int rank_of(const std::string& line, Launcher launcher, std::string& text) {
+  const bool is_ours = launcher == Launcher::UcftRun;
+  const auto end = line.find(is_ours ? "] " : ">:");
+  const auto number = is_ours ? 1 : line.find(',') + 1;
+  if (line.empty() || line[0] != '[' || end == std::string::npos || number == 0 || number > end) return -1;
+  text = line.substr(end + 2);
+  return std::atoi(line.c_str() + number);
+}
+
+// Carries out the plan's kills, by what the ranks say.
+class Killer {
+ public:
+  explicit Killer(const JobPlan& plan) : plan_(plan) {}
+
+  void heard(const std::string& output) {
+    for (auto end = output.find('\n', seen_); end != std::string::npos; end = output.find('\n', seen_)) {
+      take_line(output.substr(seen_, end - seen_));
+      seen_ = end + 1;
+    }
+  }
+  // Those that are due. How long until the next one, for poll().
+  int kill_now() {
+    const auto now = Clock::now();
+    std::erase_if(targets_, [&](const Target& each) { return each.due <= now && (kill(each.pid, SIGKILL), true); });
+    auto next = Clock::time_point::max();
+    for (const Target& each : targets_) next = std::min(next, each.due);
+    return targets_.empty() ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Target {
+    pid_t pid;
+    Clock::time_point due;
+  };
+  void take_line(const std::string& line) {
+    std::string text;
+    const int rank = rank_of(line, plan_.started_by, text);
+    if (rank < 0 || !text.starts_with("STARTED ")) return;
+    for (const Kill& each : plan_.kills)
+      if (each.rank == rank) targets_.push_back({std::atoi(text.c_str() + 8), Clock::now() + each.after});
+  }
+
+  const JobPlan& plan_;
+  std::size_t seen_ = 0;   // of the output
+  std::vector<Target> targets_;
+};
+
+void read_both(int out, int err, std::string& out_text, std::string& err_text, Killer& killer) {
   pollfd ends[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   std::string* texts[2] = {&out_text, &err_text};
   char bytes[65536];
   for (int open = 2; open > 0;) {
-    poll(ends, 2, -1);
+    poll(ends, 2, killer.kill_now());
     for (int i = 0; i < 2; ++i) {
       if (ends[i].fd < 0 || ends[i].revents == 0) continue;
       const ssize_t count = read(ends[i].fd, bytes, sizeof bytes);
@@ -88,63 +134,8 @@ void read_both(int out, int err, std::string& out_text, std::string& err_text) {
         --open;
       }
     }
+    killer.heard(out_text);
   }
-}
-
-// The child, or child's child, of `ancestor` that mpirun has started as that rank; -1: there is none (yet).
-pid_t process_of_rank(pid_t ancestor, int rank) {
-  const std::string variable = "PMIX_RANK=" + std::to_string(rank) + '\0';
-  const std::string self = std::to_string(ancestor);
-  std::istringstream children(file_text("/proc/" + self + "/task/" + self + "/children"));
-  for (pid_t child; children >> child;) {
-    if (file_text("/proc/" + std::to_string(child) + "/environ").find(variable) != std::string::npos) return child;
-    if (const pid_t found = process_of_rank(child, rank); found > 0) return found;
-  }
-  return -1;
-}
-
-bool has_detector(pid_t pid) {
-  std::error_code gone;
-  std::filesystem::directory_iterator thread("/proc/" + std::to_string(pid) + "/task", gone);
-  for (; !gone && thread != std::filesystem::directory_iterator(); thread.increment(gone))
-    if (file_text(thread->path() / "comm") == "ucft-detector\n") return true;
-  return false;
-}
-
-void carry_out(const std::vector<Kill>& kills, pid_t launcher, const std::atomic<bool>& over) {
-  using Clock = std::chrono::steady_clock;
-  struct Target {
-    Kill kill;
-    pid_t pid = -1;
-    Clock::time_point due = Clock::time_point::max();
-  };
-  std::vector<Target> targets;
-  for (const Kill& each : kills) targets.push_back({each});
-  while (!over && !targets.empty()) {
-    for (Target& each : targets) {
-      if (each.pid > 0) continue;
-      const pid_t pid = process_of_rank(launcher, each.kill.rank);
-      if (pid < 0 || !has_detector(pid)) continue;
-      each.pid = pid;
-      each.due = Clock::now() + each.kill.after;
-    }
-    std::erase_if(targets, [](const Target& each) {
-      if (Clock::now() < each.due) return false;
-      kill(each.pid, SIGKILL);
-      return true;
-    });
-    usleep(1000);
-  }
-}
-
-// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun); -1: none.
-int rank_of(const std::string& line, Launcher launcher, std::string& text) {
-  const bool is_ours = launcher == Launcher::UcftRun;
-  const auto end = line.find(is_ours ? "] " : ">:");
-  const auto number = is_ours ? 1 : line.find(',') + 1;
-  if (line.empty() || line[0] != '[' || end == std::string::npos || number == 0 || number > end) return -1;
-  text = line.substr(end + 2);
-  return std::atoi(line.c_str() + number);
 }
 
 bool is_from_launcher(const std::string& line, Launcher launcher) {
@@ -157,7 +148,8 @@ bool is_from_launcher(const std::string& line, Launcher launcher) {
 
 std::map<std::string, std::string> over(const std::string& transport) {
   if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
-  if (transport == "hosts")   // which believe each to have all cores, but must share them
+  // UCFT_SPIN: its default where ranks share cores, which these "hosts" don't know.
+  if (transport == "hosts")
     return {{"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
   return {};
 }
@@ -171,12 +163,9 @@ JobResult run_job(const JobPlan& plan) {
   if (pid == 0) become(plan, out[1], err[1]);
   close(out[1]);
   close(err[1]);
-  std::atomic<bool> over = false;
-  std::thread killer([&] { carry_out(plan.kills, pid, over); });
+  Killer killer(plan);
   std::string out_text, err_text;
-  read_both(out[0], err[0], out_text, err_text);
-  over = true;
-  killer.join();
+  read_both(out[0], err[0], out_text, err_text, killer);
   close(out[0]);
   close(err[0]);
   int status = 0;

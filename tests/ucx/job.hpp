@@ -11,7 +11,7 @@ namespace ucft::test {
 // Mpirun: Open MPI's, without network. Nobody: the program alone, `ranks` doesn't count.
 enum class Launcher { UcftRun, Mpirun, Nobody };
 
-// By the test, for a launcher that doesn't do it: SIGKILL so long after the rank's start-up (its detector runs).
+// By the test, for a launcher that doesn't do it: SIGKILL so long after the rank has said "STARTED <pid>".
 struct Kill {
   int rank = 0;
   std::chrono::milliseconds after{};

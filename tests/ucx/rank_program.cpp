@@ -22,6 +22,12 @@
 
 namespace {
 
+// Tests that kill or cut off wait for this. Said after an operation it means that all ranks are past start-up.
+void say_started() {
+  fmt::print("STARTED {}\n", getpid());
+  std::fflush(stdout);
+}
+
 std::uint64_t salt(int iteration) { return std::uint64_t{static_cast<unsigned>(iteration) & 0xffff} << 32; }
 
 // Rank r gives 2^r + salt. Who is in a sum, or the end of the program.
@@ -121,6 +127,7 @@ void loop(const std::vector<std::string>& arguments) {
   const int after_death = arguments.size() > 2 ? std::stoi(arguments[2]) : iterations;
   for (int i = 0, end = iterations; i < end; ++i) {
     if (allreduce(i, 1) > 0) end = std::min(end, i + after_death);
+    if (i == 0) say_started();
     broadcast(i, i % size_, 3);
     reduce(i, (i + 1) % size_, 2);
     if (i % 4 == 0) several(i);
@@ -208,8 +215,7 @@ void leave(const std::vector<std::string>&) {
 // and wait for it. As root, in a virtual machine of ci/rdma-cluster.
 void leave_cut(const std::vector<std::string>& arguments) {
   for (int i = 0; i < 20; ++i) allreduce(i, 1);
-  fmt::print("STARTED {}\n", getpid());
-  std::fflush(stdout);
+  say_started();
   if (rank_ != 0) return;
   usleep(1000000);
   const std::string cut = fmt::format("tc qdisc add dev eth0 root netem loss 100% && {{ (sleep {}; tc qdisc del dev eth0 root) > /dev/null 2>&1 & }}",
@@ -441,10 +447,7 @@ void survive(const std::vector<std::string>& arguments) {
       note(out[0]);
       stop = out[1] != 0;
     }
-    if (i == 0) {
-      fmt::print("STARTED {}\n", getpid());
-      std::fflush(stdout);
-    }
+    if (i == 0) say_started();
     const int root = i % size_;
     std::vector<std::uint64_t> data(i % 3 == 0 ? large : 3, rank_ == root ? 77 + salt(i) : 5);
     status = timed([&] { return ucft_broadcast(comm, data.data(), data.size(), UCFT_UINT64, root, nullptr, nullptr); });
@@ -476,8 +479,7 @@ void late_write(const std::vector<std::string>& arguments) {
   };
   take();
   std::fill_n(memory[0], count, 1);
-  fmt::print("STARTED {}\n", getpid());
-  std::fflush(stdout);
+  say_started();
   ucft_status_t status = UCFT_OK;
   ucft_result_t result = UCFT_RESULT_INIT;
   result.contributors = static_cast<std::uint32_t>(size_);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/file_text.hpp"
 #include "ucx_layer/ucx.hpp"
 
 namespace ucft {
@@ -46,6 +47,20 @@ TEST(OverTcp, NothingIsSentWithoutACopy) {
   EXPECT_NE(sends.find("am_send"), std::string::npos) << sends;
   EXPECT_EQ(sends.find("zcopy"), std::string::npos) << sends;
   EXPECT_EQ(sends.find("<rndv>"), std::string::npos) << sends;
+}
+
+// A rank that is killed while UCX's shared memory has a name would leave it in /dev/shm.
+TEST(SharedMemory, UcxHasNoneOfItsOwn) {
+  for (const char* transports : {"tcp,sm", "posix,tcp,cma", "all", "^cma", ""}) {
+    if (*transports == 0) unsetenv("UCX_TLS");
+    else setenv("UCX_TLS", transports, 1);
+    Ucx ucx;
+    std::string error;
+    ASSERT_TRUE(ucx.open(2, error)) << error;
+    const std::string memory = test::file_text("/proc/self/maps");
+    EXPECT_EQ(memory.find("ucx_shm_posix"), std::string::npos) << transports << "\n" << memory;
+    EXPECT_EQ(memory.find("/SYSV"), std::string::npos) << transports << "\n" << memory;
+  }
 }
 
 }  // namespace

@@ -613,6 +613,22 @@ TEST(DetectorThread, SleepingPeerWithoutHeartbeatCounterIsLeftAlone) {
   EXPECT_EQ(record.all().size(), 0u);
 }
 
+// As in start-up, where a peer's own detector may begin later than this one.
+TEST(DetectorThread, SilenceCountsWhenItIsToldTo) {
+  SharedCounter heartbeat;
+  Child late(sleep_for_ever);
+  Record record;
+  auto setup = setup_for(record, false);
+  setup.silence_counts = false;
+  DetectorThread detector(setup, {peer_of(2, late, heartbeat.get())});
+  ASSERT_TRUE(record.wait_for_more_ticks(60));   // five times suspect_after
+  EXPECT_EQ(record.all().size(), 0u);
+  detector.count_silence();
+  ASSERT_TRUE(record.wait_for(1));
+  EXPECT_EQ(record.all()[0].kind, Verdict::Kind::suspected);
+  EXPECT_GE(record.all()[0].silent_for, 60ms);
+}
+
 // The heartbeat after the suspicion comes too late: it must not shorten the silence in the later verdict, either.
 TEST(DetectorThread, WithoutFencingSilenceIsSuspectedOnceAndDeathProvedAfterwards) {
   SharedCounter heartbeat;
