@@ -1,6 +1,7 @@
 // Plain UCX, no ucft: active messages over shared memory, to show what a death does to them (wedged_fifo_test).
 //   fifo_program receiver FILE           writes its address to FILE, prints the name of each sender it hears, until SIGTERM
-//   fifo_program sender FILE NAME COUNT  sends COUNT messages, one a millisecond
+//   fifo_program sender FILE NAME COUNT  sends COUNT messages, one a millisecond, says "sent", and waits to be killed: what it has
+//                                        sent is in its own memory, perhaps
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -78,7 +79,9 @@ int send(const std::string& file, const std::string& name, int count) {
     ucp_worker_progress(worker);
     usleep(1000);
   }
-  return 0;
+  std::puts("sent");
+  std::fflush(stdout);
+  while (true) pause();
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST_P(Gossip, ARankThatStopsIsKilledAndLeftOut) {
   for (const std::string& algorithm : algorithms()) {
     JobPlan made = plan(3, "stopped", {algorithm});
     made.launcher = {"--expect-kill", "1"};
-    made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+    made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
     expect_right(made, {1});
   }
 }

@@ -40,6 +40,10 @@ struct JobResult {
 // host, and tcp between hosts.
 std::map<std::string, std::string> over(const std::string& transport);
 
+// UCFT_SUSPECT_AFTER for tests that wait for it. Whoever wants to run and gets no processor is spared on its own host, but not
+// by other hosts, which can't know: there a machine that stops for a second must not look like a death.
+inline std::string patience(const std::string& transport) { return transport == "hosts" ? "1200ms" : "300ms"; }
+
 JobResult run_job(const JobPlan& plan);
 // The first promise that the run broke, or nothing: exit code 0 (mpirun's says nothing if a rank died), no noise, nothing left behind, a verdict of every rank
 // but those that may be dead, the same one on all.

@@ -223,21 +223,23 @@ void leave_cut(const std::vector<std::string>& arguments) {
   if (std::system(cut.c_str()) != 0) wrong("tc: the link can't be cut");
 }
 
-// Rank 0 leaves and lives on for much longer than suspect_after; the others stay in the job. Nobody may kill it.
+// leave_and_live MILLISECONDS: rank 0 leaves and lives on for so long, which is much longer than suspect_after; the others stay in
+// the job meanwhile. Nobody may kill it.
 bool has_left = false;
-void leave_and_live(const std::vector<std::string>&) {
+void leave_and_live(const std::vector<std::string>& arguments) {
+  const auto life_us = static_cast<useconds_t>(1000 * std::stol(arguments.at(0)));
   ucft_comm_h others = UCFT_COMM_NULL;
   check(ucft_comm_split(comm, rank_ == 0 ? -1 : 1, 0, &others), "split");
   check(ucft_comm_destroy(comm), "destroy");
   if (rank_ == 0) {
     check(ucft_context_destroy(context), "destroy");
     has_left = true;
-    usleep(1500000);
+    usleep(life_us);
     return;
   }
   for (int i = 0; i < 20; ++i) {
     check(ucft_barrier(others, nullptr, nullptr), "barrier of those who stay");
-    usleep(60000);
+    usleep(life_us / 25);
   }
 }
 
@@ -364,11 +366,11 @@ void excluded(const std::vector<std::string>&) {
   for (int i = 0; i < 50; ++i) allreduce(i, 1);
 }
 
-// Whoever this is for is cut off for 2 s: it stops, and a child wakes it up. (From the others' side that is a host that
+// Whoever this is for is cut off for 5 s: it stops, and a child wakes it up. (From the others' side that is a host that
 // hangs; from its own, one that has lost all others.)
 void vanish() {
   if (fork() == 0) {
-    usleep(2000000);
+    usleep(5000000);
     kill(getppid(), SIGCONT);
     _exit(0);
   }

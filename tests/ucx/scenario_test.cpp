@@ -43,8 +43,8 @@ TEST_P(Scenario, LeavingIsNotFailing) {
 }
 
 TEST_P(Scenario, WhoHasLeftAndLivesOnIsNotKilled) {
-  JobPlan made = plan(3, "leave_and_live");
-  made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+  JobPlan made = plan(3, "leave_and_live", {std::string(GetParam()) == "hosts" ? "4000" : "1500"});
+  made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
   made.environment["UCFT_LOG"] = "y";
   expect_right(made);
 }
@@ -74,7 +74,7 @@ TEST_P(Scenario, ACommunicatorIsDestroyedWhileItsRootDies) {
 TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
   JobPlan made = plan(4, "stopped");
   made.launcher = {"--expect-kill", "1"};
-  made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+  made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
   expect_right(made, {1});
 }
 
@@ -83,7 +83,7 @@ TEST_P(Scenario, AReaderDiesWithItsQueuesFull) {
   for (int delay_us : {2000, 5000, 9000, 14000, 20000}) {
     JobPlan made = plan(3, "stopped_reader", {std::to_string(delay_us)});
     made.launcher = {"--expect-kill", "1"};
-    made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+    made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
     expect_right(made, {1});
   }
 }
@@ -98,9 +98,9 @@ TEST_P(Scenario, TheAnswerComesFromRanksThatAreNotCalling) {
 }
 
 TEST_P(Scenario, ASlowOperatorOnUcftsOwnThreadIsNotSilence) {
-  JobPlan made = plan(6, "slow_operator", {"1000"});
+  JobPlan made = plan(6, "slow_operator", {std::string(GetParam()) == "hosts" ? "2500" : "1000"});
   made.launcher = {"--expect-kill", "5"};
-  made.environment["UCFT_SUSPECT_AFTER"] = "300ms";
+  made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
   if (made.environment.count("UCFT_TEST_RANKS_PER_HOST") > 0) made.environment["UCFT_TEST_RANKS_PER_HOST"] = "1";
   expect_right(made, {5});
 }
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(AfterSilence, NeverTwoAnswers) {
   const CutOff& cut = GetParam();
   JobPlan made{cut.ranks, "cut_off", {std::to_string(cut.first), std::to_string(cut.last), cut.fate, cut.fate_of_others}, {}, over("hosts")};
-  made.environment["UCFT_SUSPECT_AFTER"] = "400ms";
+  made.environment["UCFT_SUSPECT_AFTER"] = patience("hosts");
   made.environment["UCFT_F"] = "2";
   made.environment["UCFT_FENCE"] = "n";   // or those of one host, which stop together, would kill each other on their return
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
