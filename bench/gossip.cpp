@@ -90,6 +90,7 @@ class GossipTest {
     messages_ += accuracy.messages;
     stages_ += accuracy.stages;
     if (accuracy.reached == 0) ++missed_;
+    is_one_sided_ = accuracy.path == UCFT_GOSSIP_PATH_RMA;
     if (finite && is_above_bound) ++above_bound_;
     if (!finite) ++not_a_number_;
     lost_ += accuracy.injected_losses;
@@ -144,21 +145,22 @@ class GossipTest {
     const double steps = totals[0] / totals[2] / operations, messages = totals[1] / totals[2] / operations;
     const double per_step = steps > 0 ? tally_.average_us() / steps : 0;
     const auto text_of = [](double error) { return error == unknown ? "null" : fmt::format("{:.3g}", error); };
+    const char* path = is_one_sided_ ? "rma" : "message";
     const double failed_links = std::ceil(totals[5] / 2);   // both ends count
     if (arguments_.json) {
-      fmt::print("{{\"library\":\"ucft\",\"test\":\"gossip\",\"algorithm\":\"{}\",\"topology\":\"{}\",\"eps\":{:g},\"stop\":\"{}\",\"ranks\":{},\"dtype\":\"{}\","
+      fmt::print("{{\"library\":\"ucft\",\"test\":\"gossip\",\"algorithm\":\"{}\",\"topology\":\"{}\",\"eps\":{:g},\"stop\":\"{}\",\"path\":\"{}\",\"ranks\":{},\"dtype\":\"{}\","
                  "\"bytes\":{},\"iterations\":{},\"avg_us\":{:.3f},\"p50_us\":{:.3f},\"p99_us\":{:.3f},\"max_us\":{:.3f},\"steps_per_op\":{:.2f},"
                  "\"us_per_step\":{:.3f},\"messages_per_op\":{:.2f},\"stages_per_op\":{:.3f},\"error_max\":{},\"bound_max\":{},\"above_eps\":{},\"above_bound\":{},"
                  "\"not_a_number\":{},\"lost\":{:.0f},\"flips\":{:.0f},\"failed_links\":{:.0f},\"wrong\":{},\"failed\":[{}]}}\n",
-                 gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, world_.size(), name_of(arguments_.dtype), arguments_.sizes_bytes[row],
+                 gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, path, world_.size(), name_of(arguments_.dtype), arguments_.sizes_bytes[row],
                  arguments_.iterations, tally_.average_us(), tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step,
                  messages, static_cast<double>(stages_) / operations, text_of(most[0]), text_of(most[1]), missed_, above_bound_, not_a_number_, totals[3], totals[4],
                  failed_links, tally_.wrong(), fmt::join(failed, ","));
     } else {
       if (row == 0)
-        fmt::print("# ucft_perftest {}: gossip, {} on {}, eps {:g}, {}, {} ranks, {}, {} operations after {} of warm-up\n"
+        fmt::print("# ucft_perftest {}: gossip, {} on {}, eps {:g}, {}, path {}, {} ranks, {}, {} operations after {} of warm-up\n"
                    "#{:>9} {:>10} {:>10} {:>10} {:>11} {:>8} {:>9} {:>10} {:>10} {:>10} {:>6}  {}\n",
-                   UCFT_VERSION_STRING, gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, world_.size(), name_of(arguments_.dtype),
+                   UCFT_VERSION_STRING, gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, path, world_.size(), name_of(arguments_.dtype),
                    arguments_.iterations, arguments_.warmup, "bytes", "avg us", "p50 us", "p99 us", "max us", "steps", "us/step", "error max",
                    "bound max", "above eps", "wrong", "failed ranks");
       if (row == 0 && injects_) fmt::print("# lost, flips, failed links: injected, by all ranks in all operations; above bound: results further off than their bound\n");
@@ -184,6 +186,7 @@ class GossipTest {
   std::vector<T> send_, recv_;
   std::uint64_t iterations_ = 0, messages_ = 0, stages_ = 0, missed_ = 0, above_bound_ = 0, not_a_number_ = 0;
   std::uint64_t lost_ = 0, flips_ = 0, failed_ends_ = 0;   // injected, at this rank
+  bool is_one_sided_ = false;
   const bool injects_ = injects_faults();
   double worst_error_ = 0, worst_bound_ = 0;
 };

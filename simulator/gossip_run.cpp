@@ -10,6 +10,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <unordered_map>
 
 #include "simulator/event_queue.hpp"
 
@@ -200,7 +201,7 @@ class World {
     out_.clear();
     at(from).settle(link, out_);
     Flight flight = flight_of(from, out_.sends().front());
-    if (survives_the_way({flight.row.data(), flight.row.size()})) deliver(flight);
+    if (gets_through(flight)) deliver(flight);
   }
   double agreement_time() const { return 2 * std::ceil(std::log2(std::max<double>(2, n_))); }   // in trips
 
@@ -366,7 +367,7 @@ class World {
   void take_pushes(Rank rank, std::deque<Flight>& flights) {
     for (const auto& send : out_.sends()) {
       Flight flight = flight_of(rank, send);
-      if (survives_the_way({flight.row.data(), flight.row.size()})) flights.push_back(std::move(flight));
+      if (gets_through(flight)) flights.push_back(std::move(flight));
     }
   }
   Flight flight_of(Rank rank, const typename GossipOutbox<Real>::Send& send) {
@@ -379,6 +380,11 @@ class World {
     const Mass<Real> row = out_.row(send);
     flight.row.assign(row.begin(), row.end());
     return flight;
+  }
+  bool gets_through(Flight& flight) {
+    const bool survives = survives_the_way({flight.row.data(), flight.row.size()});
+    note_flight(flight, survives);
+    return survives;
   }
   // An iteration of a rank; its sends are in out_.
   void push(Rank rank, std::uint64_t iteration) {
@@ -401,6 +407,7 @@ class World {
     at(flight.to).on_message({flight.link, flight.era, flight.ack, {flight.row.data(), flight.row.size()}}, out_);
     note_mass(flight.to, 1);
     check_mass();
+    check_flow(flight);
   }
 
   void in_lock_step() {
@@ -504,7 +511,7 @@ class World {
   void launch(Rank rank, double now) {
     for (const auto& send : out_.sends()) {
       Flight flight = flight_of(rank, send);
-      if (!survives_the_way({flight.row.data(), flight.row.size()})) continue;
+      if (!gets_through(flight)) continue;
       // The same for every message of a link: they stay in order.
       const std::uint64_t link = mixed(static_cast<std::uint64_t>(flight.from) << 32 | static_cast<std::uint32_t>(flight.to), run_.seed);
       const double delay = run_.delay * (1 + run_.jitter * (static_cast<double>(link >> 11) * 0x1p-53));
@@ -547,6 +554,42 @@ class World {
     }
   }
 
+  // Push-flow: what one end has of a link's flow is the negative of what the other one has, unless a message is on its way
+  // between them, was lost, or crossed another. Bit by bit. An answer that is still in out_ is on its way, too.
+  struct LinkWatch {
+    int on_their_way = 0;
+    Rank last = no_rank;     // whose message was sent last
+    bool is_clean = true;    // none has been lost, or has crossed another, since the link was last at rest
+  };
+  bool checks_flows() const {
+    const GossipAlgorithm algorithm = run_.plan.algorithm;
+    return checks_events && uses_flows(algorithm) && algorithm <= GossipAlgorithm::pfcc && run_.faults.flips.empty() && run_.faults.flip_rate == 0 &&
+           run_.faults.deaths.empty() && run_.faults.links.empty();
+  }
+  LinkWatch& watch_of(const Flight& flight) {
+    const auto [low, high] = std::minmax(flight.from, flight.to);
+    return watches_[static_cast<std::uint64_t>(low) << 32 | static_cast<std::uint32_t>(high)];
+  }
+  void note_flight(const Flight& flight, bool survives) {
+    if (!checks_flows()) return;
+    LinkWatch& watch = watch_of(flight);
+    if (watch.on_their_way == 0) watch.is_clean = true;
+    if (!survives || (watch.on_their_way > 0 && watch.last != flight.from)) watch.is_clean = false;
+    watch.last = flight.from;
+    watch.on_their_way += survives;
+  }
+  void check_flow(const Flight& flight) {
+    if (!checks_flows()) return;
+    LinkWatch& watch = watch_of(flight);
+    if (--watch.on_their_way > 0 || !watch.is_clean || !out_.empty()) return;
+    ++result_.checked_flows;
+    const Mass<Real> here = at(flight.to).flows(flight.link), there = at(flight.from).flows(at(flight.from).link_of(flight.to));
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      assert(here[i] == -there[i] && "a flow is conserved");
+      (void)here, (void)there;
+    }
+  }
+
   // When all links have settled, all weights are there, whatever crossed before.
   void check_settled() {
     if (!checks_events || !!run_.faults.any() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
@@ -576,6 +619,7 @@ class World {
   std::vector<Real> estimate_;
   std::vector<long double> balance_ = std::vector<long double>(k_ + 1, 0);
   std::int64_t balanced_events_ = 0;
+  std::unordered_map<std::uint64_t, LinkWatch> watches_;   // of links that have been used
   int limit_ = 0, message_bit_ = no_flip;
   std::int64_t on_their_way_ = 0;
   bool stopped_ = false, pauses_ = false;

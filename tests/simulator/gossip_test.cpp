@@ -153,6 +153,22 @@ TEST(Faults, FlowsMakeGoodForLostMessagesAndPushSumDoesNot) {
   EXPECT_GT(simulate(run).error, 1e-6);
 }
 
+// The assertion itself is in the simulator; here, that it is asked: with losses, too, and with messages that cross.
+TEST(Invariants, FlowsAreComparedAfterEventsInDebugBuilds) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc})
+    for (double loss : {0.0, 0.2}) {
+      GossipRun run = run_of(algorithm, GossipTopology::hypercube, 16, 1e-6);
+      run.faults.loss = loss;
+      const GossipResult result = simulate(run);
+      EXPECT_TRUE(result.reached);
+#ifdef NDEBUG
+      EXPECT_EQ(result.checked_flows, 0);
+#else
+      EXPECT_GT(result.checked_flows, result.messages / 4);
+#endif
+    }
+}
+
 // Which question is answered after a death (answer_after_death).
 TEST(Faults, AfterADeathFlowsAnswerForTheSurvivorsAndCancelledFlowsForAll) {
   for (GossipAlgorithm algorithm : {GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip, GossipAlgorithm::hpflc}) {
