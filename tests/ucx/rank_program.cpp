@@ -365,12 +365,16 @@ void excluded(const std::vector<std::string>&) {
   for (int i = 0; i < 50; ++i) allreduce(i, 1);
 }
 
-// Whoever this is for is cut off for 5 s: it stops, and a child wakes it up. (From the others' side that is a host that
-// hangs; from its own, one that has lost all others.)
-void vanish() {
-  if (fork() == 0) {
+// Ranks a to b-1 are cut off for 5 s: they stop, and a child of the first one wakes all of them at once, or those of one host would
+// take each other for silent. (From the others' side that is a host that hangs; from its own, one that has lost all others.)
+void vanish(int a, int b) {
+  std::vector<std::uint64_t> mine(static_cast<std::size_t>(size_)), pids(mine.size());
+  mine[static_cast<std::size_t>(rank_)] = static_cast<std::uint64_t>(getpid());
+  check(ucft_allreduce(comm, mine.data(), pids.data(), pids.size(), UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "pids");
+  if (rank_ < a || rank_ >= b) return;
+  if (rank_ == a && fork() == 0) {
     usleep(5000000);
-    kill(getppid(), SIGCONT);
+    for (int rank = a; rank < b; ++rank) kill(static_cast<pid_t>(pids[static_cast<std::size_t>(rank)]), SIGCONT);
     _exit(0);
   }
   std::raise(SIGSTOP);
@@ -391,7 +395,7 @@ void cut_off(const std::vector<std::string>& arguments) {
   const bool cut = a <= rank_ && rank_ < b;
   const std::string& fate = arguments.at(cut ? 2 : 3);
   for (int i = 0; i < 20; ++i) allreduce(i, 1);
-  if (cut) vanish();
+  vanish(a, b);
   if (fate == "ok") {
     std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
     for (int i = 0; i < 50; ++i) {
