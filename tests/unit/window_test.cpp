@@ -56,7 +56,7 @@ TEST(WindowLayout, ThreeNumbersFitIntoTheFirstLine) {
 }
 
 TEST_P(Window, AContentIsThereOnceItIsWrittenAndUntilItIsConsumed) {
-  for (std::size_t words : {1, 3, 4, 100}) {
+  for (std::size_t words : {1, 3, 4, 100, 4000}) {
     Memory memory(words, GetParam());
     auto writer = memory.writer();
     auto reader = memory.reader();
