@@ -229,10 +229,11 @@ ucft_status_t explain(const Request& request) {
                   context.describe(static_cast<std::int32_t>(context.transport().control()->excluded.load()) - 1));
     case UCFT_ERR_PARTITION: return fail(request.status, "{}", context.partition_text());
     case UCFT_ERR_UNSUPPORTED:
+      if (request.culprit < 0) break;
       return fail(request.status, "gossip operation {}: options.path is UCFT_GOSSIP_PATH_RMA, and {} reaches a neighbour by messages only (neither by shared memory nor by RDMA)",
                   request.number, context.describe(request.communicator->context_rank(request.culprit)));
     case UCFT_ERR_NO_MEMORY:
-      if (request.gossip == nullptr) break;
+      if (request.culprit < 0) break;
       return fail(request.status, "gossip operation {}: {} has no memory for the windows of its neighbours", request.number,
                   context.describe(request.communicator->context_rank(request.culprit)));
     default: break;

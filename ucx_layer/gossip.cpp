@@ -147,6 +147,7 @@ class GossipOperation final : public GossipWork {
 
   bool on_turn() override {
     bool active = one_sided_ && rank_ && step_ != Step::finished && look_into_windows();
+    if (one_sided_ && is_refused_ && (step_ == Step::gossiping || step_ == Step::settling)) begin_agreement();
     switch (step_) {
       case Step::meeting: active = agreement_.complete(agreements_, dead_) && meet(); break;
       case Step::gossiping: active |= rounds_ ? go_by_rounds() : iterate(); break;
@@ -256,6 +257,7 @@ class GossipOperation final : public GossipWork {
       if (agreement_[place] == 0) continue;   // 1 + the rank that has something against windows
       agreement_culprit_ = static_cast<std::int32_t>(agreement_[place]) - 1;
       if (call_.path == UCFT_GOSSIP_PATH_RMA) return give_up(status);
+      agreement_culprit_ = -1;
       one_sided_ = false;
       windows_.clear();
     }
@@ -502,8 +504,8 @@ class GossipOperation final : public GossipWork {
       Link& link = link_at(number);
       if (link.dones_sent <= stage_) say(number, is_done | (link.my_turn ? passes_turn : 0));
       if (is_closed(link) && link.lasts_sent <= stage_) say(number, is_last);
-      complete = complete && link.lasts_sent > stage_ && link.lasts_received > stage_ &&
-                 (one_sided_ ? !window_link_at(number).unwritten : link.received == link.promised);
+      complete = complete && link.lasts_sent > stage_ && link.lasts_received > stage_ && link.received == link.promised &&
+                 (!one_sided_ || (!window_link_at(number).unwritten && window_at(number).is_at_rest()));
     }
     if (complete) begin_agreement();
     return complete;
@@ -571,8 +573,9 @@ class GossipOperation final : public GossipWork {
   // UCFT_ERR_UNSUPPORTED: a neighbour is reached by messages only.
   ucft_status_t take_windows() {
     Transport& transport = communicator_.context().transport();
-    const std::size_t row_bytes = GossipRank<Real>(plan_, communicator_.rank(), ConstMass<Real>(input_), Real{1}).row_length() * sizeof(Real);
-    for (Rank neighbour : neighbours_of(plan_.neighbourhood, communicator_.rank())) {
+    const std::size_t row_bytes = row_length_of(plan_.algorithm, input_.size()) * sizeof(Real);
+    window_neighbours_ = neighbours_of(plan_.neighbourhood, communicator_.rank());
+    for (Rank neighbour : window_neighbours_) {
       const int peer = communicator_.context_rank(neighbour);
       windows_.push_back(nullptr);
       if (dead_[static_cast<std::size_t>(neighbour)]) continue;
@@ -592,12 +595,36 @@ class GossipOperation final : public GossipWork {
       buffers().release(message.value);
     }
   }
+  // Also before our own part of the first agreement is over.
   void connect_window(Rank peer, std::span<const std::byte> name) {
-    const std::vector<Rank> neighbours = neighbours_of(plan_.neighbourhood, communicator_.rank());
-    const auto found = std::lower_bound(neighbours.begin(), neighbours.end(), peer);
-    if (found == neighbours.end() || *found != peer || windows_.empty()) return;
-    const auto& window = windows_[static_cast<std::size_t>(found - neighbours.begin())];
-    if (window != nullptr) window->connect(name);   // false: its owner has ended, as the detector will say
+    const auto found = std::lower_bound(window_neighbours_.begin(), window_neighbours_.end(), peer);
+    const auto number = static_cast<std::size_t>(found - window_neighbours_.begin());
+    const bool is_neighbour = number < windows_.size() && *found == peer && windows_[number] != nullptr;
+    if (name.empty() || (is_neighbour && windows_[number]->connect(name) == Window::Connected::impossible)) refuse();
+  }
+  // A window can't be mapped, or named: this operation goes by messages, from its beginning, as the next agreement says. Who
+  // learns of it tells all others before it goes there, so all do, whoever dies meanwhile.
+  void refuse() {
+    if (is_refused_) return;
+    is_refused_ = true;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      if (dead_[rank] || static_cast<Rank>(rank) == communicator_.rank()) continue;
+      Message message;
+      message.flags = is_window;
+      send(static_cast<Rank>(rank), message);
+    }
+  }
+  bool give_up_windows() {
+    if (call_.path == UCFT_GOSSIP_PATH_RMA) {
+      agreement_culprit_ = static_cast<std::int32_t>(agreement_[2 * input_.size()]) - refused;
+      return give_up(UCFT_ERR_NO_MEMORY);
+    }
+    one_sided_ = false;
+    windows_.clear();
+    call_.outcome.path = UCFT_GOSSIP_PATH_MESSAGE;
+    ++restarts_;
+    begin();
+    return true;
   }
 
   void show(int number, const Message& message, ConstMass<Real> row) {
@@ -652,14 +679,12 @@ class GossipOperation final : public GossipWork {
     Link& link = link_at(number);
     LinkState& before = window_link_at(number).theirs;
     const bool has_row = now.rows != before.rows;
+    heard_ = heard_ || has_row || now.turns != before.turns;
     link.my_turn = link.my_turn || now.turns != before.turns;
     link.dones_received = now.dones;
     link.lasts_received = now.lasts;
     before = now;
-    if (has_row) {
-      heard_ = true;
-      take_row({number, now.era, now.ack, {reinterpret_cast<const Real*>(window_at(number).row(scratch_)), rank_->row_length()}});
-    }
+    if (has_row) take_row({number, now.era, now.ack, {reinterpret_cast<const Real*>(window_at(number).row(scratch_)), rank_->row_length()}});
     window_at(number).consume();
     answer_if_due(number);
   }
@@ -758,13 +783,15 @@ class GossipOperation final : public GossipWork {
       table[i] = static_cast<double>(now[i]);
       table[count + i] = -static_cast<double>(now[i]);
     }
-    table[2 * count] = knows ? 0 : 1;   // somebody can't tell
+    // 1: somebody can't tell. From 2 on: rank 0, rank 1, .. or who told it can't go one-sided.
+    table[2 * count] = one_sided_ && is_refused_ ? refused + communicator_.rank() : knows ? 0 : 1;
     agreement_.begin(std::move(table));
   }
 
   bool judge() {
     const std::vector<bool> dead_before = agreed_dead_;
     if (!take_agreement()) return true;
+    if (agreement_[2 * input_.size()] >= refused) return give_up_windows();
     ++call_.outcome.stages;
     const auto expected = static_cast<std::uint32_t>(std::count(dead_before.begin(), dead_before.end(), false));
     if (agreed_dead_ != dead_before || agreement_.contributors() != expected) return go_on_without();
@@ -865,9 +892,11 @@ class GossipOperation final : public GossipWork {
   std::optional<GossipRank<Real>> rank_;
   std::vector<Link> links_;
   std::vector<int> ready_;
-  bool one_sided_ = false;
+  static constexpr int refused = 2;   // in the table of the agreement
+  bool one_sided_ = false, is_refused_ = false;
   std::vector<std::unique_ptr<Window>> windows_;   // by link, for the whole operation; nullptr: to a dead rank
   std::vector<WindowLink> window_links_;
+  std::vector<Rank> window_neighbours_;
   std::vector<std::byte> scratch_;
   std::uint32_t stage_ = 0;     // since the last restart
   int iteration_ = 0;

@@ -55,13 +55,22 @@ MappedSegment& MappedSegment::operator=(MappedSegment&& other) noexcept {
 bool MappedSegment::open(const SegmentName& name) {
   const std::string path = fmt::format("/proc/{}/fd/{}", name.pid, name.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) return false;
+  if (descriptor < 0) {
+    if (errno == ENOENT) errno = ESRCH;
+    return false;
+  }
   struct stat file {};
   void* memory = MAP_FAILED;
-  if (fstat(descriptor, &file) == 0 && file.st_ino == name.inode && static_cast<std::uint64_t>(file.st_size) == name.bytes)
+  int error = ESRCH;   // the pid, or the descriptor, is another's now
+  if (fstat(descriptor, &file) == 0 && file.st_ino == name.inode && static_cast<std::uint64_t>(file.st_size) == name.bytes) {
     memory = mmap(nullptr, name.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    error = errno;
+  }
   ::close(descriptor);
-  if (memory == MAP_FAILED) return false;
+  if (memory == MAP_FAILED) {
+    errno = error;
+    return false;
+  }
   data_ = static_cast<std::byte*>(memory);
   name_ = name;
   return true;

@@ -51,7 +51,7 @@ class MappedSegment {
   MappedSegment(MappedSegment&& other) noexcept { *this = static_cast<MappedSegment&&>(other); }
   MappedSegment& operator=(MappedSegment&& other) noexcept;
 
-  // False: its owner is gone, or this process may not look into it.
+  // False, and errno: ESRCH, its owner is gone; else what this process lacks.
   bool open(const SegmentName& name);
   void close();
   bool is_open() const { return data_ != nullptr; }

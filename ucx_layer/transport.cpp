@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdio>
+
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -497,12 +500,14 @@ BufferId Transport::map_payload(Peer& peer) {
     note_malformed(Malformed::length, index_of(peer));
     return no_buffer;
   }
-  MappedSegment* mapped = payloads_of(peer, descriptor.segment);
-  if (mapped == nullptr) return no_buffer;
+  Peer::Payloads* payloads = segment_named(peer, descriptor.segment);
+  if (payloads == nullptr) return no_buffer;
+  const MappedSegment* mapped = &payloads->mapped;
   if (!mapped->contains(descriptor.address, descriptor.bytes)) {
     note_malformed(Malformed::length, index_of(peer));
     return no_buffer;
   }
+  ++payloads->views;
   peer.reading[descriptor.ticket] = mapped->inode();
   const std::uint64_t tag = std::uint64_t{static_cast<std::uint32_t>(index_of(peer))} << 40 |
                             std::uint64_t{descriptor.ticket} << 32 | descriptor.generation;
@@ -520,19 +525,16 @@ void Transport::copy_if_crowded(Peer& peer, Message& message) {
   message.value = copy;
 }
 
-// The peer's segment, with one more view. Segments that it has given back are let go when there are many.
-MappedSegment* Transport::payloads_of(Peer& peer, const SegmentName& name) {
+// A segment of the peer's. Those that it has given back are let go when there are many.
+Transport::Peer::Payloads* Transport::segment_named(Peer& peer, const SegmentName& name) {
   constexpr std::size_t many = 32;
-  for (auto& [mapped, views] : peer.segments) {
-    if (mapped.inode() != name.inode) continue;
-    ++views;
-    return &mapped;
-  }
-  if (peer.segments.size() >= many) std::erase_if(peer.segments, [](const auto& each) { return each.views == 0; });
+  for (auto& each : peer.segments)
+    if (each.mapped.inode() == name.inode) return &each;
+  if (peer.segments.size() >= many) std::erase_if(peer.segments, [](const auto& each) { return each.views == 0 && each.windows == 0; });
   MappedSegment fresh;
   if (!fresh.open(name)) return nullptr;
-  peer.segments.push_back({std::move(fresh), 1});
-  return &peer.segments.back().mapped;
+  peer.segments.push_back({std::move(fresh), 0, 0});
+  return &peer.segments.back();
 }
 
 // Tells owners that their payloads have been read, and UCX that its data can go.
@@ -545,7 +547,7 @@ void Transport::give_back() {
       continue;
     }
     Peer& peer = peer_at(static_cast<int>(tag >> 40));
-    for (auto& [mapped, views] : peer.segments) views -= mapped.inode() == peer.reading[(tag >> 32) & 0xff];
+    for (auto& each : peer.segments) each.views -= each.mapped.inode() == peer.reading[(tag >> 32) & 0xff];
     peer.pulled_there[(tag >> 32) & 0xff].store(static_cast<std::uint32_t>(tag), std::memory_order_release);
   }
   released.clear();
@@ -725,6 +727,7 @@ struct Transport::RemoteCall {
   std::uint64_t last_line = 0;         // a put of lines; 0: of anything else
   BufferId value = no_buffer;          // a get: where it goes
   BufferId source = no_buffer;         // a put of a window's content: where it comes from
+  ucp_rkey_h key = nullptr;            // one of Remote::keys
   std::uint32_t ticket = 0, generation = 0;
 };
 
@@ -787,6 +790,7 @@ void Transport::finish_call(RemoteCall* call, ucs_status_t status) {
   if (status != UCS_OK && !call->abandoned) broken_.push_back({call->peer, status});
   buffers_->release(call->source);
   call->source = no_buffer;
+  if (call->key != nullptr) count_call(peer_at(call->peer), std::exchange(call->key, nullptr), -1);
   const bool awaited = !call->abandoned && (call->last_line > 0 || call->value != no_buffer);
   if (awaited) return;
   buffers_->release(call->value);
@@ -862,14 +866,20 @@ ucp_rkey_h Transport::key_of(Peer& peer, const SegmentName& segment, std::span<c
     if (each.segment.inode == segment.inode && std::equal(each.packed.begin(), each.packed.end(), packed.begin(), packed.end()))
       return each.key;
   constexpr std::size_t many = 64;
-  if (keys.size() >= many) {
-    ucp_rkey_destroy(keys.front().key);
-    keys.erase(keys.begin());
+  const auto idle = std::find_if(keys.begin(), keys.end(), [](const RemoteKey& each) { return each.calls == 0; });
+  if (keys.size() >= many && idle != keys.end()) {
+    ucp_rkey_destroy(idle->key);
+    keys.erase(idle);
   }
-  RemoteKey fresh{segment, {packed.begin(), packed.end()}, nullptr};
+  RemoteKey fresh{segment, {packed.begin(), packed.end()}, nullptr, 0};
   if (ucp_ep_rkey_unpack(peer.endpoint, packed.data(), &fresh.key) != UCS_OK) return nullptr;
   keys.push_back(std::move(fresh));
   return keys.back().key;
+}
+
+void Transport::count_call(Peer& peer, ucp_rkey_h key, int change) {
+  for (RemoteKey& each : peer.remote->keys)
+    if (each.key == key) each.calls += change;
 }
 
 // The message stays in the ring, and what follows it, until its payload is here: so messages keep their order.
@@ -896,6 +906,8 @@ bool Transport::start_pull(Peer& peer, const WireHeader& header) {
   call->value = value;
   call->ticket = descriptor.ticket;
   call->generation = descriptor.generation;
+  call->key = key;
+  count_call(peer, key, 1);
   peer.remote->pull = call;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -1019,14 +1031,27 @@ std::span<const std::byte> Transport::remote_key_of(const Segment& segment) {
   return registration == nullptr ? std::span<const std::byte>{} : registration->key;
 }
 
-std::byte* Transport::map_window(int index, const SegmentName& segment, std::uint64_t address) {
+std::byte* Transport::map_window(int index, const SegmentName& segment, std::uint64_t address, std::uint64_t bytes) {
   Peer& peer = peer_at(index);
-  const MappedSegment* mapped = peer.forgotten ? nullptr : payloads_of(peer, segment);
-  return mapped == nullptr ? nullptr : mapped->at(address);
+  errno = ESRCH;
+  Peer::Payloads* found = peer.forgotten ? nullptr : segment_named(peer, segment);
+  if (found == nullptr) return nullptr;
+  if (!found->mapped.contains(address, bytes)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  ++found->windows;
+  return found->mapped.at(address);
+}
+
+bool Transport::has_key(int index, const SegmentName& segment, std::span<const std::byte> packed) {
+  Peer& peer = peer_at(index);
+  errno = peer.forgotten || peer.endpoint == nullptr || peer.endpoint_broken ? ESRCH : EINVAL;
+  return errno != ESRCH && key_of(peer, segment, packed) != nullptr;
 }
 
 void Transport::let_go(int index, std::uint64_t inode) {
-  for (auto& [mapped, views] : peer_at(index).segments) views -= mapped.inode() == inode;
+  for (auto& each : peer_at(index).segments) each.windows -= each.mapped.inode() == inode;
 }
 
 // Puts to one peer stay in order: UCX has one connection for them. A peer that can't be reached is found dead by others.
@@ -1039,6 +1064,8 @@ void Transport::put_window(int index, BufferId source, std::size_t offset, std::
   RemoteCall* call = new_call(peer);
   call->source = source;
   buffers_->retain(source);
+  call->key = key;
+  count_call(peer, key, 1);
   start_put(peer, call, buffers_->data(source) + offset, bytes, target, key);
 }
 

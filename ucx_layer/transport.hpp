@@ -127,8 +127,10 @@ class Transport {
   WindowMemory* take_window(int peer, std::size_t bytes);   // nullptr: no memory, or the peer is gone
   const Segment* window_segment(const std::byte* memory) const;
   std::span<const std::byte> remote_key_of(const Segment& segment);   // empty: there is none
-  std::byte* map_window(int peer, const SegmentName& segment, std::uint64_t address);   // until let_go(); nullptr: its owner is gone
+  // Until let_go(). nullptr, and errno: ESRCH, its owner is gone; EINVAL, it has no such memory; else what we lack.
+  std::byte* map_window(int peer, const SegmentName& segment, std::uint64_t address, std::uint64_t bytes);
   void let_go(int peer, std::uint64_t inode);
+  bool has_key(int peer, const SegmentName& segment, std::span<const std::byte> packed);   // that UCX understands. False, and errno: as above
   void touch_window(int peer) { touch(peer_at(peer)); }
   void put_window(int peer, BufferId source, std::size_t offset, std::size_t bytes, std::uint64_t target, const SegmentName& segment,
                   std::span<const std::byte> key);
@@ -151,6 +153,7 @@ class Transport {
     SegmentName segment;
     std::vector<std::byte> packed;
     ucp_rkey_h key;
+    int calls;                       // under way that refer to it
   };
   // The remote path's part of a peer. Lives as long as the transport: calls of UCX on their way point into it.
   struct Remote {
@@ -193,6 +196,7 @@ class Transport {
     struct Payloads {
       MappedSegment mapped;
       int views;                                          // payloads that we are reading
+      int windows;                                        // that we write
     };
     std::vector<Payloads> segments;
     std::array<std::uint64_t, tickets> reading{};         // inode of the segment of each view
@@ -249,6 +253,7 @@ class Transport {
   void finish_call(RemoteCall* call, ucs_status_t status);
   void settle_puts(Remote& remote);
   ucp_rkey_h key_of(Peer& peer, const SegmentName& segment, std::span<const std::byte> packed);
+  static void count_call(Peer& peer, ucp_rkey_h key, int change);
   bool start_pull(Peer& peer, const WireHeader& header);
   bool finish_pull(Peer& peer);
   void close_endpoint(Peer& peer);
@@ -256,7 +261,7 @@ class Transport {
   BufferId read_value(Peer& peer, const WireHeader& header);
   BufferId map_payload(Peer& peer);
   void copy_if_crowded(Peer& peer, Message& message);
-  MappedSegment* payloads_of(Peer& peer, const SegmentName& name);
+  Peer::Payloads* segment_named(Peer& peer, const SegmentName& name);
   bool poll_am();
   void take_am(const AmArrival& arrival, int peer);
   void give_back();

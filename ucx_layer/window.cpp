@@ -1,6 +1,7 @@
 #include "ucx_layer/window.hpp"
 
 #include <cassert>
+#include <cerrno>
 #include <cstring>
 
 #include "ucx_layer/transport.hpp"
@@ -24,12 +25,12 @@ std::atomic<std::uint64_t>& word_at(std::byte* memory) { return *reinterpret_cas
 }  // namespace
 
 Window::Window(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes)
-    : transport_(transport), peer_(peer), layout_{head_bytes, row_bytes, !transport.is_mapped(peer)} {
+    : transport_(transport), peer_(peer), layout_{head_bytes, row_bytes, !transport.is_mapped(peer) || UCFT_TEST_SWITCH(stamps_all_lines)} {
   assert(head_bytes <= WindowLayout::longest_head);
   const std::size_t bytes = (1 + layout_.lines()) * line_bytes;
   WindowMemory* taken = transport_.take_window(peer_, bytes);
   if (taken == nullptr) return;
-  if (layout_.stamped) {
+  if (!transport_.is_mapped(peer_)) {
     copy_ = transport_.buffers().allocate(bytes);
     if (copy_ == no_buffer || transport_.remote_key_of(*transport_.window_segment(taken->data)).empty()) {
       taken->taken = false;
@@ -56,40 +57,45 @@ std::vector<std::byte> Window::name() const {
   return bytes;
 }
 
-bool Window::connect(std::span<const std::byte> bytes) {
+Window::Connected Window::connect(std::span<const std::byte> bytes) {
+  if (there_ != nullptr) return Connected::yes;
   WindowName name;
-  if (there_ != nullptr || bytes.size() < sizeof name) return false;
+  if (mine_ == nullptr || bytes.size() < sizeof name || UCFT_TEST_SWITCH(refuses_window)) return Connected::impossible;
   std::memcpy(&name, bytes.data(), sizeof name);
   const std::uint64_t length = (1 + std::uint64_t{name.lines}) * line_bytes;
-  if (name.lines != layout_.lines() || name.key_bytes > bytes.size() - sizeof name || name.address % line_bytes != 0 || name.address < name.segment.address ||
+  if (name.lines != layout_.lines() || name.key_bytes > bytes.size() - sizeof name || name.key_bytes > remote_key_limit || name.address % line_bytes != 0 || name.address < name.segment.address ||
       name.address - name.segment.address > name.segment.bytes || length > name.segment.bytes - (name.address - name.segment.address))
-    return false;
+    return Connected::impossible;
   generation_there_ = name.generation;
   if (copy_ == no_buffer) {
-    there_ = transport_.map_window(peer_, name.segment, name.address);
-    if (there_ == nullptr) return false;
+    there_ = transport_.map_window(peer_, name.segment, name.address, length);
+    if (there_ == nullptr) return errno == ESRCH ? Connected::owner_has_ended : Connected::impossible;
     inode_ = name.segment.inode;
   } else {
+    const std::span<const std::byte> key = bytes.subspan(sizeof name, name.key_bytes);
+    if (key.empty()) return Connected::impossible;
+    if (!transport_.has_key(peer_, name.segment, key)) return errno == ESRCH ? Connected::owner_has_ended : Connected::impossible;
     there_ = transport_.buffers().data(copy_);
     std::memset(static_cast<void*>(there_), 0, length);
     target_ = name.address;
     segment_ = name.segment;
-    key_.assign(bytes.begin() + sizeof name, bytes.begin() + static_cast<std::ptrdiff_t>(sizeof name + name.key_bytes));
+    key_.assign(key.begin(), key.end());
   }
   writer_ = WindowWriter(layout_, reinterpret_cast<MailboxLine*>(there_ + line_bytes), name.generation);
-  return true;
+  return Connected::yes;
 }
 
-// What it has written into our line 0. Of another generation: of an earlier use.
+// What it has written into our line 0. Of another generation: in an earlier use of this memory.
 std::uint32_t Window::seen_there() const {
   const std::uint64_t word = word_at(mine_->data).load(std::memory_order_acquire);
   const auto number = static_cast<std::uint32_t>(word);
-  return word >> 32 == generation_there_ ? std::max(seen_, number) : seen_;
+  return word >> 32 == mine_->generation ? std::max(seen_, number) : seen_;
 }
 
 bool Window::can_write() const {
-  return there_ != nullptr && seen_there() == writer_.written() && (copy_ == no_buffer || transport_.buffers().references(copy_) == 1);
+  return there_ != nullptr && seen_there() == writer_.written() && is_at_rest();
 }
+bool Window::is_at_rest() const { return copy_ == no_buffer || transport_.buffers().references(copy_) == 1; }
 
 void Window::write(std::span<const std::byte> head, std::span<const std::byte> row) {
   assert(can_write());
@@ -109,7 +115,7 @@ void Window::consume() {
 void Window::publish() {
   if (there_ == nullptr || told_ == reader_.read()) return;
   told_ = reader_.read();
-  word_at(there_).store(window_stamp(mine_->generation, told_), std::memory_order_release);
+  word_at(there_).store(window_stamp(generation_there_, told_), std::memory_order_release);
   if (copy_ == no_buffer)
     transport_.touch_window(peer_);
   else

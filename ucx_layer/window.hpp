@@ -1,7 +1,7 @@
 // Windows: the one-sided path between two ranks. Each of them has memory that only the other one writes, and there is one
 // content in it at a time, which the next one overwrites. Where a mailbox is a queue, a window is a state.
 //
-//   line 0     how far the other end has read what we wrote into its window
+//   line 0     how far the other end has read what we wrote into its window; stamped like the content, by its writer
 //   line 1 ..  the content: a head, and a row; in the first of these lines alone if they fit
 //
 // The first line has a stamp, like a mailbox's, which is written last. That is enough where memory is shared; a device
@@ -154,11 +154,13 @@ class Window {
   // What the other end needs to connect(): at most name_limit bytes, a multiple of 8.
   std::vector<std::byte> name() const;
   static constexpr std::size_t name_limit = 320;
-  // False: the peer has ended, or the name makes no sense.
-  bool connect(std::span<const std::byte> name);
+  // impossible: we can't map its memory, or the name makes no sense. Then nothing can ever be written.
+  enum class Connected : std::uint8_t { yes, owner_has_ended, impossible };
+  Connected connect(std::span<const std::byte> name);
 
   // The other end has read what was written last, and our device has let go of it.
   bool can_write() const;
+  bool is_at_rest() const;   // our device has nothing of ours under way
   // row: empty if it is the same as before.
   void write(std::span<const std::byte> head, std::span<const std::byte> row);
   bool has_news() const { return mine_ != nullptr && reader_.has_news(); }
@@ -184,7 +186,7 @@ class Window {
   std::uint64_t target_ = 0;               // remote: where it is in the peer
   SegmentName segment_{};
   std::vector<std::byte> key_;
-  std::uint32_t generation_there_ = 0;
+  std::uint32_t generation_there_ = 0;     // of the peer's window
   std::uint32_t seen_ = 0, told_ = 0;      // of our writes: read by the other end; of its writes: it knows that we have read
 };
 

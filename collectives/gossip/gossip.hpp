@@ -43,6 +43,13 @@ constexpr bool uses_flows(GossipAlgorithm algorithm) {
   return algorithm >= GossipAlgorithm::push_flow && algorithm != GossipAlgorithm::hps && algorithm < GossipAlgorithm::ardb;
 }
 
+// Reals in a message of that many values.
+constexpr std::size_t row_length_of(GossipAlgorithm algorithm, std::size_t values) {
+  const std::size_t mass = values + 1 + has_checksums(algorithm);
+  const bool cancels = algorithm >= GossipAlgorithm::pcf && algorithm <= GossipAlgorithm::pcf_printed;
+  return (cancels ? 2 : 1) * mass + (algorithm == GossipAlgorithm::pcf_flip);
+}
+
 // Whose aggregate the survivors of a death agree on. lossy: nobody's; what was on its way to the dead is missing.
 enum class GossipAnswer : std::uint8_t { survivors, all_ranks, lossy };
 constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -198,6 +199,22 @@ void several(const std::vector<std::string>&) {
   }
 }
 
+// Two operations at a time of which every rank posts the second one at another moment: whose memory goes with whose differs
+// from one to the next.
+void overlap(const std::vector<std::string>&) {
+  std::mt19937 random(static_cast<unsigned>(rank_));
+  for (int i = 0; i < 150; ++i) {
+    const int algorithm = i % 6;
+    Gossip<double> first(options_of(algorithm, 1e-6), 2, i), second(options_of(algorithm, 1e-6), 2, i + 1);
+    first.post();
+    const bool waits = rank_ == size_ - 1 ? i % 2 == 0 : random() % 2 == 0;
+    for (unsigned tests = waits ? random() % 3000 : 0; tests > 0 && ucft_test(first.request) == UCFT_INPROGRESS; --tests) sched_yield();
+    second.post();
+    first.finish(true);
+    second.finish(true);
+  }
+}
+
 // death ALGORITHM COUNT OPERATIONS: somebody dies meanwhile.
 void death(const std::vector<std::string>& arguments) {
   int algorithm = 0;
@@ -288,6 +305,15 @@ void unsupported(const std::vector<std::string>&) {
   }
 }
 
+// Where windows can't be mapped, and were asked for.
+void no_memory(const std::vector<std::string>&) {
+  double in = 1, out = 0;
+  ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+  options.path = UCFT_GOSSIP_PATH_RMA;
+  expect(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, nullptr), UCFT_ERR_NO_MEMORY, "one-sided");
+  if (std::strstr(ucft_last_error(), "rank ") == nullptr) wrong("the message names nobody: {}", ucft_last_error());
+}
+
 // Communicators with gossip in them come and go; a persistent request is posted again.
 void communicators(const std::vector<std::string>&) {
   const ucft_comm_h world = comm;
@@ -343,8 +369,8 @@ void awkward(const std::vector<std::string>&) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
-      {"all", all}, {"each", each}, {"several", several}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward},
-      {"excluded", excluded}, {"unsupported", unsupported}, {"stages", stages}};
+      {"all", all}, {"each", each}, {"several", several}, {"overlap", overlap}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward},
+      {"excluded", excluded}, {"unsupported", unsupported}, {"no_memory", no_memory}, {"stages", stages}};
   const std::string scenario = argc > 1 ? argv[1] : "";
   const auto found = scenarios.find(scenario);
   if (found == scenarios.end()) wrong("no scenario '{}'", scenario);

@@ -34,11 +34,13 @@ class GossipJobs : public testing::Test {
     made.program = GOSSIP_PROGRAM;
     return made;
   }
-  void expect_right(const JobPlan& made, const std::vector<int>& may_be_dead = {}) {
+  JobResult expect_right(const JobPlan& made, const std::vector<int>& may_be_dead = {}) {
     std::string how;
     for (const std::string& word : made.arguments) how += " " + word;
     for (const auto& [name, value] : made.environment) how += " " + name + "=" + value;
-    EXPECT_EQ(what_is_wrong(made, run_job(made), may_be_dead), "") << made.ranks << " ranks:" << how;
+    const JobResult result = run_job(made);
+    EXPECT_EQ(what_is_wrong(made, result, may_be_dead), "") << made.ranks << " ranks:" << how;
+    return result;
   }
   // "2:send:12": rank 2, before its send 12. What is written into windows is counted by lines.
   std::string moment(int victim, int send) const { return std::to_string(victim) + (one_sided() ? ":line:" : ":send:") + std::to_string(send); }
@@ -74,6 +76,10 @@ TEST_P(Gossip, SeveralAtOnceBesideOtherOperationsAndWithEstimates) {
   for (int ranks : {2, 5}) expect_right(plan(ranks, "several"));
 }
 
+TEST_P(Gossip, OperationsOverlapDifferentlyOnEachRank) {
+  for (int ranks : {2, 3}) expect_right(plan(ranks, "overlap"));
+}
+
 // Ranks that poll for all of their time slices: two that run at the same time could use up all their turns on each other.
 TEST_P(Gossip, WhoRunsAtTheSameTimeDoesNotGossipWithNobodyElse) {
   JobPlan made = plan(8, "stages", {"3"});
@@ -96,10 +102,48 @@ TEST_P(Gossip, ARankDiesBetweenTwoOfItsSends) {
     for (int send : {0, 3, 9, 20, 45, 80}) kill(algorithm, 4, send % 4, send, send % 2 == 0 ? "3" : "700");
 }
 
-// In the middle of what it writes: rows of 700 doubles are 101 lines, and more.
-TEST_F(Windows, ARankDiesBetweenTwoLinesOfARow) {
-  for (const std::string& algorithm : asynchronous)
-    for (int line : {90, 150, 333, 500, 777, 1500, 4000}) kill(algorithm, 4, line % 4, line, "700");
+// Before it writes a row, before it stamps it, and in the middle of its lines where each has a stamp, as between hosts: rows of
+// 700 doubles are 101 lines, and more.
+TEST_F(Windows, ARankDiesWhileItWritesARow) {
+  for (const bool stamps : {false, true})
+    for (const std::string algorithm : asynchronous)
+      for (int line : stamps ? std::vector<int>{90, 150, 333, 777, 1500} : std::vector<int>{20, 57, 90, 120}) {
+        JobPlan made = plan(4, "death", {algorithm, "700", "4"});
+        made.launcher = {"--expect-kill", std::to_string(line % 4)};
+        made.environment["UCFT_TEST_KILL"] = moment(line % 4, line);
+        if (stamps) made.environment["UCFT_TEST_STAMPS"] = "y";
+        EXPECT_EQ(expect_right(made, {line % 4}).verdicts.count(line % 4), 0u) << algorithm << " line " << line << ": it has not died";
+      }
+}
+
+// All begin again by messages, whoever dies meanwhile; or all are told that it can't be, if windows were asked for.
+TEST_F(Windows, OneThatCantBeMappedIsAMatterOfAll) {
+  for (const char* part : {"0.02", "0.3", "1"}) {
+    JobPlan made = plan(5, "each");
+    made.environment["UCFT_TEST_GOSSIP_PATH"] = "";
+    made.environment["UCFT_TEST_REFUSE"] = part;
+    expect_right(made);
+  }
+  for (const char* algorithm : {"push_sum", "push_flow", "pcf"})
+    for (int line : {6, 15, 40, 100}) {
+      JobPlan made = plan(4, "death", {algorithm, "3", "4"});
+      made.launcher = {"--expect-kill", "1"};
+      made.environment["UCFT_TEST_GOSSIP_PATH"] = "";
+      made.environment["UCFT_TEST_KILL"] = moment(1, line);
+      made.environment["UCFT_TEST_REFUSE"] = "0.3";
+      expect_right(made, {1});
+    }
+  JobPlan made = plan(3, "no_memory");
+  made.environment["UCFT_TEST_REFUSE"] = "1";
+  expect_right(made);
+}
+
+TEST_F(Windows, EveryAlgorithmWithStampsInEveryLine) {
+  for (int ranks : {2, 3, 8}) {
+    JobPlan made = plan(ranks, "all");
+    made.environment["UCFT_TEST_STAMPS"] = "y";
+    expect_right(made);
+  }
 }
 
 TEST_F(Windows, WhatAnExcludedRankStillWritesHarmsNobody) {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -75,6 +76,14 @@ void pass_lifelines() {
     _exit(0);
   }
   std::raise(SIGSTOP);
+}
+
+bool stamps_all_lines() { return std::getenv("UCFT_TEST_STAMPS") != nullptr; }
+
+bool refuses_window() {
+  static std::mt19937 random(std::random_device{}());
+  const char* part = std::getenv("UCFT_TEST_REFUSE");
+  return part != nullptr && std::uniform_real_distribution<>()(random) < std::atof(part);
 }
 
 std::uint64_t host_of(int rank) {

@@ -14,6 +14,19 @@
 namespace ucft {
 namespace {
 
+TEST(Rows, AreAsLongAsIsSaidBeforehand) {
+  for (int each = 0; each < gossip_algorithm_count; ++each)
+    for (std::size_t values : {0u, 1u, 7u}) {
+      GossipPlan plan;
+      plan.algorithm = static_cast<GossipAlgorithm>(each);
+      plan.neighbourhood = {GossipTopology::complete, 4};
+      plan.tau = 1;
+      plan.rounds = 3;
+      const std::vector<double> zeros(values);
+      EXPECT_EQ(GossipRank<double>(plan, 1, zeros, 1).row_length(), row_length_of(plan.algorithm, values)) << gossip_algorithm_name(plan.algorithm);
+    }
+}
+
 TEST(Permutation, IsABijectionWithItsInverse) {
   for (std::uint64_t n : {1, 2, 3, 4, 5, 7, 8, 9, 31, 64, 100, 1023, 1024, 1025})
     for (std::uint64_t seed : {0, 1, 77}) {
