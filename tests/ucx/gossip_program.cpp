@@ -11,7 +11,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -199,20 +198,20 @@ void several(const std::vector<std::string>&) {
   }
 }
 
-// Two operations at a time of which every rank posts the second one at another moment: whose memory goes with whose differs
-// from one to the next.
+// Two operations, which some ranks post together and others one after the other: whose memory goes with whose differs from
+// one to the next.
 void overlap(const std::vector<std::string>&) {
-  std::mt19937 random(static_cast<unsigned>(rank_));
-  for (int i = 0; i < 150; ++i) {
-    const int algorithm = i % 6;
-    Gossip<double> first(options_of(algorithm, 1e-6), 2, i), second(options_of(algorithm, 1e-6), 2, i + 1);
-    first.post();
-    const bool waits = rank_ == size_ - 1 ? i % 2 == 0 : random() % 2 == 0;
-    for (unsigned tests = waits ? random() % 3000 : 0; tests > 0 && ucft_test(first.request) == UCFT_INPROGRESS; --tests) sched_yield();
-    second.post();
-    first.finish(true);
-    second.finish(true);
-  }
+  for (int algorithm = 0; algorithm < 6; ++algorithm)
+    for (int i = 0; i < 20; ++i) {
+      Gossip<double> first(options_of(algorithm, 1e-6), 2, i), second(options_of(algorithm, 1e-6), 2, i + 1);
+      first.post();
+      if ((rank_ + i / 5) % 2 == 0) check(ucft_wait(first.request, UINT64_MAX), "wait");
+      second.post();
+      if ((rank_ + i / 5) % 2 != 0) check(ucft_wait(first.request, UINT64_MAX), "wait");
+      first.judge(true);
+      check(ucft_request_free(first.request), "free");
+      second.finish(true);
+    }
 }
 
 // death ALGORITHM COUNT OPERATIONS: somebody dies meanwhile.
