@@ -23,9 +23,9 @@ constexpr int rounds_limit = 10000000;
 
 // Invariants after every event, in debug builds: they cost as much as the rest.
 #ifdef UCFT_CHECK_EVENTS
-constexpr bool checks_events = true;
+constexpr bool are_events_checked = true;
 #else
-constexpr bool checks_events = false;
+constexpr bool are_events_checked = false;
 #endif
 
 double normal_value(std::uint64_t seed, std::uint64_t rank) {   // Box and Muller
@@ -533,7 +533,7 @@ class World {
 
   // Push-sum: the masses here and on their way never change their sum. By differences, so it costs little per event.
   bool checks_mass() const {
-    return checks_events && run_.plan.algorithm == GossipAlgorithm::push_sum && !run_.faults.any();
+    return are_events_checked && run_.plan.algorithm == GossipAlgorithm::push_sum && !run_.faults.any();
   }
   void note_mass(Rank rank, int sign) {
     if (!checks_mass()) return;
@@ -563,7 +563,7 @@ class World {
   };
   bool checks_flows() const {
     const GossipAlgorithm algorithm = run_.plan.algorithm;
-    return checks_events && uses_flows(algorithm) && algorithm <= GossipAlgorithm::pfcc && run_.faults.flips.empty() && run_.faults.flip_rate == 0 &&
+    return are_events_checked && uses_flows(algorithm) && algorithm <= GossipAlgorithm::pfcc && run_.faults.flips.empty() && run_.faults.flip_rate == 0 &&
            run_.faults.deaths.empty() && run_.faults.links.empty();
   }
   LinkWatch& watch_of(const Flight& flight) {
@@ -592,7 +592,7 @@ class World {
 
   // When all links have settled, all weights are there, whatever crossed before.
   void check_settled() {
-    if (!checks_events || !!run_.faults.any() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
+    if (!are_events_checked || !!run_.faults.any() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
     long double weights = 0, initial = 0;
     std::vector<Real> mass(k_ + 1);
     for (Rank rank = 0; rank < n_; ++rank) {
@@ -644,6 +644,8 @@ double memory_of(const GossipRun& run) {
 }
 
 }  // namespace
+
+bool checks_events() { return are_events_checked; }
 
 std::string problem_with(const GossipRun& run) {
   if (const std::string problem = problem_with(run.plan); !problem.empty()) return problem;

@@ -66,10 +66,13 @@ struct GossipResult {
   double bound = 0;             // adaptive: what the ranks themselves knew of their error
   std::int64_t messages = 0, lost = 0, flips = 0, unknown = 0;   // unknown: live ranks without an estimate at the end
   std::int64_t not_a_number = 0;                                 // estimates seen that were no finite number
-  std::int64_t checked_flows = 0;                                // debug builds: times that a link's two ends were compared
+  std::int64_t checked_flows = 0;                                // times that a link's two ends were compared: checks_events()
   std::vector<double> history, median;                           // worst and median error after each round
   std::vector<double> estimates;                                 // at the end: values of rank 0, of rank 1, ..; none: not a number
 };
+
+// Whether this build asserts invariants after every event.
+bool checks_events();
 
 // "" or what is wrong with it.
 std::string problem_with(const GossipRun& run);

@@ -622,6 +622,7 @@ class GossipOperation final : public GossipWork {
     one_sided_ = false;
     windows_.clear();
     call_.outcome.path = UCFT_GOSSIP_PATH_MESSAGE;
+    dead_at_start_ = agreed_dead_;   // it starts now
     ++restarts_;
     begin();
     return true;
