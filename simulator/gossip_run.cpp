@@ -592,7 +592,7 @@ class World {
 
   // When all links have settled, all weights are there, whatever crossed before.
   void check_settled() {
-    if (!are_events_checked || !!run_.faults.any() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
+    if (!are_events_checked || run_.faults.any() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
     long double weights = 0, initial = 0;
     std::vector<Real> mass(k_ + 1);
     for (Rank rank = 0; rank < n_; ++rank) {

@@ -1,6 +1,7 @@
 """What the studies share: running ucft_sim, plots, tables. Not a program."""
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -13,6 +14,7 @@ try:
 except ImportError:
     sys.exit("matplotlib is missing: ci/install bench/studies/packages.txt")
 
+over_tcp = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}
 top = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -42,6 +44,12 @@ class Study:
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
         return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def perftest(self, ranks, *words, environment=None):
+        """The first JSON line of ucft_perftest among so many ranks. environment: added to ours."""
+        command = [str(self.bin / "ucft_run"), "-n", str(ranks), str(self.bin / "ucft_perftest"), *map(str, words), "--json"]
+        done = subprocess.run(command, env=dict(os.environ, **(environment or {})), check=True, capture_output=True, text=True)
+        return json.loads(done.stdout[done.stdout.index("{"):].splitlines()[0])
 
     def say(self, text=""):
         print(text, flush=True)

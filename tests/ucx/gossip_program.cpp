@@ -24,6 +24,12 @@ namespace {
 constexpr const char* algorithms[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip", "hps", "hpflc", "ardb", "recursive_doubling"};
 constexpr int algorithm_count = 10;
 
+int algorithm_named(const std::string& name) {
+  for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
+    if (algorithms[algorithm] == name) return algorithm;
+  wrong("no algorithm '{}'", name);
+}
+
 template <class Real>
 constexpr ucft_dtype_t dtype = sizeof(Real) == 4 ? UCFT_FLOAT : UCFT_DOUBLE;
 template <class Real>
@@ -216,8 +222,7 @@ void overlap(const std::vector<std::string>&) {
 
 // death ALGORITHM COUNT OPERATIONS: somebody dies meanwhile.
 void death(const std::vector<std::string>& arguments) {
-  int algorithm = 0;
-  while (algorithms[algorithm] != arguments.at(0)) ++algorithm;
+  const int algorithm = algorithm_named(arguments.at(0));
   for (int i = 0; i < std::stoi(arguments.at(2)); ++i) {
     ucft_gossip_options_t options = options_of(algorithm, 1e-8);
     if (i % 2 == 1) options.aggregate = UCFT_GOSSIP_SUM;
@@ -242,8 +247,7 @@ void stages(const std::vector<std::string>& arguments) {
 
 // stopped ALGORITHM: rank 1 stops in the middle; the others kill it when it has been silent for too long, and go on.
 void stopped(const std::vector<std::string>& arguments) {
-  int algorithm = 0;
-  while (algorithms[algorithm] != arguments.at(0)) ++algorithm;
+  const int algorithm = algorithm_named(arguments.at(0));
   for (int i = 0; i < 6; ++i) {
     Gossip<double> gossip(options_of(algorithm, 1e-8), 500, i);
     gossip.post();
@@ -259,22 +263,14 @@ void stopped(const std::vector<std::string>& arguments) {
 // knew. When it wakes up it may still write, which must harm nobody, and is told that it is out. (The others go on until
 // it has had its time.)
 void excluded(const std::vector<std::string>& arguments) {
-  int algorithm = 0;
-  while (algorithms[algorithm] != arguments.at(0)) ++algorithm;
+  const int algorithm = algorithm_named(arguments.at(0));
   if (rank_ == 1) {
     Gossip<double> gossip(options_of(algorithm, 1e-8), 500, 0);
     gossip.post();
     for (int polls = 0; polls < 40; ++polls) ucft_test(gossip.request);
-    if (fork() == 0) {
-      usleep(1500000);
-      kill(getppid(), SIGCONT);
-      _exit(0);
-    }
-    std::raise(SIGSTOP);
-    ucft_status_t status = ucft_wait(gossip.request, UINT64_MAX);
-    std::uint64_t in = 1, out = 0;
-    for (int i = 0; status == UCFT_OK && i < 100000; ++i) status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
-    expect(status, UCFT_ERR_EXCLUDED, "a rank that the others gave up");
+    stop_for(1500);
+    const ucft_status_t status = ucft_wait(gossip.request, UINT64_MAX);
+    expect(status == UCFT_OK ? go_on(100000) : status, UCFT_ERR_EXCLUDED, "a rank that the others gave up");
     return;
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);

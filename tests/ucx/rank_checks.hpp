@@ -4,10 +4,13 @@
 
 #include <fmt/core.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+
+#include <unistd.h>
 
 #include "ucft/ucft.h"
 
@@ -36,6 +39,25 @@ void expect(ucft_status_t status, ucft_status_t expected, const char* what) {
 void note(std::uint64_t value) {
   hash_ ^= value;
   hash_ *= 1099511628211ull;
+}
+
+// Stops this process; a child wakes it up after so long. (From outside that is a host that hangs.)
+[[maybe_unused]] void stop_for(unsigned milliseconds) {
+  if (fork() == 0) {
+    usleep(1000 * milliseconds);
+    kill(getppid(), SIGCONT);
+    _exit(0);
+  }
+  std::raise(SIGSTOP);
+}
+
+// Repeats allreduce until an error, at most `limit` times.
+[[maybe_unused]] ucft_status_t go_on(int limit) {
+  ucft_status_t status = UCFT_OK;
+  std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
+  for (int i = 0; status == UCFT_OK && i < limit; ++i)
+    status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
+  return status;
 }
 
 }  // namespace

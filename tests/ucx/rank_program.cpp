@@ -349,17 +349,8 @@ void stopped_reader(const std::vector<std::string>& arguments) {
 void excluded(const std::vector<std::string>&) {
   if (rank_ == 1) {
     allreduce(0, 1);
-    if (fork() == 0) {     // wakes us up long after the others have given us up
-      usleep(2000000);
-      kill(getppid(), SIGCONT);
-      _exit(0);
-    }
-    std::raise(SIGSTOP);
-    ucft_status_t status = UCFT_OK;
-    std::uint64_t in = 1, out = 0;
-    for (int i = 0; status == UCFT_OK && i < 100000; ++i)
-      status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
-    expect(status, UCFT_ERR_EXCLUDED, "a rank that the others gave up");
+    stop_for(2000);   // until long after the others have given us up
+    expect(go_on(100000), UCFT_ERR_EXCLUDED, "a rank that the others gave up");
     return;
   }
   for (int i = 0; i < 50; ++i) allreduce(i, 1);
@@ -378,15 +369,6 @@ void vanish(int a, int b) {
     _exit(0);
   }
   std::raise(SIGSTOP);
-}
-
-// Repeats allreduce until an error, at most `limit` times.
-ucft_status_t go_on(int limit) {
-  ucft_status_t status = UCFT_OK;
-  std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
-  for (int i = 0; status == UCFT_OK && i < limit; ++i)
-    status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
-  return status;
 }
 
 // Ranks a to b-1 vanish at once and come back. What becomes of them, and of the others: "ok", "excluded", "partition".
