@@ -179,6 +179,20 @@ void Operation::on_failure(Rank rank, Outbox& out) {
   if (changed) advance(out);
 }
 
+// As if the decision had come: whoever waits for it from this rank gets it. In another ballot than this rank's it may be
+// refused there; that ballot has another root because of a failure, and then all hear of the end themselves.
+void Operation::on_gone(Outbox& out) {
+  if (finished_ || arguments_.kind != Kind::barrier) return;
+  Message decision = compose(Phase::broadcast, promised_);
+  decision.first_decided = promised_;
+  decision.flags = has_value;
+  deliver(decision, out);
+  if (is_root())
+    decide(out);
+  else
+    spread(promised_, out);
+}
+
 void Operation::store(const Message& message, Buffers& buffers) {
   buffers.retain(message.value);
   buffers.retain(message.list);

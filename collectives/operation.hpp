@@ -89,6 +89,9 @@ class Operation {
              BufferId input, Rank prev, Outbox& out);
   void on_message(const Message& message, Outbox& out);
   void on_failure(Rank rank, Outbox& out);
+  // Some rank has been through the last barrier of the communicator, which all have entered: so this barrier, that one or
+  // an earlier one, was decided. With what list nobody will ask any more.
+  void on_gone(Outbox& out);
   // Called after all sends are on their way and all arrivals were handled, while wants_turn().
   void on_turn(Outbox& out);
 

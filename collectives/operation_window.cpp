@@ -77,13 +77,11 @@ void OperationWindow::on_message(const Message& message, Outbox& out) {
 
 void OperationWindow::on_failure(Rank rank, Outbox& out) {
   if (!failed_.insert(rank)) return;
-  for (OperationNumber number = dropped_upto_; number < next_; ++number) {   // oldest first
-    Operation& operation = slot(number);
-    const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();
-    operation.on_failure(rank, out);
-    count_turn(wanted_turn, operation.wants_turn());
-    settle(number, was_finished);
-  }
+  for_each_retained([&](Operation& operation) { operation.on_failure(rank, out); });
+}
+
+void OperationWindow::on_gone(Outbox& out) {
+  for_each_retained([&](Operation& operation) { operation.on_gone(out); });
 }
 
 void OperationWindow::on_turn(Outbox& out, std::int64_t now_us) {

@@ -39,6 +39,9 @@ class OperationWindow {
   void on_message(const Message& message, Outbox& out);
   // Once per rank is enough; more change nothing.
   void on_failure(Rank rank, Outbox& out);
+  // After the last barrier has been posted, on which the communicator ends: a rank has destroyed it, so it is through. That
+  // is no failure: what that rank has sent, and what others pass on, still counts.
+  void on_gone(Outbox& out);
   // A turn to every operation that wants one. With a time, only to those whose correction_delay_us has passed since they
   // were offered one for the first time; without, the driver sees to that itself.
   void on_turn(Outbox& out, std::int64_t now_us = -1);
@@ -69,6 +72,16 @@ class OperationWindow {
   void start(const Arguments& arguments, BufferId input, Outbox& out);
   void exclude_failures_of(OperationNumber number);
   void settle(OperationNumber number, bool was_finished);
+  template <class Change>
+  void for_each_retained(Change change) {   // oldest first
+    for (OperationNumber number = dropped_upto_; number < next_; ++number) {
+      Operation& operation = slot(number);
+      const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();
+      change(operation);
+      count_turn(wanted_turn, operation.wants_turn());
+      settle(number, was_finished);
+    }
+  }
   void drop_up_to(OperationNumber end);
   void count_turn(bool before, bool after) { correcting_ += static_cast<int>(after) - static_cast<int>(before); }
 

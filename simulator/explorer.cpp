@@ -44,15 +44,23 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
   Arguments barrier;
   barrier.kind = Kind::barrier;
   barrier.f = 0;
+  Arguments last = barrier;
   int rooted_in_a_row = 0;
+  const auto post_barrier_if_due = [&] {
+    if (rooted_in_a_row < plan.window / 2) return;
+    all.push_back(barrier);
+    rooted_in_a_row = barrier.f = 0;
+  };
   for (const Arguments& arguments : plan.program) {
-    if (rooted_in_a_row >= plan.window / 2) {
-      all.push_back(barrier);
-      rooted_in_a_row = barrier.f = 0;
-    }
+    post_barrier_if_due();
     rooted_in_a_row = arguments.rooted() ? rooted_in_a_row + 1 : 0;
     barrier.f = arguments.rooted() ? std::max(barrier.f, arguments.f) : 0;
+    last.f = std::max(last.f, arguments.f);
     all.push_back(arguments);
+  }
+  if (plan.ends) {
+    post_barrier_if_due();
+    all.push_back(last);
   }
   return all;
 }
@@ -84,6 +92,8 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
       sends += sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
     if (arguments.kind != Kind::reduce) sends += ballots * correction_sends(plan, arguments);
   }
+  // The word that the communicator is gone: to all at each death, and to whoever sends something late.
+  if (plan.ends) sends += (deaths + 1) * (plan.ranks - 1);
   return sends + 1;
 }
 

@@ -23,6 +23,7 @@ std::string describe(const Plan& plan) {
   for (const Arguments& arguments : plan.program)
     text += std::string(" ") + kind_name(arguments.kind) + "(f=" + std::to_string(arguments.f) +
             ",root=" + std::to_string(arguments.root) + ")";
+  if (plan.ends) text += " the end";
   for (const Crash& crash : plan.crashes)
     text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
   return text + " " + order_name(plan.order) + " seed " + std::to_string(plan.seed);
@@ -76,18 +77,59 @@ bool World::run(std::int64_t max_events) {
 
 // What a driver does between two arrivals: post, send, collect, and give turns while there is nothing else to do.
 void World::pump(Rank rank) {
+  if (node(rank).destroyed) return;
   post_what_can_be(rank);
   while (alive(rank) && node(rank).window.wants_turn()) {
     node(rank).window.on_turn(node(rank).outbox);
     flush(rank);
     // One turn per event keeps arrivals and turns interleaved; without pending events the rest follows at once.
     if (!pool_.empty()) {
-      Event turn{true, rank, no_rank, {}, {}, {}};
-      pool_.push_back(std::move(turn));
+      pool_.push_back({Event::What::turn, rank});
       break;
     }
   }
   if (alive(rank)) post_what_can_be(rank);
+  if (plan_.ends && alive(rank)) post_farewell(rank);
+}
+
+// As a communicator of the library ends (ucx_layer/communicator.hpp, context.hpp): a last barrier when all of the caller's
+// operations are complete, and when nothing is in flight any more the communicator is destroyed.
+void World::post_farewell(Rank rank) {
+  Node& here = node(rank);
+  if (!here.farewell_posted && here.waited == plan_.program.size()) {
+    const bool ready = here.window.ready(here.outbox);
+    flush(rank);
+    if (!ready || !here.alive) return;
+    Arguments barrier;
+    barrier.kind = Kind::barrier;
+    for (const Arguments& each : plan_.program) barrier.f = std::max(barrier.f, each.f);
+    here.farewell_posted = true;
+    here.window.post(barrier, no_buffer, here.outbox);
+    flush(rank);
+  }
+  destroy_if_over(rank);
+}
+
+// Whoever destroys it while a member has failed tells all; so does whoever hears of a failure afterwards.
+void World::destroy_if_over(Rank rank) {
+  Node& here = node(rank);
+  if (!here.alive || !here.farewell_posted || here.destroyed || !here.window.idle()) return;
+  here.destroyed = true;
+  if (here.window.failed().ranks().empty()) return;
+  for (Rank other = 0; other < plan_.ranks; ++other)
+    if (other != rank) say_gone(rank, other);
+}
+
+void World::say_gone(Rank rank, Rank to) {
+  if (may_send(rank)) pool_.push_back({Event::What::gone, to, rank});
+}
+
+// To late messages it says that it is gone; of a failure that it hears of now it tells all, once.
+void World::deliver_after_the_end(const Event& event) {
+  if (event.what == Event::What::message) return say_gone(event.to, event.message.peer);
+  if (event.what != Event::What::failure) return;
+  for (Rank other = 0; other < plan_.ranks; ++other)
+    if (other != event.to) say_gone(event.to, other);
 }
 
 void World::post_what_can_be(Rank rank) {
@@ -120,11 +162,9 @@ void World::post_what_can_be(Rank rank) {
 void World::flush(Rank rank) {
   Node& here = node(rank);
   for (const Message& send : here.outbox.sends()) {
-    if (here.alive && here.sends == here.dies_after) kill(rank);
-    if (here.alive) {
-      ++here.sends;
+    if (may_send(rank)) {
       ++sends_by_phase_[static_cast<std::size_t>(send.phase)];
-      Event event{false, send.peer, no_rank, send, {}, {}};
+      Event event{Event::What::message, send.peer, no_rank, send};
       event.message.peer = rank;
       const auto copy = [&](BufferId id, std::vector<std::byte>& bytes) {
         if (id != no_buffer) bytes.assign(here.buffers.data(id), here.buffers.data(id) + here.buffers.bytes(id));
@@ -139,17 +179,25 @@ void World::flush(Rank rank) {
   here.outbox.clear();
 }
 
+// Counts the send. False: the rank is dead, maybe from now on.
+bool World::may_send(Rank rank) {
+  Node& here = node(rank);
+  if (here.alive && here.sends == here.dies_after) kill(rank);
+  here.sends += here.alive;
+  return here.alive;
+}
+
 void World::kill(Rank rank) {
   node(rank).alive = false;
   for (Rank other = 0; other < plan_.ranks; ++other)
-    if (other != rank && alive(other)) pool_.push_back({true, other, rank, {}, {}, {}});
+    if (other != rank && alive(other)) pool_.push_back({Event::What::failure, other, rank});
 }
 
 bool World::take(Event& event) {
   if (pool_.empty()) return false;
   std::size_t index = 0;
   const auto first = [&](bool failure) {
-    const auto found = std::find_if(pool_.begin(), pool_.end(), [&](const Event& e) { return e.is_failure == failure; });
+    const auto found = std::find_if(pool_.begin(), pool_.end(), [&](const Event& e) { return (e.what != Event::What::message) == failure; });
     return found == pool_.end() ? 0 : static_cast<std::size_t>(found - pool_.begin());
   };
   switch (plan_.order) {
@@ -166,8 +214,14 @@ bool World::take(Event& event) {
 
 void World::deliver(const Event& event) {
   Node& here = node(event.to);
-  if (event.is_failure) {
-    if (event.failed != no_rank) here.window.on_failure(event.failed, here.outbox);
+  if (here.destroyed) return deliver_after_the_end(event);
+  if (event.what == Event::What::turn) return;
+  if (event.what == Event::What::failure) {
+    here.window.on_failure(event.about, here.outbox);
+  } else if (event.what == Event::What::gone) {
+    if (!here.farewell_posted && violation_.empty())
+      violation_ = "rank " + std::to_string(event.about) + " left the last barrier before rank " + std::to_string(event.to) + " had entered it";
+    if (here.farewell_posted) here.window.on_gone(here.outbox);
   } else if (!here.window.acceptable(event.message.operation)) {
     pool_.push_back(event);
     return;
@@ -280,6 +334,7 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
 }
 
 std::string World::check() const {
+  if (!violation_.empty()) return violation_;
   const std::vector<Rank> live = survivors();
   for (std::size_t index = 0; index < plan_.program.size(); ++index)
     if (std::string wrong = check_operation(index, live); !wrong.empty()) return wrong;
@@ -290,6 +345,7 @@ std::string World::check() const {
     for (Rank gone : window.members().excluded())
       if (alive(gone)) return "rank " + std::to_string(rank) + ": excluded live rank " + std::to_string(gone);
     if (!window.idle()) return "rank " + std::to_string(rank) + ": not idle";
+    if (plan_.ends && !nodes_[static_cast<std::size_t>(rank)]->destroyed) return "rank " + std::to_string(rank) + ": the communicator never ended";
   }
   return {};
 }

@@ -29,6 +29,7 @@ struct Plan {
   int window = 2;             // W
   int in_flight = 1;          // operations a rank posts before it waits for the oldest
   std::vector<Arguments> program;
+  bool ends = false;          // after the program: the last barrier, and the communicator is destroyed
   std::vector<Crash> crashes;
   Order order = Order::oldest_first;
   std::uint64_t seed = 1;     // of Order::shuffled
@@ -76,13 +77,15 @@ class World {
     std::int64_t sends = 0;
     std::int64_t dies_after = -1;
     bool alive = true;
+    bool farewell_posted = false, destroyed = false;
   };
   struct Event {
-    bool is_failure;
+    enum class What : std::uint8_t { message, failure, gone, turn };
+    What what;
     Rank to;
-    Rank failed;                            // is_failure
-    Message message;                        // else: buffers are not used, the bytes are here
-    std::vector<std::byte> value, list;
+    Rank about = no_rank;                   // failure: who has failed; gone: who has destroyed the communicator
+    Message message{};                      // buffers are not used, the bytes are here
+    std::vector<std::byte> value{}, list{};
   };
 
   static std::byte* allocate(void* arg, std::size_t bytes);
@@ -90,6 +93,11 @@ class World {
   void pump(Rank rank);
   void post_what_can_be(Rank rank);
   void flush(Rank rank);
+  bool may_send(Rank rank);
+  void post_farewell(Rank rank);
+  void destroy_if_over(Rank rank);
+  void say_gone(Rank rank, Rank to);
+  void deliver_after_the_end(const Event& event);
   void kill(Rank rank);
   void collect(Rank rank);
   Result read_result(Rank rank, const Operation& operation);
@@ -103,6 +111,7 @@ class World {
   std::deque<Event> pool_;
   std::mt19937_64 random_;
   std::int64_t events_ = 0;
+  std::string violation_;                   // seen on the way
   std::int64_t sends_by_phase_[phase_count] = {};
 };
 

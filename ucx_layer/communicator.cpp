@@ -161,6 +161,16 @@ void Communicator::on_failure(std::int32_t failed) {
   if (gossip_ != nullptr) gossip_->on_failure(rank);
 }
 
+// Who has not entered the last barrier, and hears this, has made other calls than the others, or is out in their eyes:
+// then nothing is to be had from that rank any more.
+void Communicator::on_gone(std::int32_t gone) {
+  if (!farewell_posted_) return on_failure(gone);
+  if (rank_of(gone) < 0 || context_.excluded()) return;
+  window_.on_gone(outbox_);
+  flush();
+  collect();
+}
+
 GossipWindow& Communicator::gossip() {
   if (gossip_ == nullptr) {
     gossip_ = std::make_unique<GossipWindow>(*this);

@@ -72,6 +72,7 @@ class Communicator {
   }
   void on_message(const WireHeader& header, const Message& message);
   void on_failure(std::int32_t context_rank);
+  void on_gone(std::int32_t context_rank);   // it has destroyed its part: the last barrier has been decided
   bool on_turn();   // true if anything was done that a waiting caller should not sleep over
   bool wants_turn() const { return has_more_ || window_.wants_turn(); }
   void exclude_self(ucft_status_t why);   // completes everything with that

@@ -264,7 +264,7 @@ void Context::deliver(void* arg, const WireHeader& header, const Message& messag
 }
 
 // A late message for a communicator that this rank has destroyed: it completed its farewell, so nobody is owed more
-// than the word that it is gone.
+// than the word that it is gone, which says that the last barrier was decided (OperationWindow::on_gone).
 void Context::answer_gone(const WireHeader& header, int peer) {
   for (const auto& [id, ranks] : destroyed_) {
     if (id != header.communicator || static_cast<std::size_t>(header.sender) >= ranks.size()) continue;
@@ -293,7 +293,7 @@ void Context::on_control(void* arg, const WireHeader& header, int peer) {
       self.handle_departure(header.sender, true, true);
       break;
     case Control::gone:
-      if (Communicator* communicator = self.find(header.communicator)) communicator->on_failure(header.sender);
+      if (Communicator* communicator = self.find(header.communicator)) communicator->on_gone(header.sender);
       break;
     case Control::excluded:
       on_excluded(arg, header.sender);
@@ -479,7 +479,7 @@ void Context::handle_departure(std::int32_t rank, bool has_left, bool proved) {
     if (peer.has_lifeline && detector_) detector_->tell_excluded(rank);
   }
   transport_->forget(rank);
-  for (const auto& communicator : communicators_) communicator->on_failure(rank);
+  for (const auto& communicator : communicators_) has_left ? communicator->on_gone(rank) : communicator->on_failure(rank);
   answering_.store(true, std::memory_order_release);
   for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
   transport_->ring_doorbells();

@@ -72,7 +72,8 @@ std::int64_t boundaries_by_formula(Rank rank, const Plan& plan, std::int64_t dea
   Arguments barrier = program[0];
   barrier.kind = Kind::barrier;
   barrier.root = 0;
-  if (program[0].rooted()) program.insert(program.end(), program.size() - 1, barrier);
+  if (program[0].rooted()) program.insert(program.end(), program.size() - (plan.ends ? 0 : 1), barrier);
+  if (plan.ends) program.push_back(barrier);   // and then (below) the word that it is gone
   std::int64_t sends = 0;
   for (const Arguments& arguments : program)
     for (std::int64_t ballot = 0; ballot <= (arguments.kind == Kind::reduce ? 0 : deaths); ++ballot) {
@@ -82,7 +83,7 @@ std::int64_t boundaries_by_formula(Rank rank, const Plan& plan, std::int64_t dea
                                 !(arguments.kind == Kind::broadcast && ballot % plan.ranks == 0)) +
                (ballot > 0 ? 1 : 0);
     }
-  return sends + 1;
+  return sends + 1 + (plan.ends ? (deaths + 1) * (plan.ranks - 1) : 0);
 }
 
 std::int64_t plans_by_formula(const Plan& plan, const Scope& scope) {
@@ -159,13 +160,15 @@ TEST(PlanCount, AgreesWithAFormulaOfItsOwn) {
     for (Rank n = 1; n <= 9; ++n)
       for (std::int32_t f = 0; f <= 3; ++f)
         for (Rank root : {0, n - 1})
-          for (std::size_t operations : {1u, 2u}) {
-            const Plan plan = plan_of(n, arguments_of(kind, f, root), operations);
-            Scope scope;
-            scope.max_victims = f;
-            scope.stride = 3;
-            ASSERT_EQ(plans_expected(plan, scope), plans_by_formula(plan, scope)) << describe(plan);
-          }
+          for (std::size_t operations : {1u, 2u})
+            for (bool ends : {false, true}) {
+              Plan plan = plan_of(n, arguments_of(kind, f, root), operations);
+              plan.ends = ends;
+              Scope scope;
+              scope.max_victims = f;
+              scope.stride = 3;
+              ASSERT_EQ(plans_expected(plan, scope), plans_by_formula(plan, scope)) << describe(plan);
+            }
 }
 
 // A rank that lives has sent no more than the boundaries that are tried for it as one more victim: the last send of
@@ -210,6 +213,17 @@ TEST_F(CrashPoints, ReachTheLastCorrectionOfEveryRank) {
           expect_covered(plan_of(n, arguments), f);
           if (HasFatalFailure()) return;
         }
+}
+
+TEST_F(CrashPoints, ReachTheLastWordOfACommunicatorThatEnds) {
+  for (Rank n = 2; n <= 7; ++n)
+    for (std::int32_t f : {1, 2})
+      for (BroadcastShape shape : {binomial, kary_in_order, chain}) {
+        Plan plan = plan_of(n, arguments_of(Kind::allreduce, f, 0, shape));
+        plan.ends = true;
+        expect_covered(plan, f);
+        if (HasFatalFailure()) return;
+      }
 }
 
 TEST_F(CrashPoints, ReachTheLastSendOfALongRootedProgram) {
@@ -389,6 +403,61 @@ TEST_F(OneAfterTheOther, AllreducesOnAChainSurvive) { all_up_to_five(Kind::allre
 TEST_F(OneAfterTheOther, BarriersSurvive) { all_up_to_five(Kind::barrier, kary_in_order); }
 TEST_F(OneAfterTheOther, BroadcastsSurvive) { all_up_to_five(Kind::broadcast, chain); }
 TEST_F(OneAfterTheOther, ReducesSurvive) { all_up_to_five(Kind::reduce, binomial); }
+
+// ---- communicators that end: whoever is through destroys it, and says to the others only that it is gone ----
+
+class TheEnd : public Exploring {
+ protected:
+  void explore_ends(Plan plan, Scope scope) {
+    plan.ends = true;
+    explore_all(plan, scope);
+  }
+};
+
+TEST_F(TheEnd, IsReachedByAllWithoutAnyFailure) {
+  for (Kind kind : kinds)
+    for (Rank n = 1; n <= 17; ++n)
+      for (std::int32_t f = 0; f <= 4; ++f) {
+        Scope scope;
+        scope.max_victims = 0;
+        scope.seeds = 40;
+        explore_ends(plan_of(n, arguments_of(kind, f)), scope);
+      }
+}
+
+TEST_F(TheEnd, IsReachedByAllSurvivorsOfEveryCrashPlan) {
+  for (Kind kind : kinds)
+    for (Rank n = 2; n <= 6; ++n)
+      for (std::int32_t f = 1; f <= 2; ++f) {
+        Scope scope;
+        scope.max_victims = f;
+        scope.seeds = 3;
+        scope.stride = n <= 4 ? 3 : n == 5 ? 41 : 179;
+        explore_ends(plan_of(n, arguments_of(kind, f, n - 1)), scope);
+      }
+}
+
+TEST_F(TheEnd, IsReachedWithRootedOperationsInFlight) {
+  for (Kind kind : {Kind::broadcast, Kind::reduce})
+    for (int window : {2, 4})
+      for (Rank n = 2; n <= 6; ++n)
+        for (std::int32_t f = 1; f <= 3; ++f) {
+          Scope scope;
+          scope.max_victims = std::min(f, 2);
+          scope.stride = 997;
+          explore_ends(plan_of(n, arguments_of(kind, f, 0, chain), 5, window, window), scope);
+        }
+}
+
+TEST_F(TheEnd, IsReachedByLargerWorldsAndWithMoreDeathsThanF) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Rank n = 3 + static_cast<Rank>(seed % 14);
+    const std::int32_t f = 1 + static_cast<std::int32_t>(seed % 3);
+    Plan plan = plan_of(n, arguments_of(kinds[seed % 4], f), 3, 2);
+    plan.ends = true;
+    walk_many(plan, std::min(f + 2, n - 1), 400, seed);
+  }
+}
 
 // ---- more than f failures: a named error at worst, the same on all, never a hang, never a wrong sum ----
 

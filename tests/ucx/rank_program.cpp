@@ -11,6 +11,7 @@
 #include <ctime>
 #include <functional>
 #include <map>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -299,6 +300,25 @@ void destroy_with_death(const std::vector<std::string>&) {
     check(ucft_comm_dup(comm, &copy), "dup");
     check(ucft_comm_destroy(copy), "destroy");
     check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  }
+}
+
+// come_and_go ITERATIONS: communicators that live for one operation or none, at another pace on each rank.
+void come_and_go(const std::vector<std::string>& arguments) {
+  std::minstd_rand random(static_cast<unsigned>(rank_) + 1);
+  for (int i = 0, end = std::stoi(arguments.at(0)); i < end; ++i) {
+    ucft_comm_h copy = UCFT_COMM_NULL;
+    check(ucft_comm_dup(comm, &copy), "dup");
+    if (i == 0) say_started();
+    if (random() % 4 == 0) usleep(static_cast<useconds_t>(random() % 300));
+    if (i % 2 == 0) {
+      std::uint64_t in = (std::uint64_t{1} << rank_) + salt(i), out = 0;
+      ucft_result_t result = UCFT_RESULT_INIT;
+      check(ucft_allreduce(copy, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce on the copy");
+      note(decode(out, result, i));
+    }
+    if (random() % 4 == 0) usleep(static_cast<useconds_t>(random() % 300));
+    check(ucft_comm_destroy(copy), "destroy");
   }
 }
 
@@ -663,7 +683,7 @@ int main(int argc, char** argv) {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
-      {"destroy_with_death", destroy_with_death}, {"time_limit", time_limit}, {"window", window},
+      {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
       {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
   // settings_differ NAME VALUE: on the last rank alone. Start-up says so, to all.

@@ -71,6 +71,17 @@ TEST_P(Scenario, ACommunicatorIsDestroyedWhileItsRootDies) {
   }
 }
 
+// A rank that is late with its part in the last barrier hears from the root, which didn't need it, that the communicator is
+// gone: that is no failure of the root.
+TEST_P(Scenario, CommunicatorsComeAndGoWithoutAnyFailure) {
+  for (const char* f : {"1", "2", "3"})
+    for (int ranks : {4, 8}) {
+      JobPlan made = plan(ranks, "come_and_go", {std::string(GetParam()) == "shm" ? "1000" : "150"});
+      made.environment["UCFT_F"] = f;
+      expect_right(made);
+    }
+}
+
 TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
   JobPlan made = plan(4, "stopped");
   made.launcher = {"--expect-kill", "1"};
