@@ -103,7 +103,20 @@ void DetectorThread::take_turn(Time now) {
   speak(now);
   listen(now);
   for (const TimeoutDetector::Peer peer : silence_.tick(now)) judge(static_cast<std::size_t>(peer), now);
+  if (silence_.was_away()) begin_waiting_anew(now);
   give_up_fencing(now);
+}
+
+// This thread did not run while it waited for a proof, and those it waits for may not have run, either.
+void DetectorThread::begin_waiting_anew(Time now) {
+  for (std::size_t index = 0; index < watched_.size(); ++index) {
+    Watched& watched = *watched_[index];
+    if (!watched.fencing) continue;
+    watched.fence_until = now + setup_.fence_limit;
+    if (!watched.remote) continue;
+    watched.fencing = false;
+    silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
+  }
 }
 
 void DetectorThread::listen(Time now) {

@@ -143,6 +143,7 @@ class DetectorThread {
   void watch(Peer peer, bool remote, Lifeline line, Time now);
   void judge(std::size_t index, Time now);
   bool is_starved(std::int32_t rank) const;
+  void begin_waiting_anew(Time now);
   void give_up_fencing(Time now);
   void start_waiting(std::size_t index, Time until);
   void report_silent_hosts();

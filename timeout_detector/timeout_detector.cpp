@@ -40,9 +40,12 @@ std::span<const TimeoutDetector::Peer> TimeoutDetector::tick(Time now) {
   newly_suspected_.clear();
   const Time last_tick = last_tick_.value_or(now);
   const bool late = now - last_tick >= 2 * options_.heartbeat_period;  // one period is the plan, another one is late
+  was_away_ = late && now - last_tick >= options_.suspect_after / 2;
   for (const Peer peer : watched_) {
     State& state = state_of(peer);
-    if (state.standing == Standing::suspected || now < state.deadline) continue;
+    if (state.standing == Standing::suspected) continue;
+    if (was_away_) extend(peer, now);
+    if (now < state.deadline) continue;
     const bool was_inside = last_tick < state.deadline;
     if (late && was_inside) continue;
     state.standing = Standing::suspected;

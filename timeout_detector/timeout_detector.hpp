@@ -47,8 +47,13 @@ class TimeoutDetector {
   //
   // Jitter guard: if this loop itself is late by a period or more, a peer that was inside its deadline at the last tick
   // is not suspected this time. It gets no second pardon: by the next tick it is outside.
-  //   eta 10, delta 30, heard at 0; ticks at 10, 20, 45: late by 15 at 45, no suspicion; tick at 55: suspected.
+  //   eta 10, delta 100, heard at 0; ticks at 10 .. 90, 115: late by 15 at 115, no suspicion; tick at 125: suspected.
+  // A loop that has not run for half of delta (and two periods) was away: a job that is suspended whole is resumed one
+  // process after the other. Every peer that is not suspected gets a full new deadline, as by extend(), and as often.
+  //   eta 10, delta 100, heard at 0; ticks at 10, 20, 90: away; next deadline 190.
   std::span<const Peer> tick(Time now);
+  // Whether the last tick found so.
+  bool was_away() const { return was_away_; }
 
   // For a peer that wants to run and gets no processor: its deadline begins anew at now, and if it has just been
   // suspected, it no longer is. At most extensions_limit times until it is heard again; false, and no change, after
@@ -83,6 +88,7 @@ class TimeoutDetector {
   std::vector<State> states_;          // by peer
   std::vector<Peer> watched_;          // in the order of watch(); capacity for all
   std::vector<Peer> newly_suspected_;  // the answer of the last tick; capacity for all
+  bool was_away_ = false;
   std::optional<Time> last_tick_;      // before the first tick: the first watch
 };
 

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/ucx/rank_checks.hpp"
@@ -376,16 +377,54 @@ void excluded(const std::vector<std::string>&) {
   for (int i = 0; i < 50; ++i) allreduce(i, 1);
 }
 
-// Ranks a to b-1 are cut off for 5 s: they stop, and a child of the first one wakes all of them at once, or those of one host would
-// take each other for silent. (From the others' side that is a host that hangs; from its own, one that has lost all others.)
-void vanish(int a, int b) {
+std::vector<pid_t> pids_of_all() {
   std::vector<std::uint64_t> mine(static_cast<std::size_t>(size_)), pids(mine.size());
   mine[static_cast<std::size_t>(rank_)] = static_cast<std::uint64_t>(getpid());
   check(ucft_allreduce(comm, mine.data(), pids.data(), pids.size(), UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "pids");
+  return {pids.begin(), pids.end()};
+}
+
+// suspended TIMES MILLISECONDS APART: as a batch system does it, the whole job is stopped for so long, and its ranks are woken
+// one after the other, APART milliseconds between two. Nobody is missing afterwards.
+void suspended(const std::vector<std::string>& arguments) {
+  const int times = std::stoi(arguments.at(0));
+  const auto stop_us = static_cast<useconds_t>(1000 * std::stol(arguments.at(1))), apart_us = static_cast<useconds_t>(1000 * std::stol(arguments.at(2)));
+  const std::vector<pid_t> pids = pids_of_all();
+  pid_t batch_system = 0;
+  if (rank_ == 0) batch_system = fork();
+  if (rank_ == 0 && batch_system == 0) {
+    for (int i = 0; i < times; ++i) {
+      usleep(100000);
+      for (pid_t pid : pids) kill(pid, SIGSTOP);
+      usleep(stop_us);
+      for (pid_t pid : pids) {
+        kill(pid, SIGCONT);
+        usleep(apart_us);
+      }
+    }
+    _exit(0);
+  }
+  std::uint64_t over = 0;   // rank 0: the batch system has had its way
+  for (int i = 0, left = 2000; left > 0; ++i) {
+    std::uint64_t in[2] = {std::uint64_t{1} << rank_, 0}, out[2];
+    if (rank_ == 0 && over == 0) over = waitpid(batch_system, nullptr, WNOHANG) == batch_system;
+    in[1] = over;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    check(ucft_allreduce(comm, in, out, 2, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
+    if (result.contributors != static_cast<std::uint32_t>(size_)) wrong("iteration {}: {} contributors", i, result.contributors);
+    if (out[1] != 0) --left;
+    if (left % 20 == 0) usleep(1000);
+  }
+}
+
+// Ranks a to b-1 are cut off for 5 s: they stop, and a child of the first one wakes all of them at once, or those of one host would
+// take each other for silent. (From the others' side that is a host that hangs; from its own, one that has lost all others.)
+void vanish(int a, int b) {
+  const std::vector<pid_t> pids = pids_of_all();
   if (rank_ < a || rank_ >= b) return;
   if (rank_ == a && fork() == 0) {
     usleep(5000000);
-    for (int rank = a; rank < b; ++rank) kill(static_cast<pid_t>(pids[static_cast<std::size_t>(rank)]), SIGCONT);
+    for (int rank = a; rank < b; ++rank) kill(pids[static_cast<std::size_t>(rank)], SIGCONT);
     _exit(0);
   }
   std::raise(SIGSTOP);
@@ -684,7 +723,7 @@ int main(int argc, char** argv) {
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
       {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
-      {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
+      {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
   // settings_differ NAME VALUE: on the last rank alone. Start-up says so, to all.
   if (scenario == "settings_differ") {

@@ -82,6 +82,10 @@ TEST_P(Scenario, CommunicatorsComeAndGoWithoutAnyFailure) {
     }
 }
 
+TEST_P(Scenario, AJobThatIsSuspendedAndResumedRankByRankLosesNobody) {
+  expect_right(plan(8, "suspended", {"2", "1500", "30"}));
+}
+
 TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
   JobPlan made = plan(4, "stopped");
   made.launcher = {"--expect-kill", "1"};

@@ -136,44 +136,89 @@ TEST_F(Silence, PeerWatchedAgainBeginsAnew) {
   EXPECT_EQ(tick(110ms), Peers{1});
 }
 
-TEST_F(Silence, LateLoopDoesNotSuspectWhoWasInsideTheDeadlineWhenItLastLooked) {
-  detector_.watch(1, 0ms);
-  tick_through(10ms, 20ms);
-  EXPECT_EQ(tick(45ms), Peers{});   // late by 15
-  EXPECT_EQ(tick(55ms), Peers{1});  // on time
+// Periods of 10 ms, suspected after 100.
+class SilenceOfTenPeriods : public Silence {
+ protected:
+  SilenceOfTenPeriods() {
+    detector_ = TimeoutDetector({.heartbeat_period = 10ms, .suspect_after = 100ms, .extensions_limit = 2}, 4);
+    detector_.watch(1, 0ms);
+  }
+};
+
+TEST_F(SilenceOfTenPeriods, LateLoopDoesNotSuspectWhoWasInsideTheDeadlineWhenItLastLooked) {
+  tick_through(10ms, 90ms);
+  EXPECT_EQ(tick(115ms), Peers{});   // late by 15
+  EXPECT_FALSE(detector_.was_away());
+  EXPECT_EQ(tick(125ms), Peers{1});  // on time
 }
 
-TEST_F(Silence, LateLoopGivesTimeForAHeartbeat) {
-  detector_.watch(1, 0ms);
+TEST_F(SilenceOfTenPeriods, LoopThatIsLateAgainAndAgainPardonsOnlyOnce) {
+  tick_through(10ms, 90ms);
+  EXPECT_EQ(tick(115ms), Peers{});
+  EXPECT_EQ(tick(140ms), Peers{1});
+}
+
+TEST_F(SilenceOfTenPeriods, LoopLateByLessThanAPeriodSuspects) {
+  tick_through(10ms, 90ms);
+  EXPECT_EQ(tick(109ms), Peers{1});
+}
+
+TEST_F(SilenceOfTenPeriods, LateByExactlyOnePeriodIsLate) {
+  tick_through(10ms, 90ms);
+  EXPECT_EQ(tick(110ms), Peers{});
+}
+
+TEST_F(SilenceOfTenPeriods, LateLoopGivesTimeForAHeartbeat) {
+  tick_through(10ms, 90ms);
+  EXPECT_EQ(tick(115ms), Peers{});
+  detector_.heard(1, 120ms);
+  EXPECT_EQ(tick_through(125ms, 215ms), Peers{});
+  EXPECT_EQ(tick(225ms), Peers{1});
+}
+
+// The job was suspended as a whole, and the peer wakes up after us.
+TEST_F(SilenceOfTenPeriods, LoopThatWasAwayGivesEverybodyAFullNewDeadline) {
+  detector_.watch(2, 15ms);
   tick_through(10ms, 20ms);
+  EXPECT_EQ(tick(2000ms), Peers{});
+  EXPECT_TRUE(detector_.was_away());
+  EXPECT_EQ(detector_.next_deadline(), 2100ms);
+  EXPECT_EQ(tick_through(2010ms, 2090ms), Peers{});
+  EXPECT_FALSE(detector_.was_away());
+  detector_.heard(2, 2095ms);
+  EXPECT_EQ(tick(2100ms), Peers{1});
+  EXPECT_EQ(tick_through(2110ms, 2190ms), Peers{});
+  EXPECT_EQ(tick(2200ms), Peers{2});
+}
+
+TEST_F(SilenceOfTenPeriods, AwayIsHalfOfTheDeadline) {
+  tick_through(10ms, 40ms);
+  EXPECT_EQ(tick(89ms), Peers{});
+  EXPECT_EQ(detector_.next_deadline(), 100ms);
+  EXPECT_EQ(tick(99ms), Peers{});
+  EXPECT_EQ(tick(149ms), Peers{});
+  EXPECT_EQ(detector_.next_deadline(), 249ms);
+}
+
+TEST_F(SilenceOfTenPeriods, WhoeverIsSuspectedStaysSoWhenTheLoopWasAway) {
+  EXPECT_EQ(tick_through(10ms, 100ms), Peers{1});
   EXPECT_EQ(tick(1000ms), Peers{});
-  detector_.heard(1, 1005ms);
-  EXPECT_EQ(tick_through(1010ms, 1030ms), Peers{});
-  EXPECT_EQ(tick_through(1035ms, 1045ms), Peers{1});
+  EXPECT_TRUE(detector_.suspected(1));
 }
 
-TEST_F(Silence, LoopThatIsLateAgainAndAgainPardonsOnlyOnce) {
-  detector_.watch(1, 0ms);
-  EXPECT_EQ(tick(100ms), Peers{});
-  EXPECT_EQ(tick(200ms), Peers{1});
+// A loop that hardly ever runs must come to a verdict all the same.
+TEST_F(SilenceOfTenPeriods, LoopThatIsAlwaysAwaySuspectsInTheEnd) {
+  EXPECT_EQ(tick(200ms), Peers{});
+  EXPECT_EQ(tick(400ms), Peers{});
+  EXPECT_EQ(tick(600ms), Peers{});   // late, and it was inside
+  EXPECT_EQ(tick(800ms), Peers{1});
 }
 
-TEST_F(Silence, LoopLateByLessThanAPeriodSuspects) {
-  detector_.watch(1, 0ms);
-  tick_through(10ms, 20ms);
-  EXPECT_EQ(tick(39ms), Peers{1});
-}
-
-TEST_F(Silence, LateByExactlyOnePeriodIsLate) {
-  detector_.watch(1, 0ms);
-  tick_through(10ms, 20ms);
-  EXPECT_EQ(tick(40ms), Peers{});
-}
-
-TEST_F(Silence, LoopThatNeverTickedIsLate) {
+TEST_F(Silence, LoopThatNeverTickedWasAway) {
   detector_.watch(1, 5000ms);
   EXPECT_EQ(tick(9000ms), Peers{});
-  EXPECT_EQ(tick(9010ms), Peers{1});
+  EXPECT_EQ(tick_through(9010ms, 9020ms), Peers{});
+  EXPECT_EQ(tick(9030ms), Peers{1});
 }
 
 TEST_F(Silence, ExtensionBeginsTheDeadlineAnewAndSilenceGoesOn) {
