@@ -183,6 +183,8 @@ class Context {
   std::unique_ptr<HelperThread> helper_;     // woken by the detector's thread
   std::unique_ptr<DetectorThread> detector_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::uint64_t mappable_ = UINT64_MAX;      // bytes of address space that each rank of this host can still map,
+  std::int32_t mappable_rank_ = 0;           // and the one that can map least
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::deque<std::pair<std::uint32_t, std::vector<std::int32_t>>> destroyed_;   // the latest: whom a late message came from
   Communicator* last_found_ = nullptr;

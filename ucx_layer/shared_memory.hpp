@@ -1,19 +1,25 @@
-// Memory that the ranks of one host share: anonymous files (memfd) that peers open through /proc/PID/fd.
+// Memory that the ranks of one host share: each has one range of addresses, an anonymous file (memfd) of a fixed, sparse
+// size, which all peers map whole, once, in start-up, through /proc/PID/fd. Segments are pieces of it, committed when they
+// are needed. So a running rank never has to open or map anything of a peer's: a limit of descriptors or of address space
+// that is reached later, or a /proc that is hidden, can't come between live ranks, and what a dead one left can be read.
 //
-// Why not memory that UCX allocates, and its remote keys: payload segments are mapped when they are first named, and their
-// owner may have died by then. ucp_ep_rkey_unpack (UCX 1.13.1) follows a null pointer in a survivor in that case, and
-// writes to its stderr. Here it is a false. Nothing ever has a name in /dev/shm, so nothing can be left there; pages are
-// reserved when a segment is made, so there is no SIGBUS later.
+// Why not memory that UCX allocates, and its remote keys: ucp_ep_rkey_unpack (UCX 1.13.1) follows a null pointer in a
+// survivor if the owner has died, and writes to its stderr. Nothing ever has a name in /dev/shm, so nothing can be left
+// there; pages are reserved when a segment is made, so there is no SIGBUS later.
+//
+// Forked children don't inherit ranges (a write of theirs would be one of the rank's), but for segments that are lent to
+// the caller. Core dumps leave out all but those, too.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace ucft {
 
-// What a peer needs to map a segment. The inode tells whether the descriptor is still the one that was meant.
-struct SegmentName {
+// What a peer needs to map a range. The inode tells whether the descriptor is still the one that was meant.
+struct RangeName {
   std::uint64_t address;   // in the owner
   std::uint64_t bytes;
   std::uint64_t inode;
@@ -21,17 +27,18 @@ struct SegmentName {
   std::int32_t descriptor;
 };
 
+struct SegmentName {
+  std::uint64_t address;   // in the owner
+  std::uint64_t bytes;
+  std::uint64_t id;        // of the owner's segments; never used again
+};
+
+// A piece of this rank's range. Does not own it.
 class Segment {
  public:
   Segment() = default;
-  ~Segment() { close(); }
-  Segment(Segment&& other) noexcept { *this = static_cast<Segment&&>(other); }
-  Segment& operator=(Segment&& other) noexcept;
+  explicit Segment(const SegmentName& name) : name_(name) {}
 
-  // Zeroed. False with a reason if memory is exhausted.
-  bool open(std::size_t bytes, std::string& error);
-  // Peers that have it mapped keep it.
-  void close();
   std::byte* data() const { return reinterpret_cast<std::byte*>(name_.address); }
   const SegmentName& name() const { return name_; }
   bool contains(const void* memory, std::size_t length) const {
@@ -43,19 +50,49 @@ class Segment {
   SegmentName name_{};
 };
 
-// A peer's segment in this address space. Stays readable after the peer's death, until closed.
-class MappedSegment {
+class SharedRange {
  public:
-  MappedSegment() = default;
-  ~MappedSegment() { close(); }
-  MappedSegment(MappedSegment&& other) noexcept { *this = static_cast<MappedSegment&&>(other); }
-  MappedSegment& operator=(MappedSegment&& other) noexcept;
+  enum class Use : std::uint8_t { internal, lent };   // lent: to the caller, so forked children have it, too
 
-  // False, and errno: ESRCH, its owner is gone; else what this process lacks.
-  bool open(const SegmentName& name);
+  SharedRange() = default;
+  ~SharedRange() { close(); }
+  SharedRange(const SharedRange&) = delete;
+  SharedRange& operator=(const SharedRange&) = delete;
+
+  // Bytes of address space that this process can still map, about: a power of two, 16 TiB at most.
+  static std::uint64_t mappable();
+
+  // Sparse. False with a reason. least: bytes without which it would be of no use.
+  bool open(std::uint64_t bytes, std::uint64_t least, std::string& error);
+  // Peers that have it mapped keep it.
+  void close();
+  const RangeName& name() const { return name_; }
+
+  // A segment of at least so many bytes, zeroed and committed. False with a reason: the range or memory is exhausted.
+  bool take(std::size_t bytes, Use use, Segment& segment, std::string& error);
+  // Frees its pages: nobody may read it any more.
+  void give_back(const Segment& segment);
+
+ private:
+  std::byte* data() const { return reinterpret_cast<std::byte*>(name_.address); }
+
+  RangeName name_{};
+  std::map<std::uint64_t, std::uint64_t> gaps_;   // offset -> bytes, of what is not taken
+  std::uint64_t segments_ = 0;                    // that were ever taken
+};
+
+// A peer's range in this address space. Stays readable after the peer's death, until closed.
+class MappedRange {
+ public:
+  MappedRange() = default;
+  ~MappedRange() { close(); }
+  MappedRange(MappedRange&& other) noexcept { *this = static_cast<MappedRange&&>(other); }
+  MappedRange& operator=(MappedRange&& other) noexcept;
+
+  // False with a reason.
+  bool open(const RangeName& name, std::string& error);
   void close();
   bool is_open() const { return data_ != nullptr; }
-  std::uint64_t inode() const { return name_.inode; }
   bool contains(std::uint64_t owner_address, std::uint64_t length) const {
     return owner_address >= name_.address && owner_address - name_.address <= name_.bytes &&
            length <= name_.bytes - (owner_address - name_.address);
@@ -64,7 +101,7 @@ class MappedSegment {
 
  private:
   std::byte* data_ = nullptr;
-  SegmentName name_{};
+  RangeName name_{};
 };
 
 }  // namespace ucft

@@ -30,6 +30,7 @@ struct Identity {
   std::int32_t window;       // this and the detector's times must be the same on all ranks
   std::int32_t may_share;    // memory with ranks of the same host (UCX_TLS)
   std::int32_t has_barrier;  // others can make it fence
+  std::uint64_t mappable;    // SharedRange::mappable()
   std::uint64_t suspect_after_us, heartbeat_period_us;
   std::uint64_t gossip_faults;   // of the text
   char host_name[64];
@@ -41,7 +42,7 @@ struct StepResult {
 };
 
 struct Address {
-  SegmentName segment;
+  RangeName range;
   std::uint64_t worker_bytes;
   LifelineName lifeline;
 };
@@ -65,6 +66,14 @@ std::uint32_t random_cookie() {
   while (cookie == 0)
     if (getrandom(&cookie, sizeof cookie, 0) != sizeof cookie) cookie = static_cast<std::uint32_t>(getpid()) | 1u;
   return cookie;
+}
+
+// What a rank reserves for shared memory: as much as the machine has, if all ranks can map that of all others beside what
+// else they need.
+std::uint64_t range_bytes(std::uint64_t mappable, int sharing) {
+  const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::uint64_t memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  return std::min(memory, mappable / 2 / static_cast<std::uint64_t>(std::max(sharing, 1))) / page * page;
 }
 
 void copy_text(char* target, std::size_t bytes, const std::string& text) {
@@ -121,6 +130,7 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
   for (const char each : settings_.gossip_faults_text) mine.gossip_faults = mixed(mine.gossip_faults, static_cast<std::uint64_t>(each));
   mine.may_share = shared_memory_allowed();
   mine.has_barrier = !fallback_fence_;
+  mine.mappable = SharedRange::mappable();
   gethostname(mine.host_name, sizeof mine.host_name - 1);
   std::vector<Identity> all(static_cast<std::size_t>(size_));
   if (!oob.allgather(&mine, all.data(), sizeof mine, error)) return false;
@@ -133,6 +143,10 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
     peer.start_time = identity.start_time;
     peer.host = identity.host;
     peer.may_share = identity.may_share != 0;
+    if (identity.host == mine.host && identity.mappable < mappable_) {
+      mappable_ = identity.mappable;
+      mappable_rank_ = rank;
+    }
     sleeper_fences_ = sleeper_fences_ && identity.has_barrier != 0;
     peer.host_name = std::string(identity.host_name, strnlen(identity.host_name, sizeof identity.host_name));
     if (identity.version != mine.version) {
@@ -185,9 +199,13 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
 
   transport_ = std::make_unique<Transport>(Transport::Setup{
       rank_, size_, cookie_, settings_.log_errors,
-      {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed}, sleeper_fences_, sharing < size_});
+      {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed}, sleeper_fences_, sharing < size_,
+      range_bytes(mappable_, sharing)});
   PeerAddress mine;
-  bool ok = transport_->open(error);
+  bool ok = range_bytes(mappable_, sharing) >= transport_->least_range_bytes();
+  if (!ok) error = fmt::format("{} can map {} bytes of address space (RLIMIT_AS, ulimit -v): each of the {} ranks here needs {} in all of them",
+                               describe(mappable_rank_), mappable_, sharing, transport_->least_range_bytes());
+  ok = ok && transport_->open(error);
   if (ok) {
     mine = transport_->own_address(error);
     ok = error.empty();
@@ -276,7 +294,7 @@ bool Context::open_remote_mailboxes(OutOfBand& oob, std::string& error) {
 bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const LifelineName& lifeline,
                                  std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines, std::string& error) {
   const auto ranks = static_cast<std::size_t>(size_);
-  const Address address{mine.segment, mine.worker.size(), lifeline};
+  const Address address{mine.range, mine.worker.size(), lifeline};
   std::vector<Address> addresses(ranks);
   if (!oob.allgather(&address, addresses.data(), sizeof address, error)) return false;
   std::size_t longest = 0;
@@ -287,7 +305,7 @@ bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const 
   const Peer& me = *peers_[static_cast<std::size_t>(rank_)];
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::byte* worker = blobs.data() + rank * longest;
-    all.push_back({peers_[rank]->shares_memory_with(me), addresses[rank].segment,
+    all.push_back({peers_[rank]->shares_memory_with(me), addresses[rank].range,
                    {worker, worker + addresses[rank].worker_bytes}});
     lifelines.push_back(addresses[rank].lifeline);
   }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdio>
@@ -48,7 +47,6 @@ Transport::~Transport() {
   for (AmArrival& arrival : arrivals_) buffers_->release(arrival.value);
   give_back();   // into memory that is still mapped
   for (Peer& peer : peers_) {
-    peer.segments.clear();
     peer.mapped.close();
     close_endpoint(peer);
   }
@@ -57,9 +55,7 @@ Transport::~Transport() {
   while (calls_under_way_ > 0 && std::chrono::steady_clock::now() < until) ucp_worker_progress(ucx_.worker());
   ucx_.destroy_worker();
   for (auto& [inode, registration] : registrations_) ucp_mem_unmap(ucx_.context(), registration.handle);
-  for (std::vector<Segment>* segments : {&chunks_, &window_segments_})
-    for (Segment& each : *segments) each.close();
-  own_.close();
+  range_.close();
 }
 
 // ---- wire-up --------------------------------------------------------------------------------------------------------
@@ -80,7 +76,7 @@ std::size_t Transport::segment_bytes() const {
 }
 
 bool Transport::open(std::string& error) {
-  if (!own_.open(segment_bytes(), error)) return false;
+  if (!range_.open(setup_.range_bytes, least_range_bytes(), error) || !range_.take(segment_bytes(), SharedRange::Use::internal, own_, error)) return false;
   control_ = reinterpret_cast<ControlPage*>(own_.data());
   control_->cookie = setup_.cookie;
   if (!setup_.needs_messages) return true;
@@ -102,7 +98,7 @@ bool Transport::open(std::string& error) {
 PeerAddress Transport::own_address(std::string& error) const {
   PeerAddress address;
   if (setup_.needs_messages) address.worker = ucx_.address(error);
-  address.segment = own_.name();
+  address.range = range_.name();
   return address;
 }
 
@@ -117,11 +113,11 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
     }
     const PeerAddress& address = addresses[static_cast<std::size_t>(index)];
     if (address.shares_memory) {
-      if (!peer.mapped.open(address.segment)) {
-        error = fmt::format("rank {}'s memory can't be mapped: it has ended, or /proc/{}/fd is closed to us", index, address.segment.pid);
+      if (!peer.mapped.open(address.range, error)) {
+        error = fmt::format("rank {}'s memory can't be mapped: {}", index, error);
         return false;
       }
-      std::byte* there = peer.mapped.at(address.segment.address);
+      std::byte* there = peer.mapped.at(address.range.address);
       peer.control = reinterpret_cast<ControlPage*>(there);
       if (peer.control->cookie != setup_.cookie) {
         error = fmt::format("rank {}'s memory belongs to another job", index);
@@ -469,7 +465,7 @@ bool Transport::poll_mailbox(Peer& peer) {
   bool complete = true;
   if ((header.transport_flags & has_descriptor) != 0) {
     message.value = map_payload(peer);
-    complete = message.value != no_buffer;   // its owner died before we could map it
+    complete = message.value != no_buffer;
     if (complete) copy_if_crowded(peer, message);
   } else if (header.value_bytes > 0) {
     message.value = read_value(peer, header);
@@ -500,41 +496,23 @@ BufferId Transport::map_payload(Peer& peer) {
     note_malformed(Malformed::length, index_of(peer));
     return no_buffer;
   }
-  Peer::Payloads* payloads = segment_named(peer, descriptor.segment);
-  if (payloads == nullptr) return no_buffer;
-  const MappedSegment* mapped = &payloads->mapped;
-  if (!mapped->contains(descriptor.address, descriptor.bytes)) {
+  if (!peer.mapped.contains(descriptor.address, descriptor.bytes)) {
     note_malformed(Malformed::length, index_of(peer));
     return no_buffer;
   }
-  ++payloads->views;
-  peer.reading[descriptor.ticket] = mapped->inode();
+  ++peer.views;
   const std::uint64_t tag = std::uint64_t{static_cast<std::uint32_t>(index_of(peer))} << 40 |
                             std::uint64_t{descriptor.ticket} << 32 | descriptor.generation;
-  return buffers_->adopt(mapped->at(descriptor.address), descriptor.bytes, tag);
+  return buffers_->adopt(peer.mapped.at(descriptor.address), descriptor.bytes, tag);
 }
 
 // The owner has so many tickets. What we keep of one operation must not block the next message of the same one.
 void Transport::copy_if_crowded(Peer& peer, Message& message) {
-  int views = 0;
-  for (const auto& segment : peer.segments) views += segment.views;
-  if (views <= tickets / 2) return;
+  if (peer.views <= tickets / 2) return;
   const BufferId copy = buffers_->copy_in(buffers_->data(message.value), buffers_->bytes(message.value));
   if (copy == no_buffer) return;
   buffers_->release(message.value);
   message.value = copy;
-}
-
-// A segment of the peer's. Those that it has given back are let go when there are many.
-Transport::Peer::Payloads* Transport::segment_named(Peer& peer, const SegmentName& name) {
-  constexpr std::size_t many = 32;
-  for (auto& each : peer.segments)
-    if (each.mapped.inode() == name.inode) return &each;
-  if (peer.segments.size() >= many) std::erase_if(peer.segments, [](const auto& each) { return each.views == 0 && each.windows == 0; });
-  MappedSegment fresh;
-  if (!fresh.open(name)) return nullptr;
-  peer.segments.push_back({std::move(fresh), 0, 0});
-  return &peer.segments.back();
 }
 
 // Tells owners that their payloads have been read, and UCX that its data can go.
@@ -547,7 +525,7 @@ void Transport::give_back() {
       continue;
     }
     Peer& peer = peer_at(static_cast<int>(tag >> 40));
-    for (auto& each : peer.segments) each.views -= each.mapped.inode() == peer.reading[(tag >> 32) & 0xff];
+    --peer.views;
     peer.pulled_there[(tag >> 32) & 0xff].store(static_cast<std::uint32_t>(tag), std::memory_order_release);
   }
   released.clear();
@@ -733,7 +711,7 @@ struct Transport::RemoteCall {
 
 // nullptr: it can't be registered, or its key is too long for a message.
 const Transport::Registration* Transport::registration_of(const Segment& segment) {
-  const auto found = registrations_.find(segment.name().inode);
+  const auto found = registrations_.find(segment.name().id);
   if (found != registrations_.end()) return found->second.key.empty() ? nullptr : &found->second;
   ucp_mem_map_params_t params{};
   params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
@@ -748,13 +726,13 @@ const Transport::Registration* Transport::registration_of(const Segment& segment
     if (bytes <= remote_key_limit) made.key.assign(key, key + bytes);
     ucp_rkey_buffer_release(packed);
   }
-  Registration& kept = registrations_[segment.name().inode] = std::move(made);
+  Registration& kept = registrations_[segment.name().id] = std::move(made);
   return kept.key.empty() ? nullptr : &kept;
 }
 
 // After this the device refuses whoever still has the key.
 void Transport::unregister(const Segment& segment) {
-  const auto found = registrations_.find(segment.name().inode);
+  const auto found = registrations_.find(segment.name().id);
   if (found == registrations_.end()) return;
   ucp_mem_unmap(ucx_.context(), found->second.handle);
   registrations_.erase(found);
@@ -863,7 +841,7 @@ void Transport::put_credit(Peer& peer) {
 ucp_rkey_h Transport::key_of(Peer& peer, const SegmentName& segment, std::span<const std::byte> packed) {
   std::vector<RemoteKey>& keys = peer.remote->keys;
   for (const RemoteKey& each : keys)
-    if (each.segment.inode == segment.inode && std::equal(each.packed.begin(), each.packed.end(), packed.begin(), packed.end()))
+    if (each.segment.id == segment.id && std::equal(each.packed.begin(), each.packed.end(), packed.begin(), packed.end()))
       return each.key;
   constexpr std::size_t many = 64;
   const auto idle = std::find_if(keys.begin(), keys.end(), [](const RemoteKey& each) { return each.calls == 0; });
@@ -1011,8 +989,8 @@ std::byte* Transport::carve_window(std::size_t bytes) {
     for (const Segment& each : window_segments_) all += each.name().bytes;
     Segment fresh;
     std::string error;
-    if (!fresh.open(std::max(bytes, all), error) && !fresh.open(bytes, error)) return nullptr;
-    window_segments_.push_back(std::move(fresh));
+    if (!range_.take(std::max(bytes, all), SharedRange::Use::internal, fresh, error) && !range_.take(bytes, SharedRange::Use::internal, fresh, error)) return nullptr;
+    window_segments_.push_back(fresh);
     window_bytes_used_ = 0;
   }
   std::byte* data = window_segments_.back().data() + window_bytes_used_;
@@ -1031,27 +1009,19 @@ std::span<const std::byte> Transport::remote_key_of(const Segment& segment) {
   return registration == nullptr ? std::span<const std::byte>{} : registration->key;
 }
 
-std::byte* Transport::map_window(int index, const SegmentName& segment, std::uint64_t address, std::uint64_t bytes) {
-  Peer& peer = peer_at(index);
-  errno = ESRCH;
-  Peer::Payloads* found = peer.forgotten ? nullptr : segment_named(peer, segment);
-  if (found == nullptr) return nullptr;
-  if (!found->mapped.contains(address, bytes)) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  ++found->windows;
-  return found->mapped.at(address);
+std::byte* Transport::window_of(int index, std::uint64_t address, std::uint64_t bytes) {
+  const MappedRange& mapped = peer_at(index).mapped;
+  return mapped.contains(address, bytes) ? mapped.at(address) : nullptr;
+}
+
+bool Transport::is_connected(int index) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(index)];
+  return !peer.forgotten && peer.endpoint != nullptr && !peer.endpoint_broken;
 }
 
 bool Transport::has_key(int index, const SegmentName& segment, std::span<const std::byte> packed) {
   Peer& peer = peer_at(index);
-  errno = peer.forgotten || peer.endpoint == nullptr || peer.endpoint_broken ? ESRCH : EINVAL;
-  return errno != ESRCH && key_of(peer, segment, packed) != nullptr;
-}
-
-void Transport::let_go(int index, std::uint64_t inode) {
-  for (auto& each : peer_at(index).segments) each.windows -= each.mapped.inode() == inode;
+  return key_of(peer, segment, packed) != nullptr;
 }
 
 // Puts to one peer stay in order: UCX has one connection for them. A peer that can't be reached is found dead by others.
@@ -1075,8 +1045,8 @@ std::byte* Transport::allocate_chunk(void* arg, std::size_t bytes) {
   auto& self = *static_cast<Transport*>(arg);
   Segment chunk;
   std::string error;
-  if (!chunk.open(bytes, error)) return nullptr;
-  self.chunks_.push_back(std::move(chunk));
+  if (!self.range_.take(bytes, SharedRange::Use::internal, chunk, error)) return nullptr;
+  self.chunks_.push_back(chunk);
   return self.chunks_.back().data();
 }
 
@@ -1090,15 +1060,18 @@ const Segment* Transport::segment_of(const void* memory, std::size_t bytes) cons
 std::byte* Transport::allocate_shared(std::size_t bytes) {
   Segment segment;
   std::string error;
-  if (!segment.open(std::max<std::size_t>(bytes, 1), error)) return nullptr;
-  lent_.push_back(std::move(segment));
+  if (!range_.take(bytes, SharedRange::Use::lent, segment, error)) return nullptr;
+  lent_.push_back(segment);
   return lent_.back().data();
 }
 
 bool Transport::free_shared(void* memory) {
-  for (const Segment& each : lent_)
-    if (each.data() == memory) unregister(each);
-  return std::erase_if(lent_, [&](const Segment& each) { return each.data() == memory; }) > 0;
+  const auto found = std::find_if(lent_.begin(), lent_.end(), [&](const Segment& each) { return each.data() == memory; });
+  if (found == lent_.end()) return false;
+  unregister(*found);
+  range_.give_back(*found);
+  lent_.erase(found);
+  return true;
 }
 
 bool Transport::is_shared(const void* memory, std::size_t bytes) const {

@@ -37,11 +37,11 @@ namespace ucft {
 // What each rank knows of a peer before it is wired: from the out-of-band exchange.
 struct PeerAddress {
   bool shares_memory = false;        // same host, and both sides may
-  SegmentName segment{};
+  RangeName range{};
   std::vector<std::byte> worker;     // UCX address; empty if nobody needs it
 };
 
-// The first page of a rank's segment. Written by others where it says so.
+// The first page of a rank's first segment, which its range begins with. Written by others where it says so.
 struct ControlPage {
   std::uint64_t cookie;
   alignas(64) std::atomic<std::uint32_t> sleeping;    // futex word: 1 while the rank sleeps (written by all)
@@ -69,10 +69,13 @@ class Transport {
     Sink sink;
     bool sleeper_fences;    // all ranks of this host have registered for membarrier
     bool needs_messages;   // some peer is out of reach of shared memory
+    std::uint64_t range_bytes;   // of shared memory, at most: what each rank of the host can map of all others
   };
   explicit Transport(const Setup& setup);
   ~Transport();
 
+  // Shared memory that it can't do without: rings, and a few payloads.
+  std::uint64_t least_range_bytes() const { return segment_bytes() + (1 << 20); }
   // Wire-up, in this order; false with a reason.
   bool open(std::string& error);
   PeerAddress own_address(std::string& error) const;
@@ -127,10 +130,9 @@ class Transport {
   WindowMemory* take_window(int peer, std::size_t bytes);   // nullptr: no memory, or the peer is gone
   const Segment* window_segment(const std::byte* memory) const;
   std::span<const std::byte> remote_key_of(const Segment& segment);   // empty: there is none
-  // Until let_go(). nullptr, and errno: ESRCH, its owner is gone; EINVAL, it has no such memory; else what we lack.
-  std::byte* map_window(int peer, const SegmentName& segment, std::uint64_t address, std::uint64_t bytes);
-  void let_go(int peer, std::uint64_t inode);
-  bool has_key(int peer, const SegmentName& segment, std::span<const std::byte> packed);   // that UCX understands. False, and errno: as above
+  std::byte* window_of(int peer, std::uint64_t address, std::uint64_t bytes);   // nullptr: it has no such memory
+  bool is_connected(int peer) const;      // through UCX, as far as this rank knows
+  bool has_key(int peer, const SegmentName& segment, std::span<const std::byte> packed);   // that UCX understands
   void touch_window(int peer) { touch(peer_at(peer)); }
   void put_window(int peer, BufferId source, std::size_t offset, std::size_t bytes, std::uint64_t target, const SegmentName& segment,
                   std::span<const std::byte> key);
@@ -186,20 +188,14 @@ class Transport {
     bool touched = false;
     ucp_ep_h endpoint = nullptr;
     // mailbox path
-    MappedSegment mapped;
+    MappedRange mapped;
     ControlPage* control = nullptr;
     MailboxWriter writer;
     std::atomic<std::uint32_t>* pulled_here = nullptr;    // [tickets], mine: the peer has read that generation
     std::atomic<std::uint32_t>* pulled_there = nullptr;   // [tickets], the peer's: I have
     std::array<Pull, tickets> pulls;
     int pulls_open = 0;
-    struct Payloads {
-      MappedSegment mapped;
-      int views;                                          // payloads that we are reading
-      int windows;                                        // that we write
-    };
-    std::vector<Payloads> segments;
-    std::array<std::uint64_t, tickets> reading{};         // inode of the segment of each view
+    int views = 0;                                        // payloads of its own memory that we hold
     std::deque<Queued> backlog;
     std::vector<std::unique_ptr<WindowMemory>> windows;   // of ours, that it writes
     std::unique_ptr<Remote> remote;                       // on the remote path
@@ -261,7 +257,6 @@ class Transport {
   BufferId read_value(Peer& peer, const WireHeader& header);
   BufferId map_payload(Peer& peer);
   void copy_if_crowded(Peer& peer, Message& message);
-  Peer::Payloads* segment_named(Peer& peer, const SegmentName& name);
   bool poll_am();
   void take_am(const AmArrival& arrival, int peer);
   void give_back();
@@ -270,6 +265,7 @@ class Transport {
 
   Setup setup_;
   Ucx ucx_;
+  SharedRange range_;
   Segment own_;
   ControlPage* control_ = nullptr;
   std::vector<Segment> chunks_;                 // of buffers_
@@ -282,7 +278,7 @@ class Transport {
   std::vector<int> touched_, mailbox_peers_, remote_peers_;
   int message_peers_ = 0;
   std::int64_t waiting_ = 0;                    // backlog entries, open pulls, active messages on their way
-  std::map<std::uint64_t, Registration> registrations_;   // by inode of the segment
+  std::map<std::uint64_t, Registration> registrations_;   // by id of the segment
   std::vector<std::unique_ptr<RemoteCall>> all_calls_;
   std::vector<RemoteCall*> free_calls_;
   int calls_under_way_ = 0;

@@ -1,7 +1,6 @@
 #include "ucx_layer/window.hpp"
 
 #include <cassert>
-#include <cerrno>
 #include <cstring>
 
 #include "ucx_layer/transport.hpp"
@@ -43,7 +42,6 @@ Window::Window(Transport& transport, int peer, std::size_t head_bytes, std::size
 
 Window::~Window() {
   if (mine_ != nullptr) mine_->taken = false;
-  if (inode_ != 0) transport_.let_go(peer_, inode_);
   transport_.buffers().release(copy_);
 }
 
@@ -68,13 +66,13 @@ Window::Connected Window::connect(std::span<const std::byte> bytes) {
     return Connected::impossible;
   generation_there_ = name.generation;
   if (copy_ == no_buffer) {
-    there_ = transport_.map_window(peer_, name.segment, name.address, length);
-    if (there_ == nullptr) return errno == ESRCH ? Connected::owner_has_ended : Connected::impossible;
-    inode_ = name.segment.inode;
+    there_ = transport_.window_of(peer_, name.address, length);
+    if (there_ == nullptr) return Connected::impossible;
   } else {
     const std::span<const std::byte> key = bytes.subspan(sizeof name, name.key_bytes);
     if (key.empty()) return Connected::impossible;
-    if (!transport_.has_key(peer_, name.segment, key)) return errno == ESRCH ? Connected::owner_has_ended : Connected::impossible;
+    if (!transport_.is_connected(peer_)) return Connected::connection_lost;
+    if (!transport_.has_key(peer_, name.segment, key)) return Connected::impossible;
     there_ = transport_.buffers().data(copy_);
     std::memset(static_cast<void*>(there_), 0, length);
     target_ = name.address;

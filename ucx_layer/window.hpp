@@ -154,8 +154,8 @@ class Window {
   // What the other end needs to connect(): at most name_limit bytes, a multiple of 8.
   std::vector<std::byte> name() const;
   static constexpr std::size_t name_limit = 320;
-  // impossible: we can't map its memory, or the name makes no sense. Then nothing can ever be written.
-  enum class Connected : std::uint8_t { yes, owner_has_ended, impossible };
+  // impossible: we can't use its key, or the name makes no sense. Then nothing can ever be written.
+  enum class Connected : std::uint8_t { yes, connection_lost, impossible };
   Connected connect(std::span<const std::byte> name);
 
   // The other end has read what was written last, and our device has let go of it.
@@ -181,7 +181,6 @@ class Window {
   WindowReader reader_;
   WindowWriter writer_;
   std::byte* there_ = nullptr;             // the peer's window: mapped; on the remote path the copy of it that we put from
-  std::uint64_t inode_ = 0;                // mapped: of its segment
   BufferId copy_ = no_buffer;              // remote: there_
   std::uint64_t target_ = 0;               // remote: where it is in the peer
   SegmentName segment_{};

@@ -16,7 +16,7 @@
 
 namespace ucft {
 
-inline constexpr std::uint8_t wire_version = 1;
+inline constexpr std::uint8_t wire_version = 2;
 
 // Beyond the phases of the algorithms: what the layer itself has to say.
 enum class Control : std::uint8_t {
@@ -75,7 +75,7 @@ struct WireDescriptor {
   std::uint32_t generation;
   SegmentName segment;            // that it lies in
 };
-static_assert(sizeof(WireDescriptor) == 56);
+static_assert(sizeof(WireDescriptor) == 48);
 
 // Between hosts UCX's packed remote key of the segment follows the descriptor: so many bytes at most.
 inline constexpr std::size_t remote_key_limit = 256;

@@ -16,6 +16,9 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -269,6 +272,47 @@ void lent(const std::vector<std::string>&) {
     check(ucft_allreduce(comm, in, out, count, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
     note(decode(out[0], result, 0));
   }
+}
+
+void set_limit(__rlimit_resource_t resource, rlim_t value) {
+  rlimit limit{};
+  getrlimit(resource, &limit);
+  limit.rlim_cur = value;
+  if (setrlimit(resource, &limit) != 0) wrong("setrlimit");
+}
+
+// What this process has mapped, in bytes.
+rlim_t address_space() {
+  unsigned long pages = 0;
+  std::FILE* statm = std::fopen("/proc/self/statm", "r");
+  if (statm == nullptr || std::fscanf(statm, "%lu", &pages) != 1) wrong("/proc/self/statm");
+  std::fclose(statm);
+  return pages * static_cast<unsigned long>(getpagesize());
+}
+
+// short_of WHAT: one rank runs short of what a running process can run short of, while larger and larger payloads make new
+// shared memory necessary on all. Nothing follows from it.
+void short_of(const std::vector<std::string>& arguments) {
+  const std::string& what = arguments.at(0);
+  constexpr std::size_t most = std::size_t{1} << 21;
+  std::vector<std::uint64_t> in(most), out(most);
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  if (rank_ == 1) {
+    if (what == "descriptors") set_limit(RLIMIT_NOFILE, 3);
+    if (what == "file_size") set_limit(RLIMIT_FSIZE, 4096);
+    if (what == "address_space") set_limit(RLIMIT_AS, address_space() + (rlim_t{60} << 20));
+    if (what == "proc" && (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+                           mount("none", "/proc", "tmpfs", 0, nullptr) != 0))
+      wrong("hiding /proc");
+  }
+  for (std::size_t count = 1000; count <= most; count *= 2)
+    for (int root = 0; root < size_; ++root) {
+      for (std::size_t k = 0; k < count; ++k) in[k] = k + static_cast<std::size_t>(rank_);
+      check(ucft_allreduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_MAX, nullptr, nullptr), "allreduce");
+      for (std::size_t k = 0; k < count; ++k)
+        if (out[k] != k + static_cast<std::size_t>(size_) - 1) wrong("count {}, element {}: {}", count, k, out[k]);
+      check(ucft_broadcast(comm, out.data(), count, UCFT_UINT64, root, nullptr, nullptr), "broadcast");
+    }
 }
 
 // More payloads between two ranks than one may have open: eight communicators, eight operations each.
@@ -721,7 +765,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
-      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads},
+      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of},
       {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
       {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
@@ -731,6 +775,18 @@ int main(int argc, char** argv) {
     if (rank_ == std::atoi(std::getenv("UCFT_SIZE")) - 1) setenv(argv[2], argv[3], 1);
     expect(ucft_context_create(nullptr, &context), UCFT_ERR_STARTUP, "start-up with different settings");
     if (std::strstr(ucft_last_error(), argv[2]) == nullptr || std::strstr(ucft_last_error(), "on rank ") == nullptr) wrong("{}", ucft_last_error());
+    fmt::print("VERDICT told\n");
+    return 0;
+  }
+  // limited WHAT: the last rank has too little of it for start-up. All are told which rank, and which limit.
+  if (scenario == "limited") {
+    const bool files = std::string(argv[2]) == "file_size";
+    if (std::atoi(rank_before_startup().c_str()) == std::atoi(std::getenv("UCFT_SIZE")) - 1)
+      set_limit(files ? RLIMIT_FSIZE : RLIMIT_AS, files ? 4096 : address_space() + (rlim_t{20} << 20));
+    expect(ucft_context_create(nullptr, &context), UCFT_ERR_STARTUP, "start-up with a limit");
+    const std::string culprit = fmt::format("rank {} ", std::atoi(std::getenv("UCFT_SIZE")) - 1);
+    if (std::strstr(ucft_last_error(), files ? "RLIMIT_FSIZE" : "RLIMIT_AS") == nullptr || std::strstr(ucft_last_error(), culprit.c_str()) == nullptr)
+      wrong("{}", ucft_last_error());
     fmt::print("VERDICT told\n");
     return 0;
   }

@@ -71,6 +71,22 @@ TEST_P(Scenario, ACommunicatorIsDestroyedWhileItsRootDies) {
   }
 }
 
+// Each hung the job for ever when ranks mapped each other's memory as it grew.
+TEST_P(Scenario, ARankThatRunsShortOfSomethingGoesOnWithItsPeersMemory) {
+  std::vector<std::string> kinds = {"file_size"};
+  const bool without_ucx = std::string(GetParam()) == "shm";   // over tcp UCX needs all of these, and aborts
+  if (without_ucx) kinds.insert(kinds.end(), {"descriptors", "address_space"});
+  if (without_ucx && geteuid() == 0) kinds.push_back("proc");   // only root may hide it
+  for (const std::string& what : kinds) expect_right(plan(4, "short_of", {what}));
+}
+
+TEST(Startup, ALimitThatIsTooLowIsNamedOnAllRanks) {
+  for (const char* what : {"file_size", "address_space"}) {
+    JobPlan made{16, "limited", {what}, {}, over("shm")};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << what;
+  }
+}
+
 // A rank that is late with its part in the last barrier hears from the root, which didn't need it, that the communicator is
 // gone: that is no failure of the root.
 TEST_P(Scenario, CommunicatorsComeAndGoWithoutAnyFailure) {

@@ -54,7 +54,7 @@ TEST(WireFormat, HeaderFieldsAreWhereTheDocumentSaysTheyAre) {
   EXPECT_EQ(offsetof(WireHeader, failed_count), 44u);
   EXPECT_EQ(offsetof(WireHeader, list_length), 46u);
   EXPECT_EQ(offsetof(WireHeader, outcome), 47u);
-  EXPECT_EQ(sizeof(WireDescriptor), 56u);
+  EXPECT_EQ(sizeof(WireDescriptor), 48u);
 }
 
 TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
