@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
 namespace ucft {
 
@@ -27,12 +28,30 @@ std::byte* Buffers::carve(unsigned size_class) {
   if (chunk_left_ < size) {
     chunk_ = source_.allocate(source_.arg, source_.chunk_bytes);
     chunk_left_ = chunk_ == nullptr ? 0 : source_.chunk_bytes;
-    if (chunk_ == nullptr) return nullptr;
+    if (chunk_ == nullptr) return size <= private_limit ? carve_private(size) : nullptr;
   }
   std::byte* block = chunk_;
   chunk_ += size;
   chunk_left_ -= size;
   return block;
+}
+
+std::byte* Buffers::carve_private(std::size_t size) {
+  private_chunks_.emplace_back(new (std::nothrow) std::byte[size]);
+  return private_chunks_.back().get();
+}
+
+Buffers::~Buffers() {
+  for (Block& each : blocks_)
+    if (each.size_class == heap && each.references > 0) delete[] each.data;
+}
+
+BufferId Buffers::allocate_private(std::uint64_t bytes) {
+  auto* memory = new (std::nothrow) std::byte[std::max<std::uint64_t>(bytes, 1)];
+  if (memory == nullptr) return no_buffer;
+  const BufferId id = adopt(memory, bytes, 0);
+  blocks_[id].size_class = heap;
+  return id;
 }
 
 BufferId Buffers::allocate(std::uint64_t bytes) {
@@ -76,8 +95,11 @@ BufferId Buffers::adopt(const std::byte* data, std::uint64_t bytes, std::uint64_
 
 void Buffers::recycle(BufferId id) {
   --in_use_;
-  if (blocks_[id].size_class == adopted) {
-    released_.push_back(blocks_[id].tag);
+  if (is_adopted(id)) {
+    if (blocks_[id].size_class == adopted)
+      released_.push_back(blocks_[id].tag);
+    else
+      delete[] blocks_[id].data;
     free_adopted_.push_back(id);
   } else {
     free_[blocks_[id].size_class].push_back(id);

@@ -1,6 +1,8 @@
 // Reference-counted blocks of memory, named by handle. A driver says where blocks come from (registered memory, or the
 // heap in simulations) and learns when memory that it lent (adopt) is free again.
 //
+// Blocks of up to private_limit bytes never run out as long as there is a heap: a driver copies them into its messages, so
+// they may lie anywhere.
 // No allocation in a steady state: freed blocks are reused last in, first out, by power-of-two size.
 #pragma once
 
@@ -8,6 +10,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace ucft {
@@ -26,16 +29,23 @@ struct ChunkSource {
 class Buffers {
  public:
   explicit Buffers(ChunkSource source);
+  Buffers(Buffers&&) = default;
+  Buffers& operator=(Buffers&&) = default;
+  ~Buffers();
+
+  static constexpr std::uint64_t private_limit = 2048;
 
   // A block with one reference; no_buffer if memory is exhausted.
   BufferId allocate(std::uint64_t bytes);
   BufferId copy_in(const void* data, std::uint64_t bytes);
   // Memory of somebody else, with one reference. When the last one goes, `tag` is in released().
   BufferId adopt(const std::byte* data, std::uint64_t bytes, std::uint64_t tag);
+  // From the heap, as if it were lent: for what must be taken and can't be sent from there. no_buffer: none there, either.
+  BufferId allocate_private(std::uint64_t bytes);
 
   // One more reference to the same bytes in a block of our own: memory that was lent is copied.
   BufferId localize(BufferId id) {
-    if (id == no_buffer || blocks_[id].size_class != adopted) {
+    if (id == no_buffer || !is_adopted(id)) {
       retain(id);
       return id;
     }
@@ -51,7 +61,7 @@ class Buffers {
   std::byte* data(BufferId id) const { return blocks_[id].data; }
   std::uint64_t bytes(BufferId id) const { return id == no_buffer ? 0 : blocks_[id].bytes; }
   std::uint32_t references(BufferId id) const { return blocks_[id].references; }
-  bool is_adopted(BufferId id) const { return blocks_[id].size_class == adopted; }
+  bool is_adopted(BufferId id) const { return blocks_[id].size_class >= heap; }
   std::uint64_t tag(BufferId id) const { return blocks_[id].tag; }
 
   // Tags of lent memory that nobody uses any more. The driver takes and clears them.
@@ -60,7 +70,7 @@ class Buffers {
   std::size_t in_use() const { return in_use_; }
 
  private:
-  static constexpr std::uint8_t adopted = 0xff;
+  static constexpr std::uint8_t adopted = 0xff, heap = 0xfe;
   static constexpr unsigned smallest_class = 6;   // 64 bytes
   static constexpr unsigned class_count = 48;
 
@@ -75,6 +85,7 @@ class Buffers {
   static unsigned size_class_of(std::uint64_t bytes);
   BufferId new_entry();
   std::byte* carve(unsigned size_class);
+  std::byte* carve_private(std::size_t size);
   void recycle(BufferId id);
 
   ChunkSource source_;
@@ -85,6 +96,7 @@ class Buffers {
   std::byte* chunk_ = nullptr;
   std::size_t chunk_left_ = 0;
   std::size_t in_use_ = 0;
+  std::vector<std::unique_ptr<std::byte[]>> private_chunks_;
 };
 
 }  // namespace ucft

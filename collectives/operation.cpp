@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace ucft {
 
@@ -100,13 +101,13 @@ void Operation::make_plan(Rank ballot) {
 // ---- entry points ---------------------------------------------------------------------------------------------------
 
 void Operation::start(OperationNumber number, const Arguments& arguments, const Membership& members,
-                      Surroundings surroundings, BufferId input, Rank prev, Outbox& out) {
+                      Surroundings surroundings, const Memory& memory, Rank prev, Outbox& out) {
   number_ = number;
   arguments_ = arguments;
   signature_ = arguments.signature();
   members_ = members;
   surroundings_ = surroundings;
-  input_ = input;
+  memory_ = memory;
   prev_ = prev;
   started_ = true;
 
@@ -206,10 +207,11 @@ void Operation::reset(Buffers& buffers) {
   }
   inbox_.clear();
   clear_arrivals(buffers);
-  buffers.release(input_);
+  buffers.release(memory_.input);
+  buffers.release(memory_.result);
   buffers.release(decision_.value);
   buffers.release(decision_.list);
-  input_ = no_buffer;
+  memory_ = Memory{};
   decision_ = Decision{};
   started_ = finished_ = delivered_ = false;
   up_sent_ = root_decided_ = gathering_ = asked_ = mismatch_told_ = false;
@@ -235,8 +237,12 @@ void Operation::join(Outbox& out) {
     for (Rank peer : plan_.group_peers)
       if (!surroundings_.failed->contains(peer)) out.send(peer, compose_contribution(Phase::group));
   } else if (is_root()) {
-    decision_.value = out.buffers().localize(input_);
-    decision_.contributors = 1;
+    if (memory_.lacks)
+      lack_memory(surroundings_.me);
+    else
+      decision_.contributors = 1;
+    decision_.value = memory_.input;   // a copy, made when it was posted
+    out.buffers().retain(memory_.input);
     decision_.first_decided = promised_;
     decide(out);
   }
@@ -252,9 +258,13 @@ void Operation::freeze_contribution() {
     joined_.flags |= is_decided;
     joined_.accepted = decision_.accepted;
   } else if (arguments_.kind != Kind::broadcast) {
-    joined_.value = input_;
-    joined_.flags = has_value;
+    joined_.value = memory_.input;
+    joined_.flags = memory_.lacks ? 0 : has_value;
     joined_.contributors = 1;
+    if (memory_.lacks) {
+      joined_.outcome = Outcome::no_memory;
+      joined_.contributors = static_cast<std::uint32_t>(surroundings_.me + 1);
+    }
   }
 }
 
@@ -331,18 +341,25 @@ void Operation::pass_up(Outbox& out) {
     up.phase = Phase::up;
     up.flags = static_cast<std::uint8_t>(up.flags & ~is_unclean);
     up.value = buffers.localize(up.value);
+    if (up.value == no_buffer && sum.decided->value != no_buffer) {   // what it is can't be said; that there is one, can
+      up.outcome = Outcome::no_memory;
+      up.contributors = static_cast<std::uint32_t>(surroundings_.me + 1);
+      up.flags = static_cast<std::uint8_t>(up.flags & ~has_value);
+    }
+  } else if (sum.lacks_memory != no_rank) {
+    up.outcome = Outcome::no_memory;
+    up.contributors = static_cast<std::uint32_t>(sum.lacks_memory + 1);
   } else {
     up.value = sum.value;
     up.contributors = sum.contributors;
     up.flags = sum.any ? has_value : 0;
-    if (arguments_.failure_info != FailureInfo::bit) up.failed_count = failed_count;
-    if (arguments_.failure_info == FailureInfo::list) {
-      truncated |= failures.size() > failure_list_limit;
-      up.list_length = static_cast<std::uint32_t>(std::min<std::size_t>(failures.size(), failure_list_limit));
-      up.list = make_list(failures, buffers);
-      if (up.list == no_buffer && up.list_length > 0) up.list_length = 0, truncated = true;   // out of memory
-      if (truncated) up.flags |= list_truncated;
-    }
+  }
+  if (sum.decided == nullptr && arguments_.failure_info != FailureInfo::bit) up.failed_count = failed_count;
+  if (sum.decided == nullptr && arguments_.failure_info == FailureInfo::list) {
+    truncated |= failures.size() > failure_list_limit;
+    up.list_length = static_cast<std::uint32_t>(std::min<std::size_t>(failures.size(), failure_list_limit));
+    up.list = make_list(failures, buffers);
+    if (truncated) up.flags |= list_truncated;
   }
   up.operation = number_;
   up.attempt = promised_;
@@ -353,7 +370,9 @@ void Operation::pass_up(Outbox& out) {
   buffers.release(sum.decided == nullptr ? up.list : up.value);
   if (sum.fresh) buffers.release(sum.value);
   up_sent_ = true;
-  if (arguments_.kind == Kind::reduce) finish(buffers);
+  if (arguments_.kind != Kind::reduce) return;
+  if (sum.lacks_memory == surroundings_.me) lack_memory(surroundings_.me);
+  finish(buffers);
 }
 
 void Operation::pass_up_nothing(Outbox& out) {
@@ -361,7 +380,9 @@ void Operation::pass_up_nothing(Outbox& out) {
   up.prev = prev_;
   out.send(plan_.parent, up);
   up_sent_ = true;
-  if (arguments_.kind == Kind::reduce) finish(out.buffers());
+  if (arguments_.kind != Kind::reduce) return;
+  if (memory_.lacks) lack_memory(surroundings_.me);
+  finish(out.buffers());
 }
 
 // Algorithm 2: the first child whose subtree is clean has the sum of everything, but for the root's own group.
@@ -486,7 +507,9 @@ void Operation::add(Sum& sum, const Message& contribution, Buffers& buffers) {
     if (sum.decided == nullptr || before(sum.decided->accepted, contribution.accepted)) sum.decided = &contribution;
     return;
   }
-  if (!contribution.has(has_value) || sum.decided != nullptr) return;
+  if (sum.decided != nullptr || sum.lacks_memory != no_rank) return;
+  if (contribution.outcome == Outcome::no_memory) sum.lacks_memory = static_cast<Rank>(contribution.contributors) - 1;
+  if (!contribution.has(has_value)) return;
   sum.contributors += contribution.contributors;
   if (!sum.any) {
     sum.any = true;
@@ -495,7 +518,10 @@ void Operation::add(Sum& sum, const Message& contribution, Buffers& buffers) {
   }
   if (arguments_.count == 0) return;
   const BufferId target = sum.fresh ? sum.value : buffers.allocate(arguments_.bytes());
-  assert(target != no_buffer && "memory was reserved when the operation was posted");
+  if (target == no_buffer) {
+    sum.lacks_memory = surroundings_.me;
+    return;
+  }
   combine(arguments_.reduction, buffers.data(target), buffers.data(sum.value), buffers.data(contribution.value),
           arguments_.count);
   sum.value = target;
@@ -508,6 +534,11 @@ void Operation::add_sum(Sum& sum, Sum& part, Buffers& buffers) {
   message.value = part.value;
   message.contributors = part.contributors;
   message.flags = part.any ? has_value : 0;
+  if (part.lacks_memory != no_rank) {
+    message.outcome = Outcome::no_memory;
+    message.contributors = static_cast<std::uint32_t>(part.lacks_memory + 1);
+    message.flags = 0;
+  }
   add(sum, part.decided != nullptr ? *part.decided : message, buffers);
   if (!part.fresh) return;
   if (sum.value == part.value)
@@ -538,6 +569,7 @@ void Operation::decide_sum(Sum& sum, std::span<const std::uint32_t> missing_in_s
   }
 
   if (arguments_.kind == Kind::broadcast && decision_.outcome == Outcome::success) give_up(Outcome::root_failed);
+  if (sum.lacks_memory != no_rank) lack_memory(sum.lacks_memory);
   std::vector<std::uint32_t> failed(missing_in_subtree.begin(), missing_in_subtree.end());
   decision_.truncated = subtree_truncated;
   if (plan_.in_short_group)
@@ -557,10 +589,9 @@ void Operation::decide_sum(Sum& sum, std::span<const std::uint32_t> missing_in_s
   decision_.first_decided = promised_;
   if (decision_.outcome == Outcome::success) {
     decision_.contributors = sum.contributors;
-    decision_.value = sum.fresh ? sum.value : buffers.localize(sum.value);
-  } else if (sum.fresh) {
-    buffers.release(sum.value);
+    keep_result(sum.value, buffers);
   }
+  if (sum.fresh) buffers.release(sum.value);
   decide(out);
 }
 
@@ -621,12 +652,34 @@ void Operation::take_over(const Message& message, Buffers& buffers) {
   decision_.outcome = message.outcome;
   decision_.truncated = message.has(list_truncated);
   decision_.first_decided = message.first_decided;
-  decision_.contributors = message.contributors;
+  if (has_culprit(message.outcome))
+    decision_.culprit = static_cast<Rank>(message.contributors) - 1;
+  else
+    decision_.contributors = message.contributors;
   decision_.failed_count = message.failed_count;
   decision_.list_length = message.list_length;
-  decision_.value = buffers.localize(message.value);
   decision_.list = message.list;
   buffers.retain(decision_.list);
+  keep_result(message.value, buffers);
+}
+
+// In a block of our own: what was lent must not wait for the window. Without memory this rank, and those that have it from
+// this one, get the decision without its value: its failures count all the same.
+void Operation::keep_result(BufferId value, Buffers& buffers) {
+  if (value == no_buffer) return;
+  if (buffers.is_adopted(value) && memory_.result != no_buffer) {
+    std::memcpy(buffers.data(memory_.result), buffers.data(value), buffers.bytes(value));
+    decision_.value = std::exchange(memory_.result, no_buffer);
+  } else {
+    decision_.value = buffers.localize(value);
+  }
+  if (decision_.value == no_buffer) lack_memory(surroundings_.me);
+}
+
+void Operation::lack_memory(Rank culprit) {
+  decision_.outcome = Outcome::no_memory;
+  decision_.culprit = culprit;
+  decision_.contributors = 0;
 }
 
 void Operation::deliver(const Message& message, Outbox& out) {
@@ -657,9 +710,9 @@ void Operation::clear_arrivals(Buffers& buffers) {
 void Operation::finish(Buffers& buffers) {
   finished_ = true;
   clear_arrivals(buffers);
+  buffers.release(std::exchange(memory_.result, no_buffer));
   if (arguments_.kind == Kind::reduce) return;   // its root may still ask for the input
-  buffers.release(input_);
-  input_ = no_buffer;
+  buffers.release(std::exchange(memory_.input, no_buffer));
 }
 
 void Operation::give_up(Outcome outcome) { decision_.outcome = outcome; }
@@ -720,7 +773,7 @@ Message Operation::compose_decision(Phase phase, Rank attempt) const {
   Message message = compose(phase, attempt);
   message.first_decided = decision_.first_decided;
   message.outcome = decision_.outcome;
-  message.contributors = decision_.contributors;
+  message.contributors = has_culprit(decision_.outcome) ? static_cast<std::uint32_t>(decision_.culprit + 1) : decision_.contributors;
   message.failed_count = decision_.failed_count;
   message.list_length = decision_.list_length;
   message.value = decision_.value;

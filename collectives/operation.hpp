@@ -68,7 +68,7 @@ struct Decision {
   bool truncated = false;           // the list has only failure_list_limit entries
   Rank first_decided = no_rank;     // the ballot that found it
   Rank accepted = no_rank;          // the last ballot at which this rank accepted it
-  Rank culprit = no_rank;           // of a mismatch
+  Rank culprit = no_rank;           // of a mismatch, or who has no memory
   std::uint32_t contributors = 0;
   std::uint32_t failed_count = 0;
   std::uint32_t list_length = 0;
@@ -84,9 +84,15 @@ class Operation {
     const FailedRanks* reported;   // those that some decision has named: they don't count against f any more
   };
 
-  // Takes over one reference to `input` (no_buffer: no data on this rank). prev: see Message.
+  // What a rank has for its part; start() takes over one reference to each.
+  struct Memory {
+    BufferId input = no_buffer;    // no_buffer: no data on this rank
+    BufferId result = no_buffer;   // a block for it; without one, memory that runs out meanwhile may leave this rank without
+    bool lacks = false;            // there is none for its part: allreduce and reduce fail on all, a broadcast here and below
+  };
+  // prev: see Message.
   void start(OperationNumber number, const Arguments& arguments, const Membership& members, Surroundings surroundings,
-             BufferId input, Rank prev, Outbox& out);
+             const Memory& memory, Rank prev, Outbox& out);
   void on_message(const Message& message, Outbox& out);
   void on_failure(Rank rank, Outbox& out);
   // Some rank has been through the last barrier of the communicator, which all have entered: so this barrier, that one or
@@ -131,6 +137,7 @@ class Operation {
     bool fresh = false, any = false;
     std::uint32_t contributors = 0;
     const Message* decided = nullptr;    // the one accepted last, if any
+    Rank lacks_memory = no_rank;         // this rank has none: there is no sum
   };
 
   bool has_right_length(const Message& message, const Buffers& buffers) const;
@@ -175,10 +182,12 @@ class Operation {
   // Decisions
   void decide(Outbox& out);
   void take_over(const Message& message, Buffers& buffers);
+  void keep_result(BufferId value, Buffers& buffers);
   void deliver(const Message& message, Outbox& out);
   void finish(Buffers& buffers);
   void clear_arrivals(Buffers& buffers);
   void give_up(Outcome outcome);
+  void lack_memory(Rank culprit);
   void on_broadcast(const Message& message, Outbox& out);
   void on_ask(const Message& message, Outbox& out);
   void on_gather(const Message& message, Outbox& out);
@@ -206,7 +215,7 @@ class Operation {
   Surroundings surroundings_{no_rank, nullptr, nullptr};
   std::int32_t first_position_ = 0;   // of the first candidate
   Rank prev_ = no_rank;
-  BufferId input_ = no_buffer;
+  Memory memory_;
 
   bool started_ = false, finished_ = false, delivered_ = false;
   Decision decision_;
@@ -215,7 +224,7 @@ class Operation {
   Rank promised_ = no_rank;
   std::uint32_t attempts_ = 0;
   Plan plan_;
-  Message joined_;                    // references belong to input_ or decision_
+  Message joined_;                    // references belong to memory_ or decision_
   Arrivals group_, children_, gather_;
   bool up_sent_ = false, root_decided_ = false, gathering_ = false, asked_ = false;
 

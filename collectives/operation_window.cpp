@@ -26,20 +26,20 @@ bool OperationWindow::ready(Outbox& out) {
     barrier.f = rooted_f_;
     rooted_in_a_row_ = 0;
     rooted_f_ = 0;
-    start(barrier, no_buffer, out);
+    start(barrier, {}, out);
   }
   return !is_out_ && rooted_in_a_row_ < window_ / 2 && can_start(next_);
 }
 
-OperationNumber OperationWindow::post(const Arguments& arguments, BufferId input, Outbox& out) {
+OperationNumber OperationWindow::post(const Arguments& arguments, const Operation::Memory& memory, Outbox& out) {
   assert(rooted_in_a_row_ < window_ / 2 && "post without ready()");
   rooted_in_a_row_ = arguments.rooted() ? rooted_in_a_row_ + 1 : 0;
   rooted_f_ = arguments.rooted() ? std::max(rooted_f_, arguments.f) : 0;
-  start(arguments, input, out);
+  start(arguments, memory, out);
   return next_ - 1;
 }
 
-void OperationWindow::start(const Arguments& arguments, BufferId input, Outbox& out) {
+void OperationWindow::start(const Arguments& arguments, const Operation::Memory& memory, Outbox& out) {
   const OperationNumber number = next_++;
   Rank prev = no_rank;
   if (number >= window_) {
@@ -49,7 +49,7 @@ void OperationWindow::start(const Arguments& arguments, BufferId input, Outbox& 
   }
   ++unfinished_;
   Operation& operation = slot(number);
-  operation.start(number, arguments, members_, {me_, &failed_, &reported_}, input, prev, out);
+  operation.start(number, arguments, members_, {me_, &failed_, &reported_}, memory, prev, out);
   count_turn(false, operation.wants_turn());
   settle(number, false);
 }

@@ -31,8 +31,8 @@ class OperationWindow {
 
   // Whether an operation can be posted now. Posts the barrier of a stretch of rooted operations when it is due.
   bool ready(Outbox& out);
-  // Requires ready(). Takes over one reference to input: this rank's data, or no_buffer where it gives none.
-  OperationNumber post(const Arguments& arguments, BufferId input, Outbox& out);
+  // Requires ready(). Takes over one reference to each block of memory.
+  OperationNumber post(const Arguments& arguments, const Operation::Memory& memory, Outbox& out);
 
   // False: the sender is too far ahead; the message has to wait where it is.
   bool acceptable(OperationNumber number) const { return number < dropped_upto_ + slots_.size(); }
@@ -69,7 +69,7 @@ class OperationWindow {
   Operation& slot(OperationNumber number) { return slots_[number & (slots_.size() - 1)]; }
   const Operation& slot(OperationNumber number) const { return slots_[number & (slots_.size() - 1)]; }
   bool can_start(OperationNumber number) const;
-  void start(const Arguments& arguments, BufferId input, Outbox& out);
+  void start(const Arguments& arguments, const Operation::Memory& memory, Outbox& out);
   void exclude_failures_of(OperationNumber number);
   void settle(OperationNumber number, bool was_finished);
   template <class Change>

@@ -32,7 +32,10 @@ enum class Phase : std::uint8_t {
 };
 inline constexpr int phase_count = 9;
 
-enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch };
+enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
+
+// Nobody is in the sum then: `contributors` of a message holds 1 + the rank that is to blame.
+constexpr bool has_culprit(Outcome outcome) { return outcome == Outcome::mismatch || outcome == Outcome::no_memory; }
 
 enum MessageFlags : std::uint8_t {
   has_value = 1,     // a value rides along (absent: the empty sum)
@@ -62,7 +65,7 @@ struct Message {
   std::uint16_t signature = 0;      // of the operation's arguments: differs where ranks posted different things
   Phase phase = Phase::group;
   std::uint8_t flags = 0;
-  Outcome outcome = Outcome::success;
+  Outcome outcome = Outcome::success; // contributions: no_memory, if their sender or somebody below it had none for the sum
   BufferId value = no_buffer;
   BufferId list = no_buffer;        // std::uint32_t entries: see contributed_bit
 

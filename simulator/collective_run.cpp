@@ -31,7 +31,7 @@ class CollectiveActors {
       const std::uint64_t number = number_of(rank);
       input = buffers_.copy_in(&number, sizeof number);
     }
-    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_}, input, no_rank, out);
+    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_}, {.input = input}, no_rank, out);
   }
   void deliver(Rank rank, const Message& message, Outbox& out) {
     const bool had_it = of(rank).finished();

@@ -26,13 +26,15 @@ std::string describe(const Plan& plan) {
   if (plan.ends) text += " the end";
   for (const Crash& crash : plan.crashes)
     text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
+  if (plan.short_of_memory != no_rank) text += " memory of " + std::to_string(plan.short_of_memory) + " ends after " + std::to_string(plan.after_blocks);
   return text + " " + order_name(plan.order) + " seed " + std::to_string(plan.seed);
 }
 
 std::byte* World::allocate(void* arg, std::size_t bytes) {
-  auto& memory = static_cast<World*>(arg)->memory_;
-  memory.push_back(std::make_unique<std::byte[]>(bytes));
-  return memory.back().get();
+  auto& memory = *static_cast<Memory*>(arg);
+  if (memory.left-- <= 0) return nullptr;
+  memory.blocks.push_back(std::make_unique<std::byte[]>(bytes));
+  return memory.blocks.back().get();
 }
 
 World::Node::Node(const Plan& plan, Rank rank)
@@ -41,10 +43,11 @@ World::Node::Node(const Plan& plan, Rank rank)
       outbox(buffers),
       results(plan.program.size()) {}
 
-World::World(const Plan& plan) : plan_(plan), random_(plan.seed) {
+World::World(const Plan& plan) : plan_(plan), memory_(static_cast<std::size_t>(plan.ranks)), random_(plan.seed) {
+  if (plan.short_of_memory != no_rank) memory_[static_cast<std::size_t>(plan.short_of_memory)].left = plan.after_blocks;
   for (Rank rank = 0; rank < plan.ranks; ++rank) {
     nodes_.push_back(std::make_unique<Node>(plan, rank));
-    nodes_.back()->buffers = Buffers({&World::allocate, this, 4096});
+    nodes_.back()->buffers = Buffers({&World::allocate, &memory_[static_cast<std::size_t>(rank)], 4096});
   }
   for (const Crash& crash : plan.crashes) node(crash.rank).dies_after = crash.after_sends;
 }
@@ -104,7 +107,7 @@ void World::post_farewell(Rank rank) {
     barrier.kind = Kind::barrier;
     for (const Arguments& each : plan_.program) barrier.f = std::max(barrier.f, each.f);
     here.farewell_posted = true;
-    here.window.post(barrier, no_buffer, here.outbox);
+    here.window.post(barrier, {}, here.outbox);
     flush(rank);
   }
   destroy_if_over(rank);
@@ -142,21 +145,28 @@ void World::post_what_can_be(Rank rank) {
     if (!ready || !alive(rank)) return;
     const Arguments& arguments = plan_.program[here.numbers.size()];
     const std::size_t index = here.numbers.size();
-    BufferId input = no_buffer;
-    const bool gives = arguments.kind == Kind::allreduce || arguments.kind == Kind::reduce ||
-                       (arguments.kind == Kind::broadcast && arguments.root == rank);
-    if (gives && arguments.count > 0) {
-      const std::uint64_t word =
-          arguments.kind == Kind::broadcast ? broadcast_data(rank, index) : contribution_of(rank);
-      const std::vector<std::uint64_t> data(arguments.count, word);
-      input = here.buffers.copy_in(data.data(), arguments.bytes());
-    }
-    here.numbers.push_back(0);
-    const OperationNumber number = here.window.post(arguments, input, here.outbox);
-    here.numbers.back() = number;
+    here.numbers.push_back(here.window.next());
+    here.window.post(arguments, provide(rank, arguments, index), here.outbox);
     flush(rank);
     if (alive(rank)) collect(rank);
   }
+}
+
+Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::size_t index) {
+  Buffers& buffers = node(rank).buffers;
+  const bool is_root = arguments.root == rank;
+  Operation::Memory memory;
+  if (arguments.count == 0) return memory;
+  if (arguments.kind == Kind::allreduce || is_root == (arguments.kind == Kind::reduce)) {
+    memory.result = buffers.allocate(arguments.bytes());
+    memory.lacks = memory.result == no_buffer;
+  }
+  if (memory.lacks || arguments.kind == Kind::barrier || (arguments.kind == Kind::broadcast && !is_root)) return memory;
+  const std::uint64_t word = arguments.kind == Kind::broadcast ? broadcast_data(rank, index) : contribution_of(rank);
+  const std::vector<std::uint64_t> data(arguments.count, word);
+  memory.input = buffers.copy_in(data.data(), arguments.bytes());
+  memory.lacks = memory.input == no_buffer;
+  return memory;
 }
 
 void World::flush(Rank rank) {
@@ -227,11 +237,16 @@ void World::deliver(const Event& event) {
     return;
   } else {
     Message message = event.message;
-    message.value = event.message.value == no_buffer ? no_buffer : here.buffers.copy_in(event.value.data(), event.value.size());
+    // Values are lent, as those that the library pulls are: so the receiver needs no memory to hear of them.
+    if (event.message.value != no_buffer) {
+      lent_.push_back(event.value);
+      message.value = here.buffers.adopt(lent_.back().data(), lent_.back().size(), 0);
+    }
     message.list = event.message.list == no_buffer ? no_buffer : here.buffers.copy_in(event.list.data(), event.list.size());
     here.window.on_message(message, here.outbox);
     here.buffers.release(message.value);
     here.buffers.release(message.list);
+    here.buffers.released().clear();
   }
   flush(event.to);
 }
@@ -240,7 +255,6 @@ void World::collect(Rank rank) {
   Node& here = node(rank);
   for (OperationNumber number : here.window.completed()) {
     const auto found = std::find(here.numbers.begin(), here.numbers.end(), number);
-    // An operation may finish inside post(), before its number is known: then it is the newest.
     const std::size_t index = static_cast<std::size_t>(found - here.numbers.begin());
     if (index < here.numbers.size()) here.results[index] = read_result(rank, here.window.operation(number));
   }
@@ -256,10 +270,12 @@ Result World::read_result(Rank rank, const Operation& operation) {
   result.outcome = decision.outcome;
   result.contributors = decision.contributors;
   result.attempts = operation.attempts();
+  result.culprit = decision.culprit;
   if (decision.value != no_buffer) {
     result.value.resize(here.buffers.bytes(decision.value) / sizeof(std::uint64_t));
     std::memcpy(result.value.data(), here.buffers.data(decision.value), here.buffers.bytes(decision.value));
   }
+  result.missing_known = !decision.truncated;
   result.missing = operation.members().excluded();
   const auto* list = reinterpret_cast<const std::uint32_t*>(here.buffers.data(decision.list));
   for (std::uint32_t i = 0; i < decision.list_length; ++i)
@@ -287,7 +303,7 @@ std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>&
     if ((sum & contribution_of(rank)) == 0) return where + "lacks the value of live rank " + std::to_string(rank);
   if (sum >> ranks != 0) return where + "somebody was added twice";
   if (static_cast<std::uint32_t>(std::popcount(sum)) != result.contributors) return where + "miscounted contributors";
-  if (arguments.failure_info != FailureInfo::list) return {};
+  if (arguments.failure_info != FailureInfo::list || !result.missing_known) return {};
   for (Rank rank = 0; rank < ranks; ++rank) {
     const bool listed = std::binary_search(result.missing.begin(), result.missing.end(), rank);
     if (listed == ((sum & contribution_of(rank)) != 0)) return where + "wrong list of missing ranks";
@@ -301,12 +317,17 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
   const Arguments& arguments = plan_.program[index];
   const std::size_t deaths = static_cast<std::size_t>(plan_.ranks) - live.size();
   const Result* reference = nullptr;
+  const bool broken_off = std::any_of(live.begin(), live.end(), [&](Rank rank) { return result(rank, index).outcome == Outcome::no_memory; });
   for (Rank rank : live) {
     const Result& result = this->result(rank, index);
     const std::string where = who(rank, index);
     if (!result.finished) return where + "never finished";
     const bool root_alive = alive(arguments.root);
     if (result.outcome == Outcome::mismatch) return where + "mismatch";
+    if (result.outcome == Outcome::no_memory) {   // some may have been through before
+      if (result.culprit != plan_.short_of_memory) return where + "not enough memory, and rank " + std::to_string(result.culprit) + " is to blame";
+      continue;
+    }
     if (result.outcome == Outcome::root_failed && (!arguments.rooted() || root_alive)) return where + "root_failed";
     if (result.outcome == Outcome::too_many_failures && deaths <= static_cast<std::size_t>(arguments.f))
       return where + "too_many_failures with " + std::to_string(deaths) + " deaths";
@@ -315,7 +336,8 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
         if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;
       continue;
     }
-    if (reference == nullptr) reference = &result;
+    if (broken_off && arguments.kind == Kind::allreduce && deaths == 0) return where + "through, although not all have memory for it";
+    if (reference == nullptr || broken_off) reference = &result;
     if (result.outcome != reference->outcome) return where + "another outcome than the others";
     if (result.value != reference->value) return where + "another value than the others";
     if (result.contributors != reference->contributors) return where + "another count than the others";

@@ -31,6 +31,8 @@ struct Plan {
   std::vector<Arguments> program;
   bool ends = false;          // after the program: the last barrier, and the communicator is destroyed
   std::vector<Crash> crashes;
+  Rank short_of_memory = no_rank;      // this rank gets no memory any more
+  std::int64_t after_blocks = 0;       // after so many blocks of more than 1 KiB, or chunks of smaller ones
   Order order = Order::oldest_first;
   std::uint64_t seed = 1;     // of Order::shuffled
 };
@@ -41,8 +43,10 @@ struct Result {
   Outcome outcome = Outcome::success;
   std::vector<std::uint64_t> value;   // what the operation left; empty without a value
   std::uint32_t contributors = 0;
+  bool missing_known = true;          // the list is whole
   std::vector<Rank> missing;          // ranks that did not contribute, ascending (FailureInfo::list)
   std::uint32_t attempts = 0;
+  Rank culprit = no_rank;             // of Outcome::no_memory
 };
 
 class World {
@@ -68,7 +72,7 @@ class World {
  private:
   struct Node {
     Node(const Plan& plan, Rank rank);
-    Buffers buffers;
+    Buffers buffers;   // first: the window keeps a reference to it
     OperationWindow window;
     Outbox outbox;
     std::vector<Result> results;
@@ -88,10 +92,15 @@ class World {
     std::vector<std::byte> value{}, list{};
   };
 
-  static std::byte* allocate(void* arg, std::size_t bytes);
+  struct Memory {
+    std::vector<std::unique_ptr<std::byte[]>> blocks;
+    std::int64_t left = INT64_MAX;
+  };
+  static std::byte* allocate(void* memory, std::size_t bytes);
   Node& node(Rank rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
   void pump(Rank rank);
   void post_what_can_be(Rank rank);
+  Operation::Memory provide(Rank rank, const Arguments& arguments, std::size_t index);
   void flush(Rank rank);
   bool may_send(Rank rank);
   void post_farewell(Rank rank);
@@ -106,7 +115,8 @@ class World {
   std::string check_operation(std::size_t index, const std::vector<Rank>& live) const;
 
   Plan plan_;
-  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::vector<Memory> memory_;              // by rank
+  std::vector<std::vector<std::byte>> lent_;   // values on their way, for as long as the world lasts
   std::vector<std::unique_ptr<Node>> nodes_;
   std::deque<Event> pool_;
   std::mt19937_64 random_;

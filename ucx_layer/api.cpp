@@ -234,6 +234,9 @@ ucft_status_t explain(const Request& request) {
                   request.number, context.describe(request.communicator->context_rank(request.culprit)));
     case UCFT_ERR_NO_MEMORY:
       if (request.culprit < 0) break;
+      if (request.gossip == nullptr)
+        return fail(request.status, "operation {}: {} has no shared memory for {} bytes", request.number,
+                    context.describe(request.communicator->context_rank(request.culprit)), request.arguments.bytes());
       return fail(request.status, "gossip operation {}: {} has no memory for the windows of its neighbours", request.number,
                   context.describe(request.communicator->context_rank(request.culprit)));
     default: break;

@@ -23,6 +23,7 @@ ucft_status_t status_of(Outcome outcome) {
     case Outcome::root_failed: return UCFT_ERR_ROOT_FAILED;
     case Outcome::too_many_failures: return UCFT_ERR_TOO_MANY_FAILURES;
     case Outcome::mismatch: return UCFT_ERR_MISMATCH;
+    case Outcome::no_memory: return UCFT_ERR_NO_MEMORY;
   }
   return UCFT_ERR_UNSUPPORTED;
 }
@@ -66,16 +67,22 @@ std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
 
 // ---- posting --------------------------------------------------------------------------------------------------------
 
-// Values above the mailbox's limit may need a group sum, a subtree sum and the decision. What is missing then is said
-// now, before anything is sent.
-bool Communicator::reserve(std::uint64_t bytes) {
-  if (bytes <= Transport::inline_limit) return true;
+// Input and a block for the result, so that what has been decided can be kept. What sums need on the way is not reserved: a
+// rank that lacks it says so in its message.
+Operation::Memory Communicator::provide(Request& request) {
+  const Arguments& arguments = request.arguments;
   Buffers& buffers = context_.transport().buffers();
-  BufferId blocks[3];
-  bool all = true;
-  for (BufferId& block : blocks) all = (block = buffers.allocate(bytes)) != no_buffer && all;
-  for (BufferId block : blocks) buffers.release(block);
-  return all;
+  Operation::Memory memory;
+  const bool gets = arguments.kind == Kind::allreduce || (arguments.kind == Kind::broadcast && arguments.root != me_) ||
+                    (arguments.kind == Kind::reduce && arguments.root == me_);
+  if (gets && arguments.bytes() > Transport::inline_limit) {
+    memory.result = buffers.allocate(arguments.bytes());
+    memory.lacks = memory.result == no_buffer;
+  }
+  if (memory.lacks || !gives_input(arguments)) return memory;
+  memory.input = stage(request);
+  memory.lacks = memory.input == no_buffer;
+  return memory;
 }
 
 bool Communicator::gives_input(const Arguments& arguments) const {
@@ -87,7 +94,6 @@ bool Communicator::gives_input(const Arguments& arguments) const {
 BufferId Communicator::stage(Request& request) {
   const Arguments& arguments = request.arguments;
   const std::uint64_t bytes = arguments.bytes();
-  if (!gives_input(arguments)) return no_buffer;
   Buffers& buffers = context_.transport().buffers();
   const bool lend = arguments.kind == Kind::allreduce && bytes > Transport::inline_limit && request.send != request.receive &&
                     context_.transport().is_shared(request.send, bytes);
@@ -106,15 +112,13 @@ ucft_status_t Communicator::post(Request& request) {
   }
   if (context_.excluded()) return context_.why_excluded();
   if (!ready) return UCFT_ERR_BUSY;
-  if (!reserve(request.arguments.bytes())) return UCFT_ERR_NO_MEMORY;
-  const BufferId input = stage(request);
-  if (input == no_buffer && gives_input(request.arguments)) return UCFT_ERR_NO_MEMORY;
+  const Operation::Memory memory = provide(request);
 
   request.state = Request::State::active;
   ++pending_;
   request.number = window_.next();
   slot(request.number) = &request;
-  window_.post(request.arguments, input, outbox_);
+  window_.post(request.arguments, memory, outbox_);
   flush();
   collect();
   return UCFT_OK;
@@ -130,7 +134,7 @@ bool Communicator::post_farewell() {
   barrier.kind = Kind::barrier;
   barrier.f = context_.settings().f;
   slot(window_.next()) = nullptr;
-  window_.post(barrier, no_buffer, outbox_);
+  window_.post(barrier, {}, outbox_);
   farewell_posted_ = true;
   flush();
   collect();

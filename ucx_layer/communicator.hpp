@@ -54,7 +54,8 @@ class Communicator {
   Context& context() { return context_; }
   const BroadcastShape& fastest_shape(std::uint64_t bytes);   // by the cost model
 
-  // UCFT_OK, UCFT_ERR_BUSY, UCFT_ERR_NO_MEMORY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION.
+  // UCFT_OK, UCFT_ERR_BUSY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION. Where memory lacks the operation goes on, and ends with
+  // UCFT_ERR_NO_MEMORY on all.
   ucft_status_t post(Request& request);
   // The barrier that a communicator ends with. False: not possible yet, progress and try again.
   bool post_farewell();
@@ -83,7 +84,7 @@ class Communicator {
 
   bool gives_input(const Arguments& arguments) const;
   BufferId stage(Request& request);
-  bool reserve(std::uint64_t bytes);
+  Operation::Memory provide(Request& request);
   void flush();
   void collect();
   void complete(Request& request, const Operation& operation);

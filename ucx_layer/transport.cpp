@@ -479,8 +479,7 @@ bool Transport::poll_mailbox(Peer& peer) {
 }
 
 BufferId Transport::read_value(Peer& peer, const WireHeader& header) {
-  const BufferId value = buffers_->allocate(header.value_bytes);
-  assert(value != no_buffer);
+  const BufferId value = buffers_->allocate(header.value_bytes);   // inline, so there is a private block at least
   if (header.value_bytes == 8)
     std::memcpy(buffers_->data(value), reader_of(peer).payload() + sizeof header, 8);
   else
@@ -878,8 +877,9 @@ bool Transport::start_pull(Peer& peer, const WireHeader& header) {
     put_credit(peer);
     return true;
   }
-  const BufferId value = buffers_->allocate(descriptor.bytes);
-  if (value == no_buffer) return false;   // some will come back
+  BufferId value = buffers_->allocate(descriptor.bytes);
+  if (value == no_buffer) value = buffers_->allocate_private(descriptor.bytes);
+  if (value == no_buffer) return false;   // some may come back
   RemoteCall* call = new_call(peer);
   call->value = value;
   call->ticket = descriptor.ticket;
@@ -913,7 +913,6 @@ bool Transport::finish_pull(Peer& peer) {
   Message message = parse_header(header, ballots);
   if (header.list_length > 0) {
     message.list = buffers_->allocate(header.list_length * sizeof(std::uint32_t));
-    assert(message.list != no_buffer);
     reader.copy(offset, buffers_->data(message.list), header.list_length * sizeof(std::uint32_t));
   }
   message.value = call->value;

@@ -138,6 +138,7 @@ class Transport {
                   std::span<const std::byte> key);
 
   static constexpr std::size_t inline_limit = 2048;   // value bytes that travel in the mailbox
+  static_assert(inline_limit <= Buffers::private_limit);
   // Sends LEAVE to other hosts and to whom no memory is shared with. Waits until that and all that was sent before has
   // arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in that time.
   // Waits only for peers that may_live.

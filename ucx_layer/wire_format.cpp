@@ -23,7 +23,7 @@ Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t 
   const bool is_control = header.phase >= static_cast<std::uint8_t>(Control::hello) &&
                           header.phase <= static_cast<std::uint8_t>(Control::failed);
   if (!is_phase && !is_control) return Malformed::phase;
-  if (header.outcome > static_cast<std::uint8_t>(Outcome::mismatch)) return Malformed::phase;
+  if (header.outcome > static_cast<std::uint8_t>(Outcome::no_memory)) return Malformed::phase;
   if (header.list_length > failure_list_limit || header.value_bytes > limit) return Malformed::length;
   if (body_bytes(header) != following) return Malformed::length;
   if ((header.transport_flags & has_descriptor) != 0 &&

@@ -43,7 +43,7 @@ typedef enum {
   UCFT_OK = 0,
   UCFT_INPROGRESS = 1,
   UCFT_ERR_INVALID_PARAM = -1,     /* a bad argument; nothing was sent                                     */
-  UCFT_ERR_NO_MEMORY = -2,         /* memory, or shared memory, is exhausted                               */
+  UCFT_ERR_NO_MEMORY = -2,         /* memory, or shared memory, is exhausted: here, or on the rank named   */
   UCFT_ERR_BUSY = -3,              /* too many operations in flight: complete one, then post again         */
   UCFT_ERR_TIMED_OUT = -4,         /* ucft_wait's limit passed; the operation is still in progress         */
   UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before anybody had its result */

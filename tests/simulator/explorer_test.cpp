@@ -404,6 +404,73 @@ TEST_F(OneAfterTheOther, BarriersSurvive) { all_up_to_five(Kind::barrier, kary_i
 TEST_F(OneAfterTheOther, BroadcastsSurvive) { all_up_to_five(Kind::broadcast, chain); }
 TEST_F(OneAfterTheOther, ReducesSurvive) { all_up_to_five(Kind::reduce, binomial); }
 
+// ---- memory that runs out on one rank: a named error on all that are not through, never a hang, never a wrong result ----
+
+class OutOfMemory : public Exploring {
+ protected:
+  // Plans that were tried, and ranks' operations that ended for lack of memory.
+  std::pair<int, int> run_out(Plan plan) {
+    int plans = 0, ends = 0;
+    for (plan.short_of_memory = 0; plan.short_of_memory < plan.ranks; ++plan.short_of_memory)
+      for (int order = 0; order < order_count; ++order)
+        for (plan.after_blocks = 0; plan.after_blocks < 24; ++plan.after_blocks) {
+          plan.order = static_cast<Order>(order);
+          World world(plan);
+          EXPECT_TRUE(world.run()) << describe(plan);
+          EXPECT_EQ(world.check(), "") << describe(plan);
+          ++plans;
+          for (Rank rank : world.survivors())
+            for (std::size_t i = 0; i < plan.program.size(); ++i) ends += world.result(rank, i).outcome == Outcome::no_memory;
+          if (HasFailure()) return {plans, ends};
+        }
+    return {plans, ends};
+  }
+  static Plan large(Kind kind, Rank n, std::int32_t f, std::size_t operations, int in_flight) {
+    Arguments arguments = arguments_of(kind, f);
+    if (kind != Kind::barrier) arguments.count = 256;   // a block of its own for every value
+    return plan_of(n, arguments, operations, in_flight);
+  }
+};
+
+TEST_F(OutOfMemory, EndsOperationsOnAllByName) {
+  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::reduce})
+    for (Rank n = 2; n <= 7; ++n)
+      for (std::int32_t f = 0; f <= 2; ++f)
+        for (int in_flight : {1, 2}) {
+          const auto [plans, ends] = run_out(large(kind, n, f, 4, in_flight));
+          EXPECT_EQ(plans, n * order_count * 24);
+          EXPECT_GT(ends, 0);
+          if (HasFailure()) return;
+        }
+}
+
+// No block at all for the first operation: nobody can be through without that rank.
+TEST_F(OutOfMemory, AnAllreduceThatARankCannotPostFailsOnAll) {
+  for (Rank n = 2; n <= 7; ++n)
+    for (Rank rank = 0; rank < n; ++rank) {
+      Plan plan = large(Kind::allreduce, n, 1, 1, 1);
+      plan.short_of_memory = rank;
+      World world(plan);
+      ASSERT_TRUE(world.run());
+      for (Rank each = 0; each < n; ++each) {
+        EXPECT_EQ(world.result(each, 0).outcome, Outcome::no_memory);
+        EXPECT_EQ(world.result(each, 0).culprit, rank);
+      }
+    }
+}
+
+TEST_F(OutOfMemory, TogetherWithADeath) {
+  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::reduce})
+    for (Rank n = 3; n <= 5; ++n)
+      for (Rank victim = 0; victim < n; ++victim)
+        for (std::int64_t after = 0; after < 20; after += 3) {
+          Plan plan = large(kind, n, 1, 5, 2);
+          plan.crashes = {{victim, after}};
+          run_out(plan);
+          if (HasFailure()) return;
+        }
+}
+
 // ---- communicators that end: whoever is through destroys it, and says to the others only that it is gone ----
 
 class TheEnd : public Exploring {

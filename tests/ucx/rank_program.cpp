@@ -315,6 +315,34 @@ void short_of(const std::vector<std::string>& arguments) {
     }
 }
 
+// out_of_memory: the last rank may have so little shared memory (main() sees to that) that it has none for large operations.
+// They end on all, and name it; smaller ones go on.
+void out_of_memory(const std::vector<std::string>&) {
+  constexpr std::size_t large = std::size_t{1} << 20;
+  std::vector<std::uint64_t> in(large, 1), out(large);
+  const std::string culprit = fmt::format("rank {} ", size_ - 1);
+  const auto expect_named = [&](ucft_status_t status, const char* what) {
+    expect(status, UCFT_ERR_NO_MEMORY, what);
+    if (std::strstr(ucft_last_error(), culprit.c_str()) == nullptr) wrong("{}: {}", what, ucft_last_error());
+  };
+  const bool lacks = rank_ == size_ - 1;
+  for (int i = 0; i < 10; ++i) {
+    allreduce(i, 1);
+    expect_named(ucft_allreduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
+    if (out[0] != 0) wrong("a failed allreduce has written");
+    allreduce(i, 5000);
+    const ucft_status_t reduced = ucft_reduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, 0, nullptr, nullptr);
+    if (rank_ == 0 || lacks) expect_named(reduced, "reduce");
+    broadcast(i, i % size_, 3);
+    // From the rank itself nobody gets it; from another one at least those who need not pass it on to it.
+    expect_named(ucft_broadcast(comm, in.data(), large, UCFT_UINT64, size_ - 1, nullptr, nullptr), "broadcast of its own");
+    const ucft_status_t got = ucft_broadcast(comm, in.data(), large, UCFT_UINT64, 0, nullptr, nullptr);
+    if (lacks || got != UCFT_OK) expect_named(got, "broadcast");
+    check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+    several(i);
+  }
+}
+
 // More payloads between two ranks than one may have open: eight communicators, eight operations each.
 void many_payloads(const std::vector<std::string>&) {
   constexpr std::size_t comms = 10, each = 8, count = 600;
@@ -765,7 +793,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
-      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of},
+      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of}, {"out_of_memory", out_of_memory},
       {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
       {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
@@ -790,6 +818,8 @@ int main(int argc, char** argv) {
     fmt::print("VERDICT told\n");
     return 0;
   }
+  if (scenario == "out_of_memory" && std::atoi(rank_before_startup().c_str()) == std::atoi(std::getenv("UCFT_SIZE")) - 1)
+    set_limit(RLIMIT_FSIZE, rlim_t{6} << 20);
   // One rank (rank 1, or the first argument) dies before start-up, or comes to it after so many seconds.
   const bool dies_early = scenario == "startup_death", comes_late = scenario == "startup_late";
   if (dies_early || comes_late) scenario = "leave";

@@ -80,6 +80,15 @@ TEST_P(Scenario, ARankThatRunsShortOfSomethingGoesOnWithItsPeersMemory) {
   for (const std::string& what : kinds) expect_right(plan(4, "short_of", {what}));
 }
 
+TEST_P(Scenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {
+  for (int ranks : {2, 5})
+    for (const char* f : {"1", "2"}) {
+      JobPlan made = plan(ranks, "out_of_memory");
+      made.environment["UCFT_F"] = f;
+      expect_right(made);
+    }
+}
+
 TEST(Startup, ALimitThatIsTooLowIsNamedOnAllRanks) {
   for (const char* what : {"file_size", "address_space"}) {
     JobPlan made{16, "limited", {what}, {}, over("shm")};

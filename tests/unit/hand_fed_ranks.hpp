@@ -89,7 +89,7 @@ class HandFedRank {
   OperationNumber post(const Arguments& arguments, const Bytes& input = {}) {
     EXPECT_TRUE(ready());
     const BufferId id = input.empty() ? no_buffer : buffers.copy_in(input.data(), input.size());
-    const OperationNumber number = window.post(arguments, id, outbox);
+    const OperationNumber number = window.post(arguments, {.input = id}, outbox);
     collect();
     return number;
   }
