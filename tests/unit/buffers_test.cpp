@@ -182,21 +182,61 @@ TEST(Buffers, LocalizeCopiesLentMemoryAndSharesItsOwn) {
 
 TEST(Buffers, ExhaustionIsNoBufferAndLeavesEverythingElseUsable) {
   Heap heap;
-  heap.left = 4096;
+  heap.left = 4 * 4096;
   Buffers buffers(heap.source());
+  constexpr std::uint64_t bytes = 2 * Buffers::private_limit;
   std::vector<BufferId> held;
-  for (int i = 0; i < 64; ++i) {
-    held.push_back(buffers.allocate(64));
+  for (int i = 0; i < 4; ++i) {
+    held.push_back(buffers.allocate(bytes));
     ASSERT_NE(held.back(), no_buffer);
   }
-  EXPECT_EQ(buffers.allocate(64), no_buffer);
+  EXPECT_EQ(buffers.allocate(bytes), no_buffer);
+  EXPECT_EQ(buffers.allocate(Buffers::private_limit + 1), no_buffer);
   EXPECT_EQ(buffers.allocate(100000), no_buffer);
-  EXPECT_EQ(buffers.copy_in("x", 1), no_buffer);
-  EXPECT_EQ(buffers.in_use(), 64u);
+  EXPECT_EQ(buffers.in_use(), 4u);
   buffers.release(held.back());
-  EXPECT_EQ(buffers.allocate(64), held.back());
+  EXPECT_EQ(buffers.allocate(bytes), held.back());
   heap.left = 1 << 20;
-  EXPECT_NE(buffers.allocate(64), no_buffer) << "memory came back";
+  EXPECT_NE(buffers.allocate(bytes), no_buffer) << "memory came back";
+}
+
+// What travels inline must always find a place.
+TEST(Buffers, SmallBlocksComeFromTheHeapWhenTheDriverHasNoMemory) {
+  Heap heap;
+  heap.left = 0;
+  Buffers buffers(heap.source());
+  std::vector<BufferId> held;
+  for (std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{64}, std::uint64_t{1000}, Buffers::private_limit})
+    for (int i = 0; i < 100; ++i) {
+      held.push_back(buffers.allocate(bytes));
+      ASSERT_NE(held.back(), no_buffer);
+      EXPECT_FALSE(buffers.is_adopted(held.back()));
+      std::memset(buffers.data(held.back()), i, bytes);
+    }
+  for (std::size_t i = 0; i < held.size(); ++i)
+    if (buffers.bytes(held[i]) > 0) {
+      EXPECT_EQ(std::to_integer<std::size_t>(buffers.data(held[i])[buffers.bytes(held[i]) - 1]), i % 100);
+    }
+  for (BufferId id : held) buffers.release(id);
+  EXPECT_EQ(buffers.in_use(), 0u);
+  EXPECT_EQ(buffers.allocate(1000), held[399]) << "and are used again";
+}
+
+TEST(Buffers, PrivateBlocksCountAsLentAndGoWithTheirLastReference) {
+  Heap heap;
+  heap.left = 1 << 20;
+  Buffers buffers(heap.source());
+  const BufferId id = buffers.allocate_private(100000);
+  ASSERT_NE(id, no_buffer);
+  std::memset(buffers.data(id), 3, 100000);
+  EXPECT_TRUE(buffers.is_adopted(id));
+  const BufferId copy = buffers.localize(id);
+  EXPECT_NE(copy, id);
+  EXPECT_EQ(std::to_integer<int>(buffers.data(copy)[99999]), 3);
+  buffers.release(id);
+  EXPECT_TRUE(buffers.released().empty()) << "nobody has to be told";
+  EXPECT_EQ(buffers.in_use(), 1u);
+  EXPECT_NE(buffers.allocate_private(10), no_buffer);   // never released: the sanitizer sees that it goes with its Buffers
 }
 
 TEST(Buffers, AnAbsurdSizeIsRefused) {

@@ -182,7 +182,7 @@ TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;
   }
   WireHeader header = plain_header();
-  header.outcome = static_cast<std::uint8_t>(Outcome::mismatch) + 1;
+  header.outcome = static_cast<std::uint8_t>(Outcome::no_memory) + 1;
   EXPECT_EQ(judge(header), Malformed::phase);
   EXPECT_STREQ(malformed_name(Malformed::phase), "unknown phase");
 }
@@ -247,7 +247,7 @@ void parse_what_is_accepted(const WireHeader& header, std::uint64_t following) {
   const Message message = parse_header(arrived.header(), pair);
   ASSERT_TRUE(message.peer >= 0);
   ASSERT_LE(message.list_length, failure_list_limit);
-  ASSERT_LE(static_cast<int>(message.outcome), static_cast<int>(Outcome::mismatch));
+  ASSERT_LE(static_cast<int>(message.outcome), static_cast<int>(Outcome::no_memory));
   ASSERT_TRUE(!message.has(is_decided) || ballots);
 }
 
