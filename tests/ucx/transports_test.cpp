@@ -47,6 +47,23 @@ TEST(OverTcp, NothingIsSentWithoutACopy) {
   EXPECT_NE(sends.find("am_send"), std::string::npos) << sends;
   EXPECT_EQ(sends.find("zcopy"), std::string::npos) << sends;
   EXPECT_EQ(sends.find("<rndv>"), std::string::npos) << sends;
+  EXPECT_NE(sends.find("262137"), std::string::npos) << "segments of 256 KiB: " << sends;
+}
+
+// As on a cluster where UCX_NET_DEVICES names RDMA devices only. UCX says "invalid configurations" of what it can't use.
+TEST(OverTcp, WhatItNeedsIsNotSetWhereThereIsNone) {
+  unsetenv("UCX_TLS");
+  setenv("UCX_NET_DEVICES", "", 1);
+  Ucx ucx;
+  std::string error;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const bool opened = ucx.open(2, error);
+  std::fflush(stdout);
+  const std::string said = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  unsetenv("UCX_NET_DEVICES");
+  EXPECT_TRUE(opened) << error;
+  EXPECT_EQ(said, "");
 }
 
 // A rank that is killed while UCX's shared memory has a name would leave it in /dev/shm.
