@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "ucx_layer/context.hpp"
+#include "ucx_layer/descriptors.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft {
@@ -82,6 +83,7 @@ bool register_membarrier() {
 
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   pid_ = static_cast<int>(getpid());
+  raise_descriptor_limit();   // peers, lifelines and whoever connects to UCX need descriptors
   forked();   // registers the fork handler
   fallback_fence_ = !register_membarrier();
   if (!read_settings(params, settings_, error)) return UCFT_ERR_INVALID_PARAM;
