@@ -1,5 +1,8 @@
 #include "ucx_layer/ucx.hpp"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -74,7 +77,25 @@ bool has_tcp(ucp_context_h context) {
   return printed([context](FILE* stream) { ucp_context_print_info(context, stream); }).find(" tcp/") != std::string::npos;
 }
 
-ucs_status_t configure(ucp_config_t* config, bool with_tcp) {
+bool has_loopback() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return false;
+  bool found = false;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
+    found = found || (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET && (each->ifa_flags & IFF_UP) != 0 &&
+                      std::string_view(each->ifa_name) == "lo");
+  freeifaddrs(list);
+  return found;
+}
+
+// Whether UCX would listen on networks that nobody needs: tcp is all it may use, and the user names no device.
+bool loopback_is_enough() {
+  const std::string transports = transports_for_ucx();
+  return (transports == "tcp" || transports == "tcp,self" || transports == "self,tcp") &&
+         std::getenv("UCX_NET_DEVICES") == nullptr && has_loopback();
+}
+
+ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
   // The detector is ours. UCX's keepalive would be an active message into queues that we don't use.
   if (ucs_status_t status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf"); status != UCS_OK) return status;
   // Without this the error callback of a peer that died with a full queue never comes.
@@ -82,9 +103,11 @@ ucs_status_t configure(ucp_config_t* config, bool with_tcp) {
   // UCX's shared memory must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test). In error-handling
   // mode UCX doesn't, but opens its queues all the same, as files in /dev/shm that stay there if the rank dies meanwhile.
   if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_for_ucx().c_str()); status != UCS_OK) return status;
+  if (!with_tcp) return UCS_OK;
+  if (on_one_host && loopback_is_enough())
+    if (ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", "lo"); status != UCS_OK) return status;
   // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0"): a
   // survivor that was sending to a rank as it died. So all is copied, in large segments: with those it isn't slower.
-  if (!with_tcp) return UCS_OK;
   for (const char* threshold : {"ZCOPY_THRESH", "RNDV_THRESH"})
     if (ucs_status_t status = ucp_config_modify(config, threshold, "inf"); status != UCS_OK) return status;
   for (const char* segment : {"TX_SEG_SIZE", "RX_SEG_SIZE"})
@@ -93,7 +116,7 @@ ucs_status_t configure(ucp_config_t* config, bool with_tcp) {
 }
 
 // nullptr: `error` says why.
-ucp_context_h make_context(std::size_t peers, bool with_tcp, std::string& error) {
+ucp_context_h make_context(std::size_t peers, bool with_tcp, bool on_one_host, std::string& error) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) {
@@ -101,7 +124,7 @@ ucp_context_h make_context(std::size_t peers, bool with_tcp, std::string& error)
     return nullptr;
   }
   ucp_context_h context = nullptr;
-  status = configure(config, with_tcp);
+  status = configure(config, with_tcp, on_one_host);
   if (status == UCS_OK) {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
@@ -119,13 +142,14 @@ ucp_context_h make_context(std::size_t peers, bool with_tcp, std::string& error)
 
 bool shared_memory_allowed() { return transports_allow({"posix", "sysv", "xpmem", "shm", "sm", "mm"}); }
 
-bool Ucx::open(std::size_t peers, std::string& error) {
-  context_ = make_context(peers, transports_allow({"tcp"}), error);
+bool Ucx::open(std::size_t peers, bool on_one_host, std::string& error) {
+  sockets_.remember_others();
+  context_ = make_context(peers, transports_allow({"tcp"}), on_one_host, error);
   // Allowed isn't there: UCX_NET_DEVICES may name RDMA devices only. UCX complains, on stdout, of options of a transport
   // that it doesn't open; with the prefix TCP_ it takes them and ignores them.
   if (context_ != nullptr && transports_allow({"tcp"}) && !has_tcp(context_)) {
     ucp_cleanup(context_);
-    context_ = make_context(peers, false, error);
+    context_ = make_context(peers, false, on_one_host, error);
   }
   if (context_ == nullptr) return false;
 
@@ -133,7 +157,10 @@ bool Ucx::open(std::size_t peers, std::string& error) {
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   const ucs_status_t status = ucp_worker_create(context_, &worker, &worker_);
-  return status == UCS_OK || fail(error, "ucp_worker_create", status);
+  if (status != UCS_OK) return fail(error, "ucp_worker_create", status);
+  const std::vector<std::byte> own = address(error);
+  sockets_.find_listeners(own);
+  return !own.empty();
 }
 
 void Ucx::destroy_worker() {
