@@ -77,13 +77,14 @@ bool has_tcp(ucp_context_h context) {
   return printed([context](FILE* stream) { ucp_context_print_info(context, stream); }).find(" tcp/") != std::string::npos;
 }
 
-bool has_loopback() {
+// UCX's tcp wants an IPv4 address. `name`: of that interface; empty: of any.
+bool has_ipv4(std::string_view name) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return false;
   bool found = false;
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
     found = found || (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET && (each->ifa_flags & IFF_UP) != 0 &&
-                      std::string_view(each->ifa_name) == "lo");
+                      (name.empty() || name == each->ifa_name));
   freeifaddrs(list);
   return found;
 }
@@ -92,7 +93,7 @@ bool has_loopback() {
 bool loopback_is_enough() {
   const std::string transports = transports_for_ucx();
   return (transports == "tcp" || transports == "tcp,self" || transports == "self,tcp") &&
-         std::getenv("UCX_NET_DEVICES") == nullptr && has_loopback();
+         std::getenv("UCX_NET_DEVICES") == nullptr && has_ipv4("lo");
 }
 
 ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
@@ -135,6 +136,7 @@ ucp_context_h make_context(std::size_t peers, bool with_tcp, bool on_one_host, s
   }
   ucp_config_release(config);
   if (status != UCS_OK) fail(error, "ucp_init", status);
+  if (status != UCS_OK && with_tcp && !has_ipv4("")) error += " (UCX's tcp needs IPv4, and no interface has an IPv4 address)";
   return status == UCS_OK ? context : nullptr;
 }
 

@@ -23,6 +23,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/file_text.hpp"
+#include "tests/own_network.hpp"
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 
 namespace ucft::bootstrap {
@@ -607,6 +609,50 @@ TEST(Rendezvous, NobodyAtTheAddressIsAnErrorThatSaysSo) {
   EXPECT_TRUE(contains(error, "cannot reach the launcher's rendezvous at " + address)) << error;
 }
 
+// ---- networks of the test's own ----
+
+TEST(RendezvousInItsOwnNetwork, WorksWhereThereIsOnlyIpv6) {
+  const test::OwnNetwork network(test::Loopback::six_only);
+  if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+  const ServerThread server(3);
+  EXPECT_TRUE(server.address().starts_with("[::1]:")) << server.address();
+  expect_job_of(server, 3);
+  expect_job_of(server, 3);
+}
+
+TEST(RendezvousInItsOwnNetwork, WorksWhereThereIsOnlyIpv4) {
+  const test::OwnNetwork network(test::Loopback::four_only);
+  if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+  const ServerThread server(3);
+  EXPECT_TRUE(server.address().starts_with("127.0.0.1:")) << server.address();
+  expect_job_of(server, 3);
+}
+
+// Strangers hold all ports from which 127.0.0.1 may connect to the launcher.
+TEST(RendezvousInItsOwnNetwork, ARankFindsAWayWhenThePortsAreUsedUp) {
+  const test::OwnNetwork network(test::Loopback::both);
+  if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+  const ServerThread server(2);
+  const std::string range = "/proc/sys/net/ipv4/ip_local_port_range";
+  const int limits = open(range.c_str(), O_WRONLY | O_CLOEXEC);
+  const std::string few = "40000 40015";
+  if (write(limits, few.data(), few.size()) != static_cast<ssize_t>(few.size())) GTEST_SKIP() << "NOT TESTED: " << range << " can't be set";
+  ::close(limits);
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (int i = 0; i < 16; ++i) {
+    strangers.push_back(std::make_unique<Stranger>(server.port()));
+    strangers.back()->send("half");
+  }
+  const int probe = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof address), -1) << "no port is left";
+  ::close(probe);
+  expect_job_of(server, 2);
+}
+
 TEST(RendezvousEnvironment, EachFaultNamesItsVariable) {
   const std::string secret(64, 'a');
   const struct {
@@ -620,6 +666,9 @@ TEST(RendezvousEnvironment, EachFaultNamesItsVariable) {
                 {{"0", "99999999999999", "127.0.0.1:1", secret}, "UCFT_SIZE="},
                 {{"0", "2", "127.0.0.1", secret}, "UCFT_RENDEZVOUS="},
                 {{"0", "2", "localhost:12", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "[::1]", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "[::g]:12", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "::1:12", secret}, "UCFT_RENDEZVOUS="},
                 {{"0", "2", "127.0.0.1:70000", secret}, "UCFT_RENDEZVOUS="},
                 {{"0", "2", "127.0.0.1:1", "abc"}, "UCFT_JOB_SECRET"},
                 {{"0", "2", "127.0.0.1:1", std::string(64, 'g')}, "UCFT_JOB_SECRET"}};

@@ -1,12 +1,14 @@
 // What somebody who is not of the job can reach of its ranks, over TCP. See docs/security.md.
 #include <arpa/inet.h>
-#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -21,6 +23,7 @@
 
 #include "tests/file_text.hpp"
 #include "tests/launcher/process.hpp"
+#include "tests/own_network.hpp"
 
 namespace ucft::test {
 namespace {
@@ -206,6 +209,56 @@ TEST_P(SecurityOver, NobodyConnectsToARankAfterStartUp) {
     }
   }
   job.expect_it_works();
+}
+
+// What opens under /proc/PID of those that `uid` may not: environment, and descriptors that are memory.
+int opened_by(uid_t uid, const std::vector<pid_t>& ranks) {
+  std::vector<std::string> files;
+  for (const pid_t rank : ranks) {
+    const std::string folder = "/proc/" + std::to_string(rank);
+    files.push_back(folder + "/environ");
+    std::error_code problem;
+    for (const auto& each : std::filesystem::directory_iterator(folder + "/fd", problem))
+      if (std::filesystem::read_symlink(each.path(), problem).string().starts_with("/memfd:")) files.push_back(each.path());
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    if (uid != getuid() && (setgroups(0, nullptr) != 0 || setgid(uid) != 0 || setuid(uid) != 0)) _exit(255);
+    int count = 0;
+    for (const std::string& each : files) count += open(each.c_str(), O_RDONLY | O_CLOEXEC) >= 0;
+    _exit(count);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Security, AnotherUserOpensNeitherARanksMemoryNorItsSecret) {
+  if (getuid() != 0) GTEST_SKIP() << "NOT TESTED: only root can become another user";
+  RunningJob job("shm");
+  EXPECT_GE(opened_by(getuid(), job.ranks()), 6) << "environment and memory of three ranks: the same look, by their own user";
+  EXPECT_EQ(opened_by(65534, job.ranks()), 0);
+  job.expect_it_works();
+}
+
+TEST(SecurityInItsOwnNetwork, JobsThatShareMemoryRunOverIpv6AloneAndOverIpv4Alone) {
+  for (const Loopback which : {Loopback::six_only, Loopback::four_only}) {
+    const OwnNetwork network(which);
+    if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+    RunningJob("shm").expect_it_works();
+  }
+}
+
+// UCX 1.13's tcp is of IPv4 only.
+TEST(SecurityInItsOwnNetwork, TcpWhereThereIsOnlyIpv6IsAnErrorThatSaysSo) {
+  const OwnNetwork network(Loopback::six_only);
+  if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+  setenv("UCX_TLS", "tcp", 1);
+  const Finished end = run({"-n", "2", "--timeout", "60s", RANK_PROGRAM, "words", "10"});
+  unsetenv("UCX_TLS");
+  EXPECT_NE(end.exit_code, 0);
+  EXPECT_NE(end.exit_code, 124) << "hang";
+  EXPECT_NE(end.errors.find("no interface has an IPv4 address"), std::string::npos) << end.errors;
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, SecurityOver, testing::Values("tcp", "hosts"));

@@ -16,6 +16,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/own_network.hpp"
 #include "timeout_detector/lifelines.hpp"
 
 namespace ucft {
@@ -87,6 +88,15 @@ struct Pair {
     other.join();
   }
 };
+
+TEST(LifelinesInTheirOwnNetwork, AreMadeOverIpv6AloneAndOverIpv4Alone) {
+  for (const test::Loopback which : {test::Loopback::six_only, test::Loopback::four_only}) {
+    const test::OwnNetwork network(which);
+    if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+    Pair pair;
+    EXPECT_TRUE(pair.three.is_open() && pair.five.is_open());
+  }
+}
 
 // A kernel that closes a connection with unread bytes resets it.
 bool is_by_kernel(Lifeline::End end) { return end == Lifeline::End::closed || end == Lifeline::End::reset; }
