@@ -198,8 +198,8 @@ class Stranger {
   int socket_;
 };
 
-// Four threads that connect to a port as fast as they can, and don't know the secret. Each in its own way; every way at once
-// is `all`. No more than a few thousand connections a second leave a port in TIME_WAIT: most are ended by a reset.
+// Four threads that connect to a port as fast as they can, and don't know the secret. `all`: each in its own way. They end
+// their connections by a reset, so that no ports are left in TIME_WAIT.
 class Attack {
  public:
   enum Way { wrong_secret, silent, half_a_greeting, hang_up, all };
