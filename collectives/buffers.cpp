@@ -24,11 +24,13 @@ BufferId Buffers::new_entry() {
 // Small blocks share a chunk; one that would fill a quarter of it gets a chunk of its own.
 std::byte* Buffers::carve(unsigned size_class) {
   const std::size_t size = std::size_t{1} << size_class;
-  if (size > source_.chunk_bytes / 4) return source_.allocate(source_.arg, size);
-  if (chunk_left_ < size) {
-    chunk_ = source_.allocate(source_.arg, source_.chunk_bytes);
-    chunk_left_ = chunk_ == nullptr ? 0 : source_.chunk_bytes;
-    if (chunk_ == nullptr) return size <= private_limit ? carve_private(size) : nullptr;
+  const bool shares = size <= source_.chunk_bytes / 4;
+  if (!shares || chunk_left_ < size) {
+    std::byte* chunk = source_.allocate(source_.arg, shares ? source_.chunk_bytes : size);
+    if (chunk == nullptr) return size <= private_limit ? carve_private(size) : nullptr;
+    if (!shares) return chunk;
+    chunk_ = chunk;
+    chunk_left_ = source_.chunk_bytes;
   }
   std::byte* block = chunk_;
   chunk_ += size;

@@ -263,6 +263,8 @@ bool LifelineMaker::listen(std::string& error) {
     if (listener_ < 0) continue;
     const int off = 0;
     if (family == AF_INET6) setsockopt(listener_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    const int silent_seconds = 2;   // those that say nothing stay in the kernel for this long
+    setsockopt(listener_, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds, sizeof silent_seconds);
     sockaddr_storage any{};   // zero is the wildcard address and any port, in both families
     any.ss_family = static_cast<sa_family_t>(family);
     socklen_t length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
@@ -324,14 +326,8 @@ class Meeting {
       if (caller.socket >= 0) entries.push_back({caller.socket, static_cast<short>(caller.greeted ? POLLIN : POLLOUT), 0});
     if (::poll(entries.data(), entries.size(), 5) < 0) return;
     const auto now = Clock::now();
-    for (int guest = listener_ < 0 ? -1 : accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); guest >= 0;
-         guest = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))
-      guests_[guest] = {now, nobody};
-    for (auto each = guests_.begin(); each != guests_.end();) {
-      const Hearing hearing = hear(each->first, each->second, now);
-      if (hearing == Hearing::refused) ::close(each->first);
-      each = hearing == Hearing::waiting ? std::next(each) : guests_.erase(each);
-    }
+    accept_some(now);
+    for (auto each = guests_.begin(); each != guests_.end();) each = attend(each, now);
     for (std::size_t i = 0; i < callers_.size(); ++i)
       if (callers_[i].socket >= 0) advance(i, now);
   }
@@ -346,13 +342,59 @@ class Meeting {
     std::vector<Address> addresses;   // still to be tried
     Address address{};                // that `socket` leads to
     int socket = -1;
+    int returns = 0;                  // to addresses that have hung up on us
     Clock::time_point since{};
   };
+  static constexpr int most_returns = 20;
   static constexpr std::size_t nobody = SIZE_MAX;
+  static constexpr int most_silent = 64, most_accepted_a_turn = 256;
   struct Guest {
     Clock::time_point since;
     std::size_t index;   // who it is, once it has greeted and been answered
   };
+
+  // Whoever finds the port can connect, and has shown nothing yet. Those who have not greeted are limited: the one that has
+  // been silent for the longest goes. It goes, too, when a descriptor is missing.
+  void accept_some(Clock::time_point now) {
+    for (int i = 0; i < most_accepted_a_turn && listener_ >= 0; ++i) {
+      const int made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      const bool is_short = made < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
+      if (made < 0 && !is_short) return;
+      if (is_short || silent_guests() >= most_silent) {
+        if (!send_one_away(now) && is_short) return;
+      }
+      if (made < 0) continue;
+      const auto [place, is_new] = guests_.insert_or_assign(made, Guest{now, nobody});
+      attend(place, now);   // its greeting came with it, mostly: so nobody can push it out
+    }
+  }
+
+  int silent_guests() const {
+    return static_cast<int>(std::count_if(guests_.begin(), guests_.end(), [](const auto& each) { return each.second.index == nobody; }));
+  }
+
+  // False: there is nobody who has not greeted.
+  bool send_one_away(Clock::time_point now) {
+    auto oldest = guests_.end();
+    for (auto each = guests_.begin(); each != guests_.end(); ++each)
+      if (each->second.index == nobody && (oldest == guests_.end() || each->second.since < oldest->second.since)) oldest = each;
+    if (oldest == guests_.end()) return false;
+    const int descriptor = oldest->first;
+    attend(oldest, now);   // it may have greeted just now
+    const auto still = guests_.find(descriptor);
+    if (still == guests_.end() || still->second.index != nobody) return true;
+    ::close(descriptor);
+    guests_.erase(still);
+    return true;
+  }
+
+  // Whoever comes after it.
+  template <class Place>
+  Place attend(Place each, Clock::time_point now) {
+    const Hearing hearing = hear(each->first, each->second, now);
+    if (hearing == Hearing::refused) ::close(each->first);
+    return hearing == Hearing::waiting ? std::next(each) : guests_.erase(each);
+  }
 
   void next_address(std::size_t index) {
     Caller& caller = callers_[index];
@@ -385,6 +427,8 @@ class Meeting {
     Greeting answer{};
     const Reading reading = read_greeting(caller.socket, answer);
     if (reading == Reading::incomplete) return give_up_slow(index, now);
+    // Closed without a word: the wrong process; or the right one, which many others call, too.
+    if (reading == Reading::failed && caller.returns++ < most_returns) caller.addresses.push_back(caller.address);
     if (reading == Reading::failed || answer != Greeting{job_, caller.rank, me_} ||
         ::send(caller.socket, &confirmation, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
       return next_address(index);

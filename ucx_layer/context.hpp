@@ -130,6 +130,7 @@ class Context {
   // Start-up
   bool exchange_identities(OutOfBand& oob, std::string& error);
   bool wire_up(OutOfBand& oob, std::string& error);
+  bool shut_the_door(OutOfBand& oob, std::string& error);
   bool exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const LifelineName& lifeline,
                           std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines, std::string& error);
   bool open_remote_mailboxes(OutOfBand& oob, std::string& error);
@@ -195,7 +196,7 @@ class Context {
   void* failure_callback_arg_ = nullptr;
   ucft_status_t why_excluded_ = UCFT_OK;
   bool started_ = false;
-  bool many_hosts_ = false, all_share_memory_ = true;
+  bool many_hosts_ = false, all_share_memory_ = true, one_network_ = true;
   std::unique_ptr<RdmaWatch> ports_;         // the detector's thread looks; guarded by ports_mutex_
   mutable std::mutex ports_mutex_;
   std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;   // in start-up: by rank, for the detector

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "ucx_layer/context.hpp"
+#include "ucx_layer/descriptors.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft {
@@ -25,6 +26,7 @@ struct Identity {
   std::uint32_t version;
   std::uint32_t cookie;      // rank 0's is the job's
   std::uint64_t host;
+  std::uint64_t network;     // namespace
   std::uint64_t start_time;
   std::int32_t pid;
   std::int32_t window;       // this and the detector's times must be the same on all ranks
@@ -48,6 +50,7 @@ struct Address {
 };
 
 constexpr std::int32_t lifelines_wanted = 16;   // at least, in each direction
+constexpr auto connected_limit = std::chrono::seconds(5);
 constexpr std::chrono::microseconds lifeline_limit = std::chrono::seconds(10);
 
 // Ranks with the same number can signal each other and share memory: same kernel, same PID namespace.
@@ -59,6 +62,11 @@ std::uint64_t host_number() {
   std::uint64_t hash = 14695981039346656037ull ^ space.st_ino;
   for (char letter : boot) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ull;
   return hash;
+}
+
+std::uint64_t network_number() {
+  struct stat space {};
+  return stat("/proc/self/ns/net", &space) == 0 ? space.st_ino : 0;
 }
 
 std::uint32_t random_cookie() {
@@ -91,6 +99,7 @@ bool register_membarrier() {
 
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   pid_ = static_cast<int>(getpid());
+  raise_descriptor_limit();   // peers, lifelines and whoever connects to UCX need descriptors
   forked();   // registers the fork handler
   fallback_fence_ = !register_membarrier();
   if (!read_settings(params, settings_, error)) return UCFT_ERR_INVALID_PARAM;
@@ -105,7 +114,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
     return params != nullptr && params->oob.allgather != nullptr ? UCFT_ERR_INVALID_PARAM : UCFT_ERR_STARTUP;
   rank_ = oob.rank();
   size_ = oob.size();
-  if (!exchange_identities(oob, error) || !wire_up(oob, error)) return UCFT_ERR_STARTUP;
+  if (!exchange_identities(oob, error) || !wire_up(oob, error) || !shut_the_door(oob, error)) return UCFT_ERR_STARTUP;
   const bool watching = start_detector(error);
   if (!agree(oob, watching, error, "detector")) return UCFT_ERR_STARTUP;
   detector_->count_silence();   // all ranks' detectors run now
@@ -119,6 +128,7 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
   mine.version = UCFT_VERSION_MAJOR << 16 | UCFT_VERSION_MINOR;
   mine.cookie = random_cookie();
   mine.host = host_number();
+  mine.network = network_number();
 #ifdef UCFT_TEST_POINTS
   mine.host += test_points::host_of(rank_);   // several hosts on one machine
 #endif
@@ -143,6 +153,7 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
     peer.start_time = identity.start_time;
     peer.host = identity.host;
     peer.may_share = identity.may_share != 0;
+    one_network_ = one_network_ && identity.network == mine.network;
     if (identity.host == mine.host && identity.mappable < mappable_) {
       mappable_ = identity.mappable;
       mappable_rank_ = rank;
@@ -200,7 +211,7 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   transport_ = std::make_unique<Transport>(Transport::Setup{
       rank_, size_, cookie_, settings_.log_errors,
       {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed}, sleeper_fences_, sharing < size_,
-      range_bytes(mappable_, sharing)});
+      !many_hosts_ && one_network_, range_bytes(mappable_, sharing)});
   PeerAddress mine;
   bool ok = range_bytes(mappable_, sharing) >= transport_->least_range_bytes();
   if (!ok) error = fmt::format("{} can map {} bytes of address space (RLIMIT_AS, ulimit -v): each of the {} ranks here needs {} in all of them",
@@ -230,6 +241,22 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   if (!agree(oob, ok, error, "greeting")) return false;
   if (many_hosts_ && !connect_lifelines(oob, lifelines, lifeline_names, error)) return false;
   return open_remote_mailboxes(oob, error);
+}
+
+// UCX listens for as long as it lives, and takes in whoever connects. No rank may stop before all have their connections.
+bool Context::shut_the_door(OutOfBand& oob, std::string& error) {
+  if (all_share_memory_) return true;
+  const auto limit = Clock::now() + connected_limit;
+  while (!transport_->connected() && Clock::now() < limit) transport_->poll();
+  const char mine = transport_->connected() ? 1 : 0;
+  std::vector<char> all(static_cast<std::size_t>(size_));
+  if (!oob.allgather(&mine, all.data(), sizeof mine, error, [this] { transport_->poll(); })) return false;
+  const auto late = std::find(all.begin(), all.end(), 0);
+  const bool shut = late == all.end() && transport_->accept_no_more();
+  if (!shut && settings_.log_errors)
+    fmt::print(stderr, "ucft: rank {}: UCX's listeners stay open: {}\n", rank_,
+               late == all.end() ? "the kernel refuses a filter" : fmt::format("a connection of {} is not acknowledged", describe(static_cast<int>(late - all.begin()))));
+  return true;
 }
 
 // The more ranks watch one, the more of them may die with it unnoticed. In a job of up to some 30 ranks all watch all.

@@ -80,7 +80,7 @@ bool Transport::open(std::string& error) {
   control_ = reinterpret_cast<ControlPage*>(own_.data());
   control_->cookie = setup_.cookie;
   if (!setup_.needs_messages) return true;
-  if (!ucx_.open(static_cast<std::size_t>(setup_.ranks), error)) return false;
+  if (!ucx_.open(static_cast<std::size_t>(setup_.ranks), setup_.on_one_host, error)) return false;
 
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |

@@ -69,6 +69,7 @@ class Transport {
     Sink sink;
     bool sleeper_fences;    // all ranks of this host have registered for membarrier
     bool needs_messages;   // some peer is out of reach of shared memory
+    bool on_one_host;      // none is on another host
     std::uint64_t range_bytes;   // of shared memory, at most: what each rank of the host can map of all others
   };
   explicit Transport(const Setup& setup);
@@ -84,6 +85,9 @@ class Transport {
   // A rank that has not greeted yet; lost: whose connection is lost, too. -1: none.
   int missing_greeting(bool lost = false) const;
   bool wired() const;   // hellos of all peers on the message path have arrived, ours have left
+  // Whether the other sides have all connections that UCX has begun; then, on all ranks: from now on nobody can connect.
+  bool connected() const { return ucx_.sockets().are_connected(); }
+  bool accept_no_more() { return ucx_.accept_no_more(); }
   // The key to this rank's rings, for peers on other hosts. Empty: a device can't do it, so all stay on messages.
   std::vector<std::byte> own_remote_key();
   std::uint64_t own_segment_address() const { return own_.name().address; }

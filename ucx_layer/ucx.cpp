@@ -1,5 +1,8 @@
 #include "ucx_layer/ucx.hpp"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +58,45 @@ bool fail(std::string& error, const char* what, ucs_status_t status) {
   return false;
 }
 
-ucs_status_t configure(ucp_config_t* config) {
+// What is printed through `print(FILE*)`.
+template <class Print>
+std::string printed(Print print) {
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  FILE* stream = open_memstream(&text, &bytes);
+  if (stream == nullptr) return {};
+  print(stream);
+  std::fclose(stream);
+  const std::string copy(text, bytes);
+  std::free(text);
+  return copy;
+}
+
+// UCX 1.13 has no query for it: "#  resource 0 :  md 0 dev 0 flags -- tcp/eth0".
+bool has_tcp(ucp_context_h context) {
+  return printed([context](FILE* stream) { ucp_context_print_info(context, stream); }).find(" tcp/") != std::string::npos;
+}
+
+// UCX's tcp wants an IPv4 address. `name`: of that interface; empty: of any.
+bool has_ipv4(std::string_view name) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return false;
+  bool found = false;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
+    found = found || (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET && (each->ifa_flags & IFF_UP) != 0 &&
+                      (name.empty() || name == each->ifa_name));
+  freeifaddrs(list);
+  return found;
+}
+
+// Whether UCX would listen on networks that nobody needs: tcp is all it may use, and the user names no device.
+bool loopback_is_enough() {
+  const std::string transports = transports_for_ucx();
+  return (transports == "tcp" || transports == "tcp,self" || transports == "self,tcp") &&
+         std::getenv("UCX_NET_DEVICES") == nullptr && has_ipv4("lo");
+}
+
+ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
   // The detector is ours. UCX's keepalive would be an active message into queues that we don't use.
   if (ucs_status_t status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf"); status != UCS_OK) return status;
   // Without this the error callback of a peer that died with a full queue never comes.
@@ -63,9 +104,11 @@ ucs_status_t configure(ucp_config_t* config) {
   // UCX's shared memory must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test). In error-handling
   // mode UCX doesn't, but opens its queues all the same, as files in /dev/shm that stay there if the rank dies meanwhile.
   if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_for_ucx().c_str()); status != UCS_OK) return status;
+  if (!with_tcp) return UCS_OK;
+  if (on_one_host && loopback_is_enough())
+    if (ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", "lo"); status != UCS_OK) return status;
   // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0"): a
   // survivor that was sending to a rank as it died. So all is copied, in large segments: with those it isn't slower.
-  if (!transports_allow({"tcp"})) return UCS_OK;
   for (const char* threshold : {"ZCOPY_THRESH", "RNDV_THRESH"})
     if (ucs_status_t status = ucp_config_modify(config, threshold, "inf"); status != UCS_OK) return status;
   for (const char* segment : {"TX_SEG_SIZE", "RX_SEG_SIZE"})
@@ -73,31 +116,53 @@ ucs_status_t configure(ucp_config_t* config) {
   return UCS_OK;
 }
 
-}  // namespace
-
-bool shared_memory_allowed() { return transports_allow({"posix", "sysv", "xpmem", "shm", "sm", "mm"}); }
-
-bool Ucx::open(std::size_t peers, std::string& error) {
+// nullptr: `error` says why.
+ucp_context_h make_context(std::size_t peers, bool with_tcp, bool on_one_host, std::string& error) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
-  if (status != UCS_OK) return fail(error, "ucp_config_read", status);
-  status = configure(config);
+  if (status != UCS_OK) {
+    fail(error, "ucp_config_read", status);
+    return nullptr;
+  }
+  ucp_context_h context = nullptr;
+  status = configure(config, with_tcp, on_one_host);
   if (status == UCS_OK) {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
     params.estimated_num_eps = peers;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
     params.name = "ucft";
-    status = ucp_init(&params, config, &context_);
+    status = ucp_init(&params, config, &context);
   }
   ucp_config_release(config);
-  if (status != UCS_OK) return fail(error, "ucp_init", status);
+  if (status != UCS_OK) fail(error, "ucp_init", status);
+  if (status != UCS_OK && with_tcp && !has_ipv4("")) error += " (UCX's tcp needs IPv4, and no interface has an IPv4 address)";
+  return status == UCS_OK ? context : nullptr;
+}
+
+}  // namespace
+
+bool shared_memory_allowed() { return transports_allow({"posix", "sysv", "xpmem", "shm", "sm", "mm"}); }
+
+bool Ucx::open(std::size_t peers, bool on_one_host, std::string& error) {
+  sockets_.remember_others();
+  context_ = make_context(peers, transports_allow({"tcp"}), on_one_host, error);
+  // Allowed isn't there: UCX_NET_DEVICES may name RDMA devices only. UCX complains, on stdout, of options of a transport
+  // that it doesn't open; with the prefix TCP_ it takes them and ignores them.
+  if (context_ != nullptr && transports_allow({"tcp"}) && !has_tcp(context_)) {
+    ucp_cleanup(context_);
+    context_ = make_context(peers, false, on_one_host, error);
+  }
+  if (context_ == nullptr) return false;
 
   ucp_worker_params_t worker{};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  status = ucp_worker_create(context_, &worker, &worker_);
-  return status == UCS_OK || fail(error, "ucp_worker_create", status);
+  const ucs_status_t status = ucp_worker_create(context_, &worker, &worker_);
+  if (status != UCS_OK) return fail(error, "ucp_worker_create", status);
+  const std::vector<std::byte> own = address(error);
+  sockets_.find_listeners(own);
+  return !own.empty();
 }
 
 void Ucx::destroy_worker() {
@@ -128,15 +193,7 @@ std::vector<std::byte> Ucx::address(std::string& error) const {
 // leaves them out if they are emulated. A wrong answer costs speed, not correctness: see Transport.
 namespace {
 std::string printed(ucp_ep_h endpoint) {
-  char* text = nullptr;
-  std::size_t bytes = 0;
-  FILE* stream = open_memstream(&text, &bytes);
-  if (stream == nullptr) return {};
-  ucp_ep_print_info(endpoint, stream);
-  std::fclose(stream);
-  const std::string copy(text, bytes);
-  std::free(text);
-  return copy;
+  return printed([endpoint](FILE* stream) { ucp_ep_print_info(endpoint, stream); });
 }
 }  // namespace
 

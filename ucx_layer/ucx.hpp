@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "ucx_layer/sockets.hpp"
+
 namespace ucft {
 
 // Whether the transports that the user allows (UCX_TLS) include shared memory.
@@ -22,8 +24,9 @@ class Ucx {
   Ucx(const Ucx&) = delete;
   Ucx& operator=(const Ucx&) = delete;
 
-  // peers: how many endpoints there will be; UCX chooses transports by it.
-  bool open(std::size_t peers, std::string& error);
+  // peers: how many endpoints there will be; UCX chooses transports by it. on_one_host: all of them are on this one, so what
+  // has a loopback needs no other device.
+  bool open(std::size_t peers, bool on_one_host, std::string& error);
   ucp_context_h context() const { return context_; }
   ucp_worker_h worker() const { return worker_; }
   std::vector<std::byte> address(std::string& error) const;   // empty: error
@@ -43,6 +46,8 @@ class Ucx {
    private:
     ucs_status_ptr_t request_;   // nullptr: it has ended
   };
+  const SocketsOfUcx& sockets() const { return sockets_; }
+  bool accept_no_more() { return sockets_.accept_no_more(); }
   // Closes an endpoint without asking the peer; never blocks for longer than its own bookkeeping needs.
   void close(ucp_ep_h endpoint);
   // Ends what is still on its way; its callbacks run in here. After the endpoints are closed.
@@ -51,6 +56,7 @@ class Ucx {
  private:
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
+  SocketsOfUcx sockets_;
 };
 
 }  // namespace ucft

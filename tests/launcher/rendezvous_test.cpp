@@ -3,19 +3,28 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "tests/file_text.hpp"
+#include "tests/own_network.hpp"
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 
 namespace ucft::bootstrap {
@@ -94,14 +103,14 @@ struct Identity {
 };
 
 // The environment belongs to the process, the ranks are threads: one at a time.
-std::unique_ptr<Rendezvous> connect_as(const Identity& identity, std::string& error) {
+std::unique_ptr<Rendezvous> connect_as(const Identity& identity, std::string& error, std::chrono::microseconds limit = long_limit) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   setenv("UCFT_RANK", identity.rank.c_str(), 1);
   setenv("UCFT_SIZE", identity.size.c_str(), 1);
   setenv("UCFT_RENDEZVOUS", identity.address.c_str(), 1);
   setenv("UCFT_JOB_SECRET", identity.secret.c_str(), 1);
-  return Rendezvous::connect(long_limit, error);
+  return Rendezvous::connect(limit, error);
 }
 
 Identity identity_of(const ServerThread& server, int rank, int size) {
@@ -176,9 +185,70 @@ class Stranger {
     if (socket_ >= 0) ::close(socket_);
   }
   void send(std::string_view bytes) const { ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  // The type of the frame that the other side sends; nothing: it has closed the connection.
+  std::optional<FrameType> answer() const {
+    const timeval limit{30, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    FrameHeader header;
+    if (::recv(socket_, &header, sizeof header, MSG_WAITALL) != static_cast<ssize_t>(sizeof header)) return std::nullopt;
+    return header.type;
+  }
 
  private:
   int socket_;
+};
+
+// Four threads that connect to a port as fast as they can, and don't know the secret. `all`: each in its own way. They end
+// their connections by a reset, so that no ports are left in TIME_WAIT.
+class Attack {
+ public:
+  enum Way { wrong_secret, silent, half_a_greeting, hang_up, all };
+
+  Attack(int port, Way way) : port_(port) {
+    for (int i = 0; i < 4; ++i) threads_.emplace_back([this, way, i] { run(way == all ? static_cast<Way>(i) : way); });
+    while (made_ < 500) std::this_thread::yield();   // under way; the server takes some of them at least
+  }
+  ~Attack() {
+    end_ = true;
+    for (auto& thread : threads_) thread.join();
+  }
+  Attack(const Attack&) = delete;
+  Attack& operator=(const Attack&) = delete;
+
+ private:
+  static constexpr std::size_t held = 200;   // connections by each thread at a time
+
+  void run(Way way) {
+    Hello guess;
+    guess.size = 2;
+    const std::string greeting = make_frame(FrameType::Hello, bytes_of(guess));
+    std::deque<int> open;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port_));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    while (!end_) {
+      const int made = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);   // a full backlog must not stop us
+      if (made < 0) continue;
+      const linger reset{1, 0};
+      setsockopt(made, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+      ::connect(made, reinterpret_cast<sockaddr*>(&address), sizeof address);
+      if (way == wrong_secret) ::send(made, greeting.data(), greeting.size(), MSG_NOSIGNAL);
+      if (way == half_a_greeting) ::send(made, greeting.data(), greeting.size() / 2, MSG_NOSIGNAL);
+      open.push_back(made);
+      ++made_;
+      while (open.size() > (way == hang_up ? 0 : held)) {
+        ::close(open.front());
+        open.pop_front();
+      }
+    }
+    for (const int each : open) ::close(each);
+  }
+
+  int port_;
+  std::atomic<bool> end_ = false;
+  std::atomic<int> made_ = 0;
+  std::vector<std::thread> threads_;
 };
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -211,7 +281,7 @@ TEST(Rendezvous, AWrongSecretIsDroppedAndTheJobGoesOn) {
   identity.secret = secret_to_hex(random_secret());
   std::string error;
   EXPECT_EQ(connect_as(identity, error), nullptr);
-  EXPECT_TRUE(contains(error, "closed the connection")) << error;
+  EXPECT_TRUE(contains(error, "refused by the rendezvous: its job secret is wrong")) << error;
   EXPECT_TRUE(server.logs("its job secret is wrong"));
   expect_job_of(server, 2);
 }
@@ -242,6 +312,187 @@ TEST(Rendezvous, SilentStrangersDoNotCrowdOutTheRanks) {
   EXPECT_TRUE(server.logs("there are too many silent ones")) << "their number is bounded";
   expect_job_of(server, 2);
 }
+
+std::string greeting_of(const ServerThread& server, std::uint32_t rank, std::uint32_t size, std::int64_t began) {
+  Hello hello;
+  hello.secret = server.secret;
+  hello.rank = rank;
+  hello.size = size;
+  hello.pid = 77;
+  hello.began = began;
+  return make_frame(FrameType::Hello, bytes_of(hello));
+}
+
+// It has connected, and gets no processor for a while.
+TEST(Rendezvous, ARankThatIsSlowToSpeakIsNotPushedOutBySilentStrangers) {
+  const ServerThread server(2);
+  const Stranger rank(server.port());
+  std::vector<Stranger> strangers;
+  for (int i = 0; i < 200; ++i) strangers.emplace_back(server.port());
+  rank.send(greeting_of(server, 0, 2, 1));
+  EXPECT_EQ(rank.answer(), FrameType::Welcome);
+}
+
+TEST(Rendezvous, OneOfARanksAttemptsIsWelcomedAndTheOthersEndWithoutHarm) {
+  const ServerThread server(2);
+  const auto other = connect_rank(server, 1, 2);
+  const Stranger first(server.port());
+  first.send(greeting_of(server, 0, 2, 5));
+  EXPECT_EQ(first.answer(), FrameType::Welcome);
+  {
+    const Stranger again(server.port());
+    again.send(greeting_of(server, 0, 2, 5));
+    EXPECT_EQ(again.answer(), std::nullopt);
+  }
+  const ContributionHead head{30'000'000};
+  std::thread contributes([&] { first.send(make_frame(FrameType::Contribution, bytes_of(head), std::string(16, 'x'))); });
+  std::vector<char> own(16), received(32);
+  std::string error;
+  EXPECT_TRUE(other->allgather(own.data(), received.data(), 16, long_limit, error)) << error;
+  contributes.join();
+  EXPECT_EQ(first.answer(), FrameType::Result);
+  first.send(make_frame(FrameType::Done));
+  // One that was still on its way when the rank had finished is not taken for the rank's next start-up, and its end not for
+  // the rank's.
+  const Stranger late(server.port());
+  late.send(greeting_of(server, 0, 2, 5));
+  EXPECT_EQ(late.answer(), std::nullopt);
+  const auto next = connect_rank(server, 0, 2);
+  ASSERT_NE(next, nullptr);
+  on_each_rank(2, [&](int rank) { expect_round(rank ? *other : *next, 4); });
+}
+
+// A server that is played by hand.
+class HandMadeServer {
+ public:
+  HandMadeServer() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::listen(listener_, 8), 0);
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~HandMadeServer() { ::close(listener_); }
+  HandMadeServer(const HandMadeServer&) = delete;
+  HandMadeServer& operator=(const HandMadeServer&) = delete;
+  const std::string& address() const { return address_; }
+  // A connection on which Hello has come; -1 after 30 s.
+  int greeted() const {
+    pollfd entry{listener_, POLLIN, 0};
+    if (poll(&entry, 1, 30'000) != 1) return -1;
+    const int made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    char hello[sizeof(FrameHeader) + sizeof(Hello)];
+    EXPECT_EQ(recv(made, hello, sizeof hello, MSG_WAITALL), static_cast<ssize_t>(sizeof hello));
+    return made;
+  }
+
+ private:
+  int listener_;
+  std::string address_;
+};
+
+TEST(Rendezvous, ARankThatIsPushedOutComesBack) {
+  const HandMadeServer server;
+  std::string error;
+  std::unique_ptr<Rendezvous> rank;
+  std::thread arrives([&] { rank = connect_as({"0", "2", server.address(), std::string(64, '0')}, error); });
+  for (int i = 0; i < 3; ++i) ::close(server.greeted());
+  const int made = server.greeted();
+  const std::string welcome = make_frame(FrameType::Welcome);
+  EXPECT_EQ(::send(made, welcome.data(), welcome.size(), MSG_NOSIGNAL), static_cast<ssize_t>(welcome.size()));
+  arrives.join();
+  EXPECT_NE(rank, nullptr) << error;
+  ::close(made);
+}
+
+// Its connection is lost in a full queue, say. It must not be given up: the launcher would take its end for the rank's.
+TEST(Rendezvous, ARankThatIsNotAnsweredTriesAgainAndKeepsItsFirstConnection) {
+  const HandMadeServer server;
+  std::string error;
+  std::unique_ptr<Rendezvous> rank;
+  std::thread arrives([&] { rank = connect_as({"0", "2", server.address(), std::string(64, '0')}, error); });
+  const int first = server.greeted();
+  const int second = server.greeted();
+  char byte = 0;
+  EXPECT_EQ(recv(first, &byte, 1, MSG_DONTWAIT), -1) << "still open";
+  const std::string welcome = make_frame(FrameType::Welcome);
+  EXPECT_EQ(::send(second, welcome.data(), welcome.size(), MSG_NOSIGNAL), static_cast<ssize_t>(welcome.size()));
+  arrives.join();
+  EXPECT_NE(rank, nullptr) << error;
+  EXPECT_EQ(recv(first, &byte, 1, 0), 0) << "and is closed once another one is welcomed";
+  ::close(first);
+  ::close(second);
+}
+
+// Strangers that have said something, not all, hold all descriptors that the launcher has left.
+TEST(Rendezvous, ARankGetsTheDescriptorOfAStranger) {
+  const ServerThread server(1);
+  std::string error;
+  const Identity identity = identity_of(server, 0, 1);
+  int held[2], go[2], begin[2];
+  for (int* ends : {held, go, begin}) ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const auto wait_for = [](const int* ends) {
+    char byte = 0;
+    return read(ends[0], &byte, 1) == 1;
+  };
+  const auto say = [](const int* ends) { return write(ends[1], "x", 1) == 1; };
+  const pid_t strangers = fork();
+  if (strangers == 0) {
+    if (!wait_for(begin)) _exit(1);
+    const std::string greeting = greeting_of(server, 0, 1, 1);
+    std::vector<Stranger> all;
+    for (int i = 0; i < 60; ++i) {
+      all.emplace_back(server.port());
+      all.back().send(greeting.substr(0, 20));
+    }
+    if (!say(held)) _exit(1);
+    pause();   // until it is killed
+    _exit(0);
+  }
+  const pid_t rank = fork();
+  if (rank == 0) {
+    if (!wait_for(go)) _exit(3);
+    setenv("UCFT_RANK", "0", 1);
+    setenv("UCFT_SIZE", "1", 1);
+    setenv("UCFT_RENDEZVOUS", identity.address.c_str(), 1);
+    setenv("UCFT_JOB_SECRET", identity.secret.c_str(), 1);
+    const auto rendezvous = Rendezvous::connect(5s, error);
+    if (rendezvous == nullptr) std::fprintf(stderr, "%s\n", error.c_str());
+    if (rendezvous != nullptr) rendezvous->close();
+    _exit(rendezvous == nullptr ? 1 : 0);
+  }
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit low = before;
+  const int next = dup(0);   // the lowest that is free
+  ::close(next);
+  low.rlim_cur = static_cast<rlim_t>(next) + 10;
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  EXPECT_TRUE(say(begin) && wait_for(held) && say(go));
+  int status = -1;
+  EXPECT_EQ(waitpid(rank, &status, 0), rank);
+  EXPECT_EQ(status, 0);
+  setrlimit(RLIMIT_NOFILE, &before);
+  for (const int* ends : {held, go, begin})
+    for (int i = 0; i < 2; ++i) ::close(ends[i]);
+  kill(strangers, SIGKILL);
+  waitpid(strangers, nullptr, 0);
+}
+
+// A rank that has the secret must not be pushed out by those who haven't, however many they are.
+class RendezvousUnderAttack : public testing::TestWithParam<Attack::Way> {};
+
+TEST_P(RendezvousUnderAttack, TheJobStarts) {
+  const ServerThread server(4);
+  const Attack attack(server.port(), GetParam());
+  for (int i = 0; i < 10 && !HasFailure(); ++i) expect_job_of(server, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, RendezvousUnderAttack,
+                         testing::Values(Attack::wrong_secret, Attack::silent, Attack::half_a_greeting, Attack::hang_up, Attack::all));
 
 TEST(Rendezvous, ASecondProcessWithTheSameRankIsRefused) {
   const ServerThread server(2);
@@ -358,6 +609,51 @@ TEST(Rendezvous, NobodyAtTheAddressIsAnErrorThatSaysSo) {
   EXPECT_TRUE(contains(error, "cannot reach the launcher's rendezvous at " + address)) << error;
 }
 
+// ---- networks of the test's own ----
+
+TEST(RendezvousInItsOwnNetwork, WorksWhereThereIsOnlyIpv6) {
+  const test::OwnNetwork network(test::Loopback::six_only);
+  if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+  const ServerThread server(3);
+  EXPECT_TRUE(server.address().starts_with("[::1]:")) << server.address();
+  expect_job_of(server, 3);
+  expect_job_of(server, 3);
+}
+
+TEST(RendezvousInItsOwnNetwork, WorksWhereThereIsOnlyIpv4) {
+  const test::OwnNetwork network(test::Loopback::four_only);
+  if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+  const ServerThread server(3);
+  EXPECT_TRUE(server.address().starts_with("127.0.0.1:")) << server.address();
+  expect_job_of(server, 3);
+}
+
+// Strangers hold all ports from which 127.0.0.1 may connect to the launcher.
+TEST(RendezvousInItsOwnNetwork, ARankFindsAWayWhenThePortsAreUsedUp) {
+  const test::OwnNetwork network(test::Loopback::both);
+  if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+  const ServerThread server(2);
+  const std::string range = "/proc/sys/net/ipv4/ip_local_port_range";
+  const int limits = open(range.c_str(), O_WRONLY | O_CLOEXEC);
+  const std::string few = "40000 40015";
+  if (write(limits, few.data(), few.size()) != static_cast<ssize_t>(few.size())) GTEST_SKIP() << "NOT TESTED: " << range << " can't be set";
+  ::close(limits);
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (int i = 0; i < 16; ++i) {
+    strangers.push_back(std::make_unique<Stranger>(server.port()));
+    strangers.back()->send("half");
+  }
+  const int probe = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof address), -1) << "no port is left";
+  ::close(probe);
+  std::string error;   // before the server drops the silent ones, after 10 s; others would take their ports again
+  EXPECT_NE(connect_as(identity_of(server, 0, 2), error, 5s), nullptr) << error;
+}
+
 TEST(RendezvousEnvironment, EachFaultNamesItsVariable) {
   const std::string secret(64, 'a');
   const struct {
@@ -371,6 +667,9 @@ TEST(RendezvousEnvironment, EachFaultNamesItsVariable) {
                 {{"0", "99999999999999", "127.0.0.1:1", secret}, "UCFT_SIZE="},
                 {{"0", "2", "127.0.0.1", secret}, "UCFT_RENDEZVOUS="},
                 {{"0", "2", "localhost:12", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "[::1]", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "[::g]:12", secret}, "UCFT_RENDEZVOUS="},
+                {{"0", "2", "::1:12", secret}, "UCFT_RENDEZVOUS="},
                 {{"0", "2", "127.0.0.1:70000", secret}, "UCFT_RENDEZVOUS="},
                 {{"0", "2", "127.0.0.1:1", "abc"}, "UCFT_JOB_SECRET"},
                 {{"0", "2", "127.0.0.1:1", std::string(64, 'g')}, "UCFT_JOB_SECRET"}};

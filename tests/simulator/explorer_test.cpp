@@ -427,7 +427,7 @@ class OutOfMemory : public Exploring {
   }
   static Plan large(Kind kind, Rank n, std::int32_t f, std::size_t operations, int in_flight) {
     Arguments arguments = arguments_of(kind, f);
-    if (kind != Kind::barrier) arguments.count = 256;   // a block of its own for every value
+    if (kind != Kind::barrier) arguments.count = 512;   // more than what the heap stands in for: a block of its own for every value
     return plan_of(n, arguments, operations, in_flight);
   }
 };

@@ -2,6 +2,7 @@
 // nothing aborts, and the next call works. Links the shared library: what is not exported does not link.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -297,6 +298,23 @@ TEST(ApiWithoutContext, BadParametersAndSettingsAreNamed) {
   unsetenv("UCFT_F");
   EXPECT_EQ(ucft_context_create(nullptr, nullptr), UCFT_ERR_INVALID_PARAM);
   EXPECT_EQ(ucft_barrier(UCFT_COMM_NULL, nullptr, nullptr), UCFT_ERR_CLOSED);
+}
+
+TEST(ApiWithoutContext, AContextRaisesTheLimitOfDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 100;
+  ASSERT_LT(low.rlim_cur, low.rlim_max);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  ucft_context_h context = UCFT_CONTEXT_NULL;
+  ASSERT_EQ(ucft_context_create(nullptr, &context), UCFT_OK) << ucft_last_error();
+  rlimit after{};
+  getrlimit(RLIMIT_NOFILE, &after);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  EXPECT_EQ(after.rlim_max, before.rlim_max);
+  EXPECT_EQ(ucft_context_destroy(context), UCFT_OK);
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(ApiWithoutContext, HalfARendezvousIsNamed) {

@@ -41,12 +41,29 @@ TEST(OverTcp, NothingIsSentWithoutACopy) {
   setenv("UCX_RNDV_THRESH", "16k", 1);
   Ucx ucx;
   std::string error;
-  ASSERT_TRUE(ucx.open(2, error)) << error;
+  ASSERT_TRUE(ucx.open(2, false, error)) << error;
   const std::string sends = sends_of(ucx);
   EXPECT_NE(sends.find("tcp/"), std::string::npos) << sends;
   EXPECT_NE(sends.find("am_send"), std::string::npos) << sends;
   EXPECT_EQ(sends.find("zcopy"), std::string::npos) << sends;
   EXPECT_EQ(sends.find("<rndv>"), std::string::npos) << sends;
+  EXPECT_NE(sends.find("262137"), std::string::npos) << "segments of 256 KiB: " << sends;
+}
+
+// As on a cluster where UCX_NET_DEVICES names RDMA devices only. UCX says "invalid configurations" of what it can't use.
+TEST(OverTcp, WhatItNeedsIsNotSetWhereThereIsNone) {
+  unsetenv("UCX_TLS");
+  setenv("UCX_NET_DEVICES", "", 1);
+  Ucx ucx;
+  std::string error;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const bool opened = ucx.open(2, false, error);
+  std::fflush(stdout);
+  const std::string said = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  unsetenv("UCX_NET_DEVICES");
+  EXPECT_TRUE(opened) << error;
+  EXPECT_EQ(said, "");
 }
 
 // A rank that is killed while UCX's shared memory has a name would leave it in /dev/shm.
@@ -56,7 +73,7 @@ TEST(SharedMemory, UcxHasNoneOfItsOwn) {
     else setenv("UCX_TLS", transports, 1);
     Ucx ucx;
     std::string error;
-    ASSERT_TRUE(ucx.open(2, error)) << error;
+    ASSERT_TRUE(ucx.open(2, false, error)) << error;
     const std::string memory = test::file_text("/proc/self/maps");
     EXPECT_EQ(memory.find("ucx_shm_posix"), std::string::npos) << transports << "\n" << memory;
     EXPECT_EQ(memory.find("/SYSV"), std::string::npos) << transports << "\n" << memory;

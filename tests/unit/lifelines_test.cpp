@@ -8,10 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <deque>
+#include <filesystem>
+#include <memory>
 #include <set>
 #include <thread>
 
+#include "tests/own_network.hpp"
 #include "timeout_detector/lifelines.hpp"
 
 namespace ucft {
@@ -83,6 +88,15 @@ struct Pair {
     other.join();
   }
 };
+
+TEST(LifelinesInTheirOwnNetwork, AreMadeOverIpv6AloneAndOverIpv4Alone) {
+  for (const test::Loopback which : {test::Loopback::six_only, test::Loopback::four_only}) {
+    const test::OwnNetwork network(which);
+    if (!network.problem().empty()) GTEST_SKIP() << network.problem();
+    Pair pair;
+    EXPECT_TRUE(pair.three.is_open() && pair.five.is_open());
+  }
+}
 
 // A kernel that closes a connection with unread bytes resets it.
 bool is_by_kernel(Lifeline::End end) { return end == Lifeline::End::closed || end == Lifeline::End::reset; }
@@ -289,6 +303,77 @@ TEST(Lifelines, WhoComesLateGetsALifelineThatWorks) {
   three.say(LifelineWord::heartbeat);
   const Lifeline::News news = wait_for_news(five);
   EXPECT_TRUE(news.heartbeat && news.end == Lifeline::End::none);
+}
+
+int open_descriptors() {
+  int count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += !each.path().empty();
+  return count;
+}
+
+// Strangers who have greeted by half hold a descriptor of the rank that they call. They must not hold all of them.
+TEST(Lifelines, StrangersAreLimitedAndThePeerGetsItsLifeline) {
+  LifelineMaker of_three, of_five;
+  std::string error;
+  ASSERT_TRUE(of_three.listen(error) && of_five.listen(error)) << error;
+  std::vector<std::unique_ptr<HandMadeCaller>> strangers;
+  for (int i = 0; i < 400; ++i) {
+    strangers.push_back(std::make_unique<HandMadeCaller>(of_five.name()));
+    EXPECT_EQ(send(strangers.back()->descriptor(), "half", 4, MSG_NOSIGNAL), 4);
+  }
+  const int before = open_descriptors();
+  int most = 0;
+  Lifeline five;
+  std::thread other([&] {
+    five = std::move(of_five.connect(5, 77, {{3, of_three.name()}}, 10s, [&] { most = std::max(most, open_descriptors()); }).at(0));
+  });
+  const Lifeline three = std::move(of_three.connect(3, 77, {{5, of_five.name()}}, 10s, {}).at(0));
+  other.join();
+  EXPECT_TRUE(three.is_open());
+  EXPECT_TRUE(five.is_open());
+  EXPECT_GE(most, before) << "the look itself works";
+  EXPECT_LE(most, before + 80);
+}
+
+// As fast as they can, from four threads, for as long as lifelines are made.
+TEST(Lifelines, AreMadeUnderAttack) {
+  for (int round = 0; round < 10; ++round) {
+    LifelineMaker of_three, of_five;
+    std::string error;
+    ASSERT_TRUE(of_three.listen(error) && of_five.listen(error)) << error;
+    std::atomic<bool> end = false;
+    std::atomic<int> made = 0;
+    std::vector<std::thread> attack;
+    for (int way = 0; way < 4; ++way)
+      attack.emplace_back([&, way] {
+        std::deque<int> open;
+        while (!end) {
+          const int each = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+          const linger reset{1, 0};
+          setsockopt(each, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+          sockaddr_in address{};
+          address.sin_family = AF_INET;
+          address.sin_port = htons(of_five.name().port);
+          address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+          (void)!connect(each, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+          const char wrong[16] = "not a greeting!";
+          if (way < 3) (void)!send(each, wrong, way == 0 ? 5 : sizeof wrong, MSG_NOSIGNAL);
+          open.push_back(each);
+          ++made;
+          for (; open.size() > (way == 2 ? 0u : 200u); open.pop_front()) close(open.front());
+        }
+        for (const int each : open) close(each);
+      });
+    while (made < 500) std::this_thread::yield();
+    Lifeline five;
+    std::thread other([&] { five = std::move(of_five.connect(5, 77, {{3, of_three.name()}}, 30s, {}).at(0)); });
+    const Lifeline three = std::move(of_three.connect(3, 77, {{5, of_five.name()}}, 30s, {}).at(0));
+    other.join();
+    end = true;
+    for (auto& each : attack) each.join();
+    EXPECT_TRUE(three.is_open() && five.is_open()) << "round " << round << ", " << made << " strangers";
+    if (HasFailure()) break;
+  }
 }
 
 TEST(LifelineGaps, NameWhoIsMissingAndAllIfThereAreTooMany) {

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <iterator>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ucx_layer/bootstrap/rendezvous_protocol.hpp"
@@ -36,7 +37,8 @@ constexpr microseconds longest_limit = std::chrono::hours(24 * 365);
 struct Environment {
   int rank = 0;
   int size = 0;
-  sockaddr_in address{};
+  sockaddr_storage address{};
+  socklen_t address_bytes = 0;
   std::string address_text;
   Secret secret{};
 };
@@ -51,14 +53,26 @@ bool parse_integer(std::string_view text, int lowest, int highest, int& value) {
   return problem == std::errc() && end == text.data() + text.size() && value >= lowest && value <= highest;
 }
 
-// "127.0.0.1:4711"
-bool parse_address(const std::string& text, sockaddr_in& address) {
+// "127.0.0.1:4711" or "[::1]:4711"
+bool parse_address(const std::string& text, Environment& environment) {
   const auto colon = text.rfind(':');
   int port = 0;
   if (colon == std::string::npos || !parse_integer(std::string_view(text).substr(colon + 1), 1, 65535, port)) return false;
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  return inet_pton(AF_INET, text.substr(0, colon).c_str(), &address.sin_addr) == 1;
+  std::string host = text.substr(0, colon);
+  const bool is_six = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (is_six) {
+    host = host.substr(1, host.size() - 2);
+    auto& six = reinterpret_cast<sockaddr_in6&>(environment.address);
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(static_cast<std::uint16_t>(port));
+    environment.address_bytes = sizeof six;
+    return inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) == 1;
+  }
+  auto& four = reinterpret_cast<sockaddr_in&>(environment.address);
+  four.sin_family = AF_INET;
+  four.sin_port = htons(static_cast<std::uint16_t>(port));
+  environment.address_bytes = sizeof four;
+  return inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1;
 }
 
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }
@@ -76,8 +90,8 @@ std::string parse_environment(Environment& environment) {
            std::to_string(environment.size - 1);
   }
   environment.address_text = variable("UCFT_RENDEZVOUS");
-  if (!parse_address(environment.address_text, environment.address)) {
-    return "UCFT_RENDEZVOUS=" + environment.address_text + " is not of the form 127.0.0.1:PORT";
+  if (!parse_address(environment.address_text, environment)) {
+    return "UCFT_RENDEZVOUS=" + environment.address_text + " is not of the form 127.0.0.1:PORT or [::1]:PORT";
   }
   const auto secret = secret_from_hex(variable("UCFT_JOB_SECRET"));
   if (!secret) return "UCFT_JOB_SECRET is not " + std::to_string(2 * sizeof(Secret)) + " hexadecimal digits";
@@ -134,6 +148,8 @@ std::string transfer_error(Transfer outcome, microseconds limit) {
              : "the launcher's rendezvous closed the connection (the launcher has ended, or refused this rank)";
 }
 
+constexpr const char* not_ours = "UCFT_RENDEZVOUS leads to something that is not this job's rendezvous";
+
 struct Expected {
   FrameType type;
   std::size_t payload_bytes;
@@ -151,7 +167,7 @@ bool receive_frame(int socket, Expected expected, std::vector<char>& payload, mi
   const bool is_expected = header.type == expected.type && header.payload_bytes == expected.payload_bytes;
   const bool is_error = header.type == FrameType::Error && header.payload_bytes <= max_error_bytes;
   if (header.magic != frame_magic || (!is_expected && !is_error)) {
-    error = "UCFT_RENDEZVOUS leads to something that is not this job's rendezvous";
+    error = not_ours;
     return false;
   }
   payload.resize(header.payload_bytes);
@@ -164,31 +180,197 @@ bool receive_frame(int socket, Expected expected, std::vector<char>& payload, mi
   return outcome == Transfer::Complete && is_expected;
 }
 
-// -1: `error` says why.
-int open_connection(const Environment& environment, microseconds limit, std::string& error) {
-  const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  int problem = connection < 0 ? errno : 0;
-  if (!problem && ::connect(connection, reinterpret_cast<const sockaddr*>(&environment.address),
-                            sizeof environment.address) != 0) {
-    problem = errno;
-    if (problem == EINPROGRESS || problem == EINTR) {
-      socklen_t length = sizeof problem;
-      if (!wait_for(connection, POLLOUT, Clock::now() + limit)) {
-        problem = ETIMEDOUT;
-      } else if (getsockopt(connection, SOL_SOCKET, SO_ERROR, &problem, &length) != 0) {
-        problem = errno;
+// Gets this rank a connection with a Welcome, among any number of others that connect to the launcher, too: their
+// connections may fill its queue, so that ours is not answered, or push ours out.
+//
+// Invariants
+//  - An attempt on which Hello has been said is kept until one is welcomed: the launcher takes its end for our death.
+//  - There are at most `most_attempts`; the pauses between two grow, so that a slow launcher is not stormed.
+class Arrival {
+ public:
+  Arrival(const Environment& environment, microseconds limit)
+      : environment_(environment), limit_(limit), deadline_(Clock::now() + limit) {
+    Hello hello;
+    hello.secret = environment.secret;
+    hello.rank = static_cast<std::uint32_t>(environment.rank);
+    hello.size = static_cast<std::uint32_t>(environment.size);
+    hello.pid = getpid();
+    hello.began = Clock::now().time_since_epoch().count();
+    hello_ = make_frame(FrameType::Hello, bytes_of(hello));
+  }
+  ~Arrival() {
+    for (const Attempt& each : attempts_) ::close(each.socket);
+  }
+  Arrival(const Arrival&) = delete;
+  Arrival& operator=(const Arrival&) = delete;
+
+  // -1: `error` says why.
+  int connection(std::string& error) {
+    while (welcomed_ < 0 && error_.empty()) {
+      const auto now = Clock::now();
+      if (now >= deadline_) {
+        error_ = why_none();
+        break;
       }
+      if (now >= next_at_) begin(now);
+      wait(now);
+    }
+    error = error_;
+    return welcomed_;
+  }
+
+ private:
+  static constexpr std::size_t most_attempts = 4;
+  static constexpr auto first_pause = std::chrono::milliseconds(50), longest_pause = std::chrono::milliseconds(1000);
+  static constexpr auto pushed_out_pause = std::chrono::milliseconds(20);
+  // A connect() that the kernel doesn't answer at once stands before a full queue. It would ask again after 1, 3, 7, 15 s.
+  static constexpr auto unanswered_for = std::chrono::milliseconds(100);
+
+  struct Attempt {
+    int socket;
+    Clock::time_point since;
+    bool greeted = false;
+    std::string input{};
+  };
+
+  void begin(Clock::time_point now) {
+    std::size_t greeted = 0;
+    for (const Attempt& each : attempts_) greeted += each.greeted;
+    pause_ = std::min<Clock::duration>(greeted > 0 ? 4 * pause_ : 2 * pause_, longest_pause);
+    next_at_ = now + pause_;
+    if (attempts_.size() >= most_attempts) return;
+    const int made = socket(environment_.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0) return fail_to_reach(errno);
+    if (bind_elsewhere_) bind_to_another_loopback_address(made);
+    const auto* address = reinterpret_cast<const sockaddr*>(&environment_.address);
+    if (::connect(made, address, environment_.address_bytes) == 0 || errno == EINPROGRESS || errno == EINTR) {
+      attempts_.push_back({made, now});
+      return;
+    }
+    const int problem = errno;
+    ::close(made);
+    lost(problem);
+  }
+
+  // All of 127.0.0.0/8 is this host. For when others hold all ports of 127.0.0.1 that may be used towards the launcher.
+  void bind_to_another_loopback_address(int socket) const {
+    if (environment_.address.ss_family != AF_INET) return;
+    const auto salt = static_cast<std::uint32_t>(Clock::now().time_since_epoch().count() ^ getpid());
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(0x7f000002 + salt % 0xfffff0);
+    const int on = 1;
+    setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own);   // if not: as before
+  }
+
+  void wait(Clock::time_point now) {
+    std::vector<pollfd> entries;
+    auto until = std::min(deadline_, next_at_);
+    for (const Attempt& each : attempts_) {
+      entries.push_back({each.socket, static_cast<short>(each.greeted ? POLLIN : POLLOUT), 0});
+      if (!each.greeted) until = std::min(until, each.since + unanswered_for);
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
+    poll(entries.data(), entries.size(), static_cast<int>(std::max<std::int64_t>(left, 0)));
+    now = Clock::now();
+    for (std::size_t i = attempts_.size(); i-- > 0 && welcomed_ < 0 && error_.empty();) {
+      Attempt& attempt = attempts_[i];
+      const bool stays = attempt.greeted ? listen(attempt, entries[i].revents) : greet(attempt, entries[i].revents, now);
+      if (stays) continue;
+      if (attempt.socket >= 0) ::close(attempt.socket);
+      attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
-  if (!problem) {
-    const int on = 1;
-    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return connection;
+
+  // Both: false, this attempt is over.
+  bool greet(Attempt& attempt, short events, Clock::time_point now) {
+    if (events == 0) return now < attempt.since + unanswered_for;
+    int problem = 0;
+    socklen_t length = sizeof problem;
+    if (getsockopt(attempt.socket, SOL_SOCKET, SO_ERROR, &problem, &length) != 0) problem = errno;
+    if (problem == 0) {
+      const int on = 1;
+      setsockopt(attempt.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      attempt.greeted = send(attempt.socket, hello_.data(), hello_.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+                        static_cast<ssize_t>(hello_.size());
+      ever_greeted_ = ever_greeted_ || attempt.greeted;
+      return attempt.greeted;
+    }
+    lost(problem);
+    return false;
   }
-  error = "cannot reach the launcher's rendezvous at " + environment.address_text + ": " + std::strerror(problem);
-  if (connection >= 0) ::close(connection);
-  return -1;
-}
+
+  bool listen(Attempt& attempt, short events) {
+    if (events == 0) return true;
+    char bytes[sizeof(FrameHeader) + max_error_bytes];
+    const std::size_t held = attempt.input.size();
+    const std::size_t wanted = held < sizeof(FrameHeader) ? sizeof(FrameHeader) : frame_bytes(attempt.input);
+    const ssize_t count = recv(attempt.socket, bytes, wanted - held, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (count <= 0) {
+      ++closed_;
+      next_at_ = std::min(next_at_, Clock::now() + pushed_out_pause);
+      return false;
+    }
+    attempt.input.append(bytes, static_cast<std::size_t>(count));
+    if (attempt.input.size() < sizeof(FrameHeader)) return true;
+    FrameHeader header;
+    std::memcpy(&header, attempt.input.data(), sizeof header);
+    if (header.magic == frame_magic && header.type == FrameType::Welcome && header.payload_bytes == 0) {
+      welcomed_ = std::exchange(attempt.socket, -1);
+      return false;
+    }
+    if (header.magic != frame_magic || header.type != FrameType::Error || header.payload_bytes == 0 ||
+        header.payload_bytes > max_error_bytes) {
+      error_ = not_ours;
+      return false;
+    }
+    if (attempt.input.size() < frame_bytes(attempt.input)) return true;
+    error_ = attempt.input.substr(sizeof header);
+    return false;
+  }
+
+  static std::size_t frame_bytes(const std::string& input) {
+    FrameHeader header;
+    std::memcpy(&header, input.data(), sizeof header);
+    return sizeof header + header.payload_bytes;
+  }
+
+  // What passes, and what another attempt would meet, too.
+  void lost(int problem) {
+    if (problem == EADDRNOTAVAIL && environment_.address.ss_family == AF_INET) bind_elsewhere_ = true;
+    for (const int passing : {EADDRNOTAVAIL, EAGAIN, ECONNRESET, ECONNABORTED, ETIMEDOUT, ENOBUFS, ENOMEM, EINTR})
+      if (problem == passing) {
+        last_problem_ = problem;
+        return;
+      }
+    fail_to_reach(problem);
+  }
+  void fail_to_reach(int problem) {
+    error_ = "cannot reach the launcher's rendezvous at " + environment_.address_text + ": " + std::strerror(problem);
+  }
+  std::string why_none() const {
+    if (closed_ > 0)
+      return "the launcher's rendezvous closed all connections of this rank, " + std::to_string(closed_) + " within " + duration_text(limit_);
+    if (ever_greeted_) return transfer_error(Transfer::TimedOut, limit_);
+    return "cannot reach the launcher's rendezvous at " + environment_.address_text + " within " + duration_text(limit_) + ": " +
+           std::strerror(last_problem_);
+  }
+
+  const Environment& environment_;
+  microseconds limit_;
+  Clock::time_point deadline_;
+  std::string hello_;
+  std::vector<Attempt> attempts_;
+  Clock::time_point next_at_{};
+  Clock::duration pause_ = first_pause;
+  bool bind_elsewhere_ = false, ever_greeted_ = false;
+  long closed_ = 0;   // by the other side, without a word
+  int last_problem_ = ETIMEDOUT;
+  int welcomed_ = -1;
+  std::string error_;
+};
 
 }  // namespace
 
@@ -205,24 +387,9 @@ std::unique_ptr<Rendezvous> Rendezvous::connect(microseconds limit, std::string&
   Environment environment;
   error = parse_environment(environment);
   if (!error.empty()) return nullptr;
-  const int connection = open_connection(environment, limit, error);
+  const int connection = Arrival(environment, limit).connection(error);
   if (connection < 0) return nullptr;
-  std::unique_ptr<Rendezvous> rendezvous(new Rendezvous(connection, environment.rank, environment.size));
-
-  Hello hello;
-  hello.secret = environment.secret;
-  hello.rank = static_cast<std::uint32_t>(environment.rank);
-  hello.size = static_cast<std::uint32_t>(environment.size);
-  hello.pid = getpid();
-  const std::string frame = make_frame(FrameType::Hello, bytes_of(hello));
-  const Transfer outcome = send_all(connection, frame.data(), frame.size(), Clock::now() + limit);
-  if (outcome != Transfer::Complete) {
-    error = transfer_error(outcome, limit);
-    return nullptr;
-  }
-  std::vector<char> nothing;
-  if (!receive_frame(connection, {FrameType::Welcome, 0}, nothing, limit, error)) return nullptr;
-  return rendezvous;
+  return std::unique_ptr<Rendezvous>(new Rendezvous(connection, environment.rank, environment.size));
 }
 
 Rendezvous::~Rendezvous() {

@@ -1,7 +1,8 @@
 // The ranks' side of the launcher's rendezvous: a blocking allgather for start-up, and nothing after it.
 //
-// ucft_run sets four variables: UCFT_RANK, UCFT_SIZE, UCFT_RENDEZVOUS=127.0.0.1:PORT and UCFT_JOB_SECRET (64 hex
-// digits). The server names the culprit when a rank dies or does not arrive; its words are the error text here.
+// ucft_run sets four variables: UCFT_RANK, UCFT_SIZE, UCFT_RENDEZVOUS=127.0.0.1:PORT (or [::1]:PORT) and
+// UCFT_JOB_SECRET (64 hex digits). The server names the culprit when a rank dies or does not arrive; its words are the
+// error text here.
 #pragma once
 
 #include <chrono>

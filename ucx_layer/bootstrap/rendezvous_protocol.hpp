@@ -1,7 +1,7 @@
 // What rendezvous client and server say to each other: frames over a loopback TCP connection.
 //
 //   client                                   server
-//   Hello {secret, rank, size, pid}    ->
+//   Hello {secret, rank, size, pid, began} ->
 //                                      <-    Welcome, or Error and the connection is closed
 //   Contribution {limit, bytes}        ->
 //                                      <-    Result {bytes of all ranks, in rank order}, or Error {text}
@@ -10,6 +10,10 @@
 //
 // A connection that ends without Done means that the rank died during start-up. Both ends are on one host, so numbers
 // go in its byte order.
+//
+// Others may connect, too, and be many. A rank that gets no Welcome connects again, and keeps the connections on which it
+// has said Hello: the server welcomes one of them, closes the others without a word, and so does the rank. Without a word
+// means: try again. A rank that is refused gets an Error.
 //
 // Invariant: the receiver knows from its state which frames, and how many bytes, can come next, and reads no more.
 #pragma once
@@ -42,6 +46,7 @@ struct Hello {
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
   std::int64_t pid = 0;
+  std::int64_t began = 0;   // when the rank began to connect, on the host's steady clock: the same in all its attempts
 };
 
 // The contribution's payload is this, then the bytes.
@@ -51,7 +56,7 @@ struct ContributionHead {
 
 // Structures travel as they are in memory: they must have no padding.
 static_assert(sizeof(FrameHeader) == 16 && std::is_trivially_copyable_v<FrameHeader>);
-static_assert(sizeof(Hello) == 48 && std::is_trivially_copyable_v<Hello>);
+static_assert(sizeof(Hello) == 56 && std::is_trivially_copyable_v<Hello>);
 static_assert(sizeof(ContributionHead) == 8 && std::is_trivially_copyable_v<ContributionHead>);
 
 // Bounds of one allgather: per rank, and of the result. Clients check them before they send.

@@ -46,35 +46,45 @@ std::shared_ptr<const std::string> error_frame(const std::string& text) {
 
 std::unique_ptr<RendezvousServer> RendezvousServer::listen(Options options, std::string& error) {
   assert(options.size >= 1 && options.size <= max_ranks);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener < 0 || bind(listener, generic, length) != 0 || ::listen(listener, SOMAXCONN) != 0 ||
-      getsockname(listener, generic, &length) != 0) {
-    error = std::string("cannot listen on 127.0.0.1: ") + std::strerror(errno);
+  for (const int family : {AF_INET, AF_INET6}) {
+    sockaddr_storage storage{};
+    auto& four = reinterpret_cast<sockaddr_in&>(storage);
+    auto& six = reinterpret_cast<sockaddr_in6&>(storage);
+    storage.ss_family = static_cast<sa_family_t>(family);
+    if (family == AF_INET)
+      four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else
+      six.sin6_addr = in6addr_loopback;
+    socklen_t length = family == AF_INET ? sizeof four : sizeof six;
+    auto* const generic = reinterpret_cast<sockaddr*>(&storage);
+    const int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    // Those that say nothing stay in the kernel for this long.
+    const int silent_seconds = 2;
+    if (listener >= 0) setsockopt(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds, sizeof silent_seconds);
+    if (listener >= 0 && bind(listener, generic, length) == 0 && ::listen(listener, SOMAXCONN) == 0 &&
+        getsockname(listener, generic, &length) == 0) {
+      const std::string address = family == AF_INET ? "127.0.0.1:" + std::to_string(ntohs(four.sin_port))
+                                                    : "[::1]:" + std::to_string(ntohs(six.sin6_port));
+      return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(options), listener, address));
+    }
+    error += (family == AF_INET ? "cannot listen on 127.0.0.1: " : ", nor on ::1: ") + std::string(std::strerror(errno));
     if (listener >= 0) ::close(listener);
-    return nullptr;
   }
-  return std::unique_ptr<RendezvousServer>(
-      new RendezvousServer(std::move(options), listener, ntohs(address.sin_port)));
+  return nullptr;
 }
 
-RendezvousServer::RendezvousServer(Options options, int listener, int port)
+RendezvousServer::RendezvousServer(Options options, int listener, std::string address)
     : options_(std::move(options)),
       listener_(listener),
-      port_(port),
+      address_(std::move(address)),
       descriptor_of_rank_(static_cast<std::size_t>(options_.size), -1),
+      began_(static_cast<std::size_t>(options_.size), -1),
       contributed_(static_cast<std::size_t>(options_.size)) {}
 
 RendezvousServer::~RendezvousServer() {
   for (const auto& [descriptor, connection] : connections_) ::close(descriptor);
   ::close(listener_);
 }
-
-std::string RendezvousServer::address() const { return "127.0.0.1:" + std::to_string(port_); }
 
 // ---- the poll loop's calls ----
 
@@ -130,32 +140,33 @@ void RendezvousServer::accept_all(TimePoint now) {
   for (int i = 0; i < strangers_allowed; ++i) {
     const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (descriptor < 0) {
-      // Out of descriptors: the listener stays readable, so look again later rather than all the time.
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (!is_short) return;
+      // A stranger must not have what a rank needs. Nobody to send away: the listener stays readable, so look again later
+      // rather than all the time.
+      if (!drop_oldest_stranger(now, "there is no descriptor left")) {
         accept_again_at_ = now + accept_pause;
+        return;
       }
-      return;
+      continue;
     }
-    make_room(now);
-    const int on = 1;
-    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (strangers_ >= strangers_allowed) drop_oldest_stranger(now, "there are too many silent ones");
     connections_[descriptor].accepted_at = now;
+    ++strangers_;
+    read_from(descriptor, now);   // its greeting came with it, mostly: so nobody can push it out
   }
 }
 
-// Strangers are limited: the one that has been silent for the longest goes. It may have spoken just now, so listen first.
-void RendezvousServer::make_room(TimePoint now) {
-  int strangers = 0;
+// The one that has been silent for the longest. It may have spoken just now, so listen first. False: there is none.
+bool RendezvousServer::drop_oldest_stranger(TimePoint now, const std::string& reason) {
   int oldest = -1;
-  for (const auto& [descriptor, connection] : connections_) {
-    if (connection.rank) continue;
-    ++strangers;
-    if (oldest < 0 || connection.accepted_at < connections_[oldest].accepted_at) oldest = descriptor;
-  }
-  if (strangers < strangers_allowed) return;
+  for (const auto& [descriptor, connection] : connections_)
+    if (!connection.rank && (oldest < 0 || connection.accepted_at < connections_[oldest].accepted_at)) oldest = descriptor;
+  if (oldest < 0) return false;
   read_from(oldest, now);
   const auto found = connections_.find(oldest);
-  if (found != connections_.end() && !found->second.rank) drop(oldest, "there are too many silent ones");
+  if (found != connections_.end() && !found->second.rank) drop(oldest, reason);
+  return true;
 }
 
 void RendezvousServer::read_from(int descriptor, TimePoint now) {
@@ -215,7 +226,7 @@ std::optional<std::size_t> RendezvousServer::frame_bytes(const Connection& conne
 bool RendezvousServer::handle_frame(int descriptor, Connection& connection, TimePoint now) {
   switch (structure_at<FrameHeader>(connection.input, 0).type) {
     case FrameType::Hello:
-      return handle_hello(descriptor, connection);
+      return handle_hello(descriptor, connection, now);
     case FrameType::Contribution:
       handle_contribution(connection, now);
       return true;
@@ -228,14 +239,22 @@ bool RendezvousServer::handle_frame(int descriptor, Connection& connection, Time
   }
 }
 
-bool RendezvousServer::handle_hello(int descriptor, Connection& connection) {
+bool RendezvousServer::handle_hello(int descriptor, Connection& connection, TimePoint now) {
   const auto hello = structure_at<Hello>(connection.input, sizeof(FrameHeader));
   connection.input.clear();
   if (!equal_in_constant_time(hello.secret, options_.secret)) {
-    drop(descriptor, "its job secret is wrong");
+    refuse(descriptor, connection, "its job secret is wrong");
     return false;
   }
   const auto size = static_cast<std::uint32_t>(options_.size);
+  // One more of its attempts, which it has given up, or will: it has been welcomed on another.
+  if (hello.rank < size && hello.size == size &&
+      (hello.began == began_[hello.rank] || (descriptor_of_rank_[hello.rank] < 0 && hello.began < began_[hello.rank]))) {
+    forget(descriptor);
+    return false;
+  }
+  // Its last start-up may be over, and the Done of that one be there to read.
+  if (hello.rank < size && descriptor_of_rank_[hello.rank] >= 0) read_from(descriptor_of_rank_[hello.rank], now);
   std::string refusal;
   if (hello.size != size) {
     refusal = "it takes the job for one of " + std::to_string(hello.size) + " ranks, not " + std::to_string(size);
@@ -246,16 +265,25 @@ bool RendezvousServer::handle_hello(int descriptor, Connection& connection) {
               std::to_string(connections_[other].pid);
   }
   if (!refusal.empty()) {
-    send_frame(descriptor, connection, error_frame("refused by the rendezvous: " + refusal));
-    drop(descriptor, refusal);
+    refuse(descriptor, connection, refusal);
     return false;
   }
   connection.rank = static_cast<int>(hello.rank);
+  --strangers_;
   connection.pid = hello.pid;
   descriptor_of_rank_[hello.rank] = descriptor;
+  began_[hello.rank] = hello.began;
+  const int on = 1;
+  setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   static const auto welcome = std::make_shared<const std::string>(make_frame(FrameType::Welcome));
   send_frame(descriptor, connection, welcome);
   return true;
+}
+
+void RendezvousServer::refuse(int descriptor, Connection& connection, const std::string& reason) {
+  send_frame(descriptor, connection, error_frame("refused by the rendezvous: " + reason));
+  connection.was_answered = true;
+  drop(descriptor, reason);
 }
 
 void RendezvousServer::handle_contribution(Connection& connection, TimePoint now) {
@@ -371,7 +399,14 @@ void RendezvousServer::drop(int descriptor, const std::string& reason) {
 void RendezvousServer::forget(int descriptor) {
   const auto found = connections_.find(descriptor);
   if (found == connections_.end()) return;
-  if (found->second.rank) descriptor_of_rank_[static_cast<std::size_t>(*found->second.rank)] = -1;
+  if (found->second.rank) {
+    descriptor_of_rank_[static_cast<std::size_t>(*found->second.rank)] = -1;
+  } else {
+    --strangers_;
+    // By a reset, so that thousands of them leave nothing in the kernel. It would overtake an answer.
+    const linger reset{1, 0};
+    if (!found->second.was_answered) setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  }
   connections_.erase(found);
   ::close(descriptor);
 }

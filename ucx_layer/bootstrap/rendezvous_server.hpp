@@ -1,6 +1,7 @@
 // The launcher's side of the rendezvous: gathers what each rank contributes and hands it to all, round by round.
 //
-// Single-threaded and driven by somebody else's poll() loop; time is an argument. Listens on the loopback interface.
+// Single-threaded and driven by somebody else's poll() loop; time is an argument. Listens on the loopback interface: on
+// 127.0.0.1, or where that doesn't exist on ::1.
 //
 // Invariants
 //  - There is one round at a time. A rank that has contributed to it waits; the round ends when all have, or fails.
@@ -43,8 +44,8 @@ class RendezvousServer {
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-  // "127.0.0.1:PORT", for UCFT_RENDEZVOUS.
-  std::string address() const;
+  // "127.0.0.1:PORT" or "[::1]:PORT", for UCFT_RENDEZVOUS.
+  const std::string& address() const { return address_; }
 
   // For the poll loop: appends what to watch; on_ready() for each of them that has events; on_timer() when
   // next_deadline() has passed (calling it more often does no harm).
@@ -61,6 +62,7 @@ class RendezvousServer {
     TimePoint accepted_at{};
     std::optional<int> rank;  // set once the secret was right
     std::int64_t pid = 0;
+    bool was_answered = false;                              // with a refusal
     std::string input;                                      // the frame that is being read
     std::deque<std::shared_ptr<const std::string>> output;  // frames to send; results are shared between ranks
     std::size_t sent_bytes = 0;                             // of output.front()
@@ -72,10 +74,10 @@ class RendezvousServer {
   };
   enum class Reading { Continues, Blocked, Ended };
 
-  RendezvousServer(Options options, int listener, int port);
+  RendezvousServer(Options options, int listener, std::string address);
 
   void accept_all(TimePoint now);
-  void make_room(TimePoint now);
+  bool drop_oldest_stranger(TimePoint now, const std::string& reason);
   void read_from(int descriptor, TimePoint now);
   Reading read_some(int descriptor, Connection& connection, TimePoint now);
   void write_to(int descriptor, Connection& connection);
@@ -83,7 +85,8 @@ class RendezvousServer {
   std::optional<std::size_t> frame_bytes(const Connection& connection) const;
   // False: the connection has been dropped.
   bool handle_frame(int descriptor, Connection& connection, TimePoint now);
-  bool handle_hello(int descriptor, Connection& connection);
+  bool handle_hello(int descriptor, Connection& connection, TimePoint now);
+  void refuse(int descriptor, Connection& connection, const std::string& reason);
   void handle_contribution(Connection& connection, TimePoint now);
 
   void finish_round();
@@ -97,9 +100,11 @@ class RendezvousServer {
 
   Options options_;
   int listener_;
-  int port_;
+  std::string address_;
   std::map<int, Connection> connections_;                // by descriptor
+  int strangers_ = 0;                                    // of these: have not shown the secret
   std::vector<int> descriptor_of_rank_;                  // -1: not connected
+  std::vector<std::int64_t> began_;                      // of the rank's last Hello; -1: none yet
   std::vector<std::optional<std::string>> contributed_;  // of the current round
   int contributed_count_ = 0;
   TimePoint round_deadline_{};                    // valid while contributed_count_ > 0
