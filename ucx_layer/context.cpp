@@ -143,7 +143,12 @@ void Context::exclude_self(ucft_status_t why) {
 }
 
 void Context::glance() {
-  if (!progress() && ++glances_ % 32 == 0) look_around(Clock::now());
+  if (progress()) {
+    idle_glances_ = 0;
+    return;
+  }
+  if (++glances_ % 32 == 0) look_around(Clock::now());
+  if (++idle_glances_ > spin_) sched_yield();   // whoever has the news may wait for our processor
 }
 
 void Context::sleep_a_little() {

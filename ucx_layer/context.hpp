@@ -64,7 +64,8 @@ class Context {
 
   // True if anything was done.
   bool progress();
-  // progress() for callers that test instead of waiting: looks at what a wait looks at while it yields, too, now and then.
+  // progress() for callers that test instead of waiting: looks at what a wait looks at while it yields, too, now and then,
+  // and yields as it does when nothing has come for so long.
   void glance();
   bool has_failed(std::int32_t rank) const {
     const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
@@ -200,7 +201,7 @@ class Context {
   std::unique_ptr<RdmaWatch> ports_;         // the detector's thread looks; guarded by ports_mutex_
   mutable std::mutex ports_mutex_;
   std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;   // in start-up: by rank, for the detector
-  std::uint32_t spin_ = 0, glances_ = 0;
+  std::uint32_t spin_ = 0, glances_ = 0, idle_glances_ = 0;
 
   alignas(64) std::atomic<int> inside_{0};
   std::atomic<int> helper_inside_{0};

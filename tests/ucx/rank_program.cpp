@@ -343,6 +343,34 @@ void out_of_memory(const std::vector<std::string>&) {
   }
 }
 
+// test_loop ITERATIONS: all ranks on one processor, which wait by ucft_test and ucft_progress. One that kept the processor for
+// its whole time slice would look tens of thousands of times at each operation.
+void test_loop(const std::vector<std::string>& arguments) {
+  cpu_set_t all, one;
+  CPU_ZERO(&one);
+  if (sched_getaffinity(0, sizeof all, &all) != 0) wrong("sched_getaffinity");
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) wrong("sched_setaffinity");
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  const int iterations = std::stoi(arguments.at(0));
+  std::uint64_t in = 1, out = 0;
+  long looks = 0;
+  ucft_request_h request;
+  check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &sum, nullptr, &request), "init");
+  for (int i = 0; i < iterations; ++i) {
+    check(ucft_post(request), "post");
+    while (ucft_test(request) == UCFT_INPROGRESS) {
+      if (++looks % 2 == 0) check(ucft_progress(context), "progress");
+    }
+    check(ucft_wait(request, 0), "wait");
+    if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
+  }
+  check(ucft_request_free(request), "free");
+  if (looks > 2000L * iterations) wrong("{} looks in {} operations", looks, iterations);
+  if (std::getenv("UCFT_TEST_VERBOSE") != nullptr) fmt::print("LOOKS {} in {}\n", looks, iterations);
+}
+
 // More payloads between two ranks than one may have open: eight communicators, eight operations each.
 void many_payloads(const std::vector<std::string>&) {
   constexpr std::size_t comms = 10, each = 8, count = 600;
@@ -793,7 +821,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
-      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of}, {"out_of_memory", out_of_memory},
+      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of}, {"test_loop", test_loop}, {"out_of_memory", out_of_memory},
       {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
       {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";

@@ -89,6 +89,11 @@ TEST_P(Scenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {
     }
 }
 
+TEST(Testing, YieldsTheProcessorToWhoeverHasTheNews) {
+  JobPlan made{6, "test_loop", {"300"}, {}, over("shm")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
 TEST(Startup, ALimitThatIsTooLowIsNamedOnAllRanks) {
   for (const char* what : {"file_size", "address_space"}) {
     JobPlan made{16, "limited", {what}, {}, over("shm")};
