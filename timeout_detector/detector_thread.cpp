@@ -10,6 +10,7 @@
 #include <cassert>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "timeout_detector/signals_blocked.hpp"
 
@@ -102,6 +103,7 @@ void DetectorThread::take_turn(Time now) {
   report_deaths();
   speak(now);
   listen(now);
+  look_for_endings(now);
   for (const TimeoutDetector::Peer peer : silence_.tick(now)) judge(static_cast<std::size_t>(peer), now);
   if (silence_.was_away()) begin_waiting_anew(now);
   give_up_fencing(now);
@@ -120,8 +122,8 @@ void DetectorThread::begin_waiting_anew(Time now) {
 }
 
 void DetectorThread::listen(Time now) {
-  const bool look_at_states = now >= next_state_look_;
-  if (look_at_states) next_state_look_ = now + setup_.options.suspect_after / 4;
+  states_looked_at_ = now >= next_state_look_;
+  if (states_looked_at_) next_state_look_ = now + setup_.options.suspect_after / 4;
   const bool silence_counts = silence_counts_.load(std::memory_order_acquire);
   for (std::size_t index = 0; index < watched_.size(); ++index) {
     Watched& watched = *watched_[index];
@@ -129,7 +131,7 @@ void DetectorThread::listen(Time now) {
     if (watched.remote) {
       listen_afar(index, now);
     } else if (watched.peer.heartbeat == nullptr) {
-      if (!look_at_states) continue;
+      if (!states_looked_at_) continue;
       const ProcessState state = processes_.state(watched.peer.rank);
       if (state != ProcessState::stopped && state != ProcessState::dead) heard(index, now);
     } else if (const auto beat = watched.peer.heartbeat->load(std::memory_order_relaxed);
@@ -137,6 +139,23 @@ void DetectorThread::listen(Time now) {
       watched.last_heartbeat = beat;
       heard(index, now);
     }
+  }
+}
+
+// A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk: whoever has missed a heartbeat
+// is looked at. It isn't killed then, which would cut its dump short.
+void DetectorThread::look_for_endings(Time now) {
+  for (std::size_t index = 0; index < watched_.size(); ++index) {
+    Watched& watched = *watched_[index];
+    if (watched.remote || watched.proved) continue;
+    const bool may_be = watched.peer.heartbeat == nullptr ? states_looked_at_
+                                                          : now - watched.heard_at.load(std::memory_order_relaxed) >= 2 * setup_.options.heartbeat_period;
+    if (!may_be) continue;
+    const std::uint64_t before = std::exchange(watched.ending, processes_.ending(watched.peer.rank));
+    if (before == 0 || before != watched.ending) continue;
+    silence_.forget(static_cast<TimeoutDetector::Peer>(index));
+    watched.fencing = false;
+    report(watched, Verdict::Kind::proved);
   }
 }
 
@@ -272,9 +291,11 @@ int DetectorThread::report_deaths() {
 // False: there is a verdict already. A proved one ends the matter; a suspected one may still be followed by proof.
 bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool more) {
   const std::lock_guard lock(verdicts_);
-  bool& given = kind == Verdict::Kind::proved ? watched.proved : watched.suspected;
-  if (given || watched.proved) return false;
-  given = true;
+  if (watched.proved || (kind == Verdict::Kind::suspected && watched.suspected)) return false;
+  if (kind == Verdict::Kind::proved)
+    watched.proved = true;
+  else
+    watched.suspected = true;
   const Time silent_for = std::max(time_now() - watched.heard_at.load(std::memory_order_relaxed), Time::zero());
   setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silent_for, watched.peer.pid, more});
   return true;

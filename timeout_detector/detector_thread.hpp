@@ -6,7 +6,8 @@
 // into proof: SIGKILL through the pidfd, then its end. Of another host's rank silence stays silence.
 // Invariants
 //  - Each peer gets at most one suspected and at most one proved verdict, in this order, whichever thread reports.
-//  - A proved verdict is never wrong: the process has ended, or said itself that it is out.
+//  - A proved verdict is never wrong: the process has ended, or no thread of it runs its program any more, or it said itself
+//    that it is out.
 //  - Silent peers of other hosts are reported together, a quarter of suspect_after after the first was found silent: what
 //    looks like one dead rank may be the first of half a cluster behind a broken link, and that is another matter.
 //  - The thread never waits for a peer: it sleeps for one heartbeat period at most.
@@ -128,14 +129,16 @@ class DetectorThread {
              (peer.left != nullptr && peer.left->load(std::memory_order_acquire) != 0);
     }
     bool suspected = false;              // guarded by verdicts_
-    bool proved = false;                 // guarded by verdicts_
+    std::atomic<bool> proved{false};     // set under verdicts_
     bool fencing = false;                // silent, and killed if it could be; its end is not seen yet
     Time fence_until{};                  // then it is only suspected
+    std::uint64_t ending = 0;            // ProcessWatch::ending() when it was last looked at; 0 if not lately
   };
 
   void run();
   void take_turn(Time now);
   void listen(Time now);
+  void look_for_endings(Time now);
   void listen_afar(std::size_t index, Time now);
   void speak(Time now);
   void heard(std::size_t index, Time now);
@@ -157,6 +160,7 @@ class DetectorThread {
   ProcessWatch processes_;
   TimeoutDetector silence_;                        // the thread's alone
   Time next_state_look_{}, next_beat_{};
+  bool states_looked_at_ = false;                  // in this turn, of those without a heartbeat counter
   std::mutex verdicts_;
   std::atomic<bool> stopping_ = false, out_ = false, silence_counts_ = true;
   int wake_ = -1;  // eventfd

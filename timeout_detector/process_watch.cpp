@@ -15,6 +15,7 @@
 #include <cassert>
 #include <cerrno>
 #include <charconv>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
@@ -57,17 +58,22 @@ std::optional<StatText> read_stat(const std::string& path) {
 
 bool no_such_process(int error) { return error == ENOENT || error == ESRCH; }
 
-// Field 3 of stat is field 0 behind the name, so 22 is 19.
-std::uint64_t start_time_in(std::string_view fields) {
-  for (int field = 3; field < 22; ++field) {
+// A numeric field by its number in proc_pid_stat(5). The first behind the name is field 3.
+std::uint64_t field_in(std::string_view fields, int number) {
+  for (int field = 3; field < number; ++field) {
     const std::size_t space = fields.find(' ');
     if (space == std::string_view::npos) return 0;
     fields.remove_prefix(space + 1);
   }
-  std::uint64_t start_time = 0;
-  std::from_chars(fields.data(), fields.data() + fields.size(), start_time);
-  return start_time;
+  std::uint64_t value = 0;
+  std::from_chars(fields.data(), fields.data() + fields.size(), value);
+  return value;
 }
+
+std::uint64_t start_time_in(std::string_view fields) { return field_in(fields, 22); }
+
+// The kernel's PF_EXITING: the thread runs no code of its program any more. A zombie has it, too.
+bool is_exiting(std::string_view fields) { return (field_in(fields, 9) & 0x4) != 0; }
 
 // What the threads' states together say of the process.
 struct ThreadStates {
@@ -93,22 +99,37 @@ struct ThreadStates {
   }
 };
 
-// By thread, since stat of a process shows its first thread only: that may sleep while the one that makes the heartbeat
-// waits for a processor.
-ProcessState state_of_threads(int pid) {
+// visit(id, fields) for each thread: stat of a process shows its first thread only. 0, or an errno: they can't all be seen.
+template <class Visit>
+int for_each_thread(int pid, Visit visit) {
   const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
   DIR* const directory = ::opendir(tasks.c_str());
-  if (directory == nullptr) return no_such_process(errno) ? ProcessState::dead : ProcessState::unknown;
-  ThreadStates states;
-  bool readable = true;
+  if (directory == nullptr) return errno;
+  int error = 0;
   while (const dirent* entry = ::readdir(directory)) {
     if (entry->d_name[0] == '.') continue;
     const auto stat = read_stat(tasks + "/" + entry->d_name + "/stat");
-    if (stat && !stat->fields().empty()) states.add(stat->fields().front());
-    if (!stat && !no_such_process(errno)) readable = false;
+    if (stat && !stat->fields().empty()) visit(std::string_view(entry->d_name), stat->fields());
+    if (!stat && !no_such_process(errno)) error = errno;
   }
   ::closedir(directory);
-  return readable ? states.together() : ProcessState::unknown;
+  return error;
+}
+
+// A thread may sleep while the one that makes the heartbeat waits for a processor.
+ProcessState state_of_threads(int pid) {
+  ThreadStates states;
+  const int error = for_each_thread(pid, [&](std::string_view, std::string_view fields) { states.add(fields.front()); });
+  if (error != 0) return no_such_process(error) ? ProcessState::dead : ProcessState::unknown;
+  return states.together();
+}
+
+// Its threads have been told to end, and wait until their memory is written to a file.
+bool dumps_core(int pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("CoreDumping:")) return line.find('1') != std::string::npos;
+  return false;
 }
 
 // -1: there is no such process.
@@ -203,6 +224,22 @@ ProcessState ProcessWatch::state(std::int32_t rank) const {
   const ProcessState by_pid = state_of_threads(process.pid);
   if (is_readable(process.descriptor)) return ProcessState::dead;
   return by_pid == ProcessState::dead ? ProcessState::unknown : by_pid;
+}
+
+// As in state(): the pidfd is looked at last, so the pid was its own.
+std::uint64_t ProcessWatch::ending(std::int32_t rank) const {
+  const Process& process = process_of(rank);
+  if (process.gone) return 0;
+  std::uint64_t threads = 14695981039346656037ull;
+  bool all = true, any = false;
+  const int error = for_each_thread(process.pid, [&](std::string_view id, std::string_view fields) {
+    any = true;
+    all = all && is_exiting(fields);
+    for (char digit : id) threads = (threads ^ static_cast<unsigned char>(digit)) * 1099511628211ull;
+    threads = (threads ^ ' ') * 1099511628211ull;
+  });
+  const bool ends = error == 0 && any && (all || dumps_core(process.pid));
+  return ends && !is_readable(process.descriptor) ? threads | 1 : 0;
 }
 
 const ProcessWatch::Process& ProcessWatch::process_of(std::int32_t rank) const {

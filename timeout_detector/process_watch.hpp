@@ -53,6 +53,11 @@ class ProcessWatch {
   // SIGKILL. True: sent, or the process has ended already. False: not permitted. Death is then reported by poll().
   bool kill(std::int32_t rank);
 
+  // Not 0: the process is ending, which its pidfd shows only when its memory has been torn down (0.1 s for a GiB) or written
+  // to a core file: no thread of it runs its program any more. A number for its set of threads; only two equal ones, one
+  // after the other, are a proof: a thread could have been made while the others were looked at. Cost as of state().
+  std::uint64_t ending(std::int32_t rank) const;
+
   // Reads /proc, several microseconds per thread of that process: not for every round.
   ProcessState state(std::int32_t rank) const;
 

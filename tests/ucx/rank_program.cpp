@@ -16,9 +16,12 @@
 #include <thread>
 #include <vector>
 
+#include <poll.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -424,8 +427,14 @@ void come_and_go(const std::vector<std::string>& arguments) {
 }
 
 int failures_seen = 0;
+bool seen_early = false;   // the failed process had not quite ended yet
 void on_failure(const ucft_failure_t* failure, void*) {
   ++failures_seen;
+  if (const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, failure->pid, 0)); descriptor >= 0) {
+    pollfd end{descriptor, POLLIN, 0};
+    seen_early = poll(&end, 1, 0) == 0;
+    close(descriptor);
+  }
   if (failure->kind != UCFT_FAILURE_PROVED) wrong("rank {} is only suspected", failure->rank);
   std::uint64_t word = 0;
   expect(ucft_allreduce(comm, &word, &word, 0, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), UCFT_ERR_THREAD, "from a callback");
@@ -444,6 +453,22 @@ void stopped(const std::vector<std::string>&) {
   std::int32_t ranks[8], count = 8;
   check(ucft_comm_failed(comm, ranks, &count), "failed");
   if (count != 1 || ranks[0] != 1) wrong("{} failed ranks", count);
+}
+
+// heavy MEGABYTES: rank 1 has touched so much memory when it is killed. It takes long to die; the others don't wait for that.
+void heavy(const std::vector<std::string>& arguments) {
+  const std::size_t bytes = std::stoul(arguments.at(0)) << 20;
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  if (rank_ == 1) {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) wrong("mmap");
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
+    std::memset(memory, 1, bytes);
+    std::raise(SIGKILL);
+  }
+  for (int i = 20, left = 50; left > 0; ++i) left -= allreduce(i, 1) > 0;
+  while (failures_seen == 0) check(ucft_progress(context), "progress");
+  if (seen_early) fmt::print("EARLY\n");
 }
 
 // Rank 1 stops so many microseconds after the start, while much is on its way to it: the queues of its connections are
@@ -823,7 +848,7 @@ int main(int argc, char** argv) {
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of}, {"test_loop", test_loop}, {"out_of_memory", out_of_memory},
       {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
-      {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
+      {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"heavy", heavy}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
   // settings_differ NAME VALUE: on the last rank alone. Start-up says so, to all.
   if (scenario == "settings_differ") {
@@ -859,7 +884,7 @@ int main(int argc, char** argv) {
   if (is_culprit) sleep(static_cast<unsigned>(std::stoi(argv[3])));
 
   ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
-  if (scenario == "stopped") params.failure_callback = on_failure;
+  if (scenario == "stopped" || scenario == "heavy") params.failure_callback = on_failure;
   const ucft_status_t status = ucft_context_create(&params, &context);
   if (dies_early || comes_late) {
     expect(status, UCFT_ERR_STARTUP, "start-up without a rank");

@@ -10,6 +10,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,6 +20,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -527,6 +532,7 @@ TEST(ProcessWatch, ProcessLivesOnWithoutItsFirstThread) {
   ASSERT_TRUE(eventually([&] { return heartbeat.get()->load() > 10; }));
   EXPECT_EQ(watch.poll(), Peers{});
   EXPECT_NE(watch.state(0), ProcessState::dead);
+  EXPECT_EQ(watch.ending(0), 0u);
 }
 
 TEST(ProcessWatch, OfTwoThreadsThatPollOneGetsTheDeath) {
@@ -638,6 +644,71 @@ TEST(DetectorThread, StoppedPeerIsFencedAndThenProved) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   ASSERT_TRUE(record.wait_for_more_ticks(30));
   EXPECT_EQ(record.all().size(), 1u);
+}
+
+// What a large process does: its memory goes, or is written to a file, before its pidfd says anything.
+void touch(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ::madvise(memory, bytes, MADV_NOHUGEPAGE);
+  std::memset(memory, 1, bytes);
+}
+
+TEST(ProcessWatch, AnEndingProcessIsSeenBeforeItsPidfdSaysSo) {
+  int seen = 0;
+  for (int attempt = 0; attempt < 5 && seen == 0; ++attempt) {   // on a busy machine the end may come first
+    SharedCounter ready;
+    Child victim([&] {
+      touch(std::size_t{1} << 30);
+      ready.get()->store(1);
+      sleep_for_ever();
+    });
+    ASSERT_TRUE(eventually([&] { return ready.get()->load() == 1; }));
+    ProcessWatch watch;
+    watch.add(5, victim.pid(), victim.start_time());
+    EXPECT_EQ(watch.ending(5), 0u) << "it lives";
+    victim.signal(SIGKILL);
+    std::uint64_t threads = 0;
+    while (watch.poll().empty())
+      if (const std::uint64_t now = watch.ending(5); now != 0) {
+        if (threads == now) ++seen;
+        threads = now;
+      }
+    EXPECT_EQ(watch.ending(5), 0u) << "it has ended: nothing more to be seen";
+  }
+  EXPECT_GT(seen, 0);
+}
+
+TEST(DetectorThread, RankThatDumpsCoreIsProvedDeadAndItsDumpIsWhole) {
+  std::string pattern;
+  std::getline(std::ifstream("/proc/sys/kernel/core_pattern"), pattern);
+  if (pattern.find('/') != std::string::npos || pattern.starts_with("|")) GTEST_SKIP() << "cores go elsewhere: " << pattern;
+  const std::string folder = testing::TempDir() + "ucft_core_" + std::to_string(::getpid());
+  ASSERT_EQ(::mkdir(folder.c_str(), 0700), 0);
+  constexpr std::size_t bytes = std::size_t{512} << 20;
+  SharedCounter heartbeat;
+  Child victim([&] {
+    const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_CORE, &unlimited) != 0 || ::chdir(folder.c_str()) != 0) ::_exit(1);
+    ::prctl(PR_SET_DUMPABLE, 1);
+    touch(bytes);
+    heartbeat.get()->store(1);
+    ::signal(SIGABRT, SIG_DFL);
+    std::abort();
+  });
+  ASSERT_TRUE(eventually([&] { return heartbeat.get()->load() == 1; }));
+  Record record;
+  auto setup = setup_for(record, true);
+  setup.options.extensions_limit = 0;   // so it would be fenced after 60 ms
+  DetectorThread detector(setup, {peer_of(9, victim, heartbeat.get())});
+  ASSERT_TRUE(record.wait_for(1));
+  EXPECT_EQ(record.all()[0].kind, Verdict::Kind::proved);
+  const int status = victim.reap();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && WCOREDUMP(status)) << status;
+  std::uintmax_t dumped = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) dumped += entry.file_size();
+  EXPECT_GE(dumped, bytes);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(DetectorThread, StoppedPeerWithoutHeartbeatCounterIsFenced) {
