@@ -19,11 +19,15 @@ double now_us() {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+double part_of(std::vector<double> values, double part) {
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(static_cast<double>(values.size()) * part);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
 }
+
+struct Series {
+  double quiet = 1e300, middle = 1e300;
+};
 
 class Pair {
  public:
@@ -32,7 +36,7 @@ class Pair {
     alone_.tree = UCFT_TREE_FLAT;
   }
 
-  double round_trip(std::size_t bytes, int iterations) {
+  Series round_trip(std::size_t bytes, int iterations) {
     std::vector<std::uint64_t> values(bytes / sizeof(std::uint64_t), 1);
     std::vector<double> times;
     for (int i = 0; i < iterations; ++i) {
@@ -40,7 +44,7 @@ class Pair {
       pair_.allreduce(values, Operator(UCFT_SUM), alone_);
       times.push_back(now_us() - begin);
     }
-    return median_of(times);
+    return {part_of(times, 0.1), part_of(times, 0.5)};
   }
   // `count` broadcasts in a row: the root's time, or that of a receiver who comes when all have arrived.
   double broadcasts(int count, int iterations) {
@@ -54,7 +58,7 @@ class Pair {
       for (int k = 0; k < count; ++k) pair_.broadcast(one_, 0, alone_);
       times.push_back(now_us() - begin);
     }
-    return median_of(times);
+    return part_of(times, 0.1);
   }
 
  private:
@@ -72,9 +76,18 @@ Calibration calibrate(Communicator& world) {
   if (!both.null()) {
     Pair pair(both);
     pair.round_trip(8, 2000);   // warm
-    const double small = pair.round_trip(8, 20000);
-    const double medium = pair.round_trip(1 << 16, 500), large = pair.round_trip(1 << 20, 200);
-    const double once = pair.broadcasts(1, 5000), thrice = pair.broadcasts(3, 5000);
+    Series small_series;
+    double medium = 1e300, large = 1e300, once = 1e300, thrice = 1e300;
+    for (int i = 0; i < 5; ++i) {
+      const Series series = pair.round_trip(8, 4000);
+      small_series = {std::min(small_series.quiet, series.quiet), std::min(small_series.middle, series.middle)};
+      medium = std::min(medium, pair.round_trip(1 << 16, 100).quiet);
+      large = std::min(large, pair.round_trip(1 << 20, 40).quiet);
+      once = std::min(once, pair.broadcasts(1, 1000));
+      thrice = std::min(thrice, pair.broadcasts(3, 1000));
+    }
+    const double small = small_series.quiet;
+    found.disturbance = small_series.middle / small - 1;
     std::vector<double> receive = {both.rank() == 0 ? 0 : once};
     both.allreduce(receive, Operator(UCFT_MAX));
     found.send_overhead = once;
@@ -83,9 +96,9 @@ Calibration calibrate(Communicator& world) {
     found.latency = std::max(0.0, small / 2 - found.send_overhead - found.receive_overhead);
     found.gap_per_byte = std::max(0.0, (large - medium) / 2 / ((1 << 20) - (1 << 16)));
   }
-  std::vector<double> values = {found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte};
+  std::vector<double> values = {found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte, found.disturbance};
   world.broadcast(values, 0);
-  return {values[0], values[1], values[2], values[3], values[4]};
+  return {values[0], values[1], values[2], values[3], values[4], values[5]};
 }
 
 bool write_model(const std::string& path, const Calibration& found, int ranks, std::string& error) {
@@ -98,8 +111,8 @@ bool write_model(const std::string& path, const Calibration& found, int ranks, s
   std::FILE* file = std::fopen(beside.c_str(), "w");
   if (file == nullptr) return fail();
   const std::string text = fmt::format(
-      "# ucft_perftest --calibrate: between ranks 0 and {} of {}. us\nL {:.4g}\no_send {:.4g}\no_receive {:.4g}\ng {:.4g}\nG {:.4g}\n", ranks - 1, ranks,
-      found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte);
+      "# ucft_perftest --calibrate: between ranks 0 and {} of {}. us. Disturbance {:.2g}\nL {:.4g}\no_send {:.4g}\no_receive {:.4g}\ng {:.4g}\nG {:.4g}\n", ranks - 1, ranks,
+      found.disturbance, found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte);
   const bool written = std::fputs(text.c_str(), file) >= 0;
   if (std::fclose(file) != 0 || !written) return fail();
   return std::rename(beside.c_str(), path.c_str()) == 0 || fail();

@@ -379,9 +379,12 @@ int calibrate_and_print(Communicator& world, const Arguments& arguments) {
     fmt::print(stderr, "ucft_perftest: --calibrate: {}\n", error);
     return 1;
   }
-  fmt::print(fmt::runtime(arguments.json ? "{{\"library\":\"ucft\",\"test\":\"calibrate\",\"ranks\":{},\"L\":{:.4g},\"o_send\":{:.4g},\"o_receive\":{:.4g},\"g\":{:.4g},\"G\":{:.4g}}}\n"
-                                         : "{} ranks: L {:.4g} us, o_send {:.4g} us, o_receive {:.4g} us, g {:.4g} us, G {:.4g} us/byte\n"),
-             world.size(), found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte);
+  fmt::print(fmt::runtime(arguments.json ? "{{\"library\":\"ucft\",\"test\":\"calibrate\",\"ranks\":{},\"L\":{:.4g},\"o_send\":{:.4g},\"o_receive\":{:.4g},\"g\":{:.4g},\"G\":{:.4g},\"disturbance\":{:.2g}}}\n"
+                                         : "{} ranks: L {:.4g} us, o_send {:.4g} us, o_receive {:.4g} us, g {:.4g} us, G {:.4g} us/byte; disturbance {:.2g}\n"),
+             world.size(), found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte, found.disturbance);
+  if (found.disturbance > disturbed)
+    fmt::print(stderr, "ucft_perftest: --calibrate: something else was running here: in the middle of the times an allreduce took {:.0f} % longer than in the quiet ones. Repeat it on idle machines\n",
+               100 * found.disturbance);
   return 0;
 }
 

@@ -194,10 +194,11 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
     const std::vector<double> all = values(field);
     return *std::max_element(all.begin(), all.end());
   };
-  const auto mean = [&](auto field) {
+  const auto total = [&](auto field) {
     const std::vector<double> all = values(field);
-    return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+    return std::accumulate(all.begin(), all.end(), 0.0);
   };
+  const auto mean = [&](auto field) { return total(field) / static_cast<double>(results.size()); };
   const auto whole = [](double value) { return value == std::floor(value) && std::abs(value) < 0x1p53 ? Json(static_cast<std::int64_t>(value)) : Json(value); };
   const auto latency = [](const CollectiveResult& r) { return r.latency; };
   const auto end = [](const CollectiveResult& r) { return r.end; };
@@ -246,11 +247,11 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["most_sends"] = whole(most([](const CollectiveResult& r) { return r.most_sends; }));
   row["most_receives"] = whole(most([](const CollectiveResult& r) { return r.most_receives; }));
   row["largest_gap"] = whole(most([](const CollectiveResult& r) { return r.largest_gap; }));
-  row["missed"] = whole(mean([](const CollectiveResult& r) { return r.missed; }) * static_cast<double>(results.size()));
+  row["missed"] = whole(total([](const CollectiveResult& r) { return r.missed; }));
   row["runs_missed"] = std::count_if(results.begin(), results.end(), [](const CollectiveResult& r) { return r.missed > 0; });
   row["attempts"] = whole(most([](const CollectiveResult& r) { return r.attempts; }));
   row["lost"] = std::count_if(results.begin(), results.end(), [](const CollectiveResult& r) { return r.outcome != Outcome::success; });
-  row["wrong"] = whole(mean([](const CollectiveResult& r) { return r.wrong; }) * static_cast<double>(results.size()));
+  row["wrong"] = whole(total([](const CollectiveResult& r) { return r.wrong; }));
   if (!task.compares)
     for (int phase = 0; phase < phase_count; ++phase) {
       const double count = median_of(values([&](const CollectiveResult& r) { return r.by_phase[phase]; }));

@@ -19,6 +19,10 @@ ChromeTrace::~ChromeTrace() {
 }
 
 bool ChromeTrace::open(const std::string& path, std::string& error) {
+  if (path.empty()) {
+    error = "the name of a file is missing";
+    return false;
+  }
   path_ = path;
   file_ = std::fopen((path + ".new").c_str(), "w");
   if (file_ == nullptr) {
@@ -36,8 +40,10 @@ bool ChromeTrace::close(std::string& error) {
   failed_ |= std::fclose(file_) != 0;
   file_ = nullptr;
   failed_ = failed_ || std::rename((path_ + ".new").c_str(), path_.c_str()) != 0;
-  if (failed_) error = fmt::format("{}: could not be written: {}", path_, std::strerror(errno));
-  return !failed_;
+  if (!failed_) return true;
+  error = fmt::format("{}: could not be written: {}", path_, std::strerror(errno));
+  std::remove((path_ + ".new").c_str());
+  return false;
 }
 
 void ChromeTrace::write(const std::string& event) {
