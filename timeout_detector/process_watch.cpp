@@ -143,6 +143,7 @@ int open_pidfd(int pid) {
 }
 
 bool is_readable(int descriptor) {
+  if (descriptor < 0) return false;
   pollfd descriptor_poll{descriptor, POLLIN, 0};
   return ::poll(&descriptor_poll, 1, 0) > 0;
 }
@@ -180,11 +181,25 @@ ProcessWatch::ProcessWatch() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
 
 ProcessWatch::~ProcessWatch() {
   ::close(epoll_);
-  for (const Process& process : processes_) ::close(process.descriptor);
+  for (const Process& process : processes_)
+    if (process.descriptor >= 0) ::close(process.descriptor);
+}
+
+bool ProcessWatch::has_pidfds() {
+  static const bool has = [] {
+    const int own = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+    if (own >= 0) ::close(own);
+    return own >= 0 || (errno != ENOSYS && errno != EPERM);   // EPERM: how a sandbox may refuse
+  }();
+  return has;
 }
 
 void ProcessWatch::add(std::int32_t rank, int pid, std::uint64_t start_time) {
   processes_.reserve(processes_.size() + 1);  // so that nothing throws once the descriptor is open
+  if (!has_pidfds()) {
+    processes_.push_back({rank, pid, start_time, -1, false, std::make_unique<std::atomic<bool>>(false)});
+    return;
+  }
   int descriptor = open_process(pid, start_time);
   const bool gone = descriptor < 0;
   if (gone) descriptor = ::eventfd(1, EFD_CLOEXEC);
@@ -198,7 +213,7 @@ void ProcessWatch::add(std::int32_t rank, int pid, std::uint64_t start_time) {
     errno = error;
     throw_errno("epoll_ctl");
   }
-  processes_.push_back({rank, pid, descriptor, gone});
+  processes_.push_back({rank, pid, start_time, descriptor, gone, nullptr});
 }
 
 std::vector<std::int32_t> ProcessWatch::poll(std::chrono::milliseconds timeout) {
@@ -208,12 +223,28 @@ std::vector<std::int32_t> ProcessWatch::poll(std::chrono::milliseconds timeout) 
   const int count = ::epoll_wait(epoll_, events, at_once, static_cast<int>(limit));
   std::vector<std::int32_t> dead;
   for (int i = 0; i < count; ++i) dead.push_back(static_cast<std::int32_t>(events[i].data.u64));
+  for (const Process& process : processes_)
+    if (process.descriptor < 0 && !process.reported->load(std::memory_order_relaxed) && has_ended(process) && !process.reported->exchange(true))
+      dead.push_back(process.rank);
   return dead;
+}
+
+// Without a pidfd: its pid is another's, or none of its threads has anything left to do. /proc that can't be read shows
+// nothing.
+bool ProcessWatch::has_ended(const Process& process) {
+  const auto stat = read_stat("/proc/" + std::to_string(process.pid) + "/stat");
+  if (!stat) return no_such_process(errno) && ::access("/proc/self/stat", R_OK) == 0;
+  const std::uint64_t start_time = start_time_in(stat->fields());
+  if (start_time != 0 && process.start_time != 0 && start_time != process.start_time) return true;
+  const char state = stat->fields().empty() ? 'R' : stat->fields().front();
+  if (state != 'Z' && state != 'X') return false;
+  return state_of_threads(process.pid) == ProcessState::dead;   // its first thread may have ended alone
 }
 
 bool ProcessWatch::kill(std::int32_t rank) {
   const Process& process = process_of(rank);
   if (process.gone) return true;
+  if (process.descriptor < 0) return false;
   return ::syscall(SYS_pidfd_send_signal, process.descriptor, SIGKILL, nullptr, 0) == 0 || errno == ESRCH;
 }
 
@@ -222,7 +253,7 @@ ProcessState ProcessWatch::state(std::int32_t rank) const {
   const Process& process = process_of(rank);
   if (process.gone) return ProcessState::dead;
   const ProcessState by_pid = state_of_threads(process.pid);
-  if (is_readable(process.descriptor)) return ProcessState::dead;
+  if (is_readable(process.descriptor) || (process.descriptor < 0 && has_ended(process))) return ProcessState::dead;
   return by_pid == ProcessState::dead ? ProcessState::unknown : by_pid;
 }
 
@@ -239,7 +270,8 @@ std::uint64_t ProcessWatch::ending(std::int32_t rank) const {
     threads = (threads ^ ' ') * 1099511628211ull;
   });
   const bool ends = error == 0 && any && (all || dumps_core(process.pid));
-  return ends && !is_readable(process.descriptor) ? threads | 1 : 0;
+  const bool was_its_own = process.descriptor < 0 ? !has_ended(process) : !is_readable(process.descriptor);
+  return ends && was_its_own ? threads | 1 : 0;
 }
 
 const ProcessWatch::Process& ProcessWatch::process_of(std::int32_t rank) const {

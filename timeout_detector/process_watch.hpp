@@ -1,16 +1,19 @@
 // Watches processes of this host through pidfds: a death is seen within 0.1 ms, without a signal, a poll loop or a
 // parent's help, and a pid that is used again can't be taken for the old process.
 //
-// Source: pidfd_open(2), epoll(7), proc_pid_stat(5). Linux 5.3 or newer.
+// Source: pidfd_open(2), epoll(7), proc_pid_stat(5). Linux 5.3 or newer. Where pidfd_open is missing (an older kernel, some
+// sandboxes, valgrind) /proc is read instead: a death is seen when poll() is called, and nobody can be killed safely.
 // Invariants
 //  - A rank is reported dead only upon proof: its process has ended (a zombie has), or its pid belongs to a process
 //    with another start time. Each rank at most once per ProcessWatch, even if several threads poll at the same time.
-//  - A signal goes to the process that was added, or to nobody.
+//  - A signal goes to the process that was added, or to nobody; without pidfds to nobody, since a pid may be used again.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace ucft {
@@ -40,7 +43,7 @@ class ProcessWatch {
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
   // start_time: process_start_time() as the process itself had it. Gone already, or replaced: the next poll reports it.
-  // Throws std::system_error: no descriptor left, or no pidfds on this system. A rank is added once.
+  // Throws std::system_error: no descriptor left. A rank is added once.
   void add(std::int32_t rank, int pid, std::uint64_t start_time);
 
   // The ranks that were found dead since the last call, in no order. Waits up to timeout for the first. A signal may
@@ -50,7 +53,10 @@ class ProcessWatch {
   // Readable while poll() has something to report. For ppoll(2) only.
   int epoll_descriptor() const { return epoll_; }
 
-  // SIGKILL. True: sent, or the process has ended already. False: not permitted. Death is then reported by poll().
+  // Whether this system has pidfds, as this process sees it.
+  static bool has_pidfds();
+
+  // SIGKILL. True: sent, or the process has ended already; poll() reports its death. False: not permitted, or no pidfd.
   bool kill(std::int32_t rank);
 
   // Not 0: the process is ending, which its pidfd shows only when its memory has been torn down (0.1 s for a GiB) or written
@@ -65,9 +71,12 @@ class ProcessWatch {
   struct Process {
     std::int32_t rank;
     int pid;
-    int descriptor;  // a pidfd; or, if there is no such process, an eventfd that is readable from the start
+    std::uint64_t start_time;
+    int descriptor;  // a pidfd; or, if there is no such process, an eventfd that is readable from the start; -1: no pidfds
     bool gone;
+    std::unique_ptr<std::atomic<bool>> reported;   // without a pidfd
   };
+  static bool has_ended(const Process& process);
 
   const Process& process_of(std::int32_t rank) const;
 

@@ -337,15 +337,17 @@ void Context::watch_broken(Clock::time_point now) {
     if (peer.gone || peer.left || peer.said_leave || peer.broken_since == Clock::time_point{}) continue;
     any_broken_ = true;
     if (now - peer.broken_since < std::chrono::microseconds(settings_.suspect_after_us)) continue;
-    if (settings_.fence && is_here(peer)) {
+    bool fenced = settings_.fence && is_here(peer);
+    if (fenced) {
       try {
         ProcessWatch watch;
         watch.add(rank, peer.pid, peer.start_time);
-        watch.kill(rank);   // its end is seen as a proved death
+        fenced = watch.kill(rank);   // its end is seen as a proved death
       } catch (const std::system_error&) {   // out of descriptors: the next look may have one
       }
       peer.broken_since = now;
-    } else {
+    }
+    if (!fenced) {
       peer.seen_here = true;
       give_verdict(rank, 1);
     }

@@ -46,6 +46,17 @@ bool parse_auto_or_off(std::string_view text, std::uint64_t& value) {
   return text == "auto" || text == "off";
 }
 
+// 64M, 2G; bytes without a unit; -1: auto.
+bool parse_auto_or_bytes(std::string_view text, std::uint64_t& bytes) {
+  bytes = std::uint64_t(-1);
+  if (text == "auto") return true;
+  const std::size_t unit = std::string_view("KMG").find(text.empty() ? 'x' : text.back());
+  if (unit != std::string_view::npos) text.remove_suffix(1);
+  if (!parse_number(text, bytes) || bytes > std::uint64_t{1} << 44) return false;
+  if (unit != std::string_view::npos) bytes <<= 10 * (unit + 1);
+  return bytes <= std::uint64_t{1} << 44;
+}
+
 using Parser = bool (*)(std::string_view, std::uint64_t&);
 
 // One row a setting: its name in the environment, how it is written, and its limits.
@@ -134,6 +145,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
               1000000000);
   reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,
               3600000000ull);
+  reader.read("UCFT_SHARED_MEMORY", parse_auto_or_bytes, "auto or bytes such as 512M, at most 16384G", settings.shared_memory_bytes, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_WINDOW", parse_number, "a number", settings.window, false, 0, 2, 1024);
   read_model(settings, reader);
   if (reader.ok() && settings.suspect_after_us < 3 * settings.heartbeat_period_us)

@@ -27,6 +27,7 @@ struct Settings {
   std::int32_t rma = -1;                       // UCFT_RMA; -1: mailboxes by RDMA put where the transport has it
   std::int32_t spin = -1;                      // UCFT_SPIN; -1: chosen at start-up
   std::uint64_t sleep_after_us = 2000;         // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps
+  std::int64_t shared_memory_bytes = -1;       // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory
   std::int32_t window = 8;                     // UCFT_WINDOW: operations in flight per communicator
   std::optional<LogGP> costs;                  // UCFT_MODEL: a file, us; none: built-in values
 

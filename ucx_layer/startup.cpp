@@ -78,7 +78,8 @@ std::uint32_t random_cookie() {
 
 // What a rank reserves for shared memory: as much as the machine has, if all ranks can map that of all others beside what
 // else they need.
-std::uint64_t range_bytes(std::uint64_t mappable, int sharing) {
+std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t wanted) {
+  if (wanted >= 0) mappable = std::min(mappable, static_cast<std::uint64_t>(wanted) * 2 * static_cast<std::uint64_t>(std::max(sharing, 1)));
   const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const std::uint64_t memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * page;
   return std::min(memory, mappable / 2 / static_cast<std::uint64_t>(std::max(sharing, 1))) / page * page;
@@ -211,11 +212,15 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   transport_ = std::make_unique<Transport>(Transport::Setup{
       rank_, size_, cookie_, settings_.log_errors,
       {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed}, sleeper_fences_, sharing < size_,
-      !many_hosts_ && one_network_, range_bytes(mappable_, sharing)});
+      !many_hosts_ && one_network_, range_bytes(mappable_, sharing, settings_.shared_memory_bytes)});
   PeerAddress mine;
-  bool ok = range_bytes(mappable_, sharing) >= transport_->least_range_bytes();
-  if (!ok) error = fmt::format("{} can map {} bytes of address space (RLIMIT_AS, ulimit -v): each of the {} ranks here needs {} in all of them",
-                               describe(mappable_rank_), mappable_, sharing, transport_->least_range_bytes());
+  const std::uint64_t range = range_bytes(mappable_, sharing, settings_.shared_memory_bytes), least = transport_->least_range_bytes();
+  bool ok = range >= least;
+  if (!ok && settings_.shared_memory_bytes >= 0 && static_cast<std::uint64_t>(settings_.shared_memory_bytes) < least)
+    error = fmt::format("UCFT_SHARED_MEMORY is {} bytes, and {} are needed", settings_.shared_memory_bytes, least);
+  else if (!ok)
+    error = fmt::format("{} can map {} bytes of address space (RLIMIT_AS, ulimit -v): each of the {} ranks here needs {} in all of them",
+                        describe(mappable_rank_), mappable_, sharing, least);
   ok = ok && transport_->open(error);
   if (ok) {
     mine = transport_->own_address(error);
@@ -375,6 +380,8 @@ bool Context::start_detector(std::string& error) {
   setup.on_left = &Context::on_left;
   setup.on_line_lost = &Context::on_line_lost;
   setup.arg = this;
+  if (!ProcessWatch::has_pidfds() && settings_.log_errors)
+    fmt::print(stderr, "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are not killed\n", rank_);
   try {
     helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);
     detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));

@@ -94,6 +94,21 @@ TEST(Testing, YieldsTheProcessorToWhoeverHasTheNews) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
+// Deaths are seen by /proc then, and who is silent is only suspected.
+TEST_P(Scenario, RanksWithoutPidfdsSurviveDeathsAllTheSame) {
+  for (int victim : {0, 2}) {
+    JobPlan made = plan(4, "loop", {"200", "5000", "10"});
+    made.launcher = {"--kill", std::to_string(victim) + "@150ms"};
+    made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
+    made.environment["UCFT_TEST_NO_PIDFD"] = "y";
+    expect_right(made, {victim});
+  }
+  JobPlan made = plan(4, "excluded");
+  made.environment["UCFT_TEST_NO_PIDFD"] = "y";
+  made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
+  if (std::string(GetParam()) == "shm") EXPECT_EQ(what_is_wrong(made, run_job(made), {1}), "");   // without UCFT_FENCE=n: there is nothing to fence with
+}
+
 // Its pidfd says nothing for half a second.
 TEST(Heavy, ARankOfFourGigabytesIsKnownToBeDeadBeforeItsMemoryIsGone) {
   if (sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE) < 6L << 30) GTEST_SKIP() << "less than 6 GiB of memory is free";

@@ -85,7 +85,11 @@ std::vector<Process> descendants_of(pid_t ancestor) {
 
 void kill_process(const Process& process) {
   const int handle = pidfd_open(process.pid, 0);
-  if (handle < 0) return;
+  if (handle < 0) {   // gone; or there are no pidfds here, and the moment between the look and the signal has to be short
+    const auto now = errno == ENOSYS || errno == EPERM ? look_up(process.pid) : std::nullopt;
+    if (now && now->start_time == process.start_time) ::kill(process.pid, SIGKILL);
+    return;
+  }
   // The handle may be of a later process with that pid: only if it is the one we saw does the signal go out.
   const auto now = look_up(process.pid);
   if (now && now->start_time == process.start_time) pidfd_send_signal(handle, SIGKILL, nullptr, 0);
