@@ -4,6 +4,8 @@
 // UCFT_KILL_RUNS multiplies the number of runs (ci/soak); UCFT_KILL_SEED replays a series.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 
@@ -22,12 +24,16 @@ unsigned seed() {
   return given == nullptr ? 20261121u : static_cast<unsigned>(std::atol(given));
 }
 
-void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int run) {
-  const JobResult result = run_job(plan);
+void expect_right(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead, int run) {
   std::string how;
   for (const std::string& word : plan.launcher) how += " " + word;
   for (const auto& [name, value] : plan.environment) how += " " + name + "=" + value;
+  for (const std::string& word : plan.arguments) how += " " + word;
   EXPECT_EQ(what_is_wrong(plan, result, may_be_dead), "") << "run " << run << ": n=" << plan.ranks << " " << plan.scenario << how;
+}
+
+void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int run) {
+  expect_right(plan, run_job(plan), may_be_dead, run);
 }
 
 class Kill : public testing::TestWithParam<const char*> {};
@@ -75,6 +81,49 @@ TEST_P(Kill, TwoRanksInDifferentOperations) {
                                          std::to_string(second) + ":send:" + std::to_string(random() % 300);
     expect_right(plan, {first, second}, run);
   }
+}
+
+// f, windows and communicators that come and go by chance, with stops beside the deaths: "COUNTS operations stops" of each rank
+// that lives to the end. Silence is not what is tested here, so patience is long.
+TEST_P(Kill, WhileCommunicatorsComeAndGoAndRanksStop) {
+  std::mt19937 random(seed() + 4);
+  long operations = 0, stops = 0;
+  int deaths = 0;
+  const int all = runs(12);
+  for (int run = 0; run < all; ++run) {
+    const int f = 1 + static_cast<int>(random() % 3), ranks = 4 + static_cast<int>(random() % 5);
+    const int victims = static_cast<int>(random() % static_cast<unsigned>(std::min(f, 2) + 1));
+    const int first = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    const int second = (first + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks - 1))) % ranks;
+    JobPlan plan{ranks, "mixed", {std::to_string(random() % 1000000), "250"}, {}, over(GetParam())};
+    plan.environment["UCFT_F"] = std::to_string(f);
+    plan.environment["UCFT_WINDOW"] = std::to_string(2 + random() % 15);
+    plan.environment["UCFT_SUSPECT_AFTER"] = "10s";
+    std::string kills;
+    std::vector<int> may_be_dead;
+    for (int i = 0; i < victims; ++i) {
+      const int victim = i == 0 ? first : second;
+      kills += (i > 0 ? "," : "") + std::to_string(victim) + ":send:" + std::to_string(random() % 1500);
+      plan.launcher.insert(plan.launcher.end(), {"--expect-kill", std::to_string(victim)});
+      may_be_dead.push_back(victim);
+    }
+    if (victims > 0) plan.environment["UCFT_TEST_KILL"] = kills;
+    const JobResult result = run_job(plan);
+    expect_right(plan, result, may_be_dead, run);
+    for (std::size_t at = 0; (at = result.output.find("COUNTS ", at)) != std::string::npos; ++at) {
+      long checked = 0, stopped = 0;
+      ASSERT_EQ(std::sscanf(result.output.c_str() + at, "COUNTS %ld %ld", &checked, &stopped), 2);
+      operations += checked;
+      stops += stopped;
+    }
+    deaths += ranks - static_cast<int>(result.verdicts.size());
+  }
+  EXPECT_GT(operations, 1000L * all);
+  if (all >= 10) {
+    EXPECT_GT(deaths, 0);
+    EXPECT_GT(stops, 0);
+  }
+  std::printf("SOAK %s: %d jobs, %ld rank-operations checked, %d deaths, %ld stops, seed %u\n", GetParam(), all, operations, deaths, stops, seed());
 }
 
 // Over shared memory only: the reader must never take a torn message for one.

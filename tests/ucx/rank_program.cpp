@@ -351,6 +351,51 @@ void out_of_memory(const std::vector<std::string>&) {
   }
 }
 
+// A copy's ranks are those that lived when it was made; who is in its sums is still said by the ranks of the world.
+void use_copy(ucft_comm_h copy, int iteration) {
+  std::uint64_t in = (std::uint64_t{1} << rank_) + salt(iteration), out = 0;
+  ucft_result_t result = UCFT_RESULT_INIT;
+  check(ucft_allreduce(copy, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce on a copy");
+  note(decode(out, result, iteration));
+  check(ucft_barrier(copy, nullptr, nullptr), "barrier on a copy");
+}
+
+// mixed SEED ITERATIONS: operations of all kinds on communicators that come and go, in an order that the seed decides. Each
+// rank stops itself (SIGSTOP) for 20 to 600 ms now and then. Says what it has checked: "COUNTS operations stops".
+void mixed(const std::vector<std::string>& arguments) {
+  const auto seed = static_cast<unsigned>(std::stoul(arguments.at(0)));
+  std::mt19937 common(seed), mine(seed + 1000003u * static_cast<unsigned>(rank_ + 1));
+  std::vector<ucft_comm_h> copies;
+  long operations = 0, stops = 0;
+  for (int i = 0, end = std::stoi(arguments.at(1)); i < end; ++i) {
+    const unsigned choice = common() % 16, root = common() % static_cast<unsigned>(size_), which = common();
+    const std::size_t count = common() % 8 == 0 ? 1 + common() % 40000 : 1 + common() % 400;
+    ++operations;
+    switch (choice) {
+      case 0: case 1: case 2: allreduce(i, count); break;
+      case 3: case 4: broadcast(i, static_cast<int>(root), count); break;
+      case 5: case 6: reduce(i, static_cast<int>(root), count); break;
+      case 7: several(i), operations += 4; break;
+      case 8: check(ucft_barrier(comm, nullptr, nullptr), "barrier"); break;
+      case 9: case 10: case 11:
+        if (copies.size() >= 4) break;
+        copies.push_back(UCFT_COMM_NULL);
+        check(ucft_comm_dup(which % 2 == 0 || copies.size() < 2 ? comm : copies[0], &copies.back()), "dup");
+        break;
+      case 12: case 13:
+        if (copies.empty()) break;
+        check(ucft_comm_destroy(copies[which % copies.size()]), "destroy");
+        copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(which % copies.size()));
+        break;
+      default:
+        if (!copies.empty()) use_copy(copies[which % copies.size()], i), ++operations;
+    }
+    if (mine() % 200 == 0) stop_for(20 + mine() % 581), ++stops;
+  }
+  for (ucft_comm_h copy : copies) check(ucft_comm_destroy(copy), "destroy");
+  fmt::print("COUNTS {} {}\n", operations, stops);
+}
+
 // test_loop ITERATIONS: all ranks on one processor, which wait by ucft_test and ucft_progress. One that kept the processor for
 // its whole time slice would look tens of thousands of times at each operation.
 void test_loop(const std::vector<std::string>& arguments) {
@@ -863,7 +908,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
-      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of}, {"test_loop", test_loop}, {"out_of_memory", out_of_memory},
+      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of}, {"test_loop", test_loop}, {"mixed", mixed}, {"out_of_memory", out_of_memory},
       {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
       {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"heavy", heavy}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
   std::string scenario = argc > 1 ? argv[1] : "";
