@@ -135,6 +135,7 @@ class GossipOperation final : public GossipWork {
     std::vector<double> table{signature, -signature, scale, 0, 0};
     if (call_.path != UCFT_GOSSIP_PATH_MESSAGE && !goes_by_rounds(plan_.algorithm)) {
       one_sided_ = true;
+      take_members(dead_);   // what all of them know in the end is only known when they have met
       const ucft_status_t status = take_windows();
       if (status != UCFT_OK) table[status == UCFT_ERR_UNSUPPORTED ? 3 : 4] = 1 + communicator.rank();
     }
@@ -164,7 +165,7 @@ class GossipOperation final : public GossipWork {
                                            communicator_.context().transport().buffers().bytes(message.value)};
     if (step_ == Step::finished || message.peer < 0 || static_cast<std::size_t>(message.peer) >= ranks_ || bytes.size() % sizeof(Real) != 0) return;
     if (dead_[static_cast<std::size_t>(message.peer)]) return;
-    if (message.has(static_cast<MessageFlags>(is_window))) return connect_window(message.peer, bytes);
+    if (message.has(static_cast<MessageFlags>(is_window)) && bytes.empty()) return refuse();   // whenever that was
     Arrival arrival{message, std::vector<Real>(bytes.size() / sizeof(Real))};
     if (!bytes.empty()) std::memcpy(arrival.row.data(), bytes.data(), bytes.size());
     const auto begun_again = static_cast<std::uint16_t>(message.signature - restarts_);
@@ -231,6 +232,11 @@ class GossipOperation final : public GossipWork {
     bool unwritten = false;       // mine
     std::vector<Real> row;        // if one is unwritten
   };
+  struct WindowEnd {
+    Rank neighbour;
+    std::unique_ptr<Window> window;   // nullptr: it was dead, or we are refused
+    bool named;
+  };
   struct Unsent {
     Message message;
     std::vector<Real> row;
@@ -272,7 +278,6 @@ class GossipOperation final : public GossipWork {
     }
     if (plan_.tau == 0) plan_.tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreement_[2] * static_cast<double>(ranks_);
     begin();
-    if (one_sided_) name_windows();
     return true;
   }
 
@@ -297,29 +302,28 @@ class GossipOperation final : public GossipWork {
   // ---- gossip
 
   // From the inputs of all that are agreed to live.
-  void begin() {
+  void begin() { begin(ConstMass<Real>(input_), static_cast<Real>(1)); }
+  // With that much of each of them, on the topology of so many: whoever is dead cuts nobody off.
+  void begin(ConstMass<Real> values, Real weight) {
     forget_links();
     iteration_ = 0;
     stage_ = 0;
     step_ = Step::gossiping;
-    const auto weight = static_cast<Real>(1);
+    take_members(agreed_dead_);
+    GossipPlan plan = plan_;
+    plan.neighbourhood = neighbourhood_;
     if (goes_by_rounds(plan_.algorithm)) {
-      members_.clear();
-      for (std::size_t rank = 0; rank < ranks_; ++rank)
-        if (!agreed_dead_[rank]) members_.push_back(static_cast<Rank>(rank));
-      GossipPlan plan = plan_;
-      plan.neighbourhood.ranks = static_cast<Rank>(members_.size());
       plan.rounds = iterations_;
       plan.seed = mixed(plan_.seed, restarts_);
-      rounds_.emplace(plan, member(communicator_.rank()), ConstMass<Real>(input_), weight);
+      rounds_.emplace(plan, member(communicator_.rank()), values, weight);
       outbox_.clear();
       before_round(0);
       rounds_->start(outbox_);
       send_rounds();
     } else {
-      rank_.emplace(plan_, communicator_.rank(), ConstMass<Real>(input_), weight);
+      rank_.emplace(plan, member(communicator_.rank()), values, weight);
       links_.assign(rank_->neighbours().size(), Link{});
-      for (std::size_t link = 0; link < links_.size(); ++link) links_[link].my_turn = begins(rank_->neighbours()[link]);
+      for (std::size_t link = 0; link < links_.size(); ++link) links_[link].my_turn = begins(neighbour(static_cast<int>(link)));
       WindowLink fresh;
       fresh.mine.epoch = fresh.theirs.epoch = static_cast<std::uint16_t>(restarts_);
       if (one_sided_) window_links_.assign(links_.size(), fresh);
@@ -328,6 +332,12 @@ class GossipOperation final : public GossipWork {
     }
     for (std::size_t rank = 0; rank < ranks_; ++rank)
       if (dead_[rank]) exclude(static_cast<Rank>(rank));
+    if (one_sided_ && !is_refused_) {
+      if (take_windows() == UCFT_OK)
+        name_windows();
+      else
+        refuse();
+    }
     replay();
   }
 
@@ -338,14 +348,29 @@ class GossipOperation final : public GossipWork {
     step_ = Step::gossiping;
   }
 
+  // They only get fewer: as many of them are the same ones.
+  void take_members(const std::vector<bool>& dead) {
+    members_.clear();
+    for (std::size_t rank = 0; rank < ranks_; ++rank)
+      if (!dead[rank]) members_.push_back(static_cast<Rank>(rank));
+    neighbourhood_ = mended(plan_.neighbourhood, static_cast<Rank>(members_.size()));
+  }
+  // A rank's place among the members, which is its rank in the topology; no_rank: none of them.
   Rank member(Rank rank) const {
+    if (members_.size() == ranks_) return rank;
     const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
     return found == members_.end() || *found != rank ? no_rank : static_cast<Rank>(found - members_.begin());
   }
 
+  Rank neighbour(int link) const { return members_[static_cast<std::size_t>(rank_->neighbours()[static_cast<std::size_t>(link)])]; }
+  int link_of(Rank rank) const {   // -1: none
+    const Rank place = member(rank);
+    return place == no_rank ? -1 : rank_->link_of(place);
+  }
+
   void exclude(Rank rank) {
     if (rank_) {
-      const int link = rank_->link_of(rank);
+      const int link = link_of(rank);
       const auto live = rank_->live_links();
       if (link >= 0 && std::find(live.begin(), live.end(), link) != live.end()) rank_->on_failure(link);
     } else if (rounds_ && member(rank) != no_rank) {
@@ -392,7 +417,7 @@ class GossipOperation final : public GossipWork {
   // Whichever end gets there first tells the other: it could wait for a turn on that link, and not get there itself.
   void fail_due_links() {
     for (const auto& each : faults_.failing_links()) {
-      const int number = rank_->link_of(each.other);
+      const int number = link_of(each.other);
       if (number < 0 || !rank_->is_live(number) || (!each.failed && static_cast<double>(done_) < each.time)) continue;
       fail_link(number);
       Message message;
@@ -403,7 +428,7 @@ class GossipOperation final : public GossipWork {
   void fail_link(int number) {
     link_at(number).failed = true;
     rank_->on_failure(number);
-    faults_.note_failed_link(rank_->neighbours()[static_cast<std::size_t>(number)]);
+    faults_.note_failed_link(neighbour(number));
   }
 
   // Neither end pushes any more until the next agreement.
@@ -485,7 +510,7 @@ class GossipOperation final : public GossipWork {
     if (one_sided_)
       show(number, message, {});
     else
-      send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
+      send(neighbour(number), message);
   }
   void send(Rank to, Message message) {
     message.operation = number_;
@@ -533,7 +558,7 @@ class GossipOperation final : public GossipWork {
   }
 
   void take_on_link(const Arrival& arrival) {
-    const int number = rank_->link_of(arrival.message.peer);
+    const int number = link_of(arrival.message.peer);
     if (number < 0) return;
     Link& link = link_at(number);
     if (link.failed) return;
@@ -572,35 +597,49 @@ class GossipOperation final : public GossipWork {
 
   // UCFT_ERR_UNSUPPORTED: a neighbour is reached by messages only.
   ucft_status_t take_windows() {
+    if (windows_for_ == members_.size()) return UCFT_OK;
+    windows_for_ = members_.size();
     Transport& transport = communicator_.context().transport();
     const std::size_t row_bytes = row_length_of(plan_.algorithm, input_.size()) * sizeof(Real);
-    window_neighbours_ = neighbours_of(plan_.neighbourhood, communicator_.rank());
-    for (Rank neighbour : window_neighbours_) {
+    std::vector<WindowEnd> before;
+    before.swap(windows_);
+    ucft_status_t status = UCFT_OK;
+    for (Rank place : neighbours_of(neighbourhood_, member(communicator_.rank()))) {
+      const Rank neighbour = members_[static_cast<std::size_t>(place)];
+      const auto found = std::find_if(before.begin(), before.end(), [&](const WindowEnd& each) { return each.neighbour == neighbour; });
+      if (found != before.end()) {   // both ends have it already
+        windows_.push_back(std::move(*found));
+        continue;
+      }
+      windows_.push_back({neighbour, nullptr, false});
       const int peer = communicator_.context_rank(neighbour);
-      windows_.push_back(nullptr);
-      if (dead_[static_cast<std::size_t>(neighbour)]) continue;
-      if (!transport.has_one_sided_path(peer)) return UCFT_ERR_UNSUPPORTED;
-      windows_.back() = std::make_unique<Window>(transport, peer, sizeof(LinkState), row_bytes);
-      if (!windows_.back()->has_memory()) return UCFT_ERR_NO_MEMORY;
+      if (dead_[static_cast<std::size_t>(neighbour)] || status != UCFT_OK) continue;
+      if (!transport.has_one_sided_path(peer)) {
+        status = UCFT_ERR_UNSUPPORTED;
+        continue;
+      }
+      windows_.back().window = std::make_unique<Window>(transport, peer, sizeof(LinkState), row_bytes);
+      if (!windows_.back().window->has_memory()) status = UCFT_ERR_NO_MEMORY;
     }
-    return UCFT_OK;
+    return status;
   }
   void name_windows() {
     for (int number : rank_->live_links()) {
+      WindowEnd& end = windows_[static_cast<std::size_t>(number)];
+      if (end.named) continue;
+      end.named = true;
       Message message;
       message.flags = is_window;
-      const std::vector<std::byte> name = window_at(number).name();
+      const std::vector<std::byte> name = end.window->name();
       message.value = buffers().copy_in(name.data(), name.size());
-      send(rank_->neighbours()[static_cast<std::size_t>(number)], message);
+      send(end.neighbour, message);
       buffers().release(message.value);
     }
   }
-  // Also before our own part of the first agreement is over.
   void connect_window(Rank peer, std::span<const std::byte> name) {
-    const auto found = std::lower_bound(window_neighbours_.begin(), window_neighbours_.end(), peer);
-    const auto number = static_cast<std::size_t>(found - window_neighbours_.begin());
-    const bool is_neighbour = number < windows_.size() && *found == peer && windows_[number] != nullptr;
-    if (name.empty() || (is_neighbour && windows_[number]->connect(name) == Window::Connected::impossible)) refuse();
+    if (!one_sided_ || is_refused_) return;
+    const int number = link_of(peer);
+    if (number >= 0 && window_at(number).connect(name) == Window::Connected::impossible) refuse();
   }
   // A window can't be mapped, or named: this operation goes by messages, from its beginning, as the next agreement says. Who
   // learns of it tells all others before it goes there, so all do, whoever dies meanwhile.
@@ -656,6 +695,7 @@ class GossipOperation final : public GossipWork {
   }
   // True if there was anything new.
   bool look_into_windows() {
+    if (is_refused_) return false;   // not all of them need to exist
     bool active = false;
     for (int number : rank_->live_links()) {
       write_what_waits(number);
@@ -751,13 +791,15 @@ class GossipOperation final : public GossipWork {
   // ---- what comes too early
 
   void take(const Arrival& arrival) {
-    if (rounds_)
+    if (arrival.message.has(static_cast<MessageFlags>(is_window)))
+      connect_window(arrival.message.peer, std::as_bytes(std::span(arrival.row)));
+    else if (rounds_)
       take_in_round(arrival);
     else
       take_on_link(arrival);
   }
 
-  // Bounded: by rounds one a round; else a push, a last word, and repairs on each link.
+  // Bounded: by rounds one a round; else a push, a last word, repairs, and the name of a window on each link.
   void store(Arrival arrival) { early_.push_back(std::move(arrival)); }
   void replay() {
     std::vector<Arrival> early;
@@ -836,14 +878,28 @@ class GossipOperation final : public GossipWork {
     }
   }
 
+  // Flows survive a death unless it has cut the topology: then they would go on in parts, for ever. All know who is
+  // dead, so all judge alike; on the mended topology flows start from zero. Of push-cancel-flow with what everybody has by
+  // now, which is what the dead rank has left to each; else from the inputs, as the answer is the survivors' anyway.
   bool go_on_without() {
-    if (keeps_flows()) {
+    if (keeps_flows() && is_still_connected()) {
       go_on();
-    } else {
-      ++restarts_;
-      begin();
+      return true;
     }
+    ++restarts_;
+    if (!is_pcf()) {
+      begin();
+      return true;
+    }
+    std::vector<Real> mass(input_.size() + 1);
+    rank_->mass(mass);
+    begin(ConstMass<Real>(mass).first(input_.size()), mass.back());
     return true;
+  }
+  bool is_still_connected() const {
+    std::vector<bool> dead(members_.size());
+    for (std::size_t place = 0; place < members_.size(); ++place) dead[place] = agreed_dead_[static_cast<std::size_t>(members_[place])];
+    return is_connected_without(neighbourhood_, dead);
   }
 
   // More of the same. False: it would not help.
@@ -864,7 +920,7 @@ class GossipOperation final : public GossipWork {
 
   Link& link_at(int link) { return links_[static_cast<std::size_t>(link)]; }
   WindowLink& window_link_at(int link) { return window_links_[static_cast<std::size_t>(link)]; }
-  Window& window_at(int link) { return *windows_[static_cast<std::size_t>(link)]; }
+  Window& window_at(int link) { return *windows_[static_cast<std::size_t>(link)].window; }
   void forget_links() {
     for (Link& link : links_) buffers().release(link.row);
     links_.clear();
@@ -885,6 +941,8 @@ class GossipOperation final : public GossipWork {
   Agreement agreement_;
   std::int32_t agreement_culprit_ = -1;
   std::vector<bool> dead_, agreed_dead_, dead_at_start_;   // by rank: known here; to all; to all in the first agreement
+  std::vector<Rank> members_;     // who was agreed to live when it last began: the ranks of the topology, in this order
+  Neighbourhood neighbourhood_;   // of so many
   std::uint32_t restarts_ = 0;
   std::vector<Arrival> early_;
   GossipOutbox<Real> outbox_;
@@ -895,9 +953,9 @@ class GossipOperation final : public GossipWork {
   std::vector<int> ready_;
   static constexpr int refused = 2;   // in the table of the agreement
   bool one_sided_ = false, is_refused_ = false;
-  std::vector<std::unique_ptr<Window>> windows_;   // by link, for the whole operation; nullptr: to a dead rank
+  std::vector<WindowEnd> windows_;                 // by link
+  std::size_t windows_for_ = 0;                    // so many members
   std::vector<WindowLink> window_links_;
-  std::vector<Rank> window_neighbours_;
   std::vector<std::byte> scratch_;
   std::uint32_t stage_ = 0;     // since the last restart
   int iteration_ = 0;
@@ -906,7 +964,6 @@ class GossipOperation final : public GossipWork {
   std::chrono::microseconds pace_ = first_pace;
   // by rounds
   std::optional<GossipByRounds<Real>> rounds_;
-  std::vector<Rank> members_;
   std::vector<Unsent> unsent_;
 };
 

@@ -15,6 +15,10 @@
 // been agreed to be dead when the stage began) goes on without that rank: flows are cleared and the stage repeated;
 // algorithms without flows begin again from their inputs, so that what was on its way to the dead rank is not missing.
 //
+// The topology is that of the members: who was agreed to live when the operation last began (again), by their places in that
+// list. A death that cuts it is one more reason to begin again. Who the members are, and whether they are cut, follows from
+// agreements alone, so all do the same; messages and names of windows carry how often their sender has begun again.
+//
 // An agreement is an ordinary allreduce (it survives failures) on a communicator that belongs to the place, number mod
 // in_flight, of the operation in the window. That communicator is used by one gossip operation at a time: number s is posted
 // where s - in_flight is complete, which it is only after its last agreement; and how many agreements an operation needs

@@ -121,6 +121,48 @@ std::vector<Rank> neighbours_of(const Neighbourhood& neighbourhood, Rank rank) {
   return found;
 }
 
+std::vector<Rank> parts_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead) {
+  std::vector<Rank> part(dead.size(), no_rank);
+  std::vector<Rank> open;
+  for (Rank first = 0; first < neighbourhood.ranks; ++first) {
+    if (dead[static_cast<std::size_t>(first)] || part[static_cast<std::size_t>(first)] != no_rank) continue;
+    part[static_cast<std::size_t>(first)] = first;   // ascending: nobody lower reaches it
+    open.assign(1, first);
+    while (!open.empty()) {
+      const Rank rank = open.back();
+      open.pop_back();
+      for (Rank other : neighbours_of(neighbourhood, rank)) {
+        if (dead[static_cast<std::size_t>(other)] || part[static_cast<std::size_t>(other)] != no_rank) continue;
+        part[static_cast<std::size_t>(other)] = first;
+        open.push_back(other);
+      }
+    }
+  }
+  return part;
+}
+
+bool is_connected_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead) {
+  if (neighbourhood.topology == GossipTopology::complete) return true;   // known without n^2 steps
+  Rank first = no_rank;
+  for (Rank part : parts_without(neighbourhood, dead)) {
+    if (part == no_rank) continue;
+    if (first != no_rank && part != first) return false;
+    first = part;
+  }
+  return true;
+}
+
+Neighbourhood mended(const Neighbourhood& neighbourhood, Rank ranks) {
+  Neighbourhood made = neighbourhood;
+  made.ranks = ranks;
+  if (problem_with(made).empty()) return made;
+  made.topology = GossipTopology::random_regular;
+  if (neighbourhood.topology != GossipTopology::random_regular) made.degree = static_cast<int>(neighbours_of(neighbourhood, 0).size());
+  made.degree += made.degree % 2;   // an odd number of ranks can't be paired
+  if (!problem_with(made).empty()) made.topology = GossipTopology::complete;   // degree >= ranks
+  return made;
+}
+
 double second_eigenvalue(const Neighbourhood& neighbourhood) {
   const double n = neighbourhood.ranks;
   if (n <= 2) return 0.5;

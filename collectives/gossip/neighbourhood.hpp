@@ -37,6 +37,15 @@ std::string problem_with(const Neighbourhood& neighbourhood);
 // Ascending, each once. O(its number) time, O(n) for complete.
 std::vector<Rank> neighbours_of(const Neighbourhood& neighbourhood, Rank rank);
 
+// After deaths: for each rank the lowest that it still reaches (itself, maybe); no_rank: it is dead. Ranks with the same
+// number are a part, which hears nothing of the others. A bus 0-1-2-3-4 without 2: 0 0 no_rank 3 3.
+std::vector<Rank> parts_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead);
+bool is_connected_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead);
+
+// Of fewer ranks, survivors who count themselves anew: the same topology; or, where so few have none (a hypercube of 7), a
+// random regular one with as many neighbours each, or all. Always connected.
+Neighbourhood mended(const Neighbourhood& neighbourhood, Rank ranks);
+
 // The sides of a torus, the longest first: 24 -> 6 4 or 4 3 2. Unused sides are 1.
 struct TorusSides {
   Rank side[3];

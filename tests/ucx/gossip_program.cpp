@@ -2,6 +2,7 @@
 // what all survivors must have in common goes into "VERDICT ...". Anything wrong: a line on stderr and exit code 1.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -232,6 +233,78 @@ void death(const std::vector<std::string>& arguments) {
   }
 }
 
+ucft_gossip_topology_t topology_named(const std::string& name) {
+  const std::map<std::string, ucft_gossip_topology_t> known = {
+      {"complete", UCFT_GOSSIP_COMPLETE}, {"hypercube", UCFT_GOSSIP_HYPERCUBE}, {"torus_2d", UCFT_GOSSIP_TORUS_2D}, {"ring", UCFT_GOSSIP_RING},
+      {"bus", UCFT_GOSSIP_BUS}, {"tree", UCFT_GOSSIP_TREE}, {"random_regular", UCFT_GOSSIP_RANDOM_REGULAR}};
+  const auto found = known.find(name);
+  if (found == known.end()) wrong("no topology '{}'", name);
+  return found->second;
+}
+
+// cut ALGORITHM TOPOLOGY STOP MOST POLLS VICTIM..: after the first operation the victims die, so many polls into the next one (or
+// before it, -1). All later ones reach their accuracy all the same, in at most so many stages; those that began after the
+// deaths have the answer of the survivors.
+void cut(const std::vector<std::string>& arguments) {
+  const int algorithm = algorithm_named(arguments.at(0));
+  const bool adaptive = arguments.at(2) == "adaptive";
+  const int polls = std::stoi(arguments.at(4));
+  const bool dies = std::find(arguments.begin() + 5, arguments.end(), std::to_string(rank_)) != arguments.end();
+  const auto victims = static_cast<std::uint32_t>(arguments.size() - 5);
+  bool all_known = false;
+  for (int i = 0; i < 6; ++i) {
+    ucft_gossip_options_t options = options_of(algorithm, 1e-8);
+    options.topology = topology_named(arguments.at(1));
+    options.stop = adaptive ? UCFT_GOSSIP_ADAPTIVE : UCFT_GOSSIP_ROUNDS;
+    if (i % 2 == 1) options.aggregate = UCFT_GOSSIP_SUM;
+    if (!adaptive) options.rounds = 1000;
+    if (dies && i == 1 && polls < 0) std::raise(SIGKILL);
+    Gossip<double> gossip(options, i % 2 == 0 ? 3 : 300, i);
+    gossip.post();
+    if (dies && i == 1) {
+      for (int poll = 0; poll < polls; ++poll) ucft_test(gossip.request);
+      std::raise(SIGKILL);
+    }
+    const ucft_gossip_result_t result = gossip.finish(true);
+    if (result.stages > std::stoul(arguments.at(3))) wrong("operation {}: {} stages, {} iterations", i, result.stages, result.iterations);
+    // The deaths of operation 1 may be noticed after it; the next one is over when everybody alive has taken part in it.
+    const std::uint32_t left = static_cast<std::uint32_t>(size_) - victims;
+    if (all_known && (result.answer != UCFT_GOSSIP_SURVIVORS || result.contributors != left || result.live_ranks != static_cast<std::int32_t>(left)))
+      wrong("operation {}: answer {}, {} contributors, {} live", i, static_cast<int>(result.answer), result.contributors, result.live_ranks);
+    all_known = result.live_ranks == static_cast<std::int32_t>(left);
+    if (i > 1 && !all_known) wrong("operation {}: {} live", i, result.live_ranks);
+  }
+}
+
+// late ALGORITHM TOPOLOGY VICTIM: it dies when it has long had the average of all. What the others go on to is that one, which
+// its value is in, and not the survivors'.
+void late(const std::vector<std::string>& arguments) {
+  ucft_gossip_options_t options = options_of(algorithm_named(arguments.at(0)), 1e-8);
+  options.topology = topology_named(arguments.at(1));
+  options.stop = UCFT_GOSSIP_ROUNDS;
+  options.rounds = 2000;
+  const int victim = std::stoi(arguments.at(2));
+  Gossip<double> gossip(options, 3, 0);
+  gossip.post();
+  const double average = given((size_ - 1), 0, 0) / 2 + given(0, 0, 0) / 2;   // of element 0: given() grows with the rank by the same
+  if (rank_ == victim) {
+    std::vector<double> now(3);
+    double expected = 0;
+    for (int near = 0; near < 50;) {
+      if (ucft_test(gossip.request) != UCFT_INPROGRESS) wrong("over before the victim was near");
+      check(ucft_gossip_estimate(gossip.request, now.data(), &expected), "estimate");
+      near = std::abs(now[0] - average) < 1e-6 ? near + 1 : 0;
+    }
+    std::raise(SIGKILL);
+  }
+  const ucft_gossip_result_t result = gossip.finish(true);
+  if (result.answer != UCFT_GOSSIP_NEARLY_ALL_RANKS || result.contributors != static_cast<std::uint32_t>(size_) || result.live_ranks != size_ - 1)
+    wrong("answer {}, {} contributors, {} live", static_cast<int>(result.answer), result.contributors, result.live_ranks);
+  const double without = (average * size_ - given(victim, 0, 0)) / (size_ - 1);
+  if (!(std::abs(gossip.out[0] - average) < 0.1 * std::abs(without - average)))
+    wrong("{} after {} stages: of all it is {}, of the survivors {}", gossip.out[0], result.stages, average, without);
+}
+
 // stages MOST: so many are enough where each link is used as often as the others. On a tree each link is the only way.
 void stages(const std::vector<std::string>& arguments) {
   for (int i = 0; i < 2; ++i)
@@ -365,7 +438,7 @@ void awkward(const std::vector<std::string>&) {
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"all", all}, {"each", each}, {"several", several}, {"overlap", overlap}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward},
-      {"excluded", excluded}, {"unsupported", unsupported}, {"no_memory", no_memory}, {"stages", stages}};
+      {"excluded", excluded}, {"unsupported", unsupported}, {"no_memory", no_memory}, {"stages", stages}, {"cut", cut}, {"late", late}};
   const std::string scenario = argc > 1 ? argv[1] : "";
   const auto found = scenarios.find(scenario);
   if (found == scenarios.end()) wrong("no scenario '{}'", scenario);

@@ -178,6 +178,64 @@ TEST_P(Gossip, TwoOfSixDie) {
     }
 }
 
+// What is left of the topology is in parts of different means: left to themselves they repeat their stages (32 times) and never agree.
+struct Cut {
+  const char* topology;
+  int ranks;
+  std::vector<int> victims;
+};
+const Cut cuts[] = {{"bus", 6, {2}}, {"tree", 6, {1}}, {"tree", 5, {0}}, {"ring", 6, {1, 3}}};
+
+class AfterACut : public Gossip {
+ protected:
+  // polls: of a victim, after the second operation has begun; -1: between two operations.
+  void cut(const Cut& cut, const std::string& algorithm, const char* stop, int polls) {
+    // Two or three a stage without a death, by chance; and one that a death has made void.
+    JobPlan made = plan(cut.ranks, "cut", {algorithm, cut.topology, stop, "10", std::to_string(polls)});
+    for (int victim : cut.victims) {
+      made.arguments.push_back(std::to_string(victim));
+      made.launcher.insert(made.launcher.end(), {"--expect-kill", std::to_string(victim)});
+    }
+    expect_right(made, cut.victims);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Over, AfterACut, testing::Values("shm", "windows", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
+
+TEST_P(AfterACut, LaterOperationsGoOnOverTheSurvivors) {
+  for (const Cut& each : cuts)
+    for (const std::string algorithm : asynchronous) cut(each, algorithm, "adaptive", -1);
+}
+
+TEST_P(AfterACut, TheOperationThatIsCutGoesOnOverTheSurvivors) {
+  for (const Cut& each : cuts)
+    for (const std::string algorithm : asynchronous)
+      for (int polls : {30, 300}) cut(each, algorithm, "adaptive", polls);
+}
+
+TEST_P(AfterACut, AFixedNumberOfRoundsIsEnoughForTheSurvivors) {
+  for (const std::string algorithm : asynchronous) cut(cuts[0], algorithm, "rounds", 30);
+}
+
+// Both parts have it, and take it along to where they are one again.
+TEST_P(AfterACut, PushCancelFlowKeepsWhatTheDeadRankHadGiven) {
+  for (const char* topology : {"bus", "tree"})
+    for (const char* algorithm : {"pcf", "pcf_flip"}) {
+      const std::string victim = topology == std::string("bus") ? "4" : "1";
+      JobPlan made = plan(6, "late", {algorithm, topology, victim});
+      made.launcher = {"--expect-kill", victim};
+      expect_right(made, {std::stoi(victim)});
+    }
+}
+
+// They have no hypercube, and no torus.
+TEST_P(AfterACut, SoManySurvivorsAsHaveNoSuchTopologyTakeAnother) {
+  for (const std::string algorithm : {"push_flow", "pcf"}) {
+    cut({"hypercube", 8, {3}}, algorithm, "adaptive", 30);
+    cut({"hypercube", 8, {1, 2, 4}}, algorithm, "adaptive", 30);   // which leaves 0 alone
+    cut({"torus_2d", 6, {2}}, algorithm, "adaptive", 30);
+  }
+}
+
 TEST_P(Gossip, ARankThatStopsIsKilledAndLeftOut) {
   for (const std::string& algorithm : algorithms()) {
     JobPlan made = plan(3, "stopped", {algorithm});

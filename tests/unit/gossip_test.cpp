@@ -97,6 +97,83 @@ TEST(Neighbourhood, IsMutualConnectedAndWithoutOneself) {
   EXPECT_GT(tried, 1000);
 }
 
+// Who reaches whom, by repeated relaxation over all pairs.
+std::vector<std::vector<bool>> reach(const Neighbourhood& made, const std::vector<bool>& dead) {
+  const auto n = static_cast<std::size_t>(made.ranks);
+  std::vector<std::vector<bool>> reaches(n, std::vector<bool>(n));
+  for (std::size_t a = 0; a < n; ++a) {
+    if (dead[a]) continue;
+    reaches[a][a] = true;
+    for (Rank b : neighbours_of(made, static_cast<Rank>(a)))
+      if (!dead[static_cast<std::size_t>(b)]) reaches[a][static_cast<std::size_t>(b)] = true;
+  }
+  for (std::size_t over = 0; over < n; ++over)
+    for (std::size_t a = 0; a < n; ++a)
+      for (std::size_t b = 0; b < n; ++b)
+        if (reaches[a][over] && reaches[over][b]) reaches[a][b] = true;
+  return reaches;
+}
+
+std::vector<Neighbourhood> small_worlds(Rank most) {
+  std::vector<Neighbourhood> all;
+  for (int topology = 0; topology < gossip_topology_count; ++topology)
+    for (Rank ranks = 1; ranks <= most; ++ranks)
+      for (int degree : {2, 3, 4}) {
+        const Neighbourhood made{static_cast<GossipTopology>(topology), ranks, degree, degree, 9};
+        const bool has_degree = made.topology == GossipTopology::tree || made.topology == GossipTopology::random_regular;
+        if (problem_with(made).empty() && (has_degree || degree == 2)) all.push_back(made);
+      }
+  return all;
+}
+
+// Every set of deaths in every topology of up to 9 ranks.
+TEST(Neighbourhood, DeathsLeaveThePartsThatASearchOfAllPairsFinds) {
+  std::map<GossipTopology, int> connected, cut;
+  for (const Neighbourhood& made : small_worlds(9))
+    for (unsigned set = 0; set < 1u << made.ranks; ++set) {
+      const auto n = static_cast<std::size_t>(made.ranks);
+      std::vector<bool> dead(n);
+      for (std::size_t rank = 0; rank < n; ++rank) dead[rank] = (set >> rank & 1) != 0;
+      const auto reaches = reach(made, dead);
+      const std::vector<Rank> parts = parts_without(made, dead);
+      bool all_reach_all = true;
+      ASSERT_EQ(parts.size(), n);
+      for (std::size_t a = 0; a < n; ++a) {
+        Rank lowest = no_rank;
+        for (std::size_t b = 0; b < n; ++b) {
+          if (reaches[a][b] && lowest == no_rank) lowest = static_cast<Rank>(b);
+          all_reach_all = all_reach_all && (dead[a] || dead[b] || reaches[a][b]);
+        }
+        ASSERT_EQ(parts[a], lowest) << gossip_topology_name(made.topology) << " " << made.ranks << " dead " << set << " rank " << a;
+      }
+      ASSERT_EQ(is_connected_without(made, dead), all_reach_all) << gossip_topology_name(made.topology) << " " << made.ranks << " dead " << set;
+      ++(all_reach_all ? connected : cut)[made.topology];
+    }
+  for (int topology = 0; topology < gossip_topology_count; ++topology) {
+    EXPECT_GT(connected[static_cast<GossipTopology>(topology)], 0);
+    EXPECT_EQ(cut[static_cast<GossipTopology>(topology)] > 0, static_cast<GossipTopology>(topology) != GossipTopology::complete) << topology;
+  }
+}
+
+TEST(Neighbourhood, OfFewerRanksThereIsAlwaysAConnectedOne) {
+  for (const Neighbourhood& made : small_worlds(66))
+    for (Rank left = 1; left <= made.ranks; ++left) {
+      const Neighbourhood now = mended(made, left);
+      Neighbourhood same = made;
+      same.ranks = left;
+      ASSERT_EQ(problem_with(now), "") << gossip_topology_name(made.topology) << " " << made.ranks << " -> " << left;
+      ASSERT_EQ(now.ranks, left);
+      ASSERT_TRUE(now.topology == made.topology || !problem_with(same).empty()) << made.ranks << " -> " << left;
+      ASSERT_TRUE(is_connected(now)) << gossip_topology_name(made.topology) << " " << made.ranks << " -> " << left;
+    }
+  EXPECT_EQ(mended({GossipTopology::hypercube, 64}, 63).topology, GossipTopology::random_regular);
+  EXPECT_EQ(mended({GossipTopology::hypercube, 64}, 63).degree, 6);
+  EXPECT_EQ(mended({GossipTopology::hypercube, 64}, 32).topology, GossipTopology::hypercube);
+  EXPECT_EQ(mended({GossipTopology::torus_2d, 6}, 5).degree, 4);   // the short side's neighbours are one
+  EXPECT_EQ(mended({GossipTopology::hypercube, 4}, 3).topology, GossipTopology::random_regular);
+  EXPECT_EQ(mended({GossipTopology::torus_3d, 8}, 3).topology, GossipTopology::complete);
+}
+
 TEST(Neighbourhood, HasTheKnownDegrees) {
   EXPECT_EQ(neighbours_of({GossipTopology::hypercube, 64}, 5), (std::vector<Rank>{1, 4, 7, 13, 21, 37}));
   EXPECT_EQ(neighbours_of({GossipTopology::torus_2d, 12}, 0), (std::vector<Rank>{1, 3, 4, 8}));   // 4 x 3
