@@ -138,6 +138,7 @@ class Context {
   bool connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error);
   bool agree(OutOfBand& oob, bool ok, std::string& error, const char* step);
   bool start_detector(std::string& error);
+  void meet();
 
   // Messages
   static bool accepts(void* self, const WireHeader& header, int peer);

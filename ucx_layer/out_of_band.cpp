@@ -86,11 +86,13 @@ bool OutOfBand::use_rendezvous(const void* source, void* received, std::size_t b
   return done.get();
 }
 
-void OutOfBand::close() {
+bool OutOfBand::close(std::string& complaint) {
+  UCFT_TEST_POINT(close);
   if (rendezvous_ != nullptr) rendezvous_->close();
   rendezvous_.reset();
-  if (pmix_ != nullptr) pmix_->close();
+  const bool all_must_close = pmix_ != nullptr && pmix_->close(limit_, complaint);
   pmix_.reset();
+  return all_must_close;
 }
 
 }  // namespace ucft

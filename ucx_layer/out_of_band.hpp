@@ -27,8 +27,8 @@ class OutOfBand {
   // reason that names the culprit, if the other side knows it.
   bool allgather(const void* source, void* received, std::size_t bytes, std::string& error,
                  const std::function<void()>& meanwhile = {});
-  // Start-up is over, all is well.
-  void close();
+  // Start-up is over, all is well. True, on all ranks: none may go on before all have been here (Pmix::close).
+  bool close(std::string& complaint);
 
  private:
   bool call_back(const void* source, void* received, std::size_t bytes, std::string& error,

@@ -119,9 +119,20 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   const bool watching = start_detector(error);
   if (!agree(oob, watching, error, "detector")) return UCFT_ERR_STARTUP;
   detector_->count_silence();   // all ranks' detectors run now
-  oob.close();
+  std::string complaint;
+  const bool all_must_close = oob.close(complaint);
+  if (!complaint.empty()) fmt::print(stderr, "ucft: rank {}: {}\n", rank_, complaint);
   started_ = true;
+  if (all_must_close) meet();
   return UCFT_OK;
+}
+
+// A barrier over the survivors: the launcher's are for ranks that it knows, and can't survive. A rank that dies in it is dead
+// like any other; more than f deaths end it, too.
+void Context::meet() {
+  Communicator* world = create_world();
+  farewell({world});
+  destroy(world);
 }
 
 bool Context::exchange_identities(OutOfBand& oob, std::string& error) {

@@ -1,5 +1,5 @@
 // Places where tests/ucx can end a rank: before its k-th send, before the k-th line that it publishes, or in the k-th
-// step of start-up; or stop it for a while, before it makes its lifelines. And switches for what only other machines, or
+// step of start-up; or stop it for a while, before it makes its lifelines or closes start-up. And switches for what only other machines, or
 // machines short of something, do. They exist in the copy of the library that those tests link (UCFT_TEST_POINTS), and are
 // nothing at all in libucft.
 #pragma once
@@ -12,6 +12,7 @@ void pass_send();
 void pass_line();
 void pass_step();
 void pass_lifelines();
+void pass_close();
 bool stamps_all_lines();     // UCFT_TEST_STAMPS: windows on one host have the layout of those between hosts
 bool refuses_window();       // UCFT_TEST_REFUSE=P: that part of windows can't be mapped
 std::uint64_t host_of(int rank);   // UCFT_TEST_RANKS_PER_HOST=k: ranks 0..k-1 believe to be on one host, and so on

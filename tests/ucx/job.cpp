@@ -38,6 +38,9 @@ std::vector<std::string> launcher_of(const JobPlan& plan) {
     case Launcher::Mpirun:
       return {"timeout", "-k", "5", "400", "mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--tag-output",
               "--mca", "oob_tcp_if_include", "lo", "--mca", "btl", "self,vader"};
+    case Launcher::Srun:
+      return {"timeout", "-k", "5", "400", "srun", "--mpi=pmix", "--ntasks=" + ranks, "--nodes=" + std::string(std::getenv("UCFT_SLURM_NODES")),
+              "--overcommit", "--label", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"};
     case Launcher::Nobody:
       return {"timeout", "-k", "5", "400"};
   }
@@ -69,8 +72,14 @@ std::vector<std::string> command_of(const JobPlan& plan) {
   _exit(127);
 }
 
-// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun); -1: none.
+// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun), "2: text" (srun); -1: none.
 int rank_of(const std::string& line, Launcher launcher, std::string& text) {
+  if (launcher == Launcher::Srun) {
+    const auto digits = line.find_first_not_of("0123456789");
+    if (digits == 0 || digits == std::string::npos || line.compare(digits, 2, ": ") != 0) return -1;
+    text = line.substr(digits + 2);
+    return std::atoi(line.c_str());
+  }
   const bool is_ours = launcher == Launcher::UcftRun;
   const auto end = line.find(is_ours ? "] " : ">:");
   const auto number = is_ours ? 1 : line.find(',') + 1;
@@ -141,7 +150,7 @@ void read_both(int out, int err, std::string& out_text, std::string& err_text, K
 bool is_from_launcher(const std::string& line, Launcher launcher) {
   std::string text;
   if (launcher == Launcher::UcftRun) return line.rfind("ucft_run: ", 0) == 0;
-  return launcher == Launcher::Mpirun && rank_of(line, launcher, text) < 0;
+  return (launcher == Launcher::Mpirun || launcher == Launcher::Srun) && rank_of(line, launcher, text) < 0;
 }
 
 }  // namespace
@@ -228,7 +237,7 @@ bool ucx_gave_up_in_startup(const JobPlan& plan, const JobResult& result, const 
 std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead) {
   if (result.exit_code == 124) return "hang: " + result.output;
   if (ucx_gave_up_in_startup(plan, result, may_be_dead) && result.left_behind.empty()) return {};
-  if (result.exit_code != 0 && (plan.started_by != Launcher::Mpirun || may_be_dead.empty())) return "exit code " + std::to_string(result.exit_code) + ": " + result.output;
+  if (result.exit_code != 0 && ((plan.started_by != Launcher::Mpirun && plan.started_by != Launcher::Srun) || may_be_dead.empty())) return "exit code " + std::to_string(result.exit_code) + ": " + result.output;
   if (!result.errors.empty()) return "noise on stderr: " + result.errors.front();
   if (!result.left_behind.empty()) return "left in /dev/shm: " + result.left_behind.front();
   const std::string* first = nullptr;

@@ -1,4 +1,4 @@
-// Runs tests/ucx's rank program, or another, under ucft_run or mpirun and says how it went.
+// Runs tests/ucx's rank program, or another, under ucft_run, mpirun or srun and says how it went.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@
 
 namespace ucft::test {
 
-// Mpirun: Open MPI's, without network. Nobody: the program alone, `ranks` doesn't count.
-enum class Launcher { UcftRun, Mpirun, Nobody };
+// Mpirun: Open MPI's, without network. Srun: in ci/slurm, over its nodes. Nobody: the program alone, `ranks` doesn't count.
+enum class Launcher { UcftRun, Mpirun, Srun, Nobody };
 
 // By the test, for a launcher that doesn't do it: SIGKILL so long after the rank has said "STARTED <pid>".
 struct Kill {
@@ -24,7 +24,7 @@ struct JobPlan {
   std::vector<std::string> launcher;                  // further options of the launcher: --kill 1@20ms, --expect-kill 0
   std::map<std::string, std::string> environment;     // UCX_TLS, UCFT_TEST_KILL, ...
   Launcher started_by = Launcher::UcftRun;
-  std::vector<Kill> kills{};                           // Mpirun only
+  std::vector<Kill> kills{};                           // Mpirun, and Srun on one node
   std::string program{};                              // instead of the rank program and its scenario
 };
 
@@ -45,7 +45,7 @@ std::map<std::string, std::string> over(const std::string& transport);
 inline std::string patience(const std::string& transport) { return transport == "hosts" ? "1200ms" : "300ms"; }
 
 JobResult run_job(const JobPlan& plan);
-// The first promise that the run broke, or nothing: exit code 0 (mpirun's says nothing if a rank died), no noise, nothing left behind, a verdict of every rank
+// The first promise that the run broke, or nothing: exit code 0 (mpirun's and srun's say nothing if a rank died), no noise, nothing left behind, a verdict of every rank
 // but those that may be dead, the same one on all.
 std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead);
 

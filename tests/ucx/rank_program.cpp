@@ -266,6 +266,51 @@ void contexts(const std::vector<std::string>& arguments) {
   allreduce(0, 1);
 }
 
+// outlive SECONDS: until so long after the first death. A launcher that ends the job for it needs a moment.
+void outlive(const std::vector<std::string>& arguments) {
+  using Clock = std::chrono::steady_clock;
+  auto end = Clock::now() + std::chrono::seconds(60);   // of a job whose victim lives
+  bool any_dead = false;
+  std::uint64_t going_on = 1;
+  for (int i = 0; going_on > 0; ++i) {
+    if (allreduce(i, 1) > 0 && !any_dead) {
+      any_dead = true;
+      end = Clock::now() + std::chrono::seconds(std::stoi(arguments.at(0)));
+    }
+    if (i == 0) say_started();
+    const std::uint64_t mine = Clock::now() < end ? 1 : 0;   // all stop together
+    check(ucft_allreduce(comm, &mine, &going_on, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
+  }
+  if (!any_dead) wrong("nobody has died");
+}
+
+// Two at a time, and a loop over both. With SECONDS somebody is to die then (outlive).
+void two_contexts(const std::vector<std::string>& arguments) {
+  const ucft_context_h first = context;
+  const ucft_comm_h first_comm = comm;
+  ucft_context_h second = nullptr;
+  ucft_comm_h second_comm = UCFT_COMM_NULL;
+  check(ucft_context_create(nullptr, &second), "second context");
+  check(ucft_comm_create(second, &second_comm), "second comm");
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
+    comm = i % 2 == 0 ? first_comm : second_comm;
+    allreduce(i, 1);
+  }
+  comm = first_comm;
+  if (arguments.size() > 1) outlive({arguments[1]});
+  check(ucft_context_destroy(second), "destroy");
+  context = first;
+}
+
+// A rank dies in the first context; a second one can't be had without it, and says so.
+void context_after_death(const std::vector<std::string>& arguments) {
+  words(arguments);
+  ucft_context_h second = nullptr;
+  expect(ucft_context_create(nullptr, &second), UCFT_ERR_STARTUP, "second context");
+  fmt::print("{}\n", ucft_last_error());
+  allreduce(0, 1);   // the first one is as it was
+}
+
 // Every rank lends its own memory, the root dies half way, and nobody posts anything afterwards.
 void lent(const std::vector<std::string>&) {
   constexpr std::size_t count = 1000;
@@ -910,7 +955,8 @@ int main(int argc, char** argv) {
       {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
       {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of}, {"test_loop", test_loop}, {"mixed", mixed}, {"out_of_memory", out_of_memory},
       {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
-      {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"heavy", heavy}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts}};
+      {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"heavy", heavy}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts},
+      {"two_contexts", two_contexts}, {"outlive", outlive}, {"context_after_death", context_after_death}};
   std::string scenario = argc > 1 ? argv[1] : "";
   if (std::getenv("UCFT_TEST_NO_PIDFD") != nullptr) hide_pidfds();
   // settings_differ NAME VALUE: on the last rank alone. Start-up says so, to all.

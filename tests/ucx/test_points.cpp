@@ -1,6 +1,7 @@
 // UCFT_TEST_KILL=RANK:send|line|step|fence:K ends that rank by SIGKILL before its K-th send (or line, or step of
 // start-up; fence: while it waits in that step for all others); several, with commas.
 // UCFT_TEST_STOP=RANK:MS stops that rank for so long when all others make lifelines.
+// UCFT_TEST_LATE=RANK:MS lets that rank sleep for so long when start-up is over, before it tells the launcher.
 #include "ucx_layer/test_points.hpp"
 
 #include <algorithm>
@@ -76,6 +77,13 @@ void pass_lifelines() {
     _exit(0);
   }
   std::raise(SIGSTOP);
+}
+
+void pass_close() {
+  const char* rank = std::getenv("PMIX_RANK");
+  const char* plan = std::getenv("UCFT_TEST_LATE");
+  if (rank == nullptr || plan == nullptr || std::atoi(rank) != std::atoi(plan)) return;
+  usleep(static_cast<useconds_t>(std::atol(std::strchr(plan, ':') + 1) * 1000));
 }
 
 bool stamps_all_lines() { return std::getenv("UCFT_TEST_STAMPS") != nullptr; }

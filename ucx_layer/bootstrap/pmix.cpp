@@ -6,6 +6,12 @@
 //  - one that was in it: the fence ends with PMIX_ERR_PARTIAL_SUCCESS.
 // A fence takes a rank that has called PMIx_Finalize for a dead one, too. So PMIx_Finalize waits for the end of the
 // process: before, it would break the next context's start-up, or MPI's, on ranks that are faster.
+//
+// Slurm's server (22.05) cancels the step when a rank dies that has called PMIx_Init and not PMIx_Finalize, whatever srun
+// has been told. Under it PMIx_Finalize comes when start-up is over, and no rank goes on before all have called it: then they
+// may join again for a next context, in any order. (Without that, a rank that leaves breaks the fence of those that have
+// joined again.) MPI could not: to a process that joins again libpmix 4.2 doesn't say which of its node's ranks it is, and
+// MPI_Init fails. So a program with MPI stays; MPI would be the one to keep it in the job anyway.
 #include "ucx_layer/bootstrap/pmix.hpp"
 
 #include <cstdlib>
@@ -43,7 +49,7 @@ bool Pmix::allgather(const void*, void*, std::size_t, std::chrono::microseconds,
                      const std::function<void()>&) {
   return false;
 }
-void Pmix::close() {}
+bool Pmix::close(std::chrono::microseconds, std::string&) { return false; }
 
 }  // namespace ucft::bootstrap
 
@@ -137,8 +143,8 @@ bool Library::load(std::string& error) {
 struct Session {
   std::mutex mutex;           // of what follows, between threads that create contexts
   Library library;
-  bool joined = false;
-  pid_t pid = 0;              // that has joined
+  bool joined = false;        // and not left
+  pid_t pid = 0;              // that has joined, last
   pmix_proc_t self{};
   int size = 0;
   unsigned contexts = 0;      // begun so far
@@ -482,13 +488,23 @@ std::string blame(int size, unsigned context, const std::string& key, bool must_
 
 // ---- joining and leaving ----
 
-// At exit; also when ranks have died or never came, as PMIx_Finalize has no barrier of its own. A process that ends
-// without it counts as failed.
-void leave_job() {
-  Session& own = session();
+// Whoever else uses PMIx in this process stays in the job: calls of PMIx_Init and PMIx_Finalize are counted. False: the
+// server has not answered in time.
+bool leave_job(microseconds limit) {
+  session().joined = false;
   pmix_status_t ignored = PMIX_SUCCESS;
-  if (getpid() == own.pid) call_until(Clock::now() + grace, ignored, [] { return library().finalize(nullptr, 0); });
+  return call_until(Clock::now() + limit, ignored, [] { return library().finalize(nullptr, 0); });
 }
+
+// Also when ranks have died or never came, as PMIx_Finalize has no barrier of its own. A process that ends without it
+// counts as failed.
+void leave_job_at_exit() {
+  if (session().joined && getpid() == session().pid) leave_job(grace);
+}
+
+// By the name space that the server has given us: Slurm's plug-in names it slurm.pmix.JOB.STEP, in all versions so far.
+// Slurm's variables would not do: an mpirun within an allocation has them, too, and is another server.
+bool server_is_slurm() { return std::strncmp(session().self.nspace, "slurm.pmix.", 11) == 0; }
 
 bool join_job(microseconds limit, std::string& error) {
   Session& own = session();
@@ -507,9 +523,9 @@ bool join_job(microseconds limit, std::string& error) {
             ". If it isn't part of a job, these variables are left from another program" + way_out;
     return false;
   }
+  if (own.pid == 0) std::atexit(leave_job_at_exit);
   own.pid = getpid();
   own.joined = true;
-  std::atexit(leave_job);
   const RequestPointer size = ask(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
   wait_for({deadline, nullptr, nullptr}, [&] { return size->has_arrived(); });
   if (!size->is_good() || size->number > most_ranks || own.self.rank >= size->number) {
@@ -519,6 +535,9 @@ bool join_job(microseconds limit, std::string& error) {
   own.size = static_cast<int>(size->number);
   return true;
 }
+
+// Loaded, so that MPI_Init has been called or may be.
+bool has_mpi() { return dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr; }
 
 }  // namespace
 
@@ -530,7 +549,7 @@ std::unique_ptr<Pmix> Pmix::connect(microseconds limit, std::string& error) {
     error = "start-up by PMIx has failed in this process: " + own.failure;
   } else if (own.busy) {
     error = "another context of this process is in start-up by PMIx";
-  } else if (own.joined && own.pid != getpid()) {
+  } else if (own.pid != 0 && own.pid != getpid()) {
     error = "process " + std::to_string(getpid()) + " is a forked child of a rank, and no rank itself" + way_out;
   } else if (join_job(limit, error)) {
     own.busy = true;
@@ -595,10 +614,17 @@ Pmix::~Pmix() {
   commit(farewell_key(context_), text, Clock::now() + grace, ignored);
 }
 
-void Pmix::close() {
+bool Pmix::close(microseconds limit, std::string& complaint) {
   open_ = false;
-  const std::lock_guard lock(session().mutex);
-  session().busy = false;
+  Session& own = session();
+  const std::lock_guard lock(own.mutex);
+  own.busy = false;
+  if (!server_is_slurm()) return false;
+  if (!has_mpi() && !leave_job(std::clamp(limit, microseconds(0), longest_limit))) {
+    own.failure = "the PMIx server has not answered PMIx_Finalize within " + duration_text(limit);
+    complaint = own.failure + ": Slurm will end the job if this rank dies";
+  }
+  return true;
 }
 
 }  // namespace ucft::bootstrap
