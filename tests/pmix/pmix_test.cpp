@@ -193,5 +193,21 @@ TEST_F(Pmix, AProgramThatUsesMpiToo) {
 #endif
 }
 
+// MPI's own operations end with the dead rank; ucft's go on beside it. Some of MPI's files outlive a rank that is killed.
+TEST_F(Pmix, AKillInAProgramThatUsesMpiToo) {
+#ifdef MPI_PROGRAM
+  for (const char* order : {"inside", "around"})
+    for (int victim : {0, 2}) {
+      JobPlan plan = under_mpirun(4, "", {order, std::to_string(victim)});
+      plan.program = MPI_PROGRAM;
+      const JobResult result = run_job(plan);
+      EXPECT_EQ(what_is_wrong(plan, result, {victim}), "") << order << " " << victim;
+      EXPECT_EQ(result.verdicts.count(victim), 0u) << "it has not died";
+    }
+#else
+  GTEST_SKIP() << "no MPI at build time: install libopenmpi-dev";
+#endif
+}
+
 }  // namespace
 }  // namespace ucft::test
