@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -236,6 +239,38 @@ TEST_F(Api, AForkedChildIsTurnedAwayAndTheParentGoesOn) {
   int status = 1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+  expect_works();
+}
+
+// Bytes of the library's shared memory that this process has.
+std::uint64_t mapped_shared_memory() {
+  std::uint64_t bytes = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t begin = 0, end = 0;
+    if (line.find("memfd:ucft") != std::string::npos && std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) bytes += end - begin;
+  }
+  return bytes;
+}
+
+// A worker process that writes where a rank's messages are would speak in its name.
+TEST_F(Api, AForkedChildHasMemoryOfUcftAllocAndNothingElseOfTheRanks) {
+  constexpr std::size_t bytes = 1 << 20;
+  void *kept = nullptr, *freed = nullptr;
+  ASSERT_EQ(ucft_alloc(context_, bytes, &freed), UCFT_OK);
+  ASSERT_EQ(ucft_alloc(context_, bytes, &kept), UCFT_OK);
+  std::memset(kept, 7, bytes);
+  ASSERT_EQ(ucft_free(context_, freed), UCFT_OK);
+  ASSERT_GT(mapped_shared_memory(), 2 * bytes);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto* data = static_cast<const unsigned char*>(kept);
+    _exit(mapped_shared_memory() != bytes ? 1 : data[0] != 7 || data[bytes - 1] != 7 ? 2 : 0);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(ucft_free(context_, kept), UCFT_OK);
   expect_works();
 }
 
