@@ -359,6 +359,7 @@ void Operation::pass_up(Outbox& out) {
     truncated |= failures.size() > failure_list_limit;
     up.list_length = static_cast<std::uint32_t>(std::min<std::size_t>(failures.size(), failure_list_limit));
     up.list = make_list(failures, buffers);
+    if (up.list == no_buffer && up.list_length > 0) up.list_length = 0, truncated = true;   // no memory, not even of the heap
     if (truncated) up.flags |= list_truncated;
   }
   up.operation = number_;
