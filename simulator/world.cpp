@@ -95,7 +95,7 @@ void World::pump(Rank rank) {
   if (plan_.ends && alive(rank)) post_farewell(rank);
 }
 
-// As a communicator of the library ends (ucx_layer/communicator.hpp, context.hpp): a last barrier when all of the caller's
+// As a communicator of the library ends (ucx_layer/runtime/communicator.hpp, context.hpp): a last barrier when all of the caller's
 // operations are complete, and when nothing is in flight any more the communicator is destroyed.
 void World::post_farewell(Rank rank) {
   Node& here = node(rank);

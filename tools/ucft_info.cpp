@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ucft/ucft.h"
-#include "ucx_layer/rdma_ports.hpp"
+#include "ucx_layer/transport/rdma_ports.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/file_text.hpp"
-#include "ucx_layer/ucx.hpp"
+#include "ucx_layer/transport/ucx.hpp"
 
 namespace ucft {
 namespace {

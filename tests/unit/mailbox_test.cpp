@@ -1,5 +1,5 @@
 // Mailboxes: a message is seen when every one of its lines is there, and never before; rings wrap, credit returns.
-#include "ucx_layer/mailbox.hpp"
+#include "ucx_layer/transport/memory/mailbox.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The wire format: what is composed is what is parsed; what does not fit is named; nothing that arrives can make
 // examine() or parse_header() read beyond what is there (run it under AddressSanitizer).
-#include "ucx_layer/wire_format.hpp"
+#include "ucx_layer/transport/wire_format.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 //             posted the operation, so no message of it ever comes before its operation: what does is dropped
 //   gossip    asynchronous: a number of iterations, each a push to a live neighbour chosen by chance;
 //             by rounds: each round waits for its one message.
-//             A push is a message or, one-sided, a write into a window of the neighbour's (ucx_layer/window.hpp). What a
+//             A push is a message or, one-sided, a write into a window of the neighbour's (ucx_layer/transport/memory/window.hpp). What a
 //             window shows is the state of the link as its writer sees it: so nothing is lost if it is only read later
 //   settle    asynchronous: on each link both ends say their last word, and how many messages they have sent. When all
 //             have come nothing is on its way, and mass is conserved
@@ -37,7 +37,7 @@
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/protocol.hpp"
 #include "ucft/ucft.h"
-#include "ucx_layer/gossip_faults.hpp"
+#include "ucx_layer/runtime/gossip_faults.hpp"
 
 namespace ucft {
 

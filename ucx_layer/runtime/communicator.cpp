@@ -1,4 +1,4 @@
-#include "ucx_layer/communicator.hpp"
+#include "ucx_layer/runtime/communicator.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "ucx_layer/context.hpp"
+#include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft {

@@ -1,4 +1,4 @@
-#include "ucx_layer/sockets.hpp"
+#include "ucx_layer/transport/sockets.hpp"
 
 #include <dirent.h>
 #include <linux/filter.h>

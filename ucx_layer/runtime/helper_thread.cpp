@@ -1,5 +1,5 @@
 // See helper_thread.hpp.
-#include "ucx_layer/helper_thread.hpp"
+#include "ucx_layer/runtime/helper_thread.hpp"
 
 #include <pthread.h>
 #include <unistd.h>

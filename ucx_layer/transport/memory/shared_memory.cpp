@@ -1,4 +1,4 @@
-#include "ucx_layer/shared_memory.hpp"
+#include "ucx_layer/transport/memory/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,9 +1,9 @@
-#include "ucx_layer/window.hpp"
+#include "ucx_layer/transport/memory/window.hpp"
 
 #include <cassert>
 #include <cstring>
 
-#include "ucx_layer/transport.hpp"
+#include "ucx_layer/transport/transport.hpp"
 
 namespace ucft {
 

@@ -1,4 +1,4 @@
-#include "ucx_layer/memory_check.hpp"
+#include "ucx_layer/api/memory_check.hpp"
 
 #include <sys/uio.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "ucx_layer/gossip.hpp"
+#include "ucx_layer/runtime/gossip.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,10 +7,10 @@
 #include <limits>
 #include <optional>
 
-#include "ucx_layer/communicator.hpp"
-#include "ucx_layer/context.hpp"
-#include "ucx_layer/window.hpp"
-#include "ucx_layer/wire_format.hpp"
+#include "ucx_layer/runtime/communicator.hpp"
+#include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/transport/memory/window.hpp"
+#include "ucx_layer/transport/wire_format.hpp"
 
 namespace ucft {
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "collectives/buffers.hpp"
-#include "ucx_layer/mailbox.hpp"
-#include "ucx_layer/shared_memory.hpp"
+#include "ucx_layer/transport/memory/mailbox.hpp"
+#include "ucx_layer/transport/memory/shared_memory.hpp"
 
 namespace ucft {
 

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "collectives/protocol.hpp"
-#include "ucx_layer/shared_memory.hpp"
+#include "ucx_layer/transport/memory/shared_memory.hpp"
 
 namespace ucft {
 
@@ -28,7 +28,7 @@ enum class Control : std::uint8_t {
   failed = 20,    // context rank `attempt` has failed; flags: 1 if that is proved, 0 if it was only silent
 };
 
-// A row of masses of a gossip operation (ucx_layer/gossip.hpp). Its fields have meanings of their own:
+// A row of masses of a gossip operation (ucx_layer/runtime/gossip.hpp). Its fields have meanings of their own:
 //
 //   signature     restarts of the operation, modulo 65536
 //   attempt       asynchronous: number of the message on its link, from 1; by rounds: the round

@@ -1,4 +1,4 @@
-#include "ucx_layer/out_of_band.hpp"
+#include "ucx_layer/bootstrap/out_of_band.hpp"
 
 #include <fmt/core.h>
 

@@ -12,8 +12,8 @@
 #include <fstream>
 #include <system_error>
 
-#include "ucx_layer/context.hpp"
-#include "ucx_layer/descriptors.hpp"
+#include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/runtime/descriptors.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft {

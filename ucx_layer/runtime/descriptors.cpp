@@ -1,4 +1,4 @@
-#include "ucx_layer/descriptors.hpp"
+#include "ucx_layer/runtime/descriptors.hpp"
 
 #include <sys/resource.h>
 

@@ -26,11 +26,11 @@
 
 #include "collectives/buffers.hpp"
 #include "collectives/protocol.hpp"
-#include "ucx_layer/mailbox.hpp"
-#include "ucx_layer/shared_memory.hpp"
-#include "ucx_layer/ucx.hpp"
-#include "ucx_layer/window.hpp"
-#include "ucx_layer/wire_format.hpp"
+#include "ucx_layer/transport/memory/mailbox.hpp"
+#include "ucx_layer/transport/memory/shared_memory.hpp"
+#include "ucx_layer/transport/ucx.hpp"
+#include "ucx_layer/transport/memory/window.hpp"
+#include "ucx_layer/transport/wire_format.hpp"
 
 namespace ucft {
 
@@ -129,7 +129,7 @@ class Transport {
   bool free_shared(void* memory);
   bool is_shared(const void* memory, std::size_t bytes) const;
 
-  // Of windows (ucx_layer/window.hpp), by context rank.
+  // Of windows (ucx_layer/transport/memory/window.hpp), by context rank.
   bool has_one_sided_path(int peer) const { return by_mailbox(peers_[static_cast<std::size_t>(peer)]); }
   WindowMemory* take_window(int peer, std::size_t bytes);   // nullptr: no memory, or the peer is gone
   const Segment* window_segment(const std::byte* memory) const;

@@ -15,12 +15,12 @@
 
 #include "timeout_detector/detector_thread.hpp"
 #include "ucft/ucft.h"
-#include "ucx_layer/communicator.hpp"
-#include "ucx_layer/helper_thread.hpp"
-#include "ucx_layer/out_of_band.hpp"
-#include "ucx_layer/rdma_ports.hpp"
-#include "ucx_layer/settings.hpp"
-#include "ucx_layer/transport.hpp"
+#include "ucx_layer/runtime/communicator.hpp"
+#include "ucx_layer/runtime/helper_thread.hpp"
+#include "ucx_layer/bootstrap/out_of_band.hpp"
+#include "ucx_layer/transport/rdma_ports.hpp"
+#include "ucx_layer/runtime/settings.hpp"
+#include "ucx_layer/transport/transport.hpp"
 
 namespace ucft {
 

@@ -8,8 +8,8 @@
 
 #include "collectives/operation_window.hpp"
 #include "ucft/ucft.h"
-#include "ucx_layer/gossip.hpp"
-#include "ucx_layer/wire_format.hpp"
+#include "ucx_layer/runtime/gossip.hpp"
+#include "ucx_layer/transport/wire_format.hpp"
 
 namespace ucft {
 

@@ -1,4 +1,4 @@
-#include "ucx_layer/context.hpp"
+#include "ucx_layer/runtime/context.hpp"
 
 #include <fmt/core.h>
 #include <linux/futex.h>

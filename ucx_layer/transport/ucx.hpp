@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ucx_layer/sockets.hpp"
+#include "ucx_layer/transport/sockets.hpp"
 
 namespace ucft {
 

@@ -11,9 +11,9 @@
 
 #include "collectives/names.hpp"
 #include "ucft/ucft.h"
-#include "ucx_layer/context.hpp"
-#include "ucx_layer/handles.hpp"
-#include "ucx_layer/memory_check.hpp"
+#include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/api/handles.hpp"
+#include "ucx_layer/api/memory_check.hpp"
 
 using namespace ucft;
 

@@ -1,4 +1,4 @@
-#include "ucx_layer/rdma_ports.hpp"
+#include "ucx_layer/transport/rdma_ports.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

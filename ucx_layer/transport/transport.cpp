@@ -1,4 +1,4 @@
-#include "ucx_layer/transport.hpp"
+#include "ucx_layer/transport/transport.hpp"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

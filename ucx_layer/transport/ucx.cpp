@@ -1,4 +1,4 @@
-#include "ucx_layer/ucx.hpp"
+#include "ucx_layer/transport/ucx.hpp"
 
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -1,4 +1,4 @@
-#include "ucx_layer/wire_format.hpp"
+#include "ucx_layer/transport/wire_format.hpp"
 
 #include <algorithm>
 

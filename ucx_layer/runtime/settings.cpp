@@ -1,4 +1,4 @@
-#include "ucx_layer/settings.hpp"
+#include "ucx_layer/runtime/settings.hpp"
 
 #include <fmt/core.h>
 

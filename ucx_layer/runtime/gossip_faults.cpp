@@ -1,4 +1,4 @@
-#include "ucx_layer/gossip_faults.hpp"
+#include "ucx_layer/runtime/gossip_faults.hpp"
 
 #include <algorithm>
 
