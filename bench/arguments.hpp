@@ -9,7 +9,7 @@
 
 #include "ucft/ucft.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 enum class Test { allreduce, reduce, broadcast, barrier };
 
@@ -64,4 +64,4 @@ ParsedArguments parse_arguments(int argument_count, char** argument_values, Libr
 // What can be checked only once the number of ranks is known: "" or what is wrong.
 std::string problem_with(const Arguments& arguments, int rank_count);
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

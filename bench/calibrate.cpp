@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 namespace {
 
@@ -118,4 +118,4 @@ bool write_model(const std::string& path, const Calibration& found, int ranks, s
   return std::rename(beside.c_str(), path.c_str()) == 0 || fail();
 }
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

@@ -5,7 +5,7 @@
 
 #include "ucft/ucft.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 // us; G: us per byte.
 struct Calibration {
@@ -29,4 +29,4 @@ Calibration calibrate(Communicator& world);
 // The whole file or none: it is written beside it and renamed. False: error says why.
 bool write_model(const std::string& path, const Calibration& found, int ranks, std::string& error);
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

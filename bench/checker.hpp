@@ -16,7 +16,7 @@
 
 #include "bench/payload.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 // "" if all is well.
 struct Verdict {
@@ -173,4 +173,4 @@ void add_elements(const T* in, T* inout, std::uint64_t count) {
   }
 }
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

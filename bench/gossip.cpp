@@ -15,7 +15,7 @@
 #include "bench/tally.hpp"
 #include "collectives/gossip/faults.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 namespace {
 
@@ -202,4 +202,4 @@ int run_gossip(Communicator& world, const Arguments& arguments) {
   return arguments.dtype == UCFT_FLOAT ? GossipTest<float>(world, arguments).run() : GossipTest<double>(world, arguments).run();
 }
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

@@ -24,7 +24,7 @@
 
 #include "ucft/ucft.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 // The finaliser of SplitMix64: every bit of x changes half of the bits.
 inline std::uint64_t mix(std::uint64_t x) {
@@ -142,4 +142,4 @@ class Payload {
   int digit_bits_ = 0;
 };
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

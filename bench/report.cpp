@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 namespace {
 
@@ -63,4 +63,4 @@ std::string line_of(const Arguments& arguments, const Row& row, const Tally& tal
                      tally.percentile_us(0.999), tally.max_us(), tally.wrong(), recovery, failed);
 }
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

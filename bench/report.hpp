@@ -8,7 +8,7 @@
 #include "bench/arguments.hpp"
 #include "bench/tally.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 struct Row {
   const char* library = "ucft";
@@ -23,4 +23,4 @@ std::string header_of(const Arguments& arguments, const Row& row);
 // Ends in a newline. `tally` is merged over the ranks.
 std::string line_of(const Arguments& arguments, const Row& row, const Tally& tally);
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

@@ -8,7 +8,7 @@
 
 #include "bench/payload.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 namespace {
 
@@ -101,4 +101,4 @@ std::uint64_t Tally::wrong() const {
   return sums_[wrong_at] + differing;
 }
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 
 // CLOCK_MONOTONIC: the same clock in all processes of a host.
 std::int64_t now_ns();
@@ -67,4 +67,4 @@ class Tally {
   std::vector<std::uint64_t> digests_;
 };
 
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench

@@ -23,7 +23,7 @@
 #include "bench/report.hpp"
 #include "bench/tally.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 namespace {
 
 constexpr std::int64_t notice_before_death_ns = 1'000'000;
@@ -405,10 +405,10 @@ int run(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench
 
 int main(int argument_count, char** argument_values) {
-  using namespace ucft::bench;
+  using namespace ucft::detail::bench;
   const ParsedArguments parsed =
       parse_arguments(argument_count, argument_values, Library::ucft, is_first_process());
   if (!parsed.arguments) return parsed.exit_code;

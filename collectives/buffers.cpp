@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-namespace ucft {
+namespace ucft::detail {
 
 Buffers::Buffers(ChunkSource source) : source_(source) {
   blocks_.push_back({});   // no_buffer
@@ -108,4 +108,4 @@ void Buffers::recycle(BufferId id) {
   }
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

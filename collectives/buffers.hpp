@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 using BufferId = std::uint32_t;
 inline constexpr BufferId no_buffer = 0;
@@ -99,4 +99,4 @@ class Buffers {
   std::vector<std::unique_ptr<std::byte[]>> private_chunks_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -216,4 +216,4 @@ std::int64_t predict_messages(const Arguments& arguments, std::int32_t size) {
   return messages;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -12,7 +12,7 @@
 
 #include "collectives/operation.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 struct LogGP {
   double latency = 2;            // L, between neighbours in the flat network
@@ -57,4 +57,4 @@ double predict_latency(const Arguments& arguments, std::int32_t size, const LogG
 // Messages without failures or correction (Theorems 5 and 7).
 std::int64_t predict_messages(const Arguments& arguments, std::int32_t size);
 
-}  // namespace ucft
+}  // namespace ucft::detail

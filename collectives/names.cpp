@@ -5,7 +5,7 @@
 #include "collectives/operation.hpp"
 #include "collectives/topology/broadcast_topology.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -36,4 +36,4 @@ bool parse_tree(std::string_view name, Tree& tree) { return find(trees, name, tr
 bool parse_numbering(std::string_view name, Numbering& numbering) { return find(numberings, name, numbering); }
 bool parse_correction(std::string_view name, Correction& correction) { return find(corrections, name, correction); }
 
-}  // namespace ucft
+}  // namespace ucft::detail

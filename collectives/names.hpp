@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-namespace ucft {
+namespace ucft::detail {
 
 enum class Tree : std::uint8_t;
 enum class Numbering : std::uint8_t;
@@ -26,4 +26,4 @@ bool parse_tree(std::string_view name, Tree& tree);
 bool parse_numbering(std::string_view name, Numbering& numbering);
 bool parse_correction(std::string_view name, Correction& correction);
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ucft {
+namespace ucft::detail {
 
 // Differs, very likely, where ranks posted different things. Computed for every operation, so short: the fields packed
 // into words, each mixed in by one multiplication.
@@ -870,4 +870,4 @@ void Operation::on_turn(Outbox& out) {
   out.send(target, message);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

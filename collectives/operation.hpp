@@ -28,7 +28,7 @@
 #include "collectives/topology/membership.hpp"
 #include "collectives/topology/reduce_topology.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce };
 enum class FailureInfo : std::uint8_t { list, count, bit };
@@ -239,4 +239,4 @@ class Operation {
   std::int64_t turn_wanted_since_us_ = -1;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

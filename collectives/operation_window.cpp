@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace ucft {
+namespace ucft::detail {
 
 OperationWindow::OperationWindow(Size size, Buffers& buffers)
     : me_(size.me),
@@ -120,4 +120,4 @@ void OperationWindow::release_all() {
   for (Operation& operation : slots_) operation.reset(buffers_);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

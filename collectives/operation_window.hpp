@@ -18,7 +18,7 @@
 
 #include "collectives/operation.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 class OperationWindow {
  public:
@@ -99,4 +99,4 @@ class OperationWindow {
   std::vector<OperationNumber> completed_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -11,7 +11,7 @@
 
 #include "collectives/buffers.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 using Rank = std::int32_t;             // in a communicator: 0 .. n-1
 using OperationNumber = std::uint64_t; // in a communicator: 0, 1, 2 ... in posting order
@@ -148,4 +148,4 @@ class Arrivals {
   int awaited_ = 0;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

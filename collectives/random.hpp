@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace ucft {
+namespace ucft::detail {
 
 // splitmix64 (Steele, Lea, Flood, OOPSLA '14).
 inline std::uint64_t mixed(std::uint64_t value) {
@@ -26,4 +26,4 @@ class Random {
   std::uint64_t state_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace ucft {
+namespace ucft::detail {
 
 void RingCorrection::reset(const Setting& setting) {
   setting_ = setting;
@@ -101,4 +101,4 @@ std::optional<RingCorrection::Send> RingCorrection::let_go() {
   return std::nullopt;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -19,7 +19,7 @@
 #include <optional>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 enum class Correction : std::uint8_t { none, opportunistic, checked, opportunistic_optimised, failure_proof };
 inline constexpr int correction_count = 5;
@@ -72,4 +72,4 @@ class RingCorrection {
   std::vector<std::int32_t> heard_left_, heard_right_;   // distances, ascending: as many of the nearest as count
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

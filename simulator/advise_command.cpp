@@ -12,7 +12,7 @@
 
 #include "simulator/commands.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -188,4 +188,4 @@ void add_advise_command(CLI::App& app, int& exit_code) {
   });
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

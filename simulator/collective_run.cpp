@@ -4,7 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -213,4 +213,4 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
   return result;
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

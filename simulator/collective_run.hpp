@@ -11,7 +11,7 @@
 #include "collectives/operation.hpp"
 #include "simulator/engine.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 struct CollectiveRun {
   Arguments arguments;              // count is ignored: each rank contributes one number, payload_bytes is what it costs
@@ -44,4 +44,4 @@ CollectiveResult simulate(const CollectiveRun& run, Tracer* tracer = nullptr);
 // Failure-free end of the dissemination: the phased correction's deadline.
 double tree_deadline(const CollectiveRun& run);
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -14,7 +14,7 @@
 #include "collectives/names.hpp"
 #include "collectives/topology/broadcast_topology.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 // For options: a number or a whole number, written in full, within limits. NaN is in none.
 CLI::Validator number_between(double lowest, double highest);
@@ -43,4 +43,4 @@ inline std::string problem_with(const BroadcastShape& shape) {
 }
 inline std::vector<std::string> names_of(std::span<const char* const> names) { return {names.begin(), names.end()}; }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -5,7 +5,7 @@
 
 #include "collectives/random.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -317,4 +317,4 @@ CollectiveResult simulate(const ComparatorRun& run, Tracer* tracer) {
   return result_of(engine, run);
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -11,7 +11,7 @@
 #include "collectives/topology/broadcast_topology.hpp"
 #include "simulator/collective_run.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 enum class Comparator : std::uint8_t { tree, acknowledged_tree, recursive_doubling, rabenseifner, gossip };
 
@@ -30,4 +30,4 @@ struct ComparatorRun {
 // Root: rank 0. Of gossip: largest_gap is over the ranks that gossip reached.
 CollectiveResult simulate(const ComparatorRun& run, Tracer* tracer = nullptr);
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -25,7 +25,7 @@
 #include "simulator/event_queue.hpp"
 #include "simulator/network.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 inline constexpr double never = std::numeric_limits<double>::infinity();
 
@@ -329,4 +329,4 @@ void Engine<Actors>::turn(Rank rank, double now) {
   want_turn(rank, now);
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

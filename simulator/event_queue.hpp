@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 // Event: `double time` >= 0 and `bool before(const Event&) const`.
 template <class Event>
@@ -92,4 +92,4 @@ class EventQueue {
   std::vector<std::vector<Event>> ring_;
 };
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

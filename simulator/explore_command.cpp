@@ -7,7 +7,7 @@
 #include "simulator/commands.hpp"
 #include "simulator/explorer.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -118,4 +118,4 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   });
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

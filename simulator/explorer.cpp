@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 const char* role_name(Role role) {
   static constexpr const char* names[role_count] = {"root", "last-group", "inner", "leaf"};
@@ -198,4 +198,4 @@ Exploration walk(const Plan& base, int max_victims, std::int64_t runs, std::uint
   return found;
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

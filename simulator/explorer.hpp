@@ -9,7 +9,7 @@
 
 #include "simulator/world.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 // Of a victim, in the first ballot of the first operation.
 enum class Role : std::uint8_t { root, last_group, inner, leaf };
@@ -47,4 +47,4 @@ std::int64_t plans_expected(const Plan& base, const Scope& scope);
 // Random plans for worlds too large to exhaust: victims, boundaries, orders from a seed.
 Exploration walk(const Plan& base, int max_victims, std::int64_t runs, std::uint64_t seed);
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -9,7 +9,7 @@
 #include "simulator/explorer.hpp"
 #include "collectives/random.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -92,4 +92,4 @@ bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const Ne
   return true;
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

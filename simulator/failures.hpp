@@ -6,7 +6,7 @@
 
 #include "simulator/collective_run.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 struct FailurePlan {
   // Before the operation: drawn, the root spared.
@@ -25,4 +25,4 @@ struct FailurePlan {
 bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const NetworkShape& network, std::uint64_t seed,
                    Setting& setting, std::string& error);
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -11,7 +11,7 @@
 #include "simulator/gossip_run.hpp"
 #include "simulator/many_runs.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -306,4 +306,4 @@ void add_gossip_commands(CLI::App& app, int& exit_code) {
   }
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -15,7 +15,7 @@
 
 #include "simulator/gossip_run.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -200,4 +200,4 @@ LargeResult simulate_large(const LargeRun& run, const GossipProgress& progress) 
   return run.single_precision ? run_hps<float>(run, progress) : run_hps<double>(run, progress);
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

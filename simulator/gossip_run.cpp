@@ -14,7 +14,7 @@
 
 #include "simulator/event_queue.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -668,4 +668,4 @@ GossipResult simulate(const GossipRun& run, const GossipProgress& progress) {
   return run.single_precision ? World<float>(run, progress).run() : World<double>(run, progress).run();
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -13,7 +13,7 @@
 
 #include "collectives/gossip/faults.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 enum class GossipData : std::uint8_t { uniform, normal, bus, ranks };   // bus: Niederbrucker et al. 2012, section II-B
 enum class GossipAggregate : std::uint8_t {
@@ -31,11 +31,11 @@ struct RankDeath {
   double time;
 };
 
-struct GossipFaults : ucft::GossipFaults {
+struct GossipFaults : ucft::detail::GossipFaults {
   std::vector<RankDeath> deaths;
   double detection_delay = 1;             // from a death until the neighbours are told
 
-  bool any() const { return ucft::GossipFaults::any() || !deaths.empty(); }
+  bool any() const { return ucft::detail::GossipFaults::any() || !deaths.empty(); }
 };
 
 struct GossipRun {
@@ -106,4 +106,4 @@ inline double uniform_value(std::uint64_t seed, std::uint64_t rank) {
   return static_cast<double>(mixed(mixed(seed, 0x76616c7565u), rank) >> 11) * 0x1p-53;
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -82,4 +82,4 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

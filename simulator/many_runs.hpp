@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 // Tells what part of a run is done, 0 .. 1.
 using RunProgress = std::function<void(double part)>;
@@ -18,4 +18,4 @@ void for_each_run(int runs, int threads, bool quiet, const std::function<void(in
 
 double median_of(std::vector<double> values);   // of one or more
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -2,7 +2,7 @@
 
 #include "collectives/random.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -68,4 +68,4 @@ bool parse_network(const std::string& name, NetworkShape::Kind& kind) {
   return false;
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -7,7 +7,7 @@
 
 #include "collectives/cost_model.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 // Latency by distance. Ranks are placed in blocks: rank r is on host r / ranks_per_host.
 struct NetworkShape {
@@ -37,4 +37,4 @@ std::int32_t hops(const NetworkShape& shape, Rank from, Rank to);
 const char* network_name(NetworkShape::Kind kind);
 bool parse_network(const std::string& name, NetworkShape::Kind& kind);
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

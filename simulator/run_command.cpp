@@ -16,7 +16,7 @@
 #include "simulator/trace.hpp"
 #include "simulator/world.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 
@@ -407,4 +407,4 @@ void add_run_commands(CLI::App& app, int& exit_code) {
   add(Kind::barrier, "barrier", "a barrier under the clock");
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 const char* phase_name(Phase phase) {
   static constexpr const char* names[phase_count] = {"group", "up", "broadcast", "correction", "ask", "decided", "gather", "gather_reply", "mismatch"};
@@ -74,4 +74,4 @@ void ChromeTrace::finish(Rank rank, double time) { mark(rank, time, "has the res
 void ChromeTrace::die(Rank rank, double time) { mark(rank, time, "dies", "t"); }
 void ChromeTrace::detect(Rank failed, double time) { mark(failed, time, fmt::format("rank {} is reported as failed", failed), "g"); }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

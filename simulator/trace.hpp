@@ -7,7 +7,7 @@
 
 #include "simulator/engine.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 class ChromeTrace : public Tracer {
  public:
@@ -39,4 +39,4 @@ class ChromeTrace : public Tracer {
 
 const char* phase_name(Phase phase);
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -12,7 +12,7 @@
 
 #include "simulator/commands.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 namespace {
 template <class Number>
@@ -67,17 +67,17 @@ bool read_costs(const std::string& path, LogGP& costs, std::string& error) {
   return true;
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator
 
 int main(int argc, char** argv) {
   CLI::App app{"Runs ucft's own protocol objects in simulated worlds: under a LogGP clock, or through every crash plan", "ucft_sim"};
   app.set_version_flag("--version", "ucft_sim 0.1.0");
   app.require_subcommand(1);
   int exit_code = 0;
-  ucft::simulator::add_run_commands(app, exit_code);
-  ucft::simulator::add_gossip_commands(app, exit_code);
-  ucft::simulator::add_advise_command(app, exit_code);
-  ucft::simulator::add_explore_command(app, exit_code);
+  ucft::detail::simulator::add_run_commands(app, exit_code);
+  ucft::detail::simulator::add_gossip_commands(app, exit_code);
+  ucft::detail::simulator::add_advise_command(app, exit_code);
+  ucft::detail::simulator::add_explore_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {   // --help, --version

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 const char* order_name(Order order) {
   static constexpr const char* names[order_count] = {"oldest-first", "newest-first", "failures-first", "failures-last",
@@ -372,4 +372,4 @@ std::string World::check() const {
   return {};
 }
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -12,7 +12,7 @@
 
 #include "collectives/operation_window.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 
 // How the next event is taken from the pool. Channels are not first in, first out, but for oldest_first.
 enum class Order : std::uint8_t { oldest_first, newest_first, failures_first, failures_last, shuffled };
@@ -133,4 +133,4 @@ inline std::uint64_t broadcast_data(Rank root, std::size_t operation) { return 1
 std::string describe(const Plan& plan);
 const char* kind_name(Kind kind);
 
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace ucft::test {
+namespace ucft::detail::test {
 
 // What can be read of it: nothing, or the beginning, of a file of a process that has ended meanwhile. (A std::ifstream
 // read through its iterators would throw: a file of /proc can be opened and then fail to be read.)
@@ -20,4 +20,4 @@ inline std::string file_text(const std::string& path) {
   return text;
 }
 
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

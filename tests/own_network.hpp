@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-namespace ucft::test {
+namespace ucft::detail::test {
 
 // As <linux/ipv6.h> has it, which doesn't go together with the system's <netinet/in.h>.
 struct Ipv6Address {
@@ -73,4 +73,4 @@ class OwnNetwork {
   std::string problem_;
 };
 
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

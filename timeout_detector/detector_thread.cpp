@@ -14,7 +14,7 @@
 
 #include "timeout_detector/signals_blocked.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 TimeoutDetector::Time time_now() {
@@ -314,4 +314,4 @@ void DetectorThread::sleep() {
   [[maybe_unused]] const ssize_t bytes = ::read(wake_, &pokes, sizeof(pokes));
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

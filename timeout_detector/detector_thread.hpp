@@ -27,7 +27,7 @@
 #include "timeout_detector/process_watch.hpp"
 #include "timeout_detector/timeout_detector.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 struct Verdict {
   enum class Kind : std::uint8_t { suspected, proved };
@@ -168,4 +168,4 @@ class DetectorThread {
   std::thread thread_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

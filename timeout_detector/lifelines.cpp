@@ -20,7 +20,7 @@
 #include <set>
 #include <utility>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -536,4 +536,4 @@ std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& 
   return found;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 // How others reach this rank. Travels as it is in memory.
 struct LifelineName {
@@ -139,4 +139,4 @@ class LifelineMaker {
 //   hosts 0 0 1 1, reach 1: the order is 0 2 1 3 (and 0 again), so the lines are 0-2 2-1 1-3 3-0
 std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me, std::int32_t reach);
 
-}  // namespace ucft
+}  // namespace ucft::detail

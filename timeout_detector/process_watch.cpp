@@ -22,7 +22,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 [[noreturn]] void throw_errno(const std::string& what) {
@@ -281,4 +281,4 @@ const ProcessWatch::Process& ProcessWatch::process_of(std::int32_t rank) const {
   return *found;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

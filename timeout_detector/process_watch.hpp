@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 // When the process began, in clock ticks since boot (field 22 of /proc/PID/stat): with the pid, it names a process.
 // 0: there is no such process, or /proc doesn't show it. Throws std::system_error if /proc can't be read for another
@@ -84,4 +84,4 @@ class ProcessWatch {
   std::vector<Process> processes_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

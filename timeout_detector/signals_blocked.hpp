@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-namespace ucft {
+namespace ucft::detail {
 
 class AllSignalsBlocked {
  public:
@@ -22,4 +22,4 @@ class AllSignalsBlocked {
   sigset_t before_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

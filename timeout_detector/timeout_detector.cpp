@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace ucft {
+namespace ucft::detail {
 
 const char* TimeoutDetector::validate(const Options& options) {
   constexpr Time longest = std::chrono::hours(24 * 365);  // so that no sum of times overflows
@@ -97,4 +97,4 @@ const TimeoutDetector::State& TimeoutDetector::state_of(Peer peer) const {
   return const_cast<TimeoutDetector*>(this)->state_of(peer);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

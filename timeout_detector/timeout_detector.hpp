@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 class TimeoutDetector {
  public:
@@ -92,4 +92,4 @@ class TimeoutDetector {
   std::optional<Time> last_tick_;      // before the first tick: the first watch
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

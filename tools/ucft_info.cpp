@@ -45,9 +45,9 @@ void print_json(bool with_settings) {
                                 {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
                                 {"allowed_cores", allowed_core_count()}};
   auto& ports = information["rdma_ports"] = nlohmann::json::array();
-  for (const ucft::RdmaPort& port : ucft::rdma_ports()) {
+  for (const ucft::detail::RdmaPort& port : ucft::detail::rdma_ports()) {
     auto gids = nlohmann::json::array();
-    for (const ucft::RdmaGid& gid : port.gids)
+    for (const ucft::detail::RdmaGid& gid : port.gids)
       gids.push_back({{"index", gid.index}, {"gid", gid.gid}, {"type", gid.type}, {"network", gid.network}});
     ports.push_back({{"device", port.device}, {"port", port.number}, {"state", port.state}, {"link_layer", port.link_layer},
                      {"lid", port.lid}, {"mtu_bytes", port.mtu_bytes}, {"gids", gids}});
@@ -66,11 +66,11 @@ void print_text() {
   fmt::print("host           {}\n", host_name());
   fmt::print("cores          {}\n", sysconf(_SC_NPROCESSORS_ONLN));
   fmt::print("allowed cores  {}\n", allowed_core_count());
-  const std::vector<ucft::RdmaPort> ports = ucft::rdma_ports();
+  const std::vector<ucft::detail::RdmaPort> ports = ucft::detail::rdma_ports();
   if (ports.empty()) fmt::print("RDMA           no device\n");
-  for (const ucft::RdmaPort& port : ports) {
+  for (const ucft::detail::RdmaPort& port : ports) {
     fmt::print("RDMA           {}:{} {} ({}, lid {}, mtu {} bytes)\n", port.device, port.number, port.state, port.link_layer, port.lid, port.mtu_bytes);
-    for (const ucft::RdmaGid& gid : port.gids)
+    for (const ucft::detail::RdmaGid& gid : port.gids)
       fmt::print("  gid {:<9}{} ({}{}{})\n", gid.index, gid.gid, gid.type, gid.network.empty() ? "" : ", ", gid.network);
   }
 }

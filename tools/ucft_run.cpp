@@ -26,7 +26,7 @@ void open_standard_descriptors() {
 }  // namespace
 
 int main(int argument_count, char** argument_values) {
-  using namespace ucft::run;
+  using namespace ucft::detail::run;
   open_standard_descriptors();
   const ParsedArguments parsed = parse_arguments(argument_count, argument_values);
   if (!parsed.arguments) return parsed.exit_code;

@@ -13,7 +13,7 @@
 #include "bench/report.hpp"
 #include "bench/tally.hpp"
 
-namespace ucft::bench {
+namespace ucft::detail::bench {
 namespace {
 
 constexpr std::uint64_t most_complaints = 5;
@@ -186,10 +186,10 @@ int run(World world, Arguments arguments) {
 }
 
 }  // namespace
-}  // namespace ucft::bench
+}  // namespace ucft::detail::bench
 
 int main(int argument_count, char** argument_values) {
-  using namespace ucft::bench;
+  using namespace ucft::detail::bench;
   MPI_Init(&argument_count, &argument_values);
   const World world = join_world();
   const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::mpi, world.rank == 0);

@@ -16,8 +16,8 @@
 
 #include "simulator/gossip_run.hpp"
 
-using namespace ucft;
-using namespace ucft::simulator;
+using namespace ucft::detail;
+using namespace ucft::detail::simulator;
 
 namespace {
 

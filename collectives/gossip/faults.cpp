@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -105,4 +105,4 @@ std::string problem_with(const GossipFaults& faults, const GossipPlan& plan, int
   return "";
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

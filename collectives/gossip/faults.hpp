@@ -18,7 +18,7 @@
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/random.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 enum class FlipTarget : std::uint8_t { flow, message, data };
 
@@ -65,4 +65,4 @@ void flip_bit(Mass<Real> row, std::size_t candidates, int bit, Random& random) {
   victim = std::bit_cast<Real>(std::bit_cast<Bits>(victim) ^ (Bits{1} << position));
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cmath>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -238,4 +238,4 @@ template class GossipRank<double>;
 template class GossipByRounds<float>;
 template class GossipByRounds<double>;
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -22,7 +22,7 @@
 #include "collectives/gossip/recursive_doubling.hpp"
 #include "collectives/random.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 enum class GossipAlgorithm : std::uint8_t {
   push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed, hps, hpflc, ardb, recursive_doubling
@@ -209,4 +209,4 @@ extern template class GossipRank<double>;
 extern template class GossipByRounds<float>;
 extern template class GossipByRounds<double>;
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 template <class Real>
 using Mass = std::span<Real>;
@@ -92,4 +92,4 @@ struct GossipArrival {
   ConstMass<Real> row;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -9,7 +9,7 @@
 
 #include "collectives/gossip/permutation.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -196,4 +196,4 @@ bool parse_gossip_topology(std::string_view name, GossipTopology& topology) {
   return true;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -18,7 +18,7 @@
 
 #include "collectives/protocol.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 enum class GossipTopology : std::uint8_t { complete, hypercube, torus_2d, torus_3d, ring, bus, tree, random_regular };
 inline constexpr int gossip_topology_count = 8;
@@ -60,4 +60,4 @@ std::span<const char* const> gossip_topology_names();   // in the order of the e
 const char* gossip_topology_name(GossipTopology topology);
 bool parse_gossip_topology(std::string_view name, GossipTopology& topology);
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -14,7 +14,7 @@
 
 #include "collectives/random.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 class Permutation {
  public:
@@ -81,4 +81,4 @@ class Permutation {
   std::uint64_t factor_[layers] = {}, undo_[layers] = {}, key_[layers] = {};
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

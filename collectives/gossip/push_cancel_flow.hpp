@@ -27,7 +27,7 @@
 
 #include "collectives/gossip/mass.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 // Figure 5.
 template <class Real>
@@ -248,4 +248,4 @@ class PushCancelFlow {
   bool flip_tolerant_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

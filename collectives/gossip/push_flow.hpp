@@ -16,7 +16,7 @@
 
 #include "collectives/gossip/mass.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 enum class FlowCorrection : std::uint8_t { none, local, cooperative };
 
@@ -96,4 +96,4 @@ class PushFlow {
   FlowCorrection correction_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -8,7 +8,7 @@
 
 #include "collectives/gossip/mass.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 template <class Real>
 class PushSum {
@@ -45,4 +45,4 @@ class PushSum {
   std::vector<Real> mass_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -6,7 +6,7 @@
 
 #include "collectives/gossip/mass.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 template <class Real>
 class RecursiveDoubling {
@@ -34,4 +34,4 @@ class RecursiveDoubling {
   std::vector<Real> mass_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

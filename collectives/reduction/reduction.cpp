@@ -11,7 +11,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 #define UCFT_ALWAYS_INLINE [[gnu::always_inline]] static inline
@@ -175,4 +175,4 @@ void combine(const Reduction& reduction, void* destination, const void* lower, c
                                                                                                        count);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ucft {
+namespace ucft::detail {
 
 // The values of ucft_dtype_t.
 enum class DataType : std::uint8_t { float32 = 0, float64 = 1, int32 = 2, int64 = 3, uint64 = 4 };
@@ -45,4 +45,4 @@ std::size_t element_bytes(DataType type);
 void combine(const Reduction& reduction, void* destination, const void* lower, const void* higher,
              std::uint64_t count);
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cassert>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 std::int64_t highest_bit(std::int64_t value) {   // value >= 1
@@ -181,4 +181,4 @@ void BroadcastTopology::children(std::int32_t process, std::vector<std::int32_t>
   }
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

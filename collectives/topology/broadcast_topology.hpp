@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 enum class Tree : std::uint8_t { binomial, kary, knomial, lame, optimal, chain, flat };
 inline constexpr int tree_count = 7;
@@ -85,4 +85,4 @@ class BroadcastTopology {
   std::vector<std::int64_t> informed_before_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

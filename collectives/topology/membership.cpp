@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ucft {
+namespace ucft::detail {
 
 bool Membership::contains(std::int32_t rank) const {
   return rank >= 0 && rank < size_ && !std::binary_search(excluded_.begin(), excluded_.end(), rank);
@@ -28,4 +28,4 @@ void Membership::exclude(std::int32_t rank) {
   excluded_.insert(std::lower_bound(excluded_.begin(), excluded_.end(), rank), rank);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 class Membership {
  public:
@@ -26,4 +26,4 @@ class Membership {
   std::vector<std::int32_t> excluded_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

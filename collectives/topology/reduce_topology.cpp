@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 std::int32_t highest_bit(std::int32_t value) {   // value >= 1
@@ -58,4 +58,4 @@ std::int64_t ReduceTopology::messages_without_failure() const {
   return f * (f + 1) * complete_groups() + a * (a - 1) + (size_ - 1);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 class ReduceTopology {
  public:
@@ -40,4 +40,4 @@ class ReduceTopology {
   std::int32_t f_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -13,7 +13,7 @@
 
 #include "tests/launcher/process.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -380,4 +380,4 @@ TEST_F(LauncherOrphans, KillingARankTakesTheProgramBehindTheShell) {
 }
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

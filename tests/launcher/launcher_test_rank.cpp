@@ -18,7 +18,7 @@ int main(int argument_count, char** argument_values) {
   const std::string act = argument_count > 2 ? argument_values[1] : "";
   const int actor = argument_count > 2 ? std::atoi(argument_values[2]) : -1;
   std::string error;
-  const auto rendezvous = ucft::bootstrap::Rendezvous::connect(30s, error);
+  const auto rendezvous = ucft::detail::bootstrap::Rendezvous::connect(30s, error);
   if (rendezvous && rendezvous->rank() == actor) {
     if (act == "die") _exit(3);
     if (act == "stop") raise(SIGSTOP);

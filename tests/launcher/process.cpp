@@ -16,7 +16,7 @@
 
 #include "tests/file_text.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 
 namespace {
 
@@ -164,4 +164,4 @@ pid_t one_sleeper(const std::string& mark) {
   return pids.empty() ? 0 : pids[0];
 }
 
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

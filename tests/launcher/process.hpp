@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ucft::test {
+namespace ucft::detail::test {
 
 struct Finished {
   int exit_code = -1;  // 128 + signal if killed
@@ -50,4 +50,4 @@ int sleepers(const std::string& mark);
 pid_t one_sleeper(const std::string& mark);
 pid_t one_stopped_sleeper(const std::string& mark);   // 0: none
 
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

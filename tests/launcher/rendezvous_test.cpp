@@ -27,7 +27,7 @@
 #include "tests/own_network.hpp"
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 namespace {
 
 using namespace std::chrono_literals;
@@ -709,4 +709,4 @@ TEST(RendezvousProtocol, DurationsReadNaturally) {
 }
 
 }  // namespace
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap

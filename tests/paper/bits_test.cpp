@@ -4,7 +4,7 @@
 
 #include "tests/unit/hand_fed_ranks.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using namespace by_hand;
@@ -196,4 +196,4 @@ TEST(Bits, AGroupIsCombinedInRankOrderNotInArrivalOrder) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

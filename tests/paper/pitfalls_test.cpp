@@ -3,7 +3,7 @@
 #include "simulator/explorer.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using namespace by_hand;
@@ -555,4 +555,4 @@ TEST(Pitfalls, FailuresOfEarlierOperationsDoNotCountAnew) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -5,7 +5,7 @@
 #include "simulator/explorer.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using namespace by_hand;
@@ -587,4 +587,4 @@ TEST(Theorem7, EachRootThatDiesAddsAtMostOneMoreRound) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -9,7 +9,7 @@
 
 #include "tests/ucx/job.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -210,4 +210,4 @@ TEST_F(Pmix, AKillInAProgramThatUsesMpiToo) {
 }
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -13,7 +13,7 @@
 
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 
 namespace {
 
@@ -226,4 +226,4 @@ std::string what_is_wrong(const ClusterPlan& plan, const ClusterJob& job, const 
   return {};
 }
 
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace ucft::test {
+namespace ucft::detail::test {
 
 // ci/cluster/control. False: the cluster itself can't do it, which is no verdict on ucft.
 bool control(const std::vector<std::string>& arguments);
@@ -70,4 +70,4 @@ class ClusterJob {
 std::string what_is_wrong(const ClusterPlan& plan, const ClusterJob& job, const std::vector<int>& may_die,
                           const std::vector<int>& may_be_out);
 
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -6,7 +6,7 @@
 
 #include "tests/rdma/cluster_job.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 struct Transport {
@@ -70,4 +70,4 @@ TEST_P(Over, LeavingIsNotFailing) { expect_right(2, 2, {"leave"}); }
 TEST_P(Over, AMismatchIsNamed) { expect_right(2, 2, {"mismatch", "count"}); }
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -16,7 +16,7 @@
 
 #include "tests/rdma/cluster_job.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -256,4 +256,4 @@ TEST_F(Faults, Mixed) {
 }
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

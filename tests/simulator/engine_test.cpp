@@ -13,7 +13,7 @@
 #include "simulator/trace.hpp"
 #include "simulator/world.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 namespace {
 
 #ifdef UCFT_SMALL   // with sanitizers
@@ -637,4 +637,4 @@ TEST(Trace, HasABarForEverySendAndReceive) {
 }
 
 }  // namespace
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

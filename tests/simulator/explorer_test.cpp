@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <map>
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 namespace {
 
 #ifdef UCFT_SMALL
@@ -669,4 +669,4 @@ TEST(WorldCheck, SeesAWorldThatIsNotDone) {
 }
 
 }  // namespace
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

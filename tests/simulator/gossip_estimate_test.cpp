@@ -3,7 +3,7 @@
 
 #include "simulator/gossip_run.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 namespace {
 
 // The estimate is value / weight whatever the weight's sign: Casas et al. 2018, Algorithm 3, line 10. Where messages cross, a
@@ -59,4 +59,4 @@ TEST(GossipLinkFailure, PushCancelFlowGoesOnToTheExactMean) {
 }
 
 }  // namespace
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

@@ -6,7 +6,7 @@
 
 #include "simulator/gossip_run.hpp"
 
-namespace ucft::simulator {
+namespace ucft::detail::simulator {
 namespace {
 
 #ifdef UCFT_SMALL   // sanitizers
@@ -328,4 +328,4 @@ TEST(Soak, NoMixOfFaultsGivesWhatIsNoNumber) {
 }
 
 }  // namespace
-}  // namespace ucft::simulator
+}  // namespace ucft::detail::simulator

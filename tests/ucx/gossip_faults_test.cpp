@@ -7,7 +7,7 @@
 
 #include "tests/ucx/job.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 using Json = nlohmann::json;
@@ -200,4 +200,4 @@ TEST(GossipFaultOptions, TheSettingIsReadAndChecked) {
 }
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

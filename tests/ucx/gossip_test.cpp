@@ -8,7 +8,7 @@
 
 #include "tests/ucx/job.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 constexpr const char* asynchronous[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip"};
@@ -278,4 +278,4 @@ TEST_P(Example, GoesOnWhenTwoRanksDie) {
 }
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-namespace ucft::test {
+namespace ucft::detail::test {
 
 namespace {
 
@@ -255,4 +255,4 @@ std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const st
   return {};
 }
 
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ucft::test {
+namespace ucft::detail::test {
 
 // Mpirun: Open MPI's, without network. Srun: in ci/slurm, over its nodes. Nobody: the program alone, `ranks` doesn't count.
 enum class Launcher { UcftRun, Mpirun, Srun, Nobody };
@@ -49,4 +49,4 @@ JobResult run_job(const JobPlan& plan);
 // but those that may be dead, the same one on all.
 std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead);
 
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -11,7 +11,7 @@
 
 #include "tests/ucx/job.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 int runs(int normally) {
@@ -149,4 +149,4 @@ TEST(KillSystematically, EverySendOfTheFirstAllreduces) {
 }
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -3,7 +3,7 @@
 
 #include "tests/ucx/job.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 class Scenario : public testing::TestWithParam<const char*> {
@@ -256,4 +256,4 @@ TEST(Paths, SharedMemoryWithinAHostAndMessagesBetweenHosts) {
 }
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

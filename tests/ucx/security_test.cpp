@@ -25,7 +25,7 @@
 #include "tests/launcher/process.hpp"
 #include "tests/own_network.hpp"
 
-namespace ucft::test {
+namespace ucft::detail::test {
 namespace {
 
 struct Listener {
@@ -107,7 +107,7 @@ class RunningJob {
     // Both limits: ranks raise the soft one to the hard one.
     std::vector<std::string> arguments = {"-n", "3", "--timeout", "100s", "--expect-kill", "0", "--expect-kill", "1", "--expect-kill", "2",
                                           "sh", "-c", "ulimit -n 512; exec \"$@\"", "sh", RANK_PROGRAM, "loop", "1000000000", "2000", "50"};
-    launcher_ = std::make_unique<ucft::test::Launcher>(arguments);
+    launcher_ = std::make_unique<ucft::detail::test::Launcher>(arguments);
     for (const auto& [name, value] : environment) unsetenv(name.c_str());
     for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(launcher_->read_until("[" + std::to_string(rank) + "] STARTED "));
     supervisor_ = launcher_->supervisor();
@@ -128,7 +128,7 @@ class RunningJob {
   }
 
  private:
-  std::unique_ptr<ucft::test::Launcher> launcher_;
+  std::unique_ptr<ucft::detail::test::Launcher> launcher_;
   pid_t supervisor_ = 0;
   std::vector<pid_t> ranks_;
 };
@@ -264,4 +264,4 @@ TEST(SecurityInItsOwnNetwork, TcpWhereThereIsOnlyIpv6IsAnErrorThatSaysSo) {
 INSTANTIATE_TEST_SUITE_P(Transports, SecurityOver, testing::Values("tcp", "hosts"));
 
 }  // namespace
-}  // namespace ucft::test
+}  // namespace ucft::detail::test

@@ -14,7 +14,7 @@
 
 #include <unistd.h>
 
-namespace ucft::test_points {
+namespace ucft::detail::test_points {
 
 namespace {
 
@@ -99,4 +99,4 @@ std::uint64_t host_of(int rank) {
   return ranks == nullptr ? 0 : static_cast<std::uint64_t>(rank / std::max(1, std::atoi(ranks)));
 }
 
-}  // namespace ucft::test_points
+}  // namespace ucft::detail::test_points

@@ -9,7 +9,7 @@
 #include "tests/file_text.hpp"
 #include "ucx_layer/transport/ucx.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 // How an endpoint to oneself sends, as UCX prints it: "am_send: 0..<egr/short>..8185..<egr/bcopy>..(inf)".
@@ -81,4 +81,4 @@ TEST(SharedMemory, UcxHasNoneOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using Processes = std::vector<std::int32_t>;
@@ -362,4 +362,4 @@ TEST(BroadcastTopology, AChainAndAFlatTreeAreTheSameInBothNumberings) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

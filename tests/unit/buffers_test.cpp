@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 // The heap, with a limit and a record of what was asked for.
@@ -250,4 +250,4 @@ TEST(Buffers, AnAbsurdSizeIsRefused) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -30,7 +30,7 @@
 #include <thread>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using namespace std::chrono_literals;
@@ -884,4 +884,4 @@ TEST(DetectorThread, ThreadIsNamedAndBlocksSignals) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -11,7 +11,7 @@
 #include "collectives/gossip/faults.hpp"
 #include "collectives/gossip/gossip.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 TEST(Rows, AreAsLongAsIsSaidBeforehand) {
@@ -738,4 +738,4 @@ TEST(Plan, WhatCanNotWorkIsRefused) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -16,7 +16,7 @@
 
 #include "collectives/operation_window.hpp"
 
-namespace ucft::by_hand {
+namespace ucft::detail::by_hand {
 
 using Bytes = std::vector<std::byte>;
 
@@ -285,4 +285,4 @@ class HandFedWorld {
   std::vector<bool> alive_;
 };
 
-}  // namespace ucft::by_hand
+}  // namespace ucft::detail::by_hand

@@ -19,7 +19,7 @@
 #include "tests/own_network.hpp"
 #include "timeout_detector/lifelines.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using namespace std::chrono_literals;
@@ -397,4 +397,4 @@ TEST(Lifelines, WhoDoesNotComeIsLeftOutAfterTheLimit) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -285,4 +285,4 @@ TEST(Mailbox, TwoThreadsExchangeAHundredThousandMessages) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

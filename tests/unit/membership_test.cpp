@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 TEST(Membership, StartsWithEverybody) {
@@ -96,4 +96,4 @@ TEST(Membership, AMillionRanksWithAFewHolesStayCheap) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -1,7 +1,7 @@
 // Operations with hand-fed messages: past, in-order and future packets straight into an OperationWindow.
 #include "tests/unit/hand_fed_ranks.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using namespace by_hand;
@@ -740,4 +740,4 @@ TEST(OperationWindow, AnswersAreOwedOnlyWhileSomebodyHasFailed) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

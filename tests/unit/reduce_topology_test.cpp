@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using Processes = std::vector<std::int32_t>;
@@ -200,4 +200,4 @@ TEST(ReduceTopology, HasLogarithmicDepthForAMillionProcesses) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 template <class Element>
@@ -313,4 +313,4 @@ TEST(Reduction, ElementBytes) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -13,7 +13,7 @@
 
 #include "timeout_detector/detector_thread.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using namespace std::chrono_literals;
@@ -219,4 +219,4 @@ TEST_F(Afar, OfARankWhoseLifelineIsLostNothingIsConcluded) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

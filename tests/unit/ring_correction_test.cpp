@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using Flags = std::vector<bool>;
@@ -300,4 +300,4 @@ TEST(RingCorrection, PanicGoesToAllOnce) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 using Words = std::vector<std::uint64_t>;
@@ -152,4 +152,4 @@ TEST_P(Window, TwoThreadsNeverSeeHalfAContent) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 namespace {
 
 constexpr std::uint32_t cookie = 0xc0ffee01;
@@ -298,4 +298,4 @@ TEST(WireFormatFuzz, TwoMillionRandomHeadersNeverReadOutOfBounds) {
 }
 
 }  // namespace
-}  // namespace ucft
+}  // namespace ucft::detail

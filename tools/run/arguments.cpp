@@ -13,7 +13,7 @@
 #include "ucft/ucft.h"
 #include "ucx_layer/bootstrap/rendezvous_protocol.hpp"
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 namespace {
 
@@ -180,4 +180,4 @@ ParsedArguments parse_arguments(int argument_count, char** argument_values) {
   return {arguments, 0};
 }
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

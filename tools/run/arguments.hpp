@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 using Duration = std::chrono::microseconds;
 
@@ -47,4 +47,4 @@ struct ParsedArguments {
 };
 ParsedArguments parse_arguments(int argument_count, char** argument_values);
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

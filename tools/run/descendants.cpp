@@ -20,7 +20,7 @@ extern "C" {  // glibc 2.36 has forgotten to say so itself
 #include <sys/pidfd.h>
 }
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 namespace {
 
@@ -122,4 +122,4 @@ bool end_descendants(const std::function<void(pid_t, int)>& reaped, std::chrono:
   return true;
 }
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

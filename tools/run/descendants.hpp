@@ -8,10 +8,10 @@
 #include <chrono>
 #include <functional>
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 // Kills (SIGKILL) and reaps until no descendant is left; `reaped` hears of each child's wait status. False: some could
 // not be killed within `limit` (another user's, or stuck in the kernel).
 bool end_descendants(const std::function<void(pid_t, int)>& reaped, std::chrono::milliseconds limit);
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

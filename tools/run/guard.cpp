@@ -15,7 +15,7 @@
 #include "tools/run/arguments.hpp"
 #include "tools/run/descendants.hpp"
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 namespace {
 
@@ -105,4 +105,4 @@ int run_guarded(int argument_count, char** argument_values,
   return exit_code_after(supervisor, status);
 }
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

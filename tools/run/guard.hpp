@@ -14,7 +14,7 @@
 #include <csignal>
 #include <functional>
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 struct SupervisorContext {
   int guard_pipe = -1;           // at its end when the guard has ended
@@ -27,4 +27,4 @@ struct SupervisorContext {
 int run_guarded(int argument_count, char** argument_values,
                 const std::function<int(const SupervisorContext&)>& supervise);
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

@@ -14,7 +14,7 @@
 
 #include "tools/run/descendants.hpp"
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 namespace {
 
@@ -397,4 +397,4 @@ std::string Job::json_line(double seconds) const {
   return job.dump();
 }
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

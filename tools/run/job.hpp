@@ -26,7 +26,7 @@
 #include "tools/run/ranks.hpp"
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 class Job {
  public:
@@ -106,4 +106,4 @@ class Job {
   int failure_exit_code_ = 0;                    // of the first rank that failed
 };
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

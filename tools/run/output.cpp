@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 namespace {
 
@@ -118,4 +118,4 @@ void Stream::close() {
   descriptor_ = -1;
 }
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

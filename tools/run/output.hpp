@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 inline constexpr std::size_t line_bytes = std::size_t{1} << 16;
 inline constexpr std::size_t sink_bytes = std::size_t{1} << 18;
@@ -80,4 +80,4 @@ class Stream {
   std::string partial_line_;
 };
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

@@ -12,7 +12,7 @@
 
 #include "tools/run/arguments.hpp"
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 namespace {
 
@@ -49,4 +49,4 @@ ProgramSearch find_program(const std::string& name) {
   return {"", fmt::format("{}: program not found", name.empty() ? "''" : name), exit_not_found};
 }
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 struct ProgramSearch {
   std::string path;   // empty: see error
@@ -13,4 +13,4 @@ struct ProgramSearch {
 
 ProgramSearch find_program(const std::string& name);
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 namespace {
 
@@ -152,4 +152,4 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace ucft::run {
+namespace ucft::detail::run {
 
 struct RankProcess {
   pid_t pid = 0;           // also its process group
@@ -53,4 +53,4 @@ StartedRank start_rank(const StartOrder& order);
 // The cores this process may use, ascending.
 std::vector<int> allowed_cores();
 
-}  // namespace ucft::run
+}  // namespace ucft::detail::run

@@ -15,7 +15,7 @@
 #include "ucx_layer/api/handles.hpp"
 #include "ucx_layer/api/memory_check.hpp"
 
-using namespace ucft;
+using namespace ucft::detail;
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 template <class Object, class Handle, std::uint64_t kind>
 class HandleTable {
@@ -76,4 +76,4 @@ class HandleTable {
   mutable std::mutex mutex_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -55,4 +55,4 @@ bool check(const void* memory, std::size_t bytes, bool write) {
 bool is_readable(const void* memory, std::size_t bytes) { return bytes == 0 || check(memory, bytes, false); }
 bool is_writable(void* memory, std::size_t bytes) { return bytes == 0 || check(memory, bytes, true); }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ucft {
+namespace ucft::detail {
 
 // Any thread; the memory of good ranges is per thread.
 bool is_readable(const void* memory, std::size_t bytes);
 bool is_writable(void* memory, std::size_t bytes);
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -8,7 +8,7 @@
 
 #include "ucx_layer/test_points.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, bool may_use_pmix) {
   limit_ = limit;
@@ -95,4 +95,4 @@ bool OutOfBand::close(std::string& complaint) {
   return all_must_close;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -12,7 +12,7 @@
 #include "ucx_layer/bootstrap/rendezvous.hpp"
 #include "ucft/ucft.h"
 
-namespace ucft {
+namespace ucft::detail {
 
 class OutOfBand {
  public:
@@ -43,4 +43,4 @@ class OutOfBand {
   int rank_ = 0, size_ = 1;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

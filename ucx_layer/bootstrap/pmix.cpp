@@ -16,7 +16,7 @@
 
 #include <cstdlib>
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 namespace {
 
@@ -31,11 +31,11 @@ bool is_set(const char* name) {
 
 bool pmix_in_environment() { return is_set("PMIX_NAMESPACE") && is_set("PMIX_RANK"); }
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap
 
 #ifndef UCFT_WITH_PMIX
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 std::unique_ptr<Pmix> Pmix::connect(std::chrono::microseconds, std::string& error) {
   error = "a PMIx server has started this program (PMIX_NAMESPACE is set), but ucft was built without PMIx (CMake: "
@@ -51,7 +51,7 @@ bool Pmix::allgather(const void*, void*, std::size_t, std::chrono::microseconds,
 }
 bool Pmix::close(std::chrono::microseconds, std::string&) { return false; }
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap
 
 #else
 
@@ -72,7 +72,7 @@ bool Pmix::close(std::chrono::microseconds, std::string&) { return false; }
 
 #include "ucx_layer/bootstrap/rendezvous_protocol.hpp"   // duration_text
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 namespace {
 
@@ -627,6 +627,6 @@ bool Pmix::close(microseconds limit, std::string& complaint) {
   return true;
 }
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap
 
 #endif

@@ -16,7 +16,7 @@
 #include <memory>
 #include <string>
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 // PMIX_NAMESPACE and PMIX_RANK are set: a PMIx server has started this process, or one of its ancestors.
 bool pmix_in_environment();
@@ -57,4 +57,4 @@ class Pmix {
   bool open_ = true;
 };
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap

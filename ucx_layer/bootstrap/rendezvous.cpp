@@ -20,7 +20,7 @@
 
 #include "ucx_layer/bootstrap/rendezvous_protocol.hpp"
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 namespace {
 
@@ -432,4 +432,4 @@ void Rendezvous::close() {
   socket_ = -1;
 }
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap

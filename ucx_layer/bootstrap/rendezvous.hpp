@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 // All four variables are set. Whether they make sense is for rendezvous_environment_fault() to say.
 bool rendezvous_in_environment();
@@ -49,4 +49,4 @@ class Rendezvous {
   int size_;
 };
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 namespace {
 
@@ -77,4 +77,4 @@ std::string duration_text(std::chrono::microseconds duration) {
   return text.str();
 }
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap

@@ -27,7 +27,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 enum class FrameType : std::uint32_t { Hello = 1, Welcome, Contribution, Result, Error, Done };
 
@@ -84,4 +84,4 @@ Secret random_secret();
 // "60 s", "1.5 s", "20 ms", "7 us".
 std::string duration_text(std::chrono::microseconds duration);
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap

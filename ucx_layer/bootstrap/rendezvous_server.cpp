@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 namespace {
 
@@ -415,4 +415,4 @@ void RendezvousServer::log(const std::string& line) const {
   if (options_.log) options_.log(line);
 }
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap

@@ -25,7 +25,7 @@
 
 #include "ucx_layer/bootstrap/rendezvous_protocol.hpp"
 
-namespace ucft::bootstrap {
+namespace ucft::detail::bootstrap {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
@@ -115,4 +115,4 @@ class RendezvousServer {
   int drops_logged_ = 0;
 };
 
-}  // namespace ucft::bootstrap
+}  // namespace ucft::detail::bootstrap

@@ -9,7 +9,7 @@
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -311,4 +311,4 @@ void Communicator::copy_out(Request& request) {
   --pending_;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -11,7 +11,7 @@
 #include "ucx_layer/runtime/gossip.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 class Communicator;
 class Context;
@@ -106,4 +106,4 @@ class Communicator {
   bool farewell_posted_ = false;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <system_error>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -582,4 +582,4 @@ void Context::wait_for_helper() {
   while (helper_inside_.load(std::memory_order_acquire) != 0) sched_yield();
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -22,7 +22,7 @@
 #include "ucx_layer/runtime/settings.hpp"
 #include "ucx_layer/transport/transport.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 class Context {
  public:
@@ -215,4 +215,4 @@ class Context {
   bool in_helper_ = false, to_report_ = false, any_broken_ = false;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-namespace ucft {
+namespace ucft::detail {
 
 void raise_descriptor_limit() {
   rlimit limit{};
@@ -11,4 +11,4 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -12,7 +12,7 @@
 #include "ucx_layer/transport/memory/window.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -1037,4 +1037,4 @@ std::vector<Communicator*> GossipWindow::agreements() const {
   return all;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

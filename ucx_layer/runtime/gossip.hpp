@@ -39,7 +39,7 @@
 #include "ucft/ucft.h"
 #include "ucx_layer/runtime/gossip_faults.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 class Communicator;
 struct Request;
@@ -112,4 +112,4 @@ class GossipWindow {
   int active_ = 0;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ucft {
+namespace ucft::detail {
 
 GossipFaultInjector::GossipFaultInjector(const GossipFaults& faults, const Where& where)
     : faults_(faults),
@@ -30,4 +30,4 @@ void GossipFaultInjector::note_failed_link(Rank other) {
   }
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -9,7 +9,7 @@
 
 #include "collectives/gossip/faults.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 class GossipFaultInjector {
  public:
@@ -91,4 +91,4 @@ class GossipFaultInjector {
   Counts counts_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

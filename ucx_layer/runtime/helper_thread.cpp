@@ -6,7 +6,7 @@
 
 #include "timeout_detector/signals_blocked.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 HelperThread::HelperThread(Turn turn, void* arg) : turn_(turn), arg_(arg), creator_pid_(static_cast<int>(::getpid())) {
   const AllSignalsBlocked blocked;
@@ -37,4 +37,4 @@ void HelperThread::run() {
   }
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <thread>
 
-namespace ucft {
+namespace ucft::detail {
 
 class HelperThread {
  public:
@@ -35,4 +35,4 @@ class HelperThread {
   std::thread thread_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -161,4 +161,4 @@ std::string settings_text(const Settings& settings) {
   return text;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

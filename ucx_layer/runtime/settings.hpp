@@ -10,7 +10,7 @@
 #include "collectives/gossip/faults.hpp"
 #include "ucft/ucft.h"
 
-namespace ucft {
+namespace ucft::detail {
 
 struct Settings {
   // behaviour
@@ -41,4 +41,4 @@ struct Settings {
 bool read_settings(const ucft_context_params_t* params, Settings& settings, std::string& error);
 std::string settings_text(const Settings& settings);
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -16,7 +16,7 @@
 #include "ucx_layer/runtime/descriptors.hpp"
 #include "ucx_layer/test_points.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -403,4 +403,4 @@ bool Context::start_detector(std::string& error) {
   return true;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -142,4 +142,4 @@ std::string RdmaWatch::down_text() const {
   return text;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ucft {
+namespace ucft::detail {
 
 struct RdmaGid {
   std::uint32_t index;
@@ -56,4 +56,4 @@ class RdmaWatch {
   std::vector<Down> down_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -93,4 +93,4 @@ bool SocketsOfUcx::accept_no_more() {
   return all;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-namespace ucft {
+namespace ucft::detail {
 
 class SocketsOfUcx {
  public:
@@ -32,4 +32,4 @@ class SocketsOfUcx {
   std::vector<int> listeners_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -13,7 +13,7 @@
 
 #include <fmt/core.h>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -1077,4 +1077,4 @@ bool Transport::is_shared(const void* memory, std::size_t bytes) const {
   return std::any_of(lent_.begin(), lent_.end(), [&](const Segment& each) { return each.contains(memory, bytes); });
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

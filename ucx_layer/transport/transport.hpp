@@ -32,7 +32,7 @@
 #include "ucx_layer/transport/memory/window.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 // What each rank knows of a peer before it is wired: from the out-of-band exchange.
 struct PeerAddress {
@@ -295,4 +295,4 @@ class Transport {
   std::uint32_t polls_ = 0;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -227,4 +227,4 @@ void Ucx::close(ucp_ep_h endpoint) {
   ucp_request_free(request);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

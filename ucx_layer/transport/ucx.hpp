@@ -11,7 +11,7 @@
 
 #include "ucx_layer/transport/sockets.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 // Whether the transports that the user allows (UCX_TLS) include shared memory.
 bool shared_memory_allowed();
@@ -59,4 +59,4 @@ class Ucx {
   SocketsOfUcx sockets_;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 bool is_decision(Phase phase) {
@@ -79,4 +79,4 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
   return message;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -14,7 +14,7 @@
 #include "collectives/protocol.hpp"
 #include "ucx_layer/transport/memory/shared_memory.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 inline constexpr std::uint8_t wire_version = 2;
 
@@ -104,4 +104,4 @@ WireHeader compose_header(const Message& message, const WireContext& context);
 // The fields of a message, without value and list. `ballots`: first_decided and accepted, if has_ballots.
 Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -24,7 +24,7 @@
 
 #include "ucx_layer/test_points.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 struct alignas(64) MailboxLine {
   static constexpr std::size_t payload_bytes = 56;
@@ -162,4 +162,4 @@ class MailboxReader {
   std::uint16_t tag_ = 0;
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

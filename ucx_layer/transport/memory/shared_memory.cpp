@@ -14,7 +14,7 @@
 #include <iterator>
 #include <utility>
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -182,4 +182,4 @@ void MappedRange::close() {
   data_ = nullptr;
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -16,7 +16,7 @@
 #include <map>
 #include <string>
 
-namespace ucft {
+namespace ucft::detail {
 
 // What a peer needs to map a range. The inode tells whether the descriptor is still the one that was meant.
 struct RangeName {
@@ -104,4 +104,4 @@ class MappedRange {
   RangeName name_{};
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -5,7 +5,7 @@
 
 #include "ucx_layer/transport/transport.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 namespace {
 
@@ -120,4 +120,4 @@ void Window::publish() {
     transport_.put_window(peer_, copy_, 0, sizeof(std::uint64_t), target_, segment_, key_);
 }
 
-}  // namespace ucft
+}  // namespace ucft::detail

@@ -22,7 +22,7 @@
 #include "ucx_layer/transport/memory/mailbox.hpp"
 #include "ucx_layer/transport/memory/shared_memory.hpp"
 
-namespace ucft {
+namespace ucft::detail {
 
 class Transport;
 
@@ -189,4 +189,4 @@ class Window {
   std::uint32_t seen_ = 0, told_ = 0;      // of our writes: read by the other end; of its writes: it knows that we have read
 };
 
-}  // namespace ucft
+}  // namespace ucft::detail
