@@ -134,7 +134,7 @@ class AlgorithmParser {
     if (accept("auto")) return;
     const std::string_view name = longest_of(tree_names());
     Tree tree{};
-    if (!parse_tree(name, tree))
+    if (!detail::parse_tree(name, tree))
       fail(fmt::format("'{}' does not begin with a tree: {}", text_, fmt::join(tree_names(), ", ")));
     rest_.remove_prefix(name.size());
     options_.tree = static_cast<ucft_tree_t>(tree);
@@ -147,7 +147,7 @@ class AlgorithmParser {
     if (!accept("+")) return;
     const std::string_view name = longest_of(correction_names());
     Correction correction{};
-    if (!parse_correction(name, correction))
+    if (!detail::parse_correction(name, correction))
       fail(fmt::format("'+{}' is no correction: +{}", rest_, fmt::join(correction_names(), ", +")));
     rest_.remove_prefix(name.size());
     options_.correction = static_cast<ucft_correction_t>(correction);

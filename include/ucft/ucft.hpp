@@ -135,7 +135,7 @@ struct Result {
   bool ok() const noexcept { return status == UCFT_OK; }
 };
 
-namespace detail {
+namespace internal {
 
 inline void throw_if_wrong_use(ucft_status_t status) {
   if (is_wrong_use(status)) throw Error(status);
@@ -198,7 +198,7 @@ class Owned {
 
 inline constexpr std::uint64_t without_limit = std::numeric_limits<std::uint64_t>::max();
 
-}  // namespace detail
+}  // namespace internal
 
 // ---- context -------------------------------------------------------------------------------------------------------
 
@@ -208,8 +208,8 @@ class Context {
   // Collective over all ranks of the job. Throws Error, which names a rank that died or did not arrive.
   explicit Context(const ContextOptions& options = {}) {
     ucft_context_h handle = UCFT_CONTEXT_NULL;
-    detail::throw_unless_ok(ucft_context_create(&options, &handle));
-    handle_ = detail::Owned<ucft_context_h>(handle);
+    internal::throw_unless_ok(ucft_context_create(&options, &handle));
+    handle_ = internal::Owned<ucft_context_h>(handle);
   }
   Context(Context&&) noexcept = default;
   Context& operator=(Context&& other) noexcept {
@@ -223,19 +223,19 @@ class Context {
 
   std::int32_t rank() const {
     std::int32_t rank = -1;
-    detail::throw_unless_ok(ucft_context_rank(get(), &rank));
+    internal::throw_unless_ok(ucft_context_rank(get(), &rank));
     return rank;
   }
   std::int32_t size() const {
     std::int32_t size = 0;
-    detail::throw_unless_ok(ucft_context_size(get(), &size));
+    internal::throw_unless_ok(ucft_context_size(get(), &size));
     return size;
   }
 
   // Lets pending operations advance; calls that wait do this themselves.
   ucft_status_t progress() {
     const ucft_status_t status = ucft_progress(get());
-    detail::throw_if_wrong_use(status);
+    internal::throw_if_wrong_use(status);
     return status;
   }
 
@@ -244,12 +244,12 @@ class Context {
   template <Element T>
   std::span<T> allocate(std::size_t count) {
     void* memory = nullptr;
-    detail::throw_unless_ok(ucft_alloc(get(), count * sizeof(T), &memory));
+    internal::throw_unless_ok(ucft_alloc(get(), count * sizeof(T), &memory));
     return {static_cast<T*>(memory), count};
   }
   template <Element T>
   void deallocate(std::span<T> memory) {
-    detail::throw_unless_ok(ucft_free(get(), memory.data()));
+    internal::throw_unless_ok(ucft_free(get(), memory.data()));
   }
 
   // Leaves the job, with all communicators that are left. UCFT_ERR_CLOSED if that was done before.
@@ -261,7 +261,7 @@ class Context {
   ucft_context_h get() const noexcept { return handle_.get(); }
 
  private:
-  detail::Owned<ucft_context_h> handle_;
+  internal::Owned<ucft_context_h> handle_;
 };
 
 // ---- requests ------------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class Request {
   // has succeeded, test() and wait() say UCFT_ERR_BUSY too.
   ucft_status_t post() {
     post_status_ = ucft_post(get());
-    detail::throw_if_wrong_use(post_status_);
+    internal::throw_if_wrong_use(post_status_);
     return post_status_;
   }
 
@@ -296,12 +296,12 @@ class Request {
   ucft_status_t test() {
     if (post_status_ != UCFT_OK) return post_status_;
     const ucft_status_t status = ucft_test(get());
-    detail::throw_if_wrong_use(status);
+    internal::throw_if_wrong_use(status);
     return status;
   }
 
   // Waits until it is complete. No failure of a peer makes that longer than the detector needs.
-  Result wait() { return wait_us(detail::without_limit); }
+  Result wait() { return wait_us(internal::without_limit); }
   // Status UCFT_ERR_TIMED_OUT: it is still in progress.
   Result wait(std::chrono::microseconds limit) {
     return wait_us(limit.count() > 0 ? static_cast<std::uint64_t>(limit.count()) : 0);
@@ -310,7 +310,7 @@ class Request {
   // Of the last completed post.
   Result result() {
     const ucft_status_t status = ucft_request_result(get(), reader_.fresh());
-    detail::throw_if_wrong_use(status);
+    internal::throw_if_wrong_use(status);
     return reader_.result(reader_.status());
   }
 
@@ -318,13 +318,13 @@ class Request {
   template <WritableElements Values>
   double estimate(Values&& values) {
     double error = 0;
-    detail::throw_unless_ok(ucft_gossip_estimate(get(), std::ranges::data(values), &error));
+    internal::throw_unless_ok(ucft_gossip_estimate(get(), std::ranges::data(values), &error));
     return error;
   }
   // Of the last completed post of a gossip operation.
   GossipResult gossip_result() {
     GossipResult result;
-    detail::throw_if_wrong_use(ucft_gossip_result(get(), &result));
+    internal::throw_if_wrong_use(ucft_gossip_result(get(), &result));
     result.status = this->result().status;
     return result;
   }
@@ -334,7 +334,7 @@ class Request {
     if (get() == UCFT_REQUEST_NULL) return UCFT_ERR_CLOSED;
     ucft_status_t status = ucft_request_free(get());
     if (status == UCFT_ERR_STATE) {  // in progress
-      ucft_wait(get(), detail::without_limit);
+      ucft_wait(get(), internal::without_limit);
       status = ucft_request_free(get());
     }
     handle_.release();
@@ -347,13 +347,13 @@ class Request {
   Result wait_us(std::uint64_t limit_us) {
     Result unfinished;
     unfinished.status = post_status_ != UCFT_OK ? post_status_ : ucft_wait(get(), limit_us);
-    detail::throw_if_wrong_use(unfinished.status);
+    internal::throw_if_wrong_use(unfinished.status);
     const bool complete = post_status_ == UCFT_OK && unfinished.status != UCFT_ERR_TIMED_OUT;
     return complete ? result() : unfinished;
   }
 
-  detail::Owned<ucft_request_h> handle_;
-  detail::ResultReader reader_;
+  internal::Owned<ucft_request_h> handle_;
+  internal::ResultReader reader_;
   ucft_status_t post_status_ = UCFT_OK;  // of a post that did not start anything, else UCFT_OK
 };
 
@@ -366,7 +366,7 @@ class Communicator {
   // All ranks of the context. Local: the n-th one on each rank is the same communicator.
   explicit Communicator(Context& context) {
     ucft_comm_h handle = UCFT_COMM_NULL;
-    detail::throw_unless_ok(ucft_comm_create(context.get(), &handle));
+    internal::throw_unless_ok(ucft_comm_create(context.get(), &handle));
     adopt(handle);
   }
   Communicator(Communicator&&) noexcept = default;
@@ -385,7 +385,7 @@ class Communicator {
   // Collective. The survivors in the same order; failures are counted anew in it. Throws Error.
   Communicator dup() {
     ucft_comm_h handle = UCFT_COMM_NULL;
-    detail::throw_unless_ok(ucft_comm_dup(get(), &handle));
+    internal::throw_unless_ok(ucft_comm_dup(get(), &handle));
     return Communicator(handle);
   }
 
@@ -393,7 +393,7 @@ class Communicator {
   // Throws Error.
   Communicator split(std::int32_t colour, std::int32_t key = 0) {
     ucft_comm_h handle = UCFT_COMM_NULL;
-    detail::throw_unless_ok(ucft_comm_split(get(), colour, key, &handle));
+    internal::throw_unless_ok(ucft_comm_split(get(), colour, key, &handle));
     return Communicator(handle);
   }
 
@@ -405,7 +405,7 @@ class Communicator {
   std::vector<std::int32_t> failed() const {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(size_));
     std::int32_t count = size_;
-    detail::throw_unless_ok(ucft_comm_failed(get(), ranks.data(), &count));
+    internal::throw_unless_ok(ucft_comm_failed(get(), ranks.data(), &count));
     ranks.resize(static_cast<std::size_t>(count));
     return ranks;
   }
@@ -474,7 +474,7 @@ class Communicator {
   Request broadcast_init(Values&& values, std::int32_t root, const Options& options = {}) {
     const auto data = output(values);
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    detail::throw_unless_ok(ucft_broadcast_init(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root,
+    internal::throw_unless_ok(ucft_broadcast_init(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root,
                                                 &options, &handle));
     return Request(handle, size_);
   }
@@ -483,12 +483,12 @@ class Communicator {
     const void* from = input(send, recv);
     const auto to = output(recv);
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    detail::throw_unless_ok(ucft_gossip_allreduce_init(get(), from, to.data(), to.size(), dtype_of<ElementOf<Send>>(), &options, &handle));
+    internal::throw_unless_ok(ucft_gossip_allreduce_init(get(), from, to.data(), to.size(), dtype_of<ElementOf<Send>>(), &options, &handle));
     return Request(handle, size_);
   }
   Request barrier_init(const Options& options = {}) {
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    detail::throw_unless_ok(ucft_barrier_init(get(), &options, &handle));
+    internal::throw_unless_ok(ucft_barrier_init(get(), &options, &handle));
     return Request(handle, size_);
   }
 
@@ -531,10 +531,10 @@ class Communicator {
   }
 
   void adopt(ucft_comm_h handle) {
-    handle_ = detail::Owned<ucft_comm_h>(handle);
-    detail::throw_unless_ok(ucft_comm_rank(handle, &rank_));
-    detail::throw_unless_ok(ucft_comm_size(handle, &size_));
-    reader_ = detail::ResultReader(size_);
+    handle_ = internal::Owned<ucft_comm_h>(handle);
+    internal::throw_unless_ok(ucft_comm_rank(handle, &rank_));
+    internal::throw_unless_ok(ucft_comm_size(handle, &size_));
+    reader_ = internal::ResultReader(size_);
   }
 
   template <WritableElements Range>
@@ -567,14 +567,14 @@ class Communicator {
   template <Element T>
   Request allreduce_request(const void* send, std::span<T> recv, const Operator& op, const Options& options) {
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    detail::throw_unless_ok(
+    internal::throw_unless_ok(
         ucft_allreduce_init(get(), send, recv.data(), recv.size(), dtype_of<T>(), &op.get(), &options, &handle));
     return Request(handle, size_);
   }
 
   Request reduce_request(const Arguments& arguments, const Operator& op, std::int32_t root, const Options& options) {
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    detail::throw_unless_ok(ucft_reduce_init(get(), arguments.send, arguments.recv, arguments.count, arguments.dtype,
+    internal::throw_unless_ok(ucft_reduce_init(get(), arguments.send, arguments.recv, arguments.count, arguments.dtype,
                                              &op.get(), root, &options, &handle));
     return Request(handle, size_);
   }
@@ -583,7 +583,7 @@ class Communicator {
   GossipResult gossip_from(const void* send, std::span<T> recv, const GossipOptions& options) {
     GossipResult result;
     result.status = ucft_gossip_allreduce(get(), send, recv.data(), recv.size(), dtype_of<T>(), &options, &result);
-    detail::throw_if_wrong_use(result.status);
+    internal::throw_if_wrong_use(result.status);
     return result;
   }
 
@@ -598,14 +598,14 @@ class Communicator {
   }
 
   Result finish(ucft_status_t status) {
-    detail::throw_if_wrong_use(status);
+    internal::throw_if_wrong_use(status);
     return reader_.result(status);
   }
 
-  detail::Owned<ucft_comm_h> handle_;
+  internal::Owned<ucft_comm_h> handle_;
   std::int32_t rank_ = -1;
   std::int32_t size_ = 0;
-  detail::ResultReader reader_;
+  internal::ResultReader reader_;
 };
 
 }  // namespace v0
