@@ -26,8 +26,8 @@ struct Named {
   const char* name;
   Value value;
 };
-constexpr std::array<Named<Test>, 4> tests{
-    {{"allreduce", Test::allreduce}, {"reduce", Test::reduce}, {"bcast", Test::broadcast}, {"barrier", Test::barrier}}};
+constexpr std::array<Named<Test>, 5> tests{
+    {{"allreduce", Test::allreduce}, {"reduce", Test::reduce}, {"bcast", Test::broadcast}, {"barrier", Test::barrier}, {"allgather", Test::allgather}}};
 constexpr std::array<Named<ucft_dtype_t>, 5> dtypes{{{"float", UCFT_FLOAT},
                                                      {"double", UCFT_DOUBLE},
                                                      {"int32", UCFT_INT32},
@@ -224,7 +224,7 @@ struct RawArguments {
 };
 
 void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
-  app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier; ucft_perftest: gossip, too")->type_name("TEST")->capture_default_str();
+  app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier, allgather; ucft_perftest: gossip, too")->type_name("TEST")->capture_default_str();
   app.add_option("-s", raw.sizes, "Payload; with MAX one row for each of BYTES, 2 BYTES, 4 BYTES .. MAX. 64K, 1M")
       ->type_name("BYTES[:MAX]")
       ->capture_default_str();

@@ -11,7 +11,7 @@
 
 namespace ucft::detail::bench {
 
-enum class Test { allreduce, reduce, broadcast, barrier };
+enum class Test { allreduce, reduce, broadcast, barrier, allgather };
 
 // The library under test; the peers know no algorithms of ours, and no deaths.
 enum class Library { ucft, mpi };
@@ -34,7 +34,7 @@ struct Arguments {
   Test test = Test::allreduce;
   std::string algorithm = "auto";
   Options options;                       // what `algorithm` and -f mean to ucft
-  std::vector<std::size_t> sizes_bytes;  // one row each; a barrier has one row of 0
+  std::vector<std::size_t> sizes_bytes;  // one row each (allgather: of a block); a barrier has one row of 0
   std::int64_t iterations = 1000;        // per row
   std::int64_t warmup = 100;             // per row
   ucft_dtype_t dtype = UCFT_UINT64;

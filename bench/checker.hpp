@@ -66,7 +66,28 @@ class Checker {
             mix(operation) ^ static_cast<std::uint64_t>(rank)};
   }
 
+  // The blocks of an allgather, in a buffer that clear() was given before. A rank's block is its own, or it is missing and its
+  // place is untouched.
+  static void clear(std::span<T> values) { std::fill(values.begin(), values.end(), untouched); }
+  Verdict check_blocks(std::span<const T> values, std::uint64_t operation, const Result& result) {
+    if (!result.missing_known) return {"it is not known who is missing", 0};
+    const std::size_t count = values.size() / rank_count();
+    Verdict verdict{complaint_about(result.missing, result), digest_of(result.missing)};
+    last_missing_ = result.missing;
+    for (int rank = 0; rank < world_.rank_count && verdict.complaint.empty(); ++rank) {
+      const std::span<const T> block = values.subspan(static_cast<std::size_t>(rank) * count, count);
+      const bool missing = std::binary_search(result.missing.begin(), result.missing.end(), rank);
+      const std::string wrong = first_difference(block, operation % 16 == 0, [&](std::size_t position) {
+        return missing ? untouched : payload_.contribution(rank, operation, position);
+      });
+      if (!wrong.empty()) verdict.complaint = fmt::format("block of {}rank {}: {}", missing ? "missing " : "", rank, wrong);
+    }
+    return verdict;
+  }
+
  private:
+  static constexpr T untouched = static_cast<T>(85);
+
   std::uint32_t rank_count() const { return static_cast<std::uint32_t>(world_.rank_count); }
 
   // Neither decodable nor reported (failure information count or bit, with another operator than sum). Some one or two
@@ -115,6 +136,7 @@ class Checker {
   static std::string first_difference(std::span<const T> values, bool thorough, Expected expected) {
     constexpr std::size_t few = 1024;
     constexpr std::size_t stride = 509;
+    if (values.empty()) return "";
     if (values.size() <= few || thorough) return first_difference_of_all(values, expected);
     for (std::size_t i = 0; i < values.size(); i += stride) {
       if (values[i] != expected(i % period_elements)) return difference(i, values[i], expected(i % period_elements));

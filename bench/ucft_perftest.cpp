@@ -130,13 +130,14 @@ class Perftest {
   }
 
   void allocate(std::size_t count) {
+    const std::size_t received = arguments_.test == Test::allgather ? count * static_cast<std::size_t>(world_.size()) : count;
     if (arguments_.shared_memory && count > 0) {
       send_ = context_.allocate<T>(count);
-      recv_ = context_.allocate<T>(count);
+      recv_ = context_.allocate<T>(received);
       return;
     }
     own_send_.assign(count, T{});
-    own_recv_.assign(count, T{});
+    own_recv_.assign(received, T{});
     send_ = own_send_;
     recv_ = own_recv_;
   }
@@ -198,6 +199,7 @@ class Perftest {
       checker_.fill(recv_, world_.rank(), operation_);
     } else if (arguments_.test != Test::barrier) {
       checker_.fill(send_, world_.rank(), operation_);
+      if (arguments_.test == Test::allgather) checker_.clear(recv_);
     }
   }
 
@@ -219,6 +221,7 @@ class Perftest {
       case Test::allreduce: return world_.allreduce(send_, recv_, op, arguments_.options);
       case Test::reduce: return world_.reduce(send_, recv_, op, root_, arguments_.options);
       case Test::broadcast: return world_.broadcast(recv_, root_, arguments_.options);
+      case Test::allgather: return world_.allgather(send_, recv_, arguments_.options);
       case Test::barrier: break;
     }
     return world_.barrier(arguments_.options);
@@ -281,6 +284,7 @@ class Perftest {
         return verdict;
       }
       case Test::barrier: return {check_barrier(true), 0};
+      case Test::allgather: return checker_.check_blocks(recv_, operation_, result);
       case Test::allreduce:
       case Test::reduce: break;
     }

@@ -18,6 +18,15 @@ namespace ucft::detail {
 using BufferId = std::uint32_t;
 inline constexpr BufferId no_buffer = 0;
 
+// A part of a buffer: what a message carries, a rank gives, an operation leaves. It holds no reference by itself.
+struct Slice {
+  BufferId buffer = no_buffer;
+  std::uint64_t offset = 0, bytes = 0;
+
+  explicit operator bool() const { return buffer != no_buffer; }
+  bool operator==(const Slice&) const = default;
+};
+
 // Memory that blocks are cut from. `allocate` returns nullptr when there is none; what it returned lives as long as
 // the Buffers that asked.
 struct ChunkSource {
@@ -43,15 +52,17 @@ class Buffers {
   // From the heap, as if it were lent: for what must be taken and can't be sent from there. no_buffer: none there, either.
   BufferId allocate_private(std::uint64_t bytes);
 
-  // One more reference to the same bytes in a block of our own: memory that was lent is copied.
-  BufferId localize(BufferId id) {
-    if (id == no_buffer || !is_adopted(id)) {
-      retain(id);
-      return id;
-    }
-    return copy_in(blocks_[id].data, blocks_[id].bytes);
+  // One more reference to the same bytes in a block of our own: memory that was lent is copied. Nothing if there is none.
+  Slice localize(Slice slice) {
+    if (slice && is_adopted(slice.buffer)) return whole(copy_in(data(slice), slice.bytes));
+    retain(slice);
+    return slice;
   }
+  Slice whole(BufferId id) const { return {id, 0, bytes(id)}; }
 
+  void retain(Slice slice) { retain(slice.buffer); }
+  void release(Slice slice) { release(slice.buffer); }
+  std::byte* data(Slice slice) const { return data(slice.buffer) + slice.offset; }
   void retain(BufferId id) {
     if (id != no_buffer) ++blocks_[id].references;
   }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "collectives/topology/reduce_topology.hpp"
+
 namespace ucft::detail {
 
 namespace {

@@ -45,7 +45,7 @@ void OperationWindow::start(const Arguments& arguments, const Operation::Memory&
   if (number >= window_) {
     exclude_failures_of(number - window_);
     const Operation& earlier = slot(number - window_);
-    if (earlier.arguments().kind != Kind::reduce) prev = earlier.decision().first_decided;
+    if (earlier.row().disseminates) prev = earlier.decision().first_decided;
   }
   ++unfinished_;
   Operation& operation = slot(number);
@@ -58,7 +58,7 @@ void OperationWindow::start(const Arguments& arguments, const Operation::Memory&
 // of a reduce knows nobody else knows.
 void OperationWindow::exclude_failures_of(OperationNumber number) {
   const Operation& operation = slot(number);
-  if (operation.arguments().kind == Kind::reduce || operation.decision().list_length == 0) return;
+  if (!operation.row().disseminates || operation.decision().list_length == 0) return;
   const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(operation.decision().list));
   for (std::uint32_t i = 0; i < operation.decision().list_length; ++i)
     members_.exclude(static_cast<Rank>(list[i] & ~contributed_bit));
@@ -105,7 +105,7 @@ void OperationWindow::settle(OperationNumber number, bool was_finished) {
       is_out_ = is_out_ || static_cast<Rank>(list[i] & ~contributed_bit) == me_;
     }
   }
-  if (!operation.arguments().rooted() && number >= window_) drop_up_to(number - window_ + 1);
+  if (!operation.row().rooted() && number >= window_) drop_up_to(number - window_ + 1);
 }
 
 void OperationWindow::drop_up_to(OperationNumber end) {

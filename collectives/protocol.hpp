@@ -34,7 +34,7 @@ inline constexpr int phase_count = 9;
 
 enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
 
-// Nobody is in the sum then: `contributors` of a message holds 1 + the rank that is to blame.
+// Nobody is in the sum then, and some rank is to blame: Message::culprit().
 constexpr bool has_culprit(Outcome outcome) { return outcome == Outcome::mismatch || outcome == Outcome::no_memory; }
 
 enum MessageFlags : std::uint8_t {
@@ -66,10 +66,20 @@ struct Message {
   Phase phase = Phase::group;
   std::uint8_t flags = 0;
   Outcome outcome = Outcome::success; // contributions: no_memory, if their sender or somebody below it had none for the sum
-  BufferId value = no_buffer;
+  Slice value;                      // its length is the message's: those of one operation may differ
   BufferId list = no_buffer;        // std::uint32_t entries: see contributed_bit
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }
+
+  // Of an outcome that has one: `contributors` holds 1 + the rank.
+  Rank culprit() const { return static_cast<Rank>(contributors) - 1; }
+  // Instead of a value: that this rank has no memory for it.
+  void blame(Rank rank) {
+    outcome = Outcome::no_memory;
+    contributors = static_cast<std::uint32_t>(rank + 1);
+    value = {};
+    flags = static_cast<std::uint8_t>(flags & ~has_value);
+  }
 };
 
 // Collects sends. Each holds a reference to its buffers until the driver releases it.

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "collectives/topology/reduce_topology.hpp"
+
 namespace ucft::detail::simulator {
 
 namespace {
@@ -24,12 +26,10 @@ class CollectiveActors {
 
   Buffers& buffers() { return buffers_; }
   void start(Rank rank, Outbox& out) {
-    const Kind kind = arguments_.kind;
-    const bool gives = kind == Kind::allreduce || kind == Kind::reduce || (kind == Kind::broadcast && rank == arguments_.root);
-    BufferId input = no_buffer;
-    if (gives) {
+    Slice input;
+    if (is_one_of(arguments_.row().gives, rank == arguments_.root)) {
       const std::uint64_t number = number_of(rank);
-      input = buffers_.copy_in(&number, sizeof number);
+      input = buffers_.whole(buffers_.copy_in(&number, sizeof number));
     }
     of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_}, {.input = input}, no_rank, out);
   }
@@ -43,7 +43,7 @@ class CollectiveActors {
   bool wants_turn(Rank rank) const { return of(rank).wants_turn(); }
   void turn(Rank rank, double, Outbox& out) { of(rank).on_turn(out); }
   bool finished(Rank rank) const { return of(rank).finished(); }
-  std::uint64_t payload_bytes(const Message& message) const { return message.value == no_buffer ? 0 : run_.payload_bytes; }
+  std::uint64_t payload_bytes(const Message& message) const { return !message.value ? 0 : run_.payload_bytes; }
 
   // A failure matters to those that wait for the failed rank in the reduce, to those below it in the broadcast tree, to
   // those that have the value from it, to a root that gathers, and to all if it was the root.
@@ -76,8 +76,8 @@ class CollectiveActors {
   Rank root() const { return root_; }
   std::uint64_t value_of(Rank rank) const {
     std::uint64_t value = 0;
-    const BufferId id = operation(rank).decision().value;
-    if (id != no_buffer) std::memcpy(&value, buffers_.data(id), sizeof value);
+    const Slice found = operation(rank).decision().value;
+    if (found) std::memcpy(&value, buffers_.data(found), sizeof value);
     return value;
   }
 

@@ -25,7 +25,7 @@ struct Options {
 
 Plan plan_of(const Options& options) {
   Arguments arguments;
-  arguments.kind = std::map<std::string, Kind>{{"allreduce", Kind::allreduce}, {"barrier", Kind::barrier},
+  arguments.kind = std::map<std::string, Kind>{{"allreduce", Kind::allreduce}, {"barrier", Kind::barrier}, {"allgather", Kind::allgather},
                                                {"broadcast", Kind::broadcast}, {"bcast", Kind::broadcast}, {"reduce", Kind::reduce}}
                        .at(options.operation);
   arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
@@ -89,8 +89,8 @@ int explore_and_print(const Options& options) {
 void add_explore_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* explore = app.add_subcommand("explore", "every crash plan of a small world: which promises hold");
-  explore->add_option("operation", options->operation, "allreduce, reduce, broadcast or barrier")
-      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier"}))->capture_default_str();
+  explore->add_option("operation", options->operation, "allreduce, reduce, broadcast, barrier or allgather")
+      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather"}))->capture_default_str();
   explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 62))->capture_default_str();
   explore->add_option("--f", options->f, "failures tolerated per operation")->check(CLI::Range(0, 61))->capture_default_str();
   explore->add_option("--victims", options->victims, "ranks killed at most (default: f)")->check(CLI::Range(0, 8));

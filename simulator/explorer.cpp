@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "collectives/topology/reduce_topology.hpp"
+
 namespace ucft::detail::simulator {
 
 const char* role_name(Role role) {

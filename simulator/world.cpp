@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 namespace ucft::detail::simulator {
 
@@ -12,16 +13,11 @@ const char* order_name(Order order) {
   return names[static_cast<int>(order)];
 }
 
-const char* kind_name(Kind kind) {
-  static constexpr const char* names[] = {"allreduce", "barrier", "broadcast", "reduce"};
-  return names[static_cast<int>(kind)];
-}
-
 std::string describe(const Plan& plan) {
   std::string text = "n=" + std::to_string(plan.ranks) + " W=" + std::to_string(plan.window) +
                      " in flight " + std::to_string(plan.in_flight) + ":";
   for (const Arguments& arguments : plan.program)
-    text += std::string(" ") + kind_name(arguments.kind) + "(f=" + std::to_string(arguments.f) +
+    text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
             ",root=" + std::to_string(arguments.root) + ")";
   if (plan.ends) text += " the end";
   for (const Crash& crash : plan.crashes)
@@ -49,6 +45,10 @@ World::World(const Plan& plan) : plan_(plan), memory_(static_cast<std::size_t>(p
     nodes_.push_back(std::make_unique<Node>(plan, rank));
     nodes_.back()->buffers = Buffers({&World::allocate, &memory_[static_cast<std::size_t>(rank)], 4096});
   }
+  std::uint64_t all_blocks = 0;
+  for (Rank rank = 0; rank < plan.ranks; ++rank) all_blocks += block_words(rank);
+  for (Arguments& arguments : plan_.program)
+    if (arguments.kind == Kind::allgather) arguments.count = all_blocks;
   for (const Crash& crash : plan.crashes) node(crash.rank).dies_after = crash.after_sends;
 }
 
@@ -156,16 +156,25 @@ Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::siz
   Buffers& buffers = node(rank).buffers;
   const bool is_root = arguments.root == rank;
   Operation::Memory memory;
-  if (arguments.count == 0) return memory;
-  if (arguments.kind == Kind::allreduce || is_root == (arguments.kind == Kind::reduce)) {
-    memory.result = buffers.allocate(arguments.bytes());
+  if (arguments.count == 0 && arguments.kind != Kind::allgather) return memory;
+  if (is_one_of(arguments.row().gets, is_root)) {
+    memory.result = buffers.allocate(with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, plan_.ranks); }));
     memory.lacks = memory.result == no_buffer;
   }
-  if (memory.lacks || arguments.kind == Kind::barrier || (arguments.kind == Kind::broadcast && !is_root)) return memory;
+  if (memory.lacks || !is_one_of(arguments.row().gives, is_root)) return memory;
+  if (arguments.kind == Kind::allgather) {   // block r: as many words as block_words() says, each tells who wrote it
+    Arguments mine = arguments;
+    mine.own_count = block_words(rank);
+    memory.input = buffers.whole(buffers.allocate(Allgather::input_bytes(mine)));
+    memory.lacks = !memory.input;
+    const std::vector<std::uint64_t> block(mine.own_count, contribution_of(rank));
+    if (memory.input) Allgather::pack(mine, rank, block.data(), buffers.data(memory.input));
+    return memory;
+  }
   const std::uint64_t word = arguments.kind == Kind::broadcast ? broadcast_data(rank, index) : contribution_of(rank);
   const std::vector<std::uint64_t> data(arguments.count, word);
-  memory.input = buffers.copy_in(data.data(), arguments.bytes());
-  memory.lacks = memory.input == no_buffer;
+  memory.input = buffers.whole(buffers.copy_in(data.data(), arguments.bytes()));
+  memory.lacks = !memory.input;
   return memory;
 }
 
@@ -176,11 +185,11 @@ void World::flush(Rank rank) {
       ++sends_by_phase_[static_cast<std::size_t>(send.phase)];
       Event event{Event::What::message, send.peer, no_rank, send};
       event.message.peer = rank;
-      const auto copy = [&](BufferId id, std::vector<std::byte>& bytes) {
-        if (id != no_buffer) bytes.assign(here.buffers.data(id), here.buffers.data(id) + here.buffers.bytes(id));
+      const auto copy = [&](Slice slice, std::vector<std::byte>& bytes) {
+        if (slice) bytes.assign(here.buffers.data(slice), here.buffers.data(slice) + slice.bytes);
       };
       copy(send.value, event.value);
-      copy(send.list, event.list);
+      copy(here.buffers.whole(send.list), event.list);
       pool_.push_back(std::move(event));
     }
     here.buffers.release(send.value);
@@ -238,9 +247,9 @@ void World::deliver(const Event& event) {
   } else {
     Message message = event.message;
     // Values are lent, as those that the library pulls are: so the receiver needs no memory to hear of them.
-    if (event.message.value != no_buffer) {
+    if (event.message.value) {
       lent_.push_back(event.value);
-      message.value = here.buffers.adopt(lent_.back().data(), lent_.back().size(), 0);
+      message.value = here.buffers.whole(here.buffers.adopt(lent_.back().data(), lent_.back().size(), 0));
     }
     message.list = event.message.list == no_buffer ? no_buffer : here.buffers.copy_in(event.list.data(), event.list.size());
     here.window.on_message(message, here.outbox);
@@ -271,9 +280,9 @@ Result World::read_result(Rank rank, const Operation& operation) {
   result.contributors = decision.contributors;
   result.attempts = operation.attempts();
   result.culprit = decision.culprit;
-  if (decision.value != no_buffer) {
-    result.value.resize(here.buffers.bytes(decision.value) / sizeof(std::uint64_t));
-    std::memcpy(result.value.data(), here.buffers.data(decision.value), here.buffers.bytes(decision.value));
+  if (decision.value) {
+    result.value.resize(decision.value.bytes / sizeof(std::uint64_t));
+    std::memcpy(result.value.data(), here.buffers.data(decision.value), decision.value.bytes);
   }
   result.missing_known = !decision.truncated;
   result.missing = operation.members().excluded();
@@ -311,6 +320,27 @@ std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>&
   return {};
 }
 
+// A set of blocks: of every live rank, of a dead one its whole block or nothing; the others are those that are missing.
+std::string check_blocks(Rank ranks, const Result& result, const std::vector<Rank>& live, const std::string& where) {
+  std::vector<int> found(static_cast<std::size_t>(ranks));
+  std::string wrong;
+  const bool whole = Allgather::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
+    if (rank < 0 || rank >= ranks) return static_cast<void>(wrong = where + "a block of rank " + std::to_string(rank));
+    if (++found[static_cast<std::size_t>(rank)] > 1) wrong = where + "two blocks of rank " + std::to_string(rank);
+    const std::vector<std::uint64_t> expected(block_words(rank), contribution_of(rank));
+    if (!std::ranges::equal(block, std::as_bytes(std::span(expected)))) wrong = where + "another block than that of rank " + std::to_string(rank);
+  });
+  if (!whole) return where + "no set of blocks";
+  if (!wrong.empty()) return wrong;
+  for (Rank rank : live)
+    if (found[static_cast<std::size_t>(rank)] == 0) return where + "lacks the block of live rank " + std::to_string(rank);
+  if (static_cast<std::uint32_t>(std::count(found.begin(), found.end(), 1)) != result.contributors) return where + "miscounted contributors";
+  if (!result.missing_known) return {};
+  for (Rank rank = 0; rank < ranks; ++rank)
+    if (std::binary_search(result.missing.begin(), result.missing.end(), rank) == (found[static_cast<std::size_t>(rank)] == 1)) return where + "wrong list of missing ranks";
+  return {};
+}
+
 }  // namespace
 
 std::string World::check_operation(std::size_t index, const std::vector<Rank>& live) const {
@@ -336,7 +366,7 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
         if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;
       continue;
     }
-    if (broken_off && arguments.kind == Kind::allreduce && deaths == 0) return where + "through, although not all have memory for it";
+    if (broken_off && arguments.row().gives == Who::all && deaths == 0) return where + "through, although not all have memory for it";
     if (reference == nullptr || broken_off) reference = &result;
     if (result.outcome != reference->outcome) return where + "another outcome than the others";
     if (result.value != reference->value) return where + "another value than the others";
@@ -346,6 +376,8 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
     if (arguments.kind == Kind::broadcast) {
       for (std::uint64_t word : result.value)
         if (word != broadcast_data(arguments.root, index)) return where + "not the root's data";
+    } else if (arguments.kind == Kind::allgather) {
+      if (std::string wrong = check_blocks(plan_.ranks, result, live, where); !wrong.empty()) return wrong;
     } else if (arguments.kind == Kind::allreduce) {
       if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;
     } else if (result.contributors < live.size()) {

@@ -127,10 +127,11 @@ class World {
 
 // Rank r contributes 2^r, so a sum says who is in it.
 inline std::uint64_t contribution_of(Rank rank) { return std::uint64_t{1} << rank; }
+// To an allgather: a block of so many words, each contribution_of(rank), whatever count the plan says. Some give none.
+inline std::uint64_t block_words(Rank rank) { return static_cast<std::uint64_t>(rank + 1) % 3; }
 // What the root of a broadcast sends.
 inline std::uint64_t broadcast_data(Rank root, std::size_t operation) { return 1000 * (operation + 1) + static_cast<std::uint64_t>(root); }
 
 std::string describe(const Plan& plan);
-const char* kind_name(Kind kind);
 
 }  // namespace ucft::detail::simulator

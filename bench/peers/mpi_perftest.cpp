@@ -69,7 +69,7 @@ class Perftest {
   void run_row(std::size_t row) {
     tally_ = Tally();
     send_.assign(arguments_.sizes_bytes[row] / sizeof(T), T{});
-    recv_ = send_;
+    recv_.assign(send_.size() * (arguments_.test == Test::allgather ? static_cast<std::size_t>(world_.size) : 1), T{});
     for (std::int64_t i = 0; i < arguments_.warmup; ++i) iterate(false);
     MPI_Barrier(MPI_COMM_WORLD);
     const std::int64_t begin_ns = now_ns();
@@ -105,6 +105,7 @@ class Perftest {
         MPI_Reduce(send_.data(), recv_.data(), count, type, op_, arguments_.root, MPI_COMM_WORLD);
         break;
       case Test::broadcast: MPI_Bcast(recv_.data(), count, type, arguments_.root, MPI_COMM_WORLD); break;
+      case Test::allgather: MPI_Allgather(send_.data(), count, type, recv_.data(), count, type, MPI_COMM_WORLD); break;
       case Test::barrier: MPI_Barrier(MPI_COMM_WORLD); break;
     }
   }
@@ -126,6 +127,7 @@ class Perftest {
         result.contributors = 1;
         verdict = checker_.check_copy(recv_, operation_, arguments_.root);
         break;
+      case Test::allgather: verdict = checker_.check_blocks(recv_, operation_, result); break;
       case Test::barrier: verdict.complaint = check_barrier(); break;
     }
     tally_.add_contributors(result.contributors);

@@ -209,7 +209,7 @@ typedef enum { UCFT_FAILURE_INFO_LIST = 0, UCFT_FAILURE_INFO_COUNT = 1, UCFT_FAI
 typedef struct {
   size_t struct_size;
   int32_t f;          /* failures tolerated in this operation, 0 .. n-1; -1: the context's (at most n-1) */
-  int32_t first_root; /* allreduce, barrier: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
+  int32_t first_root; /* allreduce, barrier, allgather: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
                          the next one takes over */
   ucft_tree_t tree;   /* of the broadcast */
   int32_t arity;      /* k of KARY (1 ..), KNOMIAL (2 ..) and LAME (1 .. 1024); 0: 4 */
@@ -268,6 +268,18 @@ UCFT_API ucft_status_t ucft_reduce(ucft_comm_h comm, const void* send, void* rec
 /* All survivors get the root's data, or all get UCFT_ERR_ROOT_FAILED (and keep what was in their buffer). */
 UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype, int32_t root,
                                       const ucft_coll_options_t* options, ucft_result_t* result);
+/* Every rank's block, on every rank: count elements each, rank r's at recv + r * count. In place the input is taken from
+ * this rank's own place. A dead rank's block is there on all survivors or on none; then its place in recv is left as it was,
+ * and `missing` names the rank, whatever failure_info says. Blocks travel up and down trees, as values of an allreduce do.
+ * send and recv must not overlap otherwise; together at most 2 GiB - 1. */
+UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                      const ucft_coll_options_t* options, ucft_result_t* result);
+/* The same with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +
+ * displacements[r] elements (NULL: one after the other). counts must be the same on all ranks, displacements need not be;
+ * places must not overlap. Both arrays are read in the call (of the nonblocking form: in init). */
+UCFT_API ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                       const uint64_t* displacements, ucft_dtype_t dtype,
+                                       const ucft_coll_options_t* options, ucft_result_t* result);
 /* Returns once every rank that has not failed has entered. */
 UCFT_API ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_result_t* result);
 
@@ -281,6 +293,12 @@ UCFT_API ucft_status_t ucft_reduce_init(ucft_comm_h comm, const void* send, void
                                         const ucft_coll_options_t* options, ucft_request_h* request);
 UCFT_API ucft_status_t ucft_broadcast_init(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype,
                                            int32_t root, const ucft_coll_options_t* options, ucft_request_h* request);
+UCFT_API ucft_status_t ucft_allgather_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                           ucft_dtype_t dtype, const ucft_coll_options_t* options,
+                                           ucft_request_h* request);
+UCFT_API ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                            const uint64_t* displacements, ucft_dtype_t dtype,
+                                            const ucft_coll_options_t* options, ucft_request_h* request);
 UCFT_API ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options,
                                          ucft_request_h* request);
 

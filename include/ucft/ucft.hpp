@@ -441,6 +441,22 @@ class Communicator {
                                  reader_.fresh()));
   }
 
+  // Every rank's block in recv, rank r's in place r: recv holds size() times as many as send. The place of a rank that
+  // `missing` names is left as it was.
+  template <Elements Send, WritableElements Receive>
+  Result allgather(const Send& send, Receive&& recv, const Options& options = {}) {
+    const void* from = block(send, recv);
+    return finish(ucft_allgather(get(), from, std::ranges::data(recv), std::ranges::size(send), dtype_of<ElementOf<Send>>(),
+                                 &options, reader_.fresh()));
+  }
+  // Blocks of different lengths: counts[r] elements of rank r, one after the other.
+  template <Elements Send, WritableElements Receive>
+  Result allgatherv(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts, const Options& options = {}) {
+    const void* from = blocks(send, recv, counts);
+    return finish(ucft_allgatherv(get(), from, std::ranges::data(recv), counts.data(), nullptr, dtype_of<ElementOf<Send>>(),
+                                  &options, reader_.fresh()));
+  }
+
   // Returns once every rank that has not failed has entered.
   Result barrier(const Options& options = {}) { return finish(ucft_barrier(get(), &options, reader_.fresh())); }
 
@@ -486,6 +502,22 @@ class Communicator {
     internal::throw_unless_ok(ucft_gossip_allreduce_init(get(), from, to.data(), to.size(), dtype_of<ElementOf<Send>>(), &options, &handle));
     return Request(handle, size_);
   }
+  template <Elements Send, WritableElements Receive>
+  Request allgather_init(const Send& send, Receive&& recv, const Options& options = {}) {
+    const void* from = block(send, recv);
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_allgather_init(get(), from, std::ranges::data(recv), std::ranges::size(send),
+                                                  dtype_of<ElementOf<Send>>(), &options, &handle));
+    return Request(handle, size_);
+  }
+  template <Elements Send, WritableElements Receive>
+  Request allgatherv_init(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts, const Options& options = {}) {
+    const void* from = blocks(send, recv, counts);
+    ucft_request_h handle = UCFT_REQUEST_NULL;
+    internal::throw_unless_ok(ucft_allgatherv_init(get(), from, std::ranges::data(recv), counts.data(), nullptr,
+                                                   dtype_of<ElementOf<Send>>(), &options, &handle));
+    return Request(handle, size_);
+  }
   Request barrier_init(const Options& options = {}) {
     ucft_request_h handle = UCFT_REQUEST_NULL;
     internal::throw_unless_ok(ucft_barrier_init(get(), &options, &handle));
@@ -509,6 +541,10 @@ class Communicator {
   template <WritableElements Values>
   Request ibroadcast(Values&& values, std::int32_t root, const Options& options = {}) {
     return posted(broadcast_init(values, root, options));
+  }
+  template <Elements Send, WritableElements Receive>
+  Request iallgather(const Send& send, Receive&& recv, const Options& options = {}) {
+    return posted(allgather_init(send, recv, options));
   }
   Request ibarrier(const Options& options = {}) { return posted(barrier_init(options)); }
 
@@ -547,6 +583,27 @@ class Communicator {
     static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
     if (std::ranges::size(send) != std::ranges::size(recv)) {
       throw Error(UCFT_ERR_INVALID_PARAM, "send and recv differ in size");
+    }
+    return std::ranges::data(send);
+  }
+
+  template <Elements Send, Elements Receive>
+  const void* block(const Send& send, const Receive& recv) const {
+    static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
+    if (std::ranges::size(recv) != std::ranges::size(send) * static_cast<std::size_t>(size_)) {
+      throw Error(UCFT_ERR_INVALID_PARAM, "recv does not hold size() times what send does");
+    }
+    return std::ranges::data(send);
+  }
+
+  template <Elements Send, Elements Receive>
+  const void* blocks(const Send& send, const Receive& recv, std::span<const std::uint64_t> counts) const {
+    static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
+    std::uint64_t all = 0;
+    for (std::uint64_t count : counts) all += count;
+    if (counts.size() != static_cast<std::size_t>(size_) || all != std::ranges::size(recv) ||
+        counts[static_cast<std::size_t>(rank_)] != std::ranges::size(send)) {
+      throw Error(UCFT_ERR_INVALID_PARAM, "counts, one for each rank, do not fit the sizes of send and recv");
     }
     return std::ranges::data(send);
   }

@@ -2,6 +2,7 @@
 // contributors, membership, root, f and algorithm, whichever child of the root is first and whatever the order.
 #include <cmath>
 
+#include "collectives/topology/reduce_topology.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {

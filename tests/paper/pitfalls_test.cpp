@@ -1,5 +1,6 @@
 // What model checking found wrong in earlier versions of the retry protocol (docs/algorithms.md), one test each.
 // Transcripts by hand: who receives what, who dies, who hears of it, in this order.
+#include "collectives/topology/reduce_topology.hpp"
 #include "simulator/explorer.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 

@@ -2,6 +2,7 @@
 // the semantics of sections 4.1 and 5.1 has a test that cites it.
 #include <bit>
 
+#include "collectives/topology/reduce_topology.hpp"
 #include "simulator/explorer.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "collectives/topology/reduce_topology.hpp"
 #include "simulator/comparators.hpp"
 #include "simulator/event_queue.hpp"
 #include "simulator/failures.hpp"

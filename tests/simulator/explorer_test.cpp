@@ -17,7 +17,7 @@ constexpr std::int64_t thinner = 20;   // strides grow, walks shrink
 constexpr std::int64_t thinner = 1;
 #endif
 
-constexpr Kind kinds[] = {Kind::allreduce, Kind::barrier, Kind::broadcast, Kind::reduce};
+constexpr Kind kinds[] = {Kind::allreduce, Kind::barrier, Kind::broadcast, Kind::reduce, Kind::allgather};
 constexpr BroadcastShape binomial{};
 constexpr BroadcastShape binomial_in_order{Tree::binomial, Numbering::in_order, 4};
 constexpr BroadcastShape kary{Tree::kary, Numbering::interleaved, 2};
@@ -33,7 +33,7 @@ Arguments arguments_of(Kind kind, std::int32_t f, Rank root = 0, BroadcastShape 
   Arguments arguments;
   arguments.kind = kind;
   arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
-  arguments.count = kind == Kind::barrier ? 0 : 2;
+  arguments.count = kind == Kind::barrier ? 0 : 2;   // of an allgather the world's choice
   arguments.f = f;
   arguments.root = root;
   arguments.shape = shape;
@@ -252,6 +252,7 @@ class OneOperation : public Exploring {
 TEST_F(OneOperation, AllreduceSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::allreduce); }
 TEST_F(OneOperation, BarrierSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::barrier); }
 TEST_F(OneOperation, BroadcastSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::broadcast); }
+TEST_F(OneOperation, AllgatherSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::allgather); }
 TEST_F(OneOperation, ReduceSurvivesEveryCrashPlanOfUpToSevenRanks) { all_up_to_seven(Kind::reduce); }
 
 TEST_F(OneOperation, EveryBroadcastShapeSurvives) {
@@ -366,6 +367,7 @@ TEST_F(TwoInFlight, AllreducesSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_
 TEST_F(TwoInFlight, AllreducesWithABitSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::allreduce, FailureInfo::bit); }
 TEST_F(TwoInFlight, BarriersSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::barrier); }
 TEST_F(TwoInFlight, BroadcastsSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::broadcast); }
+TEST_F(TwoInFlight, AllgathersSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::allgather); }
 TEST_F(TwoInFlight, ReducesSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::reduce); }
 
 TEST_F(TwoInFlight, ShapesAndCorrectionsSurvive) {
@@ -402,6 +404,7 @@ TEST_F(OneAfterTheOther, AllreducesSurvive) { all_up_to_five(Kind::allreduce, bi
 TEST_F(OneAfterTheOther, AllreducesOnAChainSurvive) { all_up_to_five(Kind::allreduce, chain); }
 TEST_F(OneAfterTheOther, BarriersSurvive) { all_up_to_five(Kind::barrier, kary_in_order); }
 TEST_F(OneAfterTheOther, BroadcastsSurvive) { all_up_to_five(Kind::broadcast, chain); }
+TEST_F(OneAfterTheOther, AllgathersSurvive) { all_up_to_five(Kind::allgather, binomial); }
 TEST_F(OneAfterTheOther, ReducesSurvive) { all_up_to_five(Kind::reduce, binomial); }
 
 // ---- memory that runs out on one rank: a named error on all that are not through, never a hang, never a wrong result ----
@@ -544,6 +547,7 @@ class MoreThanF : public Exploring {
 };
 
 TEST_F(MoreThanF, AllreduceNeverHangsAndNeverLies) { all(Kind::allreduce); }
+TEST_F(MoreThanF, AllgatherNeverHangsAndNeverLies) { all(Kind::allgather); }
 TEST_F(MoreThanF, BarrierNeverHangsAndNeverLies) { all(Kind::barrier); }
 TEST_F(MoreThanF, BroadcastNeverHangsAndNeverLies) { all(Kind::broadcast); }
 TEST_F(MoreThanF, ReduceNeverHangsAndNeverLies) { all(Kind::reduce); }

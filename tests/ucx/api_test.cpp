@@ -56,6 +56,43 @@ TEST_F(Api, AWorldOfOneCompletesEverything) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(ucft_barrier(comm_, nullptr, nullptr), UCFT_OK);
 }
 
+TEST_F(Api, AnAllgatherOfOneRankIsItsBlock) {
+  std::vector<double> in(100000, 3), out(100000, 0);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  EXPECT_EQ(ucft_allgather(comm_, in.data(), out.data(), in.size(), UCFT_DOUBLE, nullptr, &result), UCFT_OK) << ucft_last_error();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(result.contributors, 1u);
+  EXPECT_EQ(result.missing_count, 0);
+  const std::uint64_t count = 3, place = 7;
+  std::vector<double> holes(12, 1);
+  EXPECT_EQ(ucft_allgatherv(comm_, in.data(), holes.data(), &count, &place, UCFT_DOUBLE, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(holes, (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 1, 1}));
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  ASSERT_EQ(ucft_allgatherv_init(comm_, UCFT_IN_PLACE, holes.data(), &count, &place, UCFT_DOUBLE, nullptr, &request), UCFT_OK);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ucft_post(request), UCFT_OK);
+    EXPECT_EQ(ucft_wait(request, UINT64_MAX), UCFT_OK);
+  }
+  EXPECT_EQ(holes, (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 1, 1}));
+  EXPECT_EQ(ucft_request_free(request), UCFT_OK);
+}
+
+TEST_F(Api, BlocksThatDoNotFitAreNamed) {
+  double in[4] = {}, out[4] = {};
+  const auto gather = [&](const void* send, void* recv, std::uint64_t count) { return ucft_allgather(comm_, send, recv, count, UCFT_DOUBLE, nullptr, nullptr); };
+  expect_blamed(gather(nullptr, out, 4), UCFT_ERR_INVALID_PARAM, "send is null");
+  expect_blamed(gather(in, nullptr, 4), UCFT_ERR_INVALID_PARAM, "recv is null");
+  expect_blamed(gather(UCFT_IN_PLACE, nullptr, 4), UCFT_ERR_INVALID_PARAM, "recv (in place) is null");
+  expect_blamed(gather(in, in + 1, 2), UCFT_ERR_INVALID_PARAM, "send overlaps the block of rank 0");
+  expect_blamed(gather(in, reinterpret_cast<void*>(8), 4), UCFT_ERR_INVALID_PARAM, "the block of rank 0) is not memory");
+  expect_blamed(gather(in, out, std::uint64_t{1} << 60), UCFT_ERR_INVALID_PARAM, "count is 1152921504606846976");
+  const std::uint64_t huge = std::uint64_t{1} << 62, four = 4;
+  expect_blamed(ucft_allgatherv(comm_, in, out, nullptr, nullptr, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "counts is null");
+  expect_blamed(ucft_allgatherv(comm_, in, out, &huge, nullptr, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "counts[0]");
+  expect_blamed(ucft_allgatherv(comm_, in, out, &four, &huge, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "displacements[0]");
+  expect_blamed(ucft_allgather(comm_, in, out, 4, static_cast<ucft_dtype_t>(9), nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 9");
+}
+
 TEST_F(Api, CountZeroNeedsNoMemory) {
   EXPECT_EQ(ucft_allreduce(comm_, nullptr, nullptr, 0, UCFT_FLOAT, UCFT_SUM, nullptr, nullptr), UCFT_OK);
   EXPECT_EQ(ucft_broadcast(comm_, nullptr, 0, UCFT_FLOAT, 0, nullptr, nullptr), UCFT_OK);

@@ -98,6 +98,41 @@ void reduce(int iteration, int root, std::size_t count) {
     if (word != out[0]) wrong("iteration {}: reduce with different contributors", iteration);
 }
 
+// Blocks of 0, count or 2 * count words, with a hole of one word before each. Who is missing is missing on all.
+void allgather(int iteration, std::size_t count) {
+  constexpr std::uint64_t hole = 3;
+  const auto ranks = static_cast<std::size_t>(size_), me = static_cast<std::size_t>(rank_);
+  const auto word_of = [&](std::size_t rank) { return (rank + 1) * 1000 + salt(iteration); };
+  std::vector<std::uint64_t> counts(ranks), places(ranks), out;
+  for (std::size_t rank = 0, end = 0; rank < ranks; ++rank) {
+    counts[rank] = (rank + static_cast<std::size_t>(iteration)) % 3 * count;
+    places[rank] = ++end;
+    end += counts[rank];
+    out.resize(end, hole);
+  }
+  const bool in_place = iteration % 2 == 0;
+  const std::vector<std::uint64_t> in(counts[me], word_of(me));
+  if (in_place) std::copy(in.begin(), in.end(), out.begin() + static_cast<std::ptrdiff_t>(places[me]));
+  std::vector<std::int32_t> missing(ranks);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  result.missing = missing.data();
+  result.missing_capacity = size_;
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  options.first_root = iteration % size_;
+  options.failure_info = static_cast<ucft_failure_info_t>(iteration % 3);
+  check(ucft_allgatherv(comm, in_place ? UCFT_IN_PLACE : in.data(), out.data(), counts.data(), places.data(), UCFT_UINT64, &options, &result), "allgatherv");
+  if (result.missing_count + static_cast<int>(result.contributors) != size_) wrong("iteration {}: {} missing, {} contributors", iteration, result.missing_count, result.contributors);
+  missing.resize(static_cast<std::size_t>(result.missing_count));
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const bool is_missing = std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(rank));
+    if (is_missing && rank == me) wrong("iteration {}: this rank's own block is missing", iteration);
+    if (out[places[rank] - 1] != hole) wrong("iteration {}: written before the block of rank {}", iteration, rank);
+    for (std::size_t i = 0; i < counts[rank]; ++i)
+      if (out[places[rank] + i] != (is_missing ? hole : word_of(rank))) wrong("iteration {}: word {} of rank {}'s block is {:x}", iteration, i, rank, out[places[rank] + i]);
+  }
+  for (std::int32_t rank : missing) note(static_cast<std::uint64_t>(rank));
+}
+
 // Four allreduces and a barrier in flight together.
 void several(int iteration) {
   constexpr int together = 4;
@@ -142,7 +177,9 @@ void loop(const std::vector<std::string>& arguments) {
     if (i == 0) say_started();
     broadcast(i, i % size_, 3);
     reduce(i, (i + 1) % size_, 2);
+    allgather(i, 3);
     if (i % 4 == 0) several(i);
+    if (i % 8 == 7) allgather(i, large / 4);
     if (i % 8 == 1) allreduce(i, large);
     if (i % 8 == 3) broadcast(i, 0, large);
     if (i % 8 == 5) reduce(i, 0, large);

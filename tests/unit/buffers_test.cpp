@@ -62,8 +62,28 @@ TEST(Buffers, NoBufferCanBeRetainedAndReleasedAtWill) {
   buffers.retain(no_buffer);
   buffers.release(no_buffer);
   buffers.release(no_buffer);
-  EXPECT_EQ(buffers.localize(no_buffer), no_buffer);
+  EXPECT_FALSE(buffers.localize(Slice{}));
   EXPECT_EQ(buffers.bytes(no_buffer), 0u);
+  EXPECT_EQ(buffers.in_use(), 0u);
+}
+
+// A slice of lent memory becomes a whole block; of its own memory it stays what it is.
+TEST(Buffers, LocalizeTakesASliceOnly) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  std::byte users[16];
+  for (int i = 0; i < 16; ++i) users[i] = static_cast<std::byte>(i);
+  const BufferId lent = buffers.adopt(users, sizeof(users), 9);
+  const Slice copy = buffers.localize(Slice{lent, 4, 3});
+  EXPECT_EQ(copy.offset, 0u);
+  EXPECT_EQ(copy.bytes, 3u);
+  EXPECT_EQ(buffers.bytes(copy.buffer), 3u);
+  EXPECT_EQ(std::memcmp(buffers.data(copy), users + 4, 3), 0);
+  const Slice part{copy.buffer, 1, 2};
+  EXPECT_EQ(buffers.localize(part), part);
+  EXPECT_EQ(buffers.references(copy.buffer), 2u);
+  EXPECT_EQ(buffers.data(part), buffers.data(copy) + 1);
+  for (Slice each : {copy, part, buffers.whole(lent)}) buffers.release(each);
   EXPECT_EQ(buffers.in_use(), 0u);
 }
 
@@ -165,13 +185,13 @@ TEST(Buffers, LocalizeCopiesLentMemoryAndSharesItsOwn) {
   std::byte users[16];
   std::memset(users, 5, sizeof(users));
   const BufferId lent = buffers.adopt(users, sizeof(users), 9);
-  const BufferId copy = buffers.localize(lent);
+  const BufferId copy = buffers.localize(buffers.whole(lent)).buffer;
   EXPECT_NE(copy, lent);
   EXPECT_EQ(buffers.references(lent), 1u);
   EXPECT_EQ(std::memcmp(buffers.data(copy), users, sizeof(users)), 0);
   std::memset(users, 6, sizeof(users));
   EXPECT_EQ(std::to_integer<int>(buffers.data(copy)[0]), 5);
-  const BufferId same = buffers.localize(copy);
+  const BufferId same = buffers.localize(buffers.whole(copy)).buffer;
   EXPECT_EQ(same, copy);
   EXPECT_EQ(buffers.references(copy), 2u);
   buffers.release(copy);
@@ -230,7 +250,7 @@ TEST(Buffers, PrivateBlocksCountAsLentAndGoWithTheirLastReference) {
   ASSERT_NE(id, no_buffer);
   std::memset(buffers.data(id), 3, 100000);
   EXPECT_TRUE(buffers.is_adopted(id));
-  const BufferId copy = buffers.localize(id);
+  const BufferId copy = buffers.localize(buffers.whole(id)).buffer;
   EXPECT_NE(copy, id);
   EXPECT_EQ(std::to_integer<int>(buffers.data(copy)[99999]), 3);
   buffers.release(id);

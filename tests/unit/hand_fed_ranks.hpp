@@ -88,8 +88,7 @@ class HandFedRank {
   }
   OperationNumber post(const Arguments& arguments, const Bytes& input = {}) {
     EXPECT_TRUE(ready());
-    const BufferId id = input.empty() ? no_buffer : buffers.copy_in(input.data(), input.size());
-    const OperationNumber number = window.post(arguments, {.input = id}, outbox);
+    const OperationNumber number = window.post(arguments, {.input = copy_of(input)}, outbox);
     collect();
     return number;
   }
@@ -97,8 +96,8 @@ class HandFedRank {
     ASSERT_TRUE(window.acceptable(letter.message.operation));
     Message message = letter.message;
     message.peer = letter.from;
-    message.value = letter.value.empty() ? no_buffer : buffers.copy_in(letter.value.data(), letter.value.size());
-    message.list = letter.list.empty() ? no_buffer : buffers.copy_in(letter.list.data(), letter.list.size());
+    message.value = copy_of(letter.value);
+    message.list = copy_of(letter.list).buffer;
     window.on_message(message, outbox);
     buffers.release(message.value);
     buffers.release(message.list);
@@ -141,13 +140,18 @@ class HandFedRank {
     chunks.push_back(std::make_unique<std::byte[]>(bytes));
     return chunks.back().get();
   }
-  Bytes contents(BufferId id) const {
-    return id == no_buffer ? Bytes{} : Bytes(buffers.data(id), buffers.data(id) + buffers.bytes(id));
+  Slice copy_of(const Bytes& bytes) {
+    return bytes.empty() ? Slice{} : buffers.whole(buffers.copy_in(bytes.data(), bytes.size()));
   }
+  Bytes contents(Slice slice) const {
+    return slice ? Bytes(buffers.data(slice), buffers.data(slice) + slice.bytes) : Bytes{};
+  }
+  Bytes contents(BufferId id) const { return contents(buffers.whole(id)); }
   void collect() {
     for (const Message& message : outbox.sends()) {
       Letter letter{me, message.peer, message, contents(message.value), contents(message.list)};
-      letter.message.value = letter.message.list = no_buffer;
+      letter.message.value = {};
+      letter.message.list = no_buffer;
       sent_.push_back(std::move(letter));
       buffers.release(message.value);
       buffers.release(message.list);

@@ -720,7 +720,7 @@ TEST(OperationWindow, LentInputIsNeverAResultAndComesBack) {
   for (std::uint64_t tag = 1; tag <= 5; ++tag) {
     ASSERT_TRUE(rank.window.ready(rank.outbox));
     const BufferId lent = rank.buffers.adopt(reinterpret_cast<const std::byte*>(&users), 8, tag);
-    const OperationNumber number = rank.window.post(sum_of_words(0), {.input = lent}, rank.outbox);
+    const OperationNumber number = rank.window.post(sum_of_words(0), {.input = rank.buffers.whole(lent)}, rank.outbox);
     rank.sent();
     users = 0;   // the caller's memory is the caller's again
     EXPECT_EQ(word_of(rank.ended(number).value), 42u);

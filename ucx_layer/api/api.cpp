@@ -8,8 +8,11 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "collectives/names.hpp"
+#include "collectives/random.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/api/handles.hpp"
@@ -32,6 +35,7 @@ HandleTable<Communicator, ucft_comm_h, 2> comms;
 HandleTable<Request, ucft_request_h, 3> requests;
 
 constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;
+constexpr std::uint64_t displacement_limit = std::uint64_t{1} << 56;   // elements
 constexpr std::int64_t correction_delay_limit_us = 3'600'000'000;
 static_assert(UCFT_TREE_BINOMIAL == static_cast<int>(Tree::binomial) && UCFT_TREE_KARY == static_cast<int>(Tree::kary) &&
               UCFT_TREE_KNOMIAL == static_cast<int>(Tree::knomial) && UCFT_TREE_LAME == static_cast<int>(Tree::lame) &&
@@ -135,14 +139,15 @@ struct Call {
   const ucft_operator_t* op = nullptr;
   std::int32_t root = 0;
   const ucft_coll_options_t* options = nullptr;
+  // allgather: elements of each rank's block and where they go; null: count each, one after the other
+  const std::uint64_t *counts = nullptr, *displacements = nullptr;
 };
 
 ucft_status_t check_memory(const Communicator& comm, const Call& call, const Request& request) {
   const std::uint64_t bytes = request.arguments.bytes();
   if (bytes == 0) return UCFT_OK;
   const bool at_root = comm.rank() == call.root;
-  const bool reads = call.kind == Kind::allreduce || call.kind == Kind::reduce || (call.kind == Kind::broadcast && at_root);
-  const bool writes = call.kind == Kind::allreduce || (call.kind == Kind::reduce && at_root) || (call.kind == Kind::broadcast && !at_root);
+  const bool reads = is_one_of(row_of(call.kind).gives, at_root), writes = is_one_of(row_of(call.kind).gets, at_root);
   const char* input = call.kind == Kind::broadcast ? "buffer" : call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
   const char* output = call.kind == Kind::broadcast ? "buffer" : "recv";
   if (reads && request.send == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", input, call.count);
@@ -159,6 +164,64 @@ ucft_status_t check_memory(const Communicator& comm, const Call& call, const Req
   return UCFT_OK;
 }
 
+// Where each block goes. No two may share a byte.
+ucft_status_t read_layout(const Communicator& comm, const Call& call, Request& request) {
+  Arguments& arguments = request.arguments;
+  const std::uint64_t element = element_bytes(arguments.reduction.type), most = bytes_limit / element;
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  if (call.counts == nullptr) {
+    if (call.count > most / ranks)
+      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: {} blocks of it are more than {} bytes of {}", call.count, ranks, bytes_limit, type_name(call.dtype));
+    request.layout.block_bytes = call.count * element;
+    arguments.own_count = call.count;
+    arguments.count = call.count * ranks;
+    arguments.layout = mixed(0, call.count);
+    return UCFT_OK;
+  }
+  std::vector<std::tuple<std::uint64_t, std::uint64_t, std::size_t>> places;   // begin, end, rank
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::uint64_t count = call.counts[rank];
+    if (count > most - arguments.count)
+      return fail(UCFT_ERR_INVALID_PARAM, "counts[{}] is {}: more than {} bytes of {} with those before", rank, count, bytes_limit, type_name(call.dtype));
+    const std::uint64_t place = call.displacements == nullptr ? arguments.count : call.displacements[rank];
+    if (place > displacement_limit)
+      return fail(UCFT_ERR_INVALID_PARAM, "displacements[{}] is {}: at most {}", rank, place, displacement_limit);
+    request.layout.bytes.push_back(count * element);
+    request.layout.offsets.push_back(place * element);
+    if (count > 0) places.emplace_back(place, place + count, rank);
+    arguments.count += count;
+    arguments.layout = mixed(arguments.layout, count);
+  }
+  std::sort(places.begin(), places.end());
+  for (std::size_t i = 1; i < places.size(); ++i)
+    if (std::get<0>(places[i]) < std::get<1>(places[i - 1]))
+      return fail(UCFT_ERR_INVALID_PARAM, "the blocks of rank {} and rank {} overlap in recv", std::get<2>(places[i - 1]), std::get<2>(places[i]));
+  arguments.own_count = call.counts[static_cast<std::size_t>(comm.rank())];
+  return UCFT_OK;
+}
+
+ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Request& request) {
+  const bool in_place = call.send == UCFT_IN_PLACE;
+  const char* input = in_place ? "recv (in place)" : "send";
+  const std::uint64_t own_bytes = request.layout.bytes_of(comm.rank());
+  if (own_bytes > 0 && request.send == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with a block of {} bytes", input, own_bytes);
+  if (own_bytes > 0 && !is_readable(request.send, own_bytes))
+    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can read: device memory?", input, request.send, own_bytes);
+  const auto send = reinterpret_cast<std::uintptr_t>(request.send);
+  for (std::int32_t rank = 0; rank < comm.size(); ++rank) {
+    const std::uint64_t bytes = request.layout.bytes_of(rank);
+    if (bytes == 0) continue;
+    if (request.receive == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "recv is null, with a block of {} bytes of rank {}", bytes, rank);
+    auto* const place = static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank);
+    if (!is_writable(place, bytes))
+      return fail(UCFT_ERR_INVALID_PARAM, "recv ({}, {} bytes, the block of rank {}) is not memory that this host can write: device memory?", static_cast<void*>(place), bytes, rank);
+    const auto begin = reinterpret_cast<std::uintptr_t>(place);
+    if (!in_place && send < begin + bytes && begin < send + own_bytes)
+      return fail(UCFT_ERR_INVALID_PARAM, "send overlaps the block of rank {} in recv: use UCFT_IN_PLACE, or disjoint memory", rank);
+  }
+  return UCFT_OK;
+}
+
 // Checks everything and fills the request in. Nothing is sent.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   request.communicator = &comm;   // request.arguments are the defaults
@@ -168,11 +231,13 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
     if (call.dtype < UCFT_FLOAT || call.dtype > UCFT_UINT64)
       return fail(UCFT_ERR_INVALID_PARAM, "dtype is {}: not a ucft_dtype_t", static_cast<int>(call.dtype));
     arguments.reduction.type = static_cast<DataType>(call.dtype);
-    if (call.count > bytes_limit / element_bytes(arguments.reduction.type))
+    if (call.kind != Kind::allgather && call.count > bytes_limit / element_bytes(arguments.reduction.type))
       return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes of {}", call.count, bytes_limit, type_name(call.dtype));
-    arguments.count = call.count;
+    arguments.count = call.kind == Kind::allgather ? 0 : call.count;
   }
-  if (call.kind == Kind::allreduce || call.kind == Kind::reduce) {
+  if (call.kind == Kind::allgather)
+    if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
+  if (row_of(call.kind).reduces) {
     if (call.op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
     if (call.op->struct_size != sizeof *call.op)
       return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT", call.op->struct_size, sizeof *call.op);
@@ -194,7 +259,10 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
     return status;
   request.send = call.send == UCFT_IN_PLACE || call.kind == Kind::broadcast ? call.receive : call.send;
   request.receive = call.receive;
-  return check_memory(comm, call, request);
+  if (call.kind != Kind::allgather) return check_memory(comm, call, request);
+  if (call.send == UCFT_IN_PLACE && call.receive != nullptr)   // this rank's block is in its place
+    request.send = static_cast<const std::byte*>(call.receive) + request.layout.offset_of(comm.rank());
+  return check_blocks(comm, call, request);
 }
 
 ucft_status_t write_result(const Request& request, ucft_result_t* result) {
@@ -684,6 +752,28 @@ ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t count, ucf
 
 ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_result_t* result) {
   return run_call(comm, {Kind::barrier, nullptr, nullptr, 0, UCFT_UINT64, nullptr, 0, options}, result);
+}
+
+ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                             const ucft_coll_options_t* options, ucft_result_t* result) {
+  return run_call(comm, {Kind::allgather, send, recv, count, dtype, nullptr, 0, options}, result);
+}
+
+ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts, const uint64_t* displacements,
+                              ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result) {
+  if (counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "counts is null");
+  return run_call(comm, {Kind::allgather, send, recv, 0, dtype, nullptr, 0, options, counts, displacements}, result);
+}
+
+ucft_status_t ucft_allgather_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
+                                  const ucft_coll_options_t* options, ucft_request_h* request) {
+  return init_call(comm, {Kind::allgather, send, recv, count, dtype, nullptr, 0, options}, request);
+}
+
+ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts, const uint64_t* displacements,
+                                   ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_request_h* request) {
+  if (counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "counts is null");
+  return init_call(comm, {Kind::allgather, send, recv, 0, dtype, nullptr, 0, options, counts, displacements}, request);
 }
 
 ucft_status_t ucft_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,

@@ -71,36 +71,38 @@ std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
 // rank that lacks it says so in its message.
 Operation::Memory Communicator::provide(Request& request) {
   const Arguments& arguments = request.arguments;
+  const CatalogueRow& row = arguments.row();
+  const bool is_root = arguments.root == me_;
   Buffers& buffers = context_.transport().buffers();
   Operation::Memory memory;
-  const bool gets = arguments.kind == Kind::allreduce || (arguments.kind == Kind::broadcast && arguments.root != me_) ||
-                    (arguments.kind == Kind::reduce && arguments.root == me_);
-  if (gets && arguments.bytes() > Transport::inline_limit) {
-    memory.result = buffers.allocate(arguments.bytes());
+  if (arguments.bytes() == 0 && row.kind != Kind::allgather) return memory;
+  const std::uint64_t result_bytes = with_collective(row.kind, [&](auto collective) { return collective.result_bytes(arguments, size()); });
+  if (is_one_of(row.gets, is_root) && result_bytes > Transport::inline_limit) {
+    memory.result = buffers.allocate(result_bytes);
     memory.lacks = memory.result == no_buffer;
   }
-  if (memory.lacks || !gives_input(arguments)) return memory;
+  if (memory.lacks || !is_one_of(row.gives, is_root)) return memory;
   memory.input = stage(request);
-  memory.lacks = memory.input == no_buffer;
+  memory.lacks = !memory.input;
   return memory;
 }
 
-bool Communicator::gives_input(const Arguments& arguments) const {
-  if (arguments.bytes() == 0) return false;
-  return arguments.kind == Kind::broadcast ? arguments.root == me_ : arguments.kind != Kind::barrier;
-}
-
 // The input as a buffer: a copy, or the caller's own memory if peers can map it and nothing will be written to it.
-BufferId Communicator::stage(Request& request) {
+Slice Communicator::stage(Request& request) {
   const Arguments& arguments = request.arguments;
   const std::uint64_t bytes = arguments.bytes();
   Buffers& buffers = context_.transport().buffers();
+  if (arguments.kind == Kind::allgather) {
+    const Slice block = buffers.whole(buffers.allocate(Allgather::input_bytes(arguments)));
+    if (block) Allgather::pack(arguments, me_, request.send, buffers.data(block));
+    return block;
+  }
   const bool lend = arguments.kind == Kind::allreduce && bytes > Transport::inline_limit && request.send != request.receive &&
                     context_.transport().is_shared(request.send, bytes);
-  if (!lend) return buffers.copy_in(request.send, bytes);
+  if (!lend) return buffers.whole(buffers.copy_in(request.send, bytes));
   request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, ~std::uint64_t{0});
   buffers.retain(request.lent_input);   // one for the operation, one to see when everybody is done with it
-  return request.lent_input;
+  return {request.lent_input, 0, bytes};
 }
 
 ucft_status_t Communicator::post(Request& request) {
@@ -215,7 +217,8 @@ void Communicator::exclude_self(ucft_status_t why) {
   const auto give_up = [&](Request& request) {
     buffers.release(request.value);
     buffers.release(request.lent_input);
-    request.value = request.lent_input = no_buffer;
+    request.value = {};
+    request.lent_input = no_buffer;
     request.status = why;
     request.state = Request::State::complete;
     --pending_;
@@ -265,11 +268,13 @@ void Communicator::complete(Request& request, const Operation& operation) {
   request.contributors = decision.contributors;
   request.attempts = operation.attempts();
   request.culprit = decision.culprit;
-  const bool knows = request.status == UCFT_OK && (request.arguments.kind != Kind::reduce || request.arguments.root == me_);
+  const CatalogueRow& row = operation.row();
+  const bool is_root = request.arguments.root == me_;
+  const bool knows = request.status == UCFT_OK && (row.disseminates || is_root);
   if (!knows) request.contributors = 0;
   request.missing.clear();
   request.missing_known = knows && request.arguments.failure_info == FailureInfo::list && !decision.truncated;
-  request.missing_count = knows && request.arguments.kind != Kind::broadcast
+  request.missing_count = knows && row.collects
                               ? size() - static_cast<std::int32_t>(decision.contributors)
                               : -1;
   if (request.missing_known && request.missing_count > 0) {
@@ -279,9 +284,7 @@ void Communicator::complete(Request& request, const Operation& operation) {
       if ((list[i] & contributed_bit) == 0) request.missing.push_back(static_cast<std::int32_t>(list[i]));
     std::sort(request.missing.begin(), request.missing.end());
   }
-  const bool wants = knows && decision.value != no_buffer &&
-                     !(request.arguments.kind == Kind::broadcast && request.arguments.root == me_);
-  if (wants) {
+  if (knows && decision.value && is_one_of(row.gets, is_root)) {
     request.value = decision.value;
     buffers.retain(request.value);
   }
@@ -296,19 +299,35 @@ void Communicator::complete(Request& request, const Operation& operation) {
 
 void Communicator::copy_out(Request& request) {
   Buffers& buffers = context_.transport().buffers();
-  if (request.value != no_buffer) {
-    const std::uint64_t bytes = request.arguments.bytes();
-    if (bytes == sizeof(std::uint64_t))
-      std::memcpy(request.receive, buffers.data(request.value), sizeof(std::uint64_t));
+  if (request.value) {
+    const std::byte* value = buffers.data(request.value);
+    if (request.arguments.kind == Kind::allgather)
+      place_blocks(request, {value, request.value.bytes});
+    else if (request.value.bytes == sizeof(std::uint64_t))
+      std::memcpy(request.receive, value, sizeof(std::uint64_t));
     else
-      std::memcpy(request.receive, buffers.data(request.value), bytes);
+      std::memcpy(request.receive, value, request.value.bytes);
     buffers.release(request.value);
-    request.value = no_buffer;
+    request.value = {};
   }
   buffers.release(request.lent_input);
   request.lent_input = no_buffer;
   request.state = Request::State::complete;
   --pending_;
+}
+
+// Whose blocks are there, they say themselves; the places of the others are left as they are.
+void Communicator::place_blocks(Request& request, std::span<const std::byte> blocks) {
+  std::vector<bool> there(ranks_.size());
+  Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
+    if (static_cast<std::size_t>(rank) >= ranks_.size() || block.size() != request.layout.bytes_of(rank)) return;
+    there[static_cast<std::size_t>(rank)] = true;
+    if (!block.empty()) std::memcpy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), block.data(), block.size());
+  });
+  request.missing.clear();
+  request.missing_known = true;
+  for (Rank rank = 0; rank < size(); ++rank)
+    if (!there[static_cast<std::size_t>(rank)]) request.missing.push_back(rank);
 }
 
 }  // namespace ucft::detail

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "collectives/operation_window.hpp"
@@ -16,6 +17,17 @@ namespace ucft::detail {
 class Communicator;
 class Context;
 
+// Where the blocks of an allgather(v) go in the caller's memory, in bytes.
+struct BlockLayout {
+  std::uint64_t block_bytes = 0;                        // all are of that length, one after the other,
+  std::vector<std::uint64_t> bytes, offsets;            // or: by rank
+
+  std::uint64_t bytes_of(Rank rank) const { return bytes.empty() ? block_bytes : bytes[static_cast<std::size_t>(rank)]; }
+  std::uint64_t offset_of(Rank rank) const {
+    return offsets.empty() ? block_bytes * static_cast<std::uint64_t>(rank) : offsets[static_cast<std::size_t>(rank)];
+  }
+};
+
 // One operation of a caller, from init to free; posted any number of times.
 struct Request {
   enum class State : std::uint8_t { idle, active, copying, complete, taken };
@@ -24,11 +36,12 @@ struct Request {
   Arguments arguments;
   const void* send = nullptr;
   void* receive = nullptr;
+  BlockLayout layout;                 // allgather
 
   State state = State::idle;
   OperationNumber number = 0;
   BufferId lent_input = no_buffer;    // the caller's own memory that peers may be reading
-  BufferId value = no_buffer;         // State::copying: the result, until lent_input is free
+  Slice value;                        // State::copying: the result, until lent_input is free
   ucft_status_t status = UCFT_OK;
   std::uint32_t contributors = 0, attempts = 0;
   std::int32_t missing_count = -1;
@@ -82,13 +95,13 @@ class Communicator {
   std::uint64_t shape_bytes_ = UINT64_MAX;   // that shape_ is the fastest for
   BroadcastShape shape_;
 
-  bool gives_input(const Arguments& arguments) const;
-  BufferId stage(Request& request);
+  Slice stage(Request& request);
   Operation::Memory provide(Request& request);
   void flush();
   void collect();
   void complete(Request& request, const Operation& operation);
   void copy_out(Request& request);
+  void place_blocks(Request& request, std::span<const std::byte> blocks);
   Request*& slot(OperationNumber number) { return requests_[number & (requests_.size() - 1)]; }
 
   Context& context_;

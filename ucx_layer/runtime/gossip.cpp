@@ -162,7 +162,7 @@ class GossipOperation final : public GossipWork {
 
   void on_message(const Message& message) override {
     const std::span<const std::byte> bytes{communicator_.context().transport().buffers().data(message.value),
-                                           communicator_.context().transport().buffers().bytes(message.value)};
+                                           message.value.bytes};
     if (step_ == Step::finished || message.peer < 0 || static_cast<std::size_t>(message.peer) >= ranks_ || bytes.size() % sizeof(Real) != 0) return;
     if (dead_[static_cast<std::size_t>(message.peer)]) return;
     if (message.has(static_cast<MessageFlags>(is_window)) && bytes.empty()) return refuse();   // whenever that was
@@ -502,7 +502,7 @@ class GossipOperation final : public GossipWork {
     if (link.row == no_buffer) link.row = buffers().allocate(each.length * sizeof(Real));
     if (link.row == no_buffer) return false;
     std::memcpy(buffers().data(link.row), outbox_.row(each).data(), each.length * sizeof(Real));
-    message.value = link.row;
+    message.value = buffers().whole(link.row);
     send_on_link(each.link, message);
     return true;
   }
@@ -631,7 +631,7 @@ class GossipOperation final : public GossipWork {
       Message message;
       message.flags = is_window;
       const std::vector<std::byte> name = end.window->name();
-      message.value = buffers().copy_in(name.data(), name.size());
+      message.value = buffers().whole(buffers().copy_in(name.data(), name.size()));
       send(end.neighbour, message);
       buffers().release(message.value);
     }
@@ -767,8 +767,8 @@ class GossipOperation final : public GossipWork {
         send(each.message.peer, each.message);
         continue;
       }
-      each.message.value = buffers().copy_in(each.row.data(), each.row.size() * sizeof(Real));
-      if (each.message.value == no_buffer) break;
+      each.message.value = buffers().whole(buffers().copy_in(each.row.data(), each.row.size() * sizeof(Real)));
+      if (!each.message.value) break;
       send(each.message.peer, each.message);
       buffers().release(each.message.value);
     }

@@ -256,7 +256,7 @@ void Transport::drop(const Queued& message) {
 // Into the ring at once, with no reference kept; false if there is no room.
 bool Transport::try_write(Peer& peer, const Queued& message) {
   WireHeader header = message.header;
-  const std::uint64_t value_bytes = buffers_->bytes(message.value);
+  const std::uint64_t value_bytes = message.value.bytes;
   if (value_bytes > inline_limit) {
     const int ticket = free_ticket(peer);
     return ticket >= 0 && write_descriptor(peer, message, static_cast<std::uint32_t>(ticket));
@@ -290,7 +290,7 @@ int Transport::free_ticket(Peer& peer) const {
 
 bool Transport::write_descriptor(Peer& peer, const Queued& message, std::uint32_t ticket) {
   Pull& pull = peer.pulls[ticket];
-  const std::uint64_t bytes = buffers_->bytes(message.value);
+  const std::uint64_t bytes = message.value.bytes;
   const Segment* segment = segment_of(buffers_->data(message.value), bytes);
   assert(segment != nullptr && "a value lives in memory that peers can map");
   std::span<const std::byte> key;
@@ -318,7 +318,7 @@ bool Transport::write_descriptor(Peer& peer, const Queued& message, std::uint32_
   peer.writer.write(parts);
   touch(peer);
   ++pull.generation;
-  pull.value = message.value;
+  pull.value = message.value.buffer;
   buffers_->retain(message.value);
   ++peer.pulls_open;
   ++waiting_;
@@ -361,10 +361,10 @@ void Transport::send_am(Peer& peer, const Queued& message) {
   AmSend* send = free_am_.back();
   free_am_.pop_back();
   send->owner = this;
-  send->value = message.value;
+  send->value = message.value.buffer;
   send->peer = index_of(peer);
   WireHeader header = message.header;
-  const std::uint64_t value_bytes = buffers_->bytes(message.value);
+  const std::uint64_t value_bytes = message.value.bytes;
   header.value_bytes = static_cast<std::uint32_t>(value_bytes);
   std::byte* to = send->header.data();
   const auto append = [&](const void* data, std::size_t bytes) {
@@ -464,11 +464,11 @@ bool Transport::poll_mailbox(Peer& peer) {
   }
   bool complete = true;
   if ((header.transport_flags & has_descriptor) != 0) {
-    message.value = map_payload(peer);
-    complete = message.value != no_buffer;
+    message.value = buffers_->whole(map_payload(peer));
+    complete = static_cast<bool>(message.value);
     if (complete) copy_if_crowded(peer, message);
   } else if (header.value_bytes > 0) {
-    message.value = read_value(peer, header);
+    message.value = {read_value(peer, header), 0, header.value_bytes};
   }
   reader.consume(lines);
   put_credit(peer);
@@ -508,10 +508,10 @@ BufferId Transport::map_payload(Peer& peer) {
 // The owner has so many tickets. What we keep of one operation must not block the next message of the same one.
 void Transport::copy_if_crowded(Peer& peer, Message& message) {
   if (peer.views <= tickets / 2) return;
-  const BufferId copy = buffers_->copy_in(buffers_->data(message.value), buffers_->bytes(message.value));
+  const BufferId copy = buffers_->copy_in(buffers_->data(message.value), message.value.bytes);
   if (copy == no_buffer) return;
   buffers_->release(message.value);
-  message.value = copy;
+  message.value = buffers_->whole(copy);
 }
 
 // Tells owners that their payloads have been read, and UCX that its data can go.
@@ -627,7 +627,7 @@ bool Transport::poll_am() {
 
 void Transport::take_am(const AmArrival& arrival, int peer) {
   Message message = parse_header(arrival.header, arrival.ballots);
-  message.value = arrival.value;
+  message.value = buffers_->whole(arrival.value);
   if (!arrival.list.empty()) message.list = buffers_->copy_in(arrival.list.data(), arrival.list.size() * sizeof(std::uint32_t));
   setup_.sink.deliver(setup_.sink.arg, arrival.header, message, peer);
   buffers_->release(message.value);
@@ -915,7 +915,7 @@ bool Transport::finish_pull(Peer& peer) {
     message.list = buffers_->allocate(header.list_length * sizeof(std::uint32_t));
     reader.copy(offset, buffers_->data(message.list), header.list_length * sizeof(std::uint32_t));
   }
-  message.value = call->value;
+  message.value = buffers_->whole(call->value);
   const bool arrived = call->status == UCS_OK;
   const auto table = static_cast<std::uint64_t>(pulled_area(nullptr, setup_.me) - static_cast<std::byte*>(nullptr));
   remote.pulled[call->ticket] = call->generation;

@@ -179,7 +179,8 @@ class Transport {
   struct Queued {
     WireHeader header;
     std::int32_t ballots[2];
-    BufferId value, list;
+    Slice value;
+    BufferId list;
   };
   struct Pull {
     BufferId value = no_buffer;

@@ -1,0 +1,81 @@
+// Ballots: who is root, and who is next. Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on
+// correction", Algorithm 5: the first candidate's operation; if it dies, the next one's, and so on. That they need not be
+// f+1 ranks which don't die meanwhile is ours (docs/algorithms.md): any member may be root, in the order of members, and
+// everything that is said is said in a ballot.
+//
+// Invariants
+//   - A ballot is the rank of its root. Ballots are ordered by distance from the first candidate, going up and around.
+//   - promised() only grows: from a ballot on nothing of an earlier one counts.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "collectives/protocol.hpp"
+#include "collectives/topology/membership.hpp"
+
+namespace ucft::detail {
+
+// Ranks known to have failed, ascending.
+class FailedRanks {
+ public:
+  bool contains(Rank rank) const { return !ranks_.empty() && is_among_them(rank); }
+  bool insert(Rank rank);   // false: known already
+  const std::vector<Rank>& ranks() const { return ranks_; }
+
+ private:
+  bool is_among_them(Rank rank) const;
+
+  std::vector<Rank> ranks_;
+};
+
+struct Surroundings {
+  Rank me = no_rank;
+  const FailedRanks* failed = nullptr;
+  const FailedRanks* reported = nullptr;   // those that some decision has named: they don't count against f any more
+};
+
+class Ballots {
+ public:
+  // No ballot yet. The first candidate is `root`, or the next member if it is none.
+  void begin(const Membership& members, Rank root, const Surroundings& surroundings);
+  void end() { promised_ = no_rank; }
+
+  const Membership& members() const { return members_; }
+  const Surroundings& surroundings() const { return surroundings_; }
+  Rank me() const { return surroundings_.me; }
+  bool has_failed(Rank rank) const { return surroundings_.failed->contains(rank); }
+  bool any_failed() const { return !surroundings_.failed->ranks().empty(); }
+
+  Rank first() const { return members_.rank_at(first_position_); }
+  Rank promised() const { return promised_; }   // no_rank: none
+  bool is_root() const { return promised_ == surroundings_.me; }
+  // The first member from `from` on that is not known to have failed becomes root. This rank is one, so there is one.
+  void promise(Rank from);
+
+  bool before(Rank a, Rank b) const { return ordinal(a) < ordinal(b); }
+  // The papers' process numbers in a ballot: the root is 0, the others follow in rank order.
+  std::int32_t process_of(Rank rank, Rank ballot) const {
+    const std::int32_t distance = members_.position_of(rank) - members_.position_of(ballot);
+    return distance >= 0 ? distance : distance + members_.size();
+  }
+  Rank rank_of(std::int32_t process, Rank ballot) const {
+    const std::int32_t position = members_.position_of(ballot) + process;
+    return members_.rank_at(position < members_.size() ? position : position - members_.size());
+  }
+
+ private:
+  std::int32_t ordinal(Rank rank) const {
+    const std::int32_t distance = members_.position_of(rank) - first_position_;
+    return distance >= 0 ? distance : distance + members_.size();
+  }
+
+  Membership members_;
+  Surroundings surroundings_;
+  std::int32_t first_position_ = 0;
+  Rank promised_ = no_rank;
+};
+
+}  // namespace ucft::detail

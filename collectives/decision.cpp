@@ -1,0 +1,58 @@
+#include "collectives/decision.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace ucft::detail {
+
+void Decision::take_over(const Message& message, Rank me, BufferId& reserved, Buffers& buffers) {
+  *this = Decision{};
+  outcome = message.outcome;
+  truncated = message.has(list_truncated);
+  first_decided = message.first_decided;
+  if (has_culprit(message.outcome))
+    culprit = message.culprit();
+  else
+    contributors = message.contributors;
+  failed_count = message.failed_count;
+  list_length = message.list_length;
+  list = message.list;
+  buffers.retain(list);
+  keep_value(message.value, me, reserved, buffers);
+}
+
+void Decision::keep_value(Slice given, Rank me, BufferId& reserved, Buffers& buffers) {
+  if (!given) return;
+  if (reserved != no_buffer && buffers.is_adopted(given.buffer) && given.bytes <= buffers.bytes(reserved)) {
+    value = {std::exchange(reserved, no_buffer), 0, given.bytes};
+    std::memcpy(buffers.data(value), buffers.data(given), given.bytes);
+  } else {
+    value = buffers.localize(given);
+  }
+  if (!value) lack_memory(me);
+}
+
+void Decision::lack_memory(Rank who) {
+  outcome = Outcome::no_memory;
+  culprit = who;
+  contributors = 0;
+}
+
+void Decision::write(Message& message) const {
+  message.first_decided = first_decided;
+  message.outcome = outcome;
+  message.contributors = has_culprit(outcome) ? static_cast<std::uint32_t>(culprit + 1) : contributors;
+  message.failed_count = failed_count;
+  message.list_length = list_length;
+  message.value = value;
+  message.list = list;
+  message.flags = static_cast<std::uint8_t>((outcome == Outcome::success ? has_value : 0) | (truncated ? list_truncated : 0));
+}
+
+void Decision::release(Buffers& buffers) {
+  buffers.release(value);
+  buffers.release(list);
+  *this = Decision{};
+}
+
+}  // namespace ucft::detail

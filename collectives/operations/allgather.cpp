@@ -1,0 +1,51 @@
+#include "collectives/operations/allgather.hpp"
+
+#include <cstring>
+
+namespace ucft::detail {
+
+std::uint64_t Allgather::input_bytes(const Arguments& arguments) {
+  return record_bytes(arguments.own_count * element_bytes(arguments.reduction.type));
+}
+
+std::uint64_t Allgather::result_bytes(const Arguments& arguments, std::int32_t ranks) {
+  return arguments.bytes() + static_cast<std::uint64_t>(ranks) * (sizeof(Record) + 7);
+}
+
+bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t ranks, Buffers& buffers) {
+  if (!fresh) {
+    const Slice whole{buffers.allocate(result_bytes(arguments, ranks)), 0, sum.bytes};
+    if (!whole) return false;
+    std::memcpy(buffers.data(whole), buffers.data(sum), sum.bytes);
+    sum = whole;
+    fresh = true;
+  }
+  // Nobody is in two of them, so they fit; a message of whoever breaks that rule is cut, not written past the end.
+  const std::uint64_t room = buffers.bytes(sum.buffer) - sum.offset - sum.bytes;
+  if (part.bytes > room) return true;
+  std::memcpy(buffers.data(sum) + sum.bytes, buffers.data(part), part.bytes);
+  sum.bytes += part.bytes;
+  return true;
+}
+
+void Allgather::pack(const Arguments& arguments, Rank me, const void* block, std::byte* input) {
+  const std::uint64_t bytes = arguments.own_count * element_bytes(arguments.reduction.type);
+  const Record record{static_cast<std::uint32_t>(me), static_cast<std::uint32_t>(bytes)};
+  std::memcpy(input, &record, sizeof record);
+  if (bytes > 0) std::memcpy(input + sizeof record, block, bytes);
+  std::memset(input + sizeof record + bytes, 0, input_bytes(arguments) - sizeof record - bytes);
+}
+
+bool Allgather::for_each(std::span<const std::byte> set, const std::function<void(Rank, std::span<const std::byte>)>& use) {
+  while (!set.empty()) {
+    Record record;
+    if (set.size() < sizeof record) return false;
+    std::memcpy(&record, set.data(), sizeof record);
+    if (record_bytes(record.bytes) > set.size()) return false;
+    use(static_cast<Rank>(record.rank), set.subspan(sizeof record, record.bytes));
+    set = set.subspan(record_bytes(record.bytes));
+  }
+  return true;
+}
+
+}  // namespace ucft::detail

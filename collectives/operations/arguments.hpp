@@ -1,0 +1,55 @@
+// What one call asks for: the same on all ranks, but for the length of their blocks. signature() tells whether it was.
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/protocol.hpp"
+#include "collectives/reduction/reduction.hpp"
+#include "collectives/ring_correction.hpp"
+#include "collectives/topology/broadcast_topology.hpp"
+
+namespace ucft::detail {
+
+enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce, allgather };
+inline constexpr int kind_count = 5;
+enum class FailureInfo : std::uint8_t { list, count, bit };
+
+// Who has data to give, or gets some.
+enum class Who : std::uint8_t { nobody, all, root, all_but_root };
+
+// A row of the catalogue (catalogue.hpp).
+struct CatalogueRow {
+  Kind kind;
+  const char* name;
+  Who gives, gets;
+  bool collects;       // every rank contributes, by up-correction (Algorithms 1-3); else the root's data are the decision
+  bool disseminates;   // the decision goes to all (corrected trees)
+  bool reduces;        // takes an operator
+
+  // The root is the caller's choice, and its death matters: of a reduce to everything (nobody else has the result), of a
+  // broadcast unless somebody has its data already. Else the next rank is root (Algorithm 5).
+  constexpr bool rooted() const { return !collects || !disseminates; }
+};
+
+struct Arguments {
+  Kind kind = Kind::allreduce;
+  Reduction reduction{};
+  std::uint64_t count = 0;       // elements of the result: of an allgather those of all ranks together
+  std::uint64_t own_count = 0;   // allgather: of this rank's block
+  std::uint64_t layout = 0;      // allgather: differs where the lengths of the blocks do
+  Rank root = 0;                 // allreduce, barrier, allgather: the first candidate
+  std::int32_t f = 1;
+  BroadcastShape shape{};
+  Correction correction = Correction::none;
+  std::int32_t correction_distance = 2;
+  std::int64_t correction_delay_us = 0;   // phased: corrections begin this long after the value has come; 0: overlapped.
+                                          // For the driver, which gives no turn before
+  FailureInfo failure_info = FailureInfo::list;
+
+  std::uint64_t bytes() const { return count * element_bytes(reduction.type); }
+  const CatalogueRow& row() const;
+  bool rooted() const { return row().rooted(); }
+  std::uint16_t signature() const;
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,16 @@
+// Broadcast: the root's data, on all. Küttler et al., "Corrected trees for reliable group communication". If the root dies,
+// the next rank asks all: whoever has its data has decided; if nobody has, it is over, with root_failed.
+#pragma once
+
+#include "collectives/operations/same_lengths.hpp"
+
+namespace ucft::detail {
+
+struct Broadcast : SameLengths {
+  static constexpr CatalogueRow row{.kind = Kind::broadcast, .name = "broadcast", .gives = Who::root,
+                                    .gets = Who::all_but_root, .collects = false, .disseminates = true, .reduces = false};
+  // Whoever contributes has either decided, or nothing: there is nothing to add.
+  static bool add(const Arguments&, Slice&, bool&, Slice, std::int32_t, Buffers&) { return true; }
+};
+
+}  // namespace ucft::detail

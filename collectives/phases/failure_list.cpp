@@ -1,0 +1,42 @@
+#include "collectives/phases/failure_list.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace ucft::detail {
+
+namespace {
+
+std::span<const std::uint32_t> entries_of(const Message& message, const Buffers& buffers) {
+  if (message.list_length == 0) return {};
+  return {reinterpret_cast<const std::uint32_t*>(buffers.data(message.list)), message.list_length};
+}
+
+}  // namespace
+
+void FailureList::note(Rank rank, bool contributed) {
+  const auto same = [&](std::uint32_t entry) { return static_cast<Rank>(entry & ~contributed_bit) == rank; };
+  if (std::any_of(entries_.begin(), entries_.end(), same)) return;
+  entries_.push_back(static_cast<std::uint32_t>(rank) | (contributed ? contributed_bit : 0));
+}
+
+void FailureList::append(const Message& message, const Buffers& buffers) {
+  const std::span<const std::uint32_t> entries = entries_of(message, buffers);
+  entries_.insert(entries_.end(), entries.begin(), entries.end());
+  truncated_ |= message.has(list_truncated);
+}
+
+void FailureList::note_elsewhere(const Message& message, const Buffers& buffers) {
+  for (std::uint32_t entry : entries_of(message, buffers)) note(static_cast<Rank>(entry & ~contributed_bit), true);
+}
+
+BufferId FailureList::store(Buffers& buffers, std::uint32_t& length) {
+  length = std::min(size(), failure_list_limit);
+  truncated_ |= size() > failure_list_limit;
+  if (length == 0) return no_buffer;
+  const BufferId stored = buffers.copy_in(entries_.data(), length * sizeof(std::uint32_t));
+  if (stored == no_buffer) length = 0, truncated_ = true;   // no memory, not even of the heap
+  return stored;
+}
+
+}  // namespace ucft::detail

@@ -1,0 +1,32 @@
+// Failure information (Küttler, Härtig, section 4.4): the ranks that are known to have failed, each with whether its value
+// is in the sum all the same (contributed_bit). A list that travels has at most failure_list_limit entries.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/protocol.hpp"
+
+namespace ucft::detail {
+
+class FailureList {
+ public:
+  // Nothing, if the rank is in the list already: what was noted first counts.
+  void note(Rank rank, bool contributed);
+  // The list of a message, of ranks that are not in here yet.
+  void append(const Message& message, const Buffers& buffers);
+  // The entries of a message's list that are not in here yet, as ranks whose values may be in the sum.
+  void note_elsewhere(const Message& message, const Buffers& buffers);
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+  // Of a list that is not complete any more: some that it took in was not, it is too long, or no memory was there for it.
+  bool truncated() const { return truncated_; }
+  // As it travels, with one reference, and its length there.
+  BufferId store(Buffers& buffers, std::uint32_t& length);
+
+ private:
+  std::vector<std::uint32_t> entries_;
+  bool truncated_ = false;
+};
+
+}  // namespace ucft::detail
