@@ -71,6 +71,8 @@ void DetectorThread::stop() {
   poke();
   thread_.join();
   std::vector<Lifeline*> answering, silent;
+  if (out_.load(std::memory_order_acquire))   // whoever hears only that we leave would believe that we have done our part
+    for (auto& watched : watched_) watched->lifeline.say(LifelineWord::out);
   for (auto& watched : watched_) (watched->suspected ? silent : answering).push_back(&watched->lifeline);
   leave(silent, std::chrono::milliseconds(0));
   leave(answering, std::chrono::seconds(1));
@@ -170,6 +172,7 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
     silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
   }
   if (news.heartbeat) heard(index, now);
+  if (news.out) report(watched, Verdict::Kind::proved);   // before it leaves: nobody says so afterwards
   if (news.leave) {
     watched.forgotten.store(true, std::memory_order_release);
     if (setup_.on_left != nullptr) setup_.on_left(setup_.arg, watched.peer.rank);
@@ -185,7 +188,6 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
 // A reset may also come from the kernel of a live process that has lost the connection, but only if nothing has got
 // through for long. Then it shows nothing, and silence will tell.
 bool DetectorThread::is_proof(const Watched& watched, const Lifeline::News& news, Time now) const {
-  if (news.out) return true;
   if (watched.has_left()) return false;
   if (news.end == Lifeline::End::closed) return true;
   return news.end == Lifeline::End::reset &&

@@ -47,7 +47,7 @@ class Afar : public testing::Test {
     setup.on_verdict = [](void* self, const Verdict& verdict) { static_cast<Afar*>(self)->take(verdict); };
     setup.on_tick = [](void* self) { static_cast<Afar*>(self)->tick(); };
     setup.on_excluded = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->excluded_; };
-    setup.on_left = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->left_; };
+    setup.on_left = [](void* self, std::int32_t) { static_cast<Afar*>(self)->note_leave(); };
     setup.on_line_lost = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->lost_; };
     std::vector<DetectorThread::RemotePeer> peers;
     peers.push_back({7, 4711, std::move(ours)});
@@ -56,6 +56,10 @@ class Afar : public testing::Test {
   void tick() {
     ++ticks_;
     if (Clock::now() >= beats_from_.load()) peer_.say(LifelineWord::heartbeat);
+  }
+  void note_leave() {
+    verdicts_at_leave_ = verdicts().size();
+    ++left_;
   }
   void take(const Verdict& verdict) {
     const std::lock_guard lock(mutex_);
@@ -98,6 +102,7 @@ class Afar : public testing::Test {
   std::atomic<Clock::time_point> beats_from_ = Clock::time_point::max();   // the peer, at each turn of our detector
   std::atomic<std::uint64_t> ticks_ = 0;
   std::atomic<int> excluded_ = 0, left_ = 0, lost_ = 0;
+  std::atomic<std::size_t> verdicts_at_leave_ = 0;
   std::mutex mutex_;
   Kinds kinds_;
   std::unique_ptr<DetectorThread> detector_;
@@ -192,6 +197,35 @@ TEST_F(Afar, WeSayThatWeAreOut) {
   detector_->declare_out();
   Lifeline::News news;
   EXPECT_TRUE(eventually([&] { return peer_.listen().out; }));
+}
+
+// Its last words may be read together: who is out has not finished its part, and must not be taken for one that just leaves.
+TEST_F(Afar, WhoIsOutAndThenLeavesIsProvedDeadFirst) {
+  Lifeline ours = connect();
+  peer_.say(LifelineWord::out);
+  peer_.say(LifelineWord::leave);
+  pollfd words{ours.descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&words, 1, 30000), 1);
+  start(never, std::move(ours));
+  ASSERT_TRUE(eventually([&] { return left_ > 0; }));
+  EXPECT_EQ(verdicts_at_leave_, 1u);
+}
+
+TEST_F(Afar, WeSayThatWeAreOutAlsoIfWeLeaveAtOnce) {
+  start(never);
+  let_it_turn(2);   // the next heartbeat is far away
+  detector_->declare_out();
+  std::thread stopping([&] { detector_->stop(); });
+  bool out = false, leave = false;
+  EXPECT_TRUE(eventually([&] {
+    const Lifeline::News news = peer_.listen();
+    out |= news.out;
+    leave |= news.leave;
+    return leave;
+  }));
+  EXPECT_TRUE(out);
+  peer_.close();
+  stopping.join();
 }
 
 TEST_F(Afar, TheDetectorSaysThatItLeaves) {

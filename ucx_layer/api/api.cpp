@@ -293,9 +293,7 @@ ucft_status_t explain(const Request& request) {
     case UCFT_ERR_TOO_MANY_FAILURES:
       return fail(request.status, "operation {}: more than f = {} ranks failed in it", request.number, request.arguments.f);
     case UCFT_ERR_EXCLUDED:
-      return fail(request.status, "{} declared this rank dead and the others went on without it",
-                  context.describe(static_cast<std::int32_t>(context.transport().control()->excluded.load()) - 1));
-    case UCFT_ERR_PARTITION: return fail(request.status, "{}", context.partition_text());
+    case UCFT_ERR_PARTITION: return fail(request.status, "{}", context.exclusion_text());
     case UCFT_ERR_UNSUPPORTED:
       if (request.culprit < 0) break;
       return fail(request.status, "gossip operation {}: options.path is UCFT_GOSSIP_PATH_RMA, and {} reaches a neighbour by messages only (neither by shared memory nor by RDMA)",

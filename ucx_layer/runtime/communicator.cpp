@@ -258,7 +258,7 @@ void Communicator::collect() {
     }
   }
   window_.completed().clear();
-  if (window_.is_out()) context_.exclude_self(UCFT_ERR_EXCLUDED);   // the others have decided to go on without us
+  if (window_.is_out()) context_.exclude_self();   // the others have decided to go on without us
 }
 
 void Communicator::complete(Request& request, const Operation& operation) {

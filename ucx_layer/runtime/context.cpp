@@ -41,6 +41,10 @@ void relax() {
 #endif
 }
 
+Departures::Mark mark_of(const ControlPage* control) {
+  return control == nullptr ? Departures::Mark::none : static_cast<Departures::Mark>(control->left.load(std::memory_order_acquire));
+}
+
 }  // namespace
 
 Context::~Context() {
@@ -76,8 +80,10 @@ void Context::stop() {
   started_ = false;
   if (!excluded()) farewell(communicators());
   mark_left();
-  transport_->say_goodbye(
-      [this](int rank) { return peers_[static_cast<std::size_t>(rank)]->verdict.load(std::memory_order_acquire) == 0; });
+  transport_->say_goodbye([this](int rank) {
+    take_news();
+    return departures_.may_live(rank);
+  });
   if (detector_) detector_->stop();
 }
 
@@ -85,8 +91,8 @@ void Context::stop() {
 
 bool Context::progress() {
   bool active = transport_->poll();
-  if (verdicts_.load(std::memory_order_acquire) != verdicts_handled_) {
-    handle_verdicts();
+  if (news_count_.load(std::memory_order_acquire) != news_handled_) {
+    handle_news(Clock::now());
     active = true;
   }
   for (const auto& communicator : communicators_)
@@ -112,34 +118,13 @@ bool Context::rest(Idle& idle, Clock::time_point limit) {
   return true;
 }
 
-// What does not come as a message: deaths, leavers, lost connections, our own exclusion.
+// What does not come as a message: deaths, leavers, our own exclusion; and what has waited long enough.
 void Context::look_around(Clock::time_point now) {
-  if (is_excluded()) return;
-  if (detector_) detector_->look_now();
-  look_for_leavers();
-  if (any_broken_) watch_broken(now);
-  watch_leavers(now);
-}
-
-// Whoever is out must not draw conclusions from the silence of the others.
-bool Context::is_excluded() {
-  if (excluded() || transport_->control()->excluded.load(std::memory_order_relaxed) == 0) return excluded();
-  exclude_self(UCFT_ERR_EXCLUDED);
-  return true;
-}
-
-// Others may not know that we are out, and would wait for us: our process lives.
-void Context::exclude_self(ucft_status_t why) {
   if (excluded()) return;
-  why_excluded_ = why;
-  transport_->control()->left.store(2, std::memory_order_seq_cst);
-  if (detector_) detector_->declare_out();
+  if (detector_) detector_->look_now();
   for (std::int32_t rank = 0; rank < size_; ++rank)
-    if (rank != rank_ && !peers_[static_cast<std::size_t>(rank)]->gone) transport_->send_alarm(rank, rank_, true);
-  transport_->ring_doorbells();
-  for (const auto& communicator : communicators_) communicator->exclude_self(why);
-  if (settings_.log_errors)
-    fmt::print(stderr, "ucft: rank {} is out: {}\n", rank_, why == UCFT_ERR_PARTITION ? partition_text() : "the others declared it dead");
+    departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
+  handle_news(now);
 }
 
 void Context::glance() {
@@ -158,7 +143,7 @@ void Context::sleep_a_little() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (sleeper_fences_) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   const bool arrived = progress();
-  if (!arrived && verdicts_.load(std::memory_order_acquire) == verdicts_handled_) {
+  if (!arrived && news_count_.load(std::memory_order_acquire) == news_handled_) {
     if (!transport_->uses_messages() || transport_->has_remote_mailboxes()) {
       const timespec limit{0, transport_->has_remote_mailboxes() ? remote_nap_ns : local_nap_ns};
       syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAIT, 1, &limit, nullptr, 0);
@@ -182,7 +167,7 @@ Communicator* Context::create(std::uint32_t id, std::vector<std::int32_t> ranks)
   communicators_.push_back(std::make_unique<Communicator>(*this, id, std::move(ranks)));
   Communicator* created = communicators_.back().get();
   for (std::int32_t peer = 0; peer < size_; ++peer)
-    if (peers_[static_cast<std::size_t>(peer)]->gone) created->on_failure(peer);
+    if (departures_.is_gone(peer)) created->on_failure(peer);
   std::vector<Early> early;
   early.swap(early_);
   for (Early& each : early) {
@@ -219,7 +204,7 @@ void Context::destroy(Communicator* communicator) {
   if (destroyed_.size() > destroyed_limit) destroyed_.pop_front();
   if (last_found_ == communicator) last_found_ = nullptr;
   for (std::int32_t rank : communicator->ranks())
-    if (peers_[static_cast<std::size_t>(rank)]->gone) tell_gone(communicator->id(), communicator->ranks(), rank);
+    if (departures_.is_gone(rank)) tell_gone(communicator->id(), communicator->ranks(), rank);
   transport_->ring_doorbells();
   std::erase_if(communicators_, [&](const auto& each) { return each.get() == communicator; });
 }
@@ -291,255 +276,188 @@ void Context::tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks
 void Context::on_control(void* arg, const WireHeader& header, int peer) {
   auto& self = *static_cast<Context*>(arg);
   if (header.sender >= self.size_ || (peer >= 0 && header.sender != peer)) return;
-  if (self.peers_[static_cast<std::size_t>(header.sender)]->gone) return;   // its word doesn't count any more
   switch (static_cast<Control>(header.phase)) {
     case Control::leave:
-      self.peers_[static_cast<std::size_t>(header.sender)]->left = true;
-      self.handle_departure(header.sender, true, true);
+      self.departures_.on_leave_word(header.sender);
+      self.follow_up();
       break;
     case Control::gone:
+      if (self.departures_.is_gone(header.sender)) break;   // its word doesn't count any more
       if (Communicator* communicator = self.find(header.communicator)) communicator->on_gone(header.sender);
       break;
     case Control::excluded:
-      on_excluded(arg, header.sender);
+      self.departures_.on_excluded_word(header.sender);
+      self.news_count_.fetch_add(1, std::memory_order_release);
       break;
     case Control::failed:
-      if (header.attempt == self.rank_)
-        on_excluded(arg, header.sender);
-      else if (header.attempt >= 0 && header.attempt < self.size_)
-        self.give_verdict(header.attempt, (header.flags & 1) != 0 ? 2 : 1);
+      if (header.attempt < 0 || header.attempt >= self.size_) break;
+      self.departures_.on_word(header.sender, header.attempt, (header.flags & 1) != 0);
+      self.news_count_.fetch_add(1, std::memory_order_release);
       break;
     default:
       break;
   }
 }
 
-// UCX lost the connection. If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline;
-// watch_broken() sees to it that something follows. Without either this is all that we learn: suspected.
 void Context::endpoint_failed(void* arg, int rank, const char*) {
   auto& self = *static_cast<Context*>(arg);
-  Peer& peer = *self.peers_[static_cast<std::size_t>(rank)];
-  if (peer.gone || peer.left) return;
-  if (self.is_here(peer) || peer.has_lifeline) {
-    if (peer.broken_since == Clock::time_point{}) peer.broken_since = Clock::now();
-    self.any_broken_ = true;
-    return;
-  }
-  peer.seen_here = true;
-  self.give_verdict(rank, 1);
+  self.departures_.on_connection_lost(rank, Clock::now().time_since_epoch());
+  self.news_count_.fetch_add(1, std::memory_order_release);
 }
 
-// A rank whose connection is lost, but which has neither left nor ended: no message can reach it.
-void Context::watch_broken(Clock::time_point now) {
-  any_broken_ = false;
-  for (std::int32_t rank = 0; rank < size_; ++rank) {
-    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    if (peer.gone || peer.left || peer.said_leave || peer.broken_since == Clock::time_point{}) continue;
-    any_broken_ = true;
-    if (now - peer.broken_since < std::chrono::microseconds(settings_.suspect_after_us)) continue;
-    bool fenced = settings_.fence && is_here(peer);
-    if (fenced) {
-      try {
-        ProcessWatch watch;
-        watch.add(rank, peer.pid, peer.start_time);
-        fenced = watch.kill(rank);   // its end is seen as a proved death
-      } catch (const std::system_error&) {   // out of descriptors: the next look may have one
-      }
-      peer.broken_since = now;
-    }
-    if (!fenced) {
-      peer.seen_here = true;
-      give_verdict(rank, 1);
-    }
-  }
-}
+// ---- departures -----------------------------------------------------------------------------------------------------
 
-// On the detector's thread: a rank of another host has said on its lifeline that it leaves.
-void Context::on_left(void* arg, std::int32_t rank) {
-  auto& self = *static_cast<Context*>(arg);
-  self.peers_[static_cast<std::size_t>(rank)]->said_leave.store(true, std::memory_order_release);
-  self.any_leaving_.store(true, std::memory_order_release);
-  self.answering_.store(true, std::memory_order_release);   // see watch_leavers()
-}
-
-// On the detector's thread: from now on we know as little of the rank as if there had never been a lifeline.
-void Context::on_line_lost(void* arg, std::int32_t rank) {
-  auto& self = *static_cast<Context*>(arg);
-  self.peers_[static_cast<std::size_t>(rank)]->has_lifeline = false;
-  fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n", self.rank_, self.describe(rank));
-}
-
-// What a rank sends last, its part in the last barrier and the word that it leaves, may get lost with its connection. It
-// owes nothing any more, but whoever still waits for it must not do so for ever.
-void Context::watch_leavers(Clock::time_point now) {
-  if (!any_leaving_.load(std::memory_order_acquire)) return;
-  any_leaving_.store(false, std::memory_order_relaxed);
-  for (std::int32_t rank = 0; rank < size_; ++rank) {
-    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    if (peer.gone || !peer.said_leave.load(std::memory_order_acquire)) continue;
-    if (peer.leaving_since == Clock::time_point{}) peer.leaving_since = now;
-    if (now - peer.leaving_since >= std::chrono::microseconds(settings_.suspect_after_us)) {
-      transport_->drain(rank);
-      handle_departure(rank, true, true);
-    } else {
-      any_leaving_.store(true, std::memory_order_release);
-    }
-  }
-}
-
-// ---- failures -------------------------------------------------------------------------------------------------------
-
-// On the detector's thread, or on the caller's in look_now().
+// On the detector's thread, or, if it is a proof, on the caller's in look_now(). Those that are silent together are told
+// together.
 void Context::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<Context*>(arg);
-  Peer& peer = *self.peers_[static_cast<std::size_t>(verdict.rank)];
-  peer.seen_here.store(true, std::memory_order_relaxed);
-  raise_verdict(peer, verdict.kind == Verdict::Kind::proved ? 2 : 1);
-  if (verdict.more) return;
-  self.verdicts_.fetch_add(1, std::memory_order_release);
-  std::atomic<std::uint32_t>& sleeping = self.transport_->control()->sleeping;
+  const News news{News::Kind::verdict, verdict.rank, verdict.kind == Verdict::Kind::proved};
+  if (news.proved) return self.tell({news});
+  self.silent_.push_back(news);
+  if (!verdict.more) self.tell(std::exchange(self.silent_, {}));
+}
+
+void Context::on_excluded(void* arg, std::int32_t by) { static_cast<Context*>(arg)->tell({{News::Kind::excluded, by}}); }
+
+void Context::on_left(void* arg, std::int32_t rank) { static_cast<Context*>(arg)->tell({{News::Kind::leave, rank}}); }
+
+void Context::on_line_lost(void* arg, std::int32_t rank) {
+  auto& self = *static_cast<Context*>(arg);
+  self.tell({{News::Kind::line_lost, rank}});
+  fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n", self.rank_,
+             self.describe(rank));
+}
+
+// On the detector's thread: for whoever takes the next turn. Wakes it.
+void Context::tell(const std::vector<News>& news) {
+  {
+    const std::lock_guard lock(news_mutex_);
+    news_.insert(news_.end(), news.begin(), news.end());
+  }
+  news_count_.fetch_add(1, std::memory_order_release);
+  std::atomic<std::uint32_t>& sleeping = transport_->control()->sleeping;
   if (sleeping.exchange(0) != 0)
     syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-// On the detector's thread, too: another rank says that it has declared us dead. If we have declared it dead before, each
-// has lost the other; then the rest decides.
-void Context::on_excluded(void* arg, std::int32_t by) {
-  auto& self = *static_cast<Context*>(arg);
-  if (self.peers_[static_cast<std::size_t>(by)]->verdict.load(std::memory_order_acquire) == 0)
-    self.transport_->control()->excluded.store(1 + static_cast<std::uint32_t>(by));
-}
-
-// From any thread: a proof that one of them has stays, whatever another one suspects at the same time.
-void Context::raise_verdict(Peer& peer, std::uint8_t verdict) {
-  std::uint8_t before = peer.verdict.load(std::memory_order_relaxed);
-  while (before < verdict && !peer.verdict.compare_exchange_weak(before, verdict, std::memory_order_release)) {
+void Context::take_news() {
+  std::vector<News> news;
+  {
+    const std::lock_guard lock(news_mutex_);
+    news.swap(news_);
+  }
+  for (const News& each : news) {
+    switch (each.kind) {
+      case News::Kind::verdict: departures_.on_verdict(each.rank, each.proved); break;
+      case News::Kind::excluded: departures_.on_excluded_word(each.rank); break;
+      case News::Kind::leave: departures_.on_lifeline_leave(each.rank, Clock::now().time_since_epoch()); break;
+      case News::Kind::line_lost: departures_.on_line_lost(each.rank); break;
+    }
   }
 }
 
-void Context::give_verdict(std::int32_t rank, std::uint8_t verdict) {
-  raise_verdict(*peers_[static_cast<std::size_t>(rank)], verdict);
-  verdicts_.fetch_add(1, std::memory_order_release);
+void Context::handle_news(Clock::time_point now) {
+  const std::uint32_t count = news_count_.load(std::memory_order_acquire);
+  if (std::exchange(news_handled_, count) != count) take_news();
+  if (const std::uint32_t by = transport_->control()->excluded.load(std::memory_order_relaxed); by != 0)
+    departures_.on_excluded_mark(static_cast<std::int32_t>(by) - 1);
+  departures_.on_turn(now.time_since_epoch());
+  follow_up();
 }
 
-// Ranks of other hosts that are silent may be dead, or cut off from us and alive: then they see us as we see them. Only
-// one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves the
-// one with the lowest rank. A proof is never wrong, so both sides count the same ranks.
-bool Context::holds_majority() const {
-  int all = 0, ours = 0;
-  bool lowest_is_ours = true;
-  for (const auto& each : peers_) {
-    const std::uint8_t verdict = each->verdict.load(std::memory_order_acquire);
-    if (each->left || verdict == 2) continue;
-    const bool lost = verdict == 1 && !is_here(*each);
-    if (all++ == 0) lowest_is_ours = !lost;
-    ours += !lost;
-  }
-  return 2 * ours > all || (2 * ours == all && lowest_is_ours);
+// Communicators have found it out.
+void Context::exclude_self() {
+  departures_.on_excluded_mark(-1);
+  handle_news(Clock::now());
 }
 
-std::string Context::partition_text() const {
-  std::string silent;
-  int lost = 0, all = 0;
-  for (std::int32_t rank = 0; rank < size_; ++rank) {
-    const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    const std::uint8_t verdict = peer.verdict.load(std::memory_order_acquire);
-    if (peer.left || verdict == 2) continue;
-    ++all;
-    if (verdict != 1 || is_here(peer)) continue;
-    if (++lost <= 4) silent += (lost > 1 ? ", " : "") + describe(rank);
+// What is read of a rank that is heard out, and what communicators make of its departure, may have consequences of its own:
+// those wait for their turn.
+void Context::follow_up() {
+  if (following_) return;
+  following_ = true;
+  bool any = false;
+  while (const auto action = departures_.next_action()) {
+    carry_out(*action);
+    any = true;
   }
-  std::string port;
+  following_ = false;
+  if (any) transport_->ring_doorbells();
+}
+
+void Context::carry_out(const Departures::Action& action) {
+  using Action = Departures::Action::Kind;
+  ControlPage* control = transport_->control_of(action.rank);
+  switch (action.kind) {
+    case Action::hear_out:
+      transport_->drain(action.rank);
+      return departures_.on_heard_out(action.rank, mark_of(control));
+    case Action::fence: return fence(action.rank);
+    case Action::tell_out:
+      if (control != nullptr)
+        control->excluded.store(1 + static_cast<std::uint32_t>(rank_));
+      else
+        transport_->send_control(action.rank, Control::excluded, 0, rank_);
+      if (detector_) detector_->tell_excluded(action.rank);
+      return;
+    case Action::depart: return depart(action);
+    case Action::announce: return transport_->send_alarm(action.rank, action.about, action.proved);
+    case Action::exclude_self: return stand_aside();
+  }
+}
+
+void Context::depart(const Departures::Action& action) {
+  const std::int32_t rank = action.rank;
+  transport_->forget(rank);
+  for (const auto& communicator : communicators_) action.has_left ? communicator->on_gone(rank) : communicator->on_failure(rank);
+  answering_.store(true, std::memory_order_release);
+  for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
+  if (action.has_left && detector_) detector_->forget(rank);
+  if (action.has_left) return;
+  to_report_ = true;
+  if (settings_.log_errors)
+    fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", rank_, describe(rank), action.proved ? "proved" : "suspected");
+}
+
+void Context::stand_aside() {
+  transport_->control()->left.store(2, std::memory_order_seq_cst);
+  if (detector_) detector_->declare_out();
+  for (const auto& communicator : communicators_) communicator->exclude_self(why_excluded());
+  if (settings_.log_errors) fmt::print(stderr, "ucft: rank {} is out: {}\n", rank_, exclusion_text());
+}
+
+void Context::fence(std::int32_t rank) {
+  const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  try {
+    ProcessWatch watch;
+    watch.add(rank, peer.pid, peer.start_time);
+    if (!watch.kill(rank)) departures_.on_fence_refused(rank);
+  } catch (const std::system_error&) {   // out of descriptors: there may be one when we are asked again
+  }
+}
+
+std::string Context::exclusion_text() const {
+  if (departures_.exclusion() != Departures::Exclusion::minority) {
+    const std::int32_t by = departures_.excluded_by();
+    return fmt::format("{} declared this rank dead and the others went on without it", by < 0 ? "some rank" : describe(by));
+  }
+  const Departures::Count count = departures_.count();
+  std::string silent, port;
+  for (std::size_t i = 0; i < std::min(count.lost.size(), std::size_t{4}); ++i) silent += (i > 0 ? ", " : "") + describe(count.lost[i]);
   if (ports_ != nullptr) {
     const std::lock_guard lock(ports_mutex_);
     port = ports_->down_text();
   }
   return fmt::format("no sign of life of {} of {} ranks ({}{}): this side is not the majority, and the other one may go on{}{}",
-                     lost, all, silent, lost > 4 ? ", ..." : "", port.empty() ? "" : "; here ", port);
-}
-
-void Context::handle_verdicts() {
-  verdicts_handled_ = verdicts_.load(std::memory_order_acquire);
-  if (is_excluded()) return;
-  if (many_hosts_ && !holds_majority()) return exclude_self(UCFT_ERR_PARTITION);
-  for (std::int32_t rank = 0; rank < size_; ++rank) {
-    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    const std::uint8_t verdict = peer.verdict.load(std::memory_order_acquire);
-    if (verdict == 0 || peer.gone) continue;
-    transport_->drain(rank);   // what it said before it died
-    const ControlPage* control = transport_->control_of(rank);
-    const bool has_left = peer.left || (control != nullptr && control->left.load(std::memory_order_acquire) == 1);
-    handle_departure(rank, has_left, verdict == 2);
-  }
-}
-
-void Context::handle_departure(std::int32_t rank, bool has_left, bool proved) {
-  Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-  if (peer.gone) return;
-  peer.gone = true;
-  peer.left = has_left;
-  if (!has_left && !proved) {   // it may be alive: tell it, and never listen to it again
-    if (ControlPage* control = transport_->control_of(rank))
-      control->excluded.store(1 + static_cast<std::uint32_t>(rank_));
-    else
-      transport_->send_control(rank, Control::excluded, 0, rank_);
-    if (peer.has_lifeline && detector_) detector_->tell_excluded(rank);
-  }
-  transport_->forget(rank);
-  for (const auto& communicator : communicators_) has_left ? communicator->on_gone(rank) : communicator->on_failure(rank);
-  answering_.store(true, std::memory_order_release);
-  for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
-  transport_->ring_doorbells();
-  if (has_left && detector_) detector_->forget(rank);
-  if (has_left) return;
-  to_report_ = true;
-  if (many_hosts_) announce_failures();
-  if (settings_.log_errors)
-    fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", rank_, describe(rank), proved ? "proved" : "suspected");
-}
-
-// Whoever has seen a failure tells those who may not have. Of a death on this host all its ranks know, and the two lowest
-// of them that live tell the other hosts; of one on another host its lifelines' other ends know, and tell everybody.
-void Context::announce_failures() {
-  int lower = 0;
-  for (std::int32_t rank = 0; rank < rank_; ++rank) lower += is_here(*peers_[static_cast<std::size_t>(rank)]) && !peers_[static_cast<std::size_t>(rank)]->gone;
-  for (std::int32_t failed = 0; failed < size_; ++failed) {
-    Peer& peer = *peers_[static_cast<std::size_t>(failed)];
-    if (!peer.gone || peer.left || peer.announced || !peer.seen_here.load(std::memory_order_relaxed)) continue;
-    if (is_here(peer) && lower >= 2) continue;
-    peer.announced = true;
-    const bool proved = peer.verdict.load(std::memory_order_acquire) == 2;
-    for (std::int32_t rank = 0; rank < size_; ++rank) {
-      const Peer& other = *peers_[static_cast<std::size_t>(rank)];
-      if (rank != rank_ && !other.gone && !(is_here(peer) && is_here(other))) transport_->send_alarm(rank, failed, proved);
-    }
-  }
-  transport_->ring_doorbells();
-}
-
-// A rank that leaves says so in its own memory; it may stay alive, so no pidfd tells.
-void Context::look_for_leavers() {
-  for (std::int32_t rank = 0; rank < size_; ++rank) {
-    const ControlPage* control = transport_->control_of(rank);
-    const std::uint32_t left = control == nullptr ? 0 : control->left.load(std::memory_order_acquire);
-    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    if (left == 0 || peer.gone) continue;
-    transport_->drain(rank);
-    peer.seen_here = true;
-    if (left == 2) peer.verdict.store(2, std::memory_order_release);   // out by its own word
-    handle_departure(rank, left == 1, true);
-  }
+                     count.lost.size(), count.counted, silent, count.lost.size() > 4 ? ", ..." : "", port.empty() ? "" : "; here ", port);
 }
 
 void Context::report_failures() {
   to_report_ = false;
-  for (std::int32_t rank = 0; rank < size_; ++rank) {
-    Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    if (!peer.gone || peer.left || peer.reported) continue;
-    peer.reported = true;
+  for (const Departures::Failure& each : departures_.take_failures()) {
     if (failure_callback_ == nullptr) continue;
-    const bool proved = peer.verdict.load(std::memory_order_acquire) == 2;
-    const ucft_failure_t failure{rank, proved ? UCFT_FAILURE_PROVED : UCFT_FAILURE_SUSPECTED, peer.pid};
+    const int pid = peers_[static_cast<std::size_t>(each.rank)]->pid;
+    const ucft_failure_t failure{each.rank, each.proved ? UCFT_FAILURE_PROVED : UCFT_FAILURE_SUSPECTED, pid};
     failure_callback_(&failure, failure_callback_arg_);
   }
 }
@@ -549,7 +467,7 @@ void Context::report_failures() {
 void Context::on_tick(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   if (self.ports_ != nullptr) self.look_at_ports();
-  const bool news = self.verdicts_.load(std::memory_order_acquire) != 0;
+  const bool news = self.news_count_.load(std::memory_order_acquire) != 0;
   if (news || self.answering_.load(std::memory_order_acquire)) self.helper_->wake();
 }
 
@@ -569,7 +487,7 @@ void Context::helper_turn(void* arg) {
   if (!self.fallback_fence_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   if (self.inside_.load(std::memory_order_acquire) == 0) {
     self.in_helper_ = true;
-    self.watch_leavers(Clock::now());
+    if (self.departures_.is_waiting()) self.handle_news(Clock::now());
     for (int rounds = 0; rounds < 64 && self.progress(); ++rounds) {
     }
     self.transport_->publish_credit();

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "timeout_detector/departures.hpp"
 #include "timeout_detector/detector_thread.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/runtime/communicator.hpp"
@@ -44,10 +45,12 @@ class Context {
   const Settings& settings() const { return settings_; }
   const LogGP& costs() const { return settings_.costs ? *settings_.costs : all_share_memory_ ? shared_memory_costs : network_costs; }
   Transport& transport() { return *transport_; }
-  bool excluded() const { return why_excluded_ != UCFT_OK; }
-  ucft_status_t why_excluded() const { return why_excluded_; }   // UCFT_ERR_EXCLUDED, UCFT_ERR_PARTITION
-  void exclude_self(ucft_status_t why);                          // ends all operations with that
-  std::string partition_text() const;
+  bool excluded() const { return departures_.is_out(); }
+  ucft_status_t why_excluded() const {
+    return departures_.exclusion() == Departures::Exclusion::minority ? UCFT_ERR_PARTITION : UCFT_ERR_EXCLUDED;
+  }
+  void exclude_self();                             // the others have decided to go on without us: ends all operations
+  std::string exclusion_text() const;
   bool forked() const;
   std::string describe(std::int32_t rank) const;   // "rank 3 (host a, pid 17)"
 
@@ -67,10 +70,7 @@ class Context {
   // progress() for callers that test instead of waiting: looks at what a wait looks at while it yields, too, now and then,
   // and yields as it does when nothing has come for so long.
   void glance();
-  bool has_failed(std::int32_t rank) const {
-    const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
-    return peer.gone && !peer.left;
-  }
+  bool has_failed(std::int32_t rank) const { return departures_.has_failed(rank); }
   // Waits until done() or the time limit (max(): none). False: the limit came first.
   template <class Done>
   bool wait_until(Done done, Clock::time_point limit) {
@@ -106,16 +106,12 @@ class Context {
     std::string host_name;
     bool may_share = false;   // memory, with ranks of its host
     bool shares_memory_with(const Peer& other) const { return host == other.host && may_share && other.may_share; }
-    bool gone = false;        // failed or left: handled
-    bool left = false;        // said so
-    bool reported = false;    // given to the failure callback
-    std::atomic<bool> has_lifeline{false};
-    std::atomic<bool> said_leave{false};   // on its lifeline
-    Clock::time_point leaving_since{};     // said so, but its message that it leaves has not come yet
-    std::atomic<bool> seen_here{false};   // its failure was found by this rank, not told by another
-    bool announced = false;   // and passed on
-    Clock::time_point broken_since{};   // its connection is lost
-    std::atomic<std::uint8_t> verdict{0};   // 1: suspected, 2: proved
+  };
+  struct News {               // of the detector
+    enum class Kind : std::uint8_t { verdict, excluded, leave, line_lost };
+    Kind kind;
+    std::int32_t rank;
+    bool proved = false;
   };
   struct Early {              // for a communicator that this rank has yet to create
     WireHeader header;
@@ -151,25 +147,22 @@ class Context {
   void answer_gone(const WireHeader& header, int peer);
   void tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed);
 
-  // Failures
+  // Departures
   static void on_verdict(void* self, const Verdict& verdict);
   static void on_tick(void* self);
   static void on_excluded(void* self, std::int32_t by);
   static void on_left(void* self, std::int32_t rank);
   static void on_line_lost(void* self, std::int32_t rank);
-  void mark_left();
-  static void raise_verdict(Peer& peer, std::uint8_t verdict);
-  void give_verdict(std::int32_t rank, std::uint8_t verdict);
-  void handle_verdicts();
-  bool holds_majority() const;
-  void announce_failures();
-  bool is_here(const Peer& peer) const { return peer.host == peers_[static_cast<std::size_t>(rank_)]->host; }
-  void handle_departure(std::int32_t rank, bool has_left, bool proved);
+  void tell(const std::vector<News>& news);
+  void take_news();
+  void handle_news(Clock::time_point now);
+  void follow_up();
+  void carry_out(const Departures::Action& action);
+  void depart(const Departures::Action& action);
+  void stand_aside();
+  void fence(std::int32_t rank);
   void look_around(Clock::time_point now);
-  bool is_excluded();
-  void look_for_leavers();
-  void watch_broken(Clock::time_point now);
-  void watch_leavers(Clock::time_point now);
+  void mark_left();
   void report_failures();
   void look_at_ports();
   static void helper_turn(void* self);
@@ -186,6 +179,7 @@ class Context {
   std::unique_ptr<HelperThread> helper_;     // woken by the detector's thread
   std::unique_ptr<DetectorThread> detector_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  Departures departures_;
   std::uint64_t mappable_ = UINT64_MAX;      // bytes of address space that each rank of this host can still map,
   std::int32_t mappable_rank_ = 0;           // and the one that can map least
   std::vector<std::unique_ptr<Communicator>> communicators_;
@@ -196,7 +190,6 @@ class Context {
   std::uint64_t stale_ = 0;
   ucft_failure_callback_t failure_callback_ = nullptr;
   void* failure_callback_arg_ = nullptr;
-  ucft_status_t why_excluded_ = UCFT_OK;
   bool started_ = false;
   bool many_hosts_ = false, all_share_memory_ = true, one_network_ = true;
   std::unique_ptr<RdmaWatch> ports_;         // the detector's thread looks; guarded by ports_mutex_
@@ -208,11 +201,13 @@ class Context {
   std::atomic<int> helper_inside_{0};
   bool fallback_fence_ = false;              // enter() has to fence itself
   bool sleeper_fences_ = true;               // see Transport::ring_doorbells
-  std::atomic<std::uint32_t> verdicts_{0};   // published
-  std::uint32_t verdicts_handled_ = 0;
-  std::atomic<bool> answering_{false};       // a failure has happened: the helper takes turns
-  std::atomic<bool> any_leaving_{false};     // some rank has said on its lifeline that it leaves
-  bool in_helper_ = false, to_report_ = false, any_broken_ = false;
+  std::atomic<std::uint32_t> news_count_{0};   // whatever departures_ has to be told, or has to conclude
+  std::uint32_t news_handled_ = 0;
+  std::mutex news_mutex_;
+  std::vector<News> news_;                   // from the detector; guarded
+  std::vector<News> silent_;                 // found together, until the last of them: the detector's thread alone
+  std::atomic<bool> answering_{false};       // a rank has departed: the helper takes turns
+  bool in_helper_ = false, to_report_ = false, following_ = false;
 };
 
 }  // namespace ucft::detail

@@ -287,7 +287,7 @@ class GossipOperation final : public GossipWork {
     if (agreement_.status() != UCFT_OK) return !give_up(agreement_.status());
     agreed_dead_ = agreement_.dead(ranks_);
     if (agreed_dead_[static_cast<std::size_t>(communicator_.rank())]) {   // the others go on without us
-      communicator_.context().exclude_self(UCFT_ERR_EXCLUDED);
+      communicator_.context().exclude_self();
       return false;
     }
     for (std::size_t rank = 0; rank < ranks_; ++rank)

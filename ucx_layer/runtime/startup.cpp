@@ -190,6 +190,9 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
       return false;
     }
   }
+  std::vector<std::uint64_t> hosts;
+  for (const auto& peer : peers_) hosts.push_back(peer->host);
+  departures_ = Departures(rank_, hosts, {.suspect_after = std::chrono::microseconds(settings_.suspect_after_us), .fence = settings_.fence});
   return true;
 }
 
@@ -302,7 +305,7 @@ bool Context::connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std:
       example = rank;
       continue;
     }
-    peers_[static_cast<std::size_t>(rank)]->has_lifeline = true;
+    departures_.add_lifeline(rank);
     lifelines_.emplace_back(rank, std::move(lines[i]));
   }
   if (missing > 0)

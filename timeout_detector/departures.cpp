@@ -1,0 +1,237 @@
+// See departures.hpp.
+#include "timeout_detector/departures.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace ucft::detail {
+
+Departures::Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options) : me_(me), options_(options) {
+  assert(me >= 0 && static_cast<std::size_t>(me) < hosts.size());
+  for (const std::uint64_t host : hosts) peers_.push_back({.host = host});
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+void Departures::on_verdict(Rank rank, bool proved) {
+  peer_of(rank).seen_here = true;
+  note(rank, proved ? Evidence::proof : Evidence::silence);
+}
+
+void Departures::on_word(Rank by, Rank about, bool proved) {
+  if (about == me_) return on_excluded_word(by);
+  if (has_left(by) || (has_failed(by) && about != by)) return;
+  if (about == by) peer_of(by).is_out = true;
+  note(about, proved ? Evidence::proof : Evidence::silence);
+}
+
+// If each has lost the other, the rest decides. But ranks of one host do not count each other, so of those the lower goes on.
+void Departures::on_excluded_word(Rank by) {
+  const bool is_lower_here = is_here(by) && by < me_ && !is_proved(by);
+  if (may_live(by) || is_lower_here) on_excluded_mark(by);
+}
+
+void Departures::on_excluded_mark(Rank by) {
+  if (excluded_by_ < 0) excluded_by_ = by;
+  told_out_ = true;
+}
+
+void Departures::on_leave_word(Rank rank) {
+  const Peer& peer = peer_of(rank);
+  if (!is_gone(rank) && !peer.is_out) depart(rank, true);
+}
+
+void Departures::on_lifeline_leave(Rank rank, Time now) {
+  Peer& peer = peer_of(rank);
+  if (is_proved(rank) || peer.leaving_since) return;
+  peer.leaving_since = now;
+  waiting_ = true;
+}
+
+// Its process may live on, so nothing else would tell.
+void Departures::on_mark(Rank rank, Mark mark) {
+  if (mark == Mark::none || is_out() || has_left(rank)) return;
+  if (mark == Mark::out) {
+    Peer& peer = peer_of(rank);
+    peer.is_out = peer.seen_here = true;
+    peer.evidence = Evidence::proof;
+  }
+  hear_out(rank);
+}
+
+// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline; watch_broken() sees to it
+// that something follows. Without either this is all that we learn.
+void Departures::on_connection_lost(Rank rank, Time now) {
+  Peer& peer = peer_of(rank);
+  if (is_gone(rank)) return;
+  if (!is_here(rank) && !peer.has_lifeline) return on_verdict(rank, false);
+  if (!peer.broken_since) peer.broken_since = now;
+  waiting_ = true;
+}
+
+void Departures::on_fence_refused(Rank rank) {
+  if (!is_gone(rank)) on_verdict(rank, false);
+}
+
+// Who has said that it leaves and then ended has left.
+void Departures::on_heard_out(Rank rank, Mark mark) {
+  Peer& peer = peer_of(rank);
+  if (peer.standing != Standing::departing) return;   // its word that it leaves was among it
+  if (mark == Mark::out) {
+    peer.is_out = true;
+    peer.evidence = Evidence::proof;
+  }
+  depart(rank, !peer.is_out && (mark == Mark::left || peer.leaving_since));
+}
+
+void Departures::on_turn(Time now) {
+  if (is_out()) return;
+  if (told_out_) return exclude_self(Exclusion::declared_dead);
+  if (std::exchange(waiting_, false)) {
+    for (Rank rank = 0; rank < size(); ++rank) {
+      if (is_gone(rank)) continue;
+      if (peer_of(rank).leaving_since)
+        watch_leaver(rank, now);
+      else if (peer_of(rank).broken_since)
+        watch_broken(rank, now);
+    }
+  }
+  if (!std::exchange(undecided_, false)) return;
+  if (!holds_majority()) return exclude_self(Exclusion::minority);
+  for (Rank rank = 0; rank < size(); ++rank)
+    if (!may_live(rank)) hear_out(rank);
+  announce();   // what this rank was told by another and sees itself now: that one may have died before it told all
+}
+
+// What a rank sends last, its part in the last barrier and the word that it leaves, may get lost with its connection. It
+// owes nothing any more, but whoever still waits for it must not do so for ever.
+void Departures::watch_leaver(Rank rank, Time now) {
+  if (now - *peer_of(rank).leaving_since >= options_.suspect_after)
+    hear_out(rank);
+  else
+    waiting_ = true;
+}
+
+// A rank whose connection is lost, but which has neither left nor ended: no message can reach it.
+void Departures::watch_broken(Rank rank, Time now) {
+  Peer& peer = peer_of(rank);
+  waiting_ = true;
+  if (now - *peer.broken_since < options_.suspect_after) return;
+  if (!options_.fence || !is_here(rank)) return on_verdict(rank, false);
+  peer.broken_since = now;   // its end is seen as a proof; else once more
+  actions_.push_back({.kind = Action::Kind::fence, .rank = rank});
+}
+
+// ---- decisions ------------------------------------------------------------------------------------------------------
+
+// Ranks of other hosts that are silent may be dead, or cut off from us and alive: then they see us as we see them. Only
+// one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves the
+// one with the lowest rank. A proof is never wrong, so both sides count the same ranks.
+bool Departures::holds_majority() const {
+  const Count now = count();
+  const auto lost = static_cast<std::int32_t>(now.lost.size()), ours = now.counted - lost;
+  if (ours != lost) return ours > lost;
+  Rank lowest = 0;
+  while (has_left(lowest) || is_proved(lowest)) ++lowest;   // this rank is neither
+  return now.lost.front() != lowest;
+}
+
+Departures::Count Departures::count() const {
+  Count count;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (has_left(rank) || is_proved(rank)) continue;
+    ++count.counted;
+    if (!may_live(rank) && !is_here(rank)) count.lost.push_back(rank);
+  }
+  return count;
+}
+
+void Departures::note(Rank rank, Evidence evidence) {
+  Peer& peer = peer_of(rank);
+  peer.evidence = std::max(peer.evidence, evidence);
+  undecided_ = true;
+}
+
+void Departures::hear_out(Rank rank) {
+  Peer& peer = peer_of(rank);
+  if (peer.standing != Standing::present) return;
+  peer.standing = Standing::departing;
+  actions_.push_back({.kind = Action::Kind::hear_out, .rank = rank});
+}
+
+void Departures::depart(Rank rank, bool has_left) {
+  Peer& peer = peer_of(rank);
+  peer.standing = has_left ? Standing::left : Standing::failed;
+  const bool proved = is_proved(rank);
+  if (!has_left && !proved) actions_.push_back({.kind = Action::Kind::tell_out, .rank = rank});
+  actions_.push_back({.kind = Action::Kind::depart, .rank = rank, .has_left = has_left, .proved = proved});
+  if (!has_left) announce();
+}
+
+// Whoever has seen a failure tells those who may not have. Of a death on this host all its ranks know, and the two lowest
+// of them that live tell the other hosts; of one on another host its lifelines' other ends know, and tell everybody. After
+// each failure anew: this rank may be among the two lowest now.
+void Departures::announce() {
+  int lower = 0;
+  for (Rank rank = 0; rank < me_; ++rank) lower += is_here(rank) && !is_gone(rank);
+  for (Rank failed = 0; failed < size(); ++failed) {
+    Peer& peer = peer_of(failed);
+    if (!has_failed(failed) || peer.announced || !peer.seen_here) continue;
+    if (is_here(failed) && lower >= 2) continue;
+    peer.announced = true;
+    for (Rank rank = 0; rank < size(); ++rank)
+      if (rank != me_ && !is_gone(rank) && !(is_here(failed) && is_here(rank)))
+        actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = failed, .proved = is_proved(failed)});
+  }
+}
+
+// Others may not know that we are out, and would wait for us: our process lives.
+void Departures::exclude_self(Exclusion why) {
+  exclusion_ = why;
+  actions_.push_back({.kind = Action::Kind::exclude_self, .rank = me_});
+  for (Rank rank = 0; rank < size(); ++rank)
+    if (rank != me_ && !is_gone(rank))
+      actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = me_, .proved = true});
+}
+
+std::optional<Departures::Action> Departures::next_action() {
+  if (actions_taken_ < actions_.size()) return actions_[actions_taken_++];
+  actions_.clear();
+  actions_taken_ = 0;
+  return {};
+}
+
+std::vector<Departures::Failure> Departures::take_failures() {
+  std::vector<Failure> failures;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (!has_failed(rank) || std::exchange(peer_of(rank).reported, true)) continue;
+    failures.push_back({rank, is_proved(rank)});
+  }
+  return failures;
+}
+
+std::uint64_t Departures::hash() const {
+  std::uint64_t hash = static_cast<std::uint64_t>(me_);
+  const auto mix = [&hash](auto value) {
+    hash = (hash ^ (hash >> 29) ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15u;
+  };
+  for (const Peer& peer : peers_) {
+    mix(peer.broken_since.value_or(Time(-1)).count());
+    mix(peer.leaving_since.value_or(Time(-1)).count());
+    mix(static_cast<int>(peer.evidence) | static_cast<int>(peer.standing) << 2 | peer.has_lifeline << 4 | peer.is_out << 5 |
+        peer.seen_here << 6 | peer.announced << 7 | peer.reported << 8);
+  }
+  mix(actions_taken_);
+  for (const Action& action : actions_)
+    mix(static_cast<int>(action.kind) | action.has_left << 3 | action.proved << 4 | action.rank << 5 | action.about << 18);
+  mix(static_cast<int>(exclusion_) | told_out_ << 2 | undecided_ << 3 | waiting_ << 4 | (excluded_by_ + 1) << 5);
+  return hash;
+}
+
+Departures::Peer& Departures::peer_of(Rank rank) {
+  assert(rank >= 0 && rank < size());
+  return peers_[static_cast<std::size_t>(rank)];
+}
+
+}  // namespace ucft::detail

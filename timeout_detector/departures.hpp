@@ -1,0 +1,170 @@
+// Who takes no part in the job any more, as one rank sees it, and what follows: who has failed, left, is suspected, who is
+// told, who is fenced, and whether this rank itself is out.
+//
+// Source: docs/failure_model.md, "Suspected and proved", "Partitions", "Detection". A plain value: events in, a queue of
+// actions out. No clock (time is an argument, from any origin, never decreasing), no thread, no input or output. The
+// detector says who is silent or has ended (detector_thread.hpp); this says what it means.
+//
+// Invariants
+//  - A rank is present, then left or failed; there is no way back, and each rank departs once.
+//  - A proof stays, whatever is suspected before, after or by others.
+//  - Leaving is not failing: who said that it leaves is never reported, nor announced. But who said that it is out has
+//    failed, though it leaves afterwards: it owes what it has not finished.
+//  - Silence of ranks of other hosts is acted upon only by the side that holds the majority; the other side is out.
+//  - Before a rank departs, all that it said has been read (hear_out).
+//  - Nobody who has failed is believed, but that it is out itself: or a suspicion would count for ever that is a proof by
+//    now, and two sides could count different ranks. (And, of one host, that this rank is out: on_excluded_word().)
+//  - Who is out draws no conclusions any more, and stays out.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace ucft::detail {
+
+class Departures {
+ public:
+  using Rank = std::int32_t;
+  using Time = std::chrono::nanoseconds;
+
+  struct Options {
+    Time suspect_after = std::chrono::seconds(1);   // so long a lost connection, or a word that a rank leaves, waits for more
+    bool fence = true;                              // ranks of this host may be killed
+    bool operator==(const Options&) const = default;
+  };
+
+  // What a rank has written about itself into its own shared memory. Its values are those in the memory.
+  enum class Mark : std::uint8_t { none = 0, left = 1, out = 2 };
+
+  enum class Exclusion : std::uint8_t { none, declared_dead, minority };
+
+  struct Action {
+    enum class Kind : std::uint8_t {
+      hear_out,       // read all that `rank` has sent, then answer with on_heard_out()
+      fence,          // kill `rank`, of this host; answer with on_fence_refused() if that is not possible
+      tell_out,       // `rank` may be alive: tell it that it was declared dead. Comes before its depart
+      depart,         // forget `rank`; communicators and users learn that it has left or failed
+      announce,       // tell `rank` that `about` has failed
+      exclude_self    // this rank is out: its operations end, and it says so wherever it can
+    };
+    Kind kind;
+    Rank rank = -1;
+    Rank about = -1;         // of announce
+    bool has_left = false;   // of depart
+    bool proved = false;     // of depart, announce
+    bool operator==(const Action&) const = default;
+  };
+
+  struct Failure {
+    Rank rank;
+    bool proved;
+    bool operator==(const Failure&) const = default;
+  };
+
+  Departures() = default;   // of an empty job
+  // hosts[rank]: a number of its host; me < hosts.size().
+  Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options);
+  // There is a lifeline between `rank` and this one.
+  void add_lifeline(Rank rank) { peer_of(rank).has_lifeline = true; }
+
+  // ---- events ----
+  // Verdicts and words are only noted; on_turn() decides, so that what comes together is judged together.
+
+  // This rank's own detector.
+  void on_verdict(Rank rank, bool proved);
+  // `by` says that `about` has failed; about may be this rank, or `by` itself, which then is out.
+  void on_word(Rank by, Rank about, bool proved);
+  // `by` has declared this rank dead, by its own word: not believed from whom this rank has lost, too, unless it is a lower
+  // one of this host.
+  void on_excluded_word(Rank by);
+  // `by` wrote so into this rank's memory; or (-1) the others have decided so, in an operation.
+  void on_excluded_mark(Rank by);
+  // The last message of a rank that leaves.
+  void on_leave_word(Rank rank);
+  // It said so on its lifeline. Its last message may follow, or be lost.
+  void on_lifeline_leave(Rank rank, Time now);
+  void on_mark(Rank rank, Mark mark);
+  // Its lifeline has ended, and that shows nothing.
+  void on_line_lost(Rank rank) { peer_of(rank).has_lifeline = false; }
+  // No message can reach it. If its process has ended, that is heard in another way, and soon.
+  void on_connection_lost(Rank rank, Time now);
+  void on_fence_refused(Rank rank);
+  // What it sent has been read; what stands in its memory, or none.
+  void on_heard_out(Rank rank, Mark mark);
+  // Concludes from all that has been noted, and from the time that has passed. The only place that decides.
+  void on_turn(Time now);
+
+  // ---- what follows ----
+  std::optional<Action> next_action();   // oldest first; to be carried out before the next one is taken
+
+  // Failures since the last call, in rank order.
+  std::vector<Failure> take_failures();
+
+  Exclusion exclusion() const { return exclusion_; }
+  Rank excluded_by() const { return excluded_by_; }   // the first that said so; -1: unknown
+  bool is_out() const { return exclusion_ != Exclusion::none; }
+  bool is_gone(Rank rank) const { return has_left(rank) || has_failed(rank); }
+  bool has_left(Rank rank) const { return peer_of(rank).standing == Standing::left; }
+  bool has_failed(Rank rank) const { return peer_of(rank).standing == Standing::failed; }
+  bool is_proved(Rank rank) const { return peer_of(rank).evidence == Evidence::proof; }
+  // No evidence against it, whether it has departed or not.
+  bool may_live(Rank rank) const { return peer_of(rank).evidence == Evidence::none; }
+  bool is_here(Rank rank) const { return peer_of(rank).host == peer_of(me_).host; }
+  // on_turn() has something to wait for.
+  bool is_waiting() const { return waiting_; }
+
+  // Of those that are neither proved dead nor have left (`counted`), those that this side has lost. See holds_majority().
+  struct Count {
+    std::int32_t counted = 0;
+    std::vector<Rank> lost;
+  };
+  Count count() const;
+
+  bool operator==(const Departures&) const = default;
+  // Equal values have equal ones.
+  std::uint64_t hash() const;
+
+ private:
+  enum class Evidence : std::uint8_t { none, silence, proof };            // grows only
+  enum class Standing : std::uint8_t { present, departing, left, failed };   // departing: being heard out
+  struct Peer {
+    std::uint64_t host = 0;
+    std::optional<Time> broken_since{}, leaving_since{};
+    Evidence evidence = Evidence::none;
+    Standing standing = Standing::present;
+    bool has_lifeline = false;
+    bool is_out = false;      // says so itself
+    bool seen_here = false;   // found by this rank, not told by another
+    bool announced = false;
+    bool reported = false;
+    bool operator==(const Peer&) const = default;
+  };
+
+  Peer& peer_of(Rank rank);
+  const Peer& peer_of(Rank rank) const { return const_cast<Departures*>(this)->peer_of(rank); }
+  Rank size() const { return static_cast<Rank>(peers_.size()); }
+  bool holds_majority() const;
+  void note(Rank rank, Evidence evidence);
+  void hear_out(Rank rank);
+  void watch_leaver(Rank rank, Time now);
+  void watch_broken(Rank rank, Time now);
+  void depart(Rank rank, bool has_left);
+  void announce();
+  void exclude_self(Exclusion why);
+
+  Rank me_ = 0;
+  Options options_;
+  std::vector<Peer> peers_;
+  std::vector<Action> actions_;   // at most n+4 for each rank
+  std::size_t actions_taken_ = 0;
+  Exclusion exclusion_ = Exclusion::none;
+  Rank excluded_by_ = -1;
+  bool told_out_ = false;
+  bool undecided_ = false;       // something was noted since the last turn
+  bool waiting_ = false;
+};
+
+}  // namespace ucft::detail
