@@ -251,7 +251,7 @@ ucft_status_t start(Request& request) {
 ucft_status_t post(Request& request) {
   const ucft_status_t status = start(request);
   if (status == UCFT_ERR_BUSY && request.gossip != nullptr)
-    return fail(status, "{} gossip operations are in flight on this communicator", GossipWindow::in_flight);
+    return fail(status, "{} gossip operations are in flight on this communicator", GossipDriver::in_flight);
   if (status == UCFT_ERR_BUSY)
     return fail(status, "too many operations in flight on this communicator (UCFT_WINDOW is {})", request.communicator->context().settings().window);
   if (status == UCFT_ERR_NO_MEMORY) return fail(status, "no shared memory for {} bytes", request.arguments.bytes());
@@ -316,6 +316,8 @@ static_assert(UCFT_GOSSIP_PUSH_FLOW == static_cast<int>(GossipAlgorithm::push_fl
               UCFT_GOSSIP_HPS == static_cast<int>(GossipAlgorithm::pcf_printed), "pcf_printed is for study only: the algorithms behind it move up");
 static_assert(UCFT_GOSSIP_HYPERCUBE == static_cast<int>(GossipTopology::hypercube) && UCFT_GOSSIP_TORUS_3D == static_cast<int>(GossipTopology::torus_3d) &&
               UCFT_GOSSIP_RANDOM_REGULAR == static_cast<int>(GossipTopology::random_regular));
+static_assert(UCFT_GOSSIP_PATH_MESSAGE == static_cast<int>(GossipPath::messages) && UCFT_GOSSIP_PATH_RMA == static_cast<int>(GossipPath::windows));
+static_assert(UCFT_GOSSIP_SURVIVORS == static_cast<int>(GossipStandsFor::survivors) && UCFT_GOSSIP_NEARLY_ALL_RANKS == static_cast<int>(GossipStandsFor::nearly_all_ranks));
 
 GossipAlgorithm algorithm_of(ucft_gossip_algorithm_t algorithm) {
   return static_cast<GossipAlgorithm>(static_cast<int>(algorithm) + (algorithm >= UCFT_GOSSIP_HPS ? 1 : 0));
@@ -360,7 +362,7 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   call.eps = options.eps;
   call.adaptive = options.stop == UCFT_GOSSIP_ADAPTIVE;
   call.sum = options.aggregate == UCFT_GOSSIP_SUM;
-  call.path = options.path;
+  call.path = static_cast<GossipPath>(options.path);
   call.iterations = options.rounds > 0 ? options.rounds : rounds_for(plan, options.eps);
   return UCFT_OK;
 }
@@ -386,7 +388,7 @@ struct GossipArguments {
 
 ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, Request& request) {
   request.communicator = &comm;
-  request.gossip = std::make_unique<GossipCall>();
+  request.gossip = std::make_unique<GossipRequest>();
   if (given.dtype != UCFT_FLOAT && given.dtype != UCFT_DOUBLE)
     return fail(UCFT_ERR_INVALID_PARAM, "dtype is {} ({}): gossip needs UCFT_FLOAT or UCFT_DOUBLE", static_cast<int>(given.dtype), type_name(given.dtype));
   Arguments& arguments = request.arguments;   // for the checks of memory
@@ -395,16 +397,16 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
   const std::uint64_t most = bytes_limit / 4 / sizeof(double);   // two rows, two tables of doubles
   if (given.count > most) return fail(UCFT_ERR_INVALID_PARAM, "count is {}: at most {}", given.count, most);
   arguments.count = given.count;
-  request.gossip->count = given.count;
-  request.gossip->is_float = given.dtype == UCFT_FLOAT;
+  request.gossip->call.count = given.count;
+  request.gossip->call.is_float = given.dtype == UCFT_FLOAT;
   request.send = given.send == UCFT_IN_PLACE ? given.receive : given.send;
   request.receive = given.receive;
   const Call call{Kind::allreduce, given.send, given.receive, given.count, given.dtype, nullptr, 0, nullptr};
-  if (ucft_status_t status = read_gossip_options(comm, given.options, *request.gossip); status != UCFT_OK) return status;
+  if (ucft_status_t status = read_gossip_options(comm, given.options, request.gossip->call); status != UCFT_OK) return status;
   if (ucft_status_t status = check_memory(comm, call, request); status != UCFT_OK) return status;
-  if (const std::string problem = problem_with(comm.context().settings().gossip_faults, request.gossip->plan, request.gossip->is_float ? 32 : 64); !problem.empty())
+  if (const std::string problem = problem_with(comm.context().settings().gossip_faults, request.gossip->call.plan, request.gossip->call.is_float ? 32 : 64); !problem.empty())
     return fail(UCFT_ERR_INVALID_PARAM, "UCFT_GOSSIP_FAULTS: {}", problem);
-  return request.gossip->is_float ? check_tau<float>(*request.gossip, request.send) : check_tau<double>(*request.gossip, request.send);
+  return request.gossip->call.is_float ? check_tau<float>(request.gossip->call, request.send) : check_tau<double>(request.gossip->call, request.send);
 }
 
 ucft_status_t check_gossip_result(const ucft_gossip_result_t* result) {
@@ -414,9 +416,9 @@ ucft_status_t check_gossip_result(const ucft_gossip_result_t* result) {
 
 void write_gossip_result(const Request& request, ucft_gossip_result_t* result) {
   if (result == nullptr) return;
-  const GossipCall::Outcome& outcome = request.gossip->outcome;
+  const GossipOutcome& outcome = request.gossip->outcome;
   const bool ok = request.status == UCFT_OK;
-  result->eps = request.gossip->eps;
+  result->eps = request.gossip->call.eps;
   result->error_bound = ok ? outcome.error_bound : std::numeric_limits<double>::infinity();
   result->reached = ok && outcome.reached ? 1 : 0;
   result->live_ranks = static_cast<std::int32_t>(outcome.live);
@@ -424,8 +426,8 @@ void write_gossip_result(const Request& request, ucft_gossip_result_t* result) {
   result->stages = outcome.stages;
   result->iterations = outcome.iterations;
   result->messages = outcome.messages;
-  result->answer = outcome.answer;
-  result->path = outcome.path;
+  result->answer = static_cast<ucft_gossip_answer_t>(outcome.answer);
+  result->path = outcome.one_sided ? UCFT_GOSSIP_PATH_RMA : UCFT_GOSSIP_PATH_MESSAGE;
   result->injected_losses = outcome.injected.lost;
   result->injected_flips = outcome.injected.flips;
   result->injected_link_failures = outcome.injected.failed_links;
@@ -733,7 +735,7 @@ ucft_status_t ucft_gossip_estimate(ucft_request_h handle, void* values, double* 
   UCFT_ENTER(context);
   if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
-  if (values == nullptr && request->gossip->count > 0) return fail(UCFT_ERR_INVALID_PARAM, "values is null, with count {}", request->gossip->count);
+  if (values == nullptr && request->gossip->call.count > 0) return fail(UCFT_ERR_INVALID_PARAM, "values is null, with count {}", request->gossip->call.count);
   if (request->pending()) context.glance();
   double expected = request->gossip->outcome.error_bound;
   if (request->pending())
