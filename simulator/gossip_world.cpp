@@ -23,7 +23,7 @@ GossipWorld::GossipWorld(const GossipWorldPlan& plan) : plan_(plan), random_(mix
     std::vector<double> input(plan.call.count);
     for (std::size_t i = 0; i < input.size(); ++i) input[i] = given(rank, i);
     Operation& operation = at(rank).operation.emplace(plan.call, GossipSeat{rank, n, 0}, input, std::span<const Rank>{}, faults_);
-    operation.start(operation.wants_windows() ? take_windows(rank) : WindowObjection::none);
+    operation.start(operation.one_sided().is_possible() ? take_windows(rank) : WindowObjection::none);
   }
   for (Rank rank = 0; rank < n; ++rank)
     if (at(rank).alive) carry_out(rank);
@@ -51,11 +51,11 @@ void GossipWorld::collect_events() {
     if (node.has_contributed && agreements_[node.agreed].is_complete) pending_.push_back({What::agreement, rank});
     for (Rank other = 0; other < ranks(); ++other) {
       if (!channel(other, rank).empty()) pending_.push_back({What::letter, rank, other});
-      const int link = node.operation->wants_windows() ? link_of(rank, other) : -1;
+      const int link = node.operation->one_sided().is_possible() ? link_of(rank, other) : -1;
       if (link < 0) continue;
       const Window& theirs = window(other, rank);
-      if (theirs.written > theirs.read && !node.operation->is_ahead(theirs.state.restarts)) pending_.push_back({What::look, rank, other});
-      if (!node.operation->is_clear(link) && can_write(rank, other)) pending_.push_back({What::clear, rank, other});
+      if (theirs.written > theirs.read && !node.operation->epoch().is_ahead(theirs.state.restarts)) pending_.push_back({What::look, rank, other});
+      if (!node.operation->links()->is_clear(link) && can_write(rank, other)) pending_.push_back({What::clear, rank, other});
     }
   }
 }
@@ -108,7 +108,7 @@ void GossipWorld::kill(Rank rank) {
 
 void GossipWorld::carry_out(Rank rank) {
   Node& node = at(rank);
-  if (node.begun != node.operation->begun()) follow_beginnings(rank);
+  if (node.begun != node.operation->epoch().begun()) follow_beginnings(rank);
   flush(rank);
   if (node.alive && !node.operation->finished() && node.operation->wants_agreement() && !node.has_contributed) contribute(rank);
 }
@@ -164,10 +164,11 @@ void GossipWorld::complete_agreements() {
 
 // ---- windows
 
+// -1: there is none, or it is dead.
 int GossipWorld::link_of(Rank rank, Rank other) const {
-  for (int link : at(rank).operation->live_links())
-    if (at(rank).operation->neighbours()[static_cast<std::size_t>(link)] == other) return link;
-  return -1;
+  const GossipLinks<double>* links = at(rank).operation->links();
+  const int link = links == nullptr ? -1 : links->link_of(other);
+  return link >= 0 && links->state().is_live(link) ? link : -1;
 }
 
 // The reader has told that it has read the last one.
@@ -196,7 +197,7 @@ void GossipWorld::look(Rank rank, Rank from) {
   theirs.read = theirs.written;
   operation.on_shown(link, state, row, can_write(rank, from), sends_);
   flush(rank);
-  if (at(rank).alive && !operation.will_push(link)) theirs.told = theirs.read;
+  if (at(rank).alive && !(operation.is_pushing() && operation.links()->has_turn(link))) theirs.told = theirs.read;
 }
 
 // Whoever was a neighbour before keeps its window.
@@ -221,8 +222,8 @@ WindowObjection GossipWorld::take_windows(Rank rank) {
 void GossipWorld::follow_beginnings(Rank rank) {
   Node& node = at(rank);
   Operation& operation = *node.operation;
-  node.begun = operation.begun();
-  if (!operation.wants_windows()) return;
+  node.begun = operation.epoch().begun();
+  if (!operation.one_sided().is_possible()) return;
   take_windows(rank);
   send_names(rank);
   const std::vector<Letter> kept = std::exchange(node.kept, {});
@@ -236,16 +237,16 @@ void GossipWorld::send_names(Rank rank) {
     if (link_of(rank, neighbour) < 0 || !may_send(rank)) continue;
     Letter letter{Letter::What::name, {}, {}, window(neighbour, rank).generation};
     letter.message.peer = rank;
-    letter.message.restarts = node.operation->restarts();
+    letter.message.restarts = node.operation->epoch().restarts();
     if (at(neighbour).alive) channel(rank, neighbour).push_back(letter);
   }
 }
 
 void GossipWorld::take_name(Rank rank, const Letter& letter) {
   Operation& operation = *at(rank).operation;
-  if (operation.is_ahead(letter.message.restarts)) return at(rank).kept.push_back(letter);
-  if (!operation.is_of_now(letter.message.restarts) || !operation.wants_windows() || link_of(rank, letter.message.peer) < 0) return;
-  if (rank == plan_.refuses) return operation.on_windows_refused(sends_);
+  if (operation.epoch().is_ahead(letter.message.restarts)) return at(rank).kept.push_back(letter);
+  if (!operation.epoch().is_now(letter.message.restarts) || !operation.one_sided().is_possible() || link_of(rank, letter.message.peer) < 0) return;
+  if (rank == plan_.refuses) return operation.refuse_windows(rank, sends_);
   Window& mine = window(rank, letter.message.peer);
   mine.connected = true;
   mine.generation_there = letter.generation;
@@ -261,19 +262,19 @@ std::string GossipWorld::check() const {
     const Operation& mine = operation(rank);
     if (!mine.finished()) return fmt::format("rank {} does not end", rank);
     if (first == nullptr) first = &mine;
-    if (mine.end() != first->end()) return fmt::format("rank {} ends as {}, others as {}", rank, static_cast<int>(mine.end()), static_cast<int>(first->end()));
-    if (mine.end() != GossipEnd::success) continue;
+    if (mine.outcome().end != first->outcome().end) return fmt::format("rank {} ends as {}, others as {}", rank, static_cast<int>(mine.outcome().end), static_cast<int>(first->outcome().end));
+    if (mine.outcome().end != GossipEnd::success) continue;
     if (!std::ranges::equal(mine.result(), first->result())) return fmt::format("rank {} has {}, others {}", rank, mine.result(), first->result());
     const GossipOutcome &one = mine.outcome(), &other = first->outcome();
     if (one.error_bound != other.error_bound || one.contributors != other.contributors || one.answer != other.answer || one.stages != other.stages ||
-        one.live != other.live || one.one_sided != other.one_sided || mine.missing() != first->missing())
+        one.live != other.live || one.one_sided != other.one_sided || mine.outcome().missing != first->outcome().missing)
       return fmt::format("rank {} tells another story: bound {} {}, contributors {} {}, stages {} {}", rank, one.error_bound, other.error_bound, one.contributors, other.contributors, one.stages, other.stages);
-    if (mine.missing()[static_cast<std::size_t>(rank)]) return fmt::format("rank {}, alive, is missing", rank);
-    if (one.contributors != std::count(mine.missing().begin(), mine.missing().end(), false)) return fmt::format("{} contributors", one.contributors);
+    if (mine.outcome().missing[static_cast<std::size_t>(rank)]) return fmt::format("rank {}, alive, is missing", rank);
+    if (one.contributors != std::count(mine.outcome().missing.begin(), mine.outcome().missing.end(), false)) return fmt::format("{} contributors", one.contributors);
     if (one.reached != (one.error_bound <= plan_.call.eps)) return fmt::format("bound {}, reached {}", one.error_bound, one.reached);
     if (plan_.call.adaptive && !one.reached && !goes_by_rounds(plan_.call.plan.algorithm)) return fmt::format("bound {} after {} stages", one.error_bound, one.stages);
   }
-  if (first == nullptr || first->end() != GossipEnd::success) return "";
+  if (first == nullptr || first->outcome().end != GossipEnd::success) return "";
   double worst = 0, largest = 0;
   const bool is_nearly = first->outcome().answer == GossipStandsFor::nearly_all_ranks;
   const int deaths = ranks() - static_cast<int>(first->outcome().live);
@@ -284,7 +285,7 @@ std::string GossipWorld::check() const {
     const double width = given(ranks() - 1, i) - given(0, i), room = is_nearly ? width * std::max(0, deaths - 1) : 0;
     if (!(result >= given(0, i) - room && result <= given(ranks() - 1, i) + room)) return fmt::format("element {} is {}, outside all that was given", i, result);
     for (Rank rank = 0; rank < ranks(); ++rank)
-      if (!first->missing()[static_cast<std::size_t>(rank)]) sum += given(rank, i);
+      if (!first->outcome().missing[static_cast<std::size_t>(rank)]) sum += given(rank, i);
     const double truth = sum / first->outcome().contributors;
     worst = std::max(worst, std::abs(result - truth));
     largest = std::max(largest, std::abs(truth));

@@ -14,13 +14,6 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t stages_limit = 32;
 static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkState");
 
-std::vector<bool> set_of(std::span<const Rank> ranks, Rank size) {
-  std::vector<bool> set(static_cast<std::size_t>(size));
-  for (Rank rank : ranks) set[static_cast<std::size_t>(rank)] = true;
-  return set;
-}
-std::uint32_t others(const std::vector<bool>& set) { return static_cast<std::uint32_t>(std::count(set.begin(), set.end(), false)); }
-
 }  // namespace
 
 template <class Real>
@@ -30,33 +23,24 @@ GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat&
       wanted_(call.iterations),
       faults_(faults, {seat.rank, seat.ranks, seat.number, call.count}),
       input_(input.begin(), input.end()),
-      dead_(set_of(failed, seat.ranks)),
-      agreed_dead_(dead_.size()),
-      dead_at_start_(dead_.size()),
-      members_(call.plan.neighbourhood, dead_),   // what all of them know in the end is only known when they have met
-      one_sided_(call.path != GossipPath::messages && !goes_by_rounds(call.plan.algorithm)) {
-  if (one_sided_) neighbours_ = members_.neighbours_of_rank(seat.rank);
-}
-
-template <class Real>
-std::uint32_t GossipOperation<Real>::contributors() const {
-  return others(missing());
+      deaths_(failed, seat.ranks),
+      members_(call.plan.neighbourhood, deaths_.known()),   // what all of them know in the end is only known when they have met
+      one_sided_{call.path != GossipPath::messages && !goes_by_rounds(call.plan.algorithm)} {
+  if (one_sided_.is_on) neighbours_ = members_.neighbours_of_rank(seat.rank);
 }
 
 template <class Real>
 void GossipOperation<Real>::finish(GossipEnd end) {
+  outcome_.end = end;
   outcome_.iterations = iterations();
   outcome_.injected = faults_.counts();
-  outcome_.live = others(agreed_dead_);
+  outcome_.live = GossipDeaths::alive(deaths_.agreed());
+  outcome_.missing = missing();
+  outcome_.contributors = GossipDeaths::alive(missing());
   links_.reset();
   rounds_.reset();
   early_.clear();
   step_ = Step::finished;
-  end_ = end;
-}
-template <class Real>
-void GossipOperation<Real>::stop() {
-  finish(GossipEnd::no_answer);
 }
 
 template <class Real>
@@ -75,7 +59,7 @@ template <class Real>
 void GossipOperation<Real>::start(WindowObjection objection) {
   double scale = 1;
   for (Real value : input_) scale += std::abs(static_cast<double>(value));
-  table_ = meeting_table(call_.signature(), scale, objection, seat_.rank, dead_.size());
+  table_ = meeting_table(call_.signature(), scale, objection, seat_.rank, deaths_.ranks());
 }
 
 template <class Real>
@@ -83,22 +67,21 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
   if (!agreed.is_match()) return finish(GossipEnd::mismatch);
   for (const auto& [objection, end] : {std::pair(WindowObjection::unsupported, GossipEnd::unsupported), std::pair(WindowObjection::no_memory, GossipEnd::no_memory)}) {
     if (agreed.objector(objection) == no_rank) continue;
-    one_sided_ = false;
+    one_sided_.is_on = false;
     if (call_.path != GossipPath::windows) continue;
-    culprit_ = agreed.objector(objection);
+    outcome_.culprit = agreed.objector(objection);
     return finish(end);
   }
-  outcome_.one_sided = one_sided_;
-  dead_at_start_ = agreed_dead_;
+  outcome_.one_sided = one_sided_.is_on;
+  deaths_.start();
   if (!std::isfinite(agreed.scale())) {   // so would the result be
     result_.assign(input_.size(), std::numeric_limits<Real>::quiet_NaN());
     outcome_.error_bound = infinite;
-    outcome_.contributors = contributors();
     return finish(GossipEnd::success);
   }
   double& tau = call_.plan.tau;
   if (tau == 0) tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreed.scale() * static_cast<double>(seat_.ranks);
-  begin(out);
+  begin(input_, 1, out);
 }
 
 // ---- gossip
@@ -107,24 +90,24 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
 template <class Real>
 void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& out) {
   iteration_ = 0;
-  ++begun_;
+  epoch_.begin();
   step_ = Step::gossiping;
-  members_ = GossipMembers(call_.plan.neighbourhood, agreed_dead_);
+  members_ = GossipMembers(call_.plan.neighbourhood, deaths_.agreed());
   GossipPlan plan = call_.plan;
   plan.neighbourhood = members_.neighbourhood();
   if (goes_by_rounds(plan.algorithm)) {
     plan.rounds = wanted_;
-    plan.seed = mixed(plan.seed, restarts_);
-    rounds_.emplace(plan, members_, seat_.rank, values, weight, restarts(), iterations());
+    plan.seed = mixed(plan.seed, epoch_.begun() - 1);
+    rounds_.emplace(plan, members_, seat_.rank, values, weight, epoch_.restarts(), iterations());
     rounds_->start(members_, exit(out));
   } else {
     neighbours_ = members_.neighbours_of_rank(seat_.rank);
-    const typename GossipLinks<Real>::Place place{seat_.rank, restarts(), one_sided_, mixed(plan.seed, seat_.number)};
+    const typename GossipLinks<Real>::Place place{seat_.rank, epoch_.restarts(), one_sided_.is_on, mixed(plan.seed, seat_.number)};
     links_.emplace(GossipRank<Real>(plan, members_.place_of(seat_.rank), values, weight), neighbours_, place,
                    links_ ? links_->counts() : typename GossipLinks<Real>::Counts{});
   }
-  for (std::size_t rank = 0; rank < dead_.size(); ++rank)
-    if (dead_[rank]) exclude(static_cast<Rank>(rank), out);
+  for (Rank rank = 0; rank < seat_.ranks; ++rank)
+    if (deaths_.is_known(rank)) exclude(rank, out);
   replay(out);
 }
 
@@ -148,13 +131,13 @@ template <class Real>
 bool GossipOperation<Real>::on_turn(GossipTime now, Sends& out) {
   if (step_ == Step::gossiping) return gossip(now, out);
   if (step_ != Step::settling) return false;
-  if (!gives_up_windows() && !links_->settle(exit(out))) return false;
+  if (!one_sided_.is_given_up() && !links_->settle(exit(out))) return false;
   begin_agreement();
   return true;
 }
 template <class Real>
 bool GossipOperation<Real>::gossip(GossipTime now, Sends& out) {
-  if (rounds_ ? rounds_->finished() : gives_up_windows()) {
+  if (rounds_ ? rounds_->finished() : one_sided_.is_given_up()) {
     begin_agreement();
     return true;
   }
@@ -173,11 +156,11 @@ bool GossipOperation<Real>::gossip(GossipTime now, Sends& out) {
 
 template <class Real>
 void GossipOperation<Real>::on_message(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
-  if (step_ == Step::finished || message.peer < 0 || message.peer >= seat_.ranks || dead_[static_cast<std::size_t>(message.peer)]) return;
+  if (step_ == Step::finished || message.peer < 0 || message.peer >= seat_.ranks || deaths_.is_known(message.peer)) return;
   if (message.has(is_window)) return refuse_windows(std::min(static_cast<Rank>(message.number), seat_.ranks - 1), out);   // whenever that was
   // Bounded: by rounds one a round; else a push, a last word, and repairs on each link.
-  if (is_ahead(message.restarts)) return early_.push_back({message, {row.begin(), row.end()}});
-  if (is_of_now(message.restarts)) take(message, row, out);
+  if (epoch_.is_ahead(message.restarts)) return early_.push_back({message, {row.begin(), row.end()}});
+  if (epoch_.is_now(message.restarts)) take(message, row, out);
 }
 template <class Real>
 void GossipOperation<Real>::take(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
@@ -192,36 +175,34 @@ void GossipOperation<Real>::replay(Sends& out) {
   std::vector<Arrival> early;
   early.swap(early_);
   for (Arrival& each : early) {
-    if (dead_[static_cast<std::size_t>(each.message.peer)]) continue;
-    if (is_ahead(each.message.restarts))
+    if (deaths_.is_known(each.message.peer)) continue;
+    if (epoch_.is_ahead(each.message.restarts))
       early_.push_back(std::move(each));
-    else if (is_of_now(each.message.restarts))
+    else if (epoch_.is_now(each.message.restarts))
       take(each.message, each.row, out);
   }
 }
 
 template <class Real>
 void GossipOperation<Real>::on_failure(Rank rank, Sends& out) {
-  if (step_ == Step::finished || dead_[static_cast<std::size_t>(rank)]) return;
-  dead_[static_cast<std::size_t>(rank)] = true;
-  exclude(rank, out);
+  if (step_ != Step::finished && deaths_.learn(rank)) exclude(rank, out);
 }
 
 template <class Real>
 void GossipOperation<Real>::on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Sends& out) {
-  if (is_of_now(shown.restarts)) return links_->on_shown(link, shown, row, is_clear, exit(out));
+  if (epoch_.is_now(shown.restarts)) return links_->on_shown(link, shown, row, is_clear, exit(out));
   if (is_clear) links_->on_clear(link, exit(out));
 }
 
 template <class Real>
 void GossipOperation<Real>::refuse_windows(Rank refuser, Sends& out) {
-  if (step_ == Step::finished || !wants_windows()) return;
-  refuser_ = refuser;
-  for (std::size_t rank = 0; rank < dead_.size(); ++rank) {
-    if (dead_[rank] || static_cast<Rank>(rank) == seat_.rank) continue;
+  if (step_ == Step::finished || !one_sided_.is_possible()) return;
+  one_sided_.refuser = refuser;
+  for (Rank rank = 0; rank < seat_.ranks; ++rank) {
+    if (deaths_.is_known(rank) || rank == seat_.rank) continue;
     GossipMessage message;
-    message.peer = static_cast<Rank>(rank);
-    message.restarts = restarts();
+    message.peer = rank;
+    message.restarts = epoch_.restarts();
     message.flags = is_window;
     message.number = static_cast<std::uint32_t>(refuser);
     out.send(message);
@@ -236,29 +217,26 @@ void GossipOperation<Real>::begin_agreement() {
   std::vector<Real> now(input_.size());
   std::vector<double> known;
   if (state()->estimate(now)) known.assign(now.begin(), now.end());
-  table_ = AgreedEstimates::of(known, now.size(), dead_.size());
-  if (gives_up_windows()) AgreedEstimates::refuse_windows(table_, now.size(), refuser_);
+  table_ = AgreedEstimates::of(known, now.size(), deaths_.ranks());
+  if (one_sided_.is_given_up()) AgreedEstimates::refuse_windows(table_, now.size(), one_sided_.refuser);
 }
 
 template <class Real>
 std::vector<double> GossipOperation<Real>::table() const {
   std::vector<double> table = table_;
-  for (std::size_t rank = 0; rank < dead_.size(); ++rank) table[table.size() - dead_.size() + rank] = dead_[rank] ? 1 : 0;
+  std::copy(deaths_.known().begin(), deaths_.known().end(), table.end() - static_cast<std::ptrdiff_t>(deaths_.ranks()));
   return table;
 }
 
 template <class Real>
 void GossipOperation<Real>::on_agreement(const GossipAgreed& agreed, Sends& out) {
-  const std::vector<bool> dead_before = agreed_dead_;
-  agreed_dead_ = set_of(agreed.missing, seat_.ranks);
-  const std::span<const double> known = agreed.table.last(dead_.size());
-  for (std::size_t rank = 0; rank < dead_.size(); ++rank)
-    if (known[rank] > 0) agreed_dead_[rank] = true;
-  if (agreed_dead_[static_cast<std::size_t>(seat_.rank)]) return finish(GossipEnd::excluded);   // the others go on without us
-  for (std::size_t rank = 0; rank < dead_.size(); ++rank)
-    if (agreed_dead_[rank]) on_failure(static_cast<Rank>(rank), out);
+  const bool is_complete = deaths_.agree(agreed);
+  const std::vector<bool> dead = deaths_.agreed();
+  if (dead[static_cast<std::size_t>(seat_.rank)]) return finish(GossipEnd::excluded);   // the others go on without us
+  for (Rank rank = 0; rank < seat_.ranks; ++rank)
+    if (dead[static_cast<std::size_t>(rank)]) on_failure(rank, out);
   if (step_ == Step::meeting) return meet({agreed.table}, out);
-  judge({agreed.table, input_.size()}, agreed_dead_ == dead_before && agreed.contributors == others(dead_before), out);
+  judge({agreed.table, input_.size()}, is_complete, out);
 }
 
 // is_complete: all that were agreed to live when the stage began have taken part, and nobody knew of a death.
@@ -280,9 +258,9 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
     result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : agreed.range(i).middle() * factor());
   outcome_.error_bound = bound;
   outcome_.reached = bound <= call_.eps;
-  outcome_.contributors = contributors();
-  const bool nearly = is_pcf() && agreed_dead_ != dead_at_start_;
-  outcome_.answer = others(agreed_dead_) == agreed_dead_.size() ? GossipStandsFor::all_ranks : nearly ? GossipStandsFor::nearly_all_ranks : GossipStandsFor::survivors;
+  const bool nearly = call_.keeps_the_dead() && deaths_.agreed() != deaths_.at_start();
+  const bool all = GossipDeaths::alive(deaths_.agreed()) == deaths_.ranks();
+  outcome_.answer = all ? GossipStandsFor::all_ranks : nearly ? GossipStandsFor::nearly_all_ranks : GossipStandsFor::survivors;
   finish(GossipEnd::success);
 }
 
@@ -291,27 +269,23 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
 // now, which is what the dead rank has left to each; else from the inputs, as the answer is the survivors' anyway.
 template <class Real>
 void GossipOperation<Real>::go_on_without(Sends& out) {
-  if (keeps_flows() && members_.is_connected_without(agreed_dead_)) return go_on();
+  if (call_.keeps_flows() && members_.is_connected_without(deaths_.agreed())) return go_on();
+  if (!call_.keeps_the_dead()) return begin(input_, 1, out);
   std::vector<Real> mass(input_.size() + 1);
   state()->mass(mass);
-  ++restarts_;
-  if (is_pcf())
-    begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
-  else
-    begin(out);
+  begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
 }
 
 template <class Real>
 void GossipOperation<Real>::give_up_windows(Rank refuser, Sends& out) {
-  one_sided_ = false;
+  one_sided_.is_on = false;
   if (call_.path == GossipPath::windows) {
-    culprit_ = refuser;
+    outcome_.culprit = refuser;
     return finish(GossipEnd::no_memory);
   }
   outcome_.one_sided = false;
-  dead_at_start_ = agreed_dead_;   // it starts now
-  ++restarts_;
-  begin(out);
+  deaths_.start();   // it starts now
+  begin(input_, 1, out);
 }
 
 // More of the same. False: it would not help.
@@ -327,8 +301,7 @@ bool GossipOperation<Real>::improve(Sends& out) {
   if (algorithm == GossipAlgorithm::recursive_doubling || wanted > most * std::max(1, call_.iterations)) return false;
   if (algorithm == GossipAlgorithm::ardb && (1ull << std::min(wanted_, 40)) >= static_cast<std::uint64_t>(members_.count())) return false;
   wanted_ = wanted;
-  ++restarts_;
-  begin(out);
+  begin(input_, 1, out);
   return true;
 }
 

@@ -144,9 +144,9 @@ TEST(GossipExplorerWindows, OneThatCantBeMappedIsAMatterOfAll) {
         plan.crashes.clear();
         GossipWorld world(plan);
         ASSERT_TRUE(world.run());
-        EXPECT_EQ(world.operation(1).end(), path == GossipPath::any ? GossipEnd::success : GossipEnd::no_memory);
+        EXPECT_EQ(world.operation(1).outcome().end, path == GossipPath::any ? GossipEnd::success : GossipEnd::no_memory);
         EXPECT_EQ(world.operation(1).outcome().one_sided, path == GossipPath::windows);
-        EXPECT_EQ(world.operation(1).culprit(), path == GossipPath::windows ? refuses : no_rank);
+        EXPECT_EQ(world.operation(1).outcome().culprit, path == GossipPath::windows ? refuses : no_rank);
         plan.refuses = no_rank;
         plan.objects = refuses;
         explore(plan, volume);

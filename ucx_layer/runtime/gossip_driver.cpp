@@ -69,7 +69,7 @@ class WorkOf final : public GossipWork {
                    {static_cast<const Real*>(request.send), request.gossip->call.count}, failed, communicator.context().settings().gossip_faults),
         windows_(communicator) {
     request.gossip->outcome = {};
-    operation_.start(operation_.wants_windows() ? take_windows() : WindowObjection::none);
+    operation_.start(operation_.one_sided().is_possible() ? take_windows() : WindowObjection::none);
   }
   ~WorkOf() override { forget_rows(); }
 
@@ -79,7 +79,7 @@ class WorkOf final : public GossipWork {
     bool active = send_what_waits();
     active |= look_into_windows();
     active |= agree();
-    if (!finished_) active |= operation_.on_turn(operation_.needs_time() ? std::chrono::steady_clock::now().time_since_epoch() : GossipTime{}, sends_);
+    if (!finished_) active |= operation_.on_turn(operation_.is_pushing() ? std::chrono::steady_clock::now().time_since_epoch() : GossipTime{}, sends_);
     carry_out();
     return active;
   }
@@ -106,20 +106,20 @@ class WorkOf final : public GossipWork {
 
   void finish(ucft_status_t status) override {
     finished_ = true;
-    if (!operation_.finished()) operation_.stop();
+    if (!operation_.finished()) operation_.finish(GossipEnd::no_answer);
     forget_rows();
     windows_.clear();
     const std::uint64_t messages = request_.gossip->outcome.messages;
     GossipOutcome& outcome = request_.gossip->outcome = operation_.outcome();
     outcome.messages = messages;
     request_.status = status;
-    request_.culprit = agreement_.status() == UCFT_ERR_MISMATCH ? agreement_.culprit() : operation_.culprit();
+    request_.culprit = agreement_.status() == UCFT_ERR_MISMATCH ? agreement_.culprit() : operation_.outcome().culprit;
     request_.attempts = outcome.stages;
     request_.contributors = status == UCFT_OK ? outcome.contributors : 0;
     request_.missing.clear();
     request_.missing_known = status == UCFT_OK;
     for (std::int32_t rank = 0; rank < communicator_.size(); ++rank)
-      if (operation_.missing()[static_cast<std::size_t>(rank)]) request_.missing.push_back(rank);
+      if (outcome.missing[static_cast<std::size_t>(rank)]) request_.missing.push_back(rank);
     request_.missing_count = status == UCFT_OK ? static_cast<std::int32_t>(request_.missing.size()) : -1;
     request_.state = Request::State::complete;
   }
@@ -147,10 +147,10 @@ class WorkOf final : public GossipWork {
     transport().ring_doorbells();
   }
   void report() {
-    if (operation_.end() == GossipEnd::excluded) return communicator_.context().exclude_self(UCFT_ERR_EXCLUDED);   // which finishes this, too
+    if (operation_.outcome().end == GossipEnd::excluded) return communicator_.context().exclude_self(UCFT_ERR_EXCLUDED);   // which finishes this, too
     const ConstMass<Real> result = operation_.result();
-    if (operation_.end() == GossipEnd::success && !result.empty()) std::memcpy(request_.receive, result.data(), result.size_bytes());
-    finish(status_of(operation_.end()));
+    if (operation_.outcome().end == GossipEnd::success && !result.empty()) std::memcpy(request_.receive, result.data(), result.size_bytes());
+    finish(status_of(operation_.outcome().end));
   }
 
   // ---- agreements
@@ -239,48 +239,46 @@ class WorkOf final : public GossipWork {
 
   // It has begun, or begun again: what was to be sent before is of no use, and there may be other neighbours.
   void follow_beginnings() {
-    if (operation_.begun() == begun_) return;
-    begun_ = operation_.begun();
+    if (operation_.epoch().begun() == begun_) return;
+    begun_ = operation_.epoch().begun();
     forget_rows();
-    rows_.assign(operation_.live_links().empty() ? 0 : operation_.neighbours().size(), no_buffer);
-    if (!operation_.wants_windows()) {
-      if (!operation_.one_sided()) windows_.clear();
+    rows_.assign(operation_.neighbours().size(), no_buffer);
+    if (!operation_.one_sided().is_possible()) {
+      if (!operation_.one_sided().is_on) windows_.clear();
       return;
     }
-    if (take_windows() != WindowObjection::none) return operation_.on_windows_refused(sends_);
-    for (int link : operation_.live_links()) name(link);
+    if (take_windows() != WindowObjection::none) return operation_.refuse_windows(communicator_.rank(), sends_);
+    for (int link : operation_.links()->live()) name(link);
     for (GossipWindows::Name& each : windows_.take_kept()) take_name(std::move(each));
   }
 
   // ---- windows
 
   WindowObjection take_windows() {
-    return windows_.take(operation_.neighbours(), operation_.dead(), row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count) * sizeof(Real));
+    return windows_.take(operation_.neighbours(), operation_.deaths().known(), row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count) * sizeof(Real));
   }
   void name(int link) {
     const std::vector<std::byte> bytes = windows_.name_once(link);
     if (bytes.empty()) return;
     GossipMessage message;
     message.peer = operation_.neighbours()[static_cast<std::size_t>(link)];
-    message.restarts = operation_.restarts();
+    message.restarts = operation_.epoch().restarts();
     message.flags = is_window;
     const BufferId value = buffers().copy_in(bytes.data(), bytes.size());
     send(message, value);
     buffers().release(value);
   }
   void take_name(GossipWindows::Name name) {
-    if (operation_.is_ahead(name.restarts)) return windows_.keep(std::move(name));
-    if (!operation_.is_of_now(name.restarts) || !operation_.wants_windows()) return;
-    for (int link : operation_.live_links()) {
-      if (operation_.neighbours()[static_cast<std::size_t>(link)] != name.neighbour) continue;
-      if (windows_.at(link).connect(name.bytes) == Window::Connected::impossible) operation_.on_windows_refused(sends_);
-      return;
-    }
+    if (operation_.epoch().is_ahead(name.restarts)) return windows_.keep(std::move(name));
+    if (!operation_.epoch().is_now(name.restarts) || !operation_.one_sided().is_possible()) return;
+    const int link = operation_.links()->link_of(name.neighbour);
+    if (link < 0 || !operation_.links()->state().is_live(link)) return;
+    if (windows_.at(link).connect(name.bytes) == Window::Connected::impossible) operation_.refuse_windows(communicator_.rank(), sends_);
   }
   // A device must have let go of all that it was given, too.
   bool are_windows_at_rest() {
-    if (!operation_.wants_windows()) return true;   // not all of them need to exist
-    return std::ranges::all_of(operation_.live_links(), [&](int link) { return windows_.at(link).is_at_rest(); });
+    if (!operation_.one_sided().is_possible() || operation_.links() == nullptr) return true;   // not all of them need to exist
+    return std::ranges::all_of(operation_.links()->live(), [&](int link) { return windows_.at(link).is_at_rest(); });
   }
   void write(int link, const GossipLinkState& state, ConstMass<Real> row) {
     windows_.at(link).write(std::as_bytes(std::span(&state, 1)), std::as_bytes(row));
@@ -288,26 +286,26 @@ class WorkOf final : public GossipWork {
   }
   // True if there was anything new.
   bool look_into_windows() {
-    if (finished_ || !operation_.wants_windows()) return false;
+    if (!operation_.one_sided().is_possible() || operation_.links() == nullptr) return false;
     bool active = false;
-    for (int link : operation_.live_links()) {
+    for (int link : operation_.links()->live()) {
       Window& window = windows_.at(link);
-      if (!operation_.is_clear(link) && window.can_write()) {
+      if (!operation_.links()->is_clear(link) && window.can_write()) {
         operation_.on_clear(link, sends_);
         flush();
       }
       if (!window.has_news()) continue;
       GossipLinkState now;
       std::memcpy(&now, window.head(), sizeof now);
-      if (operation_.is_ahead(now.restarts)) continue;   // it stays there until we have begun again, too
+      if (operation_.epoch().is_ahead(now.restarts)) continue;   // it stays there until we have begun again, too
       ConstMass<Real> row;
-      if (operation_.brings_row(link, now)) row = {reinterpret_cast<const Real*>(window.row(scratch_)), row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count)};
+      if (operation_.epoch().is_now(now.restarts) && operation_.links()->brings_row(link, now)) row = {reinterpret_cast<const Real*>(window.row(scratch_)), row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count)};
       window.consume();   // the row stays until the other end is told, below
       operation_.on_shown(link, now, row, window.can_write(), sends_);
       flush();
       // Whoever has the turn tells with its push how far it has read. All else must be told at once: the other end can't
       // write before, and might be the one that we wait for.
-      if (!operation_.will_push(link)) window.publish();
+      if (!operation_.is_pushing() || !operation_.links()->has_turn(link)) window.publish();
       active = true;
     }
     return active;
