@@ -12,6 +12,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "collectives/gossip/agreement_table.hpp"
 #include "simulator/event_queue.hpp"
 
 namespace ucft::detail::simulator {
@@ -161,26 +162,24 @@ class World {
   bool agrees() {
     check_settled();
     result_.messages += 2 * (std::int64_t{n_} - 1);
-    double weights = 0, sizes = 0, bound = 0;
-    std::vector<double> low(k_, infinity), high(k_, -infinity);
+    double weights = 0, sizes = 0;
+    std::vector<EstimateRange> ranges(k_, {infinity, -infinity});
     std::vector<Real> mass(k_ + 1);
     for (Rank rank = 0; rank < n_; ++rank) {
       if (is_dead(rank)) continue;
       if (!take_estimate(rank)) return false;
       for (std::size_t i = 0; i < k_; ++i) {
-        low[i] = std::min(low[i], static_cast<double>(estimate_[i]));
-        high[i] = std::max(high[i], static_cast<double>(estimate_[i]));
+        ranges[i].low = std::min(ranges[i].low, static_cast<double>(estimate_[i]));
+        ranges[i].high = std::max(ranges[i].high, static_cast<double>(estimate_[i]));
       }
       at(rank).mass(mass);
       weights += static_cast<double>(mass.back());
       sizes += std::abs(static_cast<double>(mass.back()));
     }
-    for (std::size_t i = 0; i < k_; ++i) {
-      const double half = high[i] / 2 - low[i] / 2, off = half * sizes / weights;
-      bound = std::max(bound, half == 0 ? 0 : (half + off) / std::max(0.0, std::abs(high[i] / 2 + low[i] / 2) - off));
-    }
-    result_.bound = bound;
-    return bound <= run_.eps;
+    ErrorBound bound(1, sizes / weights);
+    for (const EstimateRange& range : ranges) bound.add(range);
+    result_.bound = bound.of_each();
+    return result_.bound <= run_.eps;
   }
   // The lower rank of each link first, then the other. Both messages arrive before the next link's. Without flows there is
   // nothing to settle.

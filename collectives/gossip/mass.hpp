@@ -71,13 +71,20 @@ class GossipOutbox {
     sends_.push_back({link, era, ack, begin, length});
     return {rows_.data() + begin, length};
   }
+  // A row alone; where it begins.
+  std::size_t append(ConstMass<Real> row) {
+    rows_.insert(rows_.end(), row.begin(), row.end());
+    return rows_.size() - row.size();
+  }
   std::span<const Send> sends() const { return sends_; }
-  Mass<Real> row(const Send& send) { return {rows_.data() + send.begin, send.length}; }
+  Mass<Real> row(const Send& send) { return row(send.begin, send.length); }
+  Mass<Real> row(std::size_t begin, std::size_t length) { return {rows_.data() + begin, length}; }
   bool empty() const { return sends_.empty(); }
   void clear() {
     rows_.clear();
     sends_.clear();
   }
+  void clear_sends() { sends_.clear(); }   // their rows stay
 
  private:
   std::vector<Real> rows_;

@@ -106,25 +106,31 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
 }
 
 TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
-  Message sent;
-  sent.phase = gossip_phase;
+  GossipMessage sent;
   sent.operation = 1ull << 40;
-  sent.attempt = 70000;
-  sent.prev = static_cast<Rank>(~0u);
-  sent.contributors = 0xfffffff0u;
-  sent.signature = 3;
-  sent.flags = static_cast<int>(has_value) | static_cast<int>(is_last);
-  const WireHeader header = compose_header(sent, context);
+  sent.number = 70000;
+  sent.ack = ~0u;
+  sent.era = 0xfffffff0u;
+  sent.restarts = 3;
+  sent.flags = static_cast<int>(carries_row) | static_cast<int>(is_last);
+  const Message envelope = envelope_of(sent, {17, 0, 24});
+  EXPECT_EQ(envelope.value, (Slice{17, 0, 24}));
+  const WireHeader header = compose_header(envelope, context);
   EXPECT_EQ(header.phase, 9);
+  EXPECT_EQ(header.signature, 3);
+  EXPECT_EQ(header.attempt, 70000);
+  EXPECT_EQ(header.prev, -1);
+  EXPECT_EQ(header.contributors, 0xfffffff0u);
   EXPECT_EQ(judge(header), Malformed::no);
-  const Message got = parse_header(header, {});
+  EXPECT_EQ(parse_header(header, {}).phase, gossip_phase);
+  const GossipMessage got = parse_gossip(header);
   EXPECT_EQ(got.operation, sent.operation);
-  EXPECT_EQ(got.attempt, sent.attempt);
-  EXPECT_EQ(got.prev, sent.prev);
-  EXPECT_EQ(got.contributors, sent.contributors);
-  EXPECT_EQ(got.signature, sent.signature);
+  EXPECT_EQ(got.peer, context.sender);
+  EXPECT_EQ(got.number, sent.number);
+  EXPECT_EQ(got.ack, sent.ack);
+  EXPECT_EQ(got.era, sent.era);
+  EXPECT_EQ(got.restarts, sent.restarts);
   EXPECT_EQ(got.flags, sent.flags);
-  EXPECT_EQ(got.phase, gossip_phase);
 }
 
 TEST(WireFormat, FailedCountSaturatesAt65535) {

@@ -147,7 +147,10 @@ bool Communicator::post_farewell() {
 
 void Communicator::on_message(const WireHeader& header, const Message& message) {
   if (context_.excluded()) return;                                      // our operations have ended
-  if (message.phase == gossip_phase) [[unlikely]] return gossip_ != nullptr ? gossip_->on_message(message) : context_.note_stale();
+  if (message.phase == gossip_phase) [[unlikely]] {
+    const Buffers& buffers = context_.transport().buffers();
+    return gossip_ != nullptr ? gossip_->on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes}) : context_.note_stale();
+  }
   if (!window_.acceptable(message.operation)) return context_.note_stale();   // see accepts()
   if (message.operation >= window_.dropped_upto() && message.operation < window_.next()) {
     const auto epoch = static_cast<std::uint16_t>(window_.operation(message.operation).members().excluded().size());
@@ -177,18 +180,18 @@ void Communicator::on_gone(std::int32_t gone) {
   collect();
 }
 
-GossipWindow& Communicator::gossip() {
+GossipDriver& Communicator::gossip() {
   if (gossip_ == nullptr) {
-    gossip_ = std::make_unique<GossipWindow>(*this);
+    gossip_ = std::make_unique<GossipDriver>(*this);
     for (Rank rank : window_.failed().ranks()) gossip_->on_failure(rank);
   }
   has_more_ = true;   // the caller is about to give it something
   return *gossip_;
 }
 
-void Communicator::send_aside(const Message& message) {
+void Communicator::send_aside(const GossipMessage& message, BufferId value) {
   UCFT_TEST_POINT(send);
-  context_.transport().send(context_rank(message.peer), message, {context_.cookie(), id_, 0, me_});
+  context_.transport().send(context_rank(message.peer), envelope_of(message, context_.transport().buffers().whole(value)), {context_.cookie(), id_, 0, me_});
 }
 
 bool Communicator::on_turn() {

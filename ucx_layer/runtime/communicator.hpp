@@ -9,7 +9,7 @@
 
 #include "collectives/operation_window.hpp"
 #include "ucft/ucft.h"
-#include "ucx_layer/runtime/gossip.hpp"
+#include "ucx_layer/runtime/gossip_driver.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 
 namespace ucft::detail {
@@ -48,7 +48,7 @@ struct Request {
   bool missing_known = false;
   std::vector<std::int32_t> missing;
   std::int32_t culprit = -1;          // of a mismatch
-  std::unique_ptr<GossipCall> gossip; // a gossip all-reduce: `arguments` don't count
+  std::unique_ptr<GossipRequest> gossip; // a gossip all-reduce: `arguments` don't count
 
   bool pending() const { return state == State::active || state == State::copying; }
 };
@@ -74,10 +74,10 @@ class Communicator {
   bool post_farewell();
   bool farewell_done() const { return farewell_posted_ && window_.idle(); }
   bool has_pending() const { return pending_ > 0 || (gossip_ != nullptr && gossip_->active() > 0); }
-  GossipWindow& gossip();   // made when first needed
+  GossipDriver& gossip();   // made when first needed
   bool has_gossip() const { return gossip_ != nullptr; }
   // A message of a gossip operation.
-  void send_aside(const Message& message);
+  void send_aside(const GossipMessage& message, BufferId value);
 
   // From the context.
   // False: too early, wait. A number that no live rank can have reached is taken, and dropped in on_message().
@@ -113,7 +113,7 @@ class Communicator {
   Outbox outbox_;
   std::vector<Request*> requests_;         // by operation number
   std::vector<Request*> copying_;
-  std::unique_ptr<GossipWindow> gossip_;
+  std::unique_ptr<GossipDriver> gossip_;
   bool has_more_ = false;                  // one of these two may have something to do
   int pending_ = 0;
   bool farewell_posted_ = false;

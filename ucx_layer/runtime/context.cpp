@@ -217,14 +217,14 @@ Communicator* Context::find(std::uint32_t id) {
 Communicator* Context::find_other(std::uint32_t id) {
   for (const auto& each : communicators_)
     if (each->id() == id) return last_found_ = each.get();
-  const std::uint32_t place = (id & GossipWindow::place_bits) >> GossipWindow::place_shift;
-  if (place == 0 || place > GossipWindow::in_flight) return nullptr;
-  Communicator* caller = find_other(id & ~GossipWindow::place_bits);   // another rank was the first to need it
+  const std::uint32_t place = (id & GossipDriver::place_bits) >> GossipDriver::place_shift;
+  if (place == 0 || place > GossipDriver::in_flight) return nullptr;
+  Communicator* caller = find_other(id & ~GossipDriver::place_bits);   // another rank was the first to need it
   return caller == nullptr ? nullptr : &caller->gossip().agreements(static_cast<int>(place) - 1);
 }
 
 bool Context::is_future(std::uint32_t id) const {
-  id &= ~GossipWindow::place_bits;
+  id &= ~GossipDriver::place_bits;
   return (id & world_bit) != 0 ? (id & ~world_bit) >= worlds_ : id >= next_id_;
 }
 

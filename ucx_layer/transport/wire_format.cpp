@@ -79,4 +79,30 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
   return message;
 }
 
+Message envelope_of(const GossipMessage& message, Slice value) {
+  Message envelope;
+  envelope.phase = gossip_phase;
+  envelope.operation = message.operation;
+  envelope.peer = message.peer;
+  envelope.flags = message.flags;
+  envelope.signature = message.restarts;
+  envelope.attempt = static_cast<Rank>(message.number);
+  envelope.prev = static_cast<Rank>(message.ack);
+  envelope.contributors = message.era;
+  envelope.value = value;
+  return envelope;
+}
+
+GossipMessage parse_gossip(const WireHeader& header) {
+  GossipMessage message;
+  message.operation = header.operation;
+  message.peer = header.sender;
+  message.flags = header.flags;
+  message.restarts = header.signature;
+  message.number = static_cast<std::uint32_t>(header.attempt);
+  message.ack = static_cast<std::uint32_t>(header.prev);
+  message.era = header.contributors;
+  return message;
+}
+
 }  // namespace ucft::detail

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <span>
 
+#include "collectives/gossip/gossip_message.hpp"
 #include "collectives/protocol.hpp"
 #include "ucx_layer/transport/memory/shared_memory.hpp"
 
@@ -28,19 +29,8 @@ enum class Control : std::uint8_t {
   failed = 20,    // context rank `attempt` has failed; flags: 1 if that is proved, 0 if it was only silent
 };
 
-// A row of masses of a gossip operation (ucx_layer/runtime/gossip.hpp). Its fields have meanings of their own:
-//
-//   signature     restarts of the operation, modulo 65536
-//   attempt       asynchronous: number of the message on its link, from 1; by rounds: the round
-//   prev          ack, contributors: era (collectives/gossip/mass.hpp)
+// A message of a gossip operation: see envelope_of().
 inline constexpr Phase gossip_phase{phase_count};
-enum GossipFlags : std::uint8_t {
-  is_window = 8,      // the value is the name of a window, for the other end of the link
-  is_last = 16,       // of its link until the next agreement; attempt: how many there were before, in all
-  is_done = 64,       // its sender has pushed enough, and only answers from now on
-  passes_turn = 32,   // asynchronous: the two ends of a link push in turn
-  link_failed = 128,  // asynchronous, injected: the link is gone for both ends
-};
 
 enum TransportFlags : std::uint8_t {
   has_descriptor = 1,   // the value stays at the sender: pull it
@@ -103,5 +93,10 @@ struct WireContext {
 WireHeader compose_header(const Message& message, const WireContext& context);
 // The fields of a message, without value and list. `ballots`: first_decided and accepted, if has_ballots.
 Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
+
+// Gossip messages have fields of their own, which travel in those of the same header: the one place that knows which in which.
+// As the transport takes it, with the value that it carries.
+Message envelope_of(const GossipMessage& message, Slice value);
+GossipMessage parse_gossip(const WireHeader& header);
 
 }  // namespace ucft::detail

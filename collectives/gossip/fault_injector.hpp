@@ -1,4 +1,5 @@
-// Faults in one gossip operation of one rank, injected where UCFT_GOSSIP_FAULTS says so. Without it nothing is touched.
+// Faults in one gossip operation of one rank, injected where they are asked for. Else nothing is touched. A value: what it
+// does follows from its seed and from what it is asked, and a copy goes on in the same way.
 //
 // Chances come from the seed, the operation's number and the rank. What they hit depends on the order in which messages
 // come, so two runs with one seed differ; which link fails, and whose bit flips in which iteration, does not.
@@ -27,6 +28,7 @@ class GossipFaultInjector {
     bool failed = false;   // once in this operation
   };
 
+  // faults: must outlive it.
   GossipFaultInjector(const GossipFaults& faults, const Where& where);
 
   const Counts& counts() const { return counts_; }
@@ -37,15 +39,15 @@ class GossipFaultInjector {
   template <class Real>
   bool survives_the_way(Mass<Real> row) {
     if (!active_) [[likely]] return true;
-    if (happens(faults_.loss)) {
+    if (happens(faults_->loss)) {
       ++counts_.lost;
       return false;
     }
-    if (faults_.target != FlipTarget::message) return true;
+    if (faults_->target != FlipTarget::message) return true;
     if (!due_.empty()) {
       flip(row, due_.back());
       due_.pop_back();
-    } else if (happens(faults_.flip_rate)) {
+    } else if (happens(faults_->flip_rate)) {
       flip(row, -1);
     }
     return true;
@@ -56,8 +58,8 @@ class GossipFaultInjector {
   void before_push(GossipRank<Real>& state, std::uint64_t iteration, int links_used = 0) {
     if (!active_) [[likely]] return;
     for (; next_flip_ < flips_.size() && flips_[next_flip_].time <= static_cast<double>(iteration); ++next_flip_) due_.push_back(flips_[next_flip_].bit);
-    if (faults_.target == FlipTarget::message) return;   // due_: in the next ones
-    if (happens(faults_.flip_rate)) due_.push_back(-1);
+    if (faults_->target == FlipTarget::message) return;   // due_: in the next ones
+    if (happens(faults_->flip_rate)) due_.push_back(-1);
     for (const int bit : due_) flip_state(state, links_used, bit);
     due_.clear();
   }
@@ -69,7 +71,7 @@ class GossipFaultInjector {
   void flip_state(GossipRank<Real>& state, int links_used, int bit) {
     const auto live = state.live_links();
     const auto choices = live.empty() ? static_cast<std::uint64_t>(links_used) : live.size();
-    if (faults_.target == FlipTarget::data) return flip(state.local_data(), bit);
+    if (faults_->target == FlipTarget::data) return flip(state.local_data(), bit);
     if (choices == 0) return;
     const std::uint64_t chosen = random_.below(choices);
     flip(state.flows(live.empty() ? static_cast<int>(chosen) : live[chosen]), bit);
@@ -80,7 +82,7 @@ class GossipFaultInjector {
     ++counts_.flips;
   }
 
-  const GossipFaults& faults_;
+  const GossipFaults* faults_;   // outlives it
   bool active_;
   std::size_t candidates_;
   Random random_;

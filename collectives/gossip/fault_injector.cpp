@@ -1,11 +1,11 @@
-#include "ucx_layer/runtime/gossip_faults.hpp"
+#include "collectives/gossip/fault_injector.hpp"
 
 #include <algorithm>
 
 namespace ucft::detail {
 
 GossipFaultInjector::GossipFaultInjector(const GossipFaults& faults, const Where& where)
-    : faults_(faults),
+    : faults_(&faults),
       active_(faults.any()),
       candidates_(where.values + 1),
       random_(mixed(mixed(faults.seed, where.operation), static_cast<std::uint64_t>(where.rank))) {

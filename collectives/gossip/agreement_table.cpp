@@ -1,0 +1,54 @@
+#include "collectives/gossip/agreement_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ucft::detail {
+
+namespace {
+constexpr double infinite = std::numeric_limits<double>::infinity();
+}
+
+// Of the range 3 .. 5, reach 0, spread 1: the aggregate is 4 +- 1, so at least 3, and 4 is off by a third of it at most.
+void ErrorBound::add(const EstimateRange& range) {
+  const double half = range.high / 2 - range.low / 2;
+  const double spread = half == 0 ? 0 : half * spread_, off = half * reach_ + spread;
+  const double least = std::max(0.0, std::abs(range.high / 2 + range.low / 2) - spread);
+  off_ = std::max(off_, off);
+  least_ = std::max(least_, least);
+  each_ = std::max(each_, off == 0 ? 0 : off / least);
+}
+
+double ErrorBound::of_largest() const { return off_ == 0 ? 0 : least_ > 0 ? off_ / least_ : infinite; }
+
+std::vector<double> meeting_table(std::uint64_t signature, double scale, WindowObjection objection, Rank me, std::size_t ranks) {
+  std::vector<double> table(5 + ranks);
+  table[0] = static_cast<double>(signature);
+  table[1] = -table[0];
+  table[2] = scale;
+  if (objection != WindowObjection::none) table[2 + static_cast<std::size_t>(objection)] = 1 + me;
+  return table;
+}
+
+std::vector<double> AgreedEstimates::of(std::span<const double> values, std::size_t count, std::size_t ranks) {
+  std::vector<double> table(2 * count + 1 + ranks, -infinite);
+  const bool knows = values.size() == count;
+  for (std::size_t i = 0; knows && i < count; ++i) {
+    table[i] = values[i];
+    table[count + i] = -values[i];
+  }
+  table[2 * count] = knows ? 0 : 1;
+  return table;
+}
+
+bool AgreedEstimates::knows_nobody() const { return count > 0 && table[0] == -infinite; }
+
+double AgreedEstimates::error_bound() const {
+  if (knows_nobody() || somebody_lacks()) return infinite;
+  ErrorBound bound;
+  for (std::size_t i = 0; i < count; ++i) bound.add(range(i));
+  return bound.of_largest();
+}
+
+}  // namespace ucft::detail

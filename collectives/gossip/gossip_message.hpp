@@ -1,0 +1,79 @@
+// What leaves a gossip operation, and what arrives: messages to ranks, and what the windows of links show (one-sided).
+//
+// A message is an event: it arrives once, those of one rank in order. A window is a state: what it shows is all that its writer has
+// ever said on that link, so nothing is lost if it is only read later, and what has not been written yet can take in more.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collectives/gossip/mass.hpp"
+#include "collectives/protocol.hpp"
+
+namespace ucft::detail {
+
+enum GossipFlags : std::uint8_t {
+  carries_row = 1,    // absent: its row was lost on purpose, or there was nothing to push
+  is_window = 8,      // about windows: one's name, which is the driver's; without one: rank `number` can't go one-sided
+  is_last = 16,       // of its link until the next agreement
+  passes_turn = 32,   // asynchronous: the two ends of a link push in turn
+  is_done = 64,       // its sender has pushed enough, and only answers from now on
+  link_failed = 128,  // asynchronous, injected: the link is gone for both ends
+};
+
+struct GossipMessage {
+  OperationNumber operation = 0;    // for the driver
+  Rank peer = no_rank;              // where it is sent the receiver, where it arrives the sender
+  std::uint16_t restarts = 0;       // how often its sender has begun again, modulo 65536
+  std::uint8_t flags = 0;
+  std::uint32_t number = 0;         // asynchronous: on its link, from 1; is_last: how many there were; by rounds: the round
+  std::uint32_t era = 0, ack = 0;   // of the row (mass.hpp)
+
+  bool has(GossipFlags flag) const { return (flags & flag) != 0; }
+};
+
+// What a window shows of a link, before the row. Counts since the last restart.
+struct GossipLinkState {
+  std::uint16_t restarts = 0;               // of the operation, modulo 65536
+  std::uint16_t dones = 0, lasts = 0, unused = 0;
+  std::uint32_t rows = 0, turns = 0;        // so many have been sent, and passed on
+  std::uint32_t era = 0, ack = 0;           // of the row
+};
+static_assert(sizeof(GossipLinkState) == 24, "three doubles fit into the line, too");
+
+// Collects what an operation sends. Rows lie in one block that keeps its memory; rules push right into it.
+template <class Real>
+class GossipSends {
+ public:
+  struct Row {
+    std::size_t begin = 0, length = 0;
+  };
+  struct Send {
+    enum class What : std::uint8_t { message, show };
+    What what;
+    int link;                   // asynchronous: that a row is of, or that is shown; else -1
+    GossipMessage message;
+    GossipLinkState state;      // show
+    Row row;                    // message: of length 0: none; show: of length 0: the same as before
+  };
+
+  void send(const GossipMessage& message, int link = -1, Row row = {}) { sends_.push_back({Send::What::message, link, message, {}, row}); }
+  void show(int link, const GossipLinkState& state, Row row) { sends_.push_back({Send::What::show, link, {}, state, row}); }
+
+  GossipOutbox<Real>& rows() { return rows_; }
+  Row copy(ConstMass<Real> values) { return {rows_.append(values), values.size()}; }
+  Mass<Real> at(Row row) { return rows_.row(row.begin, row.length); }
+  std::span<const Send> sends() const { return sends_; }
+  bool empty() const { return sends_.empty(); }
+  void clear() {
+    rows_.clear();
+    sends_.clear();
+  }
+
+ private:
+  GossipOutbox<Real> rows_;
+  std::vector<Send> sends_;
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,311 @@
+#include "collectives/gossip/gossip_operation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ucft::detail {
+
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+// Of adaptive operations, and where some rank has no weight to tell an estimate by.
+constexpr std::uint32_t stages_limit = 32;
+static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkState");
+
+}  // namespace
+
+template <class Real>
+GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed, const GossipFaults& faults)
+    : call_(call),
+      seat_(seat),
+      wanted_(call.iterations),
+      faults_(faults, {seat.rank, seat.ranks, seat.number, call.count}),
+      input_(input.begin(), input.end()),
+      deaths_(failed, seat.ranks),
+      members_(call.plan.neighbourhood, deaths_.known()),   // what all of them know in the end is only known when they have met
+      one_sided_{call.path != GossipPath::messages && !goes_by_rounds(call.plan.algorithm)} {
+  if (one_sided_.is_on) neighbours_ = members_.neighbours_of_rank(seat.rank);
+}
+
+template <class Real>
+void GossipOperation<Real>::finish(GossipEnd end) {
+  outcome_.end = end;
+  outcome_.iterations = iterations();
+  outcome_.injected = faults_.counts();
+  outcome_.live = GossipDeaths::alive(deaths_.agreed());
+  outcome_.missing = missing();
+  outcome_.contributors = GossipDeaths::alive(missing());
+  links_.reset();
+  rounds_.reset();
+  early_.clear();
+  step_ = Step::finished;
+}
+
+template <class Real>
+double GossipOperation<Real>::estimate(Mass<Real> values) const {
+  if (state() == nullptr || !state()->estimate(values)) copy<Real>(values, input_);
+  for (Real& each : values) each *= static_cast<Real>(factor());
+  const auto done = static_cast<double>(iterations());
+  if (done == 0) return infinite;
+  // By the model errors shrink geometrically, down to eps in so many iterations.
+  return std::pow(call_.eps, done / std::max(1, call_.iterations));
+}
+
+// ---- meet
+
+template <class Real>
+void GossipOperation<Real>::start(WindowObjection objection) {
+  double scale = 1;
+  for (Real value : input_) scale += std::abs(static_cast<double>(value));
+  table_ = meeting_table(call_.signature(), scale, objection, seat_.rank, deaths_.ranks());
+}
+
+template <class Real>
+void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
+  if (!agreed.is_match()) return finish(GossipEnd::mismatch);
+  for (const auto& [objection, end] : {std::pair(WindowObjection::unsupported, GossipEnd::unsupported), std::pair(WindowObjection::no_memory, GossipEnd::no_memory)}) {
+    if (agreed.objector(objection) == no_rank) continue;
+    one_sided_.is_on = false;
+    if (call_.path != GossipPath::windows) continue;
+    outcome_.culprit = agreed.objector(objection);
+    return finish(end);
+  }
+  outcome_.one_sided = one_sided_.is_on;
+  deaths_.start();
+  if (!std::isfinite(agreed.scale())) {   // so would the result be
+    result_.assign(input_.size(), std::numeric_limits<Real>::quiet_NaN());
+    outcome_.error_bound = infinite;
+    return finish(GossipEnd::success);
+  }
+  double& tau = call_.plan.tau;
+  if (tau == 0) tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreed.scale() * static_cast<double>(seat_.ranks);
+  begin(input_, 1, out);
+}
+
+// ---- gossip
+
+// From the inputs of all that are agreed to live; or with that much of each of them.
+template <class Real>
+void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& out) {
+  iteration_ = 0;
+  epoch_.begin();
+  step_ = Step::gossiping;
+  members_ = GossipMembers(call_.plan.neighbourhood, deaths_.agreed());
+  GossipPlan plan = call_.plan;
+  plan.neighbourhood = members_.neighbourhood();
+  if (goes_by_rounds(plan.algorithm)) {
+    plan.rounds = wanted_;
+    plan.seed = mixed(plan.seed, epoch_.begun() - 1);
+    rounds_.emplace(plan, members_, seat_.rank, values, weight, epoch_.restarts(), iterations());
+    rounds_->start(members_, exit(out));
+  } else {
+    neighbours_ = members_.neighbours_of_rank(seat_.rank);
+    const typename GossipLinks<Real>::Place place{seat_.rank, epoch_.restarts(), one_sided_.is_on, mixed(plan.seed, seat_.number)};
+    links_.emplace(GossipRank<Real>(plan, members_.place_of(seat_.rank), values, weight), neighbours_, place,
+                   links_ ? links_->counts() : typename GossipLinks<Real>::Counts{});
+  }
+  for (Rank rank = 0; rank < seat_.ranks; ++rank)
+    if (deaths_.is_known(rank)) exclude(rank, out);
+  replay(out);
+}
+
+// The same state, more iterations.
+template <class Real>
+void GossipOperation<Real>::go_on() {
+  iteration_ = 0;
+  links_->go_on();
+  step_ = Step::gossiping;
+}
+
+template <class Real>
+void GossipOperation<Real>::exclude(Rank rank, Sends& out) {
+  if (links_) links_->on_failure(rank);
+  if (!rounds_) return;
+  rounds_->on_failure(rank, members_, exit(out));
+  replay(out);
+}
+
+template <class Real>
+bool GossipOperation<Real>::on_turn(GossipTime now, Sends& out) {
+  if (step_ == Step::gossiping) return gossip(now, out);
+  if (step_ != Step::settling) return false;
+  if (!one_sided_.is_given_up() && !links_->settle(exit(out))) return false;
+  begin_agreement();
+  return true;
+}
+template <class Real>
+bool GossipOperation<Real>::gossip(GossipTime now, Sends& out) {
+  if (rounds_ ? rounds_->finished() : one_sided_.is_given_up()) {
+    begin_agreement();
+    return true;
+  }
+  if (rounds_) return false;
+  links_->fail_due_links(exit(out));
+  if (iteration_ >= wanted_ || links_->live().empty()) {
+    step_ = Step::settling;
+    return true;
+  }
+  const bool pushed = links_->push(now, exit(out));
+  iteration_ += pushed;
+  return pushed;
+}
+
+// ---- events
+
+template <class Real>
+void GossipOperation<Real>::on_message(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
+  if (step_ == Step::finished || message.peer < 0 || message.peer >= seat_.ranks || deaths_.is_known(message.peer)) return;
+  if (message.has(is_window)) return refuse_windows(std::min(static_cast<Rank>(message.number), seat_.ranks - 1), out);   // whenever that was
+  // Bounded: by rounds one a round; else a push, a last word, and repairs on each link.
+  if (epoch_.is_ahead(message.restarts)) return early_.push_back({message, {row.begin(), row.end()}});
+  if (epoch_.is_now(message.restarts)) take(message, row, out);
+}
+template <class Real>
+void GossipOperation<Real>::take(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
+  if (links_) return links_->on_message(message, row, exit(out));
+  using Taken = typename GossipRounds<Real>::Taken;
+  const Taken taken = rounds_->on_message(message, row, members_, exit(out));
+  if (taken == Taken::early) early_.push_back({message, {row.begin(), row.end()}});
+  if (taken == Taken::ends_round) replay(out);
+}
+template <class Real>
+void GossipOperation<Real>::replay(Sends& out) {
+  std::vector<Arrival> early;
+  early.swap(early_);
+  for (Arrival& each : early) {
+    if (deaths_.is_known(each.message.peer)) continue;
+    if (epoch_.is_ahead(each.message.restarts))
+      early_.push_back(std::move(each));
+    else if (epoch_.is_now(each.message.restarts))
+      take(each.message, each.row, out);
+  }
+}
+
+template <class Real>
+void GossipOperation<Real>::on_failure(Rank rank, Sends& out) {
+  if (step_ != Step::finished && deaths_.learn(rank)) exclude(rank, out);
+}
+
+template <class Real>
+void GossipOperation<Real>::on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Sends& out) {
+  if (epoch_.is_now(shown.restarts)) return links_->on_shown(link, shown, row, is_clear, exit(out));
+  if (is_clear) links_->on_clear(link, exit(out));
+}
+
+template <class Real>
+void GossipOperation<Real>::refuse_windows(Rank refuser, Sends& out) {
+  if (step_ == Step::finished || !one_sided_.is_possible()) return;
+  one_sided_.refuser = refuser;
+  for (Rank rank = 0; rank < seat_.ranks; ++rank) {
+    if (deaths_.is_known(rank) || rank == seat_.rank) continue;
+    GossipMessage message;
+    message.peer = rank;
+    message.restarts = epoch_.restarts();
+    message.flags = is_window;
+    message.number = static_cast<std::uint32_t>(refuser);
+    out.send(message);
+  }
+}
+
+// ---- agree
+
+template <class Real>
+void GossipOperation<Real>::begin_agreement() {
+  step_ = Step::agreeing;
+  std::vector<Real> now(input_.size());
+  std::vector<double> known;
+  if (state()->estimate(now)) known.assign(now.begin(), now.end());
+  table_ = AgreedEstimates::of(known, now.size(), deaths_.ranks());
+  if (one_sided_.is_given_up()) AgreedEstimates::refuse_windows(table_, now.size(), one_sided_.refuser);
+}
+
+template <class Real>
+std::vector<double> GossipOperation<Real>::table() const {
+  std::vector<double> table = table_;
+  std::copy(deaths_.known().begin(), deaths_.known().end(), table.end() - static_cast<std::ptrdiff_t>(deaths_.ranks()));
+  return table;
+}
+
+template <class Real>
+void GossipOperation<Real>::on_agreement(const GossipAgreed& agreed, Sends& out) {
+  const bool is_complete = deaths_.agree(agreed);
+  const std::vector<bool> dead = deaths_.agreed();
+  if (dead[static_cast<std::size_t>(seat_.rank)]) return finish(GossipEnd::excluded);   // the others go on without us
+  for (Rank rank = 0; rank < seat_.ranks; ++rank)
+    if (dead[static_cast<std::size_t>(rank)]) on_failure(rank, out);
+  if (step_ == Step::meeting) return meet({agreed.table}, out);
+  judge({agreed.table, input_.size()}, is_complete, out);
+}
+
+// is_complete: all that were agreed to live when the stage began have taken part, and nobody knew of a death.
+template <class Real>
+void GossipOperation<Real>::judge(const AgreedEstimates& agreed, bool is_complete, Sends& out) {
+  if (agreed.refuses_windows()) return give_up_windows(agreed.refuser(), out);
+  ++outcome_.stages;
+  if (!is_complete) return go_on_without(out);
+  const double bound = agreed.error_bound();
+  const bool may_go_on = !(bound <= call_.eps) && !agreed.knows_nobody() && outcome_.stages < stages_limit;
+  if (may_go_on && (call_.adaptive || agreed.somebody_lacks()) && improve(out)) return;
+  report(agreed, bound);
+}
+
+template <class Real>
+void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) {
+  result_.resize(input_.size());
+  for (std::size_t i = 0; i < result_.size(); ++i)
+    result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : agreed.range(i).middle() * factor());
+  outcome_.error_bound = bound;
+  outcome_.reached = bound <= call_.eps;
+  const bool nearly = call_.keeps_the_dead() && deaths_.agreed() != deaths_.at_start();
+  const bool all = GossipDeaths::alive(deaths_.agreed()) == deaths_.ranks();
+  outcome_.answer = all ? GossipStandsFor::all_ranks : nearly ? GossipStandsFor::nearly_all_ranks : GossipStandsFor::survivors;
+  finish(GossipEnd::success);
+}
+
+// Flows survive a death unless it has cut the topology: then they would go on in parts, for ever. All know who is
+// dead, so all judge alike; on the mended topology flows start from zero. Of push-cancel-flow with what everybody has by
+// now, which is what the dead rank has left to each; else from the inputs, as the answer is the survivors' anyway.
+template <class Real>
+void GossipOperation<Real>::go_on_without(Sends& out) {
+  if (call_.keeps_flows() && members_.is_connected_without(deaths_.agreed())) return go_on();
+  if (!call_.keeps_the_dead()) return begin(input_, 1, out);
+  std::vector<Real> mass(input_.size() + 1);
+  state()->mass(mass);
+  begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
+}
+
+template <class Real>
+void GossipOperation<Real>::give_up_windows(Rank refuser, Sends& out) {
+  one_sided_.is_on = false;
+  if (call_.path == GossipPath::windows) {
+    outcome_.culprit = refuser;
+    return finish(GossipEnd::no_memory);
+  }
+  outcome_.one_sided = false;
+  deaths_.start();   // it starts now
+  begin(input_, 1, out);
+}
+
+// More of the same. False: it would not help.
+template <class Real>
+bool GossipOperation<Real>::improve(Sends& out) {
+  if (links_) {
+    go_on();
+    return true;
+  }
+  constexpr std::int64_t most = 16;   // times what the model says: by then it is as accurate as its numbers
+  const int wanted = 2 * std::max(1, wanted_);
+  const GossipAlgorithm algorithm = call_.plan.algorithm;
+  if (algorithm == GossipAlgorithm::recursive_doubling || wanted > most * std::max(1, call_.iterations)) return false;
+  if (algorithm == GossipAlgorithm::ardb && (1ull << std::min(wanted_, 40)) >= static_cast<std::uint64_t>(members_.count())) return false;
+  wanted_ = wanted;
+  begin(input_, 1, out);
+  return true;
+}
+
+template class GossipOperation<float>;
+template class GossipOperation<double>;
+
+}  // namespace ucft::detail

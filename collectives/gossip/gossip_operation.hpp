@@ -1,0 +1,148 @@
+// A gossip all-reduce of one rank: the protocol around the rules of gossip.hpp, as a value. It has no clock, no thread and no
+// I/O: what happens comes in through the functions on_..., what is to be sent goes out into GossipSends.
+//
+//   meet      an agreement: who takes part, do all ask for the same, how large are the data. From here on everybody has
+//             posted the operation, so no message of it ever comes before its operation: what does is dropped
+//   gossip    asynchronous (links.hpp): a number of iterations, each a push to a live neighbour chosen by chance;
+//             by rounds (rounds.hpp): each round waits for its one message
+//   settle    asynchronous: on each link both ends say their last word. When all have come mass is conserved
+//   agree     an agreement on the largest and the smallest estimate of each value. With all weights positive and mass
+//             conserved the aggregate lies between them; the result is the middle, the same bits on every survivor
+//
+// Then it is over, or (not accurate enough, adaptive) goes on with another stage, or (a rank died that had not been agreed to be
+// dead when the stage began) goes on without that rank: flows are cleared and the stage repeated; algorithms without flows
+// begin again from their inputs, so that what was on its way to the dead rank is not missing.
+//
+// The topology is that of the members (members.hpp): who was agreed to live when the operation last began (again). A death that
+// cuts it is one more reason to begin again. Who the members are, and whether they are cut, follows from agreements alone, so
+// all do the same; messages and states of links carry how often their sender has begun again.
+//
+// An agreement is a maximum over a table of all survivors (agreement_table.hpp): wants_agreement() asks for it, the driver takes
+// table() as late as it can, and answers with on_agreement(). Whoever is missing from it, dead or not, is out.
+//
+// One-sided (the driver's windows instead of messages): the driver makes a window for each neighbours() whenever epoch() has
+// changed, and says so if it can't. Then this rank tells all others before it goes to the next agreement, so all begin again by
+// messages there, whoever dies meanwhile.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "collectives/gossip/agreement_table.hpp"
+#include "collectives/gossip/deaths.hpp"
+#include "collectives/gossip/epoch.hpp"
+#include "collectives/gossip/gossip_call.hpp"
+#include "collectives/gossip/rounds.hpp"
+
+namespace ucft::detail {
+
+struct GossipSeat {
+  Rank rank, ranks;
+  OperationNumber number;
+};
+
+// Whether an operation goes one-sided: so far, and until an agreement says that somebody can't.
+struct OneSided {
+  bool is_on = false;
+  Rank refuser = no_rank;   // who can't, as it is known here
+
+  bool is_possible() const { return is_on && refuser == no_rank; }
+  bool is_given_up() const { return is_on && refuser != no_rank; }   // in the next agreement, which it goes to at once
+};
+
+template <class Real>
+class GossipOperation {
+ public:
+  using Sends = GossipSends<Real>;
+
+  // failed: who is known to be dead here. faults: must outlive it.
+  GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed, const GossipFaults& faults);
+
+  void start(WindowObjection objection);
+  // row: what the message carries; empty: nothing. Valid during the call.
+  void on_message(const GossipMessage& message, ConstMass<Real> row, Sends& out);
+  void on_failure(Rank rank, Sends& out);
+  void on_agreement(const GossipAgreed& agreed, Sends& out);
+  // now: needed only where is_pushing(). True if anything was done.
+  bool on_turn(GossipTime now, Sends& out);
+  // Whatever it was doing, it is over.
+  void finish(GossipEnd end);
+
+  // Asynchronous, and not through yet. Only then on_turn() needs the time; and where it has the turn it is about to push.
+  bool is_pushing() const { return step_ == Step::gossiping && links_.has_value(); }
+  bool wants_agreement() const { return step_ == Step::meeting || step_ == Step::agreeing; }
+  // What this rank has to say in the agreement; who is dead as it is known now.
+  std::vector<double> table() const;
+  const GossipDeaths& deaths() const { return deaths_; }
+  const GossipEpoch& epoch() const { return epoch_; }
+
+  // ---- one-sided
+  const OneSided& one_sided() const { return one_sided_; }
+  // Whom windows are needed for, by link: at first of those who are believed to be members, when it has begun of those who are.
+  const std::vector<Rank>& neighbours() const { return neighbours_; }
+  // refuser: this rank, for the driver: a window can't be made, or mapped.
+  void refuse_windows(Rank refuser, Sends& out);
+
+  // Asynchronous. nullptr before it has begun, and when it is over.
+  const GossipLinks<Real>* links() const { return links_ ? &*links_ : nullptr; }
+  // See GossipLinks. What was shown before the operation began again is only noted as read.
+  void on_clear(int link, Sends& out) { links_->on_clear(link, exit(out)); }
+  void on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Sends& out);
+
+  // This rank's own estimate (its input, if it has none yet). Returns the error to be expected; infinite: nothing is known yet.
+  double estimate(Mass<Real> values) const;
+  bool finished() const { return step_ == Step::finished; }
+  const GossipOutcome& outcome() const { return outcome_; }   // when it has finished
+  ConstMass<Real> result() const { return result_; }          // of a success
+
+ private:
+  enum class Step : std::uint8_t { meeting, gossiping, settling, agreeing, finished };
+  struct Arrival {
+    GossipMessage message;
+    std::vector<Real> row;
+  };
+
+  GossipExit<Real> exit(Sends& out) { return {out, faults_}; }
+  const GossipRank<Real>* state() const { return links_ ? &links_->state() : rounds_ ? &rounds_->state() : nullptr; }
+  std::uint64_t iterations() const { return links_ ? links_->counts().iterations : rounds_ ? rounds_->iterations() : 0; }
+  const std::vector<bool>& missing() const { return call_.keeps_the_dead() ? deaths_.at_start() : deaths_.agreed(); }
+  double factor() const { return call_.sum ? GossipDeaths::alive(missing()) : 1; }
+
+  void meet(const AgreedMeeting& agreed, Sends& out);
+  void begin(ConstMass<Real> values, Real weight, Sends& out);
+  void exclude(Rank rank, Sends& out);
+  void go_on();
+  bool gossip(GossipTime now, Sends& out);
+  void take(const GossipMessage& message, ConstMass<Real> row, Sends& out);
+  void replay(Sends& out);
+  void begin_agreement();
+  void judge(const AgreedEstimates& agreed, bool is_complete, Sends& out);
+  void go_on_without(Sends& out);
+  void give_up_windows(Rank refuser, Sends& out);
+  bool improve(Sends& out);
+  void report(const AgreedEstimates& agreed, double bound);
+
+  GossipCall call_;
+  GossipSeat seat_;
+  int wanted_;                       // iterations of a stage; by rounds: rounds
+  GossipFaultInjector faults_;
+  std::vector<Real> input_;
+  Step step_ = Step::meeting;
+  std::vector<double> table_;
+  GossipDeaths deaths_;
+  GossipEpoch epoch_;
+  GossipMembers members_;
+  std::vector<Rank> neighbours_;
+  OneSided one_sided_;
+  std::vector<Arrival> early_;
+  std::optional<GossipLinks<Real>> links_;     // asynchronous
+  int iteration_ = 0;                          // of this stage
+  std::optional<GossipRounds<Real>> rounds_;   // by rounds
+  GossipOutcome outcome_;
+  std::vector<Real> result_;
+};
+
+extern template class GossipOperation<float>;
+extern template class GossipOperation<double>;
+
+}  // namespace ucft::detail

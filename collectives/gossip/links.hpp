@@ -1,0 +1,126 @@
+// The links of a rank that gossips asynchronously, from where its operation begins (again) until nothing is on its way:
+// whose turn it is on each, what has been sent and received there, and who has said the last word.
+//
+//   turns       On a link the two ends push in turn. Flows overwrite each other: where pushes cross, both sides' halves are undone
+//               and both sides' masses arrive, and if they cross again and again (ranks that answer each other at once do) flows
+//               grow without limit. It also means that no more than one push is ever on its way on a link, however slow its
+//               other end. Nobody waits for ever: a link on which neither end is through has its turn at one of them,
+//               who will take it.
+//   last words  Whoever has pushed enough says so (is_done), and only answers until the other end has, too: ranks differ in
+//               speed, and one that found the others gone would stay behind. Then both ends say their last word (is_last), and
+//               how many messages there were. When all have come nothing is on its way, and mass is conserved.
+//   windows     One-sided, a window shows what messages would have said. Of a push the next state of the link keeps the row, and
+//               its number: it is taken in exactly once. A repair that has not been written yet is overtaken by the next row: to
+//               algorithms that send repairs that is a lost message.
+//
+// Invariant: a row that must not get lost is made only where the one before it has left (messages) or has been read (windows).
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "collectives/gossip/fault_injector.hpp"
+#include "collectives/gossip/gossip_message.hpp"
+
+namespace ucft::detail {
+
+using GossipTime = std::chrono::nanoseconds;   // since any moment, the same one in all calls
+
+// The way out: what leaves passes the faults that are injected.
+template <class Real>
+struct GossipExit {
+  GossipSends<Real>& sends;
+  GossipFaultInjector& faults;
+};
+
+template <class Real>
+class GossipLinks {
+ public:
+  struct Place {
+    Rank rank;                     // in the communicator
+    std::uint16_t restarts;
+    bool one_sided;
+    std::uint64_t seed;            // of the choices of all ranks, in this operation
+  };
+  struct Counts {                  // through all restarts
+    std::uint64_t iterations = 0, choices = 0;
+  };
+  using Exit = GossipExit<Real>;
+
+  // ends: the ranks at the other ends of state's links, ascending.
+  GossipLinks(GossipRank<Real> state, std::vector<Rank> ends, const Place& place, const Counts& counts);
+
+  const GossipRank<Real>& state() const { return state_; }
+  const Counts& counts() const { return counts_; }
+  std::span<const int> live() const { return state_.live_links(); }
+  int link_of(Rank rank) const;   // -1: none
+  Rank end(int link) const { return ends_[static_cast<std::size_t>(link)]; }
+
+  // Of links that are to fail on purpose, by now. Whichever end gets there first tells the other.
+  void fail_due_links(Exit exit);
+  // Pushes to a neighbour chosen by chance, if it is time. True if anything was done.
+  bool push(GossipTime now, Exit exit);
+  // Says what is to be said before the next agreement. True once all has been said and heard.
+  bool settle(Exit exit);
+  // The same state, another stage: after an agreement.
+  void go_on() { ++stage_; }
+
+  void on_message(const GossipMessage& message, ConstMass<Real> row, Exit exit);
+  void on_failure(Rank rank);
+
+  // ---- as the driver sees them
+  // What was shown last has been read by the other end; or what was sent last has left. Not to be asked of dead links.
+  bool is_clear(int link) const { return at(link).clear; }
+  void on_clear(int link, Exit exit);
+  bool brings_row(int link, const GossipLinkState& shown) const { return shown.rows != at(link).theirs.rows; }
+  // The other end's window has news, which has been read by now. row: if it brings one, else anything. is_clear: what was shown
+  // last has been read. Valid during the call.
+  void on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Exit exit);
+  bool has_turn(int link) const { return at(link).my_turn; }
+
+ private:
+  struct Link {
+    bool my_turn = false;         // to push
+    bool failed = false;          // injected
+    bool clear = false;
+    std::uint32_t turns = 0;      // given to the other end
+    std::uint32_t sent = 0, received = 0, promised = 0;
+    std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;   // one a stage
+    // one-sided
+    GossipLinkState mine, theirs;  // as it is here; as it was seen last
+    bool unwritten = false;        // mine
+    std::vector<Real> row;         // if one is unwritten
+  };
+
+  Link& at(int link) { return links_[static_cast<std::size_t>(link)]; }
+  const Link& at(int link) const { return links_[static_cast<std::size_t>(link)]; }
+  bool begins(Rank other) const;
+  bool is_closed(const Link& link) const { return link.dones_sent > stage_ && link.dones_received > stage_; }
+  int choose();
+  void fail_link(int number, GossipFaultInjector& faults);
+  static void give_turn(Link& link);
+  void push_to(int number, Exit exit);
+  void send_pushed(int pushed, Exit exit);
+  void say(int number, int flags, Exit exit);
+  void answer_if_due(int number, Exit exit);
+  void take_row(const GossipArrival<Real>& arrival, Exit exit);
+  void send(int number, GossipMessage message, typename GossipSends<Real>::Row row, GossipSends<Real>& sends);
+  void show(int number, const GossipMessage& message, typename GossipSends<Real>::Row row, GossipSends<Real>& sends);
+  void show_what_waits(int number, GossipSends<Real>& sends);
+
+  GossipRank<Real> state_;
+  std::vector<Rank> ends_;
+  Place place_;
+  Counts counts_;
+  std::vector<Link> links_;
+  std::vector<int> ready_;
+  std::uint32_t stage_ = 0;     // since the last restart
+  bool heard_ = false;          // since the last push
+  GossipTime next_push_ = GossipTime::min();
+  GossipTime pace_;
+};
+
+extern template class GossipLinks<float>;
+extern template class GossipLinks<double>;
+
+}  // namespace ucft::detail

@@ -1,0 +1,47 @@
+// Who takes part in a gossip operation since it last began, and by which topology. A rank's place in the list of those who
+// were agreed to live then is its rank in the topology: whoever is dead cuts nobody off.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "collectives/gossip/neighbourhood.hpp"
+
+namespace ucft::detail {
+
+class GossipMembers {
+ public:
+  // all: the topology of the whole communicator. dead: by rank.
+  GossipMembers(const Neighbourhood& all, const std::vector<bool>& dead) : ranks_(dead.size()) {
+    for (std::size_t rank = 0; rank < dead.size(); ++rank)
+      if (!dead[rank]) members_.push_back(static_cast<Rank>(rank));
+    neighbourhood_ = mended(all, count());
+  }
+
+  Rank count() const { return static_cast<Rank>(members_.size()); }
+  const Neighbourhood& neighbourhood() const { return neighbourhood_; }
+  Rank rank_at(Rank place) const { return members_[static_cast<std::size_t>(place)]; }
+  Rank place_of(Rank rank) const {   // no_rank: none of them
+    if (members_.size() == ranks_) return rank;
+    const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
+    return found == members_.end() || *found != rank ? no_rank : static_cast<Rank>(found - members_.begin());
+  }
+  // Ascending.
+  std::vector<Rank> neighbours_of_rank(Rank rank) const {
+    std::vector<Rank> found = neighbours_of(neighbourhood_, place_of(rank));
+    for (Rank& each : found) each = rank_at(each);
+    return found;
+  }
+  bool is_connected_without(const std::vector<bool>& dead) const {   // by rank
+    std::vector<bool> places(members_.size());
+    for (std::size_t place = 0; place < members_.size(); ++place) places[place] = dead[static_cast<std::size_t>(members_[place])];
+    return detail::is_connected_without(neighbourhood_, places);
+  }
+
+ private:
+  std::size_t ranks_;
+  std::vector<Rank> members_;
+  Neighbourhood neighbourhood_;
+};
+
+}  // namespace ucft::detail

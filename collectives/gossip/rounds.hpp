@@ -1,0 +1,75 @@
+// A rank that gossips by rounds among the members of an operation, since it last began (again): GossipByRounds, its messages
+// and its faults. Every round waits for its one message, so nothing is on its way when the last one is over.
+#pragma once
+
+#include "collectives/gossip/links.hpp"
+#include "collectives/gossip/members.hpp"
+
+namespace ucft::detail {
+
+template <class Real>
+class GossipRounds {
+ public:
+  using Exit = GossipExit<Real>;
+
+  // plan: of the members. begun: rounds before this beginning.
+  GossipRounds(const GossipPlan& plan, const GossipMembers& members, Rank rank, ConstMass<Real> values, Real weight, std::uint16_t restarts, std::uint64_t begun)
+      : machine_(plan, members.place_of(rank), values, weight), restarts_(restarts), begun_(begun) {}
+
+  const GossipRank<Real>& state() const { return machine_.state(); }
+  std::uint64_t iterations() const { return begun_ + static_cast<std::uint64_t>(machine_.round()); }   // rounds, through all restarts
+  bool finished() const { return machine_.finished(); }
+
+  void start(const GossipMembers& members, Exit exit) {
+    exit.sends.rows().clear_sends();
+    inject(0, exit);
+    machine_.start(exit.sends.rows());
+    send_pushed(members, exit);
+  }
+
+  enum class Taken : std::uint8_t { early, yes, ends_round };
+  // early: it belongs to a later round; nothing has changed, and it is to come again when a round has ended.
+  Taken on_message(const GossipMessage& message, ConstMass<Real> row, const GossipMembers& members, Exit exit) {
+    if ((!row.empty() && row.size() != state().row_length()) || members.place_of(message.peer) == no_rank) return Taken::yes;
+    exit.sends.rows().clear_sends();
+    const int before = machine_.round(), round = static_cast<int>(message.number);
+    if (round == before && before + 1 < machine_.rounds()) inject(before + 1, exit);
+    if (!machine_.on_message(round, row, exit.sends.rows())) return Taken::early;
+    send_pushed(members, exit);
+    return machine_.round() == before ? Taken::yes : Taken::ends_round;
+  }
+  void on_failure(Rank rank, const GossipMembers& members, Exit exit) {
+    if (members.place_of(rank) == no_rank) return;
+    exit.sends.rows().clear_sends();
+    machine_.on_failure(members.place_of(rank), exit.sends.rows());
+    send_pushed(members, exit);
+  }
+
+ private:
+  void inject(int round, Exit exit) {
+    exit.faults.before_push(machine_.state(), begun_ + static_cast<std::uint64_t>(round), 2 * std::min(std::max(1, round), machine_.rounds()));
+  }
+  // A lost row is waited for: so an empty message goes.
+  void send_pushed(const GossipMembers& members, Exit exit) {
+    for (const auto& each : exit.sends.rows().sends()) {
+      GossipMessage message;
+      message.peer = members.rank_at(machine_.to(each.link));
+      message.restarts = restarts_;
+      message.number = static_cast<std::uint32_t>(each.link);
+      message.era = each.era;
+      message.ack = each.ack;
+      if (exit.faults.survives_the_way(exit.sends.rows().row(each))) {
+        message.flags = carries_row;
+        exit.sends.send(message, -1, {each.begin, each.length});
+      } else {
+        exit.sends.send(message);
+      }
+    }
+  }
+
+  GossipByRounds<Real> machine_;
+  std::uint16_t restarts_;
+  std::uint64_t begun_;
+};
+
+}  // namespace ucft::detail

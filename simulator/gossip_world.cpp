@@ -1,0 +1,298 @@
+#include "simulator/gossip_world.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace ucft::detail::simulator {
+
+namespace {
+constexpr double rounding = 1e-11;   // that a bound does not cover
+}
+
+GossipWorld::GossipWorld(const GossipWorldPlan& plan) : plan_(plan), random_(mixed(plan.seed, 0x676f73736970u)) {
+  const Rank n = plan.call.plan.neighbourhood.ranks;
+  nodes_.resize(static_cast<std::size_t>(n));
+  windows_.resize(static_cast<std::size_t>(n * n));
+  channels_.resize(windows_.size());
+  for (const GossipCrash& crash : plan.crashes) at(crash.rank).dies_after = crash.after_sends;
+  for (Rank rank = 0; rank < n; ++rank) {
+    std::vector<double> input(plan.call.count);
+    for (std::size_t i = 0; i < input.size(); ++i) input[i] = given(rank, i);
+    Operation& operation = at(rank).operation.emplace(plan.call, GossipSeat{rank, n, 0}, input, std::span<const Rank>{}, faults_);
+    operation.start(operation.one_sided().is_possible() ? take_windows(rank) : WindowObjection::none);
+  }
+  for (Rank rank = 0; rank < n; ++rank)
+    if (at(rank).alive) carry_out(rank);
+}
+
+bool GossipWorld::run(std::int64_t max_events) {
+  for (std::int64_t i = 0; i < max_events; ++i) {
+    collect_events();
+    if (pending_.empty()) return true;
+    ++events_;
+    happen(pending_[random_.below(pending_.size())]);
+  }
+  return false;
+}
+
+// Turns of ranks that have finished are none.
+void GossipWorld::collect_events() {
+  using What = Event::What;
+  pending_.clear();
+  for (Rank rank = 0; rank < ranks(); ++rank) {
+    const Node& node = at(rank);
+    if (!node.alive || node.operation->finished()) continue;
+    pending_.push_back({What::turn, rank});
+    for (Rank dead : node.unheard) pending_.push_back({What::failure, rank, dead});
+    if (node.has_contributed && agreements_[node.agreed].is_complete) pending_.push_back({What::agreement, rank});
+    for (Rank other = 0; other < ranks(); ++other) {
+      if (!channel(other, rank).empty()) pending_.push_back({What::letter, rank, other});
+      const int link = node.operation->one_sided().is_possible() ? link_of(rank, other) : -1;
+      if (link < 0) continue;
+      const Window& theirs = window(other, rank);
+      if (theirs.written > theirs.read && !node.operation->epoch().is_ahead(theirs.state.restarts)) pending_.push_back({What::look, rank, other});
+      if (!node.operation->links()->is_clear(link) && can_write(rank, other)) pending_.push_back({What::clear, rank, other});
+    }
+  }
+}
+
+void GossipWorld::happen(const Event& event) {
+  Node& node = at(event.rank);
+  Operation& operation = *node.operation;
+  switch (event.what) {
+    case Event::What::turn: operation.on_turn(std::chrono::microseconds(events_), sends_); break;
+    case Event::What::letter: {
+      const Letter letter = std::move(channel(event.other, event.rank).front());
+      channel(event.other, event.rank).pop_front();
+      if (letter.what == Letter::What::name)
+        take_name(event.rank, letter);
+      else
+        operation.on_message(letter.message, letter.row, sends_);
+      break;
+    }
+    case Event::What::failure:
+      std::erase(node.unheard, event.other);
+      operation.on_failure(event.other, sends_);
+      break;
+    case Event::What::agreement: {
+      const Agreement& agreed = agreements_[node.agreed++];
+      node.has_contributed = false;
+      operation.on_agreement({agreed.table, agreed.missing, agreed.contributors}, sends_);
+      break;
+    }
+    case Event::What::look: look(event.rank, event.other); break;
+    case Event::What::clear: operation.on_clear(link_of(event.rank, event.other), sends_); break;
+  }
+  carry_out(event.rank);
+}
+
+// ---- what leaves a rank
+
+bool GossipWorld::may_send(Rank rank) {
+  Node& node = at(rank);
+  if (node.alive && node.sends == node.dies_after) kill(rank);
+  if (node.alive) ++node.sends;
+  return node.alive;
+}
+
+void GossipWorld::kill(Rank rank) {
+  at(rank).alive = false;
+  for (Node& other : nodes_)
+    if (other.alive) other.unheard.push_back(rank);
+  complete_agreements();
+}
+
+void GossipWorld::carry_out(Rank rank) {
+  Node& node = at(rank);
+  if (node.begun != node.operation->epoch().begun()) follow_beginnings(rank);
+  flush(rank);
+  if (node.alive && !node.operation->finished() && node.operation->wants_agreement() && !node.has_contributed) contribute(rank);
+}
+
+void GossipWorld::flush(Rank rank) {
+  using What = GossipSends<double>::Send::What;
+  for (const auto& each : sends_.sends()) {
+    if (!may_send(rank)) break;
+    const auto row = sends_.at(each.row);
+    if (each.what == What::show) {
+      write(rank, each.link, each.state, row);
+      continue;
+    }
+    Letter letter{Letter::What::message, each.message, {row.begin(), row.end()}};
+    letter.message.peer = rank;
+    if (at(each.message.peer).alive) channel(rank, each.message.peer).push_back(std::move(letter));
+    if (each.link >= 0 && !row.empty()) at(rank).operation->on_clear(each.link, sends_);
+  }
+  sends_.clear();
+}
+
+// ---- agreements: everybody alive takes part in them, in the same order
+
+void GossipWorld::contribute(Rank rank) {
+  if (!may_send(rank)) return;
+  Node& node = at(rank);
+  node.has_contributed = true;
+  if (agreements_.size() == node.agreed) agreements_.emplace_back().tables.resize(nodes_.size());
+  agreements_[node.agreed].tables[static_cast<std::size_t>(rank)] = node.operation->table();
+  complete_agreements();
+}
+
+// What of a dead rank has come is in it, or not.
+void GossipWorld::complete_agreements() {
+  for (std::size_t number = 0; number < agreements_.size(); ++number) {
+    Agreement& agreement = agreements_[number];
+    if (agreement.is_complete) continue;
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      if (at(rank).alive && agreement.tables[static_cast<std::size_t>(rank)].empty()) return;
+    for (Rank rank = 0; rank < ranks(); ++rank) {
+      const std::vector<double>& table = agreement.tables[static_cast<std::size_t>(rank)];
+      if (table.empty() || (!at(rank).alive && random_.below(2) == 0)) {
+        agreement.missing.push_back(rank);
+        continue;
+      }
+      ++agreement.contributors;
+      if (agreement.table.empty()) agreement.table = table;
+      for (std::size_t i = 0; i < table.size(); ++i) agreement.table[i] = std::max(agreement.table[i], table[i]);
+    }
+    agreement.is_complete = true;
+  }
+}
+
+// ---- windows
+
+// -1: there is none, or it is dead.
+int GossipWorld::link_of(Rank rank, Rank other) const {
+  const GossipLinks<double>* links = at(rank).operation->links();
+  const int link = links == nullptr ? -1 : links->link_of(other);
+  return link >= 0 && links->state().is_live(link) ? link : -1;
+}
+
+// The reader has told that it has read the last one.
+bool GossipWorld::can_write(Rank from, Rank to) {
+  const Window& mine = window(from, to);
+  return mine.connected && mine.generation == mine.generation_there && mine.told == mine.writes;
+}
+
+void GossipWorld::write(Rank rank, int link, const GossipLinkState& state, ConstMass<double> row) {
+  const Rank to = at(rank).operation->neighbours()[static_cast<std::size_t>(link)];
+  Window& mine = window(rank, to);
+  ++mine.writes;
+  if (mine.generation != mine.generation_there) return;   // the other end has other memory by now
+  mine.state = state;
+  if (!row.empty()) mine.row.assign(row.begin(), row.end());
+  mine.written = mine.writes;
+  window(to, rank).told = window(to, rank).read;
+}
+
+void GossipWorld::look(Rank rank, Rank from) {
+  Operation& operation = *at(rank).operation;
+  Window& theirs = window(from, rank);
+  const int link = link_of(rank, from);
+  const GossipLinkState state = theirs.state;
+  const std::vector<double> row = theirs.row;
+  theirs.read = theirs.written;
+  operation.on_shown(link, state, row, can_write(rank, from), sends_);
+  flush(rank);
+  if (at(rank).alive && !(operation.is_pushing() && operation.links()->has_turn(link))) theirs.told = theirs.read;
+}
+
+// Whoever was a neighbour before keeps its window.
+WindowObjection GossipWorld::take_windows(Rank rank) {
+  Node& node = at(rank);
+  const std::vector<Rank>& neighbours = node.operation->neighbours();
+  for (Rank end : node.window_ends) {
+    if (std::find(neighbours.begin(), neighbours.end(), end) != neighbours.end()) continue;
+    window(rank, end).connected = false;
+  }
+  for (Rank neighbour : neighbours) {
+    if (std::find(node.window_ends.begin(), node.window_ends.end(), neighbour) != node.window_ends.end()) continue;
+    Window& memory = window(neighbour, rank);
+    ++memory.generation;
+    memory.written = memory.read = memory.told = 0;
+    node.unnamed.push_back(neighbour);
+  }
+  node.window_ends = neighbours;
+  return rank == plan_.objects ? WindowObjection::no_memory : WindowObjection::none;
+}
+
+void GossipWorld::follow_beginnings(Rank rank) {
+  Node& node = at(rank);
+  Operation& operation = *node.operation;
+  node.begun = operation.epoch().begun();
+  if (!operation.one_sided().is_possible()) return;
+  take_windows(rank);
+  send_names(rank);
+  const std::vector<Letter> kept = std::exchange(node.kept, {});
+  for (const Letter& each : kept)
+    if (node.alive) take_name(rank, each);
+}
+
+void GossipWorld::send_names(Rank rank) {
+  Node& node = at(rank);
+  for (Rank neighbour : std::exchange(node.unnamed, {})) {
+    if (link_of(rank, neighbour) < 0 || !may_send(rank)) continue;
+    Letter letter{Letter::What::name, {}, {}, window(neighbour, rank).generation};
+    letter.message.peer = rank;
+    letter.message.restarts = node.operation->epoch().restarts();
+    if (at(neighbour).alive) channel(rank, neighbour).push_back(letter);
+  }
+}
+
+void GossipWorld::take_name(Rank rank, const Letter& letter) {
+  Operation& operation = *at(rank).operation;
+  if (operation.epoch().is_ahead(letter.message.restarts)) return at(rank).kept.push_back(letter);
+  if (!operation.epoch().is_now(letter.message.restarts) || !operation.one_sided().is_possible() || link_of(rank, letter.message.peer) < 0) return;
+  if (rank == plan_.refuses) return operation.refuse_windows(rank, sends_);
+  Window& mine = window(rank, letter.message.peer);
+  mine.connected = true;
+  mine.generation_there = letter.generation;
+  mine.writes = 0;
+}
+
+// ---- promises
+
+std::string GossipWorld::check() const {
+  const Operation* first = nullptr;
+  for (Rank rank = 0; rank < ranks(); ++rank) {
+    if (!alive(rank)) continue;
+    const Operation& mine = operation(rank);
+    if (!mine.finished()) return fmt::format("rank {} does not end", rank);
+    if (first == nullptr) first = &mine;
+    if (mine.outcome().end != first->outcome().end) return fmt::format("rank {} ends as {}, others as {}", rank, static_cast<int>(mine.outcome().end), static_cast<int>(first->outcome().end));
+    if (mine.outcome().end != GossipEnd::success) continue;
+    if (!std::ranges::equal(mine.result(), first->result())) return fmt::format("rank {} has {}, others {}", rank, mine.result(), first->result());
+    const GossipOutcome &one = mine.outcome(), &other = first->outcome();
+    if (one.error_bound != other.error_bound || one.contributors != other.contributors || one.answer != other.answer || one.stages != other.stages ||
+        one.live != other.live || one.one_sided != other.one_sided || mine.outcome().missing != first->outcome().missing)
+      return fmt::format("rank {} tells another story: bound {} {}, contributors {} {}, stages {} {}", rank, one.error_bound, other.error_bound, one.contributors, other.contributors, one.stages, other.stages);
+    if (mine.outcome().missing[static_cast<std::size_t>(rank)]) return fmt::format("rank {}, alive, is missing", rank);
+    if (one.contributors != std::count(mine.outcome().missing.begin(), mine.outcome().missing.end(), false)) return fmt::format("{} contributors", one.contributors);
+    if (one.reached != (one.error_bound <= plan_.call.eps)) return fmt::format("bound {}, reached {}", one.error_bound, one.reached);
+    if (plan_.call.adaptive && !one.reached && !goes_by_rounds(plan_.call.plan.algorithm)) return fmt::format("bound {} after {} stages", one.error_bound, one.stages);
+  }
+  if (first == nullptr || first->outcome().end != GossipEnd::success) return "";
+  double worst = 0, largest = 0;
+  const bool is_nearly = first->outcome().answer == GossipStandsFor::nearly_all_ranks;
+  const int deaths = ranks() - static_cast<int>(first->outcome().live);
+  for (std::size_t i = 0; i < plan_.call.count; ++i) {
+    double sum = 0;
+    const double result = first->result()[i] / (plan_.call.sum ? first->outcome().contributors : 1);
+    // Each death leaves it off by as much as the dead rank was off, which is at most the width of what was given.
+    const double width = given(ranks() - 1, i) - given(0, i), room = is_nearly ? width * std::max(0, deaths - 1) : 0;
+    if (!(result >= given(0, i) - room && result <= given(ranks() - 1, i) + room)) return fmt::format("element {} is {}, outside all that was given", i, result);
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      if (!first->outcome().missing[static_cast<std::size_t>(rank)]) sum += given(rank, i);
+    const double truth = sum / first->outcome().contributors;
+    worst = std::max(worst, std::abs(result - truth));
+    largest = std::max(largest, std::abs(truth));
+  }
+  if (!is_nearly && worst > (first->outcome().error_bound + rounding) * largest)
+    return fmt::format("off by {}, the bound is {} of {}", worst, first->outcome().error_bound, largest);
+  return "";
+}
+
+}  // namespace ucft::detail::simulator

@@ -1,0 +1,189 @@
+// Gossip operations of small worlds: every algorithm, by messages and one-sided, events in many orders, and each rank's death
+// at each of its sends. All survivors end, with the same bits, within the bound that they give (GossipWorld::check).
+//
+// A failure prints the plan: UCFT_GOSSIP_WORLD="ALGORITHM TOPOLOGY RANKS PATH SEED RANK:SEND,.." gossip_explorer_test
+// --gtest_filter=*Replay* runs it again.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "simulator/gossip_world.hpp"
+
+namespace ucft::detail::simulator {
+namespace {
+
+#ifdef UCFT_SMALL
+constexpr std::int64_t stride = 20;   // every so many sends
+#else
+constexpr std::int64_t stride = 1;
+#endif
+
+constexpr GossipAlgorithm asynchronous[] = {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow, GossipAlgorithm::pflc,
+                                            GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip};
+constexpr GossipAlgorithm by_rounds[] = {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb, GossipAlgorithm::recursive_doubling};
+
+GossipWorldPlan plan_of(GossipAlgorithm algorithm, Rank ranks, GossipTopology topology, GossipPath path, std::uint64_t seed) {
+  GossipWorldPlan plan;
+  GossipCall& call = plan.call;
+  call.plan.algorithm = algorithm;
+  call.plan.neighbourhood.topology = topology;
+  call.plan.neighbourhood.ranks = ranks;
+  call.plan.seed = 1;
+  call.eps = 1e-3;
+  call.adaptive = true;
+  call.sum = seed % 2 == 0;
+  call.path = path;
+  call.count = 2;
+  call.iterations = goes_by_rounds(algorithm) ? rounds_for(call.plan, call.eps) : 12;   // so few that there are stages
+  plan.seed = seed;
+  return plan;
+}
+
+std::string describe(const GossipWorldPlan& plan) {
+  std::string text = fmt::format("{} {} {} {} {} ", gossip_algorithm_name(plan.call.plan.algorithm), gossip_topology_name(plan.call.plan.neighbourhood.topology),
+                                 plan.call.plan.neighbourhood.ranks, static_cast<int>(plan.call.path), plan.seed);
+  for (const GossipCrash& crash : plan.crashes) text += fmt::format("{}:{},", crash.rank, crash.after_sends);
+  if (plan.refuses != no_rank) text += fmt::format(" (rank {} can't map windows)", plan.refuses);
+  if (plan.objects != no_rank) text += fmt::format(" (rank {} has no memory for windows)", plan.objects);
+  return text;
+}
+
+std::string problem_of(const GossipWorldPlan& plan) {
+  GossipWorld world(plan);
+  if (!world.run()) return "it does not end";
+  return world.check();
+}
+
+struct Volume {
+  std::int64_t plans = 0, violations = 0;
+};
+
+// Without a death, then with each rank's at each of its sends.
+void explore(GossipWorldPlan plan, Volume& volume) {
+  const auto run = [&] {
+    ++volume.plans;
+    const std::string problem = problem_of(plan);
+    if (problem.empty() || ++volume.violations > 3) return;
+    ADD_FAILURE() << problem << "\n  " << describe(plan);
+  };
+  run();
+  GossipWorld whole(plan);
+  ASSERT_TRUE(whole.run());
+  for (Rank victim = 0; victim < whole.ranks(); ++victim)
+    for (std::int64_t send = 0; send <= whole.sends(victim); send += stride) {
+      plan.crashes = {{victim, send}};
+      run();
+    }
+}
+
+class GossipExplorer : public testing::TestWithParam<GossipPath> {
+ protected:
+  std::vector<GossipAlgorithm> algorithms() const {
+    std::vector<GossipAlgorithm> all(std::begin(asynchronous), std::end(asynchronous));
+    if (GetParam() == GossipPath::messages) all.insert(all.end(), std::begin(by_rounds), std::end(by_rounds));
+    return all;
+  }
+  void TearDown() override { std::printf("  %lld plans\n", static_cast<long long>(volume_.plans)); }
+  Volume volume_;
+};
+INSTANTIATE_TEST_SUITE_P(By, GossipExplorer, testing::Values(GossipPath::messages, GossipPath::windows),
+                         [](const auto& each) { return each.param == GossipPath::messages ? "messages" : "windows"; });
+
+TEST_P(GossipExplorer, AnyOrderOfEventsEndsWithinTheBound) {
+  for (GossipAlgorithm algorithm : algorithms())
+    for (Rank ranks = 1; ranks <= 5; ++ranks)
+      for (GossipTopology topology : {GossipTopology::complete, GossipTopology::ring, GossipTopology::bus, GossipTopology::tree})
+        for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+          ++volume_.plans;
+          const GossipWorldPlan plan = plan_of(algorithm, ranks, topology, GetParam(), seed);
+          ASSERT_EQ(problem_of(plan), "") << describe(plan);
+        }
+}
+
+TEST_P(GossipExplorer, EachRankDiesAtEachOfItsSends) {
+  for (GossipAlgorithm algorithm : algorithms())
+    for (Rank ranks = 2; ranks <= 5; ++ranks)
+      for (std::uint64_t seed = 1; seed <= 2; ++seed) explore(plan_of(algorithm, ranks, GossipTopology::complete, GetParam(), seed), volume_);
+  EXPECT_EQ(volume_.violations, 0);
+}
+
+// A bus of 5 is cut by whoever dies but for its ends, a tree by its root.
+TEST_P(GossipExplorer, EachDeathThatCutsTheTopology) {
+  for (GossipAlgorithm algorithm : asynchronous)
+    for (const auto& [topology, ranks] : {std::pair(GossipTopology::bus, 5), std::pair(GossipTopology::tree, 4), std::pair(GossipTopology::hypercube, 4)})
+      explore(plan_of(algorithm, ranks, topology, GetParam(), 3), volume_);
+  EXPECT_EQ(volume_.violations, 0);
+}
+
+TEST_P(GossipExplorer, TwoDieAnywhere) {
+  for (GossipAlgorithm algorithm : algorithms())
+    for (GossipTopology topology : {GossipTopology::complete, GossipTopology::ring, GossipTopology::bus})
+      for (std::uint64_t seed = 1; seed <= 200 / stride; ++seed) {
+        GossipWorldPlan plan = plan_of(algorithm, 5, topology, GetParam(), seed);
+        GossipWorld whole(plan);
+        ASSERT_TRUE(whole.run());
+        Random random(seed);
+        const auto first = static_cast<Rank>(random.below(5)), second = static_cast<Rank>((first + 1 + random.below(4)) % 5);
+        for (Rank victim : {first, second}) plan.crashes.push_back({victim, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(whole.sends(victim)) + 1))});
+        ++volume_.plans;
+        ASSERT_EQ(problem_of(plan), "") << describe(plan);
+      }
+}
+
+// Who can't map a window tells all others: they begin again by messages, whoever dies meanwhile.
+TEST(GossipExplorerWindows, OneThatCantBeMappedIsAMatterOfAll) {
+  Volume volume;
+  for (GossipAlgorithm algorithm : asynchronous)
+    for (GossipPath path : {GossipPath::any, GossipPath::windows})
+      for (Rank refuses : {0, 2}) {
+        GossipWorldPlan plan = plan_of(algorithm, 4, GossipTopology::ring, path, 5);
+        plan.refuses = refuses;
+        explore(plan, volume);
+        plan.crashes.clear();
+        GossipWorld world(plan);
+        ASSERT_TRUE(world.run());
+        EXPECT_EQ(world.operation(1).outcome().end, path == GossipPath::any ? GossipEnd::success : GossipEnd::no_memory);
+        EXPECT_EQ(world.operation(1).outcome().one_sided, path == GossipPath::windows);
+        EXPECT_EQ(world.operation(1).outcome().culprit, path == GossipPath::windows ? refuses : no_rank);
+        plan.refuses = no_rank;
+        plan.objects = refuses;
+        explore(plan, volume);
+      }
+  EXPECT_EQ(volume.violations, 0);
+}
+
+TEST(GossipExplorerWorld, ACopyGoesOnInTheSameWay) {
+  for (GossipPath path : {GossipPath::messages, GossipPath::windows}) {
+    GossipWorld world(plan_of(GossipAlgorithm::pcf, 4, GossipTopology::complete, path, 7));
+    ASSERT_FALSE(world.run(200));
+    GossipWorld copy = world;
+    ASSERT_TRUE(world.run());
+    ASSERT_TRUE(copy.run());
+    EXPECT_EQ(copy.events(), world.events());
+    for (Rank rank = 0; rank < 4; ++rank) EXPECT_TRUE(std::ranges::equal(copy.operation(rank).result(), world.operation(rank).result()));
+    EXPECT_EQ(copy.check(), "");
+  }
+}
+
+TEST(GossipExplorerWorld, Replay) {
+  const char* text = std::getenv("UCFT_GOSSIP_WORLD");
+  if (text == nullptr) GTEST_SKIP() << "UCFT_GOSSIP_WORLD is not set";
+  std::istringstream words(text);
+  std::string algorithm_name, topology_name, crashes;
+  Rank ranks = 0;
+  int path = 0;
+  std::uint64_t seed = 0;
+  words >> algorithm_name >> topology_name >> ranks >> path >> seed >> crashes;
+  GossipAlgorithm algorithm{};
+  GossipTopology topology{};
+  ASSERT_TRUE(parse_gossip_algorithm(algorithm_name, algorithm) && parse_gossip_topology(topology_name, topology)) << text;
+  GossipWorldPlan plan = plan_of(algorithm, ranks, topology, static_cast<GossipPath>(path), seed);
+  std::istringstream list(crashes);
+  for (std::string one; std::getline(list, one, ',');) plan.crashes.push_back({std::stoi(one), std::stoll(one.substr(one.find(':') + 1))});
+  EXPECT_EQ(problem_of(plan), "") << describe(plan);
+}
+
+}  // namespace
+}  // namespace ucft::detail::simulator

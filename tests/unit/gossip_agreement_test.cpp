@@ -1,0 +1,104 @@
+// What gossip operations agree on: tables, ranges, and the bound of the error that follows from them.
+#include "collectives/gossip/agreement_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace ucft::detail {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+double bound_of(std::vector<EstimateRange> ranges, double reach = 0, double spread = 1) {
+  ErrorBound bound(reach, spread);
+  for (const EstimateRange& each : ranges) bound.add(each);
+  return bound.of_largest();
+}
+
+// Estimates between 3 and 5: the aggregate is among them, and the middle is off by 1 of at least 3.
+TEST(ErrorBound, OfTheMiddleIsHalfOfTheRangeRelativeToTheLeastThatTheAggregateCanBe) {
+  EXPECT_EQ(bound_of({{3, 5}}), 1.0 / 3);
+  EXPECT_EQ(bound_of({{-5, -3}}), 1.0 / 3);
+  EXPECT_EQ(bound_of({{4, 4}}), 0);
+  EXPECT_EQ(bound_of({}), 0);
+}
+
+TEST(ErrorBound, OfAnyEstimateIsTwiceThat) { EXPECT_EQ(bound_of({{3, 5}}, 1), 2.0 / 3); }
+
+TEST(ErrorBound, AroundZeroThereIsNone) {
+  EXPECT_EQ(bound_of({{-1, 1}}), infinite);
+  EXPECT_EQ(bound_of({{0, 1}}), infinite);
+  EXPECT_EQ(bound_of({{0, 0}}), 0);
+}
+
+TEST(ErrorBound, IsRelativeToTheLargestValueOrToEach) {
+  ErrorBound bound;
+  bound.add({99, 101});
+  bound.add({1, 3});
+  EXPECT_EQ(bound.of_largest(), 1.0 / 99);
+  EXPECT_EQ(bound.of_each(), 1.0);
+}
+
+// Weights 2, 2, -1: the aggregate may be as far off the middle as 5/3 of the half width.
+TEST(ErrorBound, NegativeWeightsWidenIt) { EXPECT_DOUBLE_EQ(bound_of({{9, 11}}, 0, 5.0 / 3), 5.0 / 3 / (10 - 5.0 / 3)); }
+
+TEST(EstimateRange, TheMiddleDoesNotOverflow) {
+  const double most = std::numeric_limits<double>::max();
+  EXPECT_EQ((EstimateRange{most, most}).middle(), most);
+  EXPECT_EQ((EstimateRange{-most, most}).middle(), 0);
+  EXPECT_EQ((EstimateRange{most / 2, most}).middle(), most / 4 * 3);
+}
+
+std::vector<double> largest(std::vector<std::vector<double>> tables) {
+  std::vector<double> all = tables[0];
+  for (const auto& table : tables)
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = std::max(all[i], table[i]);
+  return all;
+}
+
+TEST(AgreementTable, AMeetingTellsWhetherAllAskForTheSameAndWhoObjects) {
+  const auto of = [](Rank me, std::uint64_t signature, WindowObjection objection) { return meeting_table(signature, 1 + me, objection, me, 3); };
+  const auto same = largest({of(0, 7, WindowObjection::none), of(1, 7, WindowObjection::no_memory), of(2, 7, WindowObjection::none)});
+  EXPECT_TRUE(AgreedMeeting{same}.is_match());
+  EXPECT_EQ(AgreedMeeting{same}.scale(), 3);
+  EXPECT_EQ(AgreedMeeting{same}.objector(WindowObjection::no_memory), 1);
+  EXPECT_EQ(AgreedMeeting{same}.objector(WindowObjection::unsupported), no_rank);
+  const auto different = largest({of(0, 7, WindowObjection::unsupported), of(1, 8, WindowObjection::none)});
+  EXPECT_FALSE(AgreedMeeting{different}.is_match());
+  EXPECT_EQ(AgreedMeeting{different}.objector(WindowObjection::unsupported), 0);
+}
+
+TEST(AgreementTable, EstimatesGiveTheRangeOfEachValue) {
+  const double one[] = {1, -5}, other[] = {2, -3};
+  const auto table = largest({AgreedEstimates::of(one, 2, 2), AgreedEstimates::of(other, 2, 2)});
+  const AgreedEstimates agreed{table, 2};
+  EXPECT_EQ(agreed.range(0).low, 1);
+  EXPECT_EQ(agreed.range(0).high, 2);
+  EXPECT_EQ(agreed.range(1).low, -5);
+  EXPECT_EQ(agreed.range(1).high, -3);
+  EXPECT_FALSE(agreed.knows_nobody() || agreed.somebody_lacks() || agreed.refuses_windows());
+  EXPECT_EQ(agreed.error_bound(), 1.0 / 3);
+}
+
+TEST(AgreementTable, WhereSomebodyHasNoEstimateThereIsNoBound) {
+  const double one[] = {1};
+  const auto some = largest({AgreedEstimates::of(one, 1, 2), AgreedEstimates::of({}, 1, 2)});
+  EXPECT_TRUE((AgreedEstimates{some, 1}).somebody_lacks());
+  EXPECT_FALSE((AgreedEstimates{some, 1}).knows_nobody());
+  EXPECT_EQ((AgreedEstimates{some, 1}).error_bound(), infinite);
+  const auto none = AgreedEstimates::of({}, 1, 2);
+  EXPECT_TRUE((AgreedEstimates{none, 1}).knows_nobody());
+}
+
+TEST(AgreementTable, WhoRefusesWindowsIsNamed) {
+  auto refusing = AgreedEstimates::of({}, 1, 3);
+  AgreedEstimates::refuse_windows(refusing, 1, 0);
+  const AgreedEstimates agreed{refusing, 1};
+  EXPECT_TRUE(agreed.refuses_windows());
+  EXPECT_EQ(agreed.refuser(), 0);
+}
+
+}  // namespace
+}  // namespace ucft::detail

@@ -1,0 +1,76 @@
+// Gossip all-reduces of a communicator on UCX: the driver of GossipOperation (collectives/gossip/gossip_operation.hpp). The
+// protocol is there; here are requests, agreements, windows and their names, buffers, the clock, and sending.
+//
+// An agreement is an ordinary allreduce (it survives failures) on a communicator that belongs to the place, number mod
+// in_flight, of the operation among those in flight. That communicator is used by one gossip operation at a time: number s is
+// posted where s - in_flight is complete, which it is only after its last agreement; and how many agreements an operation needs
+// follows from results that all share. So all ranks post the same allreduces there in the same order, whatever else the
+// callers post. Its number is derived from the caller's communicator: no message is needed to make it. (Callers' numbers
+// stay below 2^28.)
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/gossip/gossip_call.hpp"
+#include "collectives/gossip/gossip_message.hpp"
+#include "ucft/ucft.h"
+
+namespace ucft::detail {
+
+class Communicator;
+struct Request;
+
+struct GossipRequest {
+  GossipCall call;
+  GossipOutcome outcome;
+};
+
+// One operation in flight, for float or double.
+class GossipWork {
+ public:
+  virtual ~GossipWork() = default;
+  virtual bool on_turn() = 0;                          // true if anything was done
+  virtual void on_message(const GossipMessage& message, std::span<const std::byte> value) = 0;
+  virtual void on_failure(Rank rank) = 0;
+  virtual double estimate(void* values) = 0;           // the error to be expected; infinite: nothing is known yet
+  virtual void finish(ucft_status_t status) = 0;
+  virtual bool finished() const = 0;
+};
+
+class GossipDriver {
+ public:
+  static constexpr int in_flight = 4;
+  // Where the number of a communicator for agreements says which place of which communicator it belongs to.
+  static constexpr int place_shift = 28;
+  static constexpr std::uint32_t place_bits = 7u << place_shift;
+  static_assert(in_flight < 8);
+
+  explicit GossipDriver(Communicator& communicator) : communicator_(communicator) {}
+
+  ucft_status_t post(Request& request);   // UCFT_OK, UCFT_ERR_BUSY
+  // value: what it carries, if anything; valid during the call.
+  void on_message(const GossipMessage& message, std::span<const std::byte> value);
+  void on_failure(Rank rank);
+  bool on_turn();
+  void exclude_self(ucft_status_t why);
+  int active() const { return active_; }
+  double estimate(const Request& request, void* values);
+
+  Communicator& agreements(int place);
+  std::vector<Communicator*> agreements() const;   // that exist
+
+ private:
+  void count();
+
+  Communicator& communicator_;
+  std::array<Communicator*, in_flight> agreements_{};
+  std::array<std::unique_ptr<GossipWork>, in_flight> works_;   // by number; kept when finished, until the next one
+  OperationNumber next_ = 0;
+  std::vector<Rank> failed_;
+  int active_ = 0;
+};
+
+}  // namespace ucft::detail

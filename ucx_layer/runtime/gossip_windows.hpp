@@ -1,0 +1,52 @@
+// The windows of one gossip operation, by link: one for each neighbour, made here, and connected when its name has come.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "collectives/gossip/agreement_table.hpp"
+#include "collectives/gossip/gossip_message.hpp"
+#include "ucx_layer/transport/memory/window.hpp"
+
+namespace ucft::detail {
+
+class Communicator;
+
+class GossipWindows {
+ public:
+  // The name of a neighbour's window that has come before we were there.
+  struct Name {
+    Rank neighbour;
+    std::uint16_t restarts;   // of its sender
+    std::vector<std::byte> bytes;
+  };
+
+  explicit GossipWindows(Communicator& communicator) : communicator_(communicator) {}
+
+  // One for each of these that is not dead, for rows of so many bytes. Who was there before keeps its window: both ends have it.
+  // unsupported: one is reached by messages only. After an objection not all of them exist.
+  WindowObjection take(std::span<const Rank> neighbours, const std::vector<bool>& dead, std::size_t row_bytes);
+  void clear() { ends_.clear(); }
+
+  Window& at(int link) { return *ends_[static_cast<std::size_t>(link)].window; }
+  // What the other end is to be told; empty: it has been.
+  std::vector<std::byte> name_once(int link);
+
+  void keep(Name name) { early_.push_back(std::move(name)); }   // bounded: one of each link
+  std::vector<Name> take_kept() { return std::exchange(early_, {}); }
+
+ private:
+  struct End {
+    Rank neighbour;
+    std::unique_ptr<Window> window;   // nullptr: it was dead, or there is an objection
+    bool named;
+  };
+
+  Communicator& communicator_;
+  std::vector<End> ends_;
+  std::vector<Name> early_;
+};
+
+}  // namespace ucft::detail
