@@ -147,7 +147,7 @@ class WorkOf final : public GossipWork {
     transport().ring_doorbells();
   }
   void report() {
-    if (operation_.outcome().end == GossipEnd::excluded) return communicator_.context().exclude_self(UCFT_ERR_EXCLUDED);   // which finishes this, too
+    if (operation_.outcome().end == GossipEnd::excluded) return communicator_.context().exclude_self();   // which finishes this, too
     const ConstMass<Real> result = operation_.result();
     if (operation_.outcome().end == GossipEnd::success && !result.empty()) std::memcpy(request_.receive, result.data(), result.size_bytes());
     finish(status_of(operation_.outcome().end));
