@@ -26,8 +26,11 @@ struct Named {
   const char* name;
   Value value;
 };
-constexpr std::array<Named<Test>, 5> tests{
-    {{"allreduce", Test::allreduce}, {"reduce", Test::reduce}, {"bcast", Test::broadcast}, {"barrier", Test::barrier}, {"allgather", Test::allgather}}};
+constexpr std::array<Named<Test>, 5> tests{{{"allreduce", Test::allreduce},
+                                            {"reduce", Test::reduce},
+                                            {"bcast", Test::broadcast},
+                                            {"barrier", Test::barrier},
+                                            {"allgather", Test::allgather}}};
 constexpr std::array<Named<ucft_dtype_t>, 5> dtypes{{{"float", UCFT_FLOAT},
                                                      {"double", UCFT_DOUBLE},
                                                      {"int32", UCFT_INT32},
@@ -36,7 +39,8 @@ constexpr std::array<Named<ucft_dtype_t>, 5> dtypes{{{"float", UCFT_FLOAT},
 constexpr std::array<Named<ucft_op_t>, 5> operators{
     {{"sum", UCFT_SUM}, {"prod", UCFT_PROD}, {"min", UCFT_MIN}, {"max", UCFT_MAX}, {"user", UCFT_USER}}};
 
-constexpr std::array<Named<ucft_gossip_stop_t>, 2> gossip_stops{{{"rounds", UCFT_GOSSIP_ROUNDS}, {"adaptive", UCFT_GOSSIP_ADAPTIVE}}};
+constexpr std::array<Named<ucft_gossip_stop_t>, 2> gossip_stops{
+    {{"rounds", UCFT_GOSSIP_ROUNDS}, {"adaptive", UCFT_GOSSIP_ADAPTIVE}}};
 constexpr std::array<Named<ucft_gossip_path_t>, 3> gossip_paths{
     {{"auto", UCFT_GOSSIP_PATH_AUTO}, {"message", UCFT_GOSSIP_PATH_MESSAGE}, {"rma", UCFT_GOSSIP_PATH_RMA}}};
 
@@ -93,9 +97,8 @@ std::vector<std::size_t> parse_sizes(const std::string& text, std::size_t elemen
   const std::int64_t last = colon == std::string::npos ? first : parse_bytes(std::string_view(text).substr(colon + 1));
   if (last < first) throw std::invalid_argument(fmt::format("-s {}: the end is below the beginning", text));
   if (first % static_cast<std::int64_t>(element_bytes) != 0) {
-    throw std::invalid_argument(
-        fmt::format("-s {}: {} bytes are not a whole number of {} elements of {} bytes", text, first, dtype,
-                    element_bytes));
+    throw std::invalid_argument(fmt::format("-s {}: {} bytes are not a whole number of {} elements of {} bytes", text,
+                                            first, dtype, element_bytes));
   }
   std::vector<std::size_t> sizes;
   for (std::int64_t bytes = first; bytes <= last; bytes *= 2) sizes.push_back(static_cast<std::size_t>(bytes));
@@ -224,13 +227,16 @@ struct RawArguments {
 };
 
 void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
-  app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier, allgather; ucft_perftest: gossip, too")->type_name("TEST")->capture_default_str();
+  app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier, allgather; ucft_perftest: gossip, too")
+      ->type_name("TEST")
+      ->capture_default_str();
   app.add_option("-s", raw.sizes, "Payload; with MAX one row for each of BYTES, 2 BYTES, 4 BYTES .. MAX. 64K, 1M")
       ->type_name("BYTES[:MAX]")
       ->capture_default_str();
   app.add_option("-n", raw.iterations, "Measured iterations per row")->type_name("ITERATIONS")->capture_default_str();
   app.add_option("-w", raw.warmup, "Iterations before them")->type_name("WARMUP")->capture_default_str();
-  app.add_option("-d", raw.dtype, "float, double, int32, int64, uint64 (the default; of gossip: double)")->type_name("DTYPE");
+  app.add_option("-d", raw.dtype, "float, double, int32, int64, uint64 (the default; of gossip: double)")
+      ->type_name("DTYPE");
   app.add_option("-o", raw.op, "sum, prod, min, max, user (a sum, by a function of the caller)")
       ->type_name("OP")
       ->capture_default_str();
@@ -242,31 +248,50 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
 }
 
 void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
-  app.add_option("--calibrate", arguments.calibrate, "Instead: measures LogGP parameters between the first and the last rank, for ucft_sim --model and UCFT_MODEL")
+  app.add_option(
+         "--calibrate", arguments.calibrate,
+         "Instead: measures LogGP parameters between the first and the last rank, for ucft_sim --model and UCFT_MODEL")
       ->type_name("FILE");
-  app.add_option("-a", raw.algorithm,
-                 "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), knomial (radix K), lame "
-                 "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. With -t gossip: push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, hps, hpflc, ardb, recursive_doubling. CORRECTION: opportunistic, "
-                 "opportunistic-optimised (D messages), checked, failure-proof. INFO of failures: list, count, bit")
+  app.add_option(
+         "-a", raw.algorithm,
+         "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), "
+         "knomial (radix K), lame "
+         "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. With -t gossip: push_sum, push_flow, "
+         "pflc, pfcc, pcf, pcf_flip, hps, hpflc, ardb, recursive_doubling. CORRECTION: opportunistic, "
+         "opportunistic-optimised (D messages), checked, failure-proof. INFO of failures: list, count, bit")
       ->type_name("ALGORITHM")
       ->capture_default_str();
   app.add_option("--topology", raw.topology, fmt::format("Of -t gossip: {}", fmt::join(gossip_topology_names(), ", ")))
       ->type_name("T")
       ->capture_default_str();
-  app.add_option("--eps", raw.eps, "Of -t gossip: the relative error that is asked for")->type_name("E")->capture_default_str();
-  app.add_option("--until", raw.stop, "Of -t gossip: rounds (as many as the model says), or adaptive (until the measured bound is below E)")
+  app.add_option("--eps", raw.eps, "Of -t gossip: the relative error that is asked for")
+      ->type_name("E")
+      ->capture_default_str();
+  app.add_option("--until", raw.stop,
+                 "Of -t gossip: rounds (as many as the model says), or adaptive (until the measured bound is below E)")
       ->type_name("rounds|adaptive")
       ->capture_default_str();
-  app.add_option("--data-path", raw.data_path, "Of -t gossip: auto, message, rma")->type_name("PATH")->capture_default_str();
-  app.add_option("--seed", raw.seed, "Of -t gossip: of its choices, and of the faults")->type_name("S")->capture_default_str();
+  app.add_option("--data-path", raw.data_path, "Of -t gossip: auto, message, rma")
+      ->type_name("PATH")
+      ->capture_default_str();
+  app.add_option("--seed", raw.seed, "Of -t gossip: of its choices, and of the faults")
+      ->type_name("S")
+      ->capture_default_str();
   app.add_option("--loss", raw.loss, "Of -t gossip: probability that a message is lost")->type_name("P");
-  app.add_option("--flip-rate", raw.flip_rate, "Of -t gossip: probability of a flip of any bit, before each push (of a message: on its way)")->type_name("P");
-  app.add_option("--flip", raw.flips, "Of -t gossip: BIT from the lowest or 'any', of RANK or any, in its TIMEth iteration of each operation: in a flow, message or data by chance")
+  app.add_option("--flip-rate", raw.flip_rate,
+                 "Of -t gossip: probability of a flip of any bit, before each push (of a message: on its way)")
+      ->type_name("P");
+  app.add_option("--flip", raw.flips,
+                 "Of -t gossip: BIT from the lowest or 'any', of RANK or any, in its TIMEth iteration of each "
+                 "operation: in a flow, message or data by chance")
       ->type_name("BIT[:RANK]@TIME")
       ->delimiter(',');
-  app.add_option("--flip-target", raw.flip_target, "Of -t gossip: flow (the default; where there are none: the mass), message, data (the rank's own)")
+  app.add_option("--flip-target", raw.flip_target,
+                 "Of -t gossip: flow (the default; where there are none: the mass), message, data (the rank's own)")
       ->type_name("flow|message|data");
-  app.add_option("--fail-link", raw.failing_links, "Of -t gossip: in each operation that link is gone once an end has made TIME iterations, and both know")
+  app.add_option(
+         "--fail-link", raw.failing_links,
+         "Of -t gossip: in each operation that link is gone once an end has made TIME iterations, and both know")
       ->type_name("RANK-RANK@TIME")
       ->delimiter(',');
   app.add_option("-f", raw.f, "Failures tolerated in each operation (default: that of the library)")->type_name("F");
@@ -316,16 +341,20 @@ GossipArguments interpret_gossip(const RawArguments& raw) {
   if (!parse_gossip_algorithm(gossip.algorithm, algorithm) || algorithm == GossipAlgorithm::pcf_printed) {
     std::vector<std::string> names(gossip_algorithm_names().begin(), gossip_algorithm_names().end());
     std::erase(names, gossip_algorithm_name(GossipAlgorithm::pcf_printed));
-    throw std::invalid_argument(fmt::format("-a: '{}' is no gossip algorithm: {}", raw.algorithm, fmt::join(names, ", ")));
+    throw std::invalid_argument(
+        fmt::format("-a: '{}' is no gossip algorithm: {}", raw.algorithm, fmt::join(names, ", ")));
   }
   if (!parse_gossip_topology(raw.topology, topology))
-    throw std::invalid_argument(fmt::format("--topology: '{}' is none of {}", raw.topology, fmt::join(gossip_topology_names(), ", ")));
-  const int number = static_cast<int>(algorithm);   // the library leaves pcf_printed out
-  gossip.options.algorithm = static_cast<ucft_gossip_algorithm_t>(algorithm > GossipAlgorithm::pcf_printed ? number - 1 : number);
+    throw std::invalid_argument(
+        fmt::format("--topology: '{}' is none of {}", raw.topology, fmt::join(gossip_topology_names(), ", ")));
+  const int number = static_cast<int>(algorithm);  // the library leaves pcf_printed out
+  gossip.options.algorithm =
+      static_cast<ucft_gossip_algorithm_t>(algorithm > GossipAlgorithm::pcf_printed ? number - 1 : number);
   gossip.options.topology = static_cast<ucft_gossip_topology_t>(topology);
   char* end = nullptr;
   gossip.options.eps = std::strtod(raw.eps.c_str(), &end);
-  if (*end != 0 || !(gossip.options.eps > 0 && gossip.options.eps < 1)) throw std::invalid_argument(fmt::format("--eps: '{}' is not a number between 0 and 1", raw.eps));
+  if (*end != 0 || !(gossip.options.eps > 0 && gossip.options.eps < 1))
+    throw std::invalid_argument(fmt::format("--eps: '{}' is not a number between 0 and 1", raw.eps));
   gossip.options.stop = value_in(gossip_stops, "--until", raw.stop);
   gossip.options.path = value_in(gossip_paths, "--data-path", raw.data_path);
   return gossip;
@@ -341,7 +370,8 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
     arguments.options = AlgorithmParser(raw.algorithm).parse();
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())
-    arguments.options.correction_delay_us = parse_number("--correction-delay", raw.correction_delay_us, {0, 3'600'000'000});
+    arguments.options.correction_delay_us =
+        parse_number("--correction-delay", raw.correction_delay_us, {0, 3'600'000'000});
   if (raw.memory != "plain" && raw.memory != "ucft") {
     throw std::invalid_argument(fmt::format("--memory: '{}' is neither plain nor ucft", raw.memory));
   }

@@ -27,7 +27,7 @@ struct PlannedDeath {
 struct GossipArguments {
   std::string algorithm, topology, stop;
   GossipOptions options;
-  std::string faults;   // for UCFT_GOSSIP_FAULTS; "": what the environment says
+  std::string faults;  // for UCFT_GOSSIP_FAULTS; "": what the environment says
 };
 
 struct Arguments {
@@ -41,11 +41,11 @@ struct Arguments {
   ucft_op_t op = UCFT_SUM;
   int root = 0;
   std::vector<PlannedDeath> deaths;
-  bool back_to_back = false;             // no barrier between the iterations
-  bool shared_memory = false;            // buffers from ucft_alloc
+  bool back_to_back = false;   // no barrier between the iterations
+  bool shared_memory = false;  // buffers from ucft_alloc
   bool json = false;
-  std::optional<GossipArguments> gossip; // instead of `test`
-  std::string calibrate;                 // a file: measure the cost model instead
+  std::optional<GossipArguments> gossip;  // instead of `test`
+  std::string calibrate;                  // a file: measure the cost model instead
 };
 
 inline constexpr int exit_usage = 2;

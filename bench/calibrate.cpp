@@ -52,8 +52,7 @@ class Pair {
     for (int i = 0; i < iterations; ++i) {
       pair_.barrier(alone_);
       if (pair_.rank() != 0)
-        for (const double end = now_us() + 100; now_us() < end;) {
-        }
+        for (const double end = now_us() + 100; now_us() < end;) {}
       const double begin = now_us();
       for (int k = 0; k < count; ++k) pair_.broadcast(one_, 0, alone_);
       times.push_back(now_us() - begin);
@@ -75,7 +74,7 @@ Calibration calibrate(Communicator& world) {
   Calibration found;
   if (!both.null()) {
     Pair pair(both);
-    pair.round_trip(8, 2000);   // warm
+    pair.round_trip(8, 2000);  // warm
     Series small_series;
     double medium = 1e300, large = 1e300, once = 1e300, thrice = 1e300;
     for (int i = 0; i < 5; ++i) {
@@ -96,7 +95,8 @@ Calibration calibrate(Communicator& world) {
     found.latency = std::max(0.0, small / 2 - found.send_overhead - found.receive_overhead);
     found.gap_per_byte = std::max(0.0, (large - medium) / 2 / ((1 << 20) - (1 << 16)));
   }
-  std::vector<double> values = {found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte, found.disturbance};
+  std::vector<double> values = {found.latency, found.send_overhead, found.receive_overhead,
+                                found.gap,     found.gap_per_byte,  found.disturbance};
   world.broadcast(values, 0);
   return {values[0], values[1], values[2], values[3], values[4], values[5]};
 }
@@ -111,8 +111,10 @@ bool write_model(const std::string& path, const Calibration& found, int ranks, s
   std::FILE* file = std::fopen(beside.c_str(), "w");
   if (file == nullptr) return fail();
   const std::string text = fmt::format(
-      "# ucft_perftest --calibrate: between ranks 0 and {} of {}. us. Disturbance {:.2g}\nL {:.4g}\no_send {:.4g}\no_receive {:.4g}\ng {:.4g}\nG {:.4g}\n", ranks - 1, ranks,
-      found.disturbance, found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte);
+      "# ucft_perftest --calibrate: between ranks 0 and {} of {}. us. Disturbance {:.2g}\nL {:.4g}\no_send "
+      "{:.4g}\no_receive {:.4g}\ng {:.4g}\nG {:.4g}\n",
+      ranks - 1, ranks, found.disturbance, found.latency, found.send_overhead, found.receive_overhead, found.gap,
+      found.gap_per_byte);
   const bool written = std::fputs(text.c_str(), file) >= 0;
   if (std::fclose(file) != 0 || !written) return fail();
   return std::rename(beside.c_str(), path.c_str()) == 0 || fail();

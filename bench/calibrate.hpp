@@ -10,9 +10,10 @@ namespace ucft::detail::bench {
 // us; G: us per byte.
 struct Calibration {
   double latency = 0, send_overhead = 0, receive_overhead = 0, gap = 0, gap_per_byte = 0;
-  double disturbance = 0;   // how much longer an allreduce took in the middle of the times than in the quiet ones: 0.1 is 10 %
+  double disturbance =
+      0;  // how much longer an allreduce took in the middle of the times than in the quiet ones: 0.1 is 10 %
 };
-inline constexpr double disturbed = 0.5;   // more than that: something else ran, and the values may be far too high
+inline constexpr double disturbed = 0.5;  // more than that: something else ran, and the values may be far too high
 
 // Collective over a communicator of at least two ranks; the values are those of rank 0. Of five series the one
 // with the least, and in each the tenth part that is quietest, since whatever else runs on the machine only adds to it:

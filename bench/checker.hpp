@@ -80,7 +80,8 @@ class Checker {
       const std::string wrong = first_difference(block, operation % 16 == 0, [&](std::size_t position) {
         return missing ? untouched : payload_.contribution(rank, operation, position);
       });
-      if (!wrong.empty()) verdict.complaint = fmt::format("block of {}rank {}: {}", missing ? "missing " : "", rank, wrong);
+      if (!wrong.empty())
+        verdict.complaint = fmt::format("block of {}rank {}: {}", missing ? "missing " : "", rank, wrong);
     }
     return verdict;
   }

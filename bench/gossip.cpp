@@ -60,7 +60,8 @@ class GossipTest {
   }
 
   static T value(int rank, std::size_t place, std::int64_t iteration) {
-    return static_cast<T>(1 + rank + static_cast<std::int64_t>((place * 7 + static_cast<std::size_t>(iteration + 1'000'000)) % 13));
+    return static_cast<T>(
+        1 + rank + static_cast<std::int64_t>((place * 7 + static_cast<std::size_t>(iteration + 1'000'000)) % 13));
   }
 
   // Relative to the largest value, as bounds are. Rounding is not in them, nor what faults have done that were asked for.
@@ -70,20 +71,25 @@ class GossipTest {
     for (std::size_t k = 0; k < recv_.size(); ++k) {
       double sum = 0;
       for (int rank = 0; rank < world_.size(); ++rank)
-        if (!std::binary_search(result.missing.begin(), result.missing.end(), rank)) sum += static_cast<double>(value(rank, k, iteration));
+        if (!std::binary_search(result.missing.begin(), result.missing.end(), rank))
+          sum += static_cast<double>(value(rank, k, iteration));
       const double truth = sum / result.contributors;
       finite = finite && std::isfinite(recv_[k]);
       worst = std::max(worst, std::abs(static_cast<double>(recv_[k]) - truth));
       largest = std::max(largest, std::abs(truth));
     }
-    const double error = !finite ? unknown : largest > 0 ? worst / largest : 0, rounding = 1000 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    const double error = !finite       ? unknown
+                         : largest > 0 ? worst / largest
+                                       : 0,
+                 rounding = 1000 * static_cast<double>(std::numeric_limits<T>::epsilon());
     // Whose aggregate it is after a death cannot be said of push-cancel-flow: ucft.h.
     const bool can_be_known = accuracy.answer != UCFT_GOSSIP_NEARLY_ALL_RANKS;
     const bool is_above_bound = can_be_known && error > accuracy.error_bound + rounding;
-    const bool nothing_is_known = injects_ && accuracy.error_bound == unknown;   // and it says so
+    const bool nothing_is_known = injects_ && accuracy.error_bound == unknown;  // and it says so
     if (finite ? is_above_bound && !injects_ : !nothing_is_known) {
       tally_.add_wrong();
-      fmt::print(stderr, "ucft_perftest: rank {}: gossip: WRONG: off by {}, the bound is {}\n", world_.rank(), error, accuracy.error_bound);
+      fmt::print(stderr, "ucft_perftest: rank {}: gossip: WRONG: off by {}, the bound is {}\n", world_.rank(), error,
+                 accuracy.error_bound);
     }
     if (iteration < 0) return;
     iterations_ += accuracy.iterations;
@@ -118,15 +124,17 @@ class GossipTest {
 
   void check(const Result& result, const char* what) {
     if (result.ok()) return;
-    fmt::print(stderr, "ucft_perftest: rank {}: {}: {}: {}\n", world_.rank(), what, ucft_status_name(result.status), ucft_last_error());
+    fmt::print(stderr, "ucft_perftest: rank {}: {}: {}: {}\n", world_.rank(), what, ucft_status_name(result.status),
+               ucft_last_error());
     std::fflush(nullptr);
     std::_Exit(1);
   }
 
   std::uint64_t report(std::size_t row) {
     tally_.close();
-    std::vector<double> totals{static_cast<double>(iterations_), static_cast<double>(messages_), 1, static_cast<double>(lost_), static_cast<double>(flips_),
-                               static_cast<double>(failed_ends_)};
+    std::vector<double> totals{
+        static_cast<double>(iterations_), static_cast<double>(messages_), 1,
+        static_cast<double>(lost_),       static_cast<double>(flips_),    static_cast<double>(failed_ends_)};
     std::vector<double> most{worst_error_, worst_bound_};
     check(world_.allreduce(tally_.sums(), UCFT_SUM, aside_), "statistics");
     check(world_.allreduce(totals, UCFT_SUM, aside_), "statistics");
@@ -139,35 +147,51 @@ class GossipTest {
     return tally_.wrong();
   }
 
-  void print(std::size_t row, const std::vector<double>& totals, const std::vector<double>& most, const std::vector<std::int32_t>& failed) const {
+  void print(std::size_t row, const std::vector<double>& totals, const std::vector<double>& most,
+             const std::vector<std::int32_t>& failed) const {
     const auto& gossip = *arguments_.gossip;
     const double operations = static_cast<double>(arguments_.iterations);
     const double steps = totals[0] / totals[2] / operations, messages = totals[1] / totals[2] / operations;
     const double per_step = steps > 0 ? tally_.average_us() / steps : 0;
     const auto text_of = [](double error) { return error == unknown ? "null" : fmt::format("{:.3g}", error); };
     const char* path = is_one_sided_ ? "rma" : "message";
-    const double failed_links = std::ceil(totals[5] / 2);   // both ends count
+    const double failed_links = std::ceil(totals[5] / 2);  // both ends count
     if (arguments_.json) {
-      fmt::print("{{\"library\":\"ucft\",\"test\":\"gossip\",\"algorithm\":\"{}\",\"topology\":\"{}\",\"eps\":{:g},\"stop\":\"{}\",\"path\":\"{}\",\"ranks\":{},\"dtype\":\"{}\","
-                 "\"bytes\":{},\"iterations\":{},\"avg_us\":{:.3f},\"p50_us\":{:.3f},\"p99_us\":{:.3f},\"max_us\":{:.3f},\"steps_per_op\":{:.2f},"
-                 "\"us_per_step\":{:.3f},\"messages_per_op\":{:.2f},\"stages_per_op\":{:.3f},\"error_max\":{},\"bound_max\":{},\"above_eps\":{},\"above_bound\":{},"
-                 "\"not_a_number\":{},\"lost\":{:.0f},\"flips\":{:.0f},\"failed_links\":{:.0f},\"wrong\":{},\"failed\":[{}]}}\n",
-                 gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, path, world_.size(), name_of(arguments_.dtype), arguments_.sizes_bytes[row],
-                 arguments_.iterations, tally_.average_us(), tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step,
-                 messages, static_cast<double>(stages_) / operations, text_of(most[0]), text_of(most[1]), missed_, above_bound_, not_a_number_, totals[3], totals[4],
-                 failed_links, tally_.wrong(), fmt::join(failed, ","));
+      fmt::print(
+          "{{\"library\":\"ucft\",\"test\":\"gossip\",\"algorithm\":\"{}\",\"topology\":\"{}\",\"eps\":{:g},\"stop\":"
+          "\"{}\",\"path\":\"{}\",\"ranks\":{},\"dtype\":\"{}\","
+          "\"bytes\":{},\"iterations\":{},\"avg_us\":{:.3f},\"p50_us\":{:.3f},\"p99_us\":{:.3f},\"max_us\":{:.3f},"
+          "\"steps_per_op\":{:.2f},"
+          "\"us_per_step\":{:.3f},\"messages_per_op\":{:.2f},\"stages_per_op\":{:.3f},\"error_max\":{},\"bound_max\":{}"
+          ",\"above_eps\":{},\"above_bound\":{},"
+          "\"not_a_number\":{},\"lost\":{:.0f},\"flips\":{:.0f},\"failed_links\":{:.0f},\"wrong\":{},\"failed\":[{}]}}"
+          "\n",
+          gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, path, world_.size(),
+          name_of(arguments_.dtype), arguments_.sizes_bytes[row], arguments_.iterations, tally_.average_us(),
+          tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step, messages,
+          static_cast<double>(stages_) / operations, text_of(most[0]), text_of(most[1]), missed_, above_bound_,
+          not_a_number_, totals[3], totals[4], failed_links, tally_.wrong(), fmt::join(failed, ","));
     } else {
       if (row == 0)
-        fmt::print("# ucft_perftest {}: gossip, {} on {}, eps {:g}, {}, path {}, {} ranks, {}, {} operations after {} of warm-up\n"
-                   "#{:>9} {:>10} {:>10} {:>10} {:>11} {:>8} {:>9} {:>10} {:>10} {:>10} {:>6}  {}\n",
-                   UCFT_VERSION_STRING, gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, path, world_.size(), name_of(arguments_.dtype),
-                   arguments_.iterations, arguments_.warmup, "bytes", "avg us", "p50 us", "p99 us", "max us", "steps", "us/step", "error max",
-                   "bound max", "above eps", "wrong", "failed ranks");
-      if (row == 0 && injects_) fmt::print("# lost, flips, failed links: injected, by all ranks in all operations; above bound: results further off than their bound\n");
-      fmt::print("{:>10} {:>10.2f} {:>10.2f} {:>10.2f} {:>11.2f} {:>8.1f} {:>9.3f} {:>10} {:>10} {:>10} {:>6}  {}\n", arguments_.sizes_bytes[row],
-                 tally_.average_us(), tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step, text_of(most[0]), text_of(most[1]), missed_,
-                 tally_.wrong(), failed.empty() ? "-" : fmt::format("{}", fmt::join(failed, ",")));
-      if (injects_) fmt::print("#          lost {:.0f}, flips {:.0f}, failed links {:.0f}, above bound {}, not a number {}\n", totals[3], totals[4], failed_links, above_bound_, not_a_number_);
+        fmt::print(
+            "# ucft_perftest {}: gossip, {} on {}, eps {:g}, {}, path {}, {} ranks, {}, {} operations after {} of "
+            "warm-up\n"
+            "#{:>9} {:>10} {:>10} {:>10} {:>11} {:>8} {:>9} {:>10} {:>10} {:>10} {:>6}  {}\n",
+            UCFT_VERSION_STRING, gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, path,
+            world_.size(), name_of(arguments_.dtype), arguments_.iterations, arguments_.warmup, "bytes", "avg us",
+            "p50 us", "p99 us", "max us", "steps", "us/step", "error max", "bound max", "above eps", "wrong",
+            "failed ranks");
+      if (row == 0 && injects_)
+        fmt::print(
+            "# lost, flips, failed links: injected, by all ranks in all operations; above bound: results further off "
+            "than their bound\n");
+      fmt::print("{:>10} {:>10.2f} {:>10.2f} {:>10.2f} {:>11.2f} {:>8.1f} {:>9.3f} {:>10} {:>10} {:>10} {:>6}  {}\n",
+                 arguments_.sizes_bytes[row], tally_.average_us(), tally_.percentile_us(0.5),
+                 tally_.percentile_us(0.99), tally_.max_us(), steps, per_step, text_of(most[0]), text_of(most[1]),
+                 missed_, tally_.wrong(), failed.empty() ? "-" : fmt::format("{}", fmt::join(failed, ",")));
+      if (injects_)
+        fmt::print("#          lost {:.0f}, flips {:.0f}, failed links {:.0f}, above bound {}, not a number {}\n",
+                   totals[3], totals[4], failed_links, above_bound_, not_a_number_);
     }
     std::fflush(stdout);
   }
@@ -185,7 +209,7 @@ class GossipTest {
   Tally tally_;
   std::vector<T> send_, recv_;
   std::uint64_t iterations_ = 0, messages_ = 0, stages_ = 0, missed_ = 0, above_bound_ = 0, not_a_number_ = 0;
-  std::uint64_t lost_ = 0, flips_ = 0, failed_ends_ = 0;   // injected, at this rank
+  std::uint64_t lost_ = 0, flips_ = 0, failed_ends_ = 0;  // injected, at this rank
   bool is_one_sided_ = false;
   const bool injects_ = injects_faults();
   double worst_error_ = 0, worst_bound_ = 0;
@@ -195,11 +219,12 @@ class GossipTest {
 
 void tell_launcher(std::int32_t rank) {
   const char* descriptor = std::getenv("UCFT_PURPOSE_FD");
-  if (descriptor != nullptr && write(std::atoi(descriptor), &rank, sizeof rank) < 0) return;   // then it counts
+  if (descriptor != nullptr && write(std::atoi(descriptor), &rank, sizeof rank) < 0) return;  // then it counts
 }
 
 int run_gossip(Communicator& world, const Arguments& arguments) {
-  return arguments.dtype == UCFT_FLOAT ? GossipTest<float>(world, arguments).run() : GossipTest<double>(world, arguments).run();
+  return arguments.dtype == UCFT_FLOAT ? GossipTest<float>(world, arguments).run()
+                                       : GossipTest<double>(world, arguments).run();
 }
 
 }  // namespace ucft::detail::bench

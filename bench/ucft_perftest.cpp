@@ -38,8 +38,7 @@ void user_sum(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dty
 
 void sleep_until(std::int64_t moment_ns) {
   const timespec moment{.tv_sec = moment_ns / 1'000'000'000, .tv_nsec = moment_ns % 1'000'000'000};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, nullptr) == EINTR) {
-  }
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, nullptr) == EINTR) {}
 }
 
 // The f that -1 stands for, as the library says: "UCFT_F=1 (default)".
@@ -130,7 +129,8 @@ class Perftest {
   }
 
   void allocate(std::size_t count) {
-    const std::size_t received = arguments_.test == Test::allgather ? count * static_cast<std::size_t>(world_.size()) : count;
+    const std::size_t received =
+        arguments_.test == Test::allgather ? count * static_cast<std::size_t>(world_.size()) : count;
     if (arguments_.shared_memory && count > 0) {
       send_ = context_.allocate<T>(count);
       recv_ = context_.allocate<T>(received);
@@ -241,8 +241,8 @@ class Perftest {
       return false;
     }
     if (!result.ok()) {
-      give_up(world_.rank(), fmt::format("{} of {} bytes, operation {}", name_of(arguments_.test), send_.size_bytes(),
-                                         operation_),
+      give_up(world_.rank(),
+              fmt::format("{} of {} bytes, operation {}", name_of(arguments_.test), send_.size_bytes(), operation_),
               result.status);
     }
     settle_success(result);
@@ -383,17 +383,24 @@ int calibrate_and_print(Communicator& world, const Arguments& arguments) {
     fmt::print(stderr, "ucft_perftest: --calibrate: {}\n", error);
     return 1;
   }
-  fmt::print(fmt::runtime(arguments.json ? "{{\"library\":\"ucft\",\"test\":\"calibrate\",\"ranks\":{},\"L\":{:.4g},\"o_send\":{:.4g},\"o_receive\":{:.4g},\"g\":{:.4g},\"G\":{:.4g},\"disturbance\":{:.2g}}}\n"
-                                         : "{} ranks: L {:.4g} us, o_send {:.4g} us, o_receive {:.4g} us, g {:.4g} us, G {:.4g} us/byte; disturbance {:.2g}\n"),
-             world.size(), found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte, found.disturbance);
+  fmt::print(fmt::runtime(arguments.json
+                              ? "{{\"library\":\"ucft\",\"test\":\"calibrate\",\"ranks\":{},\"L\":{:.4g},\"o_send\":{:."
+                                "4g},\"o_receive\":{:.4g},\"g\":{:.4g},\"G\":{:.4g},\"disturbance\":{:.2g}}}\n"
+                              : "{} ranks: L {:.4g} us, o_send {:.4g} us, o_receive {:.4g} us, g {:.4g} us, G {:.4g} "
+                                "us/byte; disturbance {:.2g}\n"),
+             world.size(), found.latency, found.send_overhead, found.receive_overhead, found.gap, found.gap_per_byte,
+             found.disturbance);
   if (found.disturbance > disturbed)
-    fmt::print(stderr, "ucft_perftest: --calibrate: something else was running here: in the middle of the times an allreduce took {:.0f} % longer than in the quiet ones. Repeat it on idle machines\n",
+    fmt::print(stderr,
+               "ucft_perftest: --calibrate: something else was running here: in the middle of the times an allreduce "
+               "took {:.0f} % longer than in the quiet ones. Repeat it on idle machines\n",
                100 * found.disturbance);
   return 0;
 }
 
 int run(const Arguments& arguments) {
-  if (arguments.gossip && !arguments.gossip->faults.empty()) setenv("UCFT_GOSSIP_FAULTS", arguments.gossip->faults.c_str(), 1);
+  if (arguments.gossip && !arguments.gossip->faults.empty())
+    setenv("UCFT_GOSSIP_FAULTS", arguments.gossip->faults.c_str(), 1);
   Context context;
   Communicator world(context);
   if (!arguments.calibrate.empty()) return calibrate_and_print(world, arguments);
@@ -413,8 +420,7 @@ int run(const Arguments& arguments) {
 
 int main(int argument_count, char** argument_values) {
   using namespace ucft::detail::bench;
-  const ParsedArguments parsed =
-      parse_arguments(argument_count, argument_values, Library::ucft, is_first_process());
+  const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::ucft, is_first_process());
   if (!parsed.arguments) return parsed.exit_code;
   try {
     return run(*parsed.arguments);

@@ -22,7 +22,7 @@ namespace ucft::detail {
 class FailedRanks {
  public:
   bool contains(Rank rank) const { return !ranks_.empty() && is_among_them(rank); }
-  bool insert(Rank rank);   // false: known already
+  bool insert(Rank rank);  // false: known already
   const std::vector<Rank>& ranks() const { return ranks_; }
 
  private:
@@ -34,7 +34,7 @@ class FailedRanks {
 struct Surroundings {
   Rank me = no_rank;
   const FailedRanks* failed = nullptr;
-  const FailedRanks* reported = nullptr;   // those that some decision has named: they don't count against f any more
+  const FailedRanks* reported = nullptr;  // those that some decision has named: they don't count against f any more
 };
 
 class Ballots {
@@ -50,7 +50,7 @@ class Ballots {
   bool any_failed() const { return !surroundings_.failed->ranks().empty(); }
 
   Rank first() const { return members_.rank_at(first_position_); }
-  Rank promised() const { return promised_; }   // no_rank: none
+  Rank promised() const { return promised_; }  // no_rank: none
   bool is_root() const { return promised_ == surroundings_.me; }
   // The first member from `from` on that is not known to have failed becomes root. This rank is one, so there is one.
   void promise(Rank from);

@@ -8,7 +8,7 @@
 namespace ucft::detail {
 
 Buffers::Buffers(ChunkSource source) : source_(source) {
-  blocks_.push_back({});   // no_buffer
+  blocks_.push_back({});  // no_buffer
 }
 
 unsigned Buffers::size_class_of(std::uint64_t bytes) {

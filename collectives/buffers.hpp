@@ -32,7 +32,7 @@ struct Slice {
 struct ChunkSource {
   std::byte* (*allocate)(void* arg, std::size_t bytes);
   void* arg;
-  std::size_t chunk_bytes = 256 * 1024;   // asked for at a time for small blocks; a power of two, at least 4096
+  std::size_t chunk_bytes = 256 * 1024;  // asked for at a time for small blocks; a power of two, at least 4096
 };
 
 class Buffers {
@@ -82,7 +82,7 @@ class Buffers {
 
  private:
   static constexpr std::uint8_t adopted = 0xff, heap = 0xfe;
-  static constexpr unsigned smallest_class = 6;   // 64 bytes
+  static constexpr unsigned smallest_class = 6;  // 64 bytes
   static constexpr unsigned class_count = 48;
 
   struct Block {

@@ -29,13 +29,15 @@ std::string parse_line(std::string_view line, LogGP& costs, std::vector<std::str
                    : name == "g"         ? &costs.gap
                    : name == "G"         ? &costs.gap_per_byte
                                          : nullptr;
-  if (target == nullptr && name != "o") return "'" + std::string(name) + "' is no parameter: L, o, o_send, o_receive, g or G";
+  if (target == nullptr && name != "o")
+    return "'" + std::string(name) + "' is no parameter: L, o, o_send, o_receive, g or G";
   const std::string value(next_word(line)), more(next_word(line));
   if (value.empty()) return std::string(name) + " has no value";
   if (!more.empty()) return "'" + more + "' after the value of " + std::string(name);
   double number = 0;
   const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (problem != std::errc() || end != value.data() + value.size()) return std::string(name) + ": '" + value + "' is no number";
+  if (problem != std::errc() || end != value.data() + value.size())
+    return std::string(name) + ": '" + value + "' is no number";
   if (!std::isfinite(number) || number < 0) return std::string(name) + ": " + value + " must be 0 or more, and finite";
   if (std::find(seen.begin(), seen.end(), name) != seen.end()) return std::string(name) + " is given twice";
   seen.push_back(name);
@@ -64,24 +66,30 @@ class Receiver {
 class Predictor {
  public:
   Predictor(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes)
-      : arguments_(arguments), size_(size), costs_(costs), stretch_(costs.stretch(bytes)), ports_(static_cast<std::size_t>(size)) {}
+      : arguments_(arguments),
+        size_(size),
+        costs_(costs),
+        stretch_(costs.stretch(bytes)),
+        ports_(static_cast<std::size_t>(size)) {}
 
   // When the root has the result. Children have higher numbers than their parent.
   double reduce() {
     const ReduceTopology topology(size_, arguments_.f);
-    std::vector<std::vector<double>> arrivals(static_cast<std::size_t>(size_));   // of `up`, at the receiver's port
+    std::vector<std::vector<double>> arrivals(static_cast<std::size_t>(size_));  // of `up`, at the receiver's port
     std::vector<std::int32_t> group;
     for (std::int32_t process = size_ - 1; process >= 0; --process) {
       topology.group_members(process, group);
       std::vector<double>& ups = arrivals[static_cast<std::size_t>(process)];
-      const double ready = process == 0 ? root_ready(topology, group, ups) : member_ready(topology, process, group, ups);
+      const double ready =
+          process == 0 ? root_ready(topology, group, ups) : member_ready(topology, process, group, ups);
       Port& port = ports_[static_cast<std::size_t>(process)];
       port.group_sent = static_cast<double>(group.size() - 1) * (costs_.per_message() + stretch_);
       if (process == 0) return ready;
-      const double up_stretch = topology.in_short_group(process) ? 0 : stretch_;   // such a member passes nothing up
+      const double up_stretch = topology.in_short_group(process) ? 0 : stretch_;  // such a member passes nothing up
       port.up_begins = std::max(ready, port.group_sent);
       port.up_sent = port.up_begins + costs_.per_message() + up_stretch;
-      arrivals[static_cast<std::size_t>(topology.parent(process))].push_back(port.up_begins + costs_.send_overhead + up_stretch + costs_.latency);
+      arrivals[static_cast<std::size_t>(topology.parent(process))].push_back(port.up_begins + costs_.send_overhead +
+                                                                             up_stretch + costs_.latency);
       ups = {};
     }
     return 0;
@@ -120,11 +128,13 @@ class Predictor {
       if (group[sender] == process) continue;
       const auto mine = static_cast<std::size_t>(std::find(group.begin(), group.end(), process) - group.begin());
       const std::size_t place = mine - (mine > sender);
-      all.push_back(static_cast<double>(place) * (costs_.per_message() + stretch_) + costs_.send_overhead + stretch_ + costs_.latency);
+      all.push_back(static_cast<double>(place) * (costs_.per_message() + stretch_) + costs_.send_overhead + stretch_ +
+                    costs_.latency);
     }
     return all;
   }
-  double member_ready(const ReduceTopology& topology, std::int32_t process, const std::vector<std::int32_t>& group, const std::vector<double>& ups) const {
+  double member_ready(const ReduceTopology& topology, std::int32_t process, const std::vector<std::int32_t>& group,
+                      const std::vector<double>& ups) const {
     if (topology.in_short_group(process)) return 0;
     std::vector<double> all = group_arrivals(process, group);
     all.insert(all.end(), ups.begin(), ups.end());
@@ -135,7 +145,8 @@ class Predictor {
     return ready;
   }
   // Its group, and the first child.
-  double root_ready(const ReduceTopology& topology, const std::vector<std::int32_t>& group, const std::vector<double>& ups) const {
+  double root_ready(const ReduceTopology& topology, const std::vector<std::int32_t>& group,
+                    const std::vector<double>& ups) const {
     struct Arrival {
       double time;
       bool is_up;

@@ -15,17 +15,17 @@
 namespace ucft::detail {
 
 struct LogGP {
-  double latency = 2;            // L, between neighbours in the flat network
-  double send_overhead = 1;      // o of a send
-  double receive_overhead = 1;   // o of a receive
-  double gap = 1;                // g, between two sends, and between two receives
-  double gap_per_byte = 0;       // G
+  double latency = 2;           // L, between neighbours in the flat network
+  double send_overhead = 1;     // o of a send
+  double receive_overhead = 1;  // o of a receive
+  double gap = 1;               // g, between two sends, and between two receives
+  double gap_per_byte = 0;      // G
   // Whether a rank's processor does one thing at a time, waiting sends first, or sends and receives side by side.
   bool one_processor = false;
 
-  double per_message() const { return gap > send_overhead ? gap : send_overhead; }     // between two sends
+  double per_message() const { return gap > send_overhead ? gap : send_overhead; }  // between two sends
   double per_receive() const { return gap > receive_overhead ? gap : receive_overhead; }
-  double delivery() const { return latency + send_overhead + receive_overhead; }       // L + 2o
+  double delivery() const { return latency + send_overhead + receive_overhead; }  // L + 2o
   double stretch(std::uint64_t bytes) const { return bytes > 1 ? static_cast<double>(bytes - 1) * gap_per_byte : 0; }
 };
 

@@ -46,7 +46,8 @@ void Decision::write(Message& message) const {
   message.list_length = list_length;
   message.value = value;
   message.list = list;
-  message.flags = static_cast<std::uint8_t>((outcome == Outcome::success ? has_value : 0) | (truncated ? list_truncated : 0));
+  message.flags =
+      static_cast<std::uint8_t>((outcome == Outcome::success ? has_value : 0) | (truncated ? list_truncated : 0));
 }
 
 void Decision::release(Buffers& buffers) {

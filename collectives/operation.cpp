@@ -16,7 +16,7 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
   prev_ = prev;
   started_ = true;
   ballots_.begin(members, arguments.root, surroundings);
-  if (row_->rooted() && !members.contains(arguments.root)) {   // all know it: members are agreed
+  if (row_->rooted() && !members.contains(arguments.root)) {  // all know it: members are agreed
     decision_.first_decided = decision_.accepted = ballots_.first();
     return give_up(Outcome::root_failed, out.buffers());
   }
@@ -30,9 +30,10 @@ void Operation::on_message(const Message& message, Outbox& out) {
   if (message.phase == Phase::mismatch)
     return on_mismatch(members().contains(message.attempt) ? message.attempt : message.peer, out);
   if (message.signature != blank_.signature || !has_right_length(message)) return on_mismatch(message.peer, out);
-  if (ballots_.promised() == no_rank || !members().contains(message.peer) || !members().contains(message.attempt)) return;
+  if (ballots_.promised() == no_rank || !members().contains(message.peer) || !members().contains(message.attempt))
+    return;
   if (message.phase == Phase::ask) return on_ask(message, out);
-  if (ballots_.before(message.attempt, ballots_.promised())) return;   // of a root that has failed
+  if (ballots_.before(message.attempt, ballots_.promised())) return;  // of a root that has failed
 
   switch (message.phase) {
     case Phase::broadcast: return on_broadcast(message, out);
@@ -57,7 +58,8 @@ void Operation::on_contribution(const Message& message, Outbox& out) {
 bool Operation::has_right_length(const Message& message) const {
   if (!message.has(has_value)) return true;
   if (message.outcome != Outcome::success) return message.value.bytes == 0;
-  return with_collective(arguments_.kind, [&](auto collective) { return collective.accepts(arguments_, message.value.bytes); });
+  return with_collective(arguments_.kind,
+                         [&](auto collective) { return collective.accepts(arguments_, message.value.bytes); });
 }
 
 void Operation::on_failure(Rank rank, Outbox& out) {
@@ -127,12 +129,12 @@ void Operation::join(Outbox& out) {
   dissemination_.join();
   if (contributes()) {
     up_correction_.start(plan_, ballots_, out);
-  } else if (ballots_.is_root()) {   // of a broadcast: its data are the decision
+  } else if (ballots_.is_root()) {  // of a broadcast: its data are the decision
     if (memory_.lacks)
       decision_.lack_memory(me());
     else
       decision_.contributors = 1;
-    decision_.value = memory_.input;   // a copy, made when it was posted
+    decision_.value = memory_.input;  // a copy, made when it was posted
     out.buffers().retain(memory_.input);
     decision_.first_decided = ballots_.promised();
     decide(out);
@@ -161,7 +163,7 @@ Message Operation::contribution() const {
 void Operation::drain_inbox(Outbox& out) {
   if (inbox_.empty()) return;
   std::vector<Message> messages;
-  messages.swap(draining_);   // keeps its capacity for the next time
+  messages.swap(draining_);  // keeps its capacity for the next time
   messages.swap(inbox_);
   for (const Message& message : messages) {
     on_message(message, out);
@@ -208,7 +210,7 @@ void Operation::advance_root(Outbox& out) {
     case CleanSubtree::State::none: break;
   }
   gather_.start(compose(Phase::gather), ballots_, out);
-  advance_root(out);   // nobody may be left to ask
+  advance_root(out);  // nobody may be left to ask
 }
 
 void Operation::conclude_gather(Outbox& out) {
@@ -287,7 +289,7 @@ void Operation::finish(Buffers& buffers) {
   finished_ = true;
   clear_arrivals(buffers);
   buffers.release(std::exchange(memory_.result, no_buffer));
-  if (!row_->disseminates) return;   // the root of a reduce may still ask for the input
+  if (!row_->disseminates) return;  // the root of a reduce may still ask for the input
   buffers.release(std::exchange(memory_.input, {}));
 }
 
@@ -343,7 +345,7 @@ void Operation::on_mismatch(Rank culprit, Outbox& out) {
     const Rank rank = members().rank_at(position);
     if (rank != me() && !ballots_.has_failed(rank)) out.send(rank, word);
   }
-  decision_.first_decided = any_rank;   // there may be several answers to this one
+  decision_.first_decided = any_rank;  // there may be several answers to this one
   if (finished_) return;
   decision_.culprit = culprit;
   decision_.accepted = ballots_.promised();

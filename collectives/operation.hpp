@@ -31,9 +31,10 @@ class Operation {
  public:
   // What a rank has for its part; start() takes over one reference to each.
   struct Memory {
-    Slice input;                   // none: no data on this rank
-    BufferId result = no_buffer;   // a block for it; without one, memory that runs out meanwhile may leave this rank without
-    bool lacks = false;            // there is none for its part: allreduce and reduce fail on all, a broadcast here and below
+    Slice input;  // none: no data on this rank
+    BufferId result =
+        no_buffer;       // a block for it; without one, memory that runs out meanwhile may leave this rank without
+    bool lacks = false;  // there is none for its part: allreduce and reduce fail on all, a broadcast here and below
   };
   // prev: see Message.
   void start(OperationNumber number, const Arguments& arguments, const Membership& members,
@@ -96,7 +97,7 @@ class Operation {
 
   Arguments arguments_;
   const CatalogueRow* row_ = &catalogue[0];
-  Message blank_;                     // number and signature
+  Message blank_;  // number and signature
   Rank prev_ = no_rank;
   Memory memory_;
   bool started_ = false, finished_ = false, delivered_ = false, mismatch_told_ = false;
@@ -105,7 +106,7 @@ class Operation {
 
   Ballots ballots_;
   std::uint32_t attempts_ = 0;
-  bool root_decided_ = false;         // in this ballot
+  bool root_decided_ = false;  // in this ballot
   BallotPlan plan_;
   UpCorrection up_correction_;
   Gather gather_;

@@ -66,7 +66,7 @@ void OperationWindow::exclude_failures_of(OperationNumber number) {
 
 void OperationWindow::on_message(const Message& message, Outbox& out) {
   assert(acceptable(message.operation));
-  if (message.operation < dropped_upto_) return;   // nobody alive can need an answer
+  if (message.operation < dropped_upto_) return;  // nobody alive can need an answer
   Operation& operation = slot(message.operation);
   if (message.operation >= next_) return operation.store(message, buffers_);
   const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();

@@ -25,7 +25,7 @@ class OperationWindow {
   struct Size {
     Rank me;
     Rank ranks;
-    int window = 8;   // W: operations in flight; at least 2
+    int window = 8;  // W: operations in flight; at least 2
   };
   OperationWindow(Size size, Buffers& buffers);
 
@@ -73,7 +73,7 @@ class OperationWindow {
   void exclude_failures_of(OperationNumber number);
   void settle(OperationNumber number, bool was_finished);
   template <class Change>
-  void for_each_retained(Change change) {   // oldest first
+  void for_each_retained(Change change) {  // oldest first
     for (OperationNumber number = dropped_upto_; number < next_; ++number) {
       Operation& operation = slot(number);
       const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();
@@ -95,7 +95,7 @@ class OperationWindow {
   OperationNumber rooted_in_a_row_ = 0;
   std::int32_t rooted_f_ = 0;
   Membership members_;
-  FailedRanks failed_, reported_;   // reported_: named by some decision
+  FailedRanks failed_, reported_;  // reported_: named by some decision
   std::vector<OperationNumber> completed_;
 };
 

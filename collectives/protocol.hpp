@@ -13,22 +13,22 @@
 
 namespace ucft::detail {
 
-using Rank = std::int32_t;             // in a communicator: 0 .. n-1
-using OperationNumber = std::uint64_t; // in a communicator: 0, 1, 2 ... in posting order
+using Rank = std::int32_t;              // in a communicator: 0 .. n-1
+using OperationNumber = std::uint64_t;  // in a communicator: 0, 1, 2 ... in posting order
 
 inline constexpr Rank no_rank = -1;
-inline constexpr Rank any_rank = -2;   // prev of an operation after a mismatch: compares equal to every other
+inline constexpr Rank any_rank = -2;  // prev of an operation after a mismatch: compares equal to every other
 
 enum class Phase : std::uint8_t {
-  group,          // up-correction: my contribution, to every peer of my group
-  up,             // tree phase: the sum of my subtree, to my parent
-  broadcast,      // the decision, down the broadcast tree
-  correction,     // the decision, along the ring of ranks; delivers and is not forwarded
-  ask,            // to the root: what was decided? (backstop)
-  decided,        // the answer to ask
-  gather,         // root to all: no subtree was clean, tell me what you have (more than f failures)
-  gather_reply,   // the answer to gather
-  mismatch,       // somebody posted another operation under this number
+  group,         // up-correction: my contribution, to every peer of my group
+  up,            // tree phase: the sum of my subtree, to my parent
+  broadcast,     // the decision, down the broadcast tree
+  correction,    // the decision, along the ring of ranks; delivers and is not forwarded
+  ask,           // to the root: what was decided? (backstop)
+  decided,       // the answer to ask
+  gather,        // root to all: no subtree was clean, tell me what you have (more than f failures)
+  gather_reply,  // the answer to gather
+  mismatch,      // somebody posted another operation under this number
 };
 inline constexpr int phase_count = 9;
 
@@ -38,13 +38,13 @@ enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mis
 constexpr bool has_culprit(Outcome outcome) { return outcome == Outcome::mismatch || outcome == Outcome::no_memory; }
 
 enum MessageFlags : std::uint8_t {
-  has_value = 1,     // a value rides along (absent: the empty sum)
-  is_decided = 2,    // the value is an earlier decision, not a contribution
-  is_unclean = 4,    // a process of this subtree failed to send: the sum may lack values
-  list_truncated = 8,// more failures than a list holds
-  moves_right = 16,  // correction: from a lower process number to a higher one, around the ring
-  panics = 32,       // correction (failure-proof): pass the decision on to all
-  lets_go = 64       // correction (failure-proof): the exit signal; its sender has finished its correction
+  has_value = 1,       // a value rides along (absent: the empty sum)
+  is_decided = 2,      // the value is an earlier decision, not a contribution
+  is_unclean = 4,      // a process of this subtree failed to send: the sum may lack values
+  list_truncated = 8,  // more failures than a list holds
+  moves_right = 16,    // correction: from a lower process number to a higher one, around the ring
+  panics = 32,         // correction (failure-proof): pass the decision on to all
+  lets_go = 64         // correction (failure-proof): the exit signal; its sender has finished its correction
 };
 
 // An entry of a failure list: the rank, and whether its value is in the sum all the same (it died after it sent it).
@@ -55,19 +55,20 @@ inline constexpr std::uint32_t failure_list_limit = 64;
 struct Message {
   OperationNumber operation = 0;
   Rank peer = no_rank;
-  Rank attempt = no_rank;           // the ballot: the rank of the root, not a counter
-  Rank prev = no_rank;              // contributions: the ballot that first decided operation - W, at the sender
-  Rank first_decided = no_rank;     // decisions: the ballot that first decided it
-  Rank accepted = no_rank;          // contributions with is_decided: the last ballot at which the sender accepted it
-  std::uint32_t contributors = 0;   // values in the sum
-  std::uint32_t failed_count = 0;   // failures known (schemes list and count)
-  std::uint32_t list_length = 0;    // entries of list
-  std::uint16_t signature = 0;      // of the operation's arguments: differs where ranks posted different things
+  Rank attempt = no_rank;          // the ballot: the rank of the root, not a counter
+  Rank prev = no_rank;             // contributions: the ballot that first decided operation - W, at the sender
+  Rank first_decided = no_rank;    // decisions: the ballot that first decided it
+  Rank accepted = no_rank;         // contributions with is_decided: the last ballot at which the sender accepted it
+  std::uint32_t contributors = 0;  // values in the sum
+  std::uint32_t failed_count = 0;  // failures known (schemes list and count)
+  std::uint32_t list_length = 0;   // entries of list
+  std::uint16_t signature = 0;     // of the operation's arguments: differs where ranks posted different things
   Phase phase = Phase::group;
   std::uint8_t flags = 0;
-  Outcome outcome = Outcome::success; // contributions: no_memory, if their sender or somebody below it had none for the sum
-  Slice value;                      // its length is the message's: those of one operation may differ
-  BufferId list = no_buffer;        // std::uint32_t entries: see contributed_bit
+  Outcome outcome =
+      Outcome::success;       // contributions: no_memory, if their sender or somebody below it had none for the sum
+  Slice value;                // its length is the message's: those of one operation may differ
+  BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }
 
@@ -110,7 +111,7 @@ class Arrivals {
   struct Peer {
     Rank rank;
     State state;
-    Message message;   // owns references while delivered
+    Message message;  // owns references while delivered
   };
 
   void await(std::span<const Rank> ranks, Buffers& buffers) {

@@ -19,8 +19,10 @@ class Random {
   explicit Random(std::uint64_t seed) : state_(mixed(seed)) {}
 
   std::uint64_t next() { return mixed(state_++); }
-  std::uint64_t below(std::uint64_t limit) { return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * limit) >> 64); }
-  double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }   // 0 <= x < 1
+  std::uint64_t below(std::uint64_t limit) {
+    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * limit) >> 64);
+  }
+  double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // 0 <= x < 1
 
  private:
   std::uint64_t state_;

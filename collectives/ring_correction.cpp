@@ -48,16 +48,12 @@ std::int32_t RingCorrection::reach_right() const {
 
 bool RingCorrection::done(std::int32_t offset, std::int32_t reach, const std::vector<std::int32_t>& heard) const {
   switch (setting_.kind) {
-    case Correction::opportunistic:
-      return offset >= reach;
-    case Correction::opportunistic_optimised:
-      return offset >= reach || !heard.empty();
-    case Correction::checked:
-      return !heard.empty() && offset >= heard.back();
+    case Correction::opportunistic: return offset >= reach;
+    case Correction::opportunistic_optimised: return offset >= reach || !heard.empty();
+    case Correction::checked: return !heard.empty() && offset >= heard.back();
     case Correction::failure_proof:
       return heard.size() > static_cast<std::size_t>(setting_.f) && offset >= heard.back();
-    case Correction::none:
-      break;
+    case Correction::none: break;
   }
   return true;
 }

@@ -31,18 +31,18 @@ class RingCorrection {
  public:
   struct Setting {
     Correction kind = Correction::none;
-    std::int32_t distance = 2;   // d of the opportunistic forms
-    std::int32_t f = 1;          // of failure_proof
-    std::int32_t size = 1;       // of the ring
+    std::int32_t distance = 2;  // d of the opportunistic forms
+    std::int32_t f = 1;         // of failure_proof
+    std::int32_t size = 1;      // of the ring
   };
   enum class Word : std::uint8_t { value, exit, panic };
   struct Send {
     bool right = true;
-    std::int32_t distance = 0;   // 1 .. size-1
+    std::int32_t distance = 0;  // 1 .. size-1
     Word word = Word::value;
   };
 
-  void reset(const Setting& setting);   // nothing heard, nothing to send
+  void reset(const Setting& setting);  // nothing heard, nothing to send
   // The tree has reached this process: it takes part.
   void start();
   // A correction has come from a process that the tree has reached, `distance` away on that side.
@@ -68,8 +68,8 @@ class RingCorrection {
   Step step_ = Step::silent;
   bool panicked_ = false;
   std::int32_t offset_left_ = 0, offset_right_ = 0, skipped_right_ = 0;
-  std::int32_t told_left_ = 0, told_right_ = 0;   // exit signals
-  std::vector<std::int32_t> heard_left_, heard_right_;   // distances, ascending: as many of the nearest as count
+  std::int32_t told_left_ = 0, told_right_ = 0;         // exit signals
+  std::vector<std::int32_t> heard_left_, heard_right_;  // distances, ascending: as many of the nearest as count
 };
 
 }  // namespace ucft::detail

@@ -35,8 +35,7 @@ static int nonblocking(ucft_comm_h comm, int32_t rank) {
   int64_t largest = rank;
   const ucft_operator_t op = UCFT_OPERATOR_INIT(UCFT_MAX);
   ucft_request_h request = UCFT_REQUEST_NULL;
-  ucft_status_t status =
-      ucft_allreduce_init(comm, UCFT_IN_PLACE, &largest, 1, UCFT_INT64, &op, NULL, &request);
+  ucft_status_t status = ucft_allreduce_init(comm, UCFT_IN_PLACE, &largest, 1, UCFT_INT64, &op, NULL, &request);
   if (status != UCFT_OK) return report("ucft_allreduce_init", status);
   status = ucft_post(request);
   if (status == UCFT_OK) status = ucft_wait(request, WAIT_US);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t default_iterations = 2000;
 constexpr std::size_t values = 100;
-constexpr double rounding = 1e-12;   // that the bound does not cover
+constexpr double rounding = 1e-12;  // that the bound does not cover
 
 double value(std::int32_t rank, std::size_t place) { return rank + 1.0 + static_cast<double>(place % 7); }
 
@@ -42,7 +42,7 @@ int run(std::int64_t iterations) {
   ucft::Communicator world(context);
   const std::int32_t me = world.rank();
   ucft::GossipOptions options;
-  options.algorithm = UCFT_GOSSIP_PUSH_FLOW;   // after a death: the survivors' average
+  options.algorithm = UCFT_GOSSIP_PUSH_FLOW;  // after a death: the survivors' average
   options.eps = 1e-9;
   std::vector<double> mine(values), average(values), now(values);
   for (std::size_t i = 0; i < values; ++i) mine[i] = value(me, i);
@@ -53,11 +53,12 @@ int run(std::int64_t iterations) {
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < iterations; ++i) {
     request.post();
-    request.estimate(now);   // good enough to go on with, say
+    request.estimate(now);  // good enough to go on with, say
     ++looks;
     const ucft::Result result = request.wait();
     if (!result.ok()) {
-      std::fprintf(stderr, "rank %d: iteration %lld: %s: %s\n", me, static_cast<long long>(i), ucft_status_name(result.status), ucft_last_error());
+      std::fprintf(stderr, "rank %d: iteration %lld: %s: %s\n", me, static_cast<long long>(i),
+                   ucft_status_name(result.status), ucft_last_error());
       return 1;
     }
     const ucft::GossipResult accuracy = request.gossip_result();
@@ -66,14 +67,17 @@ int run(std::int64_t iterations) {
     if (error_of(average, result.missing, world.size()) > accuracy.error_bound + rounding) ++wrong;
     if (result.missing != missing) {
       missing = result.missing;
-      std::printf("rank %d: iteration %lld: the average of %u ranks from here on\n", me, static_cast<long long>(i), result.contributors);
+      std::printf("rank %d: iteration %lld: the average of %u ranks from here on\n", me, static_cast<long long>(i),
+                  result.contributors);
       std::fflush(stdout);
     }
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  std::printf("rank %d: %lld averages of %zu values in %.2f s, %lld wrong, %lld above eps, largest bound %.1e, %lld estimates\n", me,
-              static_cast<long long>(iterations), values, elapsed.count(), static_cast<long long>(wrong), static_cast<long long>(missed),
-              worst_bound, static_cast<long long>(looks));
+  std::printf(
+      "rank %d: %lld averages of %zu values in %.2f s, %lld wrong, %lld above eps, largest bound %.1e, %lld "
+      "estimates\n",
+      me, static_cast<long long>(iterations), values, elapsed.count(), static_cast<long long>(wrong),
+      static_cast<long long>(missed), worst_bound, static_cast<long long>(looks));
   return wrong == 0 ? 0 : 1;
 }
 

@@ -24,7 +24,7 @@ constexpr std::size_t columns = 16;
 
 struct Options {
   ucft_gossip_algorithm_t algorithm = UCFT_GOSSIP_PUSH_FLOW;
-  std::size_t rows = 100, repeat = 1;   // rows: of each rank
+  std::size_t rows = 100, repeat = 1;  // rows: of each rank
 };
 
 // Column by column, as Gram-Schmidt goes through it.
@@ -52,7 +52,8 @@ double entry(std::int32_t rank, std::size_t place) {
 
 class Factorisation {
  public:
-  Factorisation(ucft::Communicator& world, const Options& options) : world_(world), original_(options.rows), q_(options.rows) {
+  Factorisation(ucft::Communicator& world, const Options& options)
+      : world_(world), original_(options.rows), q_(options.rows) {
     gossip_.algorithm = options.algorithm;
     gossip_.aggregate = UCFT_GOSSIP_SUM;
     gossip_.eps = 1e-15;
@@ -100,7 +101,8 @@ class Factorisation {
     if (!took_part(world_.allreduce(norms, UCFT_MAX)) || !took_part(world_.allreduce(gram, UCFT_SUM))) return false;
     factorisation = norms[0] / norms[1];
     orthogonality = 0;
-    for (std::size_t i = 0; i < gram.size(); ++i) orthogonality = std::max(orthogonality, std::abs(gram[i] - (i % (columns + 1) == 0 ? 1 : 0)));
+    for (std::size_t i = 0; i < gram.size(); ++i)
+      orthogonality = std::max(orthogonality, std::abs(gram[i] - (i % (columns + 1) == 0 ? 1 : 0)));
     return true;
   }
 
@@ -112,7 +114,7 @@ class Factorisation {
 
   // False: of other ranks than the ones before.
   bool took_part(const ucft::Result& result) {
-    if (result.status == UCFT_ERR_TOO_MANY_FAILURES) return false;   // more than f since the last allreduce; named now
+    if (result.status == UCFT_ERR_TOO_MANY_FAILURES) return false;  // more than f since the last allreduce; named now
     if (!result.ok()) throw ucft::Error(result.status, ucft_last_error());
     const bool same = result.contributors == ranks_;
     ranks_ = result.contributors;
@@ -149,9 +151,12 @@ int run(const Options& options) {
     worst_angle = std::max(worst_angle, angle);
     ++i;
   }
-  const bool right = worst_error < 1e-13 && worst_angle < 1e-11;   // a random V is well-conditioned
-  std::printf("rank %d: %zu factorisations, of the rows of %u ranks in the end, %d begun again; |V - QR| / |V| %.1e, |Q'Q - I| %.1e at most, %d reductions each\n",
-              world.rank(), options.repeat, factorisation.ranks(), begun_again, worst_error, worst_angle, factorisation.reductions());
+  const bool right = worst_error < 1e-13 && worst_angle < 1e-11;  // a random V is well-conditioned
+  std::printf(
+      "rank %d: %zu factorisations, of the rows of %u ranks in the end, %d begun again; |V - QR| / |V| %.1e, |Q'Q - I| "
+      "%.1e at most, %d reductions each\n",
+      world.rank(), options.repeat, factorisation.ranks(), begun_again, worst_error, worst_angle,
+      factorisation.reductions());
   return right ? 0 : 1;
 }
 
@@ -161,10 +166,14 @@ bool parse(int argument_count, char** arguments, Options& options) {
     if (i + 1 == argument_count) return false;
     const std::string_view value = arguments[i + 1];
     if (name == "--algorithm") {
-      if (value == "push_flow") options.algorithm = UCFT_GOSSIP_PUSH_FLOW;
-      else if (value == "pcf") options.algorithm = UCFT_GOSSIP_PCF;
-      else if (value == "hps") options.algorithm = UCFT_GOSSIP_HPS;
-      else return false;
+      if (value == "push_flow")
+        options.algorithm = UCFT_GOSSIP_PUSH_FLOW;
+      else if (value == "pcf")
+        options.algorithm = UCFT_GOSSIP_PCF;
+      else if (value == "hps")
+        options.algorithm = UCFT_GOSSIP_HPS;
+      else
+        return false;
       continue;
     }
     if (name != "--rows" && name != "--repeat") return false;
@@ -180,7 +189,8 @@ bool parse(int argument_count, char** arguments, Options& options) {
 int main(int argument_count, char** arguments) {
   Options options;
   if (!parse(argument_count, arguments, options)) {
-    std::fprintf(stderr, "usage: gossip_qr [--algorithm push_flow|pcf|hps] [--rows ROWS_OF_EACH_RANK] [--repeat TIMES]\n");
+    std::fprintf(stderr,
+                 "usage: gossip_qr [--algorithm push_flow|pcf|hps] [--rows ROWS_OF_EACH_RANK] [--repeat TIMES]\n");
     return 2;
   }
   try {

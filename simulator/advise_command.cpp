@@ -17,7 +17,8 @@ namespace ucft::detail::simulator {
 namespace {
 
 constexpr double us_per_hour = 3.6e9;
-constexpr std::int32_t most_hosts = 32;   // tolerated per operation: beyond that it is no operation that is lost, but a machine
+constexpr std::int32_t most_hosts =
+    32;  // tolerated per operation: beyond that it is no operation that is lost, but a machine
 
 struct Options {
   std::string operation = "allreduce", model;
@@ -34,7 +35,7 @@ double poisson_tail(int least, double mean) {
   const auto probability_of = [&](int k) { return std::exp(-mean + k * std::log(mean) - std::lgamma(k + 1.0)); };
   if (least == 0) return 1;
   double sum = 0;
-  if (mean > least) {   // 1 minus the head
+  if (mean > least) {  // 1 minus the head
     for (int k = 0; k < least; ++k) sum += probability_of(k);
     return std::max(0.0, 1 - sum);
   }
@@ -45,7 +46,7 @@ double poisson_tail(int least, double mean) {
 }
 
 struct Choice {
-  std::int32_t hosts = 0;   // tolerated per operation
+  std::int32_t hosts = 0;  // tolerated per operation
   std::int32_t f = 0;
   double lost_job = 0, latency = 0;
   std::int64_t messages = 0;
@@ -53,19 +54,20 @@ struct Choice {
 
 struct Advice {
   double expected_failures = 0;
-  std::vector<Choice> choices;   // of 0, 1, 2 .. hosts; the last one is the first that suffices, or all there are
+  std::vector<Choice> choices;  // of 0, 1, 2 .. hosts; the last one is the first that suffices, or all there are
   bool suffices = false;
   Arguments arguments;
-  double plain_latency = 0;      // binomial tree, f = 0
-  std::int64_t cut_off = 0;      // most ranks below one process of the broadcast tree
+  double plain_latency = 0;  // binomial tree, f = 0
+  std::int64_t cut_off = 0;  // most ranks below one process of the broadcast tree
   std::string why_correction;
-  double corrections = 0;        // messages of the correction, without failure, about
+  double corrections = 0;  // messages of the correction, without failure, about
 };
 
 Choice choice_of(std::int32_t hosts, const Options& options, const Arguments& base, const LogGP& costs) {
   Choice choice;
   choice.hosts = hosts;
-  choice.f = static_cast<std::int32_t>(std::min<std::int64_t>(static_cast<std::int64_t>(hosts) * options.ranks_per_host, options.ranks - 1));
+  choice.f = static_cast<std::int32_t>(
+      std::min<std::int64_t>(static_cast<std::int64_t>(hosts) * options.ranks_per_host, options.ranks - 1));
   Arguments arguments = base;
   arguments.f = choice.f;
   choice.latency = predict_latency(arguments, static_cast<std::int32_t>(options.ranks), costs, options.bytes);
@@ -98,11 +100,15 @@ Advice advise(const Options& options, const LogGP& costs) {
   Advice advice;
   Arguments& arguments = advice.arguments;
   const auto size = static_cast<std::int32_t>(options.ranks);
-  arguments.kind = options.operation == "bcast" ? Kind::broadcast : options.operation == "reduce" ? Kind::reduce : options.operation == "barrier" ? Kind::barrier : Kind::allreduce;
+  arguments.kind = options.operation == "bcast"     ? Kind::broadcast
+                   : options.operation == "reduce"  ? Kind::reduce
+                   : options.operation == "barrier" ? Kind::barrier
+                                                    : Kind::allreduce;
   arguments.f = 0;
   advice.plain_latency = predict_latency(arguments, size, costs, options.bytes);
   arguments.shape = best_shape(costs, arguments.kind == Kind::barrier ? 0 : options.bytes);
-  advice.expected_failures = options.job_hours / options.mtbf_hours * std::ceil(static_cast<double>(size) / options.ranks_per_host);
+  advice.expected_failures =
+      options.job_hours / options.mtbf_hours * std::ceil(static_cast<double>(size) / options.ranks_per_host);
   const std::int32_t all_hosts = std::min((size - 1) / options.ranks_per_host, most_hosts);
   for (std::int32_t hosts = 0; !advice.suffices && hosts <= all_hosts; ++hosts) {
     advice.choices.push_back(choice_of(hosts, options, arguments, costs));
@@ -116,11 +122,15 @@ Advice advise(const Options& options, const LogGP& costs) {
   if (arguments.kind == Kind::reduce) {
     advice.why_correction = "a reduce has no broadcast";
   } else if (storm < options.detection_us / 10) {
-    advice.why_correction = fmt::format("at most {} ranks ask the root after a death: {:.3g} us beside {:.3g} us until it is known", advice.cut_off, storm, options.detection_us);
+    advice.why_correction =
+        fmt::format("at most {} ranks ask the root after a death: {:.3g} us beside {:.3g} us until it is known",
+                    advice.cut_off, storm, options.detection_us);
   } else {
     arguments.correction = Correction::checked;
-    advice.corrections = static_cast<double>(size) * (arguments.shape.delay_quarters / 4.0 + 1);   // docs/algorithms.md
-    advice.why_correction = fmt::format("without it up to {} ranks would ask the root after a death, one after the other: {:.3g} us", advice.cut_off, storm);
+    advice.corrections = static_cast<double>(size) * (arguments.shape.delay_quarters / 4.0 + 1);  // docs/algorithms.md
+    advice.why_correction =
+        fmt::format("without it up to {} ranks would ask the root after a death, one after the other: {:.3g} us",
+                    advice.cut_off, storm);
   }
   return advice;
 }
@@ -129,27 +139,51 @@ int print(const Options& options, const Advice& advice) {
   const Choice& chosen = advice.choices.back();
   const Arguments& arguments = advice.arguments;
   if (options.json) {
-    nlohmann::ordered_json line = {{"operation", options.operation}, {"algorithm", "corrected"}, {"ranks", options.ranks}, {"ranks_per_host", options.ranks_per_host},
-        {"bytes", options.bytes}, {"mtbf_hours", options.mtbf_hours}, {"job_hours", options.job_hours}, {"expected_failures", advice.expected_failures},
-        {"f", chosen.f}, {"tree", tree_name(arguments.shape.tree)}, {"delay_quarters", arguments.shape.delay_quarters},
-        {"correction", correction_name(arguments.correction)}, {"latency_us", chosen.latency}, {"messages", chosen.messages}, {"correction_messages_about", advice.corrections},
-        {"latency_us_f0", advice.choices.front().latency}, {"latency_us_f0_binomial", advice.plain_latency}, {"lost_job_probability", chosen.lost_job},
-        {"risk", options.risk}, {"suffices", advice.suffices}};
+    nlohmann::ordered_json line = {{"operation", options.operation},
+                                   {"algorithm", "corrected"},
+                                   {"ranks", options.ranks},
+                                   {"ranks_per_host", options.ranks_per_host},
+                                   {"bytes", options.bytes},
+                                   {"mtbf_hours", options.mtbf_hours},
+                                   {"job_hours", options.job_hours},
+                                   {"expected_failures", advice.expected_failures},
+                                   {"f", chosen.f},
+                                   {"tree", tree_name(arguments.shape.tree)},
+                                   {"delay_quarters", arguments.shape.delay_quarters},
+                                   {"correction", correction_name(arguments.correction)},
+                                   {"latency_us", chosen.latency},
+                                   {"messages", chosen.messages},
+                                   {"correction_messages_about", advice.corrections},
+                                   {"latency_us_f0", advice.choices.front().latency},
+                                   {"latency_us_f0_binomial", advice.plain_latency},
+                                   {"lost_job_probability", chosen.lost_job},
+                                   {"risk", options.risk},
+                                   {"suffices", advice.suffices}};
     for (const Choice& choice : advice.choices)
-      line["choices"].push_back({{"hosts", choice.hosts}, {"f", choice.f}, {"lost_job_probability", choice.lost_job}, {"latency_us", choice.latency}, {"messages", choice.messages}});
+      line["choices"].push_back({{"hosts", choice.hosts},
+                                 {"f", choice.f},
+                                 {"lost_job_probability", choice.lost_job},
+                                 {"latency_us", choice.latency},
+                                 {"messages", choice.messages}});
     fmt::print("{}\n", line.dump());
     return 0;
   }
-  fmt::print("{} of {} bytes, {} ranks on {} hosts, {:g} h: {:.3g} hosts fail\n\n", options.operation, options.bytes, options.ranks,
-             (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host, options.job_hours, advice.expected_failures);
-  fmt::print("{:>15}  {:>6}  {:>22}  {:>12}  {:>10}\n", "tolerated hosts", "f", "P(job loses an operation)", "latency, us", "messages");
+  fmt::print("{} of {} bytes, {} ranks on {} hosts, {:g} h: {:.3g} hosts fail\n\n", options.operation, options.bytes,
+             options.ranks, (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host, options.job_hours,
+             advice.expected_failures);
+  fmt::print("{:>15}  {:>6}  {:>22}  {:>12}  {:>10}\n", "tolerated hosts", "f", "P(job loses an operation)",
+             "latency, us", "messages");
   for (const Choice& choice : advice.choices)
-    fmt::print("{:>15}  {:>6}  {:>25.3g}  {:>12.3f}  {:>10}{}\n", choice.hosts, choice.f, choice.lost_job, choice.latency, choice.messages, &choice == &chosen ? "  <-" : "");
+    fmt::print("{:>15}  {:>6}  {:>25.3g}  {:>12.3f}  {:>10}{}\n", choice.hosts, choice.f, choice.lost_job,
+               choice.latency, choice.messages, &choice == &chosen ? "  <-" : "");
   if (advice.corrections > 0) fmt::print("\nand about {:.0f} messages of the correction\n", advice.corrections);
   if (!advice.suffices) fmt::print("\nNo f up to {} reaches a risk of {:g}.\n", chosen.f, options.risk);
-  fmt::print("\nalgorithm   corrected\nf           {}\ntree        {} ((L + 2o) / max(g, o) = {:g})\ncorrection  {}: {}\nlatency     {:.3f} us; {:.3f} us with f = 0, {:.3f} us with f = 0 and a binomial tree\n",
-             chosen.f, tree_name(arguments.shape.tree), arguments.shape.delay_quarters / 4.0, correction_name(arguments.correction), advice.why_correction, chosen.latency,
-             advice.choices.front().latency, advice.plain_latency);
+  fmt::print(
+      "\nalgorithm   corrected\nf           {}\ntree        {} ((L + 2o) / max(g, o) = {:g})\ncorrection  {}: "
+      "{}\nlatency     {:.3f} us; {:.3f} us with f = 0, {:.3f} us with f = 0 and a binomial tree\n",
+      chosen.f, tree_name(arguments.shape.tree), arguments.shape.delay_quarters / 4.0,
+      correction_name(arguments.correction), advice.why_correction, chosen.latency, advice.choices.front().latency,
+      advice.plain_latency);
   fmt::print("\nucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;\noptions.f = {};\n", chosen.f);
   fmt::print("options.tree = UCFT_TREE_OPTIMAL;\noptions.tree_delay_quarters = {};\n", arguments.shape.delay_quarters);
   if (arguments.correction == Correction::checked) fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
@@ -161,20 +195,38 @@ int print(const Options& options, const Advice& advice) {
 void add_advise_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   const CLI::Validator positive = number_between(0, longest_time), above_zero = number_between(1e-9, longest_time);
-  CLI::App* command = app.add_subcommand("advise", "which f, tree and correction to use, and what they cost; times in us");
-  command->add_option("operation", options->operation)->check(CLI::IsMember({"allreduce", "reduce", "bcast", "barrier"}))->capture_default_str();
+  CLI::App* command =
+      app.add_subcommand("advise", "which f, tree and correction to use, and what they cost; times in us");
+  command->add_option("operation", options->operation)
+      ->check(CLI::IsMember({"allreduce", "reduce", "bcast", "barrier"}))
+      ->capture_default_str();
   command->add_option("--ranks", options->ranks)->check(whole_between(1, 1 << 24))->capture_default_str();
-  command->add_option("--ranks-per-host", options->ranks_per_host, "a host that fails takes them all")->check(whole_between(1, 1 << 20))->capture_default_str();
-  command->add_option("--bytes", options->bytes, "payload")->check(whole_between(0, 1000000000000))->capture_default_str();
-  command->add_option("--model", options->model, "LogGP parameters in us (ucft_perftest --calibrate); those below override it");
+  command->add_option("--ranks-per-host", options->ranks_per_host, "a host that fails takes them all")
+      ->check(whole_between(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--bytes", options->bytes, "payload")
+      ->check(whole_between(0, 1000000000000))
+      ->capture_default_str();
+  command->add_option("--model", options->model,
+                      "LogGP parameters in us (ucft_perftest --calibrate); those below override it");
   command->add_option("--L,--latency", options->latency, "default: 1 us")->check(positive);
   command->add_option("--o,--overhead", options->overhead, "default: 0.3 us")->check(positive);
   command->add_option("--g,--gap", options->gap, "default: 0.3 us")->check(positive);
   command->add_option("--G,--gap-per-byte", options->gap_per_byte, "default: 0.0001 us (10 GB/s)")->check(positive);
-  command->add_option("--mtbf", options->mtbf_hours, "mean time between failures of one host, hours")->check(above_zero)->capture_default_str();
-  command->add_option("--job", options->job_hours, "length of the job, hours")->check(above_zero)->capture_default_str();
-  command->add_option("--detect", options->detection_us, "us from a death until all know it (1.35 times UCFT_SUSPECT_AFTER between hosts)")->check(positive)->capture_default_str();
-  command->add_option("--risk", options->risk, "accepted probability that the job loses an operation")->check(number_between(0, 1))->capture_default_str();
+  command->add_option("--mtbf", options->mtbf_hours, "mean time between failures of one host, hours")
+      ->check(above_zero)
+      ->capture_default_str();
+  command->add_option("--job", options->job_hours, "length of the job, hours")
+      ->check(above_zero)
+      ->capture_default_str();
+  command
+      ->add_option("--detect", options->detection_us,
+                   "us from a death until all know it (1.35 times UCFT_SUSPECT_AFTER between hosts)")
+      ->check(positive)
+      ->capture_default_str();
+  command->add_option("--risk", options->risk, "accepted probability that the job loses an operation")
+      ->check(number_between(0, 1))
+      ->capture_default_str();
   command->add_flag("--json", options->json, "one JSON object");
   command->callback([options, &exit_code] {
     LogGP costs = network_costs;

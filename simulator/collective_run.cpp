@@ -15,7 +15,10 @@ constexpr std::uint64_t number_of(Rank rank) { return 2 * static_cast<std::uint6
 class CollectiveActors {
  public:
   explicit CollectiveActors(const CollectiveRun& run)
-      : run_(run), arguments_(run.arguments), buffers_({&CollectiveActors::allocate, this, 1 << 20}), members_(run.setting.ranks),
+      : run_(run),
+        arguments_(run.arguments),
+        buffers_({&CollectiveActors::allocate, this, 1 << 20}),
+        members_(run.setting.ranks),
         operations_(static_cast<std::size_t>(run.setting.ranks)) {
     arguments_.count = arguments_.kind == Kind::barrier ? 0 : 1;
     arguments_.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
@@ -37,7 +40,8 @@ class CollectiveActors {
     const bool had_it = of(rank).finished();
     of(rank).on_message(message, out);
     // Failure-proof correction: if the one that brought the value dies, this rank may panic.
-    if (arguments_.correction == Correction::failure_proof && !had_it && message.phase == Phase::correction) brought_by_.emplace(message.peer, rank);
+    if (arguments_.correction == Correction::failure_proof && !had_it && message.phase == Phase::correction)
+      brought_by_.emplace(message.peer, rank);
   }
   void fail(Rank rank, Rank failed, Outbox& out) { of(rank).on_failure(failed, out); }
   bool wants_turn(Rank rank) const { return of(rank).wants_turn(); }
@@ -116,7 +120,7 @@ class CollectiveActors {
   FailedRanks failed_, reported_;
   std::vector<Operation> operations_;
   Rank root_ = 0;
-  std::unordered_multimap<Rank, Rank> brought_by_;   // who sent a correction that brought the value -> to whom
+  std::unordered_multimap<Rank, Rank> brought_by_;  // who sent a correction that brought the value -> to whom
 };
 
 // The ring of processes, from the first root on. A run may go around its end.
@@ -192,7 +196,8 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
       if (arguments.kind == Kind::barrier) right = right && result.contributors >= result.live;
       if (arguments.kind == Kind::allreduce || rooted)
         right = right && value >= live_sum && value <= everybody && result.contributors >= result.live &&
-                (result.contributors > result.live || value == live_sum) && (value - static_cast<std::uint64_t>(result.contributors)) % 2 == 0;
+                (result.contributors > result.live || value == live_sum) &&
+                (value - static_cast<std::uint64_t>(result.contributors)) % 2 == 0;
     }
     result.wrong += !right;
   }
@@ -203,7 +208,8 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
     result.last = times.back();
   }
   result.latency = rooted ? engine.finished_at(arguments.root) : result.last;
-  if (rooted && reference == nullptr && (!engine.alive(arguments.root) || !engine.trusted(arguments.root))) result.outcome = Outcome::root_failed;
+  if (rooted && reference == nullptr && (!engine.alive(arguments.root) || !engine.trusted(arguments.root)))
+    result.outcome = Outcome::root_failed;
   result.end = engine.end();
   result.messages = engine.messages();
   for (int phase = 0; phase < phase_count; ++phase) result.by_phase[phase] = engine.messages(static_cast<Phase>(phase));

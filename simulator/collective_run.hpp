@@ -14,29 +14,29 @@
 namespace ucft::detail::simulator {
 
 struct CollectiveRun {
-  Arguments arguments;              // count is ignored: each rank contributes one number, payload_bytes is what it costs
+  Arguments arguments;  // count is ignored: each rank contributes one number, payload_bytes is what it costs
   std::uint64_t payload_bytes = 8;
-  bool phased = false;              // correction begins when the tree would be done without failures, not after own sends
-  Setting setting;                  // first_turn is set by phased
-  bool tell_everybody = false;      // call each rank for each failure: slow, and the same
+  bool phased = false;          // correction begins when the tree would be done without failures, not after own sends
+  Setting setting;              // first_turn is set by phased
+  bool tell_everybody = false;  // call each rank for each failure: slow, and the same
 };
 
 struct CollectiveResult {
   // Times of delivery over the live ranks that got it (a reduce: its senders', too); never: nobody did.
   double first = never, median = never, last = never;
-  double latency = never;                   // last; of a reduce: the root's
-  double end = 0;                           // of the last send or receive, correction included
+  double latency = never;  // last; of a reduce: the root's
+  double end = 0;          // of the last send or receive, correction included
   std::int64_t messages = 0, events = 0;
   double bytes = 0;
   std::int64_t by_phase[phase_count] = {};
-  std::uint32_t most_sends = 0, most_receives = 0;   // of one rank
-  Rank live = 0;                            // alive at the end and not wrongly suspected
-  Rank missed = 0;                          // live, and without a result
-  Rank largest_gap = 0;                     // longest run of processes on the ring that the broadcast tree did not reach
-  Rank contributors = 0;                    // in the result
-  std::uint32_t attempts = 0;               // roots tried
-  std::int64_t wrong = 0;                   // live ranks whose result is not what the others have, or lacks a live rank
-  Outcome outcome = Outcome::success;       // of those that are live
+  std::uint32_t most_sends = 0, most_receives = 0;  // of one rank
+  Rank live = 0;                                    // alive at the end and not wrongly suspected
+  Rank missed = 0;                                  // live, and without a result
+  Rank largest_gap = 0;                // longest run of processes on the ring that the broadcast tree did not reach
+  Rank contributors = 0;               // in the result
+  std::uint32_t attempts = 0;          // roots tried
+  std::int64_t wrong = 0;              // live ranks whose result is not what the others have, or lacks a live rank
+  Outcome outcome = Outcome::success;  // of those that are live
 };
 
 CollectiveResult simulate(const CollectiveRun& run, Tracer* tracer = nullptr);

@@ -19,9 +19,9 @@ namespace ucft::detail::simulator {
 // For options: a number or a whole number, written in full, within limits. NaN is in none.
 CLI::Validator number_between(double lowest, double highest);
 CLI::Validator whole_between(std::uint64_t lowest, std::uint64_t highest);
-inline constexpr double longest_time = 1e12;   // of every cost and time: sums of them stay exact enough, and finite
+inline constexpr double longest_time = 1e12;  // of every cost and time: sums of them stay exact enough, and finite
 
-[[noreturn]] void refuse(const std::string& reason);   // CLI::ValidationError
+[[noreturn]] void refuse(const std::string& reason);  // CLI::ValidationError
 // Of an option whose value is text: the number that a part of it, digits, is. 0 .. longest_time, else it is refused.
 double number_after(const std::string& option, const std::string& text, const std::string& digits);
 
@@ -30,13 +30,16 @@ bool read_costs(const std::string& path, LogGP& costs, std::string& error);
 
 void add_explore_command(CLI::App& app, int& exit_code);
 void add_advise_command(CLI::App& app, int& exit_code);
-void add_run_commands(CLI::App& app, int& exit_code);   // bcast, reduce, allreduce, barrier
-void add_gossip_commands(CLI::App& app, int& exit_code);   // push_sum .. recursive_doubling
+void add_run_commands(CLI::App& app, int& exit_code);     // bcast, reduce, allreduce, barrier
+void add_gossip_commands(CLI::App& app, int& exit_code);  // push_sum .. recursive_doubling
 
 // "" or why there is no such tree.
 inline std::string problem_with(const BroadcastShape& shape) {
-  if (shape.arity < lowest_arity(shape.tree)) return fmt::format("--arity {}: at least {} in a {} tree", shape.arity, lowest_arity(shape.tree), tree_name(shape.tree));
-  if (shape.tree == Tree::lame && shape.arity > highest_lame_arity) return fmt::format("--arity {}: at most {} in a lame tree", shape.arity, highest_lame_arity);
+  if (shape.arity < lowest_arity(shape.tree))
+    return fmt::format("--arity {}: at least {} in a {} tree", shape.arity, lowest_arity(shape.tree),
+                       tree_name(shape.tree));
+  if (shape.tree == Tree::lame && shape.arity > highest_lame_arity)
+    return fmt::format("--arity {}: at most {} in a lame tree", shape.arity, highest_lame_arity);
   if (shape.numbering == Numbering::in_order && !has_in_order_numbering(shape.tree))
     return fmt::format("--numbering in-order and --tree {}: that tree is interleaved only", tree_name(shape.tree));
   return "";

@@ -13,7 +13,7 @@ namespace {
 struct Step {
   struct Send {
     Rank to;
-    int step;               // of the receiver, which waits for it
+    int step;  // of the receiver, which waits for it
     std::uint64_t bytes;
   };
   std::vector<Send> sends;
@@ -55,10 +55,10 @@ class TreeSchedule : public Schedule {
         if (run_.algorithm == Comparator::acknowledged_tree) step.awaited = static_cast<int>(children.size());
         return true;
       case 3:
-        if (run_.algorithm == Comparator::acknowledged_tree && rank != 0) step.sends.push_back({tree_.parent(rank), 2, 0});
+        if (run_.algorithm == Comparator::acknowledged_tree && rank != 0)
+          step.sends.push_back({tree_.parent(rank), 2, 0});
         return run_.algorithm == Comparator::acknowledged_tree;
-      default:
-        return false;
+      default: return false;
     }
   }
 
@@ -81,7 +81,7 @@ class PowerOfTwoSchedule : public Schedule {
     const int last = exchanges() + 1;
     if (index > last) return false;
     const std::uint64_t bytes = run_.payload_bytes;
-    if (paired && rank % 2 == 1) {   // hands over, sleeps, gets the result
+    if (paired && rank % 2 == 1) {  // hands over, sleeps, gets the result
       if (index == 0) step.sends.push_back({rank - 1, 0, bytes});
       if (index == last) step.awaited = 1;
       return true;
@@ -137,8 +137,8 @@ class ScheduleActors {
   void deliver(Rank rank, const Message& message, Outbox& out) {
     State& state = at(rank);
     if (!state.started || message.attempt != state.step) {
-      if (message.attempt == 0) ++state.early_first;        // from children, before the start
-      state.early |= std::uint64_t{1} << message.attempt;   // of a later step: one at most
+      if (message.attempt == 0) ++state.early_first;       // from children, before the start
+      state.early |= std::uint64_t{1} << message.attempt;  // of a later step: one at most
       return;
     }
     if (--state.awaited > 0) return;
@@ -156,8 +156,8 @@ class ScheduleActors {
  private:
   struct State {
     int step = 0, awaited = 0;
-    int early_first = 0;       // messages of step 0 and
-    std::uint64_t early = 0;   // of other steps that have come before their time
+    int early_first = 0;      // messages of step 0 and
+    std::uint64_t early = 0;  // of other steps that have come before their time
     bool started = false, done = false;
   };
   State& at(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -177,7 +177,8 @@ class ScheduleActors {
         message.phase = step.phase;
         out.send(send.to, message);
       }
-      state.awaited = step.awaited - (state.step == 0 ? state.early_first : static_cast<int>((state.early >> state.step) & 1));
+      state.awaited =
+          step.awaited - (state.step == 0 ? state.early_first : static_cast<int>((state.early >> state.step) & 1));
       if (state.awaited > 0) return;
       ++state.step;
     }
@@ -193,7 +194,9 @@ class ScheduleActors {
 class GossipActors {
  public:
   explicit GossipActors(const ComparatorRun& run)
-      : run_(run), buffers_({&no_memory, nullptr}), random_(mixed(run.setting.seed, 0x60551b)),
+      : run_(run),
+        buffers_({&no_memory, nullptr}),
+        random_(mixed(run.setting.seed, 0x60551b)),
         ranks_(static_cast<std::size_t>(run.setting.ranks)) {}
 
   Buffers& buffers() { return buffers_; }
@@ -217,7 +220,9 @@ class GossipActors {
   void fail(Rank, Rank, Outbox&) {}
   template <class Visit>
   void note_failure(Rank, Visit) {}
-  bool wants_turn(Rank rank) { return at(rank).started && at(rank).gossips && !at(rank).done && run_.setting.ranks > 1; }
+  bool wants_turn(Rank rank) {
+    return at(rank).started && at(rank).gossips && !at(rank).done && run_.setting.ranks > 1;
+  }
   void turn(Rank rank, double now, Outbox& out) {
     if (now < run_.gossip_time) return gossip(rank, out);
     correct(rank, out);
@@ -243,7 +248,8 @@ class GossipActors {
     State& state = at(rank);
     const Rank size = run_.setting.ranks;
     bool left_done = true, right_done = true;
-    if (run_.correction == Correction::checked) left_done = state.left >= state.seen_left, right_done = state.right >= state.seen_right;
+    if (run_.correction == Correction::checked)
+      left_done = state.left >= state.seen_left, right_done = state.right >= state.seen_right;
     if (run_.correction == Correction::opportunistic)
       left_done = state.left >= run_.correction_distance, right_done = state.right >= run_.correction_distance;
     if ((left_done && right_done) || state.left + state.right >= size - 1) {

@@ -17,14 +17,14 @@ enum class Comparator : std::uint8_t { tree, acknowledged_tree, recursive_doubli
 
 struct ComparatorRun {
   Comparator algorithm = Comparator::tree;
-  Kind kind = Kind::allreduce;      // allreduce, reduce, broadcast; recursive doubling and Rabenseifner: allreduce only;
-                                    // acknowledged tree and gossip: broadcast only
+  Kind kind = Kind::allreduce;  // allreduce, reduce, broadcast; recursive doubling and Rabenseifner: allreduce only;
+                                // acknowledged tree and gossip: broadcast only
   BroadcastShape shape{};
   std::uint64_t payload_bytes = 8;
-  double gossip_time = 0;           // T: from colouring until then, a message to a random rank whenever the port is free
-  Correction correction = Correction::none;   // of gossip: none, opportunistic (C = distance each way), checked
+  double gossip_time = 0;  // T: from colouring until then, a message to a random rank whenever the port is free
+  Correction correction = Correction::none;  // of gossip: none, opportunistic (C = distance each way), checked
   std::int32_t correction_distance = 2;
-  Setting setting;                  // failures are not detected: what waits for a dead rank waits for ever
+  Setting setting;  // failures are not detected: what waits for a dead rank waits for ever
 };
 
 // Root: rank 0. Of gossip: largest_gap is over the ranks that gossip reached.

@@ -16,11 +16,14 @@ using Event = DeparturesWorld::Event;
 constexpr std::int64_t enough_violations = 100;
 
 std::string text_of(const DeparturesPlan& plan) {
-  constexpr const char* names[] = {"die", "die_losing", "power_off", "suspend", "resume", "cut", "heal", "leave", "suspect"};
+  constexpr const char* names[] = {"die", "die_losing", "power_off", "suspend", "resume",
+                                   "cut", "heal",       "leave",     "suspect"};
   std::string text = "hosts";
   for (const auto host : plan.host_of) text += fmt::format(" {}", host);
-  text += fmt::format(", {}, {}, {}, {}; faults:", plan.fence ? "fence" : "no fence", plan.shares_memory ? "shared memory" : "messages only",
-                      fmt::format("connections {}, reach {}", plan.connections_break ? "break" : "hold", plan.reach), plan.prompt ? "prompt" : "any delay");
+  text += fmt::format(", {}, {}, {}, {}; faults:", plan.fence ? "fence" : "no fence",
+                      plan.shares_memory ? "shared memory" : "messages only",
+                      fmt::format("connections {}, reach {}", plan.connections_break ? "break" : "hold", plan.reach),
+                      plan.prompt ? "prompt" : "any delay");
   for (const Fault& fault : plan.faults) {
     text += fmt::format(" {}", names[static_cast<int>(fault.kind)]);
     if (fault.rank >= 0) text += fmt::format(" {}", fault.rank);
@@ -33,12 +36,13 @@ std::string text_of(const DeparturesPlan& plan) {
   return text;
 }
 
-void note(DeparturesExploration& result, const DeparturesPlan& plan, const DeparturesWorld& world, const std::vector<Event>& way,
-          std::size_t& shortest, const std::string& name) {
+void note(DeparturesExploration& result, const DeparturesPlan& plan, const DeparturesWorld& world,
+          const std::vector<Event>& way, std::size_t& shortest, const std::string& name) {
   ++result.violations;
   if (way.size() >= shortest) return;
   shortest = way.size();
-  result.first_violation = fmt::format("{}\n  {}\n  {}\n  {}\n  ", world.violation(), name, text_of(plan), world.text());
+  result.first_violation =
+      fmt::format("{}\n  {}\n  {}\n  {}\n  ", world.violation(), name, text_of(plan), world.text());
   for (const Event& event : way) result.first_violation += DeparturesWorld::text_of(event) + ", ";
 }
 
@@ -114,7 +118,8 @@ DeparturesExploration walk_departures(const DeparturesPlan& plan, std::int64_t r
       world.carry_out(way.back());
       ++result.states;
     }
-    if (!world.violation().empty()) note(result, plan, world, way, shortest, fmt::format("walk {}", seed + static_cast<std::uint64_t>(run)));
+    if (!world.violation().empty())
+      note(result, plan, world, way, shortest, fmt::format("walk {}", seed + static_cast<std::uint64_t>(run)));
   }
   return result;
 }
@@ -124,7 +129,8 @@ DeparturesPlan random_departures_plan(std::uint64_t seed) {
   const auto below = [&](std::size_t limit) { return static_cast<int>(random.below(limit)); };
   DeparturesPlan plan;
   const int ranks = 2 + below(5), hosts = 1 + below(static_cast<std::size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) plan.host_of.push_back(static_cast<std::uint64_t>(rank < hosts ? rank : below(static_cast<std::size_t>(hosts))));
+  for (int rank = 0; rank < ranks; ++rank)
+    plan.host_of.push_back(static_cast<std::uint64_t>(rank < hosts ? rank : below(static_cast<std::size_t>(hosts))));
   std::sort(plan.host_of.begin(), plan.host_of.end());
   plan.fence = below(3) != 0;
   plan.shares_memory = below(4) != 0;
@@ -136,7 +142,9 @@ DeparturesPlan random_departures_plan(std::uint64_t seed) {
     switch (below(8)) {
       case 0: plan.faults.push_back({.kind = Fault::Kind::die, .rank = rank}); break;
       case 1: plan.faults.push_back({.kind = Fault::Kind::die_losing, .rank = rank}); break;
-      case 2: plan.faults.push_back({.kind = Fault::Kind::power_off, .host = below(static_cast<std::size_t>(hosts))}); break;
+      case 2:
+        plan.faults.push_back({.kind = Fault::Kind::power_off, .host = below(static_cast<std::size_t>(hosts))});
+        break;
       case 3: plan.faults.push_back({.kind = Fault::Kind::leave, .rank = rank}); break;
       case 4:
       case 5:
@@ -151,7 +159,8 @@ DeparturesPlan random_departures_plan(std::uint64_t seed) {
         for (int host = 0; host < hosts; ++host) part_of.push_back(below(static_cast<std::size_t>(parts)));
         for (int a = 0; a < hosts; ++a)
           for (int b = 0; b < hosts; ++b)
-            if (part_of[static_cast<std::size_t>(a)] != part_of[static_cast<std::size_t>(b)] && (!one_way || part_of[static_cast<std::size_t>(a)] == 0))
+            if (part_of[static_cast<std::size_t>(a)] != part_of[static_cast<std::size_t>(b)] &&
+                (!one_way || part_of[static_cast<std::size_t>(a)] == 0))
               cut |= links({a}, {b});
         if (cut == 0) continue;
         plan.faults.push_back({.kind = Fault::Kind::cut, .links = cut});

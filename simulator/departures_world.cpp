@@ -48,7 +48,8 @@ bool DeparturesWorld::have_lifeline(Rank a, Rank b) const {
 }
 
 bool DeparturesWorld::is_cut(Rank from, Rank to) const {
-  const std::uint64_t a = plan_->host_of[static_cast<std::size_t>(from)], b = plan_->host_of[static_cast<std::size_t>(to)];
+  const std::uint64_t a = plan_->host_of[static_cast<std::size_t>(from)],
+                      b = plan_->host_of[static_cast<std::size_t>(to)];
   return (cut_ >> (8 * a + b) & 1) != 0;
 }
 
@@ -100,7 +101,9 @@ std::vector<DeparturesWorld::Event> DeparturesWorld::enabled() const {
 void DeparturesWorld::events_of(Rank rank, bool of_turn, std::vector<Event>& events) const {
   if (!takes_part(rank)) return;
   const Process& process = at(rank);
-  const auto add = [&](Event::Kind kind, Rank other) { events.push_back({kind, static_cast<std::int8_t>(rank), static_cast<std::int8_t>(other)}); };
+  const auto add = [&](Event::Kind kind, Rank other) {
+    events.push_back({kind, static_cast<std::int8_t>(rank), static_cast<std::int8_t>(other)});
+  };
   if (process.excluded_mark && !of_turn) add(Event::Kind::look, rank);
   for (Rank other = 0; other < size(); ++other) {
     if (other == rank) continue;
@@ -113,19 +116,24 @@ void DeparturesWorld::events_of(Rank rank, bool of_turn, std::vector<Event>& eve
       add(Event::Kind::look, other);
     const bool closed = (at(other).lost & bit(rank)) != 0 || at(other).departures.is_gone(rank);
     const bool broken = is_cut(rank, other) || is_cut(other, rank) || at(other).dead || closed;
-    if (plan_->connections_break && !here && broken && !gone && (process.lost & bit(other)) == 0) add(Event::Kind::connection_lost, other);
+    if (plan_->connections_break && !here && broken && !gone && (process.lost & bit(other)) == 0)
+      add(Event::Kind::connection_lost, other);
   }
 }
 
 void DeparturesWorld::slow_events_of(Rank rank, std::vector<Event>& events) const {
   if (!takes_part(rank)) return;
   const Process& process = at(rank);
-  const auto add = [&](Event::Kind kind, Rank other) { events.push_back({kind, static_cast<std::int8_t>(rank), static_cast<std::int8_t>(other)}); };
+  const auto add = [&](Event::Kind kind, Rank other) {
+    events.push_back({kind, static_cast<std::int8_t>(rank), static_cast<std::int8_t>(other)});
+  };
   bool afar = false;
   for (Rank other = 0; other < size(); ++other) {
     if (other == rank || ((process.suspected | process.proved | process.leaving) & bit(other)) != 0) continue;
-    if (have_lifeline(rank, other)) afar = afar || is_unheard(rank, other);
-    else if (is_here(rank, other) && at(other).suspended && !at(other).dead && at(other).mark == Mark::none) add(Event::Kind::silence, other);
+    if (have_lifeline(rank, other))
+      afar = afar || is_unheard(rank, other);
+    else if (is_here(rank, other) && at(other).suspended && !at(other).dead && at(other).mark == Mark::none)
+      add(Event::Kind::silence, other);
   }
   if (afar) add(Event::Kind::silence, -1);
   if (process.departures.is_waiting() && !process.turn_due) add(Event::Kind::timer, -1);
@@ -185,7 +193,7 @@ void DeparturesWorld::say(Rank from, Rank to, Word word) {
 
 void DeparturesWorld::take(Rank rank, Rank from, Word word) {
   Departures& departures = at(rank).departures;
-  if (departures.is_gone(from) && !is_here(rank, from)) return;   // its connection is closed
+  if (departures.is_gone(from) && !is_here(rank, from)) return;  // its connection is closed
   if (word.kind == Word::Kind::alarm) departures.on_word(from, word.about, word.proved);
   if (word.kind == Word::Kind::excluded) departures.on_excluded_word(from);
   if (word.kind == Word::Kind::leave) departures.on_leave_word(from);
@@ -234,7 +242,7 @@ void DeparturesWorld::harm(const Fault& fault) {
 
 void DeparturesWorld::leave(Rank rank) {
   Process& process = at(rank);
-  if (process.mark == Mark::none) {   // else it is out, and has not been through a barrier
+  if (process.mark == Mark::none) {  // else it is out, and has not been through a barrier
     process.mark = Mark::left;
     for (Rank other = 0; other < size(); ++other) at(other).is_ready |= !process.departures.is_gone(other);
   }
@@ -290,7 +298,7 @@ void DeparturesWorld::follow(Rank rank, const Departures::Action& action) {
   const Rank other = action.rank;
   const bool by_memory = is_here(rank, other) && plan_->shares_memory;
   switch (action.kind) {
-    case Kind::hear_out:   // of another host: what has come in time was taken before
+    case Kind::hear_out:  // of another host: what has come in time was taken before
       while (is_here(rank, other) && !channel(messages_, other, rank).empty()) {
         const Word word = channel(messages_, other, rank).front();
         channel(messages_, other, rank).erase(channel(messages_, other, rank).begin());
@@ -306,7 +314,8 @@ void DeparturesWorld::follow(Rank rank, const Departures::Action& action) {
         send(rank, other, {Word::Kind::excluded});
       return say(rank, other, {Word::Kind::excluded});
     case Kind::depart: return;
-    case Kind::announce: return send(rank, other, {Word::Kind::alarm, static_cast<std::int8_t>(action.about), action.proved});
+    case Kind::announce:
+      return send(rank, other, {Word::Kind::alarm, static_cast<std::int8_t>(action.about), action.proved});
     case Kind::exclude_self:
       process.mark = Mark::out;
       for (Rank each = 0; each < size(); ++each) {
@@ -344,10 +353,14 @@ void DeparturesWorld::check_step(const std::vector<std::uint32_t>& before) {
       const Process& process = at(other);
       const Departures& departures = at(rank).departures;
       const bool stopped = process.dead || process.has_left || process.departures.is_out();
-      if (departures.is_proved(other) && !stopped) violation_ = fmt::format("rank {} has a proof against {}, which lives", rank, other);
-      if (departures.has_left(other) && !process.has_left) violation_ = fmt::format("rank {} believes that {} has left", rank, other);
-      if (departures.has_left(other) && process.mark == Mark::out) violation_ = fmt::format("rank {} believes that {}, which is out, has left", rank, other);
-      if (departures.has_failed(other) && process.has_left && process.mark == Mark::left && !process.was_harmed && !at(rank).was_harmed)
+      if (departures.is_proved(other) && !stopped)
+        violation_ = fmt::format("rank {} has a proof against {}, which lives", rank, other);
+      if (departures.has_left(other) && !process.has_left)
+        violation_ = fmt::format("rank {} believes that {} has left", rank, other);
+      if (departures.has_left(other) && process.mark == Mark::out)
+        violation_ = fmt::format("rank {} believes that {}, which is out, has left", rank, other);
+      if (departures.has_failed(other) && process.has_left && process.mark == Mark::left && !process.was_harmed &&
+          !at(rank).was_harmed)
         violation_ = fmt::format("rank {} counts {}, which has left, as failed", rank, other);
     }
   }
@@ -376,8 +389,8 @@ int DeparturesWorld::going_on() const {
 bool DeparturesWorld::has_two_sides() const {
   for (Rank rank = 0; rank < size(); ++rank)
     for (Rank other = 0; other < rank; ++other)
-      if (takes_part(rank) && takes_part(other) && at(rank).departures.has_failed(other) && at(other).departures.has_failed(rank) &&
-          !(at(rank).is_ready && at(other).is_ready))
+      if (takes_part(rank) && takes_part(other) && at(rank).departures.has_failed(other) &&
+          at(other).departures.has_failed(rank) && !(at(rank).is_ready && at(other).is_ready))
         return true;
   return false;
 }
@@ -387,8 +400,11 @@ std::string DeparturesWorld::text() const {
   for (Rank rank = 0; rank < size(); ++rank) {
     const Process& process = at(rank);
     text += fmt::format("rank {} (host {}) {}", rank, plan_->host_of[static_cast<std::size_t>(rank)],
-                        process.dead ? "is dead" : process.has_left ? "has left" : process.suspended ? "hangs" :
-                        process.departures.is_out() ? "is out" : "goes on without");
+                        process.dead                  ? "is dead"
+                        : process.has_left            ? "has left"
+                        : process.suspended           ? "hangs"
+                        : process.departures.is_out() ? "is out"
+                                                      : "goes on without");
     for (Rank other = 0; other < size() && takes_part(rank); ++other)
       if (process.departures.is_gone(other)) text += fmt::format(" {}", other);
     text += "; ";
@@ -397,7 +413,8 @@ std::string DeparturesWorld::text() const {
 }
 
 std::string DeparturesWorld::text_of(const Event& event) {
-  constexpr const char* names[] = {"fault", "message", "lifeline", "turn", "death", "silence", "look", "timer", "connection_lost"};
+  constexpr const char* names[] = {"fault",   "message", "lifeline", "turn",           "death",
+                                   "silence", "look",    "timer",    "connection_lost"};
   return fmt::format("{} {} {}", names[static_cast<int>(event.kind)], event.rank, event.other);
 }
 
@@ -406,16 +423,19 @@ std::uint64_t DeparturesWorld::hash() const {
   for (const Process& process : processes_) {
     hash = mixed(hash, process.departures.hash());
     hash = mixed(hash, static_cast<std::uint64_t>(process.now.count()));
-    hash = mixed(hash, static_cast<std::uint64_t>(process.mark) | std::uint64_t{process.excluded_mark} << 2 | std::uint64_t{process.dead} << 3 |
-                           std::uint64_t{process.suspended} << 4 | std::uint64_t{process.has_left} << 5 | std::uint64_t{process.turn_due} << 6 |
-                           std::uint64_t{process.was_harmed} << 7 | std::uint64_t{process.is_ready} << 40 | std::uint64_t{process.suspected} << 8 | std::uint64_t{process.proved} << 16 |
+    hash = mixed(hash, static_cast<std::uint64_t>(process.mark) | std::uint64_t{process.excluded_mark} << 2 |
+                           std::uint64_t{process.dead} << 3 | std::uint64_t{process.suspended} << 4 |
+                           std::uint64_t{process.has_left} << 5 | std::uint64_t{process.turn_due} << 6 |
+                           std::uint64_t{process.was_harmed} << 7 | std::uint64_t{process.is_ready} << 40 |
+                           std::uint64_t{process.suspected} << 8 | std::uint64_t{process.proved} << 16 |
                            std::uint64_t{process.leaving} << 24 | std::uint64_t{process.lost} << 32);
   }
   for (const auto* channels : {&messages_, &lifelines_})
     for (const Channel& channel : *channels) {
       hash = mixed(hash, channel.size());
       for (const Word& word : channel)
-        hash = mixed(hash, static_cast<std::uint64_t>(word.kind) | static_cast<std::uint64_t>(word.about + 1) << 8 | std::uint64_t{word.proved} << 16);
+        hash = mixed(hash, static_cast<std::uint64_t>(word.kind) | static_cast<std::uint64_t>(word.about + 1) << 8 |
+                               std::uint64_t{word.proved} << 16);
     }
   return hash;
 }

@@ -22,31 +22,33 @@ namespace ucft::detail::simulator {
 // Each happens once, at any moment.
 struct Fault {
   enum class Kind : std::uint8_t {
-    die,          // `rank` ends; what it sent arrives
-    die_losing,   // what it sent and has not arrived is lost, as if it had ended before
-    power_off,    // all ranks of `host` end, and their kernel says nothing
-    suspend, resume,
-    cut, heal,    // `links`
+    die,         // `rank` ends; what it sent arrives
+    die_losing,  // what it sent and has not arrived is lost, as if it had ended before
+    power_off,   // all ranks of `host` end, and their kernel says nothing
+    suspend,
+    resume,
+    cut,
+    heal,  // `links`
     leave,
-    suspect       // `rank` takes `other` for dead, of its own host without a fence
+    suspect  // `rank` takes `other` for dead, of its own host without a fence
   };
   Kind kind;
   int rank = -1, other = -1, host = -1;
-  std::uint64_t links = 0;   // see links()
+  std::uint64_t links = 0;  // see links()
 };
 
 // Those from one set of hosts to another, as bits.
 std::uint64_t links(std::initializer_list<int> from, std::initializer_list<int> to);
-std::uint64_t links_between(std::initializer_list<int> some, std::initializer_list<int> others);   // both directions
+std::uint64_t links_between(std::initializer_list<int> some, std::initializer_list<int> others);  // both directions
 
 struct DeparturesPlan {
-  std::vector<std::uint64_t> host_of;   // by rank; 0, 1, ...
+  std::vector<std::uint64_t> host_of;  // by rank; 0, 1, ...
   std::vector<Fault> faults;
   bool fence = true;
-  bool shares_memory = true;            // with ranks of its host
-  bool connections_break = false;       // where a link is cut, a rank is dead, or its other end is closed
-  int reach = 8;                        // lifelines: to so many next ranks, and as many before, in a ring; 8: to all
-  bool prompt = true;                   // messages are faster than detectors: silence is found when nothing is under way
+  bool shares_memory = true;       // with ranks of its host
+  bool connections_break = false;  // where a link is cut, a rank is dead, or its other end is closed
+  int reach = 8;                   // lifelines: to so many next ranks, and as many before, in a ring; 8: to all
+  bool prompt = true;              // messages are faster than detectors: silence is found when nothing is under way
 };
 
 class DeparturesWorld {
@@ -56,11 +58,11 @@ class DeparturesWorld {
   struct Event {
     enum class Kind : std::uint8_t { fault, message, lifeline, turn, death, silence, look, timer, connection_lost };
     Kind kind;
-    std::int8_t rank = -1;    // to whom it happens
-    std::int8_t other = -1;   // of whom; the fault's number
+    std::int8_t rank = -1;   // to whom it happens
+    std::int8_t other = -1;  // of whom; the fault's number
   };
   std::vector<Event> enabled() const;
-  void carry_out(const Event& event);   // one of those
+  void carry_out(const Event& event);  // one of those
 
   // "" or what is wrong.
   const std::string& violation() const { return violation_; }
@@ -71,7 +73,7 @@ class DeparturesWorld {
   int going_on() const;
   // Two that take part count each other as failed now, before all words have arrived.
   bool has_two_sides() const;
-  std::string text() const;   // what has become of each rank
+  std::string text() const;  // what has become of each rank
   std::uint64_t hash() const;
   static std::string text_of(const Event& event);
 
@@ -84,15 +86,15 @@ class DeparturesWorld {
     std::int8_t about = -1;
     bool proved = false;
   };
-  using Channel = std::vector<Word>;   // [0] arrives first
+  using Channel = std::vector<Word>;  // [0] arrives first
   struct Process {
     Departures departures;
     Departures::Time now{};
     Mark mark = Mark::none;
     bool excluded_mark = false, dead = false, suspended = false, has_left = false, turn_due = false;
-    bool was_harmed = false;          // it, or a way to it, was hit by a fault: others may take its leaving for silence
-    bool is_ready = false;            // to leave: somebody has, so everybody that it counted on had entered the last barrier
-    std::uint8_t suspected = 0, proved = 0, leaving = 0, lost = 0;   // by its detector; connections
+    bool was_harmed = false;  // it, or a way to it, was hit by a fault: others may take its leaving for silence
+    bool is_ready = false;    // to leave: somebody has, so everybody that it counted on had entered the last barrier
+    std::uint8_t suspected = 0, proved = 0, leaving = 0, lost = 0;  // by its detector; connections
   };
 
   Process& at(Rank rank) { return processes_[static_cast<std::size_t>(rank)]; }
@@ -100,12 +102,18 @@ class DeparturesWorld {
   Rank size() const { return static_cast<Rank>(processes_.size()); }
   bool runs(Rank rank) const { return !at(rank).dead && !at(rank).has_left && !at(rank).suspended; }
   bool takes_part(Rank rank) const { return runs(rank) && !at(rank).departures.is_out(); }
-  bool is_here(Rank a, Rank b) const { return plan_->host_of[static_cast<std::size_t>(a)] == plan_->host_of[static_cast<std::size_t>(b)]; }
+  bool is_here(Rank a, Rank b) const {
+    return plan_->host_of[static_cast<std::size_t>(a)] == plan_->host_of[static_cast<std::size_t>(b)];
+  }
   bool have_lifeline(Rank a, Rank b) const;
   bool is_cut(Rank from, Rank to) const;
   bool is_unheard(Rank by, Rank of) const;
-  Channel& channel(std::vector<Channel>& all, Rank from, Rank to) { return all[static_cast<std::size_t>(from * size() + to)]; }
-  const Channel& channel(const std::vector<Channel>& all, Rank from, Rank to) const { return all[static_cast<std::size_t>(from * size() + to)]; }
+  Channel& channel(std::vector<Channel>& all, Rank from, Rank to) {
+    return all[static_cast<std::size_t>(from * size() + to)];
+  }
+  const Channel& channel(const std::vector<Channel>& all, Rank from, Rank to) const {
+    return all[static_cast<std::size_t>(from * size() + to)];
+  }
   bool is_enabled(const Fault& fault) const;
   void events_of(Rank rank, bool of_turn, std::vector<Event>& events) const;
   void slow_events_of(Rank rank, std::vector<Event>& events) const;
@@ -124,20 +132,20 @@ class DeparturesWorld {
 
   const DeparturesPlan* plan_;
   std::vector<Process> processes_;
-  std::vector<Channel> messages_, lifelines_;   // from, to
+  std::vector<Channel> messages_, lifelines_;  // from, to
   std::uint64_t cut_ = 0;
   std::uint32_t faults_done_ = 0;
   std::string violation_;
 };
 
 struct DeparturesExploration {
-  std::int64_t states = 0;       // of walks: events
+  std::int64_t states = 0;  // of walks: events
   std::int64_t ends = 0;
-  std::int64_t nobody_went_on = 0;   // of the ends
-  std::int64_t two_sides = 0;        // of the states: see has_two_sides()
-  bool complete = true;          // false: there were more states than asked for, or enough violations
+  std::int64_t nobody_went_on = 0;  // of the ends
+  std::int64_t two_sides = 0;       // of the states: see has_two_sides()
+  bool complete = true;             // false: there were more states than asked for, or enough violations
   std::int64_t violations = 0;
-  std::string first_violation;   // with the plan and the shortest way to it that was found
+  std::string first_violation;  // with the plan and the shortest way to it that was found
 };
 
 // Every order, each state once; at most so many states.

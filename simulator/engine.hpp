@@ -33,7 +33,7 @@ struct Death {
   Rank rank;
   // Dies right before its send of this number (0: the first), or when it has its result and no more to send; or
   std::int64_t before_send = -1;
-  double time = never;   // at this time: what it has begun to send by then is sent
+  double time = never;  // at this time: what it has begun to send by then is sent
 };
 
 // Somebody's wrong suspicion: all others take this rank for failed from then on, and its messages are dropped.
@@ -46,12 +46,12 @@ struct Setting {
   Rank ranks = 1;
   LogGP costs;
   const Network* network = nullptr;
-  double jitter = 0;                  // each message's latency is multiplied by 1 + jitter * u, 0 <= u < 1 from the seed
+  double jitter = 0;  // each message's latency is multiplied by 1 + jitter * u, 0 <= u < 1 from the seed
   std::uint64_t seed = 1;
-  double skew = 0;                    // ranks start at 0 <= t < skew, from the seed
-  double first_turn = 0;              // no turns before (phased correction)
-  double detection_delay = never;     // from a death until all others are told
-  std::vector<Rank> dead;             // before the start
+  double skew = 0;                 // ranks start at 0 <= t < skew, from the seed
+  double first_turn = 0;           // no turns before (phased correction)
+  double detection_delay = never;  // from a death until all others are told
+  std::vector<Rank> dead;          // before the start
   std::vector<Death> deaths;
   std::vector<Suspicion> suspicions;
 };
@@ -76,11 +76,11 @@ class Engine {
 
   bool alive(Rank rank) const { return at(dead_at_, rank) == never; }
   bool trusted(Rank rank) const { return at(distrusted_, rank) == 0; }
-  double finished_at(Rank rank) const { return at(finished_at_, rank); }   // never, if it isn't
-  bool was_in_tree(Rank rank) const { return at(in_tree_, rank) != 0; }    // a Phase::broadcast message has reached it
+  double finished_at(Rank rank) const { return at(finished_at_, rank); }  // never, if it isn't
+  bool was_in_tree(Rank rank) const { return at(in_tree_, rank) != 0; }   // a Phase::broadcast message has reached it
   std::uint32_t sends(Rank rank) const { return at(sends_, rank); }
   std::uint32_t receives(Rank rank) const { return at(receives_, rank); }
-  double end() const { return end_; }                                      // of the last send or receive
+  double end() const { return end_; }  // of the last send or receive
   std::int64_t events() const { return events_; }
   std::int64_t messages(Phase phase) const { return messages_[static_cast<std::size_t>(phase)]; }
   std::int64_t messages() const {
@@ -94,21 +94,25 @@ class Engine {
   enum class Kind : std::uint8_t { arrival, received, start, notice, turn };
   struct Event {
     double time;
-    std::uint64_t order;   // kind in the upper byte, then the number of its creation
-    std::uint32_t index;   // arrival, received: in flights_; else a rank
+    std::uint64_t order;  // kind in the upper byte, then the number of its creation
+    std::uint32_t index;  // arrival, received: in flights_; else a rank
     Kind kind() const { return static_cast<Kind>(order >> 56); }
     bool before(const Event& other) const { return time != other.time ? time < other.time : order < other.order; }
   };
   struct Flight {
-    Message message;   // peer: the sender
+    Message message;  // peer: the sender
     Rank to;
     std::uint32_t number;
   };
 
   template <class T>
-  static const T& at(const std::vector<T>& all, Rank rank) { return all[static_cast<std::size_t>(rank)]; }
+  static const T& at(const std::vector<T>& all, Rank rank) {
+    return all[static_cast<std::size_t>(rank)];
+  }
   template <class T>
-  static T& at(std::vector<T>& all, Rank rank) { return all[static_cast<std::size_t>(rank)]; }
+  static T& at(std::vector<T>& all, Rank rank) {
+    return all[static_cast<std::size_t>(rank)];
+  }
 
   void push(double time, Kind kind, std::uint32_t index);
   bool is_dead(Rank rank, double time) const { return at(dead_at_, rank) <= time; }
@@ -135,7 +139,7 @@ class Engine {
   std::vector<double> port_free_, receiver_free_, processor_free_, dead_at_, finished_at_;
   std::vector<std::uint32_t> sends_, receives_;
   std::vector<std::uint8_t> started_, turn_pending_, in_tree_, distrusted_;
-  std::vector<std::int64_t> dies_before_;   // empty: nobody
+  std::vector<std::int64_t> dies_before_;  // empty: nobody
   std::int64_t messages_[phase_count] = {};
   double bytes_ = 0, end_ = 0;
   std::int64_t events_ = 0;
@@ -143,7 +147,10 @@ class Engine {
 
 template <class Actors>
 Engine<Actors>::Engine(const Setting& setting, Actors& actors, Tracer* tracer)
-    : setting_(setting), actors_(actors), tracer_(tracer), outbox_(actors.buffers()),
+    : setting_(setting),
+      actors_(actors),
+      tracer_(tracer),
+      outbox_(actors.buffers()),
       queue_(setting.costs.per_message() > 0 ? setting.costs.per_message() / 2 : setting.costs.delivery() / 8) {
   const auto ranks = static_cast<std::size_t>(setting.ranks);
   port_free_.assign(ranks, 0);
@@ -167,16 +174,18 @@ Engine<Actors>::Engine(const Setting& setting, Actors& actors, Tracer* tracer)
 
 template <class Actors>
 void Engine<Actors>::run() {
-  for (Rank rank : setting_.dead) at(dead_at_, rank) = 0;   // trace: they never appear
+  for (Rank rank : setting_.dead) at(dead_at_, rank) = 0;  // trace: they never appear
   for (Rank rank = 0; rank < setting_.ranks; ++rank) {
     const double delay = setting_.skew == 0 ? 0 : setting_.skew * chance_of(~setting_.seed, rank, 0);
     push(delay, Kind::start, static_cast<std::uint32_t>(rank));
   }
   for (Rank rank : setting_.dead)
-    if (setting_.detection_delay != never) push(setting_.detection_delay, Kind::notice, static_cast<std::uint32_t>(rank));
+    if (setting_.detection_delay != never)
+      push(setting_.detection_delay, Kind::notice, static_cast<std::uint32_t>(rank));
   for (const Death& death : setting_.deaths)
     if (death.time != never && at(dead_at_, death.rank) == death.time) die(death.rank, death.time);
-  for (const Suspicion& suspicion : setting_.suspicions) push(suspicion.time, Kind::notice, static_cast<std::uint32_t>(suspicion.rank));
+  for (const Suspicion& suspicion : setting_.suspicions)
+    push(suspicion.time, Kind::notice, static_cast<std::uint32_t>(suspicion.rank));
   while (!queue_.empty()) {
     const Event event = queue_.pop();
     ++events_;
@@ -204,7 +213,8 @@ template <class Actors>
 void Engine<Actors>::die(Rank rank, double time) {
   at(dead_at_, rank) = time;
   if (tracer_ != nullptr) tracer_->die(rank, time);
-  if (setting_.detection_delay != never) push(time + setting_.detection_delay, Kind::notice, static_cast<std::uint32_t>(rank));
+  if (setting_.detection_delay != never)
+    push(time + setting_.detection_delay, Kind::notice, static_cast<std::uint32_t>(rank));
 }
 
 // What follows each step of a rank: its sends leave, its end is noted, it may want a turn.
@@ -227,7 +237,8 @@ void Engine<Actors>::flush(Rank rank, double now) {
   for (const Message& send : outbox_.sends()) {
     double begin = std::max(now, at(port_free_, rank));
     if (costs.one_processor) begin = std::max(begin, at(processor_free_, rank));
-    if (!is_dead(rank, begin) && !dies_before_.empty() && at(dies_before_, rank) == static_cast<std::int64_t>(at(sends_, rank)))
+    if (!is_dead(rank, begin) && !dies_before_.empty() &&
+        at(dies_before_, rank) == static_cast<std::int64_t>(at(sends_, rank)))
       die(rank, begin);
     if (is_dead(rank, begin)) {
       actors_.buffers().release(send.value);
@@ -287,7 +298,8 @@ void Engine<Actors>::receive(const Event& event) {
     ++at(receives_, flight.to);
     end_ = std::max(end_, event.time);
     if (tracer_ != nullptr)
-      tracer_->receive(flight.to, event.time - setting_.costs.receive_overhead, event.time, flight.message, flight.number);
+      tracer_->receive(flight.to, event.time - setting_.costs.receive_overhead, event.time, flight.message,
+                       flight.number);
     if (flight.message.phase == Phase::broadcast) at(in_tree_, flight.to) = 1;
     actors_.deliver(flight.to, flight.message, outbox_);
     after(flight.to, event.time);

@@ -25,8 +25,9 @@ struct Options {
 
 Plan plan_of(const Options& options) {
   Arguments arguments;
-  arguments.kind = std::map<std::string, Kind>{{"allreduce", Kind::allreduce}, {"barrier", Kind::barrier}, {"allgather", Kind::allgather},
-                                               {"broadcast", Kind::broadcast}, {"bcast", Kind::broadcast}, {"reduce", Kind::reduce}}
+  arguments.kind = std::map<std::string, Kind>{{"allreduce", Kind::allreduce}, {"barrier", Kind::barrier},
+                                               {"allgather", Kind::allgather}, {"broadcast", Kind::broadcast},
+                                               {"bcast", Kind::broadcast},     {"reduce", Kind::reduce}}
                        .at(options.operation);
   arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
   arguments.count = arguments.kind == Kind::barrier ? 0 : 2;
@@ -66,8 +67,12 @@ int explore_and_print(const Options& options) {
   const bool walking = options.walks > 0;
   const Exploration found = walking ? walk(plan, scope.max_victims, options.walks, options.seed) : explore(plan, scope);
   if (options.json) {
-    nlohmann::json line = {{"operation", options.operation}, {"ranks", options.ranks}, {"f", options.f},
-                           {"plans", found.plans}, {"events", found.events}, {"violations", found.violations},
+    nlohmann::json line = {{"operation", options.operation},
+                           {"ranks", options.ranks},
+                           {"f", options.f},
+                           {"plans", found.plans},
+                           {"events", found.events},
+                           {"violations", found.violations},
                            {"first_violation", found.first_violation}};
     for (int role = 0; role < role_count; ++role)
       line["plans_by_role"][role_name(static_cast<Role>(role))] = found.plans_by_role[static_cast<std::size_t>(role)];
@@ -90,26 +95,49 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* explore = app.add_subcommand("explore", "every crash plan of a small world: which promises hold");
   explore->add_option("operation", options->operation, "allreduce, reduce, broadcast, barrier or allgather")
-      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather"}))->capture_default_str();
+      ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather"}))
+      ->capture_default_str();
   explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 62))->capture_default_str();
-  explore->add_option("--f", options->f, "failures tolerated per operation")->check(CLI::Range(0, 61))->capture_default_str();
+  explore->add_option("--f", options->f, "failures tolerated per operation")
+      ->check(CLI::Range(0, 61))
+      ->capture_default_str();
   explore->add_option("--victims", options->victims, "ranks killed at most (default: f)")->check(CLI::Range(0, 8));
   explore->add_option("--root", options->root, "root, or first candidate")->capture_default_str();
-  explore->add_option("--operations", options->operations, "length of the program")->check(CLI::Range(1, 64))->capture_default_str();
+  explore->add_option("--operations", options->operations, "length of the program")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   explore->add_option("--window", options->window, "W")->check(CLI::Range(2, 64))->capture_default_str();
   explore->add_option("--in-flight", options->in_flight, "operations posted before the oldest is awaited")
-      ->check(CLI::Range(1, 64))->capture_default_str();
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   explore->add_option("--tree", options->tree)->check(CLI::IsMember(names_of(tree_names())))->capture_default_str();
-  explore->add_option("--arity", options->arity, "k of kary, knomial and lame")->check(CLI::Range(1, highest_lame_arity))->capture_default_str();
+  explore->add_option("--arity", options->arity, "k of kary, knomial and lame")
+      ->check(CLI::Range(1, highest_lame_arity))
+      ->capture_default_str();
   explore->add_option("--delay-quarters", options->delay_quarters, "of optimal: (L + 2o) / max(g, o) in quarters")
-      ->check(CLI::Range(lowest_delay_quarters, highest_delay_quarters))->capture_default_str();
-  explore->add_option("--numbering", options->numbering)->check(CLI::IsMember(names_of(numbering_names())))->capture_default_str();
-  explore->add_option("--correction", options->correction)->check(CLI::IsMember(names_of(correction_names())))->capture_default_str();
-  explore->add_option("--distance", options->correction_distance, "d of the opportunistic corrections")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  explore->add_option("--failure-info", options->failure_info)->check(CLI::IsMember({"list", "count", "bit"}))->capture_default_str();
-  explore->add_option("--seeds", options->seeds, "shuffled delivery orders per plan")->check(CLI::Range(0, 1000))->capture_default_str();
-  explore->add_option("--stride", options->stride, "of sets of several victims, try every n-th plan")->check(CLI::Range(1, 1000000))->capture_default_str();
-  explore->add_option("--walks", options->walks, "instead: this many random plans")->check(CLI::Range(0, 2000000000))->capture_default_str();
+      ->check(CLI::Range(lowest_delay_quarters, highest_delay_quarters))
+      ->capture_default_str();
+  explore->add_option("--numbering", options->numbering)
+      ->check(CLI::IsMember(names_of(numbering_names())))
+      ->capture_default_str();
+  explore->add_option("--correction", options->correction)
+      ->check(CLI::IsMember(names_of(correction_names())))
+      ->capture_default_str();
+  explore->add_option("--distance", options->correction_distance, "d of the opportunistic corrections")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  explore->add_option("--failure-info", options->failure_info)
+      ->check(CLI::IsMember({"list", "count", "bit"}))
+      ->capture_default_str();
+  explore->add_option("--seeds", options->seeds, "shuffled delivery orders per plan")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  explore->add_option("--stride", options->stride, "of sets of several victims, try every n-th plan")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  explore->add_option("--walks", options->walks, "instead: this many random plans")
+      ->check(CLI::Range(0, 2000000000))
+      ->capture_default_str();
   explore->add_option("--seed", options->seed, "of the random plans")->capture_default_str();
   explore->add_flag("--json", options->json, "one JSON object per line");
   explore->callback([options, &exit_code] {

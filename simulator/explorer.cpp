@@ -71,15 +71,12 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
 std::int64_t correction_sends(const Plan& plan, const Arguments& arguments) {
   const std::int64_t others = plan.ranks - 1;
   switch (arguments.correction) {
-    case Correction::none:
-      return 0;
+    case Correction::none: return 0;
     case Correction::opportunistic:
-    case Correction::opportunistic_optimised:
-      return std::min<std::int64_t>(arguments.correction_distance, others);
-    case Correction::checked:
-      return others;
+    case Correction::opportunistic_optimised: return std::min<std::int64_t>(arguments.correction_distance, others);
+    case Correction::checked: return others;
     case Correction::failure_proof:
-      return 3 * others;   // values; exit signals; panic, which may come before, between or after them
+      return 3 * others;  // values; exit signals; panic, which may come before, between or after them
   }
   return 0;
 }
@@ -91,7 +88,8 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
   for (const Arguments& arguments : with_internal_barriers(plan)) {
     const int ballots = arguments.kind == Kind::reduce ? 1 : deaths + 1;
     for (int ballot = 0; ballot < ballots; ++ballot)
-      sends += sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
+      sends +=
+          sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
     if (arguments.kind != Kind::reduce) sends += ballots * correction_sends(plan, arguments);
   }
   // The word that the communicator is gone: to all at each death, and to whoever sends something late.
@@ -166,7 +164,7 @@ Exploration explore(const Plan& base, const Scope& scope) {
   for_each_victim_set(base.ranks, scope.max_victims, [&](const std::vector<Rank>& victims) {
     const std::int64_t all = combinations(victims, base);
     const std::int64_t stride = victims.size() < 2 ? 1 : scope.stride;
-    for (std::int64_t index = 0; index < all; index += stride) {   // mixed radix: one digit a victim
+    for (std::int64_t index = 0; index < all; index += stride) {  // mixed radix: one digit a victim
       plan.crashes.clear();
       std::int64_t rest = index;
       for (Rank victim : victims) {
@@ -191,7 +189,8 @@ Exploration walk(const Plan& base, int max_victims, std::int64_t runs, std::uint
     const int victims = static_cast<int>(random() % static_cast<std::uint64_t>(max_victims + 1));
     for (int i = 0; i < victims; ++i) {
       const Rank victim = ranks[static_cast<std::size_t>(i)];
-      plan.crashes.push_back({victim, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(boundaries(victim, base, victims)))});
+      plan.crashes.push_back({victim, static_cast<std::int64_t>(
+                                          random() % static_cast<std::uint64_t>(boundaries(victim, base, victims)))});
     }
     plan.order = static_cast<Order>(random() % order_count);
     plan.seed = random();

@@ -26,17 +26,17 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths);
 
 struct Exploration {
   std::int64_t plans = 0;
-  std::array<std::int64_t, role_count> plans_by_role{};   // plans with a victim of this role
+  std::array<std::int64_t, role_count> plans_by_role{};  // plans with a victim of this role
   std::int64_t events = 0;
   std::int64_t violations = 0;
-  std::string first_violation;                             // with the plan that shows it
+  std::string first_violation;  // with the plan that shows it
 };
 
 struct Scope {
   int max_victims = 1;
   std::vector<Order> orders = {Order::oldest_first, Order::newest_first, Order::failures_first, Order::failures_last};
-  int seeds = 1;               // runs of Order::shuffled
-  std::int64_t stride = 1;     // of sets of several victims: every stride-th plan only (1: all)
+  int seeds = 1;            // runs of Order::shuffled
+  std::int64_t stride = 1;  // of sets of several victims: every stride-th plan only (1: all)
 };
 
 // `base` without crashes and order; all its operations and ranks are explored.

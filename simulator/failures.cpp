@@ -27,7 +27,8 @@ std::vector<std::int64_t> draw(std::int64_t count, std::int64_t limit, std::int6
   return drawn;
 }
 
-bool kill_blocks(const char* option, std::int32_t count, std::int64_t block, Rank root, Random& random, std::vector<std::uint8_t>& dead, std::string& error) {
+bool kill_blocks(const char* option, std::int32_t count, std::int64_t block, Rank root, Random& random,
+                 std::vector<std::uint8_t>& dead, std::string& error) {
   if (count == 0) return true;
   const auto ranks = static_cast<std::int64_t>(dead.size());
   block = std::min(block, ranks);
@@ -65,7 +66,8 @@ bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const Ne
   for (std::int64_t rank : draw(count, ranks, arguments.root, random)) dead[static_cast<std::size_t>(rank)] = 1;
   const std::int64_t host = network.ranks_per_host;
   if (!kill_blocks("--failed-hosts", plan.failed_hosts, host, arguments.root, random, dead, error) ||
-      !kill_blocks("--failed-switches", plan.failed_switches, host * network.hosts_per_switch, arguments.root, random, dead, error))
+      !kill_blocks("--failed-switches", plan.failed_switches, host * network.hosts_per_switch, arguments.root, random,
+                   dead, error))
     return false;
   for (Rank rank : plan.failed_ranks) dead[static_cast<std::size_t>(rank)] = 1;
   for (Rank rank = 0; rank < ranks; ++rank)
@@ -76,7 +78,8 @@ bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const Ne
   dead[static_cast<std::size_t>(arguments.root)] = 1;
   const std::int64_t living = std::count(dead.begin(), dead.end(), 0);
   if (plan.crashes > living) {
-    error = fmt::format("--crashes: {} ranks can't die in the operation: {} others are there beside the root", plan.crashes, living);
+    error = fmt::format("--crashes: {} ranks can't die in the operation: {} others are there beside the root",
+                        plan.crashes, living);
     return false;
   }
   for (std::int32_t number = 0; number < plan.crashes;) {
@@ -85,7 +88,8 @@ bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const Ne
     dead[static_cast<std::size_t>(rank)] = 1;
     ++number;
     const std::int64_t sends = sends_without_failure(rank, ranks, arguments, arguments.root);
-    setting.deaths.push_back({rank, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(sends) + 1)), never});
+    setting.deaths.push_back(
+        {rank, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(sends) + 1)), never});
   }
   setting.deaths.insert(setting.deaths.end(), plan.deaths.begin(), plan.deaths.end());
   setting.suspicions = plan.suspicions;

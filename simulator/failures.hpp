@@ -10,14 +10,15 @@ namespace ucft::detail::simulator {
 
 struct FailurePlan {
   // Before the operation: drawn, the root spared.
-  std::int64_t failed = 0;          // ranks
-  double failed_fraction = 0;       // of the ranks, rounded up; added to failed
-  std::int32_t failed_hosts = 0;    // all ranks of so many hosts
-  std::int32_t failed_switches = 0; // all ranks below so many switches of the first level
-  std::vector<Rank> failed_ranks;   // given, the root allowed
+  std::int64_t failed = 0;           // ranks
+  double failed_fraction = 0;        // of the ranks, rounded up; added to failed
+  std::int32_t failed_hosts = 0;     // all ranks of so many hosts
+  std::int32_t failed_switches = 0;  // all ranks below so many switches of the first level
+  std::vector<Rank> failed_ranks;    // given, the root allowed
   // In it.
-  std::int32_t crashes = 0;         // ranks drawn, the root spared; each before a send drawn from those it does without failures
-  std::vector<Death> deaths;        // given
+  std::int32_t crashes =
+      0;  // ranks drawn, the root spared; each before a send drawn from those it does without failures
+  std::vector<Death> deaths;  // given
   std::vector<Suspicion> suspicions;
 };
 

@@ -40,7 +40,8 @@ struct Options {
 
 std::int64_t whole_of(const std::string& option, const std::string& text, const std::string& digits) {
   const double value = number_after(option, text, digits);
-  if (value != std::floor(value) || value > 0x1p31) refuse(fmt::format("{} {}: '{}' is no whole number", option, text, digits));
+  if (value != std::floor(value) || value > 0x1p31)
+    refuse(fmt::format("{} {}: '{}' is no whole number", option, text, digits));
   return static_cast<std::int64_t>(value);
 }
 // A@B
@@ -53,8 +54,8 @@ std::pair<std::string, std::string> halves(const std::string& option, const std:
 // What the data's checksums are of: their size decides what counts as an error of rounding.
 double default_tau(const Options& options) {
   const double size = options.data == "bus" || options.data == "ranks" ? static_cast<double>(options.ranks) : 1;
-  if (options.algorithm == GossipAlgorithm::pflc) return 0.5 * size;   // Casas et al., Figure 3
-  return (options.precision == "single" ? 1e-4 : 1e-10) * size;        // the same, of pfcc
+  if (options.algorithm == GossipAlgorithm::pflc) return 0.5 * size;  // Casas et al., Figure 3
+  return (options.precision == "single" ? 1e-4 : 1e-10) * size;       // the same, of pfcc
 }
 
 void parse_faults(const Options& options, GossipFaults& faults) {
@@ -62,7 +63,8 @@ void parse_faults(const Options& options, GossipFaults& faults) {
   faults.flip_rate = options.flip_rate;
   faults.detection_delay = options.detect;
   const auto set = [&](const char* name, const std::string& value) {
-    if (const std::string problem = set_fault(name, value, faults); !problem.empty()) refuse(fmt::format("--{} {}: {}", name, value, problem));
+    if (const std::string problem = set_fault(name, value, faults); !problem.empty())
+      refuse(fmt::format("--{} {}: {}", name, value, problem));
   };
   set("flip-target", options.flip_target);
   for (const std::string& text : options.flips) set("flip", text);
@@ -86,12 +88,18 @@ GossipRun run_of(const Options& options) {
   plan.tau = options.tau >= 0 ? options.tau : default_tau(options);
   run.single_precision = options.precision == "single";
   run.values = options.values;
-  static const std::map<std::string, GossipData> datas = {{"uniform", GossipData::uniform}, {"normal", GossipData::normal}, {"bus", GossipData::bus}, {"ranks", GossipData::ranks}};
+  static const std::map<std::string, GossipData> datas = {{"uniform", GossipData::uniform},
+                                                          {"normal", GossipData::normal},
+                                                          {"bus", GossipData::bus},
+                                                          {"ranks", GossipData::ranks}};
   run.data = datas.at(options.data);
-  static const std::map<std::string, GossipAggregate> aggregates = {
-      {"average", GossipAggregate::average}, {"sum", GossipAggregate::sum}, {"sum_one_hot", GossipAggregate::sum_one_hot}};
+  static const std::map<std::string, GossipAggregate> aggregates = {{"average", GossipAggregate::average},
+                                                                    {"sum", GossipAggregate::sum},
+                                                                    {"sum_one_hot", GossipAggregate::sum_one_hot}};
   run.aggregate = aggregates.at(options.aggregate);
-  run.stop = options.stop == "truth" ? GossipStop::truth : options.stop == "model" ? GossipStop::model : GossipStop::adaptive;
+  run.stop = options.stop == "truth"   ? GossipStop::truth
+             : options.stop == "model" ? GossipStop::model
+                                       : GossipStop::adaptive;
   run.rounds = options.rounds;
   run.all_rounds = options.all_rounds;
   run.lock_step = options.lock_step;
@@ -100,15 +108,25 @@ GossipRun run_of(const Options& options) {
   run.check_every = options.check_every;
   run.keeps_history = options.history;
   parse_faults(options, run.faults);
-  if (options.all_rounds && options.rounds == 0 && (uses_cycles(options.algorithm) || !goes_by_rounds(options.algorithm))) refuse("--all-rounds: how many? See --rounds");
+  if (options.all_rounds && options.rounds == 0 &&
+      (uses_cycles(options.algorithm) || !goes_by_rounds(options.algorithm)))
+    refuse("--all-rounds: how many? See --rounds");
   if (goes_by_rounds(options.algorithm) && options.topology != "complete")
-    refuse(fmt::format("--topology {}: {} goes by rounds that reach all ranks", options.topology, gossip_algorithm_name(options.algorithm)));
-  if (options.cycles > 0 && !uses_cycles(options.algorithm)) refuse(fmt::format("--cycles: {} has none", gossip_algorithm_name(options.algorithm)));
-  if (options.tau >= 0 && !has_checksums(options.algorithm)) refuse(fmt::format("--tau: {} has no checksums", gossip_algorithm_name(options.algorithm)));
+    refuse(fmt::format("--topology {}: {} goes by rounds that reach all ranks", options.topology,
+                       gossip_algorithm_name(options.algorithm)));
+  if (options.cycles > 0 && !uses_cycles(options.algorithm))
+    refuse(fmt::format("--cycles: {} has none", gossip_algorithm_name(options.algorithm)));
+  if (options.tau >= 0 && !has_checksums(options.algorithm))
+    refuse(fmt::format("--tau: {} has no checksums", gossip_algorithm_name(options.algorithm)));
   return run;
 }
 
-Json number_json(double value) { return std::isfinite(value) ? (value == std::floor(value) && std::abs(value) < 0x1p53 ? Json(static_cast<std::int64_t>(value)) : Json(value)) : Json(nullptr); }
+Json number_json(double value) {
+  return std::isfinite(value)
+             ? (value == std::floor(value) && std::abs(value) < 0x1p53 ? Json(static_cast<std::int64_t>(value))
+                                                                       : Json(value))
+             : Json(nullptr);
+}
 
 Json head_of(const Options& options, double eps) {
   Json row;
@@ -138,21 +156,22 @@ void print(const Options& options, const Json& row) {
 void run_large(const Options& options) {
   std::vector<std::vector<double>> rounds(options.eps.size());
   std::vector<int> missed(options.eps.size(), 0);
-  for_each_run(options.runs, 1, options.quiet, [&](int number, const RunProgress& progress) {   // each run has all threads
-    LargeRun run;
-    run.algorithm = options.algorithm;
-    run.ranks = options.ranks;
-    run.single_precision = options.precision == "single";
-    run.eps = options.eps;
-    run.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
-    run.threads = threads_for(options.threads);
-    if (options.rounds > 0) run.rounds = options.rounds;
-    const LargeResult result = simulate_large(run, progress);
-    for (std::size_t i = 0; i < options.eps.size(); ++i) {
-      rounds[i].push_back(result.rounds[i] < 0 ? static_cast<double>(run.rounds) : result.rounds[i]);
-      missed[i] += result.rounds[i] < 0 ? 1 : 0;
-    }
-  });
+  for_each_run(options.runs, 1, options.quiet,
+               [&](int number, const RunProgress& progress) {  // each run has all threads
+                 LargeRun run;
+                 run.algorithm = options.algorithm;
+                 run.ranks = options.ranks;
+                 run.single_precision = options.precision == "single";
+                 run.eps = options.eps;
+                 run.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
+                 run.threads = threads_for(options.threads);
+                 if (options.rounds > 0) run.rounds = options.rounds;
+                 const LargeResult result = simulate_large(run, progress);
+                 for (std::size_t i = 0; i < options.eps.size(); ++i) {
+                   rounds[i].push_back(result.rounds[i] < 0 ? static_cast<double>(run.rounds) : result.rounds[i]);
+                   missed[i] += result.rounds[i] < 0 ? 1 : 0;
+                 }
+               });
   for (std::size_t i = 0; i < options.eps.size(); ++i) {
     Json row = head_of(options, options.eps[i]);
     row["rounds"] = number_json(median_of(rounds[i]));
@@ -179,7 +198,9 @@ void run_all(const Options& options, const GossipRun& made, double eps) {
       for (const GossipResult& result : some) all.push_back(static_cast<double>(field(result)));
       return all;
     };
-    const auto add = [&](Json& row, const char* name, auto field) { row[name] = number_json(median_of(values(field))); };
+    const auto add = [&](Json& row, const char* name, auto field) {
+      row[name] = number_json(median_of(values(field)));
+    };
     const auto most = [&](auto field) {
       const std::vector<double> all = values(field);
       return number_json(*std::max_element(all.begin(), all.end()));
@@ -209,8 +230,10 @@ void run_all(const Options& options, const GossipRun& made, double eps) {
     row["flips"] = total([](const GossipResult& r) { return r.flips; });
     row["not_reached"] = std::count_if(some.begin(), some.end(), [](const GossipResult& r) { return !r.reached; });
     row["not_a_number"] = total([](const GossipResult& r) { return r.not_a_number; });
-    if (!has_checksums(options.algorithm)) row["tau"] = nullptr;
-    else row["tau"] = made.plan.tau;
+    if (!has_checksums(options.algorithm))
+      row["tau"] = nullptr;
+    else
+      row["tau"] = made.plan.tau;
     if (options.history) {
       std::vector<Json> worst, median;
       for (double each : some[0].history) worst.push_back(number_json(each));
@@ -224,7 +247,8 @@ void run_all(const Options& options, const GossipRun& made, double eps) {
     print_summary(results, -1);
     return;
   }
-  for (int number = 0; number < options.runs; ++number) print_summary({&results[static_cast<std::size_t>(number)], 1}, number);
+  for (int number = 0; number < options.runs; ++number)
+    print_summary({&results[static_cast<std::size_t>(number)], 1}, number);
 }
 
 void run_command(const Options& options) {
@@ -245,42 +269,98 @@ void run_command(const Options& options) {
 
 void add_options(CLI::App& command, Options& options) {
   constexpr std::uint64_t most = 1 << 20;
-  command.add_option("--ranks", options.ranks, "N")->check(whole_between(1, std::uint64_t{1} << 30))->capture_default_str();
+  command.add_option("--ranks", options.ranks, "N")
+      ->check(whole_between(1, std::uint64_t{1} << 30))
+      ->capture_default_str();
   if (!goes_by_rounds(options.algorithm)) {
-    command.add_option("--topology", options.topology, "whom a rank sends to")->check(CLI::IsMember(names_of(gossip_topology_names())))->capture_default_str();
-    command.add_option("--arity", options.arity, "children in a tree")->check(whole_between(1, most))->capture_default_str();
-    command.add_option("--degree", options.degree, "neighbours in random_regular")->check(whole_between(2, most))->capture_default_str();
-    command.add_option("--topology-seed", options.topology_seed, "of random_regular")->check(whole_between(0, UINT64_MAX))->capture_default_str();
-    command.add_flag("--lock-step", options.lock_step, "all ranks push, then all receive; otherwise each at its own time");
-    command.add_option("--delay", options.delay, "of a message, in iterations")->check(number_between(0, 1e6))->capture_default_str();
-    command.add_option("--jitter", options.jitter, "iterations take 1 - JITTER/2 .. 1 + JITTER/2, messages DELAY .. DELAY (1 + JITTER)")->check(number_between(0, 1))->capture_default_str();
-    command.add_option("--fail-link", options.links, "RANK-RANK@TIME: it is gone from then on, and both ends know")->delimiter(',');
+    command.add_option("--topology", options.topology, "whom a rank sends to")
+        ->check(CLI::IsMember(names_of(gossip_topology_names())))
+        ->capture_default_str();
+    command.add_option("--arity", options.arity, "children in a tree")
+        ->check(whole_between(1, most))
+        ->capture_default_str();
+    command.add_option("--degree", options.degree, "neighbours in random_regular")
+        ->check(whole_between(2, most))
+        ->capture_default_str();
+    command.add_option("--topology-seed", options.topology_seed, "of random_regular")
+        ->check(whole_between(0, UINT64_MAX))
+        ->capture_default_str();
+    command.add_flag("--lock-step", options.lock_step,
+                     "all ranks push, then all receive; otherwise each at its own time");
+    command.add_option("--delay", options.delay, "of a message, in iterations")
+        ->check(number_between(0, 1e6))
+        ->capture_default_str();
+    command
+        .add_option("--jitter", options.jitter,
+                    "iterations take 1 - JITTER/2 .. 1 + JITTER/2, messages DELAY .. DELAY (1 + JITTER)")
+        ->check(number_between(0, 1))
+        ->capture_default_str();
+    command.add_option("--fail-link", options.links, "RANK-RANK@TIME: it is gone from then on, and both ends know")
+        ->delimiter(',');
   }
-  if (uses_cycles(options.algorithm)) command.add_option("--cycles", options.cycles, "so many cycles, used in turn (default: a new one in each round)")->check(whole_between(1, most));
-  command.add_option("--eps", options.eps, "worst relative error of any rank; several: a line each")->delimiter(',')->default_str("1e-06");
-  command.add_option("--precision", options.precision, "of all numbers")->check(CLI::IsMember({"single", "double"}))->capture_default_str();
+  if (uses_cycles(options.algorithm))
+    command.add_option("--cycles", options.cycles, "so many cycles, used in turn (default: a new one in each round)")
+        ->check(whole_between(1, most));
+  command.add_option("--eps", options.eps, "worst relative error of any rank; several: a line each")
+      ->delimiter(',')
+      ->default_str("1e-06");
+  command.add_option("--precision", options.precision, "of all numbers")
+      ->check(CLI::IsMember({"single", "double"}))
+      ->capture_default_str();
   command.add_option("--values", options.values, "in a vector")->check(whole_between(1, most))->capture_default_str();
-  command.add_option("--data", options.data, "uniform in [0, 1), normal (mean 0), bus (N+1, 1, 1, ..), ranks (0, 1, 2, ..)")->check(CLI::IsMember({"uniform", "normal", "bus", "ranks"}))->capture_default_str();
-  command.add_option("--aggregate", options.aggregate, "average; sum (average times N); sum_one_hot (only rank 0 has a weight)")
-      ->check(CLI::IsMember({"average", "sum", "sum_one_hot"}))->capture_default_str();
-  command.add_option("--stop", options.stop, "truth: when the worst error is EPS. model: after the rounds that ucft would choose. adaptive: when the ranks agree to within EPS")
-      ->check(CLI::IsMember({"truth", "model", "adaptive"}))->capture_default_str();
-  command.add_option("--check-every", options.check_every, "rounds between two looks of adaptive")->check(whole_between(1, most))->capture_default_str();
-  command.add_option("--rounds", options.rounds, "at most (default: ten times the model's)")->check(whole_between(1, most));
+  command
+      .add_option("--data", options.data,
+                  "uniform in [0, 1), normal (mean 0), bus (N+1, 1, 1, ..), ranks (0, 1, 2, ..)")
+      ->check(CLI::IsMember({"uniform", "normal", "bus", "ranks"}))
+      ->capture_default_str();
+  command
+      .add_option("--aggregate", options.aggregate,
+                  "average; sum (average times N); sum_one_hot (only rank 0 has a weight)")
+      ->check(CLI::IsMember({"average", "sum", "sum_one_hot"}))
+      ->capture_default_str();
+  command
+      .add_option("--stop", options.stop,
+                  "truth: when the worst error is EPS. model: after the rounds that ucft would choose. adaptive: when "
+                  "the ranks agree to within EPS")
+      ->check(CLI::IsMember({"truth", "model", "adaptive"}))
+      ->capture_default_str();
+  command.add_option("--check-every", options.check_every, "rounds between two looks of adaptive")
+      ->check(whole_between(1, most))
+      ->capture_default_str();
+  command.add_option("--rounds", options.rounds, "at most (default: ten times the model's)")
+      ->check(whole_between(1, most));
   command.add_flag("--all-rounds", options.all_rounds, "go on to --rounds when EPS has been reached");
-  if (has_checksums(options.algorithm)) command.add_option("--tau", options.tau, "largest error of a checksum that is no fault, in the unit of the data (default: 0.5 for pflc, 1e-10 for pfcc and hpflc, 1e-4 in single precision, times N for data bus and ranks)");
+  if (has_checksums(options.algorithm))
+    command.add_option("--tau", options.tau,
+                       "largest error of a checksum that is no fault, in the unit of the data (default: 0.5 for pflc, "
+                       "1e-10 for pfcc and hpflc, 1e-4 in single precision, times N for data bus and ranks)");
 
-  command.add_option("--loss", options.loss, "probability that a message is lost")->check(number_between(0, 1))->capture_default_str();
+  command.add_option("--loss", options.loss, "probability that a message is lost")
+      ->check(number_between(0, 1))
+      ->capture_default_str();
   command.add_option("--crash", options.crashes, "RANK@TIME: dies")->delimiter(',');
-  command.add_option("--detect", options.detect, "from a death until the neighbours know")->check(number_between(0, longest_time))->capture_default_str();
-  command.add_option("--flip", options.flips, "BIT[:RANK]@TIME, BIT from the lowest or 'any': in a flow, message or data by chance")->delimiter(',');
-  command.add_option("--flip-rate", options.flip_rate, "probability of a flip of any bit, before each push (of a message: on its way)")->check(number_between(0, 1))->capture_default_str();
-  command.add_option("--flip-target", options.flip_target, "flow (of push_sum and hps: their value and weight), message, data (the initial value)")
-      ->check(CLI::IsMember({"flow", "message", "data"}))->capture_default_str();
+  command.add_option("--detect", options.detect, "from a death until the neighbours know")
+      ->check(number_between(0, longest_time))
+      ->capture_default_str();
+  command
+      .add_option("--flip", options.flips,
+                  "BIT[:RANK]@TIME, BIT from the lowest or 'any': in a flow, message or data by chance")
+      ->delimiter(',');
+  command
+      .add_option("--flip-rate", options.flip_rate,
+                  "probability of a flip of any bit, before each push (of a message: on its way)")
+      ->check(number_between(0, 1))
+      ->capture_default_str();
+  command
+      .add_option("--flip-target", options.flip_target,
+                  "flow (of push_sum and hps: their value and weight), message, data (the initial value)")
+      ->check(CLI::IsMember({"flow", "message", "data"}))
+      ->capture_default_str();
 
   command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
   command.add_option("--runs", options.runs)->check(whole_between(1, 1000000))->capture_default_str();
-  command.add_option("--threads", options.threads, "0: one per core; results don't depend on it")->check(whole_between(0, 4096));
+  command.add_option("--threads", options.threads, "0: one per core; results don't depend on it")
+      ->check(whole_between(0, 4096));
   command.add_flag("--each", options.each, "a line for each run, not for all of them");
   command.add_flag("--history", options.history, "the worst and the median error after each round");
   command.add_flag("--objects", options.small, "hps, ardb: simulate every rank's object, where values alone would do");
@@ -291,9 +371,17 @@ void add_options(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_gossip_commands(CLI::App& app, int& exit_code) {
-  static constexpr const char* texts[] = {"gossip all-reduce: Push-Sum", "Push-Flow", "Push-Flow with local correction", "Push-Flow with cooperative correction",
-      "Push-Cancel-Flow with a handshake", "the same, tolerant of flipped bits", "Push-Cancel-Flow as printed, for study", "Push-Sum on random cycles, by rounds",
-      "PFLC on random cycles, by rounds", "approximate recursive doubling", "recursive doubling"};
+  static constexpr const char* texts[] = {"gossip all-reduce: Push-Sum",
+                                          "Push-Flow",
+                                          "Push-Flow with local correction",
+                                          "Push-Flow with cooperative correction",
+                                          "Push-Cancel-Flow with a handshake",
+                                          "the same, tolerant of flipped bits",
+                                          "Push-Cancel-Flow as printed, for study",
+                                          "Push-Sum on random cycles, by rounds",
+                                          "PFLC on random cycles, by rounds",
+                                          "approximate recursive doubling",
+                                          "recursive doubling"};
   for (int each = 0; each < gossip_algorithm_count; ++each) {
     auto options = std::make_shared<Options>();
     options->algorithm = static_cast<GossipAlgorithm>(each);

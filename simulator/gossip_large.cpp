@@ -41,7 +41,8 @@ class Values {
 };
 
 std::uint64_t begin_of(std::uint64_t n, int part, int parts) {
-  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(n) * static_cast<unsigned>(part) / static_cast<unsigned>(parts));
+  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(n) * static_cast<unsigned>(part) /
+                                    static_cast<unsigned>(parts));
 }
 
 // The mean of what rank i starts with: in blocks, so that it does not depend on the number of threads.
@@ -50,7 +51,8 @@ long double true_mean(std::uint64_t n, std::uint64_t seed) {
   long double sum = 0;
   for (std::uint64_t block = 0; block < n; block += 4096) {
     double part = 0;
-    for (std::uint64_t i = block; i < std::min(n, block + 4096); ++i) part += static_cast<double>(static_cast<Real>(uniform_value(seed, i)));
+    for (std::uint64_t i = block; i < std::min(n, block + 4096); ++i)
+      part += static_cast<double>(static_cast<Real>(uniform_value(seed, i)));
     sum += part;
   }
   return sum / static_cast<long double>(n);
@@ -58,7 +60,8 @@ long double true_mean(std::uint64_t n, std::uint64_t seed) {
 
 // Walks places begin .. end of the cycle. before: what the rank at place begin - 1 had. Returns the largest and smallest value.
 template <class Real>
-std::pair<Real, Real> walk(Real* values, const Permutation& order, std::uint64_t begin, std::uint64_t end, Real before) {
+std::pair<Real, Real> walk(Real* values, const Permutation& order, std::uint64_t begin, std::uint64_t end,
+                           Real before) {
   constexpr std::uint64_t ahead = 32;
   std::uint64_t coming[ahead];
   for (std::uint64_t place = begin; place < std::min(end, begin + ahead); ++place) {
@@ -83,7 +86,9 @@ std::pair<Real, Real> walk(Real* values, const Permutation& order, std::uint64_t
 
 class Reached {
  public:
-  Reached(const LargeRun& run, LargeResult& result) : run_(run), result_(result) { result.rounds.assign(run.eps.size(), -1); }
+  Reached(const LargeRun& run, LargeResult& result) : run_(run), result_(result) {
+    result.rounds.assign(run.eps.size(), -1);
+  }
   // True when all have been reached.
   bool note(int round, double error) {
     result_.history.push_back(error);
@@ -103,14 +108,16 @@ class Reached {
 template <class Real>
 LargeResult run_hps(const LargeRun& run, const GossipProgress& progress) {
   const auto n = static_cast<std::uint64_t>(run.ranks);
-  const int threads = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(1, run.threads)), std::max<std::uint64_t>(1, n / 4096)));
+  const int threads = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(1, run.threads)),
+                                                               std::max<std::uint64_t>(1, n / 4096)));
   Values<Real> values(run.ranks);
   long double mean = 0;
   {
     std::vector<std::thread> pool;
     for (int part = 0; part < threads; ++part)
       pool.emplace_back([&, part] {
-        for (std::uint64_t i = begin_of(n, part, threads); i < begin_of(n, part + 1, threads); ++i) values[i] = static_cast<Real>(uniform_value(run.seed, i));
+        for (std::uint64_t i = begin_of(n, part, threads); i < begin_of(n, part + 1, threads); ++i)
+          values[i] = static_cast<Real>(uniform_value(run.seed, i));
       });
     mean = true_mean<Real>(n, run.seed);
     for (std::thread& thread : pool) thread.join();
@@ -118,7 +125,9 @@ LargeResult run_hps(const LargeRun& run, const GossipProgress& progress) {
   LargeResult result;
   Reached reached(run, result);
   const auto error_of = [&](Real smallest, Real largest) {
-    return static_cast<double>(std::max(std::abs(static_cast<long double>(smallest) - mean), std::abs(static_cast<long double>(largest) - mean)) / std::abs(mean));
+    return static_cast<double>(std::max(std::abs(static_cast<long double>(smallest) - mean),
+                                        std::abs(static_cast<long double>(largest) - mean)) /
+                               std::abs(mean));
   };
   std::pair<Real, Real> ends{values[0], values[0]};
   for (std::uint64_t i = 1; i < n; ++i) ends = {std::min(ends.first, values[i]), std::max(ends.second, values[i])};
@@ -129,7 +138,8 @@ LargeResult run_hps(const LargeRun& run, const GossipProgress& progress) {
   std::vector<std::pair<Real, Real>> parts(static_cast<std::size_t>(threads));
   const auto prepare = [&] {
     order = std::make_unique<Permutation>(n, mixed(run.seed, static_cast<std::uint64_t>(round)));
-    for (int part = 0; part < threads; ++part) before[static_cast<std::size_t>(part)] = values[order->at((begin_of(n, part, threads) + n - 1) % n)];
+    for (int part = 0; part < threads; ++part)
+      before[static_cast<std::size_t>(part)] = values[order->at((begin_of(n, part, threads) + n - 1) % n)];
   };
   const auto end_round = [&]() noexcept {
     ends = parts[0];
@@ -148,7 +158,8 @@ LargeResult run_hps(const LargeRun& run, const GossipProgress& progress) {
     pool.emplace_back([&, part] {
       while (!done) {
         parts[static_cast<std::size_t>(part)] =
-            walk(values.data(), *order, begin_of(n, part, threads), begin_of(n, part + 1, threads), before[static_cast<std::size_t>(part)]);
+            walk(values.data(), *order, begin_of(n, part, threads), begin_of(n, part + 1, threads),
+                 before[static_cast<std::size_t>(part)]);
         sync.arrive_and_wait();
       }
     });
@@ -163,12 +174,16 @@ LargeResult run_ardb(const LargeRun& run, const GossipProgress& progress) {
   const int levels = static_cast<int>(std::bit_width(n)) - 1;
   const long double mean = true_mean<Real>(n, run.seed);
   std::vector<double> worst(static_cast<std::size_t>(levels) + 1, 0);
-  std::vector<Real> waiting(static_cast<std::size_t>(levels) + 1, 0);   // the first half of a block, where there is one
+  std::vector<Real> waiting(static_cast<std::size_t>(levels) + 1, 0);  // the first half of a block, where there is one
   for (std::uint64_t i = 0; i < n; ++i) {
     Real sum = static_cast<Real>(uniform_value(run.seed, i));
     for (int level = 0;; ++level) {
       const auto at = static_cast<std::size_t>(level);
-      worst[at] = std::max(worst[at], static_cast<double>(std::abs(static_cast<long double>(sum) / static_cast<long double>(std::uint64_t{1} << level) - mean) / mean));
+      worst[at] = std::max(
+          worst[at],
+          static_cast<double>(
+              std::abs(static_cast<long double>(sum) / static_cast<long double>(std::uint64_t{1} << level) - mean) /
+              mean));
       if (((i >> level) & 1) == 0) {
         waiting[at] = sum;
         break;
@@ -189,14 +204,17 @@ LargeResult run_ardb(const LargeRun& run, const GossipProgress& progress) {
 }  // namespace
 
 bool can_run_large(const GossipRun& run) {
-  const bool simple = run.values == 1 && run.data == GossipData::uniform && run.aggregate != GossipAggregate::sum_one_hot && !run.faults.any();
+  const bool simple = run.values == 1 && run.data == GossipData::uniform &&
+                      run.aggregate != GossipAggregate::sum_one_hot && !run.faults.any();
   if (!simple || run.stop != GossipStop::truth || run.all_rounds || run.keeps_history) return false;
   const bool power = std::has_single_bit(static_cast<std::uint32_t>(run.plan.neighbourhood.ranks));
-  return (run.plan.algorithm == GossipAlgorithm::hps && run.plan.cycles == 0) || (run.plan.algorithm == GossipAlgorithm::ardb && power);
+  return (run.plan.algorithm == GossipAlgorithm::hps && run.plan.cycles == 0) ||
+         (run.plan.algorithm == GossipAlgorithm::ardb && power);
 }
 
 LargeResult simulate_large(const LargeRun& run, const GossipProgress& progress) {
-  if (run.algorithm == GossipAlgorithm::ardb) return run.single_precision ? run_ardb<float>(run, progress) : run_ardb<double>(run, progress);
+  if (run.algorithm == GossipAlgorithm::ardb)
+    return run.single_precision ? run_ardb<float>(run, progress) : run_ardb<double>(run, progress);
   return run.single_precision ? run_hps<float>(run, progress) : run_hps<double>(run, progress);
 }
 

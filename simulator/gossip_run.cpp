@@ -29,7 +29,7 @@ constexpr bool are_events_checked = true;
 constexpr bool are_events_checked = false;
 #endif
 
-double normal_value(std::uint64_t seed, std::uint64_t rank) {   // Box and Muller
+double normal_value(std::uint64_t seed, std::uint64_t rank) {  // Box and Muller
   const double u = 1 - uniform_value(seed, rank), v = uniform_value(~seed, rank);
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
@@ -45,15 +45,22 @@ double value_of(const GossipRun& run, Rank rank, int index) {
   }
   return 0;
 }
-double weight_of(const GossipRun& run, Rank rank) { return run.aggregate == GossipAggregate::sum_one_hot && rank != 0 ? 0 : 1; }
+double weight_of(const GossipRun& run, Rank rank) {
+  return run.aggregate == GossipAggregate::sum_one_hot && rank != 0 ? 0 : 1;
+}
 
 template <class Real>
 class World {
  public:
   World(const GossipRun& run, const GossipProgress& progress)
-      : run_(run), progress_(progress), n_(run.plan.neighbourhood.ranks), k_(static_cast<std::size_t>(run.values)), random_(mixed(run.seed, 0x6661756c74u)) {
+      : run_(run),
+        progress_(progress),
+        n_(run.plan.neighbourhood.ranks),
+        k_(static_cast<std::size_t>(run.values)),
+        random_(mixed(run.seed, 0x6661756c74u)) {
     limit_ = run.stop == GossipStop::model ? rounds_for(run.plan, run.eps) : run.rounds;
-    if (limit_ == 0 && run.stop != GossipStop::model && n_ > 1) limit_ = std::min(rounds_limit, 10 * rounds_for(run.plan, run.eps) + 100);
+    if (limit_ == 0 && run.stop != GossipStop::model && n_ > 1)
+      limit_ = std::min(rounds_limit, 10 * rounds_for(run.plan, run.eps) + 100);
     dead_.assign(static_cast<std::size_t>(n_), false);
     known_dead_ = dead_;
     estimate_.resize(k_);
@@ -72,7 +79,7 @@ class World {
   }
 
  private:
-  enum class Kind : std::uint8_t { arrival, push, death, told, link, flip, tick };   // in this order at one time
+  enum class Kind : std::uint8_t { arrival, push, death, told, link, flip, tick };  // in this order at one time
   struct Event {
     double time;
     std::uint64_t order;
@@ -82,7 +89,7 @@ class World {
   };
   struct Flight {
     Rank to = no_rank, from = no_rank;
-    int link = 0;   // the receiver's
+    int link = 0;  // the receiver's
     std::uint32_t era = 0, ack = 0;
     std::vector<Real> row;
   };
@@ -158,7 +165,9 @@ class World {
   // their links, and reduce their smallest and largest estimate and the size of their weights to all, which takes as
   // long as two trips through a binomial tree. The truth is the mean of the estimates by weight: it lies between these two
   // if no weight is negative, and else off their middle by half of their distance times sum |w| / sum w at most.
-  bool is_time_to_agree(int round) const { return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0; }
+  bool is_time_to_agree(int round) const {
+    return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0;
+  }
   bool agrees() {
     check_settled();
     result_.messages += 2 * (std::int64_t{n_} - 1);
@@ -202,11 +211,12 @@ class World {
     Flight flight = flight_of(from, out_.sends().front());
     if (gets_through(flight)) deliver(flight);
   }
-  double agreement_time() const { return 2 * std::ceil(std::log2(std::max<double>(2, n_))); }   // in trips
+  double agreement_time() const { return 2 * std::ceil(std::log2(std::max<double>(2, n_))); }  // in trips
 
   void finish() {
     result_.error = result_.error_all = result_.error_survivors = 0;
-    if (run_.keeps_estimates) result_.estimates.assign(static_cast<std::size_t>(n_) * k_, std::numeric_limits<double>::quiet_NaN());
+    if (run_.keeps_estimates)
+      result_.estimates.assign(static_cast<std::size_t>(n_) * k_, std::numeric_limits<double>::quiet_NaN());
     for (Rank rank = 0; rank < n_; ++rank) {
       if (is_dead(rank)) continue;
       if (!take_estimate(rank)) {
@@ -215,7 +225,8 @@ class World {
         continue;
       }
       if (run_.keeps_estimates)
-        for (std::size_t i = 0; i < k_; ++i) result_.estimates[static_cast<std::size_t>(rank) * k_ + i] = static_cast<double>(estimate_[i]);
+        for (std::size_t i = 0; i < k_; ++i)
+          result_.estimates[static_cast<std::size_t>(rank) * k_ + i] = static_cast<double>(estimate_[i]);
       result_.error = std::max(result_.error, error_against(target()));
       result_.error_all = std::max(result_.error_all, error_against(truth_all_));
       result_.error_survivors = std::max(result_.error_survivors, error_against(truth_survivors_));
@@ -273,7 +284,7 @@ class World {
   }
   void do_flip(const BitFlip& planned, int links_used) {
     if (run_.faults.target == FlipTarget::message) {
-      message_bit_ = planned.bit;   // the next message
+      message_bit_ = planned.bit;  // the next message
       return;
     }
     const Rank rank = planned.rank == no_rank ? live_rank() : planned.rank;
@@ -306,7 +317,8 @@ class World {
   void by_rounds() {
     GossipPlan plan = run_.plan;
     const bool keeps_all_flows = plan.algorithm == GossipAlgorithm::hpflc && plan.cycles == 0;
-    if (keeps_all_flows && run_.rounds == 0 && run_.stop != GossipStop::model) limit_ = std::min(limit_, 3 * rounds_for(run_.plan, run_.eps) + 10);
+    if (keeps_all_flows && run_.rounds == 0 && run_.stop != GossipStop::model)
+      limit_ = std::min(limit_, 3 * rounds_for(run_.plan, run_.eps) + 10);
     if (uses_cycles(plan.algorithm)) plan.rounds = limit_;
     if (plan.algorithm == GossipAlgorithm::ardb && run_.stop == GossipStop::model) plan.rounds = std::max(1, limit_);
     const GossipSchedule schedule(plan);
@@ -334,12 +346,15 @@ class World {
         const GossipRound now = schedule.round(rank, round);
         if (is_dead(rank) || now.from == no_rank || !sent[static_cast<std::size_t>(now.from)]) continue;
         out_.clear();
-        at(rank).on_message({now.link_from, 0, 0, {rows.data() + static_cast<std::size_t>(now.from) * length, length}}, out_);
+        at(rank).on_message({now.link_from, 0, 0, {rows.data() + static_cast<std::size_t>(now.from) * length, length}},
+                            out_);
       }
       stopped_ = look(round + 1) || (is_time_to_agree(round + 1) && agrees());
     }
   }
-  int used_links(const GossipSchedule& schedule, int round) const { return std::min(schedule.links(), 2 * std::max(1, round)); }
+  int used_links(const GossipSchedule& schedule, int round) const {
+    return std::min(schedule.links(), 2 * std::max(1, round));
+  }
 
   void faults_before(int round, std::vector<std::pair<int, Rank>>& untold, const GossipSchedule& schedule) {
     for (const RankDeath& death : run_.faults.deaths)
@@ -350,7 +365,8 @@ class World {
     for (const auto& [when, failed] : untold) {
       if (when != round) continue;
       known_dead_[static_cast<std::size_t>(failed)] = true;
-      for (int each = 0; uses_cycles(run_.plan.algorithm) && each < std::min(schedule.rounds(), schedule.links() / 2); ++each)
+      for (int each = 0; uses_cycles(run_.plan.algorithm) && each < std::min(schedule.rounds(), schedule.links() / 2);
+           ++each)
         for (Rank rank = 0; rank < n_; ++rank) {
           const GossipRound with = schedule.round(rank, each);
           if (with.to == failed) at(rank).on_failure(with.link_to);
@@ -400,7 +416,7 @@ class World {
   void deliver(const Flight& flight) {
     out_.clear();
     if (is_dead(flight.to)) return;
-    if (!at(flight.to).is_live(flight.link)) return;   // of a link that has failed
+    if (!at(flight.to).is_live(flight.link)) return;  // of a link that has failed
     note_mass(flight.to, -1);
     note_row(flight.row, -1);
     at(flight.to).on_message({flight.link, flight.era, flight.ack, {flight.row.data(), flight.row.size()}}, out_);
@@ -442,13 +458,17 @@ class World {
     }
   }
 
-  void post(double time, Kind kind, std::uint32_t index) { queue_.push({time, static_cast<std::uint64_t>(kind) << 56 | created_++, index}); }
+  void post(double time, Kind kind, std::uint32_t index) {
+    queue_.push({time, static_cast<std::uint64_t>(kind) << 56 | created_++, index});
+  }
 
   void asynchronously() {
     make_ranks(nullptr);
     if (look(0)) return;
     iterations_.assign(static_cast<std::size_t>(n_), 0);
-    for (Rank rank = 0; rank < n_; ++rank) post(uniform_value(mixed(run_.seed, 0x7068617365u), static_cast<std::uint64_t>(rank)), Kind::push, static_cast<std::uint32_t>(rank));
+    for (Rank rank = 0; rank < n_; ++rank)
+      post(uniform_value(mixed(run_.seed, 0x7068617365u), static_cast<std::uint64_t>(rank)), Kind::push,
+           static_cast<std::uint32_t>(rank));
     const auto all = [&](const auto& planned, Kind kind) {
       for (std::size_t i = 0; i < planned.size(); ++i) post(planned[i].time, kind, static_cast<std::uint32_t>(i));
     };
@@ -505,14 +525,17 @@ class World {
     result_.rounds = static_cast<int>(std::ceil(now + (2 + agreement_time()) * run_.delay));
   }
   double interval(Rank rank) {
-    return 1 + run_.jitter * (uniform_value(mixed(run_.seed, static_cast<std::uint64_t>(rank)), iterations_[static_cast<std::size_t>(rank)]) - 0.5);
+    return 1 + run_.jitter * (uniform_value(mixed(run_.seed, static_cast<std::uint64_t>(rank)),
+                                            iterations_[static_cast<std::size_t>(rank)]) -
+                              0.5);
   }
   void launch(Rank rank, double now) {
     for (const auto& send : out_.sends()) {
       Flight flight = flight_of(rank, send);
       if (!gets_through(flight)) continue;
       // The same for every message of a link: they stay in order.
-      const std::uint64_t link = mixed(static_cast<std::uint64_t>(flight.from) << 32 | static_cast<std::uint32_t>(flight.to), run_.seed);
+      const std::uint64_t link =
+          mixed(static_cast<std::uint64_t>(flight.from) << 32 | static_cast<std::uint32_t>(flight.to), run_.seed);
       const double delay = run_.delay * (1 + run_.jitter * (static_cast<double>(link >> 11) * 0x1p-53));
       std::uint32_t index = 0;
       if (free_.empty()) {
@@ -548,7 +571,8 @@ class World {
     if (!checks_mass()) return;
     ++balanced_events_;
     for (long double each : balance_) {
-      assert(std::abs(each) <= static_cast<long double>(balanced_events_) * 4 * std::numeric_limits<Real>::epsilon() && "mass is conserved");
+      assert(std::abs(each) <= static_cast<long double>(balanced_events_) * 4 * std::numeric_limits<Real>::epsilon() &&
+             "mass is conserved");
       (void)each;
     }
   }
@@ -557,13 +581,14 @@ class World {
   // between them, was lost, or crossed another. Bit by bit. An answer that is still in out_ is on its way, too.
   struct LinkWatch {
     int on_their_way = 0;
-    Rank last = no_rank;     // whose message was sent last
-    bool is_clean = true;    // none has been lost, or has crossed another, since the link was last at rest
+    Rank last = no_rank;   // whose message was sent last
+    bool is_clean = true;  // none has been lost, or has crossed another, since the link was last at rest
   };
   bool checks_flows() const {
     const GossipAlgorithm algorithm = run_.plan.algorithm;
-    return are_events_checked && uses_flows(algorithm) && algorithm <= GossipAlgorithm::pfcc && run_.faults.flips.empty() && run_.faults.flip_rate == 0 &&
-           run_.faults.deaths.empty() && run_.faults.links.empty();
+    return are_events_checked && uses_flows(algorithm) && algorithm <= GossipAlgorithm::pfcc &&
+           run_.faults.flips.empty() && run_.faults.flip_rate == 0 && run_.faults.deaths.empty() &&
+           run_.faults.links.empty();
   }
   LinkWatch& watch_of(const Flight& flight) {
     const auto [low, high] = std::minmax(flight.from, flight.to);
@@ -582,7 +607,8 @@ class World {
     LinkWatch& watch = watch_of(flight);
     if (--watch.on_their_way > 0 || !watch.is_clean || !out_.empty()) return;
     ++result_.checked_flows;
-    const Mass<Real> here = at(flight.to).flows(flight.link), there = at(flight.from).flows(at(flight.from).link_of(flight.to));
+    const Mass<Real> here = at(flight.to).flows(flight.link),
+                     there = at(flight.from).flows(at(flight.from).link_of(flight.to));
     for (std::size_t i = 0; i < here.size(); ++i) {
       assert(here[i] == -there[i] && "a flow is conserved");
       (void)here, (void)there;
@@ -599,7 +625,8 @@ class World {
       weights += static_cast<long double>(mass.back());
       initial += weight_of(run_, rank);
     }
-    assert(std::abs(weights - initial) <= 1000 * static_cast<long double>(n_) * std::numeric_limits<Real>::epsilon() && "flows are conserved");
+    assert(std::abs(weights - initial) <= 1000 * static_cast<long double>(n_) * std::numeric_limits<Real>::epsilon() &&
+           "flows are conserved");
     (void)initial;
   }
 
@@ -613,12 +640,12 @@ class World {
   std::vector<GossipRank<Real>> ranks_;
   GossipOutbox<Real> out_;
   GossipResult result_;
-  std::vector<bool> dead_, known_dead_;   // known_dead_: to all, by rounds
+  std::vector<bool> dead_, known_dead_;  // known_dead_: to all, by rounds
   std::vector<double> truth_all_, truth_survivors_;
   std::vector<Real> estimate_;
   std::vector<long double> balance_ = std::vector<long double>(k_ + 1, 0);
   std::int64_t balanced_events_ = 0;
-  std::unordered_map<std::uint64_t, LinkWatch> watches_;   // of links that have been used
+  std::unordered_map<std::uint64_t, LinkWatch> watches_;  // of links that have been used
   int limit_ = 0, message_bit_ = no_flip;
   std::int64_t on_their_way_ = 0;
   bool stopped_ = false, pauses_ = false;
@@ -635,10 +662,18 @@ double memory_of(const GossipRun& run) {
   const double n = run.plan.neighbourhood.ranks, number = run.single_precision ? 4 : 8;
   double links = 0;
   if (uses_cycles(run.plan.algorithm))
-    links = uses_flows(run.plan.algorithm) ? 2.0 * (run.plan.cycles > 0 ? run.plan.cycles : run.rounds > 0 ? run.rounds : 3 * rounds_for(run.plan, run.eps) + 10) : 0;
+    links = uses_flows(run.plan.algorithm) ? 2.0 * (run.plan.cycles > 0 ? run.plan.cycles
+                                                    : run.rounds > 0    ? run.rounds
+                                                                        : 3 * rounds_for(run.plan, run.eps) + 10)
+                                           : 0;
   else if (uses_flows(run.plan.algorithm))
-    links = run.plan.neighbourhood.topology == GossipTopology::complete ? n - 1 : static_cast<double>(neighbours_of(run.plan.neighbourhood, 0).size());
-  const double flows = run.plan.algorithm == GossipAlgorithm::pcf || run.plan.algorithm == GossipAlgorithm::pcf_printed ? 2 : run.plan.algorithm == GossipAlgorithm::pcf_flip ? 6 : 1;
+    links = run.plan.neighbourhood.topology == GossipTopology::complete
+                ? n - 1
+                : static_cast<double>(neighbours_of(run.plan.neighbourhood, 0).size());
+  const double flows = run.plan.algorithm == GossipAlgorithm::pcf || run.plan.algorithm == GossipAlgorithm::pcf_printed
+                           ? 2
+                       : run.plan.algorithm == GossipAlgorithm::pcf_flip ? 6
+                                                                         : 1;
   return n * (sizeof(GossipRank<double>) + 200 + links * (8 + flows * (run.values + 2) * number));
 }
 
@@ -650,14 +685,18 @@ std::string problem_with(const GossipRun& run) {
   if (const std::string problem = problem_with(run.plan); !problem.empty()) return problem;
   const Rank n = run.plan.neighbourhood.ranks;
   if (!(run.eps > 0) || !std::isfinite(run.eps)) return fmt::format("eps = {}: it must be a positive number", run.eps);
-  const double epsilon = run.single_precision ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  const double epsilon =
+      run.single_precision ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
   if (has_checksums(run.plan.algorithm) && run.plan.tau < epsilon)
-    return fmt::format("tau = {}: smaller than the rounding errors of the checksums, {:.2g} and more", run.plan.tau, epsilon);
-  if (static_cast<Rank>(run.faults.deaths.size()) >= n) return fmt::format("{} deaths of {} ranks: one must live", run.faults.deaths.size(), n);
+    return fmt::format("tau = {}: smaller than the rounding errors of the checksums, {:.2g} and more", run.plan.tau,
+                       epsilon);
+  if (static_cast<Rank>(run.faults.deaths.size()) >= n)
+    return fmt::format("{} deaths of {} ranks: one must live", run.faults.deaths.size(), n);
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (!can_run_large(run) && memory_of(run) > memory)
-    return fmt::format("{} ranks with {} on {} need {:.0f} GiB; this machine has {:.0f}", n, gossip_algorithm_name(run.plan.algorithm),
-                       gossip_topology_name(run.plan.neighbourhood.topology), memory_of(run) / 0x1p30, memory / 0x1p30);
+    return fmt::format("{} ranks with {} on {} need {:.0f} GiB; this machine has {:.0f}", n,
+                       gossip_algorithm_name(run.plan.algorithm), gossip_topology_name(run.plan.neighbourhood.topology),
+                       memory_of(run) / 0x1p30, memory / 0x1p30);
   for (const RankDeath& death : run.faults.deaths)
     if (death.rank < 0 || death.rank >= n) return fmt::format("a death: rank {} of {}", death.rank, n);
   return problem_with(run.faults, run.plan, run.single_precision ? 32 : 64);

@@ -20,16 +20,16 @@
 
 namespace ucft::detail::simulator {
 
-enum class GossipData : std::uint8_t { uniform, normal, bus, ranks };   // bus: Niederbrucker et al. 2012, section II-B
+enum class GossipData : std::uint8_t { uniform, normal, bus, ranks };  // bus: Niederbrucker et al. 2012, section II-B
 enum class GossipAggregate : std::uint8_t {
   average,
-  sum,           // weights 1, times the number of ranks
-  sum_one_hot    // rank 0 has weight 1 and all others 0: the papers' way. It dies with rank 0
+  sum,         // weights 1, times the number of ranks
+  sum_one_hot  // rank 0 has weight 1 and all others 0: the papers' way. It dies with rank 0
 };
 enum class GossipStop : std::uint8_t {
-  truth,      // when the worst error is eps: what only a simulator can see
-  model,      // after rounds_for() rounds
-  adaptive    // when the ranks' smallest and largest estimate are no further apart than eps, looked at now and then
+  truth,    // when the worst error is eps: what only a simulator can see
+  model,    // after rounds_for() rounds
+  adaptive  // when the ranks' smallest and largest estimate are no further apart than eps, looked at now and then
 };
 struct RankDeath {
   Rank rank;
@@ -38,7 +38,7 @@ struct RankDeath {
 
 struct GossipFaults : ucft::detail::GossipFaults {
   std::vector<RankDeath> deaths;
-  double detection_delay = 1;             // from a death until the neighbours are told
+  double detection_delay = 1;  // from a death until the neighbours are told
 
   bool any() const { return ucft::detail::GossipFaults::any() || !deaths.empty(); }
 };
@@ -48,32 +48,32 @@ struct GossipRun {
   bool single_precision = false;
   int values = 1;
   GossipData data = GossipData::uniform;
-  std::function<double(Rank rank, int index)> data_function;   // instead of data, if there is one
+  std::function<double(Rank rank, int index)> data_function;  // instead of data, if there is one
   GossipAggregate aggregate = GossipAggregate::average;
   double eps = 1e-6;
   GossipStop stop = GossipStop::truth;
-  int rounds = 0;               // at most; 0: from the model, with room. Not of recursive_doubling
-  bool all_rounds = false;      // go on when eps has been reached
-  bool lock_step = false;       // an asynchronous algorithm by rounds: all push, then all receive
+  int rounds = 0;           // at most; 0: from the model, with room. Not of recursive_doubling
+  bool all_rounds = false;  // go on when eps has been reached
+  bool lock_step = false;   // an asynchronous algorithm by rounds: all push, then all receive
   double delay = 0.3, jitter = 0.2;
-  int check_every = 4;          // adaptive
-  std::uint64_t seed = 1;       // of data and schedule
+  int check_every = 4;     // adaptive
+  std::uint64_t seed = 1;  // of data and schedule
   GossipFaults faults;
   bool keeps_history = false, keeps_estimates = false;
 };
 
 struct GossipResult {
-  int rounds = 0;               // iterations per rank until it stopped
-  bool reached = false;         // the worst error was eps or less then
-  double error = 0;             // worst relative error of a live rank at the end, against the answer after deaths
+  int rounds = 0;        // iterations per rank until it stopped
+  bool reached = false;  // the worst error was eps or less then
+  double error = 0;      // worst relative error of a live rank at the end, against the answer after deaths
   double error_all = 0, error_survivors = 0;
-  double best = 0;              // smallest worst error of any round
-  double bound = 0;             // adaptive: what the ranks themselves knew of their error
-  std::int64_t messages = 0, lost = 0, flips = 0, unknown = 0;   // unknown: live ranks without an estimate at the end
-  std::int64_t not_a_number = 0;                                 // estimates seen that were no finite number
-  std::int64_t checked_flows = 0;                                // times that a link's two ends were compared: checks_events()
-  std::vector<double> history, median;                           // worst and median error after each round
-  std::vector<double> estimates;                                 // at the end: values of rank 0, of rank 1, ..; none: not a number
+  double best = 0;   // smallest worst error of any round
+  double bound = 0;  // adaptive: what the ranks themselves knew of their error
+  std::int64_t messages = 0, lost = 0, flips = 0, unknown = 0;  // unknown: live ranks without an estimate at the end
+  std::int64_t not_a_number = 0;                                // estimates seen that were no finite number
+  std::int64_t checked_flows = 0;       // times that a link's two ends were compared: checks_events()
+  std::vector<double> history, median;  // worst and median error after each round
+  std::vector<double> estimates;        // at the end: values of rank 0, of rank 1, ..; none: not a number
 };
 
 // Whether this build asserts invariants after every event.
@@ -101,8 +101,8 @@ struct LargeRun {
   bool single_precision = true;
   std::vector<double> eps;
   std::uint64_t seed = 1;
-  int rounds = 200;   // at most
-  int threads = 1;    // does not change the result
+  int rounds = 200;  // at most
+  int threads = 1;   // does not change the result
 };
 bool can_run_large(const GossipRun& run);
 LargeResult simulate_large(const LargeRun& run, const GossipProgress& progress = {});

@@ -10,7 +10,7 @@
 namespace ucft::detail::simulator {
 
 namespace {
-constexpr double rounding = 1e-11;   // that a bound does not cover
+constexpr double rounding = 1e-11;  // that a bound does not cover
 }
 
 GossipWorld::GossipWorld(const GossipWorldPlan& plan) : plan_(plan), random_(mixed(plan.seed, 0x676f73736970u)) {
@@ -22,7 +22,8 @@ GossipWorld::GossipWorld(const GossipWorldPlan& plan) : plan_(plan), random_(mix
   for (Rank rank = 0; rank < n; ++rank) {
     std::vector<double> input(plan.call.count);
     for (std::size_t i = 0; i < input.size(); ++i) input[i] = given(rank, i);
-    Operation& operation = at(rank).operation.emplace(plan.call, GossipSeat{rank, n, 0}, input, std::span<const Rank>{}, faults_);
+    Operation& operation =
+        at(rank).operation.emplace(plan.call, GossipSeat{rank, n, 0}, input, std::span<const Rank>{}, faults_);
     operation.start(operation.one_sided().is_possible() ? take_windows(rank) : WindowObjection::none);
   }
   for (Rank rank = 0; rank < n; ++rank)
@@ -54,8 +55,10 @@ void GossipWorld::collect_events() {
       const int link = node.operation->one_sided().is_possible() ? link_of(rank, other) : -1;
       if (link < 0) continue;
       const Window& theirs = window(other, rank);
-      if (theirs.written > theirs.read && !node.operation->epoch().is_ahead(theirs.state.restarts)) pending_.push_back({What::look, rank, other});
-      if (!node.operation->links()->is_clear(link) && can_write(rank, other)) pending_.push_back({What::clear, rank, other});
+      if (theirs.written > theirs.read && !node.operation->epoch().is_ahead(theirs.state.restarts))
+        pending_.push_back({What::look, rank, other});
+      if (!node.operation->links()->is_clear(link) && can_write(rank, other))
+        pending_.push_back({What::clear, rank, other});
     }
   }
 }
@@ -110,7 +113,8 @@ void GossipWorld::carry_out(Rank rank) {
   Node& node = at(rank);
   if (node.begun != node.operation->epoch().begun()) follow_beginnings(rank);
   flush(rank);
-  if (node.alive && !node.operation->finished() && node.operation->wants_agreement() && !node.has_contributed) contribute(rank);
+  if (node.alive && !node.operation->finished() && node.operation->wants_agreement() && !node.has_contributed)
+    contribute(rank);
 }
 
 void GossipWorld::flush(Rank rank) {
@@ -181,7 +185,7 @@ void GossipWorld::write(Rank rank, int link, const GossipLinkState& state, Const
   const Rank to = at(rank).operation->neighbours()[static_cast<std::size_t>(link)];
   Window& mine = window(rank, to);
   ++mine.writes;
-  if (mine.generation != mine.generation_there) return;   // the other end has other memory by now
+  if (mine.generation != mine.generation_there) return;  // the other end has other memory by now
   mine.state = state;
   if (!row.empty()) mine.row.assign(row.begin(), row.end());
   mine.written = mine.writes;
@@ -245,7 +249,9 @@ void GossipWorld::send_names(Rank rank) {
 void GossipWorld::take_name(Rank rank, const Letter& letter) {
   Operation& operation = *at(rank).operation;
   if (operation.epoch().is_ahead(letter.message.restarts)) return at(rank).kept.push_back(letter);
-  if (!operation.epoch().is_now(letter.message.restarts) || !operation.one_sided().is_possible() || link_of(rank, letter.message.peer) < 0) return;
+  if (!operation.epoch().is_now(letter.message.restarts) || !operation.one_sided().is_possible() ||
+      link_of(rank, letter.message.peer) < 0)
+    return;
   if (rank == plan_.refuses) return operation.refuse_windows(rank, sends_);
   Window& mine = window(rank, letter.message.peer);
   mine.connected = true;
@@ -262,17 +268,26 @@ std::string GossipWorld::check() const {
     const Operation& mine = operation(rank);
     if (!mine.finished()) return fmt::format("rank {} does not end", rank);
     if (first == nullptr) first = &mine;
-    if (mine.outcome().end != first->outcome().end) return fmt::format("rank {} ends as {}, others as {}", rank, static_cast<int>(mine.outcome().end), static_cast<int>(first->outcome().end));
+    if (mine.outcome().end != first->outcome().end)
+      return fmt::format("rank {} ends as {}, others as {}", rank, static_cast<int>(mine.outcome().end),
+                         static_cast<int>(first->outcome().end));
     if (mine.outcome().end != GossipEnd::success) continue;
-    if (!std::ranges::equal(mine.result(), first->result())) return fmt::format("rank {} has {}, others {}", rank, mine.result(), first->result());
+    if (!std::ranges::equal(mine.result(), first->result()))
+      return fmt::format("rank {} has {}, others {}", rank, mine.result(), first->result());
     const GossipOutcome &one = mine.outcome(), &other = first->outcome();
-    if (one.error_bound != other.error_bound || one.contributors != other.contributors || one.answer != other.answer || one.stages != other.stages ||
-        one.live != other.live || one.one_sided != other.one_sided || mine.outcome().missing != first->outcome().missing)
-      return fmt::format("rank {} tells another story: bound {} {}, contributors {} {}, stages {} {}", rank, one.error_bound, other.error_bound, one.contributors, other.contributors, one.stages, other.stages);
+    if (one.error_bound != other.error_bound || one.contributors != other.contributors || one.answer != other.answer ||
+        one.stages != other.stages || one.live != other.live || one.one_sided != other.one_sided ||
+        mine.outcome().missing != first->outcome().missing)
+      return fmt::format("rank {} tells another story: bound {} {}, contributors {} {}, stages {} {}", rank,
+                         one.error_bound, other.error_bound, one.contributors, other.contributors, one.stages,
+                         other.stages);
     if (mine.outcome().missing[static_cast<std::size_t>(rank)]) return fmt::format("rank {}, alive, is missing", rank);
-    if (one.contributors != std::count(mine.outcome().missing.begin(), mine.outcome().missing.end(), false)) return fmt::format("{} contributors", one.contributors);
-    if (one.reached != (one.error_bound <= plan_.call.eps)) return fmt::format("bound {}, reached {}", one.error_bound, one.reached);
-    if (plan_.call.adaptive && !one.reached && !goes_by_rounds(plan_.call.plan.algorithm)) return fmt::format("bound {} after {} stages", one.error_bound, one.stages);
+    if (one.contributors != std::count(mine.outcome().missing.begin(), mine.outcome().missing.end(), false))
+      return fmt::format("{} contributors", one.contributors);
+    if (one.reached != (one.error_bound <= plan_.call.eps))
+      return fmt::format("bound {}, reached {}", one.error_bound, one.reached);
+    if (plan_.call.adaptive && !one.reached && !goes_by_rounds(plan_.call.plan.algorithm))
+      return fmt::format("bound {} after {} stages", one.error_bound, one.stages);
   }
   if (first == nullptr || first->outcome().end != GossipEnd::success) return "";
   double worst = 0, largest = 0;
@@ -283,7 +298,8 @@ std::string GossipWorld::check() const {
     const double result = first->result()[i] / (plan_.call.sum ? first->outcome().contributors : 1);
     // Each death leaves it off by as much as the dead rank was off, which is at most the width of what was given.
     const double width = given(ranks() - 1, i) - given(0, i), room = is_nearly ? width * std::max(0, deaths - 1) : 0;
-    if (!(result >= given(0, i) - room && result <= given(ranks() - 1, i) + room)) return fmt::format("element {} is {}, outside all that was given", i, result);
+    if (!(result >= given(0, i) - room && result <= given(ranks() - 1, i) + room))
+      return fmt::format("element {} is {}, outside all that was given", i, result);
     for (Rank rank = 0; rank < ranks(); ++rank)
       if (!first->outcome().missing[static_cast<std::size_t>(rank)]) sum += given(rank, i);
     const double truth = sum / first->outcome().contributors;

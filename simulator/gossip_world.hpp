@@ -18,15 +18,15 @@ namespace ucft::detail::simulator {
 
 struct GossipCrash {
   Rank rank;
-  std::int64_t after_sends;   // dies right before its send number after_sends (0: before the first)
+  std::int64_t after_sends;  // dies right before its send number after_sends (0: before the first)
 };
 
 struct GossipWorldPlan {
-  GossipCall call;                     // for doubles; its neighbourhood says how many ranks
+  GossipCall call;  // for doubles; its neighbourhood says how many ranks
   std::vector<GossipCrash> crashes;
-  Rank refuses = no_rank;              // this rank can't map the windows of others
-  Rank objects = no_rank;              // this one has no memory for its own
-  std::uint64_t seed = 1;              // of the order of events
+  Rank refuses = no_rank;  // this rank can't map the windows of others
+  Rank objects = no_rank;  // this one has no memory for its own
+  std::uint64_t seed = 1;  // of the order of events
 };
 
 class GossipWorld {
@@ -51,7 +51,7 @@ class GossipWorld {
   using Operation = GossipOperation<double>;
   // What one rank writes and another one reads: both ends of one direction.
   struct Window {
-    std::uint32_t generation = 0;   // of the reader's memory
+    std::uint32_t generation = 0;  // of the reader's memory
     GossipLinkState state;
     std::vector<double> row;
     std::uint32_t written = 0, read = 0, told = 0;
@@ -62,32 +62,32 @@ class GossipWorld {
   struct Letter {
     enum class What : std::uint8_t { message, name };
     What what;
-    GossipMessage message;          // name: its restarts
+    GossipMessage message;  // name: its restarts
     std::vector<double> row;
-    std::uint32_t generation = 0;   // name
+    std::uint32_t generation = 0;  // name
   };
   struct Node {
     std::optional<Operation> operation;
     bool alive = true;
     std::int64_t sends = 0, dies_after = -1;
     std::uint32_t begun = 0;
-    std::vector<Rank> window_ends, unnamed;   // whom it has windows for; of these who has not been told
-    std::vector<Letter> kept;                 // names that have come too early
-    std::size_t agreed = 0;                   // agreements that it has the results of
-    bool has_contributed = false;             // to the next one
-    std::vector<Rank> unheard;                // dead, and not known to be here
+    std::vector<Rank> window_ends, unnamed;  // whom it has windows for; of these who has not been told
+    std::vector<Letter> kept;                // names that have come too early
+    std::size_t agreed = 0;                  // agreements that it has the results of
+    bool has_contributed = false;            // to the next one
+    std::vector<Rank> unheard;               // dead, and not known to be here
   };
   struct Agreement {
     std::vector<std::vector<double>> tables;  // by rank; empty: nothing has come
     bool is_complete = false;
-    std::vector<double> table;                // the largest
+    std::vector<double> table;  // the largest
     std::vector<Rank> missing;
     std::uint32_t contributors = 0;
   };
   struct Event {
     enum class What : std::uint8_t { turn, letter, failure, agreement, look, clear };
     What what;
-    Rank rank;                                // whom it happens to
+    Rank rank;  // whom it happens to
     Rank other = no_rank;
   };
 

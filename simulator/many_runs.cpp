@@ -26,7 +26,8 @@ class Bar {
     if (!shown_ || seconds < 2) return;
     const double done = std::min(1.0, (finished + part) / runs_);
     const int width = 40, full = static_cast<int>(width * done);
-    const std::string left = done <= 0 ? "?" : fmt::format("{}{:.0f} s", part > 0 ? "at most " : "", seconds / done * (1 - done));
+    const std::string left =
+        done <= 0 ? "?" : fmt::format("{}{:.0f} s", part > 0 ? "at most " : "", seconds / done * (1 - done));
     fmt::print(stderr, "\r[{}{}] {}/{} runs, {} left   ", std::string(static_cast<std::size_t>(full), '#'),
                std::string(static_cast<std::size_t>(width - full), '.'), finished, runs_, left);
     printed_ = true;
@@ -43,9 +44,12 @@ class Bar {
 
 }  // namespace
 
-int threads_for(int asked) { return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+int threads_for(int asked) {
+  return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
-void for_each_run(int runs, int threads, bool quiet, const std::function<void(int number, const RunProgress& progress)>& run) {
+void for_each_run(int runs, int threads, bool quiet,
+                  const std::function<void(int number, const RunProgress& progress)>& run) {
   threads = std::min(threads, runs);
   std::atomic<int> next = 0, finished = 0;
   std::atomic<double> part = 0;
@@ -70,7 +74,8 @@ void for_each_run(int runs, int threads, bool quiet, const std::function<void(in
   {
     Bar bar(runs, !quiet);
     std::unique_lock lock(mutex);
-    while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] { return working == 0; })) bar.show(finished, part);
+    while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] { return working == 0; }))
+      bar.show(finished, part);
   }
   for (std::thread& thread : pool) thread.join();
   if (problem) std::rethrow_exception(problem);

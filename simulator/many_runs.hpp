@@ -14,8 +14,9 @@ int threads_for(int asked);
 
 // Calls run(0) .. run(runs - 1), each once, on up to so many threads; what one throws is thrown here. Runs have a seed and a
 // place for their result of their own: how many threads there are changes nothing.
-void for_each_run(int runs, int threads, bool quiet, const std::function<void(int number, const RunProgress& progress)>& run);
+void for_each_run(int runs, int threads, bool quiet,
+                  const std::function<void(int number, const RunProgress& progress)>& run);
 
-double median_of(std::vector<double> values);   // of one or more
+double median_of(std::vector<double> values);  // of one or more
 
 }  // namespace ucft::detail::simulator

@@ -43,7 +43,7 @@ std::int32_t hops(const NetworkShape& shape, Rank from, Rank to) {
   }
   const std::int32_t routers = shape.switches_per_group;
   const std::int32_t group_a = a / routers, group_b = b / routers;
-  if (group_a == group_b) return 1;   // routers of a group know each other
+  if (group_a == group_b) return 1;  // routers of a group know each other
   // The global link from group A to group B is at router (B mod routers) of A, and the other way round.
   return 1 + (a % routers != group_b % routers) + (b % routers != group_a % routers);
 }

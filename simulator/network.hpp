@@ -14,10 +14,10 @@ struct NetworkShape {
   enum class Kind : std::uint8_t { flat, two_level, fat_tree, dragonfly };
   Kind kind = Kind::flat;
   std::int32_t ranks_per_host = 1;
-  double local_latency = 0;          // between ranks of one host; flat: not used
-  double hop_latency = 0;            // fat tree, dragonfly: per switch-to-switch hop, on top of L
+  double local_latency = 0;  // between ranks of one host; flat: not used
+  double hop_latency = 0;    // fat tree, dragonfly: per switch-to-switch hop, on top of L
   std::int32_t hosts_per_switch = 16;
-  std::int32_t switches_per_group = 16;   // fat tree: children of every inner switch; dragonfly: routers of a group
+  std::int32_t switches_per_group = 16;  // fat tree: children of every inner switch; dragonfly: routers of a group
 };
 
 class Network {

@@ -33,7 +33,8 @@ struct Options {
   std::uint64_t bytes = 8;
   double gossip_time = -1;
 
-  double latency = 2, overhead = -1, send_overhead = -1, receive_overhead = -1, gap = -1, gap_per_byte = -1, skew = 0, jitter = 0;
+  double latency = 2, overhead = -1, send_overhead = -1, receive_overhead = -1, gap = -1, gap_per_byte = -1, skew = 0,
+         jitter = 0;
   std::string model;
   bool one_processor = false;
   std::string network = "flat";
@@ -62,7 +63,8 @@ std::pair<Rank, double> rank_and_number(const std::string& option, const std::st
   const std::size_t at = text.find('@');
   if (at == std::string::npos) refuse(fmt::format("{} {}: expected RANK@NUMBER", option, text));
   const double rank = number_after(option, text, text.substr(0, at));
-  if (rank != std::floor(rank) || rank >= static_cast<double>(ranks)) refuse(fmt::format("{} {}: no such rank: there are {}", option, text, ranks));
+  if (rank != std::floor(rank) || rank >= static_cast<double>(ranks))
+    refuse(fmt::format("{} {}: no such rank: there are {}", option, text, ranks));
   return {static_cast<Rank>(rank), number_after(option, text, text.substr(at + 1))};
 }
 
@@ -101,9 +103,11 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
 
 Task task_of(const Options& options) {
   Task task;
-  if (options.root < 0 || options.root >= options.ranks) refuse(fmt::format("--root {}: no such rank: there are {}", options.root, options.ranks));
+  if (options.root < 0 || options.root >= options.ranks)
+    refuse(fmt::format("--root {}: no such rank: there are {}", options.root, options.ranks));
   for (Rank rank : options.failures.failed_ranks)
-    if (rank < 0 || rank >= options.ranks) refuse(fmt::format("--failed-ranks {}: no such rank: there are {}", rank, options.ranks));
+    if (rank < 0 || rank >= options.ranks)
+      refuse(fmt::format("--failed-ranks {}: no such rank: there are {}", rank, options.ranks));
   CollectiveRun& run = task.run;
   Setting& setting = run.setting;
   setting.ranks = static_cast<Rank>(options.ranks);
@@ -115,7 +119,8 @@ Task task_of(const Options& options) {
   run.phased = options.phased;
   task.network = options.shape;
   parse_network(options.network, task.network.kind);
-  if (task.network.kind == NetworkShape::Kind::flat && (options.shape.local_latency > 0 || options.shape.hop_latency > 0))
+  if (task.network.kind == NetworkShape::Kind::flat &&
+      (options.shape.local_latency > 0 || options.shape.hop_latency > 0))
     refuse("--L-local, --hop: a flat network has none; see --network");
 
   // Without the detector's word nobody gives a rank up: a broadcast then shows what its tree and correction do alone.
@@ -129,22 +134,30 @@ Task task_of(const Options& options) {
   if (options.algorithm != "corrected") {
     task.compares = true;
     ComparatorRun& comparator = task.comparator;
-    static const std::map<std::string, Comparator> names = {{"tree", Comparator::tree}, {"acknowledged", Comparator::acknowledged_tree},
-        {"recursive-doubling", Comparator::recursive_doubling}, {"rabenseifner", Comparator::rabenseifner}, {"gossip", Comparator::gossip}};
+    static const std::map<std::string, Comparator> names = {{"tree", Comparator::tree},
+                                                            {"acknowledged", Comparator::acknowledged_tree},
+                                                            {"recursive-doubling", Comparator::recursive_doubling},
+                                                            {"rabenseifner", Comparator::rabenseifner},
+                                                            {"gossip", Comparator::gossip}};
     comparator.algorithm = names.at(options.algorithm);
     comparator.kind = options.kind;
     comparator.shape = run.arguments.shape;
     comparator.payload_bytes = options.bytes;
     comparator.correction = run.arguments.correction;
     comparator.correction_distance = options.distance;
-    const bool allreduce_only = comparator.algorithm == Comparator::recursive_doubling || comparator.algorithm == Comparator::rabenseifner;
-    const bool broadcast_only = comparator.algorithm == Comparator::acknowledged_tree || comparator.algorithm == Comparator::gossip;
-    if ((allreduce_only && options.kind != Kind::allreduce) || (broadcast_only && options.kind != Kind::broadcast) || options.kind == Kind::barrier)
+    const bool allreduce_only =
+        comparator.algorithm == Comparator::recursive_doubling || comparator.algorithm == Comparator::rabenseifner;
+    const bool broadcast_only =
+        comparator.algorithm == Comparator::acknowledged_tree || comparator.algorithm == Comparator::gossip;
+    if ((allreduce_only && options.kind != Kind::allreduce) || (broadcast_only && options.kind != Kind::broadcast) ||
+        options.kind == Kind::barrier)
       refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
-    if (options.root != 0) refuse(fmt::format("--root {}: --algorithm {} has rank 0 as root", options.root, options.algorithm));
-    if (comparator.algorithm == Comparator::gossip && options.gossip_time < 0) refuse("--algorithm gossip: --gossip-time is missing");
-    if (comparator.algorithm == Comparator::gossip && comparator.correction != Correction::none && comparator.correction != Correction::opportunistic &&
-        comparator.correction != Correction::checked)
+    if (options.root != 0)
+      refuse(fmt::format("--root {}: --algorithm {} has rank 0 as root", options.root, options.algorithm));
+    if (comparator.algorithm == Comparator::gossip && options.gossip_time < 0)
+      refuse("--algorithm gossip: --gossip-time is missing");
+    if (comparator.algorithm == Comparator::gossip && comparator.correction != Correction::none &&
+        comparator.correction != Correction::opportunistic && comparator.correction != Correction::checked)
       refuse(fmt::format("--correction {}: of gossip it is none, opportunistic or checked", options.correction));
     if (comparator.algorithm != Comparator::gossip && comparator.correction != Correction::none)
       refuse(fmt::format("--correction {}: --algorithm {} has none", options.correction, options.algorithm));
@@ -159,7 +172,8 @@ CollectiveRun draw_run(const Options& options, const Task& task, int number) {
   CollectiveRun run = task.run;
   run.setting.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
   std::string error;
-  if (!draw_failures(options.failures, run.arguments, task.network, run.setting.seed, run.setting, error)) refuse(error);
+  if (!draw_failures(options.failures, run.arguments, task.network, run.setting.seed, run.setting, error))
+    refuse(error);
   return run;
 }
 
@@ -174,8 +188,9 @@ CollectiveResult run_once(const Task& task, CollectiveRun run, Tracer* tracer) {
 
 std::vector<CollectiveResult> run_all(const Options& options, const Task& task) {
   std::vector<CollectiveResult> results(static_cast<std::size_t>(options.runs));
-  for_each_run(options.runs, threads_for(options.threads), options.quiet,
-               [&](int number, const RunProgress&) { results[static_cast<std::size_t>(number)] = run_once(task, draw_run(options, task, number), nullptr); });
+  for_each_run(options.runs, threads_for(options.threads), options.quiet, [&](int number, const RunProgress&) {
+    results[static_cast<std::size_t>(number)] = run_once(task, draw_run(options, task, number), nullptr);
+  });
   return results;
 }
 
@@ -199,7 +214,10 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
     return std::accumulate(all.begin(), all.end(), 0.0);
   };
   const auto mean = [&](auto field) { return total(field) / static_cast<double>(results.size()); };
-  const auto whole = [](double value) { return value == std::floor(value) && std::abs(value) < 0x1p53 ? Json(static_cast<std::int64_t>(value)) : Json(value); };
+  const auto whole = [](double value) {
+    return value == std::floor(value) && std::abs(value) < 0x1p53 ? Json(static_cast<std::int64_t>(value))
+                                                                  : Json(value);
+  };
   const auto latency = [](const CollectiveResult& r) { return r.latency; };
   const auto end = [](const CollectiveResult& r) { return r.end; };
   const auto messages = [](const CollectiveResult& r) { return r.messages; };
@@ -248,9 +266,11 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["most_receives"] = whole(most([](const CollectiveResult& r) { return r.most_receives; }));
   row["largest_gap"] = whole(most([](const CollectiveResult& r) { return r.largest_gap; }));
   row["missed"] = whole(total([](const CollectiveResult& r) { return r.missed; }));
-  row["runs_missed"] = std::count_if(results.begin(), results.end(), [](const CollectiveResult& r) { return r.missed > 0; });
+  row["runs_missed"] =
+      std::count_if(results.begin(), results.end(), [](const CollectiveResult& r) { return r.missed > 0; });
   row["attempts"] = whole(most([](const CollectiveResult& r) { return r.attempts; }));
-  row["lost"] = std::count_if(results.begin(), results.end(), [](const CollectiveResult& r) { return r.outcome != Outcome::success; });
+  row["lost"] = std::count_if(results.begin(), results.end(),
+                              [](const CollectiveResult& r) { return r.outcome != Outcome::success; });
   row["wrong"] = whole(total([](const CollectiveResult& r) { return r.wrong; }));
   if (!task.compares)
     for (int phase = 0; phase < phase_count; ++phase) {
@@ -287,7 +307,8 @@ void print(const Options& options, const std::vector<Json>& rows) {
 CollectiveResult trace_once(const Options& options, const Task& task) {
   constexpr std::int64_t most_ranks = 65536;
   if (options.runs != 1) refuse("--trace: of one run only");
-  if (options.ranks > most_ranks) refuse(fmt::format("--trace: {} ranks would not fit on any screen; up to {}", options.ranks, most_ranks));
+  if (options.ranks > most_ranks)
+    refuse(fmt::format("--trace: {} ranks would not fit on any screen; up to {}", options.ranks, most_ranks));
   const CollectiveRun run = draw_run(options, task, 0);
   ChromeTrace trace(static_cast<Rank>(options.ranks));
   std::string error;
@@ -303,15 +324,18 @@ int run_and_print(Options& options) {
     std::string plain = text;
     if (by_send) plain.replace(text.find("send:"), 5, "");
     const auto [rank, number] = rank_and_number("--crash", plain, options.ranks);
-    if (by_send && (number != std::floor(number) || number >= 0x1p53)) refuse(fmt::format("--crash {}: the number of a send is whole", text));
-    options.failures.deaths.push_back(by_send ? Death{rank, static_cast<std::int64_t>(number), never} : Death{rank, -1, number});
+    if (by_send && (number != std::floor(number) || number >= 0x1p53))
+      refuse(fmt::format("--crash {}: the number of a send is whole", text));
+    options.failures.deaths.push_back(by_send ? Death{rank, static_cast<std::int64_t>(number), never}
+                                              : Death{rank, -1, number});
   }
   for (const std::string& text : options.suspicions) {
     const auto [rank, time] = rank_and_number("--suspect", text, options.ranks);
     options.failures.suspicions.push_back({rank, time});
   }
   const Task task = task_of(options);
-  const std::vector<CollectiveResult> results = options.traces ? std::vector{trace_once(options, task)} : run_all(options, task);
+  const std::vector<CollectiveResult> results =
+      options.traces ? std::vector{trace_once(options, task)} : run_all(options, task);
 
   std::vector<Json> rows;
   if (options.each) {
@@ -328,7 +352,8 @@ int run_and_print(Options& options) {
   print(options, rows);
   std::int64_t wrong = 0;
   for (const CollectiveResult& result : results) wrong += result.wrong;
-  if (wrong > 0) fmt::print(stderr, "ucft_sim: {} wrong results: this is a bug of ucft, please report the command\n", wrong);
+  if (wrong > 0)
+    fmt::print(stderr, "ucft_sim: {} wrong results: this is a bug of ucft, please report the command\n", wrong);
   return wrong == 0 ? 0 : 1;
 }
 
@@ -337,49 +362,98 @@ void add_options(CLI::App& command, Options& options) {
   constexpr std::uint64_t most_ranks = 1 << 24, most = 1 << 20;
   command.add_option("--ranks", options.ranks, "P")->check(whole_between(1, most_ranks))->capture_default_str();
   command.add_option("--f", options.f, "failures tolerated")->check(whole_between(0, most))->capture_default_str();
-  command.add_option("--root", options.root, "root, or first candidate")->check(whole_between(0, most_ranks))->capture_default_str();
-  command.add_option("--algorithm", options.algorithm, "corrected: ucft. Not fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), acknowledged (bcast). gossip (bcast)")
-      ->check(CLI::IsMember({"corrected", "tree", "acknowledged", "recursive-doubling", "rabenseifner", "gossip"}))->capture_default_str();
-  command.add_option("--tree", options.tree, "of the broadcast")->check(CLI::IsMember(names_of(tree_names())))->capture_default_str();
-  command.add_option("--arity", options.arity, "k of kary, knomial, lame")->check(whole_between(1, most))->capture_default_str();
-  command.add_option("--numbering", options.numbering)->check(CLI::IsMember(names_of(numbering_names())))->capture_default_str();
-  command.add_option("--correction", options.correction)->check(CLI::IsMember(names_of(correction_names())))->capture_default_str();
-  command.add_option("--distance", options.distance, "d of the opportunistic corrections")->check(whole_between(1, most))->capture_default_str();
-  command.add_flag("--phased", options.phased, "corrections begin when the tree would be done, not after a rank's own tree sends");
+  command.add_option("--root", options.root, "root, or first candidate")
+      ->check(whole_between(0, most_ranks))
+      ->capture_default_str();
+  command
+      .add_option("--algorithm", options.algorithm,
+                  "corrected: ucft. Not fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), "
+                  "acknowledged (bcast). gossip (bcast)")
+      ->check(CLI::IsMember({"corrected", "tree", "acknowledged", "recursive-doubling", "rabenseifner", "gossip"}))
+      ->capture_default_str();
+  command.add_option("--tree", options.tree, "of the broadcast")
+      ->check(CLI::IsMember(names_of(tree_names())))
+      ->capture_default_str();
+  command.add_option("--arity", options.arity, "k of kary, knomial, lame")
+      ->check(whole_between(1, most))
+      ->capture_default_str();
+  command.add_option("--numbering", options.numbering)
+      ->check(CLI::IsMember(names_of(numbering_names())))
+      ->capture_default_str();
+  command.add_option("--correction", options.correction)
+      ->check(CLI::IsMember(names_of(correction_names())))
+      ->capture_default_str();
+  command.add_option("--distance", options.distance, "d of the opportunistic corrections")
+      ->check(whole_between(1, most))
+      ->capture_default_str();
+  command.add_flag("--phased", options.phased,
+                   "corrections begin when the tree would be done, not after a rank's own tree sends");
   command.add_option("--gossip-time", options.gossip_time, "T of gossip")->check(time);
-  command.add_option("--bytes", options.bytes, "payload")->check(whole_between(0, 1000000000000))->capture_default_str();
+  command.add_option("--bytes", options.bytes, "payload")
+      ->check(whole_between(0, 1000000000000))
+      ->capture_default_str();
 
-  command.add_option("--model", options.model, "file of LogGP parameters (ucft_perftest --calibrate); those below override it");
+  command.add_option("--model", options.model,
+                     "file of LogGP parameters (ucft_perftest --calibrate); those below override it");
   command.add_option("--L", options.latency, "latency")->check(time)->default_str("2");
   command.add_option("--o", options.overhead, "overhead of a send and of a receive")->check(time)->default_str("1");
   command.add_option("--o-send", options.send_overhead)->check(time);
   command.add_option("--o-receive", options.receive_overhead)->check(time);
-  command.add_option("--g", options.gap, "gap between two sends, and between two receives")->check(time)->default_str("1");
+  command.add_option("--g", options.gap, "gap between two sends, and between two receives")
+      ->check(time)
+      ->default_str("1");
   command.add_option("--G", options.gap_per_byte, "gap per byte")->check(time)->default_str("0");
-  command.add_flag("--one-processor", options.one_processor, "a rank sends and receives one after the other, waiting sends first, not side by side");
-  command.add_option("--network", options.network)->check(CLI::IsMember({"flat", "two-level", "fat-tree", "dragonfly"}))->capture_default_str();
-  command.add_option("--ranks-per-host", options.shape.ranks_per_host)->check(whole_between(1, most))->capture_default_str();
-  command.add_option("--L-local", options.shape.local_latency, "latency within a host")->check(time)->capture_default_str();
-  command.add_option("--hop", options.shape.hop_latency, "fat-tree, dragonfly: latency of a hop between switches")->check(time)->capture_default_str();
-  command.add_option("--hosts-per-switch", options.shape.hosts_per_switch)->check(whole_between(1, most))->capture_default_str();
-  command.add_option("--switches-per-group", options.shape.switches_per_group, "fat-tree: below each inner switch; dragonfly: routers of a group")
-      ->check(whole_between(2, most))->capture_default_str();
-  command.add_option("--jitter", options.jitter, "each latency is multiplied by 1 + JITTER u, 0 <= u < 1 by chance")->check(time)->capture_default_str();
+  command.add_flag("--one-processor", options.one_processor,
+                   "a rank sends and receives one after the other, waiting sends first, not side by side");
+  command.add_option("--network", options.network)
+      ->check(CLI::IsMember({"flat", "two-level", "fat-tree", "dragonfly"}))
+      ->capture_default_str();
+  command.add_option("--ranks-per-host", options.shape.ranks_per_host)
+      ->check(whole_between(1, most))
+      ->capture_default_str();
+  command.add_option("--L-local", options.shape.local_latency, "latency within a host")
+      ->check(time)
+      ->capture_default_str();
+  command.add_option("--hop", options.shape.hop_latency, "fat-tree, dragonfly: latency of a hop between switches")
+      ->check(time)
+      ->capture_default_str();
+  command.add_option("--hosts-per-switch", options.shape.hosts_per_switch)
+      ->check(whole_between(1, most))
+      ->capture_default_str();
+  command
+      .add_option("--switches-per-group", options.shape.switches_per_group,
+                  "fat-tree: below each inner switch; dragonfly: routers of a group")
+      ->check(whole_between(2, most))
+      ->capture_default_str();
+  command.add_option("--jitter", options.jitter, "each latency is multiplied by 1 + JITTER u, 0 <= u < 1 by chance")
+      ->check(time)
+      ->capture_default_str();
   command.add_option("--skew", options.skew, "ranks start at up to this time")->check(time)->capture_default_str();
 
-  command.add_option("--failed", options.failures.failed, "ranks that are dead before, drawn; the root is spared")->check(whole_between(0, most_ranks));
-  command.add_option("--failed-fraction", options.failures.failed_fraction, "of the ranks, the same")->check(number_between(0, 1));
-  command.add_option("--failed-hosts", options.failures.failed_hosts, "all ranks of so many hosts")->check(whole_between(0, most_ranks));
-  command.add_option("--failed-switches", options.failures.failed_switches, "all ranks below so many switches")->check(whole_between(0, most_ranks));
+  command.add_option("--failed", options.failures.failed, "ranks that are dead before, drawn; the root is spared")
+      ->check(whole_between(0, most_ranks));
+  command.add_option("--failed-fraction", options.failures.failed_fraction, "of the ranks, the same")
+      ->check(number_between(0, 1));
+  command.add_option("--failed-hosts", options.failures.failed_hosts, "all ranks of so many hosts")
+      ->check(whole_between(0, most_ranks));
+  command.add_option("--failed-switches", options.failures.failed_switches, "all ranks below so many switches")
+      ->check(whole_between(0, most_ranks));
   command.add_option("--failed-ranks", options.failures.failed_ranks, "these")->delimiter(',');
-  command.add_option("--crashes", options.failures.crashes, "ranks that die in the operation, at a send by chance; the root is spared")->check(whole_between(0, most_ranks));
-  command.add_option("--crash", options.deaths, "RANK@TIME, or RANK@send:K: right before its K-th send, from 0")->delimiter(',');
-  command.add_option("--suspect", options.suspicions, "RANK@TIME: the others wrongly take it for dead from then on")->delimiter(',');
-  command.add_option("--detect", options.detection, "time from a death until all others know it, or never (default: bcast never, others 10(L+2o))");
+  command
+      .add_option("--crashes", options.failures.crashes,
+                  "ranks that die in the operation, at a send by chance; the root is spared")
+      ->check(whole_between(0, most_ranks));
+  command.add_option("--crash", options.deaths, "RANK@TIME, or RANK@send:K: right before its K-th send, from 0")
+      ->delimiter(',');
+  command.add_option("--suspect", options.suspicions, "RANK@TIME: the others wrongly take it for dead from then on")
+      ->delimiter(',');
+  command.add_option("--detect", options.detection,
+                     "time from a death until all others know it, or never (default: bcast never, others 10(L+2o))");
 
   command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
   command.add_option("--runs", options.runs)->check(whole_between(1, 1000000))->capture_default_str();
-  command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")->check(whole_between(0, 4096));
+  command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")
+      ->check(whole_between(0, 4096));
   command.add_flag("--each", options.each, "a line for each run, not for all of them");
   CLI::Option* json = command.add_flag("--json", options.json, "one JSON object per line");
   command.add_flag("--csv", options.csv, "comma-separated values, the names first")->excludes(json);

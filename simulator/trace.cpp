@@ -8,7 +8,8 @@
 namespace ucft::detail::simulator {
 
 const char* phase_name(Phase phase) {
-  static constexpr const char* names[phase_count] = {"group", "up", "broadcast", "correction", "ask", "decided", "gather", "gather_reply", "mismatch"};
+  static constexpr const char* names[phase_count] = {"group",   "up",     "broadcast",    "correction", "ask",
+                                                     "decided", "gather", "gather_reply", "mismatch"};
   return names[static_cast<int>(phase)];
 }
 
@@ -54,16 +55,19 @@ void ChromeTrace::write(const std::string& event) {
 
 void ChromeTrace::send(Rank from, double begin, double end, const Message& message, std::uint64_t number) {
   const char* name = phase_name(message.phase);
-  write(fmt::format(R"({{"ph":"X","pid":0,"tid":{},"ts":{},"dur":{},"cat":"send","name":"{}","args":{{"to":{}}}}})", from, begin,
-                    end - begin, name, message.peer));
-  write(fmt::format(R"({{"ph":"s","pid":0,"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", from, begin, number, name));
+  write(fmt::format(R"({{"ph":"X","pid":0,"tid":{},"ts":{},"dur":{},"cat":"send","name":"{}","args":{{"to":{}}}}})",
+                    from, begin, end - begin, name, message.peer));
+  write(fmt::format(R"({{"ph":"s","pid":0,"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", from, begin, number,
+                    name));
 }
 
 void ChromeTrace::receive(Rank to, double begin, double end, const Message& message, std::uint64_t number) {
   const char* name = phase_name(message.phase);
-  write(fmt::format(R"({{"ph":"X","pid":0,"tid":{},"ts":{},"dur":{},"cat":"receive","name":"{}","args":{{"from":{}}}}})", to, begin,
-                    end - begin, name, message.peer));
-  write(fmt::format(R"({{"ph":"f","bp":"e","pid":0,"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", to, begin, number, name));
+  write(
+      fmt::format(R"({{"ph":"X","pid":0,"tid":{},"ts":{},"dur":{},"cat":"receive","name":"{}","args":{{"from":{}}}}})",
+                  to, begin, end - begin, name, message.peer));
+  write(fmt::format(R"({{"ph":"f","bp":"e","pid":0,"tid":{},"ts":{},"id":{},"cat":"message","name":"{}"}})", to, begin,
+                    number, name));
 }
 
 void ChromeTrace::mark(Rank rank, double time, const std::string& text, const char* scope) {
@@ -72,6 +76,8 @@ void ChromeTrace::mark(Rank rank, double time, const std::string& text, const ch
 
 void ChromeTrace::finish(Rank rank, double time) { mark(rank, time, "has the result", "t"); }
 void ChromeTrace::die(Rank rank, double time) { mark(rank, time, "dies", "t"); }
-void ChromeTrace::detect(Rank failed, double time) { mark(failed, time, fmt::format("rank {} is reported as failed", failed), "g"); }
+void ChromeTrace::detect(Rank failed, double time) {
+  mark(failed, time, fmt::format("rank {} is reported as failed", failed), "g");
+}
 
 }  // namespace ucft::detail::simulator

@@ -21,8 +21,9 @@ CLI::Validator between(Number lowest, Number highest) {
   const auto check = [=](std::string& text) -> std::string {
     Number value{};
     const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool octal = std::is_integral_v<Number> && text.size() > 1 && text[0] == '0';   // would be read as octal
-    if (problem == std::errc() && end == text.data() + text.size() && value >= lowest && value <= highest && !octal) return "";
+    const bool octal = std::is_integral_v<Number> && text.size() > 1 && text[0] == '0';  // would be read as octal
+    if (problem == std::errc() && end == text.data() + text.size() && value >= lowest && value <= highest && !octal)
+      return "";
     return fmt::format("'{}' is no {} {}", text, std::is_integral_v<Number> ? "whole number" : "number", limits);
   };
   return CLI::Validator(check, limits);
@@ -39,8 +40,7 @@ double number_after(const std::string& option, const std::string& text, const st
   double value = 0;
   try {
     value = std::stod(digits, &used);
-  } catch (const std::exception&) {
-  }
+  } catch (const std::exception&) {}
   if (used == 0 || used != digits.size() || !std::isfinite(value) || value < 0 || value > longest_time)
     refuse(fmt::format("{} {}: '{}' is no number 0 .. {:g}", option, text, digits, longest_time));
   return value;
@@ -49,7 +49,7 @@ double number_after(const std::string& option, const std::string& text, const st
 bool read_costs(const std::string& path, LogGP& costs, std::string& error) {
   std::ifstream file(path);
   std::stringstream text;
-  text << file.rdbuf();   // fails on an empty file, too: that is for the parser to say
+  text << file.rdbuf();  // fails on an empty file, too: that is for the parser to say
   if (!file.is_open() || text.bad()) {
     error = fmt::format("{}: {}", path, std::strerror(errno));
     return false;
@@ -59,7 +59,8 @@ bool read_costs(const std::string& path, LogGP& costs, std::string& error) {
     error = fmt::format("{}:{}", path, error);
     return false;
   }
-  if (read.latency > longest_time || read.send_overhead > longest_time || read.receive_overhead > longest_time || read.gap > longest_time || read.gap_per_byte > longest_time) {
+  if (read.latency > longest_time || read.send_overhead > longest_time || read.receive_overhead > longest_time ||
+      read.gap > longest_time || read.gap_per_byte > longest_time) {
     error = fmt::format("{}: a parameter is above {:g}", path, longest_time);
     return false;
   }
@@ -70,7 +71,8 @@ bool read_costs(const std::string& path, LogGP& costs, std::string& error) {
 }  // namespace ucft::detail::simulator
 
 int main(int argc, char** argv) {
-  CLI::App app{"Runs ucft's own protocol objects in simulated worlds: under a LogGP clock, or through every crash plan", "ucft_sim"};
+  CLI::App app{"Runs ucft's own protocol objects in simulated worlds: under a LogGP clock, or through every crash plan",
+               "ucft_sim"};
   app.set_version_flag("--version", "ucft_sim 0.1.0");
   app.require_subcommand(1);
   int exit_code = 0;
@@ -80,11 +82,12 @@ int main(int argc, char** argv) {
   ucft::detail::simulator::add_explore_command(app, exit_code);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& success) {   // --help, --version
+  } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& problem) {
     const auto commands = app.get_subcommands([](CLI::App*) { return true; });
-    const bool known = argc < 2 || std::any_of(commands.begin(), commands.end(), [&](CLI::App* each) { return each->get_name() == argv[1]; });
+    const bool known = argc < 2 || std::any_of(commands.begin(), commands.end(),
+                                               [&](CLI::App* each) { return each->get_name() == argv[1]; });
     const std::string text = known ? problem.what() : fmt::format("'{}' is no command", argv[1]);
     fmt::print(stderr, "ucft_sim: {}\nRun with --help for more information.\n", text);
     return 2;

@@ -14,15 +14,16 @@ const char* order_name(Order order) {
 }
 
 std::string describe(const Plan& plan) {
-  std::string text = "n=" + std::to_string(plan.ranks) + " W=" + std::to_string(plan.window) +
-                     " in flight " + std::to_string(plan.in_flight) + ":";
+  std::string text = "n=" + std::to_string(plan.ranks) + " W=" + std::to_string(plan.window) + " in flight " +
+                     std::to_string(plan.in_flight) + ":";
   for (const Arguments& arguments : plan.program)
     text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
             ",root=" + std::to_string(arguments.root) + ")";
   if (plan.ends) text += " the end";
   for (const Crash& crash : plan.crashes)
     text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
-  if (plan.short_of_memory != no_rank) text += " memory of " + std::to_string(plan.short_of_memory) + " ends after " + std::to_string(plan.after_blocks);
+  if (plan.short_of_memory != no_rank)
+    text += " memory of " + std::to_string(plan.short_of_memory) + " ends after " + std::to_string(plan.after_blocks);
   return text + " " + order_name(plan.order) + " seed " + std::to_string(plan.seed);
 }
 
@@ -158,11 +159,12 @@ Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::siz
   Operation::Memory memory;
   if (arguments.count == 0 && arguments.kind != Kind::allgather) return memory;
   if (is_one_of(arguments.row().gets, is_root)) {
-    memory.result = buffers.allocate(with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, plan_.ranks); }));
+    memory.result = buffers.allocate(with_collective(
+        arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, plan_.ranks); }));
     memory.lacks = memory.result == no_buffer;
   }
   if (memory.lacks || !is_one_of(arguments.row().gives, is_root)) return memory;
-  if (arguments.kind == Kind::allgather) {   // block r: as many words as block_words() says, each tells who wrote it
+  if (arguments.kind == Kind::allgather) {  // block r: as many words as block_words() says, each tells who wrote it
     Arguments mine = arguments;
     mine.own_count = block_words(rank);
     memory.input = buffers.whole(buffers.allocate(Allgather::input_bytes(mine)));
@@ -216,7 +218,8 @@ bool World::take(Event& event) {
   if (pool_.empty()) return false;
   std::size_t index = 0;
   const auto first = [&](bool failure) {
-    const auto found = std::find_if(pool_.begin(), pool_.end(), [&](const Event& e) { return (e.what != Event::What::message) == failure; });
+    const auto found = std::find_if(pool_.begin(), pool_.end(),
+                                    [&](const Event& e) { return (e.what != Event::What::message) == failure; });
     return found == pool_.end() ? 0 : static_cast<std::size_t>(found - pool_.begin());
   };
   switch (plan_.order) {
@@ -239,7 +242,8 @@ void World::deliver(const Event& event) {
     here.window.on_failure(event.about, here.outbox);
   } else if (event.what == Event::What::gone) {
     if (!here.farewell_posted && violation_.empty())
-      violation_ = "rank " + std::to_string(event.about) + " left the last barrier before rank " + std::to_string(event.to) + " had entered it";
+      violation_ = "rank " + std::to_string(event.about) + " left the last barrier before rank " +
+                   std::to_string(event.to) + " had entered it";
     if (here.farewell_posted) here.window.on_gone(here.outbox);
   } else if (!here.window.acceptable(event.message.operation)) {
     pool_.push_back(event);
@@ -251,7 +255,8 @@ void World::deliver(const Event& event) {
       lent_.push_back(event.value);
       message.value = here.buffers.whole(here.buffers.adopt(lent_.back().data(), lent_.back().size(), 0));
     }
-    message.list = event.message.list == no_buffer ? no_buffer : here.buffers.copy_in(event.list.data(), event.list.size());
+    message.list =
+        event.message.list == no_buffer ? no_buffer : here.buffers.copy_in(event.list.data(), event.list.size());
     here.window.on_message(message, here.outbox);
     here.buffers.release(message.value);
     here.buffers.release(message.list);
@@ -324,20 +329,27 @@ std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>&
 std::string check_blocks(Rank ranks, const Result& result, const std::vector<Rank>& live, const std::string& where) {
   std::vector<int> found(static_cast<std::size_t>(ranks));
   std::string wrong;
-  const bool whole = Allgather::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
-    if (rank < 0 || rank >= ranks) return static_cast<void>(wrong = where + "a block of rank " + std::to_string(rank));
-    if (++found[static_cast<std::size_t>(rank)] > 1) wrong = where + "two blocks of rank " + std::to_string(rank);
-    const std::vector<std::uint64_t> expected(block_words(rank), contribution_of(rank));
-    if (!std::ranges::equal(block, std::as_bytes(std::span(expected)))) wrong = where + "another block than that of rank " + std::to_string(rank);
-  });
+  const bool whole =
+      Allgather::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
+        if (rank < 0 || rank >= ranks)
+          return static_cast<void>(wrong = where + "a block of rank " + std::to_string(rank));
+        if (++found[static_cast<std::size_t>(rank)] > 1) wrong = where + "two blocks of rank " + std::to_string(rank);
+        const std::vector<std::uint64_t> expected(block_words(rank), contribution_of(rank));
+        if (!std::ranges::equal(block, std::as_bytes(std::span(expected))))
+          wrong = where + "another block than that of rank " + std::to_string(rank);
+      });
   if (!whole) return where + "no set of blocks";
   if (!wrong.empty()) return wrong;
   for (Rank rank : live)
-    if (found[static_cast<std::size_t>(rank)] == 0) return where + "lacks the block of live rank " + std::to_string(rank);
-  if (static_cast<std::uint32_t>(std::count(found.begin(), found.end(), 1)) != result.contributors) return where + "miscounted contributors";
+    if (found[static_cast<std::size_t>(rank)] == 0)
+      return where + "lacks the block of live rank " + std::to_string(rank);
+  if (static_cast<std::uint32_t>(std::count(found.begin(), found.end(), 1)) != result.contributors)
+    return where + "miscounted contributors";
   if (!result.missing_known) return {};
   for (Rank rank = 0; rank < ranks; ++rank)
-    if (std::binary_search(result.missing.begin(), result.missing.end(), rank) == (found[static_cast<std::size_t>(rank)] == 1)) return where + "wrong list of missing ranks";
+    if (std::binary_search(result.missing.begin(), result.missing.end(), rank) ==
+        (found[static_cast<std::size_t>(rank)] == 1))
+      return where + "wrong list of missing ranks";
   return {};
 }
 
@@ -347,15 +359,17 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
   const Arguments& arguments = plan_.program[index];
   const std::size_t deaths = static_cast<std::size_t>(plan_.ranks) - live.size();
   const Result* reference = nullptr;
-  const bool broken_off = std::any_of(live.begin(), live.end(), [&](Rank rank) { return result(rank, index).outcome == Outcome::no_memory; });
+  const bool broken_off = std::any_of(live.begin(), live.end(),
+                                      [&](Rank rank) { return result(rank, index).outcome == Outcome::no_memory; });
   for (Rank rank : live) {
     const Result& result = this->result(rank, index);
     const std::string where = who(rank, index);
     if (!result.finished) return where + "never finished";
     const bool root_alive = alive(arguments.root);
     if (result.outcome == Outcome::mismatch) return where + "mismatch";
-    if (result.outcome == Outcome::no_memory) {   // some may have been through before
-      if (result.culprit != plan_.short_of_memory) return where + "not enough memory, and rank " + std::to_string(result.culprit) + " is to blame";
+    if (result.outcome == Outcome::no_memory) {  // some may have been through before
+      if (result.culprit != plan_.short_of_memory)
+        return where + "not enough memory, and rank " + std::to_string(result.culprit) + " is to blame";
       continue;
     }
     if (result.outcome == Outcome::root_failed && (!arguments.rooted() || root_alive)) return where + "root_failed";
@@ -366,7 +380,8 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
         if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;
       continue;
     }
-    if (broken_off && arguments.row().gives == Who::all && deaths == 0) return where + "through, although not all have memory for it";
+    if (broken_off && arguments.row().gives == Who::all && deaths == 0)
+      return where + "through, although not all have memory for it";
     if (reference == nullptr || broken_off) reference = &result;
     if (result.outcome != reference->outcome) return where + "another outcome than the others";
     if (result.value != reference->value) return where + "another value than the others";
@@ -399,7 +414,8 @@ std::string World::check() const {
     for (Rank gone : window.members().excluded())
       if (alive(gone)) return "rank " + std::to_string(rank) + ": excluded live rank " + std::to_string(gone);
     if (!window.idle()) return "rank " + std::to_string(rank) + ": not idle";
-    if (plan_.ends && !nodes_[static_cast<std::size_t>(rank)]->destroyed) return "rank " + std::to_string(rank) + ": the communicator never ended";
+    if (plan_.ends && !nodes_[static_cast<std::size_t>(rank)]->destroyed)
+      return "rank " + std::to_string(rank) + ": the communicator never ended";
   }
   return {};
 }

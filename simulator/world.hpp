@@ -21,32 +21,32 @@ const char* order_name(Order order);
 
 struct Crash {
   Rank rank;
-  std::int64_t after_sends;   // dies right before its send number after_sends (0: before the first)
+  std::int64_t after_sends;  // dies right before its send number after_sends (0: before the first)
 };
 
 struct Plan {
   Rank ranks = 1;
-  int window = 2;             // W
-  int in_flight = 1;          // operations a rank posts before it waits for the oldest
+  int window = 2;     // W
+  int in_flight = 1;  // operations a rank posts before it waits for the oldest
   std::vector<Arguments> program;
-  bool ends = false;          // after the program: the last barrier, and the communicator is destroyed
+  bool ends = false;  // after the program: the last barrier, and the communicator is destroyed
   std::vector<Crash> crashes;
-  Rank short_of_memory = no_rank;      // this rank gets no memory any more
-  std::int64_t after_blocks = 0;       // after so many blocks of more than 1 KiB, or chunks of smaller ones
+  Rank short_of_memory = no_rank;  // this rank gets no memory any more
+  std::int64_t after_blocks = 0;   // after so many blocks of more than 1 KiB, or chunks of smaller ones
   Order order = Order::oldest_first;
-  std::uint64_t seed = 1;     // of Order::shuffled
+  std::uint64_t seed = 1;  // of Order::shuffled
 };
 
 // What one rank got from one operation of the program.
 struct Result {
   bool finished = false;
   Outcome outcome = Outcome::success;
-  std::vector<std::uint64_t> value;   // what the operation left; empty without a value
+  std::vector<std::uint64_t> value;  // what the operation left; empty without a value
   std::uint32_t contributors = 0;
-  bool missing_known = true;          // the list is whole
-  std::vector<Rank> missing;          // ranks that did not contribute, ascending (FailureInfo::list)
+  bool missing_known = true;  // the list is whole
+  std::vector<Rank> missing;  // ranks that did not contribute, ascending (FailureInfo::list)
   std::uint32_t attempts = 0;
-  Rank culprit = no_rank;             // of Outcome::no_memory
+  Rank culprit = no_rank;  // of Outcome::no_memory
 };
 
 class World {
@@ -72,12 +72,12 @@ class World {
  private:
   struct Node {
     Node(const Plan& plan, Rank rank);
-    Buffers buffers;   // first: the window keeps a reference to it
+    Buffers buffers;  // first: the window keeps a reference to it
     OperationWindow window;
     Outbox outbox;
     std::vector<Result> results;
-    std::vector<OperationNumber> numbers;   // of the program's operations
-    std::size_t waited = 0;                 // operations of the program that are complete, in order
+    std::vector<OperationNumber> numbers;  // of the program's operations
+    std::size_t waited = 0;                // operations of the program that are complete, in order
     std::int64_t sends = 0;
     std::int64_t dies_after = -1;
     bool alive = true;
@@ -87,8 +87,8 @@ class World {
     enum class What : std::uint8_t { message, failure, gone, turn };
     What what;
     Rank to;
-    Rank about = no_rank;                   // failure: who has failed; gone: who has destroyed the communicator
-    Message message{};                      // buffers are not used, the bytes are here
+    Rank about = no_rank;  // failure: who has failed; gone: who has destroyed the communicator
+    Message message{};     // buffers are not used, the bytes are here
     std::vector<std::byte> value{}, list{};
   };
 
@@ -115,13 +115,13 @@ class World {
   std::string check_operation(std::size_t index, const std::vector<Rank>& live) const;
 
   Plan plan_;
-  std::vector<Memory> memory_;              // by rank
-  std::vector<std::vector<std::byte>> lent_;   // values on their way, for as long as the world lasts
+  std::vector<Memory> memory_;                // by rank
+  std::vector<std::vector<std::byte>> lent_;  // values on their way, for as long as the world lasts
   std::vector<std::unique_ptr<Node>> nodes_;
   std::deque<Event> pool_;
   std::mt19937_64 random_;
   std::int64_t events_ = 0;
-  std::string violation_;                   // seen on the way
+  std::string violation_;  // seen on the way
   std::int64_t sends_by_phase_[phase_count] = {};
 };
 
@@ -130,7 +130,9 @@ inline std::uint64_t contribution_of(Rank rank) { return std::uint64_t{1} << ran
 // To an allgather: a block of so many words, each contribution_of(rank), whatever count the plan says. Some give none.
 inline std::uint64_t block_words(Rank rank) { return static_cast<std::uint64_t>(rank + 1) % 3; }
 // What the root of a broadcast sends.
-inline std::uint64_t broadcast_data(Rank root, std::size_t operation) { return 1000 * (operation + 1) + static_cast<std::uint64_t>(root); }
+inline std::uint64_t broadcast_data(Rank root, std::size_t operation) {
+  return 1000 * (operation + 1) + static_cast<std::uint64_t>(root);
+}
 
 std::string describe(const Plan& plan);
 

@@ -15,7 +15,8 @@ inline std::string file_text(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return text;
   char bytes[4096];
-  for (ssize_t count; (count = read(file, bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<std::size_t>(count));
+  for (ssize_t count; (count = read(file, bytes, sizeof bytes)) > 0;)
+    text.append(bytes, static_cast<std::size_t>(count));
   close(file);
   return text;
 }

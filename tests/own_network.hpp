@@ -47,13 +47,14 @@ class OwnNetwork {
   void failed(const char* what) { problem_ = std::string("NOT TESTED: ") + what + ": " + std::strerror(errno); }
 
   void set_up(Loopback which) {
-    const int four = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), six = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int four = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+              six = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     ifreq lo{};
     std::strcpy(lo.ifr_name, "lo");
     lo.ifr_flags = IFF_UP;
     if (ioctl(four, SIOCSIFFLAGS, &lo) != 0) {
       failed("lo can't be set up");
-    } else if (which == Loopback::six_only) {   // 0.0.0.0 takes the address away
+    } else if (which == Loopback::six_only) {  // 0.0.0.0 takes the address away
       lo = {};
       std::strcpy(lo.ifr_name, "lo");
       lo.ifr_addr.sa_family = AF_INET;

@@ -77,7 +77,7 @@ void Departures::on_fence_refused(Rank rank) {
 // Who has said that it leaves and then ended has left.
 void Departures::on_heard_out(Rank rank, Mark mark) {
   Peer& peer = peer_of(rank);
-  if (peer.standing != Standing::departing) return;   // its word that it leaves was among it
+  if (peer.standing != Standing::departing) return;  // its word that it leaves was among it
   if (mark == Mark::out) {
     peer.is_out = true;
     peer.evidence = Evidence::proof;
@@ -101,7 +101,7 @@ void Departures::on_turn(Time now) {
   if (!holds_majority()) return exclude_self(Exclusion::minority);
   for (Rank rank = 0; rank < size(); ++rank)
     if (!may_live(rank)) hear_out(rank);
-  announce();   // what this rank was told by another and sees itself now: that one may have died before it told all
+  announce();  // what this rank was told by another and sees itself now: that one may have died before it told all
 }
 
 // What a rank sends last, its part in the last barrier and the word that it leaves, may get lost with its connection. It
@@ -119,7 +119,7 @@ void Departures::watch_broken(Rank rank, Time now) {
   waiting_ = true;
   if (now - *peer.broken_since < options_.suspect_after) return;
   if (!options_.fence || !is_here(rank)) return on_verdict(rank, false);
-  peer.broken_since = now;   // its end is seen as a proof; else once more
+  peer.broken_since = now;  // its end is seen as a proof; else once more
   actions_.push_back({.kind = Action::Kind::fence, .rank = rank});
 }
 
@@ -133,7 +133,7 @@ bool Departures::holds_majority() const {
   const auto lost = static_cast<std::int32_t>(now.lost.size()), ours = now.counted - lost;
   if (ours != lost) return ours > lost;
   Rank lowest = 0;
-  while (has_left(lowest) || is_proved(lowest)) ++lowest;   // this rank is neither
+  while (has_left(lowest) || is_proved(lowest)) ++lowest;  // this rank is neither
   return now.lost.front() != lowest;
 }
 
@@ -182,7 +182,8 @@ void Departures::announce() {
     peer.announced = true;
     for (Rank rank = 0; rank < size(); ++rank)
       if (rank != me_ && !is_gone(rank) && !(is_here(failed) && is_here(rank)))
-        actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = failed, .proved = is_proved(failed)});
+        actions_.push_back(
+            {.kind = Action::Kind::announce, .rank = rank, .about = failed, .proved = is_proved(failed)});
   }
 }
 
@@ -219,12 +220,13 @@ std::uint64_t Departures::hash() const {
   for (const Peer& peer : peers_) {
     mix(peer.broken_since.value_or(Time(-1)).count());
     mix(peer.leaving_since.value_or(Time(-1)).count());
-    mix(static_cast<int>(peer.evidence) | static_cast<int>(peer.standing) << 2 | peer.has_lifeline << 4 | peer.is_out << 5 |
-        peer.seen_here << 6 | peer.announced << 7 | peer.reported << 8);
+    mix(static_cast<int>(peer.evidence) | static_cast<int>(peer.standing) << 2 | peer.has_lifeline << 4 |
+        peer.is_out << 5 | peer.seen_here << 6 | peer.announced << 7 | peer.reported << 8);
   }
   mix(actions_taken_);
   for (const Action& action : actions_)
-    mix(static_cast<int>(action.kind) | action.has_left << 3 | action.proved << 4 | action.rank << 5 | action.about << 18);
+    mix(static_cast<int>(action.kind) | action.has_left << 3 | action.proved << 4 | action.rank << 5 |
+        action.about << 18);
   mix(static_cast<int>(exclusion_) | told_out_ << 2 | undecided_ << 3 | waiting_ << 4 | (excluded_by_ + 1) << 5);
   return hash;
 }

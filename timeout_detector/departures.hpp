@@ -31,8 +31,9 @@ class Departures {
   using Time = std::chrono::nanoseconds;
 
   struct Options {
-    Time suspect_after = std::chrono::seconds(1);   // so long a lost connection, or a word that a rank leaves, waits for more
-    bool fence = true;                              // ranks of this host may be killed
+    Time suspect_after =
+        std::chrono::seconds(1);  // so long a lost connection, or a word that a rank leaves, waits for more
+    bool fence = true;            // ranks of this host may be killed
     bool operator==(const Options&) const = default;
   };
 
@@ -43,18 +44,18 @@ class Departures {
 
   struct Action {
     enum class Kind : std::uint8_t {
-      hear_out,       // read all that `rank` has sent, then answer with on_heard_out()
-      fence,          // kill `rank`, of this host; answer with on_fence_refused() if that is not possible
-      tell_out,       // `rank` may be alive: tell it that it was declared dead. Comes before its depart
-      depart,         // forget `rank`; communicators and users learn that it has left or failed
-      announce,       // tell `rank` that `about` has failed
-      exclude_self    // this rank is out: its operations end, and it says so wherever it can
+      hear_out,     // read all that `rank` has sent, then answer with on_heard_out()
+      fence,        // kill `rank`, of this host; answer with on_fence_refused() if that is not possible
+      tell_out,     // `rank` may be alive: tell it that it was declared dead. Comes before its depart
+      depart,       // forget `rank`; communicators and users learn that it has left or failed
+      announce,     // tell `rank` that `about` has failed
+      exclude_self  // this rank is out: its operations end, and it says so wherever it can
     };
     Kind kind;
     Rank rank = -1;
-    Rank about = -1;         // of announce
-    bool has_left = false;   // of depart
-    bool proved = false;     // of depart, announce
+    Rank about = -1;        // of announce
+    bool has_left = false;  // of depart
+    bool proved = false;    // of depart, announce
     bool operator==(const Action&) const = default;
   };
 
@@ -64,7 +65,7 @@ class Departures {
     bool operator==(const Failure&) const = default;
   };
 
-  Departures() = default;   // of an empty job
+  Departures() = default;  // of an empty job
   // hosts[rank]: a number of its host; me < hosts.size().
   Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options);
   // There is a lifeline between `rank` and this one.
@@ -98,13 +99,13 @@ class Departures {
   void on_turn(Time now);
 
   // ---- what follows ----
-  std::optional<Action> next_action();   // oldest first; to be carried out before the next one is taken
+  std::optional<Action> next_action();  // oldest first; to be carried out before the next one is taken
 
   // Failures since the last call, in rank order.
   std::vector<Failure> take_failures();
 
   Exclusion exclusion() const { return exclusion_; }
-  Rank excluded_by() const { return excluded_by_; }   // the first that said so; -1: unknown
+  Rank excluded_by() const { return excluded_by_; }  // the first that said so; -1: unknown
   bool is_out() const { return exclusion_ != Exclusion::none; }
   bool is_gone(Rank rank) const { return has_left(rank) || has_failed(rank); }
   bool has_left(Rank rank) const { return peer_of(rank).standing == Standing::left; }
@@ -128,16 +129,16 @@ class Departures {
   std::uint64_t hash() const;
 
  private:
-  enum class Evidence : std::uint8_t { none, silence, proof };            // grows only
-  enum class Standing : std::uint8_t { present, departing, left, failed };   // departing: being heard out
+  enum class Evidence : std::uint8_t { none, silence, proof };              // grows only
+  enum class Standing : std::uint8_t { present, departing, left, failed };  // departing: being heard out
   struct Peer {
     std::uint64_t host = 0;
     std::optional<Time> broken_since{}, leaving_since{};
     Evidence evidence = Evidence::none;
     Standing standing = Standing::present;
     bool has_lifeline = false;
-    bool is_out = false;      // says so itself
-    bool seen_here = false;   // found by this rank, not told by another
+    bool is_out = false;     // says so itself
+    bool seen_here = false;  // found by this rank, not told by another
     bool announced = false;
     bool reported = false;
     bool operator==(const Peer&) const = default;
@@ -158,12 +159,12 @@ class Departures {
   Rank me_ = 0;
   Options options_;
   std::vector<Peer> peers_;
-  std::vector<Action> actions_;   // at most n+4 for each rank
+  std::vector<Action> actions_;  // at most n+4 for each rank
   std::size_t actions_taken_ = 0;
   Exclusion exclusion_ = Exclusion::none;
   Rank excluded_by_ = -1;
   bool told_out_ = false;
-  bool undecided_ = false;       // something was noted since the last turn
+  bool undecided_ = false;  // something was noted since the last turn
   bool waiting_ = false;
 };
 

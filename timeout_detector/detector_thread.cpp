@@ -71,7 +71,8 @@ void DetectorThread::stop() {
   poke();
   thread_.join();
   std::vector<Lifeline*> answering, silent;
-  if (out_.load(std::memory_order_acquire))   // whoever hears only that we leave would believe that we have done our part
+  if (out_.load(
+          std::memory_order_acquire))  // whoever hears only that we leave would believe that we have done our part
     for (auto& watched : watched_) watched->lifeline.say(LifelineWord::out);
   for (auto& watched : watched_) (watched->suspected ? silent : answering).push_back(&watched->lifeline);
   leave(silent, std::chrono::milliseconds(0));
@@ -151,7 +152,8 @@ void DetectorThread::look_for_endings(Time now) {
     Watched& watched = *watched_[index];
     if (watched.remote || watched.proved) continue;
     const bool may_be = watched.peer.heartbeat == nullptr ? states_looked_at_
-                                                          : now - watched.heard_at.load(std::memory_order_relaxed) >= 2 * setup_.options.heartbeat_period;
+                                                          : now - watched.heard_at.load(std::memory_order_relaxed) >=
+                                                                2 * setup_.options.heartbeat_period;
     if (!may_be) continue;
     const std::uint64_t before = std::exchange(watched.ending, processes_.ending(watched.peer.rank));
     if (before == 0 || before != watched.ending) continue;
@@ -167,12 +169,12 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (!watched.lifeline.is_open()) return;
   const Lifeline::News news = watched.lifeline.listen();
-  if (news.heartbeat && watched.fencing) {   // it was silent, but nobody has been told so yet
+  if (news.heartbeat && watched.fencing) {  // it was silent, but nobody has been told so yet
     watched.fencing = false;
     silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
   }
   if (news.heartbeat) heard(index, now);
-  if (news.out) report(watched, Verdict::Kind::proved);   // before it leaves: nobody says so afterwards
+  if (news.out) report(watched, Verdict::Kind::proved);  // before it leaves: nobody says so afterwards
   if (news.leave) {
     watched.forgotten.store(true, std::memory_order_release);
     if (setup_.on_left != nullptr) setup_.on_left(setup_.arg, watched.peer.rank);
@@ -306,7 +308,7 @@ bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool more) {
 // Until a death, a poke, or the next heartbeat.
 void DetectorThread::sleep() {
   awaited_.assign({{wake_, POLLIN, 0}, {processes_.epoll_descriptor(), POLLIN, 0}});
-  for (const auto& watched : watched_)   // not for heartbeats, which can wait until we wake anyway: for ends
+  for (const auto& watched : watched_)  // not for heartbeats, which can wait until we wake anyway: for ends
     if (watched->lifeline.is_open()) awaited_.push_back({watched->lifeline.descriptor(), POLLRDHUP, 0});
   const auto period = setup_.options.heartbeat_period;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(period);

@@ -35,7 +35,7 @@ struct Verdict {
   Kind kind;
   std::chrono::nanoseconds silent_for;  // since the last sign of life that this thread saw
   int pid;
-  bool more;                            // others follow at once that belong to the same event: judge them together
+  bool more;  // others follow at once that belong to the same event: judge them together
 };
 
 // What is heard of a peer
@@ -52,14 +52,14 @@ class DetectorThread {
   struct Peer {
     std::int32_t rank;
     int pid;
-    std::uint64_t start_time;                      // process_start_time() as the peer itself had it
-    const std::atomic<std::uint64_t>* heartbeat;   // stays mapped until stop(); may be nullptr
+    std::uint64_t start_time;                          // process_start_time() as the peer itself had it
+    const std::atomic<std::uint64_t>* heartbeat;       // stays mapped until stop(); may be nullptr
     const std::atomic<std::uint32_t>* left = nullptr;  // not 0: it has left, its silence means nothing; likewise
   };
-  struct RemotePeer {                              // of another host
+  struct RemotePeer {  // of another host
     std::int32_t rank;
-    int pid;                                       // for verdicts
-    Lifeline line;                                 // open, and the peer has the other end
+    int pid;        // for verdicts
+    Lifeline line;  // open, and the peer has the other end
   };
   // Called with a lock held: must be short, must not block, throw, nor call anything of this object.
   using OnVerdict = void (*)(void* arg, const Verdict& verdict);
@@ -69,16 +69,18 @@ class DetectorThread {
   struct Setup {
     TimeoutDetector::Options options;  // valid
     bool fence = true;                 // kill silent peers before they are declared dead
-    bool silence_counts = true;        // false: not before count_silence(), so that peers may begin to beat later than we watch
+    bool silence_counts =
+        true;  // false: not before count_silence(), so that peers may begin to beat later than we watch
     // The end of a killed peer must show in this time, else it is only suspected; at most a year.
     std::chrono::nanoseconds fence_limit = std::chrono::seconds(1);
     std::atomic<std::uint64_t>* own_heartbeat = nullptr;  // advanced on every wake, by nobody else; may be nullptr
-    OnVerdict on_verdict = nullptr;  // on the thread, or in look_now(); never two at a time
-    OnTick on_tick = nullptr;        // on the thread, on every wake, after the verdicts; short, or we would fall silent; may be nullptr
+    OnVerdict on_verdict = nullptr;                       // on the thread, or in look_now(); never two at a time
+    OnTick on_tick =
+        nullptr;  // on the thread, on every wake, after the verdicts; short, or we would fall silent; may be nullptr
     // A peer of another host says that it declared us dead; that it leaves; its lifeline is lost, so that nothing is known
     // of it any more. On the thread; may be nullptr.
     OnRank on_excluded = nullptr, on_left = nullptr, on_line_lost = nullptr;
-    void* arg = nullptr;             // handed to all of them
+    void* arg = nullptr;  // handed to all of them
   };
 
   // Starts the thread ("ucft-detector"; all signals blocked). Deaths before this moment are reported, too. Throws
@@ -119,20 +121,20 @@ class DetectorThread {
   struct Watched {
     Peer peer;
     bool remote = false;
-    Lifeline lifeline;                   // if remote
+    Lifeline lifeline;  // if remote
     std::uint64_t last_heartbeat = 0;
-    std::atomic<Time> heard_at{};        // for silent_for; the detector has its own
+    std::atomic<Time> heard_at{};  // for silent_for; the detector has its own
     std::atomic<bool> forgotten{false};
     std::atomic<bool> tell_excluded{false};
     bool has_left() const {
       return forgotten.load(std::memory_order_acquire) ||
              (peer.left != nullptr && peer.left->load(std::memory_order_acquire) != 0);
     }
-    bool suspected = false;              // guarded by verdicts_
-    std::atomic<bool> proved{false};     // set under verdicts_
-    bool fencing = false;                // silent, and killed if it could be; its end is not seen yet
-    Time fence_until{};                  // then it is only suspected
-    std::uint64_t ending = 0;            // ProcessWatch::ending() when it was last looked at; 0 if not lately
+    bool suspected = false;           // guarded by verdicts_
+    std::atomic<bool> proved{false};  // set under verdicts_
+    bool fencing = false;             // silent, and killed if it could be; its end is not seen yet
+    Time fence_until{};               // then it is only suspected
+    std::uint64_t ending = 0;         // ProcessWatch::ending() when it was last looked at; 0 if not lately
   };
 
   void run();
@@ -158,13 +160,13 @@ class DetectorThread {
   int creator_pid_;
   std::vector<std::unique_ptr<Watched>> watched_;  // the index is the detector's name for the peer
   ProcessWatch processes_;
-  TimeoutDetector silence_;                        // the thread's alone
+  TimeoutDetector silence_;  // the thread's alone
   Time next_state_look_{}, next_beat_{};
-  bool states_looked_at_ = false;                  // in this turn, of those without a heartbeat counter
+  bool states_looked_at_ = false;  // in this turn, of those without a heartbeat counter
   std::mutex verdicts_;
   std::atomic<bool> stopping_ = false, out_ = false, silence_counts_ = true;
-  int wake_ = -1;  // eventfd
-  std::vector<pollfd> awaited_;        // the thread's alone
+  int wake_ = -1;                // eventfd
+  std::vector<pollfd> awaited_;  // the thread's alone
   std::thread thread_;
 };
 

@@ -97,7 +97,8 @@ std::vector<Address> in_order_of_promise(const LifelineName& name, const std::ve
       if (!is_loopback(own) && !is_loopback(address)) best = std::max(best, common_bits(own, address));
     return best;
   };
-  std::stable_sort(all.begin(), all.end(), [&](const Address& a, const Address& b) { return nearness(a) > nearness(b); });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Address& a, const Address& b) { return nearness(a) > nearness(b); });
   return all;
 }
 
@@ -231,7 +232,7 @@ Lifeline::News Lifeline::listen() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return news;
     if (count <= 0) {
-      const int error = count < 0 ? errno : error_;   // whoever comes after a failed send reads an end without an error
+      const int error = count < 0 ? errno : error_;  // whoever comes after a failed send reads an end without an error
       news.end = error == 0 ? End::closed : error == ECONNRESET ? End::reset : End::lost;
       if (news.end == End::lost)
         lost_ = true;
@@ -263,9 +264,9 @@ bool LifelineMaker::listen(std::string& error) {
     if (listener_ < 0) continue;
     const int off = 0;
     if (family == AF_INET6) setsockopt(listener_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    const int silent_seconds = 2;   // those that say nothing stay in the kernel for this long
+    const int silent_seconds = 2;  // those that say nothing stay in the kernel for this long
     setsockopt(listener_, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds, sizeof silent_seconds);
-    sockaddr_storage any{};   // zero is the wildcard address and any port, in both families
+    sockaddr_storage any{};  // zero is the wildcard address and any port, in both families
     any.ss_family = static_cast<sa_family_t>(family);
     socklen_t length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
     if (bind(listener_, reinterpret_cast<sockaddr*>(&any), length) == 0 && ::listen(listener_, SOMAXCONN) == 0 &&
@@ -295,7 +296,7 @@ class Meeting {
     const std::vector<Address> ours = own_addresses();
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       index_of_[wanted[i].rank] = i;
-      if (wanted[i].rank < me) {   // that rank calls
+      if (wanted[i].rank < me) {  // that rank calls
         ++missing_;
         continue;
       }
@@ -323,7 +324,8 @@ class Meeting {
     if (listener_ >= 0) entries.push_back({listener_, POLLIN, 0});
     for (const auto& [descriptor, guest] : guests_) entries.push_back({descriptor, POLLIN, 0});
     for (const Caller& caller : callers_)
-      if (caller.socket >= 0) entries.push_back({caller.socket, static_cast<short>(caller.greeted ? POLLIN : POLLOUT), 0});
+      if (caller.socket >= 0)
+        entries.push_back({caller.socket, static_cast<short>(caller.greeted ? POLLIN : POLLOUT), 0});
     if (::poll(entries.data(), entries.size(), 5) < 0) return;
     const auto now = Clock::now();
     accept_some(now);
@@ -339,10 +341,10 @@ class Meeting {
     bool active = false, greeted = false;
     std::int32_t rank = -1;
     std::uint16_t port = 0;
-    std::vector<Address> addresses;   // still to be tried
-    Address address{};                // that `socket` leads to
+    std::vector<Address> addresses;  // still to be tried
+    Address address{};               // that `socket` leads to
     int socket = -1;
-    int returns = 0;                  // to addresses that have hung up on us
+    int returns = 0;  // to addresses that have hung up on us
     Clock::time_point since{};
   };
   static constexpr int most_returns = 20;
@@ -350,7 +352,7 @@ class Meeting {
   static constexpr int most_silent = 64, most_accepted_a_turn = 256;
   struct Guest {
     Clock::time_point since;
-    std::size_t index;   // who it is, once it has greeted and been answered
+    std::size_t index;  // who it is, once it has greeted and been answered
   };
 
   // Whoever finds the port can connect, and has shown nothing yet. Those who have not greeted are limited: the one that has
@@ -365,22 +367,24 @@ class Meeting {
       }
       if (made < 0) continue;
       const auto [place, is_new] = guests_.insert_or_assign(made, Guest{now, nobody});
-      attend(place, now);   // its greeting came with it, mostly: so nobody can push it out
+      attend(place, now);  // its greeting came with it, mostly: so nobody can push it out
     }
   }
 
   int silent_guests() const {
-    return static_cast<int>(std::count_if(guests_.begin(), guests_.end(), [](const auto& each) { return each.second.index == nobody; }));
+    return static_cast<int>(
+        std::count_if(guests_.begin(), guests_.end(), [](const auto& each) { return each.second.index == nobody; }));
   }
 
   // False: there is nobody who has not greeted.
   bool send_one_away(Clock::time_point now) {
     auto oldest = guests_.end();
     for (auto each = guests_.begin(); each != guests_.end(); ++each)
-      if (each->second.index == nobody && (oldest == guests_.end() || each->second.since < oldest->second.since)) oldest = each;
+      if (each->second.index == nobody && (oldest == guests_.end() || each->second.since < oldest->second.since))
+        oldest = each;
     if (oldest == guests_.end()) return false;
     const int descriptor = oldest->first;
-    attend(oldest, now);   // it may have greeted just now
+    attend(oldest, now);  // it may have greeted just now
     const auto still = guests_.find(descriptor);
     if (still == guests_.end() || still->second.index != nobody) return true;
     ::close(descriptor);
@@ -408,7 +412,7 @@ class Meeting {
       caller.since = Clock::now();
     }
     if (caller.socket < 0 && caller.active) {
-      caller.active = false;   // no way there
+      caller.active = false;  // no way there
       --missing_;
     }
   }
@@ -476,7 +480,7 @@ class Meeting {
     if (there == 0 || (there < 0 && errno != EAGAIN && errno != EINTR)) return Reading::failed;
     if (there != sizeof greeting) return Reading::incomplete;
     return ::recv(descriptor, &greeting, sizeof greeting, MSG_DONTWAIT) == sizeof greeting ? Reading::complete
-                                                                                          : Reading::failed;
+                                                                                           : Reading::failed;
   }
 
   void settle(std::size_t index, int descriptor) {
@@ -490,8 +494,8 @@ class Meeting {
   std::uint64_t job_;
   std::chrono::milliseconds patience_;
   std::vector<Lifeline> result_;
-  std::vector<Caller> callers_;              // by index in `wanted`; idle where the peer calls
-  std::map<int, Guest> guests_;              // accepted, not yet confirmed
+  std::vector<Caller> callers_;  // by index in `wanted`; idle where the peer calls
+  std::map<int, Guest> guests_;  // accepted, not yet confirmed
   std::map<std::int32_t, std::size_t> index_of_;
   int missing_ = 0;
 };
@@ -509,10 +513,11 @@ std::vector<Lifeline> LifelineMaker::connect(std::int32_t me, std::uint64_t job,
   return meeting.take();
 }
 
-std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me, std::int32_t reach) {
+std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me,
+                                              std::int32_t reach) {
   const std::size_t ranks = hosts.size();
   // (how many ranks of the same host come before it, the host's first rank): sorted, this goes from host to host.
-  std::map<std::uint64_t, std::pair<std::int32_t, std::int32_t>> seen;   // host -> ranks so far, first rank
+  std::map<std::uint64_t, std::pair<std::int32_t, std::int32_t>> seen;  // host -> ranks so far, first rank
   std::vector<std::array<std::int32_t, 3>> order;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     auto& [count, first] = seen.try_emplace(hosts[rank], 0, static_cast<std::int32_t>(rank)).first->second;

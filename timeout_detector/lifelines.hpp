@@ -36,10 +36,10 @@ namespace ucft::detail {
 // How others reach this rank. Travels as it is in memory.
 struct LifelineName {
   static constexpr std::size_t most_addresses = 6;
-  std::uint16_t port = 0;        // 0: this rank has none
-  std::uint16_t count = 0;       // of addresses
+  std::uint16_t port = 0;   // 0: this rank has none
+  std::uint16_t count = 0;  // of addresses
   std::uint32_t reserved = 0;
-  std::array<std::array<std::uint8_t, 16>, most_addresses> addresses{};   // IPv6, or IPv4 mapped into it
+  std::array<std::array<std::uint8_t, 16>, most_addresses> addresses{};  // IPv6, or IPv4 mapped into it
 };
 static_assert(sizeof(LifelineName) == 8 + 16 * LifelineName::most_addresses);
 
@@ -50,9 +50,9 @@ class Lifeline {
  public:
   enum class End : std::uint8_t {
     none,
-    closed,   // FIN, by the peer's kernel: the process has ended, or has closed it
-    reset,    // RST: the same, or that kernel has lost the connection before (it does after an hour without an answer)
-    lost      // anything else, of our own kernel: says nothing of the peer
+    closed,  // FIN, by the peer's kernel: the process has ended, or has closed it
+    reset,   // RST: the same, or that kernel has lost the connection before (it does after an hour without an answer)
+    lost     // anything else, of our own kernel: says nothing of the peer
   };
   struct News {
     bool heartbeat = false, leave = false, excluded = false, out = false;
@@ -60,14 +60,14 @@ class Lifeline {
   };
 
   Lifeline() = default;
-  explicit Lifeline(int descriptor);   // takes it over
+  explicit Lifeline(int descriptor);  // takes it over
   ~Lifeline() { close(); }
   Lifeline(Lifeline&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)), error_(other.error_), lost_(other.lost_) {}
   Lifeline& operator=(Lifeline&& other) noexcept;
 
   bool is_open() const { return descriptor_ >= 0 && !lost_; }
-  int descriptor() const { return descriptor_; }   // for poll(POLLRDHUP)
+  int descriptor() const { return descriptor_; }  // for poll(POLLRDHUP)
   void say(LifelineWord word);
   // What has come since the last look. After an end it isn't open any more. One that is lost keeps its descriptor: the
   // peer must not take our closing it for our end.
@@ -78,7 +78,7 @@ class Lifeline {
   friend void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit);
 
   int descriptor_ = -1;
-  int error_ = 0;        // of a send: the kernel tells each error once
+  int error_ = 0;  // of a send: the kernel tells each error once
   bool lost_ = false;
 };
 
@@ -90,7 +90,7 @@ void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit);
 // Whom a rank wanted a lifeline with and has none; all ranks exchange theirs after connect(). Travels as it is in memory.
 struct LifelineGaps {
   static constexpr std::int32_t most = 31;
-  std::int32_t count = 0;          // more than `most`: it counts as having none at all
+  std::int32_t count = 0;  // more than `most`: it counts as having none at all
   std::array<std::int32_t, most> ranks{};
 
   void add(std::int32_t rank) {
@@ -137,6 +137,7 @@ class LifelineMaker {
 // that goes from host to host, so that the ranks of one host have their watchers on many. hosts[rank]: a number of the
 // rank's host. Symmetric; ascending; everybody has at least min(reach, ranks on other hosts) of them.
 //   hosts 0 0 1 1, reach 1: the order is 0 2 1 3 (and 0 again), so the lines are 0-2 2-1 1-3 3-0
-std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me, std::int32_t reach);
+std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me,
+                                              std::int32_t reach);
 
 }  // namespace ucft::detail

@@ -119,7 +119,8 @@ int for_each_thread(int pid, Visit visit) {
 // A thread may sleep while the one that makes the heartbeat waits for a processor.
 ProcessState state_of_threads(int pid) {
   ThreadStates states;
-  const int error = for_each_thread(pid, [&](std::string_view, std::string_view fields) { states.add(fields.front()); });
+  const int error =
+      for_each_thread(pid, [&](std::string_view, std::string_view fields) { states.add(fields.front()); });
   if (error != 0) return no_such_process(error) ? ProcessState::dead : ProcessState::unknown;
   return states.together();
 }
@@ -189,7 +190,7 @@ bool ProcessWatch::has_pidfds() {
   static const bool has = [] {
     const int own = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
     if (own >= 0) ::close(own);
-    return own >= 0 || (errno != ENOSYS && errno != EPERM);   // EPERM: how a sandbox may refuse
+    return own >= 0 || (errno != ENOSYS && errno != EPERM);  // EPERM: how a sandbox may refuse
   }();
   return has;
 }
@@ -224,7 +225,8 @@ std::vector<std::int32_t> ProcessWatch::poll(std::chrono::milliseconds timeout) 
   std::vector<std::int32_t> dead;
   for (int i = 0; i < count; ++i) dead.push_back(static_cast<std::int32_t>(events[i].data.u64));
   for (const Process& process : processes_)
-    if (process.descriptor < 0 && !process.reported->load(std::memory_order_relaxed) && has_ended(process) && !process.reported->exchange(true))
+    if (process.descriptor < 0 && !process.reported->load(std::memory_order_relaxed) && has_ended(process) &&
+        !process.reported->exchange(true))
       dead.push_back(process.rank);
   return dead;
 }
@@ -238,7 +240,7 @@ bool ProcessWatch::has_ended(const Process& process) {
   if (start_time != 0 && process.start_time != 0 && start_time != process.start_time) return true;
   const char state = stat->fields().empty() ? 'R' : stat->fields().front();
   if (state != 'Z' && state != 'X') return false;
-  return state_of_threads(process.pid) == ProcessState::dead;   // its first thread may have ended alone
+  return state_of_threads(process.pid) == ProcessState::dead;  // its first thread may have ended alone
 }
 
 bool ProcessWatch::kill(std::int32_t rank) {

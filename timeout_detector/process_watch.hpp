@@ -74,7 +74,7 @@ class ProcessWatch {
     std::uint64_t start_time;
     int descriptor;  // a pidfd; or, if there is no such process, an eventfd that is readable from the start; -1: no pidfds
     bool gone;
-    std::unique_ptr<std::atomic<bool>> reported;   // without a pidfd
+    std::unique_ptr<std::atomic<bool>> reported;  // without a pidfd
   };
   static bool has_ended(const Process& process);
 

@@ -22,8 +22,8 @@ namespace ucft::detail {
 
 class TimeoutDetector {
  public:
-  using Peer = std::int32_t;                // 0 .. peers-1
-  using Time = std::chrono::nanoseconds;    // since any origin
+  using Peer = std::int32_t;              // 0 .. peers-1
+  using Time = std::chrono::nanoseconds;  // since any origin
 
   struct Options {
     Time heartbeat_period = std::chrono::milliseconds(10);  // eta; > 0. tick() is meant to be called this often
@@ -76,7 +76,7 @@ class TimeoutDetector {
   enum class Standing : std::uint8_t { unwatched, alive, suspected };
   struct State {
     Time heard_at{};
-    Time deadline{};   // suspected at this moment or later
+    Time deadline{};  // suspected at this moment or later
     std::uint32_t extensions = 0;
     Standing standing = Standing::unwatched;
   };
@@ -89,7 +89,7 @@ class TimeoutDetector {
   std::vector<Peer> watched_;          // in the order of watch(); capacity for all
   std::vector<Peer> newly_suspected_;  // the answer of the last tick; capacity for all
   bool was_away_ = false;
-  std::optional<Time> last_tick_;      // before the first tick: the first watch
+  std::optional<Time> last_tick_;  // before the first tick: the first watch
 };
 
 }  // namespace ucft::detail

@@ -49,8 +49,13 @@ void print_json(bool with_settings) {
     auto gids = nlohmann::json::array();
     for (const ucft::detail::RdmaGid& gid : port.gids)
       gids.push_back({{"index", gid.index}, {"gid", gid.gid}, {"type", gid.type}, {"network", gid.network}});
-    ports.push_back({{"device", port.device}, {"port", port.number}, {"state", port.state}, {"link_layer", port.link_layer},
-                     {"lid", port.lid}, {"mtu_bytes", port.mtu_bytes}, {"gids", gids}});
+    ports.push_back({{"device", port.device},
+                     {"port", port.number},
+                     {"state", port.state},
+                     {"link_layer", port.link_layer},
+                     {"lid", port.lid},
+                     {"mtu_bytes", port.mtu_bytes},
+                     {"gids", gids}});
   }
   if (with_settings) {
     auto& lines = information["settings"] = nlohmann::json::array();
@@ -69,9 +74,11 @@ void print_text() {
   const std::vector<ucft::detail::RdmaPort> ports = ucft::detail::rdma_ports();
   if (ports.empty()) fmt::print("RDMA           no device\n");
   for (const ucft::detail::RdmaPort& port : ports) {
-    fmt::print("RDMA           {}:{} {} ({}, lid {}, mtu {} bytes)\n", port.device, port.number, port.state, port.link_layer, port.lid, port.mtu_bytes);
+    fmt::print("RDMA           {}:{} {} ({}, lid {}, mtu {} bytes)\n", port.device, port.number, port.state,
+               port.link_layer, port.lid, port.mtu_bytes);
     for (const ucft::detail::RdmaGid& gid : port.gids)
-      fmt::print("  gid {:<9}{} ({}{}{})\n", gid.index, gid.gid, gid.type, gid.network.empty() ? "" : ", ", gid.network);
+      fmt::print("  gid {:<9}{} ({}{}{})\n", gid.index, gid.gid, gid.type, gid.network.empty() ? "" : ", ",
+                 gid.network);
   }
 }
 

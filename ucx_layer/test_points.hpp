@@ -13,9 +13,9 @@ void pass_line();
 void pass_step();
 void pass_lifelines();
 void pass_close();
-bool stamps_all_lines();     // UCFT_TEST_STAMPS: windows on one host have the layout of those between hosts
-bool refuses_window();       // UCFT_TEST_REFUSE=P: that part of windows can't be mapped
-std::uint64_t host_of(int rank);   // UCFT_TEST_RANKS_PER_HOST=k: ranks 0..k-1 believe to be on one host, and so on
+bool stamps_all_lines();          // UCFT_TEST_STAMPS: windows on one host have the layout of those between hosts
+bool refuses_window();            // UCFT_TEST_REFUSE=P: that part of windows can't be mapped
+std::uint64_t host_of(int rank);  // UCFT_TEST_RANKS_PER_HOST=k: ranks 0..k-1 believe to be on one host, and so on
 }  // namespace ucft::detail::test_points
 #define UCFT_TEST_POINT(what) ::ucft::detail::test_points::pass_##what()
 #define UCFT_TEST_SWITCH(what) ::ucft::detail::test_points::what()

@@ -80,8 +80,10 @@ class Perftest {
 
   void iterate(bool counted) {
     ++operation_;
-    if (arguments_.test == Test::broadcast) checker_.fill(recv_, world_.rank, operation_);
-    else checker_.fill(send_, world_.rank, operation_);
+    if (arguments_.test == Test::broadcast)
+      checker_.fill(recv_, world_.rank, operation_);
+    else
+      checker_.fill(send_, world_.rank, operation_);
     if (arguments_.test != Test::barrier && !arguments_.back_to_back) MPI_Barrier(MPI_COMM_WORLD);
     const ContextSwitches before = ContextSwitches::now();
     begin_ns_ = now_ns();
@@ -98,9 +100,7 @@ class Perftest {
     const int count = static_cast<int>(send_.size());
     const MPI_Datatype type = mpi_type(arguments_.dtype);
     switch (arguments_.test) {
-      case Test::allreduce:
-        MPI_Allreduce(send_.data(), recv_.data(), count, type, op_, MPI_COMM_WORLD);
-        break;
+      case Test::allreduce: MPI_Allreduce(send_.data(), recv_.data(), count, type, op_, MPI_COMM_WORLD); break;
       case Test::reduce:
         MPI_Reduce(send_.data(), recv_.data(), count, type, op_, arguments_.root, MPI_COMM_WORLD);
         break;
@@ -134,7 +134,8 @@ class Perftest {
     if (verdict.complaint.empty()) return;
     tally_.add_wrong();
     if (++complaints_ <= most_complaints) {
-      fmt::print(stderr, "mpi_perftest: rank {}: operation {}: WRONG: {}\n", world_.rank, operation_, verdict.complaint);
+      fmt::print(stderr, "mpi_perftest: rank {}: operation {}: WRONG: {}\n", world_.rank, operation_,
+                 verdict.complaint);
     }
   }
 
@@ -182,9 +183,8 @@ int run(World world, Arguments arguments) {
     if (world.rank == 0) fmt::print(stderr, "mpi_perftest: {}\n", problem);
     return exit_usage;
   }
-  return with_element_type(arguments.dtype, [&](auto element) {
-    return Perftest<decltype(element)>(world, arguments).run() == 0 ? 0 : 1;
-  });
+  return with_element_type(
+      arguments.dtype, [&](auto element) { return Perftest<decltype(element)>(world, arguments).run() == 0 ? 0 : 1; });
 }
 
 }  // namespace

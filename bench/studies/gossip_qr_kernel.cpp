@@ -22,9 +22,16 @@ using namespace ucft::detail::simulator;
 namespace {
 
 struct Matrix {
-  Matrix(int height, int width) : rows(height), columns(width), numbers(static_cast<std::size_t>(height) * static_cast<std::size_t>(width)) {}
-  double& at(int row, int column) { return numbers[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column)]; }
-  double at(int row, int column) const { return numbers[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column)]; }
+  Matrix(int height, int width)
+      : rows(height), columns(width), numbers(static_cast<std::size_t>(height) * static_cast<std::size_t>(width)) {}
+  double& at(int row, int column) {
+    return numbers[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) +
+                   static_cast<std::size_t>(column)];
+  }
+  double at(int row, int column) const {
+    return numbers[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) +
+                   static_cast<std::size_t>(column)];
+  }
   int rows, columns;
   std::vector<double> numbers;
 };
@@ -70,15 +77,19 @@ struct Reductions {
     const GossipResult end = simulate(run);
     reached += end.reached ? 1 : 0;
     iterations += end.rounds;
-    std::transform(end.estimates.begin(), end.estimates.end(), result.numbers.begin(), [&](double mean) { return mean * addends.rows; });
+    std::transform(end.estimates.begin(), end.estimates.end(), result.numbers.begin(),
+                   [&](double mean) { return mean * addends.rows; });
     return result;
   }
 };
 
 void factorise(std::uint64_t seed, int ranks, int columns, Reductions& reductions) {
-  Matrix original(ranks, columns), remainder(ranks, columns), q(ranks, columns), product(ranks, columns), own(ranks, columns);
+  Matrix original(ranks, columns), remainder(ranks, columns), q(ranks, columns), product(ranks, columns),
+      own(ranks, columns);
   for (int row = 0; row < ranks; ++row)
-    for (int column = 0; column < columns; ++column) original.at(row, column) = uniform_value(mixed(seed, static_cast<std::uint64_t>(column)), static_cast<std::uint64_t>(row));
+    for (int column = 0; column < columns; ++column)
+      original.at(row, column) =
+          uniform_value(mixed(seed, static_cast<std::uint64_t>(column)), static_cast<std::uint64_t>(row));
   remainder = original;
   for (int k = 0; k < columns; ++k) {
     Matrix squares(ranks, 1);
@@ -111,25 +122,31 @@ void factorise(std::uint64_t seed, int ranks, int columns, Reductions& reduction
   for (int a = 0; a < columns; ++a)
     for (int b = 0; b < columns; ++b) {
       long double sum = a == b ? -1 : 0;
-      for (int row = 0; row < ranks; ++row) sum += static_cast<long double>(q.at(row, a)) * static_cast<long double>(q.at(row, b));
+      for (int row = 0; row < ranks; ++row)
+        sum += static_cast<long double>(q.at(row, a)) * static_cast<long double>(q.at(row, b));
       gram.at(a, b) = static_cast<double>(sum);
     }
-  fmt::print("{{\"factorisation\": {:.6e}, \"own\": {:.6e}, \"orthogonality\": {:.6e}, \"reductions\": {}, \"reached\": {}, \"iterations\": {}}}\n",
-             infinity_norm(difference) / infinity_norm(original), infinity_norm(own_difference) / infinity_norm(original), infinity_norm(gram), reductions.made, reductions.reached, reductions.iterations);
+  fmt::print(
+      "{{\"factorisation\": {:.6e}, \"own\": {:.6e}, \"orthogonality\": {:.6e}, \"reductions\": {}, \"reached\": {}, "
+      "\"iterations\": {}}}\n",
+      infinity_norm(difference) / infinity_norm(original), infinity_norm(own_difference) / infinity_norm(original),
+      infinity_norm(gram), reductions.made, reductions.reached, reductions.iterations);
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   Reductions reductions;
-  if (count < 4 || (!(reductions.exact = std::string(words[1]) == "exact") && !parse_gossip_algorithm(words[1], reductions.algorithm))) {
+  if (count < 4 || (!(reductions.exact = std::string(words[1]) == "exact") &&
+                    !parse_gossip_algorithm(words[1], reductions.algorithm))) {
     fmt::print(stderr, "gossip_qr_kernel ALGORITHM LOG2_RANKS RUNS [COLUMNS [ROUNDS]]\n");
     return 2;
   }
   const int log2_ranks = std::atoi(words[2]), runs = std::atoi(words[3]);
   const int columns = count > 4 ? std::atoi(words[4]) : 16;
   if (log2_ranks < 1 || log2_ranks > 20 || columns < 1 || columns > 1 << log2_ranks) {
-    fmt::print(stderr, "gossip_qr_kernel: {} columns of 2^{} ranks: V needs at least as many rows as columns\n", columns, log2_ranks);
+    fmt::print(stderr, "gossip_qr_kernel: {} columns of 2^{} ranks: V needs at least as many rows as columns\n",
+               columns, log2_ranks);
     return 2;
   }
   for (int run = 0; run < runs; ++run) {

@@ -22,7 +22,8 @@ void ErrorBound::add(const EstimateRange& range) {
 
 double ErrorBound::of_largest() const { return off_ == 0 ? 0 : least_ > 0 ? off_ / least_ : infinite; }
 
-std::vector<double> meeting_table(std::uint64_t signature, double scale, WindowObjection objection, Rank me, std::size_t ranks) {
+std::vector<double> meeting_table(std::uint64_t signature, double scale, WindowObjection objection, Rank me,
+                                  std::size_t ranks) {
   std::vector<double> table(5 + ranks);
   table[0] = static_cast<double>(signature);
   table[1] = -table[0];

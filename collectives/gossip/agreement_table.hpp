@@ -21,7 +21,7 @@ enum class WindowObjection : std::uint8_t { none, unsupported, no_memory };
 // The smallest and the largest estimate of a value.
 struct EstimateRange {
   double low, high;
-  double middle() const { return high == low ? high : high / 2 + low / 2; }   // no overflow
+  double middle() const { return high == low ? high : high / 2 + low / 2; }  // no overflow
 };
 
 // How far results may be off, from ranges between which the aggregates lie. With weights that are not all positive (spread: sum
@@ -32,15 +32,16 @@ class ErrorBound {
   explicit ErrorBound(double reach = 0, double spread = 1) : reach_(reach), spread_(spread) {}
 
   void add(const EstimateRange& range);
-  double of_largest() const;                 // the largest error, relative to the least that the largest value can be
-  double of_each() const { return each_; }   // the largest of the errors, each relative to its value
+  double of_largest() const;                // the largest error, relative to the least that the largest value can be
+  double of_each() const { return each_; }  // the largest of the errors, each relative to its value
 
  private:
   double reach_, spread_;
   double off_ = 0, least_ = 0, each_ = 0;
 };
 
-std::vector<double> meeting_table(std::uint64_t signature, double scale, WindowObjection objection, Rank me, std::size_t ranks);
+std::vector<double> meeting_table(std::uint64_t signature, double scale, WindowObjection objection, Rank me,
+                                  std::size_t ranks);
 
 // Reads tables that have been agreed on.
 struct AgreedMeeting {
@@ -48,7 +49,9 @@ struct AgreedMeeting {
 
   bool is_match() const { return table[0] == -table[1]; }
   double scale() const { return table[2]; }
-  Rank objector(WindowObjection objection) const { return static_cast<Rank>(table[2 + static_cast<std::size_t>(objection)]) - 1; }   // -1: nobody
+  Rank objector(WindowObjection objection) const {
+    return static_cast<Rank>(table[2 + static_cast<std::size_t>(objection)]) - 1;
+  }  // -1: nobody
 };
 
 struct AgreedEstimates {
@@ -57,14 +60,16 @@ struct AgreedEstimates {
 
   // values: empty if nothing is known here.
   static std::vector<double> of(std::span<const double> values, std::size_t count, std::size_t ranks);
-  static void refuse_windows(std::span<double> table, std::size_t count, Rank refuser) { table[2 * count] = refused + refuser; }
+  static void refuse_windows(std::span<double> table, std::size_t count, Rank refuser) {
+    table[2 * count] = refused + refuser;
+  }
 
   EstimateRange range(std::size_t i) const { return {-table[count + i], table[i]}; }
-  bool knows_nobody() const;                                        // the data are no numbers
-  bool somebody_lacks() const { return table[2 * count] > 0; }      // an estimate; or windows
+  bool knows_nobody() const;                                    // the data are no numbers
+  bool somebody_lacks() const { return table[2 * count] > 0; }  // an estimate; or windows
   bool refuses_windows() const { return table[2 * count] >= refused; }
   Rank refuser() const { return static_cast<Rank>(table[2 * count]) - refused; }
-  double error_bound() const;   // of the middles
+  double error_bound() const;  // of the middles
 
  private:
   static constexpr Rank refused = 2;

@@ -11,8 +11,8 @@ namespace ucft::detail {
 
 // What has been agreed on, the same on all survivors.
 struct GossipAgreed {
-  std::span<const double> table;        // the largest of each entry; the last ones say who is known to be dead
-  std::span<const Rank> missing;        // who has not contributed to it
+  std::span<const double> table;  // the largest of each entry; the last ones say who is known to be dead
+  std::span<const Rank> missing;  // who has not contributed to it
   std::uint32_t contributors;
 };
 
@@ -24,7 +24,7 @@ class GossipDeaths {
   }
 
   std::size_t ranks() const { return known_.size(); }
-  bool learn(Rank rank) {   // false: it was known
+  bool learn(Rank rank) {  // false: it was known
     if (is_known(rank)) return false;
     known_[static_cast<std::size_t>(rank)] = true;
     return true;
@@ -32,7 +32,7 @@ class GossipDeaths {
   bool is_known(Rank rank) const { return known_[static_cast<std::size_t>(rank)]; }
   const std::vector<bool>& known() const { return known_; }
   const std::vector<bool>& agreed() const { return agreed_; }
-  const std::vector<bool>& at_start() const { return at_start_; }   // agreed on when it started
+  const std::vector<bool>& at_start() const { return at_start_; }  // agreed on when it started
   void start() { at_start_ = agreed_; }
 
   // Whom any of them knew to be dead, or who is missing from the agreement itself. True if all whom the one before left alive
@@ -45,7 +45,9 @@ class GossipDeaths {
     return agreed_ == before && agreed.contributors == alive(before);
   }
 
-  static std::uint32_t alive(const std::vector<bool>& dead) { return static_cast<std::uint32_t>(std::count(dead.begin(), dead.end(), false)); }
+  static std::uint32_t alive(const std::vector<bool>& dead) {
+    return static_cast<std::uint32_t>(std::count(dead.begin(), dead.end(), false));
+  }
 
  private:
   std::vector<bool> known_, agreed_, at_start_;

@@ -13,12 +13,13 @@ GossipFaultInjector::GossipFaultInjector(const GossipFaults& faults, const Where
     if (each.a == where.rank) links_.push_back({each.b, each.time});
     if (each.b == where.rank) links_.push_back({each.a, each.time});
   }
-  Random of_all(mixed(mixed(faults.seed, where.operation), 0x666c6970));   // the same on all ranks: whose bit flips
+  Random of_all(mixed(mixed(faults.seed, where.operation), 0x666c6970));  // the same on all ranks: whose bit flips
   for (const BitFlip& each : faults.flips) {
     const auto by_chance = static_cast<Rank>(of_all.below(static_cast<std::uint64_t>(where.ranks)));
     if ((each.rank == no_rank ? by_chance : each.rank) == where.rank) flips_.push_back(each);
   }
-  std::stable_sort(flips_.begin(), flips_.end(), [](const BitFlip& one, const BitFlip& other) { return one.time < other.time; });
+  std::stable_sort(flips_.begin(), flips_.end(),
+                   [](const BitFlip& one, const BitFlip& other) { return one.time < other.time; });
 }
 
 void GossipFaultInjector::note_failed_link(Rank other) {

@@ -17,28 +17,29 @@ class GossipFaultInjector {
   struct Where {
     Rank rank, ranks;
     std::uint64_t operation;
-    std::uint64_t values;   // of a mass, without its weight
+    std::uint64_t values;  // of a mass, without its weight
   };
   struct Counts {
-    std::uint64_t lost = 0, flips = 0, failed_links = 0;   // failed_links: one at each end
+    std::uint64_t lost = 0, flips = 0, failed_links = 0;  // failed_links: one at each end
   };
   struct FailingLink {
     Rank other;
     double time;
-    bool failed = false;   // once in this operation
+    bool failed = false;  // once in this operation
   };
 
   // faults: must outlive it.
   GossipFaultInjector(const GossipFaults& faults, const Where& where);
 
   const Counts& counts() const { return counts_; }
-  const std::vector<FailingLink>& failing_links() const { return links_; }   // of this rank
+  const std::vector<FailingLink>& failing_links() const { return links_; }  // of this rank
   void note_failed_link(Rank other);
 
   // The masses of a message that is about to leave. False: they are lost.
   template <class Real>
   bool survives_the_way(Mass<Real> row) {
-    if (!active_) [[likely]] return true;
+    if (!active_) [[likely]]
+      return true;
     if (happens(faults_->loss)) {
       ++counts_.lost;
       return false;
@@ -56,9 +57,11 @@ class GossipFaultInjector {
   // Flows and data, right before the push of that iteration. links_used: by rounds, where none are listed.
   template <class Real>
   void before_push(GossipRank<Real>& state, std::uint64_t iteration, int links_used = 0) {
-    if (!active_) [[likely]] return;
-    for (; next_flip_ < flips_.size() && flips_[next_flip_].time <= static_cast<double>(iteration); ++next_flip_) due_.push_back(flips_[next_flip_].bit);
-    if (faults_->target == FlipTarget::message) return;   // due_: in the next ones
+    if (!active_) [[likely]]
+      return;
+    for (; next_flip_ < flips_.size() && flips_[next_flip_].time <= static_cast<double>(iteration); ++next_flip_)
+      due_.push_back(flips_[next_flip_].bit);
+    if (faults_->target == FlipTarget::message) return;  // due_: in the next ones
     if (happens(faults_->flip_rate)) due_.push_back(-1);
     for (const int bit : due_) flip_state(state, links_used, bit);
     due_.clear();
@@ -82,14 +85,14 @@ class GossipFaultInjector {
     ++counts_.flips;
   }
 
-  const GossipFaults* faults_;   // outlives it
+  const GossipFaults* faults_;  // outlives it
   bool active_;
   std::size_t candidates_;
   Random random_;
   std::vector<FailingLink> links_;
-  std::vector<BitFlip> flips_;   // of this rank, the earliest first
+  std::vector<BitFlip> flips_;  // of this rank, the earliest first
   std::size_t next_flip_ = 0;
-  std::vector<int> due_;         // bits
+  std::vector<int> due_;  // bits
   Counts counts_;
 };
 

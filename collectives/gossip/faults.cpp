@@ -10,13 +10,15 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr double latest = 1e12;   // iteration
+constexpr double latest = 1e12;  // iteration
 
 template <class Number>
 std::string parse_number(std::string_view text, Number low, Number high, Number& number) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status == std::errc{} && end == text.data() + text.size() && number >= low && number <= high) return "";   // NaN is in no range
-  return fmt::format("'{}' is no {} from {} to {}", text, std::is_integral_v<Number> ? "whole number" : "number", low, high);
+  if (status == std::errc{} && end == text.data() + text.size() && number >= low && number <= high)
+    return "";  // NaN is in no range
+  return fmt::format("'{}' is no {} from {} to {}", text, std::is_integral_v<Number> ? "whole number" : "number", low,
+                     high);
 }
 std::string parse_rank(std::string_view text, Rank& rank) { return parse_number<Rank>(text, 0, (1 << 30) - 1, rank); }
 
@@ -36,7 +38,8 @@ std::string out_of_range(const char* what, Rank rank, Rank ranks) {
 
 std::string parse_flip(std::string_view text, BitFlip& flip) {
   std::string_view what;
-  if (const std::string problem = parse_time(text, "BIT@TIME or BIT:RANK@TIME", what, flip.time); !problem.empty()) return problem;
+  if (const std::string problem = parse_time(text, "BIT@TIME or BIT:RANK@TIME", what, flip.time); !problem.empty())
+    return problem;
   const std::size_t colon = what.find(':');
   flip.bit = -1;
   flip.rank = no_rank;
@@ -100,7 +103,8 @@ std::string problem_with(const GossipFaults& faults, const GossipPlan& plan, int
     for (Rank rank : {failure.a, failure.b})
       if (const std::string problem = out_of_range("a link", rank, n); !problem.empty()) return problem;
     const std::vector<Rank> neighbours = neighbours_of(plan.neighbourhood, failure.a);
-    if (!std::binary_search(neighbours.begin(), neighbours.end(), failure.b)) return fmt::format("ranks {} and {} have no link", failure.a, failure.b);
+    if (!std::binary_search(neighbours.begin(), neighbours.end(), failure.b))
+      return fmt::format("ranks {} and {} have no link", failure.a, failure.b);
   }
   return "";
 }

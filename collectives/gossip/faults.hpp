@@ -28,23 +28,23 @@ struct LinkFailure {
 };
 struct BitFlip {
   double time;
-  Rank rank = no_rank;   // no_rank: by chance
-  int bit = -1;          // from the lowest; -1: by chance
+  Rank rank = no_rank;  // no_rank: by chance
+  int bit = -1;         // from the lowest; -1: by chance
 };
 
 struct GossipFaults {
-  double loss = 0;                        // probability, of each message
-  double flip_rate = 0;                   // probability of a flip before a push; of a message: on its way
+  double loss = 0;       // probability, of each message
+  double flip_rate = 0;  // probability of a flip before a push; of a message: on its way
   FlipTarget target = FlipTarget::flow;
   std::vector<BitFlip> flips;
   std::vector<LinkFailure> links;
-  std::uint64_t seed = 1;                 // of chance in real runs; a simulated one has its own
+  std::uint64_t seed = 1;  // of chance in real runs; a simulated one has its own
 
   bool any() const { return loss > 0 || flip_rate > 0 || !flips.empty() || !links.empty(); }
 };
 
 // "" or what is wrong with the text, without saying which option it is of.
-std::string parse_flip(std::string_view text, BitFlip& flip);              // BIT@TIME, BIT:RANK@TIME; BIT: a number or any
+std::string parse_flip(std::string_view text, BitFlip& flip);  // BIT@TIME, BIT:RANK@TIME; BIT: a number or any
 std::string parse_link_failure(std::string_view text, LinkFailure& link);  // RANK-RANK@TIME
 std::string parse_flip_target(std::string_view text, FlipTarget& target);
 

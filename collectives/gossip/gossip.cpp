@@ -10,7 +10,9 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr const char* names[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip", "pcf_printed", "hps", "hpflc", "ardb", "recursive_doubling"};
+constexpr const char* names[] = {"push_sum",          "push_flow",   "pflc", "pfcc",  "pcf",
+                                 "pcf_flip",          "pcf_printed", "hps",  "hpflc", "ardb",
+                                 "recursive_doubling"};
 static_assert(std::size(names) == gossip_algorithm_count);
 
 constexpr int rounds_limit = 1 << 20;
@@ -35,10 +37,13 @@ std::string problem_with(const GossipPlan& plan) {
   } else if (plan.neighbourhood.ranks < 1) {
     return fmt::format("{} ranks: at least one is needed", plan.neighbourhood.ranks);
   }
-  if (plan.rounds < 0 || plan.rounds > rounds_limit) return fmt::format("{} rounds: 0 .. {}", plan.rounds, rounds_limit);
-  if (plan.cycles < 0 || plan.cycles > rounds_limit) return fmt::format("{} cycles: 0 .. {}", plan.cycles, rounds_limit);
+  if (plan.rounds < 0 || plan.rounds > rounds_limit)
+    return fmt::format("{} rounds: 0 .. {}", plan.rounds, rounds_limit);
+  if (plan.cycles < 0 || plan.cycles > rounds_limit)
+    return fmt::format("{} cycles: 0 .. {}", plan.cycles, rounds_limit);
   if (has_checksums(plan.algorithm) && !(plan.tau > 0 && std::isfinite(plan.tau)))
-    return fmt::format("tau = {} finds {}: it must be a positive number", plan.tau, plan.tau <= 0 ? "faults in rounding errors" : "no faults");
+    return fmt::format("tau = {} finds {}: it must be a positive number", plan.tau,
+                       plan.tau <= 0 ? "faults in rounding errors" : "no faults");
   return "";
 }
 
@@ -76,7 +81,8 @@ GossipRound GossipSchedule::doubling(Rank rank, int number) const {
     if (!pairs) return round;
     const bool sends = odd == (number == 0);
     (sends ? round.to : round.from) = rank ^ 1;
-    round.link_to = round.link_from = number == 0 ? RecursiveDoubling<double>::exchanges : RecursiveDoubling<double>::takes_over;
+    round.link_to = round.link_from =
+        number == 0 ? RecursiveDoubling<double>::exchanges : RecursiveDoubling<double>::takes_over;
     return round;
   }
   if (pairs && odd) return round;
@@ -96,24 +102,29 @@ int rounds_for(const GossipPlan& plan, double eps, double variation) {
   const double worst = variation * std::sqrt(2 * std::log(std::max(2.0, static_cast<double>(n))));
   const double halvings = std::max(1.0, 2 * std::log2(std::max(worst / eps, 1.0)));
   if (plan.algorithm == GossipAlgorithm::recursive_doubling) return GossipSchedule(plan).rounds();
-  if (plan.algorithm == GossipAlgorithm::ardb) {   // a block of b ranks has their mean: it is off by variation / sqrt(b)
+  if (plan.algorithm == GossipAlgorithm::ardb) {  // a block of b ranks has their mean: it is off by variation / sqrt(b)
     const double block = std::pow(worst / eps, 2);
-    return block >= n ? doublings_of(n) : std::clamp(static_cast<int>(std::ceil(std::log2(std::max(block, 1.0)))), 0, doublings_of(n));
+    return block >= n ? doublings_of(n)
+                      : std::clamp(static_cast<int>(std::ceil(std::log2(std::max(block, 1.0)))), 0, doublings_of(n));
   }
   if (uses_cycles(plan.algorithm)) return static_cast<int>(std::ceil(halvings)) + 1;
   const double slowest = -std::log(second_eigenvalue(plan.neighbourhood));
-  const double mixing = 1.15 * std::log(std::max(worst / eps, 2.0)) / slowest;   // pushes by chance are not the average of all
+  const double mixing =
+      1.15 * std::log(std::max(worst / eps, 2.0)) / slowest;  // pushes by chance are not the average of all
   const double chance = std::log(n) + 4;
   double wanted = std::max(1.05 * halvings, mixing) + chance;
   if (plan.algorithm != GossipAlgorithm::push_sum) {
-    const auto links = plan.neighbourhood.topology == GossipTopology::complete ? n - 1.0 : static_cast<double>(neighbours_of(plan.neighbourhood, 0).size());
+    const auto links = plan.neighbourhood.topology == GossipTopology::complete
+                           ? n - 1.0
+                           : static_cast<double>(neighbours_of(plan.neighbourhood, 0).size());
     wanted = 1.5 * wanted + 2 * std::min(links, 10.0) + 0.5 * links * std::max(0.0, std::log(0.01 / eps));
   }
   return static_cast<int>(std::ceil(std::min(wanted, static_cast<double>(rounds_limit))));
 }
 
 template <class Real>
-auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links, ConstMass<Real> values, Real weight) -> Rule {
+auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links,
+                                 ConstMass<Real> values, Real weight) -> Rule {
   std::vector<Real> initial(values.begin(), values.end());
   initial.push_back(weight);
   if (has_checksums(plan.algorithm)) {
@@ -156,7 +167,8 @@ GossipRank<Real>::GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> va
 }
 
 template <class Real>
-GossipRank<Real>::GossipRank(const GossipPlan& plan, const GossipSchedule& schedule, ConstMass<Real> values, Real weight)
+GossipRank<Real>::GossipRank(const GossipPlan& plan, const GossipSchedule& schedule, ConstMass<Real> values,
+                             Real weight)
     : rule_(make_rule(plan, 0, {}, schedule.links(), values, weight)), scratch_(values.size() + 2) {}
 
 template <class Real>
@@ -174,7 +186,8 @@ int GossipRank<Real>::link_of(Rank neighbour) const {
 
 template <class Real>
 void GossipRank<Real>::mass(Mass<Real> mass) const {
-  const bool has_check = std::holds_alternative<PushFlow<Real>>(rule_) && std::get<PushFlow<Real>>(rule_).row_length() > mass.size();
+  const bool has_check =
+      std::holds_alternative<PushFlow<Real>>(rule_) && std::get<PushFlow<Real>>(rule_).row_length() > mass.size();
   const Mass<Real> all{scratch_.data(), mass.size() + (has_check ? 1 : 0)};
   clear(all);
   std::visit([&](const auto& rule) { rule.add_estimate(all); }, rule_);
@@ -186,7 +199,8 @@ bool GossipRank<Real>::estimate(Mass<Real> values) const {
   const Mass<Real> all{scratch_.data(), values.size() + 1};
   mass(all);
   const Real weight = all.back();
-  if (weight == 0 || !std::isfinite(weight)) return false;   // Push-Flow's may be negative for a moment, after messages have crossed
+  if (weight == 0 || !std::isfinite(weight))
+    return false;  // Push-Flow's may be negative for a moment, after messages have crossed
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = all[i] / weight;
   return is_finite<Real>(values);
 }
@@ -211,7 +225,7 @@ void GossipByRounds<Real>::advance(GossipOutbox<Real>& out) {
 
 template <class Real>
 bool GossipByRounds<Real>::on_message(int round, ConstMass<Real> row, GossipOutbox<Real>& out) {
-  if (round < round_) return true;   // of a rank that was taken for dead
+  if (round < round_) return true;  // of a rank that was taken for dead
   if (round > round_) return false;
   pushed_.clear();
   if (!row.empty()) state_.on_message({schedule_.round(me_, round).link_from, 0, 0, row}, pushed_);

@@ -25,22 +25,36 @@
 namespace ucft::detail {
 
 enum class GossipAlgorithm : std::uint8_t {
-  push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed, hps, hpflc, ardb, recursive_doubling
+  push_sum,
+  push_flow,
+  pflc,
+  pfcc,
+  pcf,
+  pcf_flip,
+  pcf_printed,
+  hps,
+  hpflc,
+  ardb,
+  recursive_doubling
 };
 inline constexpr int gossip_algorithm_count = 11;
 
-std::span<const char* const> gossip_algorithm_names();   // in the order of the enumeration
+std::span<const char* const> gossip_algorithm_names();  // in the order of the enumeration
 const char* gossip_algorithm_name(GossipAlgorithm algorithm);
 bool parse_gossip_algorithm(std::string_view name, GossipAlgorithm& algorithm);
 
 constexpr bool goes_by_rounds(GossipAlgorithm algorithm) { return algorithm >= GossipAlgorithm::hps; }
-constexpr bool uses_cycles(GossipAlgorithm algorithm) { return algorithm == GossipAlgorithm::hps || algorithm == GossipAlgorithm::hpflc; }
+constexpr bool uses_cycles(GossipAlgorithm algorithm) {
+  return algorithm == GossipAlgorithm::hps || algorithm == GossipAlgorithm::hpflc;
+}
 constexpr bool has_checksums(GossipAlgorithm algorithm) {
-  return algorithm == GossipAlgorithm::pflc || algorithm == GossipAlgorithm::pfcc || algorithm == GossipAlgorithm::hpflc;
+  return algorithm == GossipAlgorithm::pflc || algorithm == GossipAlgorithm::pfcc ||
+         algorithm == GossipAlgorithm::hpflc;
 }
 // Whether lost messages are made good for.
 constexpr bool uses_flows(GossipAlgorithm algorithm) {
-  return algorithm >= GossipAlgorithm::push_flow && algorithm != GossipAlgorithm::hps && algorithm < GossipAlgorithm::ardb;
+  return algorithm >= GossipAlgorithm::push_flow && algorithm != GossipAlgorithm::hps &&
+         algorithm < GossipAlgorithm::ardb;
 }
 
 // Reals in a message of that many values.
@@ -53,18 +67,20 @@ constexpr std::size_t row_length_of(GossipAlgorithm algorithm, std::size_t value
 // Whose aggregate the survivors of a death agree on. lossy: nobody's; what was on its way to the dead is missing.
 enum class GossipAnswer : std::uint8_t { survivors, all_ranks, lossy };
 constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {
-  if (algorithm == GossipAlgorithm::pcf || algorithm == GossipAlgorithm::pcf_flip || algorithm == GossipAlgorithm::pcf_printed) return GossipAnswer::all_ranks;
+  if (algorithm == GossipAlgorithm::pcf || algorithm == GossipAlgorithm::pcf_flip ||
+      algorithm == GossipAlgorithm::pcf_printed)
+    return GossipAnswer::all_ranks;
   return uses_flows(algorithm) ? GossipAnswer::survivors : GossipAnswer::lossy;
 }
 
 // The same on all ranks.
 struct GossipPlan {
   GossipAlgorithm algorithm = GossipAlgorithm::pcf;
-  Neighbourhood neighbourhood;      // of the asynchronous ones; of the others only its number of ranks counts
-  std::uint64_t seed = 1;           // of choices and cycles
-  double tau = 0;                   // of checksums: absolute, in the unit of the data
-  int rounds = 0;                   // by rounds: how many; ardb: of its doublings. 0: recursive_doubling's own number
-  int cycles = 0;                   // hps, hpflc: so many, used in turn; 0: a new one in each round
+  Neighbourhood neighbourhood;  // of the asynchronous ones; of the others only its number of ranks counts
+  std::uint64_t seed = 1;       // of choices and cycles
+  double tau = 0;               // of checksums: absolute, in the unit of the data
+  int rounds = 0;               // by rounds: how many; ardb: of its doublings. 0: recursive_doubling's own number
+  int cycles = 0;               // hps, hpflc: so many, used in turn; 0: a new one in each round
 };
 
 // "" or what is wrong with it.
@@ -82,14 +98,14 @@ class GossipSchedule {
   explicit GossipSchedule(const GossipPlan& plan);
 
   int rounds() const { return rounds_; }
-  int links() const { return 2 * kept_cycles_; }    // of a rank
+  int links() const { return 2 * kept_cycles_; }  // of a rank
   GossipRound round(Rank rank, int number) const;
 
  private:
   GossipRound doubling(Rank rank, int number) const;
 
   GossipAlgorithm algorithm_;
-  Rank ranks_, extra_ = 0;            // extra_: ranks beyond a power of two
+  Rank ranks_, extra_ = 0;  // extra_: ranks beyond a power of two
   int rounds_ = 0, doublings_ = 0, kept_cycles_ = 1;
   std::vector<Permutation> cycles_;
 };
@@ -112,8 +128,10 @@ class GossipRank {
   }
   std::span<const Rank> neighbours() const { return neighbours_; }
   int links() const { return links_; }
-  Rank neighbour(int link) const { return lists_ ? neighbours_[static_cast<std::size_t>(link)] : link < me_ ? link : link + 1; }
-  int link_of(Rank neighbour) const;   // -1: none
+  Rank neighbour(int link) const {
+    return lists_ ? neighbours_[static_cast<std::size_t>(link)] : link < me_ ? link : link + 1;
+  }
+  int link_of(Rank neighbour) const;  // -1: none
   std::span<const int> live_links() const { return live_; }
   bool is_live(int link) const;
 
@@ -123,7 +141,8 @@ class GossipRank {
     if (lists_) return live_.empty() ? -1 : live_[random.below(live_.size())];
     if (dead_.size() == static_cast<std::size_t>(links_)) return -1;
     for (;;)
-      if (const int link = static_cast<int>(random.below(static_cast<std::uint64_t>(links_))); is_live(link)) return link;
+      if (const int link = static_cast<int>(random.below(static_cast<std::uint64_t>(links_))); is_live(link))
+        return link;
   }
   void push(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
@@ -158,14 +177,16 @@ class GossipRank {
   }
 
  private:
-  using Rule = std::variant<PushSum<Real>, PushFlow<Real>, PushCancelFlow<Real>, PushCancelFlowPrinted<Real>, RecursiveDoubling<Real>>;
-  static Rule make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links, ConstMass<Real> values, Real weight);
+  using Rule = std::variant<PushSum<Real>, PushFlow<Real>, PushCancelFlow<Real>, PushCancelFlowPrinted<Real>,
+                            RecursiveDoubling<Real>>;
+  static Rule make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links,
+                        ConstMass<Real> values, Real weight);
 
   int links_ = 0;
   Rank me_ = no_rank;
   bool lists_ = true;
   std::vector<Rank> neighbours_;
-  std::vector<int> live_, dead_;   // links; dead_: without lists
+  std::vector<int> live_, dead_;  // links; dead_: without lists
   Rule rule_;
   mutable std::vector<Real> scratch_;
 };

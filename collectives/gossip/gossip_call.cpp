@@ -16,7 +16,8 @@ std::uint64_t GossipCall::signature() const {
   add(std::bit_cast<std::uint64_t>(eps));
   add(static_cast<std::uint64_t>(iterations));
   add(count);
-  add(static_cast<std::uint64_t>(adaptive) | static_cast<std::uint64_t>(sum) << 1 | static_cast<std::uint64_t>(is_float) << 2 | static_cast<std::uint64_t>(path) << 3);
+  add(static_cast<std::uint64_t>(adaptive) | static_cast<std::uint64_t>(sum) << 1 |
+      static_cast<std::uint64_t>(is_float) << 2 | static_cast<std::uint64_t>(path) << 3);
   return hash >> 16;
 }
 

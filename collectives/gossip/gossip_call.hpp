@@ -9,17 +9,17 @@
 
 namespace ucft::detail {
 
-enum class GossipPath : std::uint8_t { any, messages, windows };   // as ucft_gossip_path_t
+enum class GossipPath : std::uint8_t { any, messages, windows };  // as ucft_gossip_path_t
 
 // The same on all ranks.
 struct GossipCall {
-  GossipPlan plan;               // tau 0: chosen in the first agreement
+  GossipPlan plan;  // tau 0: chosen in the first agreement
   double eps = 0;
   bool adaptive = false, sum = false;
   GossipPath path = GossipPath::any;
   bool is_float = false;
   std::uint64_t count = 0;
-  int iterations = 0;            // of the first stage; by rounds: its rounds
+  int iterations = 0;  // of the first stage; by rounds: its rounds
 
   // Whether flows outlive a death; and whether the result stands for who dies on the way, too, nearly.
   bool keeps_flows() const { return uses_flows(plan.algorithm) && !goes_by_rounds(plan.algorithm); }
@@ -36,15 +36,15 @@ enum class GossipEnd : std::uint8_t { none, success, mismatch, unsupported, no_m
 
 struct GossipOutcome {
   GossipEnd end = GossipEnd::none;
-  Rank culprit = no_rank;                       // of unsupported, no_memory
+  Rank culprit = no_rank;  // of unsupported, no_memory
   double error_bound = 0;
   bool reached = false;
-  std::uint64_t iterations = 0, messages = 0;   // of this rank; messages: counted by the driver
+  std::uint64_t iterations = 0, messages = 0;  // of this rank; messages: counted by the driver
   std::uint32_t stages = 0, live = 0, contributors = 0;
   GossipStandsFor answer = GossipStandsFor::all_ranks;
   bool one_sided = false;
-  std::vector<bool> missing;                    // by rank: whom the result does not stand for
-  GossipFaultInjector::Counts injected;         // at this rank
+  std::vector<bool> missing;             // by rank: whom the result does not stand for
+  GossipFaultInjector::Counts injected;  // at this rank
 };
 
 }  // namespace ucft::detail

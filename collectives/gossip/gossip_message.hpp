@@ -23,22 +23,22 @@ enum GossipFlags : std::uint8_t {
 };
 
 struct GossipMessage {
-  OperationNumber operation = 0;    // for the driver
-  Rank peer = no_rank;              // where it is sent the receiver, where it arrives the sender
-  std::uint16_t restarts = 0;       // how often its sender has begun again, modulo 65536
+  OperationNumber operation = 0;  // for the driver
+  Rank peer = no_rank;            // where it is sent the receiver, where it arrives the sender
+  std::uint16_t restarts = 0;     // how often its sender has begun again, modulo 65536
   std::uint8_t flags = 0;
-  std::uint32_t number = 0;         // asynchronous: on its link, from 1; is_last: how many there were; by rounds: the round
-  std::uint32_t era = 0, ack = 0;   // of the row (mass.hpp)
+  std::uint32_t number = 0;  // asynchronous: on its link, from 1; is_last: how many there were; by rounds: the round
+  std::uint32_t era = 0, ack = 0;  // of the row (mass.hpp)
 
   bool has(GossipFlags flag) const { return (flags & flag) != 0; }
 };
 
 // What a window shows of a link, before the row. Counts since the last restart.
 struct GossipLinkState {
-  std::uint16_t restarts = 0;               // of the operation, modulo 65536
+  std::uint16_t restarts = 0;  // of the operation, modulo 65536
   std::uint16_t dones = 0, lasts = 0, unused = 0;
-  std::uint32_t rows = 0, turns = 0;        // so many have been sent, and passed on
-  std::uint32_t era = 0, ack = 0;           // of the row
+  std::uint32_t rows = 0, turns = 0;  // so many have been sent, and passed on
+  std::uint32_t era = 0, ack = 0;     // of the row
 };
 static_assert(sizeof(GossipLinkState) == 24, "three doubles fit into the line, too");
 
@@ -52,14 +52,18 @@ class GossipSends {
   struct Send {
     enum class What : std::uint8_t { message, show };
     What what;
-    int link;                   // asynchronous: that a row is of, or that is shown; else -1
+    int link;  // asynchronous: that a row is of, or that is shown; else -1
     GossipMessage message;
-    GossipLinkState state;      // show
-    Row row;                    // message: of length 0: none; show: of length 0: the same as before
+    GossipLinkState state;  // show
+    Row row;                // message: of length 0: none; show: of length 0: the same as before
   };
 
-  void send(const GossipMessage& message, int link = -1, Row row = {}) { sends_.push_back({Send::What::message, link, message, {}, row}); }
-  void show(int link, const GossipLinkState& state, Row row) { sends_.push_back({Send::What::show, link, {}, state, row}); }
+  void send(const GossipMessage& message, int link = -1, Row row = {}) {
+    sends_.push_back({Send::What::message, link, message, {}, row});
+  }
+  void show(int link, const GossipLinkState& state, Row row) {
+    sends_.push_back({Send::What::show, link, {}, state, row});
+  }
 
   GossipOutbox<Real>& rows() { return rows_; }
   Row copy(ConstMass<Real> values) { return {rows_.append(values), values.size()}; }

@@ -17,14 +17,16 @@ static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkSt
 }  // namespace
 
 template <class Real>
-GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed, const GossipFaults& faults)
+GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input,
+                                       std::span<const Rank> failed, const GossipFaults& faults)
     : call_(call),
       seat_(seat),
       wanted_(call.iterations),
       faults_(faults, {seat.rank, seat.ranks, seat.number, call.count}),
       input_(input.begin(), input.end()),
       deaths_(failed, seat.ranks),
-      members_(call.plan.neighbourhood, deaths_.known()),   // what all of them know in the end is only known when they have met
+      members_(call.plan.neighbourhood,
+               deaths_.known()),  // what all of them know in the end is only known when they have met
       one_sided_{call.path != GossipPath::messages && !goes_by_rounds(call.plan.algorithm)} {
   if (one_sided_.is_on) neighbours_ = members_.neighbours_of_rank(seat.rank);
 }
@@ -65,7 +67,8 @@ void GossipOperation<Real>::start(WindowObjection objection) {
 template <class Real>
 void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
   if (!agreed.is_match()) return finish(GossipEnd::mismatch);
-  for (const auto& [objection, end] : {std::pair(WindowObjection::unsupported, GossipEnd::unsupported), std::pair(WindowObjection::no_memory, GossipEnd::no_memory)}) {
+  for (const auto& [objection, end] : {std::pair(WindowObjection::unsupported, GossipEnd::unsupported),
+                                       std::pair(WindowObjection::no_memory, GossipEnd::no_memory)}) {
     if (agreed.objector(objection) == no_rank) continue;
     one_sided_.is_on = false;
     if (call_.path != GossipPath::windows) continue;
@@ -74,13 +77,15 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
   }
   outcome_.one_sided = one_sided_.is_on;
   deaths_.start();
-  if (!std::isfinite(agreed.scale())) {   // so would the result be
+  if (!std::isfinite(agreed.scale())) {  // so would the result be
     result_.assign(input_.size(), std::numeric_limits<Real>::quiet_NaN());
     outcome_.error_bound = infinite;
     return finish(GossipEnd::success);
   }
   double& tau = call_.plan.tau;
-  if (tau == 0) tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreed.scale() * static_cast<double>(seat_.ranks);
+  if (tau == 0)
+    tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreed.scale() *
+          static_cast<double>(seat_.ranks);
   begin(input_, 1, out);
 }
 
@@ -102,7 +107,8 @@ void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& ou
     rounds_->start(members_, exit(out));
   } else {
     neighbours_ = members_.neighbours_of_rank(seat_.rank);
-    const typename GossipLinks<Real>::Place place{seat_.rank, epoch_.restarts(), one_sided_.is_on, mixed(plan.seed, seat_.number)};
+    const typename GossipLinks<Real>::Place place{seat_.rank, epoch_.restarts(), one_sided_.is_on,
+                                                  mixed(plan.seed, seat_.number)};
     links_.emplace(GossipRank<Real>(plan, members_.place_of(seat_.rank), values, weight), neighbours_, place,
                    links_ ? links_->counts() : typename GossipLinks<Real>::Counts{});
   }
@@ -156,8 +162,10 @@ bool GossipOperation<Real>::gossip(GossipTime now, Sends& out) {
 
 template <class Real>
 void GossipOperation<Real>::on_message(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
-  if (step_ == Step::finished || message.peer < 0 || message.peer >= seat_.ranks || deaths_.is_known(message.peer)) return;
-  if (message.has(is_window)) return refuse_windows(std::min(static_cast<Rank>(message.number), seat_.ranks - 1), out);   // whenever that was
+  if (step_ == Step::finished || message.peer < 0 || message.peer >= seat_.ranks || deaths_.is_known(message.peer))
+    return;
+  if (message.has(is_window))
+    return refuse_windows(std::min(static_cast<Rank>(message.number), seat_.ranks - 1), out);  // whenever that was
   // Bounded: by rounds one a round; else a push, a last word, and repairs on each link.
   if (epoch_.is_ahead(message.restarts)) return early_.push_back({message, {row.begin(), row.end()}});
   if (epoch_.is_now(message.restarts)) take(message, row, out);
@@ -189,7 +197,8 @@ void GossipOperation<Real>::on_failure(Rank rank, Sends& out) {
 }
 
 template <class Real>
-void GossipOperation<Real>::on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Sends& out) {
+void GossipOperation<Real>::on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear,
+                                     Sends& out) {
   if (epoch_.is_now(shown.restarts)) return links_->on_shown(link, shown, row, is_clear, exit(out));
   if (is_clear) links_->on_clear(link, exit(out));
 }
@@ -232,7 +241,7 @@ template <class Real>
 void GossipOperation<Real>::on_agreement(const GossipAgreed& agreed, Sends& out) {
   const bool is_complete = deaths_.agree(agreed);
   const std::vector<bool> dead = deaths_.agreed();
-  if (dead[static_cast<std::size_t>(seat_.rank)]) return finish(GossipEnd::excluded);   // the others go on without us
+  if (dead[static_cast<std::size_t>(seat_.rank)]) return finish(GossipEnd::excluded);  // the others go on without us
   for (Rank rank = 0; rank < seat_.ranks; ++rank)
     if (dead[static_cast<std::size_t>(rank)]) on_failure(rank, out);
   if (step_ == Step::meeting) return meet({agreed.table}, out);
@@ -255,12 +264,15 @@ template <class Real>
 void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) {
   result_.resize(input_.size());
   for (std::size_t i = 0; i < result_.size(); ++i)
-    result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : agreed.range(i).middle() * factor());
+    result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN()
+                                                         : agreed.range(i).middle() * factor());
   outcome_.error_bound = bound;
   outcome_.reached = bound <= call_.eps;
   const bool nearly = call_.keeps_the_dead() && deaths_.agreed() != deaths_.at_start();
   const bool all = GossipDeaths::alive(deaths_.agreed()) == deaths_.ranks();
-  outcome_.answer = all ? GossipStandsFor::all_ranks : nearly ? GossipStandsFor::nearly_all_ranks : GossipStandsFor::survivors;
+  outcome_.answer = all      ? GossipStandsFor::all_ranks
+                    : nearly ? GossipStandsFor::nearly_all_ranks
+                             : GossipStandsFor::survivors;
   finish(GossipEnd::success);
 }
 
@@ -284,7 +296,7 @@ void GossipOperation<Real>::give_up_windows(Rank refuser, Sends& out) {
     return finish(GossipEnd::no_memory);
   }
   outcome_.one_sided = false;
-  deaths_.start();   // it starts now
+  deaths_.start();  // it starts now
   begin(input_, 1, out);
 }
 
@@ -295,11 +307,13 @@ bool GossipOperation<Real>::improve(Sends& out) {
     go_on();
     return true;
   }
-  constexpr std::int64_t most = 16;   // times what the model says: by then it is as accurate as its numbers
+  constexpr std::int64_t most = 16;  // times what the model says: by then it is as accurate as its numbers
   const int wanted = 2 * std::max(1, wanted_);
   const GossipAlgorithm algorithm = call_.plan.algorithm;
   if (algorithm == GossipAlgorithm::recursive_doubling || wanted > most * std::max(1, call_.iterations)) return false;
-  if (algorithm == GossipAlgorithm::ardb && (1ull << std::min(wanted_, 40)) >= static_cast<std::uint64_t>(members_.count())) return false;
+  if (algorithm == GossipAlgorithm::ardb &&
+      (1ull << std::min(wanted_, 40)) >= static_cast<std::uint64_t>(members_.count()))
+    return false;
   wanted_ = wanted;
   begin(input_, 1, out);
   return true;

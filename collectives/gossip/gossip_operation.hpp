@@ -44,10 +44,10 @@ struct GossipSeat {
 // Whether an operation goes one-sided: so far, and until an agreement says that somebody can't.
 struct OneSided {
   bool is_on = false;
-  Rank refuser = no_rank;   // who can't, as it is known here
+  Rank refuser = no_rank;  // who can't, as it is known here
 
   bool is_possible() const { return is_on && refuser == no_rank; }
-  bool is_given_up() const { return is_on && refuser != no_rank; }   // in the next agreement, which it goes to at once
+  bool is_given_up() const { return is_on && refuser != no_rank; }  // in the next agreement, which it goes to at once
 };
 
 template <class Real>
@@ -56,7 +56,8 @@ class GossipOperation {
   using Sends = GossipSends<Real>;
 
   // failed: who is known to be dead here. faults: must outlive it.
-  GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed, const GossipFaults& faults);
+  GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed,
+                  const GossipFaults& faults);
 
   void start(WindowObjection objection);
   // row: what the message carries; empty: nothing. Valid during the call.
@@ -92,8 +93,8 @@ class GossipOperation {
   // This rank's own estimate (its input, if it has none yet). Returns the error to be expected; infinite: nothing is known yet.
   double estimate(Mass<Real> values) const;
   bool finished() const { return step_ == Step::finished; }
-  const GossipOutcome& outcome() const { return outcome_; }   // when it has finished
-  ConstMass<Real> result() const { return result_; }          // of a success
+  const GossipOutcome& outcome() const { return outcome_; }  // when it has finished
+  ConstMass<Real> result() const { return result_; }         // of a success
 
  private:
   enum class Step : std::uint8_t { meeting, gossiping, settling, agreeing, finished };
@@ -104,7 +105,9 @@ class GossipOperation {
 
   GossipExit<Real> exit(Sends& out) { return {out, faults_}; }
   const GossipRank<Real>* state() const { return links_ ? &links_->state() : rounds_ ? &rounds_->state() : nullptr; }
-  std::uint64_t iterations() const { return links_ ? links_->counts().iterations : rounds_ ? rounds_->iterations() : 0; }
+  std::uint64_t iterations() const {
+    return links_ ? links_->counts().iterations : rounds_ ? rounds_->iterations() : 0;
+  }
   const std::vector<bool>& missing() const { return call_.keeps_the_dead() ? deaths_.at_start() : deaths_.agreed(); }
   double factor() const { return call_.sum ? GossipDeaths::alive(missing()) : 1; }
 
@@ -124,7 +127,7 @@ class GossipOperation {
 
   GossipCall call_;
   GossipSeat seat_;
-  int wanted_;                       // iterations of a stage; by rounds: rounds
+  int wanted_;  // iterations of a stage; by rounds: rounds
   GossipFaultInjector faults_;
   std::vector<Real> input_;
   Step step_ = Step::meeting;
@@ -135,9 +138,9 @@ class GossipOperation {
   std::vector<Rank> neighbours_;
   OneSided one_sided_;
   std::vector<Arrival> early_;
-  std::optional<GossipLinks<Real>> links_;     // asynchronous
-  int iteration_ = 0;                          // of this stage
-  std::optional<GossipRounds<Real>> rounds_;   // by rounds
+  std::optional<GossipLinks<Real>> links_;    // asynchronous
+  int iteration_ = 0;                         // of this stage
+  std::optional<GossipRounds<Real>> rounds_;  // by rounds
   GossipOutcome outcome_;
   std::vector<Real> result_;
 };

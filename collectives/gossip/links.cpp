@@ -14,10 +14,15 @@ constexpr GossipTime first_pace = std::chrono::microseconds(5), longest_pace = s
 
 template <class Real>
 GossipLinks<Real>::GossipLinks(GossipRank<Real> state, std::vector<Rank> ends, const Place& place, const Counts& counts)
-    : state_(std::move(state)), ends_(std::move(ends)), place_(place), counts_(counts), links_(ends_.size()), pace_(first_pace) {
+    : state_(std::move(state)),
+      ends_(std::move(ends)),
+      place_(place),
+      counts_(counts),
+      links_(ends_.size()),
+      pace_(first_pace) {
   for (std::size_t link = 0; link < links_.size(); ++link) {
     links_[link].my_turn = begins(ends_[link]);
-    links_[link].clear = !place_.one_sided;   // a window can be written once the driver has it
+    links_[link].clear = !place_.one_sided;  // a window can be written once the driver has it
     links_[link].mine.restarts = links_[link].theirs.restarts = place_.restarts;
   }
 }
@@ -31,7 +36,7 @@ int GossipLinks<Real>::link_of(Rank rank) const {
 template <class Real>
 bool GossipLinks<Real>::begins(Rank other) const {
   const Rank me = place_.rank;
-  return (me + other) % 2 == 0 ? me < other : me > other;   // about half of its links each
+  return (me + other) % 2 == 0 ? me < other : me > other;  // about half of its links each
 }
 
 // ---- pushing
@@ -73,7 +78,8 @@ template <class Real>
 void GossipLinks<Real>::fail_due_links(Exit exit) {
   for (const auto& each : exit.faults.failing_links()) {
     const int number = link_of(each.other);
-    if (number < 0 || !state_.is_live(number) || (!each.failed && static_cast<double>(counts_.iterations) < each.time)) continue;
+    if (number < 0 || !state_.is_live(number) || (!each.failed && static_cast<double>(counts_.iterations) < each.time))
+      continue;
     fail_link(number, exit.faults);
     GossipMessage message;
     message.peer = each.other;
@@ -114,7 +120,8 @@ template <class Real>
 void GossipLinks<Real>::send_pushed(int pushed, Exit exit) {
   for (const auto& each : exit.sends.rows().sends()) {
     Link& link = at(each.link);
-    if (link.failed || link.lasts_sent > stage_) continue;   // we have said our last word there: it is as if this were lost
+    if (link.failed || link.lasts_sent > stage_)
+      continue;  // we have said our last word there: it is as if this were lost
     GossipMessage message;
     message.number = ++link.sent;
     message.era = each.era;
@@ -142,7 +149,8 @@ bool GossipLinks<Real>::settle(Exit exit) {
     Link& link = at(number);
     if (link.dones_sent <= stage_) say(number, is_done | (link.my_turn ? passes_turn : 0), exit);
     if (is_closed(link) && link.lasts_sent <= stage_) say(number, is_last, exit);
-    complete = complete && link.lasts_sent > stage_ && link.lasts_received > stage_ && link.received == link.promised && !link.unwritten;
+    complete = complete && link.lasts_sent > stage_ && link.lasts_received > stage_ && link.received == link.promised &&
+               !link.unwritten;
   }
   return complete;
 }
@@ -162,7 +170,7 @@ void GossipLinks<Real>::answer_if_due(int number, Exit exit) {
   if (!link.my_turn || link.dones_sent <= stage_ || is_closed(link)) return;
   push_to(number, exit);
   if (!link.my_turn) return;
-  GossipMessage message;   // there was nothing to push
+  GossipMessage message;  // there was nothing to push
   message.number = ++link.sent;
   message.flags = passes_turn;
   give_turn(link);
@@ -197,11 +205,12 @@ template <class Real>
 void GossipLinks<Real>::take_row(const GossipArrival<Real>& arrival, Exit exit) {
   exit.sends.rows().clear_sends();
   state_.on_message(arrival, exit.sends.rows());
-  send_pushed(-1, exit);   // repairs
+  send_pushed(-1, exit);  // repairs
 }
 
 template <class Real>
-void GossipLinks<Real>::on_shown(int number, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Exit exit) {
+void GossipLinks<Real>::on_shown(int number, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear,
+                                 Exit exit) {
   Link& link = at(number);
   const bool has_row = brings_row(number, shown), has_turn = shown.turns != link.theirs.turns;
   heard_ = heard_ || has_row || has_turn;
@@ -218,7 +227,8 @@ void GossipLinks<Real>::on_shown(int number, const GossipLinkState& shown, Const
 // ---- the way out
 
 template <class Real>
-void GossipLinks<Real>::send(int number, GossipMessage message, typename GossipSends<Real>::Row row, GossipSends<Real>& sends) {
+void GossipLinks<Real>::send(int number, GossipMessage message, typename GossipSends<Real>::Row row,
+                             GossipSends<Real>& sends) {
   if (place_.one_sided) return show(number, message, row, sends);
   message.peer = end(number);
   message.restarts = place_.restarts;
@@ -227,7 +237,8 @@ void GossipLinks<Real>::send(int number, GossipMessage message, typename GossipS
 }
 
 template <class Real>
-void GossipLinks<Real>::show(int number, const GossipMessage& message, typename GossipSends<Real>::Row row, GossipSends<Real>& sends) {
+void GossipLinks<Real>::show(int number, const GossipMessage& message, typename GossipSends<Real>::Row row,
+                             GossipSends<Real>& sends) {
   Link& link = at(number);
   if (message.has(carries_row)) {
     ++link.mine.rows;

@@ -24,7 +24,7 @@
 
 namespace ucft::detail {
 
-using GossipTime = std::chrono::nanoseconds;   // since any moment, the same one in all calls
+using GossipTime = std::chrono::nanoseconds;  // since any moment, the same one in all calls
 
 // The way out: what leaves passes the faults that are injected.
 template <class Real>
@@ -37,12 +37,12 @@ template <class Real>
 class GossipLinks {
  public:
   struct Place {
-    Rank rank;                     // in the communicator
+    Rank rank;  // in the communicator
     std::uint16_t restarts;
     bool one_sided;
-    std::uint64_t seed;            // of the choices of all ranks, in this operation
+    std::uint64_t seed;  // of the choices of all ranks, in this operation
   };
-  struct Counts {                  // through all restarts
+  struct Counts {  // through all restarts
     std::uint64_t iterations = 0, choices = 0;
   };
   using Exit = GossipExit<Real>;
@@ -53,7 +53,7 @@ class GossipLinks {
   const GossipRank<Real>& state() const { return state_; }
   const Counts& counts() const { return counts_; }
   std::span<const int> live() const { return state_.live_links(); }
-  int link_of(Rank rank) const;   // -1: none
+  int link_of(Rank rank) const;  // -1: none
   Rank end(int link) const { return ends_[static_cast<std::size_t>(link)]; }
 
   // Of links that are to fail on purpose, by now. Whichever end gets there first tells the other.
@@ -80,12 +80,12 @@ class GossipLinks {
 
  private:
   struct Link {
-    bool my_turn = false;         // to push
-    bool failed = false;          // injected
+    bool my_turn = false;  // to push
+    bool failed = false;   // injected
     bool clear = false;
-    std::uint32_t turns = 0;      // given to the other end
+    std::uint32_t turns = 0;  // given to the other end
     std::uint32_t sent = 0, received = 0, promised = 0;
-    std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;   // one a stage
+    std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;  // one a stage
     // one-sided
     GossipLinkState mine, theirs;  // as it is here; as it was seen last
     bool unwritten = false;        // mine
@@ -114,8 +114,8 @@ class GossipLinks {
   Counts counts_;
   std::vector<Link> links_;
   std::vector<int> ready_;
-  std::uint32_t stage_ = 0;     // since the last restart
-  bool heard_ = false;          // since the last push
+  std::uint32_t stage_ = 0;  // since the last restart
+  bool heard_ = false;       // since the last push
   GossipTime next_push_ = GossipTime::min();
   GossipTime pace_;
 };

@@ -84,7 +84,7 @@ class GossipOutbox {
     rows_.clear();
     sends_.clear();
   }
-  void clear_sends() { sends_.clear(); }   // their rows stay
+  void clear_sends() { sends_.clear(); }  // their rows stay
 
  private:
   std::vector<Real> rows_;

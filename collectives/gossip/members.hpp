@@ -21,7 +21,7 @@ class GossipMembers {
   Rank count() const { return static_cast<Rank>(members_.size()); }
   const Neighbourhood& neighbourhood() const { return neighbourhood_; }
   Rank rank_at(Rank place) const { return members_[static_cast<std::size_t>(place)]; }
-  Rank place_of(Rank rank) const {   // no_rank: none of them
+  Rank place_of(Rank rank) const {  // no_rank: none of them
     if (members_.size() == ranks_) return rank;
     const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
     return found == members_.end() || *found != rank ? no_rank : static_cast<Rank>(found - members_.begin());
@@ -32,9 +32,10 @@ class GossipMembers {
     for (Rank& each : found) each = rank_at(each);
     return found;
   }
-  bool is_connected_without(const std::vector<bool>& dead) const {   // by rank
+  bool is_connected_without(const std::vector<bool>& dead) const {  // by rank
     std::vector<bool> places(members_.size());
-    for (std::size_t place = 0; place < members_.size(); ++place) places[place] = dead[static_cast<std::size_t>(members_[place])];
+    for (std::size_t place = 0; place < members_.size(); ++place)
+      places[place] = dead[static_cast<std::size_t>(members_[place])];
     return detail::is_connected_without(neighbourhood_, places);
   }
 

@@ -13,7 +13,8 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr const char* names[] = {"complete", "hypercube", "torus_2d", "torus_3d", "ring", "bus", "tree", "random_regular"};
+constexpr const char* names[] = {"complete", "hypercube", "torus_2d", "torus_3d",
+                                 "ring",     "bus",       "tree",     "random_regular"};
 static_assert(std::size(names) == gossip_topology_count);
 
 // The largest divisor that is no larger than the root.
@@ -48,7 +49,8 @@ std::string problem_with(const Neighbourhood& neighbourhood) {
   if (n < 1) return fmt::format("{} ranks: at least one is needed", n);
   switch (neighbourhood.topology) {
     case GossipTopology::hypercube:
-      if (!std::has_single_bit(static_cast<std::uint32_t>(n))) return fmt::format("a hypercube of {} ranks: not a power of two", n);
+      if (!std::has_single_bit(static_cast<std::uint32_t>(n)))
+        return fmt::format("a hypercube of {} ranks: not a power of two", n);
       break;
     case GossipTopology::torus_2d:
     case GossipTopology::torus_3d: {
@@ -61,12 +63,14 @@ std::string problem_with(const Neighbourhood& neighbourhood) {
       if (neighbourhood.arity < 1) return fmt::format("a tree of arity {}: at least 1", neighbourhood.arity);
       break;
     case GossipTopology::random_regular:
-      if (neighbourhood.degree < 2) return fmt::format("random_regular of degree {}: at least 2, else it is not connected", neighbourhood.degree);
-      if (n > 1 && neighbourhood.degree >= n) return fmt::format("random_regular of degree {}: at most {} with {} ranks", neighbourhood.degree, n - 1, n);
-      if (neighbourhood.degree % 2 == 1 && n % 2 == 1) return fmt::format("random_regular of degree {}: {} ranks can't be paired", neighbourhood.degree, n);
+      if (neighbourhood.degree < 2)
+        return fmt::format("random_regular of degree {}: at least 2, else it is not connected", neighbourhood.degree);
+      if (n > 1 && neighbourhood.degree >= n)
+        return fmt::format("random_regular of degree {}: at most {} with {} ranks", neighbourhood.degree, n - 1, n);
+      if (neighbourhood.degree % 2 == 1 && n % 2 == 1)
+        return fmt::format("random_regular of degree {}: {} ranks can't be paired", neighbourhood.degree, n);
       break;
-    default:
-      break;
+    default: break;
   }
   return "";
 }
@@ -100,12 +104,14 @@ std::vector<Rank> neighbours_of(const Neighbourhood& neighbourhood, Rank rank) {
     case GossipTopology::tree: {
       if (rank > 0) found.push_back((rank - 1) / neighbourhood.arity);
       const std::int64_t first = std::int64_t{rank} * neighbourhood.arity + 1;
-      for (std::int64_t child = first; child < first + neighbourhood.arity && child < n; ++child) found.push_back(static_cast<Rank>(child));
+      for (std::int64_t child = first; child < first + neighbourhood.arity && child < n; ++child)
+        found.push_back(static_cast<Rank>(child));
       break;
     }
     case GossipTopology::random_regular:
       for (int cycle = 0; cycle < neighbourhood.degree / 2; ++cycle) {
-        const Permutation order(static_cast<std::uint64_t>(n), mixed(neighbourhood.seed, static_cast<std::uint64_t>(cycle)));
+        const Permutation order(static_cast<std::uint64_t>(n),
+                                mixed(neighbourhood.seed, static_cast<std::uint64_t>(cycle)));
         found.push_back(static_cast<Rank>(order.next(static_cast<std::uint64_t>(rank))));
         found.push_back(static_cast<Rank>(order.previous(static_cast<std::uint64_t>(rank))));
       }
@@ -126,7 +132,7 @@ std::vector<Rank> parts_without(const Neighbourhood& neighbourhood, const std::v
   std::vector<Rank> open;
   for (Rank first = 0; first < neighbourhood.ranks; ++first) {
     if (dead[static_cast<std::size_t>(first)] || part[static_cast<std::size_t>(first)] != no_rank) continue;
-    part[static_cast<std::size_t>(first)] = first;   // ascending: nobody lower reaches it
+    part[static_cast<std::size_t>(first)] = first;  // ascending: nobody lower reaches it
     open.assign(1, first);
     while (!open.empty()) {
       const Rank rank = open.back();
@@ -142,7 +148,7 @@ std::vector<Rank> parts_without(const Neighbourhood& neighbourhood, const std::v
 }
 
 bool is_connected_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead) {
-  if (neighbourhood.topology == GossipTopology::complete) return true;   // known without n^2 steps
+  if (neighbourhood.topology == GossipTopology::complete) return true;  // known without n^2 steps
   Rank first = no_rank;
   for (Rank part : parts_without(neighbourhood, dead)) {
     if (part == no_rank) continue;
@@ -157,16 +163,17 @@ Neighbourhood mended(const Neighbourhood& neighbourhood, Rank ranks) {
   made.ranks = ranks;
   if (problem_with(made).empty()) return made;
   made.topology = GossipTopology::random_regular;
-  if (neighbourhood.topology != GossipTopology::random_regular) made.degree = static_cast<int>(neighbours_of(neighbourhood, 0).size());
-  made.degree += made.degree % 2;   // an odd number of ranks can't be paired
-  if (!problem_with(made).empty()) made.topology = GossipTopology::complete;   // degree >= ranks
+  if (neighbourhood.topology != GossipTopology::random_regular)
+    made.degree = static_cast<int>(neighbours_of(neighbourhood, 0).size());
+  made.degree += made.degree % 2;                                             // an odd number of ranks can't be paired
+  if (!problem_with(made).empty()) made.topology = GossipTopology::complete;  // degree >= ranks
   return made;
 }
 
 double second_eigenvalue(const Neighbourhood& neighbourhood) {
   const double n = neighbourhood.ranks;
   if (n <= 2) return 0.5;
-  double gap = 0;   // of the walk that never stays
+  double gap = 0;  // of the walk that never stays
   switch (neighbourhood.topology) {
     case GossipTopology::complete: gap = n / (n - 1); break;
     case GossipTopology::hypercube: gap = 2 / std::log2(n); break;
@@ -174,10 +181,10 @@ double second_eigenvalue(const Neighbourhood& neighbourhood) {
     case GossipTopology::torus_3d: gap = gap_of_ring(torus_sides(neighbourhood.ranks, 3).side[0]) / 3; break;
     case GossipTopology::ring: gap = gap_of_ring(n); break;
     case GossipTopology::bus: gap = 1 - std::cos(std::numbers::pi / (n - 1)); break;
-    case GossipTopology::tree:   // half of the walk's weight crosses one edge of the root: conductance about 1/n
+    case GossipTopology::tree:  // half of the walk's weight crosses one edge of the root: conductance about 1/n
       gap = neighbourhood.arity == 1 ? 1 - std::cos(std::numbers::pi / (n - 1)) : (neighbourhood.arity - 1.0) / (2 * n);
       break;
-    case GossipTopology::random_regular: {   // Friedman: nearly Ramanujan
+    case GossipTopology::random_regular: {  // Friedman: nearly Ramanujan
       const double degree = neighbourhood.degree;
       gap = degree == 2 ? gap_of_ring(n) : 1 - 2 * std::sqrt(degree - 1) / degree;
       break;

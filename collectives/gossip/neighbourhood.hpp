@@ -26,9 +26,9 @@ inline constexpr int gossip_topology_count = 8;
 struct Neighbourhood {
   GossipTopology topology = GossipTopology::complete;
   Rank ranks = 1;
-  int arity = 2;             // tree
-  int degree = 4;            // random_regular
-  std::uint64_t seed = 1;    // random_regular
+  int arity = 2;           // tree
+  int degree = 4;          // random_regular
+  std::uint64_t seed = 1;  // random_regular
 };
 
 // "" or why there is no such topology.
@@ -56,7 +56,7 @@ TorusSides torus_sides(Rank ranks, int dimensions);
 // the slowest part of an error shrinks in a round (Boyd et al. 2006). In closed form where there is one, else an estimate.
 double second_eigenvalue(const Neighbourhood& neighbourhood);
 
-std::span<const char* const> gossip_topology_names();   // in the order of the enumeration
+std::span<const char* const> gossip_topology_names();  // in the order of the enumeration
 const char* gossip_topology_name(GossipTopology topology);
 bool parse_gossip_topology(std::string_view name, GossipTopology& topology);
 

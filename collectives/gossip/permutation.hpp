@@ -64,7 +64,7 @@ class Permutation {
   std::uint64_t unmix(std::uint64_t x) const {
     if (bits_ == 0) return x;
     for (int i = layers - 1; i >= 0; --i) {
-      x ^= x >> shift_;   // undoes itself: shift_ is at least half of the bits
+      x ^= x >> shift_;  // undoes itself: shift_ is at least half of the bits
       x = ((x * undo_[i]) & mask_) ^ key_[i];
     }
     return x;

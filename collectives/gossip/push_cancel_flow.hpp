@@ -69,14 +69,14 @@ class PushCancelFlowPrinted {
       conserved = conserved && theirs[i] == -passive[i];
       is_zero = is_zero && theirs[i] == 0;
     }
-    if (conserved && state.r == arrival.era) {          // lines 13-15
+    if (conserved && state.r == arrival.era) {  // lines 13-15
       clear(passive);
       ++state.r;
-    } else if (is_zero && state.r + 1 == arrival.era) { // lines 17-20
+    } else if (is_zero && state.r + 1 == arrival.era) {  // lines 17-20
       clear(passive);
       state.c = other;
       ++state.r;
-    } else if (state.r <= arrival.era) {                // lines 22-25
+    } else if (state.r <= arrival.era) {  // lines 22-25
       exchange(arrival, other);
     }
   }
@@ -91,7 +91,9 @@ class PushCancelFlowPrinted {
   }
   std::size_t row_length() const { return 2 * phi_.size(); }
   Mass<Real> local_data() { return initial_; }
-  Mass<Real> flows(int link) { return {flows_.data() + 2 * phi_.size() * static_cast<std::size_t>(link), 2 * phi_.size()}; }
+  Mass<Real> flows(int link) {
+    return {flows_.data() + 2 * phi_.size() * static_cast<std::size_t>(link), 2 * phi_.size()};
+  }
 
  private:
   struct Link {
@@ -116,7 +118,11 @@ class PushCancelFlow {
  public:
   // leads[link]: whether this rank is the lower of the two.
   PushCancelFlow(ConstMass<Real> initial, const std::vector<bool>& leads, bool flip_tolerant)
-      : length_(initial.size()), memory_(2 * length_ * (1 + leads.size())), current_(length_), links_(leads.size()), flip_tolerant_(flip_tolerant) {
+      : length_(initial.size()),
+        memory_(2 * length_ * (1 + leads.size())),
+        current_(length_),
+        links_(leads.size()),
+        flip_tolerant_(flip_tolerant) {
     for (std::size_t link = 0; link < leads.size(); ++link) links_[link].leads = leads[link];
     copy<Real>(local_data(), initial);
     keep();
@@ -125,11 +131,12 @@ class PushCancelFlow {
   void push(int link, GossipOutbox<Real>& out) {
     repair();
     Link& state = at(link);
-    if (state.leads && state.acknowledged) {   // both sides agree on the passive flow: the era ends
+    if (state.leads && state.acknowledged) {  // both sides agree on the passive flow: the era ends
       absorb(link, passive(state));
       ++state.era;
       state.acknowledged = false;
-    } else if (!state.leads && state.agreed) {   // not before it can say so: until then a failure undoes the flow on both sides
+    } else if (!state.leads &&
+               state.agreed) {  // not before it can say so: until then a failure undoes the flow on both sides
       absorb(link, passive(state));
       state.ack = state.era;
       state.agreed = false;
@@ -166,7 +173,7 @@ class PushCancelFlow {
       state.era = arrival.era;
       exchange(arrival, active(state));
       if (state.ack != state.era) {
-        exchange(arrival, passive(state));   // the leader's is frozen: this is its last value
+        exchange(arrival, passive(state));  // the leader's is frozen: this is its last value
         state.agreed = true;
       }
     }
@@ -176,7 +183,7 @@ class PushCancelFlow {
   void on_failure(int link) {
     repair();
     Link& state = at(link);
-    if (state.leads && state.acknowledged) absorb(link, passive(state));   // as the follower has
+    if (state.leads && state.acknowledged) absorb(link, passive(state));  // as the follower has
     state.acknowledged = state.agreed = false;
     if (!flip_tolerant_)
       for (std::uint32_t each : {0u, 1u}) subtract<Real>(phi(), flow_at(link, each));
@@ -191,14 +198,16 @@ class PushCancelFlow {
   }
   std::size_t row_length() const { return 2 * length_ + (flip_tolerant_ ? 1 : 0); }
   Mass<Real> local_data() { return {memory_.data(), length_}; }
-  Mass<Real> flows(int link) { return {memory_.data() + 2 * length_ * (1 + static_cast<std::size_t>(link)), 2 * length_}; }
+  Mass<Real> flows(int link) {
+    return {memory_.data() + 2 * length_ * (1 + static_cast<std::size_t>(link)), 2 * length_};
+  }
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   struct Link {
-    std::uint32_t era = 0, ack = none;   // ack: follower, the era that it has absorbed for
+    std::uint32_t era = 0, ack = none;  // ack: follower, the era that it has absorbed for
     bool leads = false, acknowledged = false;
-    bool agreed = false;                 // follower: its passive flow is the leader's, to be absorbed
+    bool agreed = false;  // follower: its passive flow is the leader's, to be absorbed
   };
   Link& at(int link) { return links_[static_cast<std::size_t>(link)]; }
   static std::uint32_t active(const Link& state) { return state.era & 1; }
@@ -229,7 +238,8 @@ class PushCancelFlow {
   }
   Real read(std::size_t i) const {
     if (!flip_tolerant_) return memory_[i];
-    const auto x = std::bit_cast<Bits>(memory_[i]), y = std::bit_cast<Bits>(second_[i]), z = std::bit_cast<Bits>(third_[i]);
+    const auto x = std::bit_cast<Bits>(memory_[i]), y = std::bit_cast<Bits>(second_[i]),
+               z = std::bit_cast<Bits>(third_[i]);
     return std::bit_cast<Real>((x & y) | (y & z) | (x & z));
   }
   void repair() {
@@ -241,8 +251,8 @@ class PushCancelFlow {
   }
 
   std::size_t length_;
-  std::vector<Real> memory_;             // initial | phi | two flows of each link
-  std::vector<Real> second_, third_;     // flip_tolerant
+  std::vector<Real> memory_;          // initial | phi | two flows of each link
+  std::vector<Real> second_, third_;  // flip_tolerant
   std::vector<Real> current_;
   std::vector<Link> links_;
   bool flip_tolerant_;

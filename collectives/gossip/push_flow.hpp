@@ -34,17 +34,17 @@ class PushFlow {
 
   void push(int link, GossipOutbox<Real>& out) {
     sum_up();
-    if (bad(current_)) {                            // lines 3-10
+    if (bad(current_)) {  // lines 3-10
       for (int other = 0; other < links_; ++other) {
         if (!bad(flows(other))) continue;
         if (correction_ == FlowCorrection::cooperative)
-          send(other, out);                         // Algorithm 5, line 6: the neighbour answers with its own
+          send(other, out);  // Algorithm 5, line 6: the neighbour answers with its own
         else
           clear(flows(other));
       }
       if (correction_ == FlowCorrection::cooperative) return;
       sum_up();
-      if (bad(current_)) {                          // the initial mass itself: nothing new goes
+      if (bad(current_)) {  // the initial mass itself: nothing new goes
         send(link, out);
         return;
       }
@@ -60,7 +60,7 @@ class PushFlow {
     Mass<Real> flow = flows(arrival.link);
     if (!bad(arrival.row)) {
       copy_negated<Real>(flow, arrival.row);
-    } else if (correction_ == FlowCorrection::cooperative) {   // Algorithm 5, lines 17-20
+    } else if (correction_ == FlowCorrection::cooperative) {  // Algorithm 5, lines 17-20
       if (bad(flow)) clear(flow);
       send(arrival.link, out);
     }
@@ -79,11 +79,17 @@ class PushFlow {
 
   // For fault injection, and tests.
   Mass<Real> local_data() { return initial_; }
-  Mass<Real> flows(int link) { return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()}; }
+  Mass<Real> flows(int link) {
+    return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()};
+  }
 
  private:
-  ConstMass<Real> flow_of(int link) const { return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()}; }
-  bool bad(ConstMass<Real> mass) const { return correction_ == FlowCorrection::none ? !is_finite(mass) : is_bad(mass, tau_) || !is_finite(mass); }
+  ConstMass<Real> flow_of(int link) const {
+    return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()};
+  }
+  bool bad(ConstMass<Real> mass) const {
+    return correction_ == FlowCorrection::none ? !is_finite(mass) : is_bad(mass, tau_) || !is_finite(mass);
+  }
   void sum_up() {
     copy<Real>(current_, initial_);
     for (int link = 0; link < links_; ++link) add<Real>(current_, flow_of(link));

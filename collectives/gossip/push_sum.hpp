@@ -18,7 +18,7 @@ class PushSum {
   // One iteration: half of what is here goes to that neighbour (lines 3-4).
   void push(int link, GossipOutbox<Real>& out) {
     const Mass<Real> half = out.add(link, mass_.size());
-    if (!(mass_.back() >= smallest)) {   // halved it would lose bits, and the weight become 0: nothing goes
+    if (!(mass_.back() >= smallest)) {  // halved it would lose bits, and the weight become 0: nothing goes
       clear(half);
       return;
     }

@@ -11,7 +11,7 @@ namespace ucft::detail {
 template <class Real>
 class RecursiveDoubling {
  public:
-  static constexpr int exchanges = 0, takes_over = 1;   // links
+  static constexpr int exchanges = 0, takes_over = 1;  // links
 
   explicit RecursiveDoubling(ConstMass<Real> initial) : mass_(initial.begin(), initial.end()) {}
 

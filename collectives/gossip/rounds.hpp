@@ -13,11 +13,14 @@ class GossipRounds {
   using Exit = GossipExit<Real>;
 
   // plan: of the members. begun: rounds before this beginning.
-  GossipRounds(const GossipPlan& plan, const GossipMembers& members, Rank rank, ConstMass<Real> values, Real weight, std::uint16_t restarts, std::uint64_t begun)
+  GossipRounds(const GossipPlan& plan, const GossipMembers& members, Rank rank, ConstMass<Real> values, Real weight,
+               std::uint16_t restarts, std::uint64_t begun)
       : machine_(plan, members.place_of(rank), values, weight), restarts_(restarts), begun_(begun) {}
 
   const GossipRank<Real>& state() const { return machine_.state(); }
-  std::uint64_t iterations() const { return begun_ + static_cast<std::uint64_t>(machine_.round()); }   // rounds, through all restarts
+  std::uint64_t iterations() const {
+    return begun_ + static_cast<std::uint64_t>(machine_.round());
+  }  // rounds, through all restarts
   bool finished() const { return machine_.finished(); }
 
   void start(const GossipMembers& members, Exit exit) {
@@ -30,7 +33,8 @@ class GossipRounds {
   enum class Taken : std::uint8_t { early, yes, ends_round };
   // early: it belongs to a later round; nothing has changed, and it is to come again when a round has ended.
   Taken on_message(const GossipMessage& message, ConstMass<Real> row, const GossipMembers& members, Exit exit) {
-    if ((!row.empty() && row.size() != state().row_length()) || members.place_of(message.peer) == no_rank) return Taken::yes;
+    if ((!row.empty() && row.size() != state().row_length()) || members.place_of(message.peer) == no_rank)
+      return Taken::yes;
     exit.sends.rows().clear_sends();
     const int before = machine_.round(), round = static_cast<int>(message.number);
     if (round == before && before + 1 < machine_.rounds()) inject(before + 1, exit);
@@ -47,7 +51,8 @@ class GossipRounds {
 
  private:
   void inject(int round, Exit exit) {
-    exit.faults.before_push(machine_.state(), begun_ + static_cast<std::uint64_t>(round), 2 * std::min(std::max(1, round), machine_.rounds()));
+    exit.faults.before_push(machine_.state(), begun_ + static_cast<std::uint64_t>(round),
+                            2 * std::min(std::max(1, round), machine_.rounds()));
   }
   // A lost row is waited for: so an empty message goes.
   void send_pushed(const GossipMembers& members, Exit exit) {

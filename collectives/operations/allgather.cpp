@@ -12,7 +12,8 @@ std::uint64_t Allgather::result_bytes(const Arguments& arguments, std::int32_t r
   return arguments.bytes() + static_cast<std::uint64_t>(ranks) * (sizeof(Record) + 7);
 }
 
-bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t ranks, Buffers& buffers) {
+bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t ranks,
+                    Buffers& buffers) {
   if (!fresh) {
     const Slice whole{buffers.allocate(result_bytes(arguments, ranks)), 0, sum.bytes};
     if (!whole) return false;
@@ -36,7 +37,8 @@ void Allgather::pack(const Arguments& arguments, Rank me, const void* block, std
   std::memset(input + sizeof record + bytes, 0, input_bytes(arguments) - sizeof record - bytes);
 }
 
-bool Allgather::for_each(std::span<const std::byte> set, const std::function<void(Rank, std::span<const std::byte>)>& use) {
+bool Allgather::for_each(std::span<const std::byte> set,
+                         const std::function<void(Rank, std::span<const std::byte>)>& use) {
   while (!set.empty()) {
     Record record;
     if (set.size() < sizeof record) return false;

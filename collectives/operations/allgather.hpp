@@ -21,26 +21,35 @@
 namespace ucft::detail {
 
 struct Allgather {
-  static constexpr CatalogueRow row{.kind = Kind::allgather, .name = "allgather", .gives = Who::all, .gets = Who::all,
-                                    .collects = true, .disseminates = true, .reduces = false};
+  static constexpr CatalogueRow row{.kind = Kind::allgather,
+                                    .name = "allgather",
+                                    .gives = Who::all,
+                                    .gets = Who::all,
+                                    .collects = true,
+                                    .disseminates = true,
+                                    .reduces = false};
   struct Record {
     std::uint32_t rank, bytes;
   };
   static constexpr std::uint64_t record_bytes(std::uint64_t block) { return sizeof(Record) + (block + 7) / 8 * 8; }
 
   // Lengths differ with those who contribute; what is wrong in a message is found when it is read.
-  static bool accepts(const Arguments& arguments, std::uint64_t bytes) { return bytes % 8 == 0 && bytes <= result_bytes(arguments, row_limit); }
+  static bool accepts(const Arguments& arguments, std::uint64_t bytes) {
+    return bytes % 8 == 0 && bytes <= result_bytes(arguments, row_limit);
+  }
   static std::uint64_t input_bytes(const Arguments& arguments);
   static std::uint64_t result_bytes(const Arguments& arguments, std::int32_t ranks);
-  static bool add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t ranks, Buffers& buffers);
+  static bool add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t ranks,
+                  Buffers& buffers);
 
   // This rank's input: a record of its block, in input_bytes().
   static void pack(const Arguments& arguments, Rank me, const void* block, std::byte* input);
   // Each block of a set. False: it is none.
-  static bool for_each(std::span<const std::byte> set, const std::function<void(Rank, std::span<const std::byte>)>& use);
+  static bool for_each(std::span<const std::byte> set,
+                       const std::function<void(Rank, std::span<const std::byte>)>& use);
 
  private:
-  static constexpr std::int32_t row_limit = 1 << 26;   // ranks: only a bound for lengths
+  static constexpr std::int32_t row_limit = 1 << 26;  // ranks: only a bound for lengths
 };
 
 }  // namespace ucft::detail

@@ -8,8 +8,13 @@
 namespace ucft::detail {
 
 struct Allreduce : Elementwise {
-  static constexpr CatalogueRow row{.kind = Kind::allreduce, .name = "allreduce", .gives = Who::all, .gets = Who::all,
-                                    .collects = true, .disseminates = true, .reduces = true};
+  static constexpr CatalogueRow row{.kind = Kind::allreduce,
+                                    .name = "allreduce",
+                                    .gives = Who::all,
+                                    .gets = Who::all,
+                                    .collects = true,
+                                    .disseminates = true,
+                                    .reduces = true};
 };
 
 }  // namespace ucft::detail

@@ -10,8 +10,8 @@ const CatalogueRow& Arguments::row() const { return row_of(kind); }
 // into words, each mixed in by one multiplication.
 std::uint16_t Arguments::signature() const {
   const auto word = [](auto a, auto b, auto c, auto d) {
-    return static_cast<std::uint64_t>(a) << 48 ^ static_cast<std::uint64_t>(b) << 40 ^ static_cast<std::uint64_t>(c) << 32 ^
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(d));
+    return static_cast<std::uint64_t>(a) << 48 ^ static_cast<std::uint64_t>(b) << 40 ^
+           static_cast<std::uint64_t>(c) << 32 ^ static_cast<std::uint64_t>(static_cast<std::uint32_t>(d));
   };
   // A longer correction delay shares bits with the count, whose difference shows in a message's length as well.
   std::uint64_t hash = count ^ layout ^ static_cast<std::uint64_t>(correction_delay_us) << 18 ^

@@ -22,9 +22,9 @@ struct CatalogueRow {
   Kind kind;
   const char* name;
   Who gives, gets;
-  bool collects;       // every rank contributes, by up-correction (Algorithms 1-3); else the root's data are the decision
-  bool disseminates;   // the decision goes to all (corrected trees)
-  bool reduces;        // takes an operator
+  bool collects;  // every rank contributes, by up-correction (Algorithms 1-3); else the root's data are the decision
+  bool disseminates;  // the decision goes to all (corrected trees)
+  bool reduces;       // takes an operator
 
   // The root is the caller's choice, and its death matters: of a reduce to everything (nobody else has the result), of a
   // broadcast unless somebody has its data already. Else the next rank is root (Algorithm 5).
@@ -34,16 +34,16 @@ struct CatalogueRow {
 struct Arguments {
   Kind kind = Kind::allreduce;
   Reduction reduction{};
-  std::uint64_t count = 0;       // elements of the result: of an allgather those of all ranks together
-  std::uint64_t own_count = 0;   // allgather: of this rank's block
-  std::uint64_t layout = 0;      // allgather: differs where the lengths of the blocks do
-  Rank root = 0;                 // allreduce, barrier, allgather: the first candidate
+  std::uint64_t count = 0;      // elements of the result: of an allgather those of all ranks together
+  std::uint64_t own_count = 0;  // allgather: of this rank's block
+  std::uint64_t layout = 0;     // allgather: differs where the lengths of the blocks do
+  Rank root = 0;                // allreduce, barrier, allgather: the first candidate
   std::int32_t f = 1;
   BroadcastShape shape{};
   Correction correction = Correction::none;
   std::int32_t correction_distance = 2;
-  std::int64_t correction_delay_us = 0;   // phased: corrections begin this long after the value has come; 0: overlapped.
-                                          // For the driver, which gives no turn before
+  std::int64_t correction_delay_us = 0;  // phased: corrections begin this long after the value has come; 0: overlapped.
+                                         // For the driver, which gives no turn before
   FailureInfo failure_info = FailureInfo::list;
 
   std::uint64_t bytes() const { return count * element_bytes(reduction.type); }

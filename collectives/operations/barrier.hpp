@@ -6,8 +6,13 @@
 namespace ucft::detail {
 
 struct Barrier {
-  static constexpr CatalogueRow row{.kind = Kind::barrier, .name = "barrier", .gives = Who::nobody, .gets = Who::nobody,
-                                    .collects = true, .disseminates = true, .reduces = false};
+  static constexpr CatalogueRow row{.kind = Kind::barrier,
+                                    .name = "barrier",
+                                    .gives = Who::nobody,
+                                    .gets = Who::nobody,
+                                    .collects = true,
+                                    .disseminates = true,
+                                    .reduces = false};
   static bool accepts(const Arguments&, std::uint64_t bytes) { return bytes == 0; }
   static std::uint64_t input_bytes(const Arguments&) { return 0; }
   static std::uint64_t result_bytes(const Arguments&, std::int32_t) { return 0; }

@@ -7,8 +7,13 @@
 namespace ucft::detail {
 
 struct Broadcast : SameLengths {
-  static constexpr CatalogueRow row{.kind = Kind::broadcast, .name = "broadcast", .gives = Who::root,
-                                    .gets = Who::all_but_root, .collects = false, .disseminates = true, .reduces = false};
+  static constexpr CatalogueRow row{.kind = Kind::broadcast,
+                                    .name = "broadcast",
+                                    .gives = Who::root,
+                                    .gets = Who::all_but_root,
+                                    .collects = false,
+                                    .disseminates = true,
+                                    .reduces = false};
   // Whoever contributes has either decided, or nothing: there is nothing to add.
   static bool add(const Arguments&, Slice&, bool&, Slice, std::int32_t, Buffers&) { return true; }
 };

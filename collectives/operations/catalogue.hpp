@@ -41,11 +41,14 @@ constexpr decltype(auto) with_collective(Kind kind, Use use) {
 }
 
 // In the order of Kind.
-inline constexpr CatalogueRow catalogue[kind_count] = {Allreduce::row, Barrier::row, Broadcast::row, Reduce::row, Allgather::row};
+inline constexpr CatalogueRow catalogue[kind_count] = {Allreduce::row, Barrier::row, Broadcast::row, Reduce::row,
+                                                       Allgather::row};
 
 constexpr const CatalogueRow& row_of(Kind kind) { return catalogue[static_cast<std::size_t>(kind)]; }
 constexpr const char* kind_name(Kind kind) { return row_of(kind).name; }
-constexpr bool is_one_of(Who who, bool root) { return who == Who::all || who == (root ? Who::root : Who::all_but_root); }
+constexpr bool is_one_of(Who who, bool root) {
+  return who == Who::all || who == (root ? Who::root : Who::all_but_root);
+}
 // nullptr: no such collective.
 constexpr const CatalogueRow* row_named(std::string_view name) {
   for (const CatalogueRow& row : catalogue)

@@ -7,8 +7,13 @@
 namespace ucft::detail {
 
 struct Reduce : Elementwise {
-  static constexpr CatalogueRow row{.kind = Kind::reduce, .name = "reduce", .gives = Who::all, .gets = Who::root,
-                                    .collects = true, .disseminates = false, .reduces = true};
+  static constexpr CatalogueRow row{.kind = Kind::reduce,
+                                    .name = "reduce",
+                                    .gives = Who::all,
+                                    .gets = Who::root,
+                                    .collects = true,
+                                    .disseminates = false,
+                                    .reduces = true};
 };
 
 }  // namespace ucft::detail

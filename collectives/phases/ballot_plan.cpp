@@ -6,7 +6,8 @@
 
 namespace ucft::detail {
 
-void broadcast_children_of(Rank ballot, const Ballots& ballots, const BroadcastShape& shape, std::vector<Rank>& children) {
+void broadcast_children_of(Rank ballot, const Ballots& ballots, const BroadcastShape& shape,
+                           std::vector<Rank>& children) {
   const BroadcastTopology tree(shape, ballots.members().size());
   tree.children(ballots.process_of(ballots.me(), ballot), children);
   for (Rank& child : children) child = ballots.rank_of(child, ballot);
@@ -14,7 +15,8 @@ void broadcast_children_of(Rank ballot, const Ballots& ballots, const BroadcastS
 
 void BallotPlan::make(const Ballots& ballots, std::int32_t f, const BroadcastShape& shape) {
   const Rank ballot = ballots.promised();
-  if (made_ && ballot_ == ballot && me_ == ballots.me() && f_ == f && shape_ == shape && members_ == ballots.members()) return;
+  if (made_ && ballot_ == ballot && me_ == ballots.me() && f_ == f && shape_ == shape && members_ == ballots.members())
+    return;
   made_ = true;
   members_ = ballots.members();
   me_ = ballots.me();

@@ -17,8 +17,8 @@ class BallotPlan {
 
   bool in_short_group = false;
   bool has_complete_group = false;
-  std::size_t place_in_group = 0;   // members of the group before me
-  Rank parent = no_rank;            // of the root: none
+  std::size_t place_in_group = 0;  // members of the group before me
+  Rank parent = no_rank;           // of the root: none
   std::vector<Rank> group_peers, children, broadcast_children;
 
  private:
@@ -29,6 +29,7 @@ class BallotPlan {
   BroadcastShape shape_;
 };
 
-void broadcast_children_of(Rank ballot, const Ballots& ballots, const BroadcastShape& shape, std::vector<Rank>& children);
+void broadcast_children_of(Rank ballot, const Ballots& ballots, const BroadcastShape& shape,
+                           std::vector<Rank>& children);
 
 }  // namespace ucft::detail

@@ -3,15 +3,16 @@
 namespace ucft::detail {
 
 // Algorithm 2.
-CleanSubtree::State CleanSubtree::choose(const UpCorrection& up, const BallotPlan& plan, Sum& sum, FailureList& failed, Buffers& buffers) {
+CleanSubtree::State CleanSubtree::choose(const UpCorrection& up, const BallotPlan& plan, Sum& sum, FailureList& failed,
+                                         Buffers& buffers) {
   if (!up.group().settled()) return State::awaited;
-  if (!plan.has_complete_group) {   // all are in my group
+  if (!plan.has_complete_group) {  // all are in my group
     up.add_group(sum, plan);
     return State::found;
   }
   for (const Arrivals::Peer& child : up.children().peers()) {
     if (child.state != Arrivals::State::delivered || child.message.has(is_unclean)) continue;
-    if (plan.in_short_group) {   // its sum always comes last
+    if (plan.in_short_group) {  // its sum always comes last
       Sum group = sum.another();
       up.add_group(group, plan);
       sum.add(child.message);
@@ -26,7 +27,8 @@ CleanSubtree::State CleanSubtree::choose(const UpCorrection& up, const BallotPla
   return up.children().settled() ? State::none : State::awaited;
 }
 
-void CleanSubtree::note_elsewhere(const UpCorrection& up, const BallotPlan& plan, FailureList& failed, const Buffers& buffers) {
+void CleanSubtree::note_elsewhere(const UpCorrection& up, const BallotPlan& plan, FailureList& failed,
+                                  const Buffers& buffers) {
   if (plan.in_short_group)
     for (const Arrivals::Peer& peer : up.group().peers())
       if (peer.state == Arrivals::State::failed) failed.note(peer.rank, false);

@@ -14,7 +14,8 @@ class CleanSubtree {
   // Adds the first clean subtree, and the root's own group, to sum; failed: whose values that one lacks.
   static State choose(const UpCorrection& up, const BallotPlan& plan, Sum& sum, FailureList& failed, Buffers& buffers);
   // What other subtrees, and the root's group, have seen. The chosen one may have the values of those.
-  static void note_elsewhere(const UpCorrection& up, const BallotPlan& plan, FailureList& failed, const Buffers& buffers);
+  static void note_elsewhere(const UpCorrection& up, const BallotPlan& plan, FailureList& failed,
+                             const Buffers& buffers);
 };
 
 }  // namespace ucft::detail

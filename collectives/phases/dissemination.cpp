@@ -30,8 +30,8 @@ void Dissemination::forward(Rank ballot, Message decision, const Arguments& argu
   start_correction(ballot, arguments, ballots);
 }
 
-void Dissemination::tell(const Message& decision, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots,
-                         Outbox& out) {
+void Dissemination::tell(const Message& decision, const Arguments& arguments, const BallotPlan& plan,
+                         const Ballots& ballots, Outbox& out) {
   forward(ballots.promised(), decision, arguments, plan, ballots, out);
   for (Rank asker : askers_) {
     Message answer = decision;
@@ -73,7 +73,8 @@ void Dissemination::start_correction(Rank ballot, const Arguments& arguments, co
   correction_.start();
 }
 
-bool Dissemination::on_correction(const Message& message, bool was_delivered, const Arguments& arguments, const Ballots& ballots) {
+bool Dissemination::on_correction(const Message& message, bool was_delivered, const Arguments& arguments,
+                                  const Ballots& ballots) {
   if (!note_correction(message, arguments, ballots)) return false;
   // The opportunistic forms: whoever has the value spreads it, so one correction saves all below a dead process. The
   // other forms measure gaps, which ranks that only correction has reached must not hide.
@@ -128,7 +129,8 @@ void Dissemination::on_turn(Message decision, const Ballots& ballots, Outbox& ou
   if (!send) return;
   const std::int32_t size = ballots.members().size();
   const std::int32_t mine = ballots.process_of(ballots.me(), correction_ballot_);
-  const Rank target = ballots.rank_of((mine + (send->right ? send->distance : size - send->distance)) % size, correction_ballot_);
+  const Rank target =
+      ballots.rank_of((mine + (send->right ? send->distance : size - send->distance)) % size, correction_ballot_);
   if (ballots.has_failed(target)) return;
   decision.phase = Phase::correction;
   decision.attempt = correction_ballot_;

@@ -20,9 +20,11 @@ class Dissemination {
 
   bool has_forwarded(Rank ballot) const;
   // To the tree of that ballot. decision: a message, but for its phase and ballot. Then this rank takes part in correction.
-  void forward(Rank ballot, Message decision, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots, Outbox& out);
+  void forward(Rank ballot, Message decision, const Arguments& arguments, const BallotPlan& plan,
+               const Ballots& ballots, Outbox& out);
   // The root's own: to the tree, and to all that have asked.
-  void tell(const Message& decision, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots, Outbox& out);
+  void tell(const Message& decision, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots,
+            Outbox& out);
 
   // A new ballot: nobody was asked in it yet.
   void join() { asked_ = false; }
@@ -46,11 +48,11 @@ class Dissemination {
   bool note_correction(const Message& message, const Arguments& arguments, const Ballots& ballots);
   void panic_if_alone(const Ballots& ballots);
 
-  std::vector<Rank> askers_, forwarded_;   // ranks; ballots
+  std::vector<Rank> askers_, forwarded_;  // ranks; ballots
   bool asked_ = false;
   RingCorrection correction_;
   Rank correction_ballot_ = no_rank;
-  Rank coloured_by_ = no_rank;             // failure-proof: reached by this one's correction alone, and not let go yet
+  Rank coloured_by_ = no_rank;  // failure-proof: reached by this one's correction alone, and not let go yet
   std::int64_t turn_wanted_since_us_ = -1;
 };
 

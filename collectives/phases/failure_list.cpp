@@ -35,7 +35,7 @@ BufferId FailureList::store(Buffers& buffers, std::uint32_t& length) {
   truncated_ |= size() > failure_list_limit;
   if (length == 0) return no_buffer;
   const BufferId stored = buffers.copy_in(entries_.data(), length * sizeof(std::uint32_t));
-  if (stored == no_buffer) length = 0, truncated_ = true;   // no memory, not even of the heap
+  if (stored == no_buffer) length = 0, truncated_ = true;  // no memory, not even of the heap
   return stored;
 }
 

@@ -51,7 +51,7 @@ void Gather::add_contributions(Sum& sum, const Message& mine, std::int32_t f, co
 }
 
 void Gather::add_subtree(Sum& sum, std::int32_t process, const Tree& tree) const {
-  if (tree.topology.in_short_group(process)) return;   // the root adds it, last
+  if (tree.topology.in_short_group(process)) return;  // the root adds it, last
   Sum subtree = sum.another();
   add_group(subtree, process, tree);
   std::vector<std::int32_t> children;

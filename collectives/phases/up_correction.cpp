@@ -32,7 +32,7 @@ void UpCorrection::clear(Buffers& buffers) {
 }
 
 void UpCorrection::add_group(Sum& sum, const BallotPlan& plan) const {
-  if (mine_.has(is_decided)) sum.add(mine_);   // absorbs: nothing is combined any more
+  if (mine_.has(is_decided)) sum.add(mine_);  // absorbs: nothing is combined any more
   std::size_t place = 0;
   for (const Arrivals::Peer& peer : group_.peers()) {
     if (place++ == plan.place_in_group) sum.add(mine_);
@@ -42,7 +42,8 @@ void UpCorrection::add_group(Sum& sum, const BallotPlan& plan) const {
 }
 
 // Algorithm 3.
-bool UpCorrection::pass_up(Message up, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots, Outbox& out) {
+bool UpCorrection::pass_up(Message up, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots,
+                           Outbox& out) {
   if (plan.in_short_group) {
     pass_up_nothing(up, plan, out);
     return mine_.outcome != Outcome::no_memory || mine_.has(is_decided);
@@ -62,7 +63,7 @@ bool UpCorrection::pass_up(Message up, const Arguments& arguments, const BallotP
     if (child.state == Arrivals::State::failed) {
       unclean = true;
       ++failed_count;
-      failures.note(child.rank, true);   // its group may have its value
+      failures.note(child.rank, true);  // its group may have its value
       continue;
     }
     sum.add(child.message);
@@ -97,7 +98,8 @@ bool UpCorrection::pass_up(Message up, const Arguments& arguments, const BallotP
 }
 
 // True: up.value has a reference of its own.
-bool UpCorrection::tell_of_decision(const Message& decided, Message& up, const Ballots& ballots, Buffers& buffers) const {
+bool UpCorrection::tell_of_decision(const Message& decided, Message& up, const Ballots& ballots,
+                                    Buffers& buffers) const {
   const Message blank = up;
   up = decided;
   up.operation = blank.operation;
@@ -108,7 +110,7 @@ bool UpCorrection::tell_of_decision(const Message& decided, Message& up, const B
   up.flags = static_cast<std::uint8_t>(up.flags & ~is_unclean);
   up.value = buffers.localize(up.value);
   if (up.value || !decided.value) return true;
-  up.blame(ballots.me());   // what it is can't be said; that there is one, can
+  up.blame(ballots.me());  // what it is can't be said; that there is one, can
   return false;
 }
 

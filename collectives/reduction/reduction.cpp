@@ -38,14 +38,16 @@ UCFT_ALWAYS_INLINE Element nan_or(Element lower, Element higher, BitsOf<Element>
 struct Sum {
   template <class Element>
   UCFT_ALWAYS_INLINE Element of(Element lower, Element higher) {
-    return wrapping(lower, higher, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
+    return wrapping(
+        lower, higher, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
   }
 };
 
 struct Product {
   template <class Element>
   UCFT_ALWAYS_INLINE Element of(Element lower, Element higher) {
-    return wrapping(lower, higher, [](auto a, auto b) __attribute__((always_inline)) { return a * b; });
+    return wrapping(
+        lower, higher, [](auto a, auto b) __attribute__((always_inline)) { return a * b; });
   }
 };
 
@@ -158,9 +160,7 @@ void combine_by_user(const Reduction& reduction, std::byte* destination, const s
 
 }  // namespace
 
-std::size_t element_bytes(DataType type) {
-  return type == DataType::float32 || type == DataType::int32 ? 4 : 8;
-}
+std::size_t element_bytes(DataType type) { return type == DataType::float32 || type == DataType::int32 ? 4 : 8; }
 
 void combine(const Reduction& reduction, void* destination, const void* lower, const void* higher,
              std::uint64_t count) {
@@ -172,7 +172,7 @@ void combine(const Reduction& reduction, void* destination, const void* lower, c
   auto* const high = static_cast<const std::byte*>(higher);
   if (reduction.op == Operator::user) return combine_by_user(reduction, out, low, high, count);
   kernels[static_cast<std::size_t>(reduction.type)].by_operator[static_cast<std::size_t>(reduction.op)](out, low, high,
-                                                                                                       count);
+                                                                                                        count);
 }
 
 }  // namespace ucft::detail

@@ -42,7 +42,6 @@ std::size_t element_bytes(DataType type);
 //
 // Operator::user: the function sees element-aligned memory, `in` and `inout` never overlap, and it may be called
 // several times, for consecutive ranges of elements in ascending order.
-void combine(const Reduction& reduction, void* destination, const void* lower, const void* higher,
-             std::uint64_t count);
+void combine(const Reduction& reduction, void* destination, const void* lower, const void* higher, std::uint64_t count);
 
 }  // namespace ucft::detail

@@ -7,7 +7,7 @@
 namespace ucft::detail {
 
 namespace {
-std::int64_t highest_bit(std::int64_t value) {   // value >= 1
+std::int64_t highest_bit(std::int64_t value) {  // value >= 1
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value)));
 }
 std::int64_t lowest_bit(std::int64_t value) { return value & -value; }
@@ -81,7 +81,7 @@ void BroadcastTopology::scheduled_children(std::int32_t process, Add add) const 
 // ---- k-nomial: digits in base k -------------------------------------------------------------------------------------
 
 std::int32_t BroadcastTopology::knomial_parent(std::int32_t process) const {
-  std::int64_t power = 1;   // of the lowest or the highest digit that isn't 0
+  std::int64_t power = 1;  // of the lowest or the highest digit that isn't 0
   if (shape_.numbering == Numbering::in_order)
     while (process / power % shape_.arity == 0) power *= shape_.arity;
   else
@@ -99,7 +99,8 @@ void BroadcastTopology::knomial_children(std::int32_t process, Add add) const {
       for (std::int64_t digit = 1; digit < k && process + digit * power < size_; ++digit) add(process + digit * power);
     return;
   }
-  while (power < size_ && process % (power * k) == 0) power *= k;   // of the lowest digit that isn't 0; the root: beyond all
+  while (power < size_ && process % (power * k) == 0)
+    power *= k;  // of the lowest digit that isn't 0; the root: beyond all
   for (power /= k; power > 0; power /= k)
     for (std::int64_t digit = 1; digit < k && process + digit * power < size_; ++digit) add(process + digit * power);
 }
@@ -141,21 +142,16 @@ std::int32_t BroadcastTopology::parent(std::int32_t process) const {
     case Tree::binomial:
       return static_cast<std::int32_t>(
           process - (shape_.numbering == Numbering::interleaved ? highest_bit(process) : lowest_bit(process)));
-    case Tree::knomial:
-      return knomial_parent(process);
+    case Tree::knomial: return knomial_parent(process);
     case Tree::lame:
-    case Tree::optimal:
-      return scheduled_parent(process);
-    case Tree::chain:
-      return process - 1;
-    case Tree::flat:
-      return 0;
-    case Tree::kary:
-      break;
+    case Tree::optimal: return scheduled_parent(process);
+    case Tree::chain: return process - 1;
+    case Tree::flat: return 0;
+    case Tree::kary: break;
   }
   if (shape_.numbering == Numbering::in_order) return static_cast<std::int32_t>(block_of(process).parent);
   const Level level = level_of(process);
-  const std::int64_t above = level.width / shape_.arity;   // width of the parents' level
+  const std::int64_t above = level.width / shape_.arity;  // width of the parents' level
   return static_cast<std::int32_t>(level.first - above + (process - level.first) % above);
 }
 
@@ -163,15 +159,11 @@ void BroadcastTopology::children(std::int32_t process, std::vector<std::int32_t>
   children.clear();
   const auto add = [&](std::int64_t child) { children.push_back(static_cast<std::int32_t>(child)); };
   switch (shape_.tree) {
-    case Tree::binomial:
-      return binomial_children(process, add);
-    case Tree::kary:
-      return kary_children(process, add);
-    case Tree::knomial:
-      return knomial_children(process, add);
+    case Tree::binomial: return binomial_children(process, add);
+    case Tree::kary: return kary_children(process, add);
+    case Tree::knomial: return knomial_children(process, add);
     case Tree::lame:
-    case Tree::optimal:
-      return scheduled_children(process, add);
+    case Tree::optimal: return scheduled_children(process, add);
     case Tree::chain:
       if (process + 1 < size_) add(process + 1);
       return;

@@ -29,22 +29,23 @@ enum class Numbering : std::uint8_t { interleaved, in_order };
 struct BroadcastShape {
   Tree tree = Tree::binomial;
   Numbering numbering = Numbering::interleaved;
-  std::int32_t arity = 4;             // k of kary and lame: >= 1; of knomial: >= 2
-  std::int32_t delay_quarters = 16;   // of optimal: (L + 2o) / max(g, o) in quarters
+  std::int32_t arity = 4;            // k of kary and lame: >= 1; of knomial: >= 2
+  std::int32_t delay_quarters = 16;  // of optimal: (L + 2o) / max(g, o) in quarters
   bool operator==(const BroadcastShape&) const = default;
 };
 
 constexpr bool has_in_order_numbering(Tree tree) { return tree != Tree::lame && tree != Tree::optimal; }
 constexpr std::int32_t lowest_arity(Tree tree) { return tree == Tree::knomial ? 2 : 1; }
-inline constexpr std::int32_t highest_lame_arity = 1024;   // a table of about k log(size) / log(k) times is made
-inline constexpr std::int32_t lowest_delay_quarters = 4, highest_delay_quarters = 4096;   // below 1, a child before its parent
+inline constexpr std::int32_t highest_lame_arity = 1024;  // a table of about k log(size) / log(k) times is made
+inline constexpr std::int32_t lowest_delay_quarters = 4,
+                              highest_delay_quarters = 4096;  // below 1, a child before its parent
 
 class BroadcastTopology {
  public:
   // The shape must be valid: see above.
   BroadcastTopology(BroadcastShape shape, std::int32_t size);
 
-  std::int32_t parent(std::int32_t process) const;   // process >= 1
+  std::int32_t parent(std::int32_t process) const;  // process >= 1
   // In sending order: the child with the largest complete subtree first.
   void children(std::int32_t process, std::vector<std::int32_t>& children) const;
 
@@ -52,10 +53,10 @@ class BroadcastTopology {
   struct Level {
     std::int64_t first, width;
   };
-  struct Block {   // kary in-order: process `first` and everything below it is first .. end-1
+  struct Block {  // kary in-order: process `first` and everything below it is first .. end-1
     std::int64_t first, end, parent;
   };
-  struct Place {   // Lamé, optimal: a process in the class of those informed at the same time
+  struct Place {  // Lamé, optimal: a process in the class of those informed at the same time
     std::size_t time;
     std::int64_t index;
   };

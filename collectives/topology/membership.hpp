@@ -14,10 +14,10 @@ class Membership {
   std::int32_t size() const { return size_ - static_cast<std::int32_t>(excluded_.size()); }
   bool contains(std::int32_t rank) const;
   // Members in rank order are at positions 0 .. size()-1.
-  std::int32_t position_of(std::int32_t rank) const;   // of a rank that is no member: of the next one
+  std::int32_t position_of(std::int32_t rank) const;  // of a rank that is no member: of the next one
   std::int32_t rank_at(std::int32_t position) const;
   void exclude(std::int32_t rank);
-  const std::vector<std::int32_t>& excluded() const { return excluded_; }   // ascending
+  const std::vector<std::int32_t>& excluded() const { return excluded_; }  // ascending
 
   bool operator==(const Membership&) const = default;
 

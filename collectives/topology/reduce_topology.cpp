@@ -6,7 +6,7 @@
 namespace ucft::detail {
 
 namespace {
-std::int32_t highest_bit(std::int32_t value) {   // value >= 1
+std::int32_t highest_bit(std::int32_t value) {  // value >= 1
   return static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(value)));
 }
 }  // namespace

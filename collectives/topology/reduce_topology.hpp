@@ -25,11 +25,11 @@ class ReduceTopology {
   std::int32_t complete_groups() const { return (size_ - 1) / (f_ + 1); }
   // Members of the short last group, the root included; 1: there is none. (`a` in Theorem 5.)
   std::int32_t short_group_size() const { return (size_ - 1) % (f_ + 1) + 1; }
-  bool in_short_group(std::int32_t process) const;   // true of the root as well, if there is a short group
+  bool in_short_group(std::int32_t process) const;  // true of the root as well, if there is a short group
 
   // All members of the process's group, itself included, ascending (the root, 0, first).
   void group_members(std::int32_t process, std::vector<std::int32_t>& members) const;
-  std::int32_t parent(std::int32_t process) const;   // process >= 1
+  std::int32_t parent(std::int32_t process) const;  // process >= 1
   void children(std::int32_t process, std::vector<std::int32_t>& children) const;
 
   // Theorem 5.

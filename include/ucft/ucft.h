@@ -125,14 +125,14 @@ typedef struct {
                                                UCFT_PMIX=off), else a world of one rank */
   ucft_failure_callback_t failure_callback; /* NULL: none */
   void* failure_callback_arg;
-  int32_t f;                     /* failures tolerated per operation by default; -1: UCFT_F, else 1 */
-  int32_t fence;                 /* 1: a silent rank of this host is killed before it is declared dead; 0: not;
+  int32_t f;                    /* failures tolerated per operation by default; -1: UCFT_F, else 1 */
+  int32_t fence;                /* 1: a silent rank of this host is killed before it is declared dead; 0: not;
                                     -1: UCFT_FENCE, else 1 */
-  uint64_t heartbeat_period_us;  /* 0: UCFT_HEARTBEAT_PERIOD, else 10 ms. The same on all ranks */
-  uint64_t suspect_after_us;     /* 0: UCFT_SUSPECT_AFTER, else 1 s; at least 3 periods. The same on all ranks */
-  uint64_t startup_timeout_us;   /* 0: UCFT_STARTUP_TIMEOUT, else 60 s */
+  uint64_t heartbeat_period_us; /* 0: UCFT_HEARTBEAT_PERIOD, else 10 ms. The same on all ranks */
+  uint64_t suspect_after_us;    /* 0: UCFT_SUSPECT_AFTER, else 1 s; at least 3 periods. The same on all ranks */
+  uint64_t startup_timeout_us;  /* 0: UCFT_STARTUP_TIMEOUT, else 60 s */
   /* performance */
-  int32_t spin;                  /* polls before the first yield; -1: UCFT_SPIN, else chosen from cores and ranks */
+  int32_t spin; /* polls before the first yield; -1: UCFT_SPIN, else chosen from cores and ranks */
 } ucft_context_params_t;
 
 #define UCFT_CONTEXT_PARAMS_INIT \
@@ -155,7 +155,8 @@ typedef struct {
   int32_t remote_mailboxes; /* RDMA: mailboxes written by put, payloads fetched by get                      */
   int32_t messages;         /* UCX active messages: the transport has no RDMA (tcp, ud), or UCFT_RMA=off */
 } ucft_context_paths_t;
-#define UCFT_CONTEXT_PATHS_INIT { sizeof(ucft_context_paths_t), 0, 0, 0 }
+#define UCFT_CONTEXT_PATHS_INIT \
+  { sizeof(ucft_context_paths_t), 0, 0, 0 }
 UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_paths_t* paths);
 
 /* Lets pending operations advance. Calls that wait do this themselves. */
@@ -186,14 +187,14 @@ UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
 typedef enum {
-  UCFT_TREE_AUTO = -1,   /* the fastest for this size by the cost model (UCFT_MODEL): OPTIMAL with the delay that fits */
+  UCFT_TREE_AUTO = -1, /* the fastest for this size by the cost model (UCFT_MODEL): OPTIMAL with the delay that fits */
   UCFT_TREE_BINOMIAL = 0,
   UCFT_TREE_KARY = 1,    /* k children each                                                                   */
   UCFT_TREE_KNOMIAL = 2, /* radix k; 2: binomial                                                              */
   UCFT_TREE_LAME = 3,    /* Lame(k): who is informed at time s informs one more at s+k, s+k+1, ...; 1: binomial */
   UCFT_TREE_OPTIMAL = 4, /* the same with a delay that need not be whole: the earliest possible in LogP       */
   UCFT_TREE_CHAIN = 5,
-  UCFT_TREE_FLAT = 6     /* the root to all                                                                   */
+  UCFT_TREE_FLAT = 6 /* the root to all                                                                   */
 } ucft_tree_t;
 typedef enum { UCFT_INTERLEAVED = 0, UCFT_IN_ORDER = 1 } ucft_numbering_t;
 typedef enum {
@@ -208,11 +209,12 @@ typedef enum { UCFT_FAILURE_INFO_LIST = 0, UCFT_FAILURE_INFO_COUNT = 1, UCFT_FAI
 /* Per call. The same values on all ranks. */
 typedef struct {
   size_t struct_size;
-  int32_t f;          /* failures tolerated in this operation, 0 .. n-1; -1: the context's (at most n-1) */
-  int32_t first_root; /* allreduce, barrier, allgather: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
+  int32_t f; /* failures tolerated in this operation, 0 .. n-1; -1: the context's (at most n-1) */
+  int32_t
+      first_root; /* allreduce, barrier, allgather: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
                          the next one takes over */
-  ucft_tree_t tree;   /* of the broadcast */
-  int32_t arity;      /* k of KARY (1 ..), KNOMIAL (2 ..) and LAME (1 .. 1024); 0: 4 */
+  ucft_tree_t tree;                 /* of the broadcast */
+  int32_t arity;                    /* k of KARY (1 ..), KNOMIAL (2 ..) and LAME (1 .. 1024); 0: 4 */
   ucft_numbering_t numbering;       /* in-order is there for comparison: a death loses one long block. Not of LAME and
                                        OPTIMAL */
   ucft_correction_t correction;     /* messages that spare survivors the question to the root after a death */
@@ -224,24 +226,27 @@ typedef struct {
                                        them when it is back. Up to an hour */
 } ucft_coll_options_t;
 
-#define UCFT_COLL_OPTIONS_INIT \
-  { sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_AUTO, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
-    UCFT_FAILURE_INFO_LIST, 0, 0 }
+#define UCFT_COLL_OPTIONS_INIT                                                                         \
+  {                                                                                                    \
+    sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_AUTO, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
+        UCFT_FAILURE_INFO_LIST, 0, 0                                                                   \
+  }
 
 /* What an operation was about. Outputs are written on success only; this is written always. */
 typedef struct {
   size_t struct_size;
   ucft_status_t status;
-  uint32_t contributors;     /* ranks whose value is in the result (averages divide by it). 0 where the result is not
+  uint32_t contributors;    /* ranks whose value is in the result (averages divide by it). 0 where the result is not
                                 known: reduce away from the root. Broadcast: 1 */
-  uint32_t attempts;         /* roots that this rank tried, from 1 */
-  int32_t* missing;          /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
+  uint32_t attempts;        /* roots that this rank tried, from 1 */
+  int32_t* missing;         /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
                                 With failure_info LIST only */
-  int32_t missing_capacity;  /* of it */
-  int32_t missing_count;     /* how many there are; -1: not known (COUNT, BIT, broadcast, reduce away from the root) */
+  int32_t missing_capacity; /* of it */
+  int32_t missing_count;    /* how many there are; -1: not known (COUNT, BIT, broadcast, reduce away from the root) */
 } ucft_result_t;
 
-#define UCFT_RESULT_INIT { sizeof(ucft_result_t), UCFT_INPROGRESS, 0, 0, 0, 0, -1 }
+#define UCFT_RESULT_INIT \
+  { sizeof(ucft_result_t), UCFT_INPROGRESS, 0, 0, 0, 0, -1 }
 
 /* send == UCFT_IN_PLACE: the input is taken from recv. */
 #define UCFT_IN_PLACE ((const void*)-1)
@@ -254,7 +259,8 @@ typedef struct {
   void* arg;
 } ucft_operator_t;
 
-#define UCFT_OPERATOR_INIT(op_) { sizeof(ucft_operator_t), (op_), 0, 0 }
+#define UCFT_OPERATOR_INIT(op_) \
+  { sizeof(ucft_operator_t), (op_), 0, 0 }
 
 /* Blocking forms. options and result may be NULL. count elements of dtype; count 0 is a barrier. */
 UCFT_API ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
@@ -272,8 +278,8 @@ UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t c
  * this rank's own place. A dead rank's block is there on all survivors or on none; then its place in recv is left as it was,
  * and `missing` names the rank, whatever failure_info says. Blocks travel up and down trees, as values of an allreduce do.
  * send and recv must not overlap otherwise; together at most 2 GiB - 1. */
-UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
-                                      const ucft_coll_options_t* options, ucft_result_t* result);
+UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
+                                      ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result);
 /* The same with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +
  * displacements[r] elements (NULL: one after the other). counts must be the same on all ranks, displacements need not be;
  * places must not overlap. Both arrays are read in the call (of the nonblocking form: in init). */
@@ -299,8 +305,7 @@ UCFT_API ucft_status_t ucft_allgather_init(ucft_comm_h comm, const void* send, v
 UCFT_API ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
                                             const uint64_t* displacements, ucft_dtype_t dtype,
                                             const ucft_coll_options_t* options, ucft_request_h* request);
-UCFT_API ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options,
-                                         ucft_request_h* request);
+UCFT_API ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_request_h* request);
 
 /* UCFT_ERR_BUSY: too many in flight on this communicator; progress, then post again. */
 UCFT_API ucft_status_t ucft_post(ucft_request_h request);
@@ -322,22 +327,23 @@ UCFT_API ucft_status_t ucft_request_free(ucft_request_h request);
  * Casas, Gansterer, Wimmer 2018 (push-sum, push-flow and its corrections, cycles, sampled recursive doubling); Niederbrucker,
  * Strakova, Gansterer 2012 (push-cancel-flow). docs/gossip_api.md says which to take. */
 typedef enum {
-  UCFT_GOSSIP_PUSH_SUM = 0,          /* asynchronous: a rank pushes half of its mass to a neighbour chosen by chance      */
-  UCFT_GOSSIP_PUSH_FLOW = 1,         /* asynchronous: lost messages are made good for                                    */
-  UCFT_GOSSIP_PFLC = 2,              /* push-flow with checksums and local correction of corrupted flows                 */
-  UCFT_GOSSIP_PFCC = 3,              /* the same with cooperative correction                                             */
-  UCFT_GOSSIP_PCF = 4,               /* push-cancel-flow: a death costs no convergence                                   */
-  UCFT_GOSSIP_PCF_FLIP = 5,          /* the same, and flipped bits are repaired                                          */
-  UCFT_GOSSIP_HPS = 6,               /* by rounds: push-sum along cycles through all ranks, new ones each round          */
-  UCFT_GOSSIP_HPFLC = 7,             /* by rounds: PFLC along cycles                                                     */
-  UCFT_GOSSIP_ARDB = 8,              /* by rounds: recursive doubling that stops early; its blocks have sampled          */
-  UCFT_GOSSIP_RECURSIVE_DOUBLING = 9 /* by rounds: exact but for rounding; for comparison                                */
+  UCFT_GOSSIP_PUSH_SUM = 0,  /* asynchronous: a rank pushes half of its mass to a neighbour chosen by chance      */
+  UCFT_GOSSIP_PUSH_FLOW = 1, /* asynchronous: lost messages are made good for                                    */
+  UCFT_GOSSIP_PFLC = 2,      /* push-flow with checksums and local correction of corrupted flows                 */
+  UCFT_GOSSIP_PFCC = 3,      /* the same with cooperative correction                                             */
+  UCFT_GOSSIP_PCF = 4,       /* push-cancel-flow: a death costs no convergence                                   */
+  UCFT_GOSSIP_PCF_FLIP = 5,  /* the same, and flipped bits are repaired                                          */
+  UCFT_GOSSIP_HPS = 6,       /* by rounds: push-sum along cycles through all ranks, new ones each round          */
+  UCFT_GOSSIP_HPFLC = 7,     /* by rounds: PFLC along cycles                                                     */
+  UCFT_GOSSIP_ARDB = 8,      /* by rounds: recursive doubling that stops early; its blocks have sampled          */
+  UCFT_GOSSIP_RECURSIVE_DOUBLING =
+      9 /* by rounds: exact but for rounding; for comparison                                */
 } ucft_gossip_algorithm_t;
 
 /* Whom a rank of the asynchronous algorithms pushes to. The others choose partners from all ranks. */
 typedef enum {
-  UCFT_GOSSIP_COMPLETE = 0,      /* everybody. A rank keeps state for each: for up to some hundred ranks  */
-  UCFT_GOSSIP_HYPERCUBE = 1,     /* a power of two of ranks                                               */
+  UCFT_GOSSIP_COMPLETE = 0,  /* everybody. A rank keeps state for each: for up to some hundred ranks  */
+  UCFT_GOSSIP_HYPERCUBE = 1, /* a power of two of ranks                                               */
   UCFT_GOSSIP_TORUS_2D = 2,
   UCFT_GOSSIP_TORUS_3D = 3,
   UCFT_GOSSIP_RING = 4,
@@ -355,9 +361,9 @@ typedef enum {
 } ucft_gossip_stop_t;
 
 typedef enum {
-  UCFT_GOSSIP_PATH_AUTO = 0,    /* RMA where that is possible, else messages: the result says which                   */
+  UCFT_GOSSIP_PATH_AUTO = 0, /* RMA where that is possible, else messages: the result says which                   */
   UCFT_GOSSIP_PATH_MESSAGE = 1,
-  UCFT_GOSSIP_PATH_RMA = 2      /* one-sided: written straight into the neighbours' memory. Asynchronous algorithms only,
+  UCFT_GOSSIP_PATH_RMA = 2 /* one-sided: written straight into the neighbours' memory. Asynchronous algorithms only,
                                    and every neighbour within reach of shared memory or RDMA, else UCFT_ERR_UNSUPPORTED,
                                    on all ranks alike                                                                 */
 } ucft_gossip_path_t;
@@ -370,45 +376,50 @@ typedef struct {
   ucft_gossip_aggregate_t aggregate;
   ucft_gossip_stop_t stop;
   ucft_gossip_path_t path;
-  int32_t arity;      /* of TREE; 0: 2 */
-  int32_t degree;     /* of RANDOM_REGULAR; 0: 4 */
-  int32_t rounds;     /* rounds, or iterations per rank, before the first agreement; 0: by eps. 0 .. 2^20. ARDB: doublings */
-  double eps;         /* > 0: the error that is asked for, relative to the largest value of the result */
-  double tau;         /* of PFLC, PFCC, HPFLC: a checksum's error above it is a fault; absolute, in the unit of the data.
+  int32_t arity;  /* of TREE; 0: 2 */
+  int32_t degree; /* of RANDOM_REGULAR; 0: 4 */
+  int32_t
+      rounds;    /* rounds, or iterations per rank, before the first agreement; 0: by eps. 0 .. 2^20. ARDB: doublings */
+  double eps;    /* > 0: the error that is asked for, relative to the largest value of the result */
+  double tau;    /* of PFLC, PFCC, HPFLC: a checksum's error above it is a fault; absolute, in the unit of the data.
                          0: ranks x the largest sum of a rank's magnitudes x the square root of the type's epsilon */
-  uint64_t seed;      /* of all choices */
+  uint64_t seed; /* of all choices */
 } ucft_gossip_options_t;
 
-#define UCFT_GOSSIP_OPTIONS_INIT \
-  { sizeof(ucft_gossip_options_t), UCFT_GOSSIP_PCF, UCFT_GOSSIP_COMPLETE, UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_ADAPTIVE, \
-    UCFT_GOSSIP_PATH_AUTO, 0, 0, 0, 1e-6, 0, 1 }
+#define UCFT_GOSSIP_OPTIONS_INIT                                                                                     \
+  {                                                                                                                  \
+    sizeof(ucft_gossip_options_t), UCFT_GOSSIP_PCF, UCFT_GOSSIP_COMPLETE, UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_ADAPTIVE, \
+        UCFT_GOSSIP_PATH_AUTO, 0, 0, 0, 1e-6, 0, 1                                                                   \
+  }
 
 /* Whose aggregate the result is. */
 typedef enum {
   UCFT_GOSSIP_ALL_RANKS = 0,
-  UCFT_GOSSIP_SURVIVORS = 1,       /* of those that lived at the end (and of nobody else)                              */
+  UCFT_GOSSIP_SURVIVORS = 1, /* of those that lived at the end (and of nobody else)                              */
   UCFT_GOSSIP_NEARLY_ALL_RANKS = 2 /* PCF, PCF_FLIP, with a death on the way: of all ranks, off by as much as the dead
                                       rank's own estimate was when it died. The bound does not cover that              */
 } ucft_gossip_answer_t;
 
 typedef struct {
   size_t struct_size;
-  double eps;           /* as asked for                                                                                */
-  double error_bound;   /* measured at the end, relative to the largest value of the result: half the distance of the
+  double eps;         /* as asked for                                                                                */
+  double error_bound; /* measured at the end, relative to the largest value of the result: half the distance of the
                            survivors' estimates, between which the aggregate lies. Rounding is not in it. INFINITY:
                            nothing can be said (values around 0, or not finite). The same on all survivors             */
-  int32_t reached;      /* 1: error_bound <= eps                                                                       */
-  int32_t live_ranks;   /* at the end                                                                                  */
-  uint32_t contributors;/* ranks that the result stands for                                                            */
-  uint32_t stages;      /* agreements on the result: 1, and one for each repetition                                    */
-  uint64_t iterations;  /* of this rank; by rounds: rounds                                                             */
-  uint64_t messages;    /* that this rank has sent, without those of the agreements                                    */
+  int32_t reached;    /* 1: error_bound <= eps                                                                       */
+  int32_t live_ranks; /* at the end                                                                                  */
+  uint32_t
+      contributors;    /* ranks that the result stands for                                                            */
+  uint32_t stages;     /* agreements on the result: 1, and one for each repetition                                    */
+  uint64_t iterations; /* of this rank; by rounds: rounds                                                             */
+  uint64_t messages;   /* that this rank has sent, without those of the agreements                                    */
   ucft_gossip_answer_t answer;
-  ucft_gossip_path_t path; /* that it has gone: MESSAGE or RMA                                                         */
+  ucft_gossip_path_t
+      path; /* that it has gone: MESSAGE or RMA                                                         */
   /* What UCFT_GOSSIP_FAULTS has injected at this rank. The bound does not cover it: docs/gossip_api.md */
-  uint64_t injected_losses;         /* messages whose values did not arrive */
+  uint64_t injected_losses; /* messages whose values did not arrive */
   uint64_t injected_flips;
-  uint64_t injected_link_failures;  /* counted at both ends */
+  uint64_t injected_link_failures; /* counted at both ends */
 } ucft_gossip_result_t;
 
 #define UCFT_GOSSIP_RESULT_INIT \

@@ -59,7 +59,7 @@ constexpr bool is_wrong_use(ucft_status_t status) noexcept {
 
 template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
-                  std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>;
+    std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>;
 
 template <Element T>
 constexpr ucft_dtype_t dtype_of() noexcept {
@@ -74,7 +74,7 @@ constexpr ucft_dtype_t dtype_of() noexcept {
 // std::span(&variable, 1).
 template <class Range>
 concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
-                   Element<std::remove_cv_t<std::ranges::range_value_t<Range>>>;
+    Element<std::remove_cv_t<std::ranges::range_value_t<Range>>>;
 
 // As Elements, and may be written to.
 template <class Range>
@@ -127,9 +127,9 @@ class Operator {
 // What an operation was about. Outputs are written only if ok().
 struct Result {
   ucft_status_t status = UCFT_INPROGRESS;
-  std::uint32_t contributors = 0;     // ranks whose value is in the result; 0: not known here
-  std::uint32_t attempts = 0;         // roots tried, from 1
-  bool missing_known = false;         // false: `missing` says nothing (failure info other than LIST, reduce off the root)
+  std::uint32_t contributors = 0;  // ranks whose value is in the result; 0: not known here
+  std::uint32_t attempts = 0;      // roots tried, from 1
+  bool missing_known = false;      // false: `missing` says nothing (failure info other than LIST, reduce off the root)
   std::vector<std::int32_t> missing;  // ranks of the communicator that did not contribute, ascending
 
   bool ok() const noexcept { return status == UCFT_OK; }
@@ -446,15 +446,16 @@ class Communicator {
   template <Elements Send, WritableElements Receive>
   Result allgather(const Send& send, Receive&& recv, const Options& options = {}) {
     const void* from = block(send, recv);
-    return finish(ucft_allgather(get(), from, std::ranges::data(recv), std::ranges::size(send), dtype_of<ElementOf<Send>>(),
-                                 &options, reader_.fresh()));
+    return finish(ucft_allgather(get(), from, std::ranges::data(recv), std::ranges::size(send),
+                                 dtype_of<ElementOf<Send>>(), &options, reader_.fresh()));
   }
   // Blocks of different lengths: counts[r] elements of rank r, one after the other.
   template <Elements Send, WritableElements Receive>
-  Result allgatherv(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts, const Options& options = {}) {
+  Result allgatherv(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts,
+                    const Options& options = {}) {
     const void* from = blocks(send, recv, counts);
-    return finish(ucft_allgatherv(get(), from, std::ranges::data(recv), counts.data(), nullptr, dtype_of<ElementOf<Send>>(),
-                                  &options, reader_.fresh()));
+    return finish(ucft_allgatherv(get(), from, std::ranges::data(recv), counts.data(), nullptr,
+                                  dtype_of<ElementOf<Send>>(), &options, reader_.fresh()));
   }
 
   // Returns once every rank that has not failed has entered.
@@ -467,8 +468,7 @@ class Communicator {
   }
   // In place.
   template <WritableElements Values>
-    requires Reals<Values>
-  GossipResult gossip_allreduce(Values&& values, const GossipOptions& options = {}) {
+  requires Reals<Values> GossipResult gossip_allreduce(Values&& values, const GossipOptions& options = {}) {
     return gossip_from(UCFT_IN_PLACE, output(values), options);
   }
 
@@ -490,8 +490,8 @@ class Communicator {
   Request broadcast_init(Values&& values, std::int32_t root, const Options& options = {}) {
     const auto data = output(values);
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    internal::throw_unless_ok(ucft_broadcast_init(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root,
-                                                &options, &handle));
+    internal::throw_unless_ok(
+        ucft_broadcast_init(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root, &options, &handle));
     return Request(handle, size_);
   }
   template <Reals Send, WritableElements Receive>
@@ -499,7 +499,8 @@ class Communicator {
     const void* from = input(send, recv);
     const auto to = output(recv);
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    internal::throw_unless_ok(ucft_gossip_allreduce_init(get(), from, to.data(), to.size(), dtype_of<ElementOf<Send>>(), &options, &handle));
+    internal::throw_unless_ok(
+        ucft_gossip_allreduce_init(get(), from, to.data(), to.size(), dtype_of<ElementOf<Send>>(), &options, &handle));
     return Request(handle, size_);
   }
   template <Elements Send, WritableElements Receive>
@@ -511,7 +512,8 @@ class Communicator {
     return Request(handle, size_);
   }
   template <Elements Send, WritableElements Receive>
-  Request allgatherv_init(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts, const Options& options = {}) {
+  Request allgatherv_init(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts,
+                          const Options& options = {}) {
     const void* from = blocks(send, recv, counts);
     ucft_request_h handle = UCFT_REQUEST_NULL;
     internal::throw_unless_ok(ucft_allgatherv_init(get(), from, std::ranges::data(recv), counts.data(), nullptr,
@@ -617,8 +619,8 @@ class Communicator {
   template <Element T>
   Result allreduce_from(const void* send, std::span<T> recv, const Operator& op, const Options& options) {
     if (op.is_user()) return run(allreduce_request(send, recv, op, options));
-    return finish(ucft_allreduce(get(), send, recv.data(), recv.size(), dtype_of<T>(), op.get().op, &options,
-                                 reader_.fresh()));
+    return finish(
+        ucft_allreduce(get(), send, recv.data(), recv.size(), dtype_of<T>(), op.get().op, &options, reader_.fresh()));
   }
 
   template <Element T>
@@ -632,7 +634,7 @@ class Communicator {
   Request reduce_request(const Arguments& arguments, const Operator& op, std::int32_t root, const Options& options) {
     ucft_request_h handle = UCFT_REQUEST_NULL;
     internal::throw_unless_ok(ucft_reduce_init(get(), arguments.send, arguments.recv, arguments.count, arguments.dtype,
-                                             &op.get(), root, &options, &handle));
+                                               &op.get(), root, &options, &handle));
     return Request(handle, size_);
   }
 

@@ -37,7 +37,8 @@ Strings shell(Strings options, const std::string& script) {
 TEST(LauncherOutput, EachLineCarriesItsRank) {
   const auto job = run(shell({"-n", "3"}, "echo one; echo two; echo problem >&2"));
   EXPECT_EQ(job.exit_code, 0);
-  EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] one", "[0] two", "[1] one", "[1] two", "[2] one", "[2] two"}));
+  EXPECT_EQ(lines(job.output),
+            (std::multiset<std::string>{"[0] one", "[0] two", "[1] one", "[1] two", "[2] one", "[2] two"}));
   EXPECT_EQ(lines(job.errors), (std::multiset<std::string>{"[0] problem", "[1] problem", "[2] problem"}));
 }
 
@@ -101,9 +102,7 @@ TEST(LauncherOutput, AFullDiskIsNamed) {
   EXPECT_TRUE(contains(finished.errors, "cannot write to stdout: No space left on device")) << finished.errors;
 }
 
-TEST(LauncherOutput, RanksReadNothingFromStdin) {
-  EXPECT_EQ(run({"-n", "1", "wc", "-c"}).output, "[0] 0\n");
-}
+TEST(LauncherOutput, RanksReadNothingFromStdin) { EXPECT_EQ(run({"-n", "1", "wc", "-c"}).output, "[0] 0\n"); }
 
 TEST(LauncherOutput, JsonTellsTheWholeStory) {
   const auto job = run(shell({"-n", "3", "--json", "--kill", "1@50ms"},
@@ -124,7 +123,8 @@ TEST(LauncherOutput, JsonTellsTheWholeStory) {
 // ---- environment ----
 
 TEST(LauncherEnvironment, RanksKnowWhoTheyAre) {
-  const auto job = run(shell({"-n", "2"}, "echo $UCFT_RANK $UCFT_LOCAL_RANK $UCFT_SIZE ${UCFT_RENDEZVOUS%:*} ${#UCFT_JOB_SECRET}"));
+  const auto job =
+      run(shell({"-n", "2"}, "echo $UCFT_RANK $UCFT_LOCAL_RANK $UCFT_SIZE ${UCFT_RENDEZVOUS%:*} ${#UCFT_JOB_SECRET}"));
   EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] 0 0 2 127.0.0.1 64", "[1] 1 1 2 127.0.0.1 64"}));
 }
 
@@ -208,8 +208,9 @@ TEST(LauncherExit, ARankExpectedToBeKilledIsExcused) {
 }
 
 TEST(LauncherExit, ARankThatAnnouncesItsDeathIsExcused) {
-  const auto job = run(shell({"-n", "2"}, "[ $UCFT_RANK = 0 ] && exit 0; "
-                                          "eval \"printf '\\001\\000\\000\\000' >&$UCFT_PURPOSE_FD\"; kill -9 $$"));
+  const auto job = run(shell({"-n", "2"},
+                             "[ $UCFT_RANK = 0 ] && exit 0; "
+                             "eval \"printf '\\001\\000\\000\\000' >&$UCFT_PURPOSE_FD\"; kill -9 $$"));
   EXPECT_EQ(job.exit_code, 0) << job.errors;
 }
 
@@ -220,7 +221,8 @@ TEST(LauncherExit, ARankThatEndedBeforeItsKillIsReported) {
 }
 
 TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
-  const auto job = run(shell({"-n", "2", "--stop", "1@20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 2; sleep 1000; true"));
+  const auto job =
+      run(shell({"-n", "2", "--stop", "1@20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 2; sleep 1000; true"));
   EXPECT_EQ(job.exit_code, 0) << job.errors;
   const auto story = nlohmann::json::parse(job.output);
   EXPECT_EQ(story["stopped"], nlohmann::json::array({1}));
@@ -240,7 +242,8 @@ TEST(LauncherExit, AStoppedRankKilledByAPeerIsExcused) {
 
 TEST(LauncherExit, TheTimeLimitEndsEverythingAndNamesWhoRan) {
   const std::string mark = new_mark();
-  const auto job = run(shell({"-n", "2", "--timeout", "2s"}, "[ $UCFT_RANK = 0 ] && exit 0; setsid sleep " + mark + "; true"));
+  const auto job =
+      run(shell({"-n", "2", "--timeout", "2s"}, "[ $UCFT_RANK = 0 ] && exit 0; setsid sleep " + mark + "; true"));
   EXPECT_EQ(job.exit_code, 124);
   EXPECT_TRUE(contains(job.errors, "limit of 2 s has passed") && contains(job.errors, "rank 1 (pid ")) << job.errors;
   EXPECT_FALSE(contains(job.errors, "rank 0")) << job.errors;
@@ -370,8 +373,8 @@ TEST_F(LauncherOrphans, ThoseWhoIgnoreTheRequestToEndAreKilledLater) {
 }
 
 TEST_F(LauncherOrphans, KillingARankTakesTheProgramBehindTheShell) {
-  Launcher launcher(shell({"-n", "2", "--kill", "1@2s"},
-                          "[ $UCFT_RANK = 1 ] && sleep " + mark_ + "; echo alive; sleep 1000; true"));
+  Launcher launcher(
+      shell({"-n", "2", "--kill", "1@2s"}, "[ $UCFT_RANK = 1 ] && sleep " + mark_ + "; echo alive; sleep 1000; true"));
   ASSERT_TRUE(eventually([&] { return sleepers(mark_) == 1; }));
   ASSERT_TRUE(launcher.read_until("[0] alive"));
   expect_none_left();

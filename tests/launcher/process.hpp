@@ -48,6 +48,6 @@ bool eventually(const std::function<bool()>& condition);
 std::string new_mark();
 int sleepers(const std::string& mark);
 pid_t one_sleeper(const std::string& mark);
-pid_t one_stopped_sleeper(const std::string& mark);   // 0: none
+pid_t one_stopped_sleeper(const std::string& mark);  // 0: none
 
 }  // namespace ucft::detail::test

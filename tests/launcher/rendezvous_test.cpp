@@ -103,7 +103,8 @@ struct Identity {
 };
 
 // The environment belongs to the process, the ranks are threads: one at a time.
-std::unique_ptr<Rendezvous> connect_as(const Identity& identity, std::string& error, std::chrono::microseconds limit = long_limit) {
+std::unique_ptr<Rendezvous> connect_as(const Identity& identity, std::string& error,
+                                       std::chrono::microseconds limit = long_limit) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   setenv("UCFT_RANK", identity.rank.c_str(), 1);
@@ -190,7 +191,8 @@ class Stranger {
     const timeval limit{30, 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     FrameHeader header;
-    if (::recv(socket_, &header, sizeof header, MSG_WAITALL) != static_cast<ssize_t>(sizeof header)) return std::nullopt;
+    if (::recv(socket_, &header, sizeof header, MSG_WAITALL) != static_cast<ssize_t>(sizeof header))
+      return std::nullopt;
     return header.type;
   }
 
@@ -206,7 +208,7 @@ class Attack {
 
   Attack(int port, Way way) : port_(port) {
     for (int i = 0; i < 4; ++i) threads_.emplace_back([this, way, i] { run(way == all ? static_cast<Way>(i) : way); });
-    while (made_ < 500) std::this_thread::yield();   // under way; the server takes some of them at least
+    while (made_ < 500) std::this_thread::yield();  // under way; the server takes some of them at least
   }
   ~Attack() {
     end_ = true;
@@ -216,7 +218,7 @@ class Attack {
   Attack& operator=(const Attack&) = delete;
 
  private:
-  static constexpr std::size_t held = 200;   // connections by each thread at a time
+  static constexpr std::size_t held = 200;  // connections by each thread at a time
 
   void run(Way way) {
     Hello guess;
@@ -228,7 +230,7 @@ class Attack {
     address.sin_port = htons(static_cast<std::uint16_t>(port_));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     while (!end_) {
-      const int made = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);   // a full backlog must not stop us
+      const int made = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);  // a full backlog must not stop us
       if (made < 0) continue;
       const linger reset{1, 0};
       setsockopt(made, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
@@ -345,7 +347,8 @@ TEST(Rendezvous, OneOfARanksAttemptsIsWelcomedAndTheOthersEndWithoutHarm) {
     EXPECT_EQ(again.answer(), std::nullopt);
   }
   const ContributionHead head{30'000'000};
-  std::thread contributes([&] { first.send(make_frame(FrameType::Contribution, bytes_of(head), std::string(16, 'x'))); });
+  std::thread contributes(
+      [&] { first.send(make_frame(FrameType::Contribution, bytes_of(head), std::string(16, 'x'))); });
   std::vector<char> own(16), received(32);
   std::string error;
   EXPECT_TRUE(other->allgather(own.data(), received.data(), 16, long_limit, error)) << error;
@@ -449,7 +452,7 @@ TEST(Rendezvous, ARankGetsTheDescriptorOfAStranger) {
       all.back().send(greeting.substr(0, 20));
     }
     if (!say(held)) _exit(1);
-    pause();   // until it is killed
+    pause();  // until it is killed
     _exit(0);
   }
   const pid_t rank = fork();
@@ -467,7 +470,7 @@ TEST(Rendezvous, ARankGetsTheDescriptorOfAStranger) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   rlimit low = before;
-  const int next = dup(0);   // the lowest that is free
+  const int next = dup(0);  // the lowest that is free
   ::close(next);
   low.rlim_cur = static_cast<rlim_t>(next) + 10;
   EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
@@ -492,7 +495,8 @@ TEST_P(RendezvousUnderAttack, TheJobStarts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, RendezvousUnderAttack,
-                         testing::Values(Attack::wrong_secret, Attack::silent, Attack::half_a_greeting, Attack::hang_up, Attack::all));
+                         testing::Values(Attack::wrong_secret, Attack::silent, Attack::half_a_greeting, Attack::hang_up,
+                                         Attack::all));
 
 TEST(Rendezvous, ASecondProcessWithTheSameRankIsRefused) {
   const ServerThread server(2);
@@ -508,8 +512,7 @@ TEST(Rendezvous, AnotherJobSizeIsRefused) {
   const ServerThread server(2);
   std::string error;
   EXPECT_EQ(connect_as(identity_of(server, 0, 3), error), nullptr);
-  EXPECT_TRUE(contains(error, "for one of 3 ranks, not 2"))
-      << error;
+  EXPECT_TRUE(contains(error, "for one of 3 ranks, not 2")) << error;
   expect_job_of(server, 2);
 }
 
@@ -543,9 +546,8 @@ TEST(Rendezvous, ARankThatNeverConnectsIsNamed) {
   const ServerThread server(3, 2s);  // both others must have contributed before it passes
   const auto first = connect_rank(server, 0, 3);
   const auto second = connect_rank(server, 1, 3);
-  on_each_rank(2, [&](int rank) {
-    EXPECT_EQ(failing_allgather(rank ? *second : *first), "rank 2 did not arrive within 2 s");
-  });
+  on_each_rank(
+      2, [&](int rank) { EXPECT_EQ(failing_allgather(rank ? *second : *first), "rank 2 did not arrive within 2 s"); });
 }
 
 TEST(Rendezvous, ARankThatConnectsButDoesNotTakePartIsNamed) {
@@ -636,7 +638,8 @@ TEST(RendezvousInItsOwnNetwork, ARankFindsAWayWhenThePortsAreUsedUp) {
   const std::string range = "/proc/sys/net/ipv4/ip_local_port_range";
   const int limits = open(range.c_str(), O_WRONLY | O_CLOEXEC);
   const std::string few = "40000 40015";
-  if (write(limits, few.data(), few.size()) != static_cast<ssize_t>(few.size())) GTEST_SKIP() << "NOT TESTED: " << range << " can't be set";
+  if (write(limits, few.data(), few.size()) != static_cast<ssize_t>(few.size()))
+    GTEST_SKIP() << "NOT TESTED: " << range << " can't be set";
   ::close(limits);
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (int i = 0; i < 16; ++i) {
@@ -650,7 +653,7 @@ TEST(RendezvousInItsOwnNetwork, ARankFindsAWayWhenThePortsAreUsedUp) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(::connect(probe, reinterpret_cast<sockaddr*>(&address), sizeof address), -1) << "no port is left";
   ::close(probe);
-  std::string error;   // before the server drops the silent ones, after 10 s; others would take their ports again
+  std::string error;  // before the server drops the silent ones, after 10 s; others would take their ports again
   EXPECT_NE(connect_as(identity_of(server, 0, 2), error, 5s), nullptr) << error;
 }
 

@@ -69,7 +69,8 @@ void expect_right_sum(const Setting& setting, const Bytes& bits) {
       sum += value;
       magnitude += std::abs(value);
     }
-    ASSERT_NEAR(static_cast<double>(sum), elements_of<double>(bits)[i], static_cast<double>(magnitude) * 1e-14) << describe(setting);
+    ASSERT_NEAR(static_cast<double>(sum), elements_of<double>(bits)[i], static_cast<double>(magnitude) * 1e-14)
+        << describe(setting);
   }
 }
 
@@ -102,10 +103,12 @@ TEST(Bits, AreTheSameWhicheverChildOfTheRootIsFirst) {
       ReduceTopology(n, f).children(0, children);
       for (Rank first : children) {
         const auto world = started({n, 0, f});
-        while (world->deliver([](const Letter& letter) { return letter.to != 0 || letter.message.phase == Phase::group; })) {}
+        while (world->deliver(
+            [](const Letter& letter) { return letter.to != 0 || letter.message.phase == Phase::group; })) {}
         ASSERT_TRUE(world->deliver(HandFedWorld::is(first, 0, Phase::up)));
         world->run();
-        expect_same_bits(*world, reference, "n " + std::to_string(n) + " f " + std::to_string(f) + " first " + std::to_string(first));
+        expect_same_bits(*world, reference,
+                         "n " + std::to_string(n) + " f " + std::to_string(f) + " first " + std::to_string(first));
         if (HasFatalFailure()) return;
       }
     }
@@ -192,7 +195,8 @@ TEST(Bits, AGroupIsCombinedInRankOrderNotInArrivalOrder) {
     world.post_all(arguments, [](Rank rank) { return bytes_of(std::vector<double>{std::ldexp(1.0, 4 * rank)}); });
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     world.run_shuffled(random);
-    for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(elements_of<double>(world[rank].ended(0).value).at(0), 1.0 - 16 - 256);
+    for (Rank rank = 0; rank < 3; ++rank)
+      EXPECT_EQ(elements_of<double>(world[rank].ended(0).value).at(0), 1.0 - 16 - 256);
   }
 }
 

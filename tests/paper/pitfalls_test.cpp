@@ -10,7 +10,7 @@ namespace {
 using namespace by_hand;
 using namespace simulator;
 
-constexpr BroadcastShape chain{Tree::kary, Numbering::interleaved, 1};   // 0 -> 1 -> 2 -> ...
+constexpr BroadcastShape chain{Tree::kary, Numbering::interleaved, 1};  // 0 -> 1 -> 2 -> ...
 
 Bytes bit_of(Rank rank) { return word(1ull << rank); }
 
@@ -99,14 +99,14 @@ TEST(Pitfalls, ACutOffRankAsksOncePerBallot) {
   EXPECT_EQ(rank.sent(Phase::ask).size(), 1u);
   rank.hear_of_death(2);
   EXPECT_EQ(rank.sent(Phase::ask).size(), 0u) << "asked already";
-  rank.hear_of_death(0);   // ballot 3 would be its own: the next live candidate after 0, 1, 2
+  rank.hear_of_death(0);  // ballot 3 would be its own: the next live candidate after 0, 1, 2
   EXPECT_EQ(rank.sent(Phase::ask).size(), 0u) << "the root asks nobody";
 }
 
 TEST(Pitfalls, AnAskerIsRememberedUntilTheDecision) {
   HandFedRank root(0, 3);
   const Arguments arguments = on_a_chain(1);
-  root.feed(message(arguments, Phase::ask, 2, 0, 0));   // before the start, even
+  root.feed(message(arguments, Phase::ask, 2, 0, 0));  // before the start, even
   root.post(arguments, word(1));
   EXPECT_TRUE(root.sent(Phase::decided).empty());
   root.hear_of_death(1);
@@ -150,7 +150,7 @@ TEST(Pitfalls, ALateBroadcastOfADeadRootIsRefused) {
 }
 
 TEST(Pitfalls, DecidedAnswersNeedTheBallotCheckToo) {
-  HandFedWorld world(4);   // chain 0 1 2 3; 1 is dead, so 3 asks 0
+  HandFedWorld world(4);  // chain 0 1 2 3; 1 is dead, so 3 asks 0
   world.kill(1);
   for (Rank rank : {2, 3}) world.tell(rank, 1);
   world.tell(0, 1);
@@ -198,7 +198,7 @@ TEST(Pitfalls, TheContributionIsFrozenAtJoin) {
   rank.sent();
   rank.feed(message(arguments, Phase::gather, 1, 0, 1));
   EXPECT_EQ(rank.sent(Phase::gather_reply).size(), 0u);
-  rank.hear_of_death(1);   // ballot 2: now it joins with what it knows
+  rank.hear_of_death(1);  // ballot 2: now it joins with what it knows
   rank.feed(message(arguments, Phase::gather, 2, 0, 2));
   const std::vector<Letter> later = rank.sent(Phase::gather_reply);
   ASSERT_EQ(later.size(), 1u);
@@ -210,7 +210,7 @@ TEST(Pitfalls, TheContributionIsFrozenAtJoin) {
 
 // A decision that passes through the reduce of ballot 1 is a contribution: 3 knows V, 2 only carries it.
 TEST(Pitfalls, DecidedInsideReduceIsNoDecision) {
-  HandFedRank rank(2, 5);   // ballot 1: processes 1 2 3 4 0; group of ranks 2 3 4; f = 2
+  HandFedRank rank(2, 5);  // ballot 1: processes 1 2 3 4 0; group of ranks 2 3 4; f = 2
   const Arguments arguments = sum_of_words(2);
   rank.post(arguments, word(1));
   rank.hear_of_death(0);
@@ -234,7 +234,7 @@ TEST(Pitfalls, DecidedInsideReduceIsNoDecision) {
 // Of two decisions in one reduce the one accepted at the later ballot counts: the later root knew of it.
 TEST(Pitfalls, OfTwoDecisionsTheLaterAcceptedOneWins) {
   for (bool earlier_comes_first : {true, false}) {
-    HandFedRank rank(3, 6);   // ballot 2: processes 2 3 4 5 0 1; group of ranks 3 4 5
+    HandFedRank rank(3, 6);  // ballot 2: processes 2 3 4 5 0 1; group of ranks 3 4 5
     const Arguments arguments = sum_of_words(2);
     rank.post(arguments, word(1));
     rank.hear_of_death(0);
@@ -276,7 +276,7 @@ TEST(Pitfalls, RetryDoesNotDeliverTwice) {
   HandFedWorld world(5);
   world.post_all(sum_of_words(2), bit_of);
   while (world.deliver([](const Letter& letter) { return letter.message.phase != Phase::broadcast; })) {}
-  world.deliver(HandFedWorld::is(0, 1, Phase::broadcast));   // rank 1 has the answer, and is the next root
+  world.deliver(HandFedWorld::is(0, 1, Phase::broadcast));  // rank 1 has the answer, and is the next root
   world.lose([](const Letter& letter) { return letter.from == 0; });
   world.kill(0);
   world.tell_all(0);
@@ -289,7 +289,7 @@ TEST(Pitfalls, RetryDoesNotDeliverTwice) {
 }
 
 TEST(Pitfalls, AnAnswerThatOnlyALeafHasSurvivesTwoRoots) {
-  HandFedWorld world(7);   // 0 -> 1 2 4; 1 -> 3 5; 2 -> 6
+  HandFedWorld world(7);  // 0 -> 1 2 4; 1 -> 3 5; 2 -> 6
   world.post_all(sum_of_words(2), bit_of);
   while (world.deliver([](const Letter& letter) { return letter.message.phase != Phase::broadcast; })) {}
   world.deliver(HandFedWorld::is(0, 4, Phase::broadcast));
@@ -335,7 +335,7 @@ TEST(Pitfalls, OrphanIsIgnored) {
   ASSERT_TRUE(world.deliver(HandFedWorld::is(0, 4, Phase::broadcast)));
   world.kill(0);
   world.lose([](const Letter& letter) { return letter.from == 0; });
-  world.post(4, third, bit_of(4));   // operation 2: its group there is 4 0 1
+  world.post(4, third, bit_of(4));  // operation 2: its group there is 4 0 1
   ASSERT_TRUE(std::any_of(world.letters.begin(), world.letters.end(), [](const Letter& letter) {
     return letter.from == 4 && letter.to == 1 && letter.message.operation == 2;
   }));
@@ -361,7 +361,8 @@ TEST(Pitfalls, ResultsAreKeptUntilOperationSPlusW) {
   HandFedWorld world(3, 2);
   world.post_all(sum_of_words(1), bit_of);
   world.post_all(sum_of_words(1), bit_of);
-  while (world.deliver([](const Letter& letter) { return !(letter.to == 2 && letter.message.phase == Phase::broadcast); })) {}
+  while (world.deliver(
+      [](const Letter& letter) { return !(letter.to == 2 && letter.message.phase == Phase::broadcast); })) {}
   ASSERT_TRUE(world[1].has_ended(0));
   ASSERT_TRUE(world[1].has_ended(1));
   EXPECT_EQ(world[1].window.dropped_upto(), 0u);
@@ -496,19 +497,20 @@ TEST(Pitfalls, TooManyFailuresIsTheSameOnAll) {
   world.run();
   world.post_all(sum_of_words(1), bit_of);
   world.run();
-  for (Rank rank : {0, 3, 4, 5, 6}) EXPECT_EQ(word_of(world[rank].ended(2).value), 0b1111001u) << "planned without them";
+  for (Rank rank : {0, 3, 4, 5, 6})
+    EXPECT_EQ(word_of(world[rank].ended(2).value), 0b1111001u) << "planned without them";
 }
 
 // More than f failures, and one survivor holds the answer of a dead root: that answer counts.
 TEST(Pitfalls, TooManyFailuresIsNotCalledWhileSomebodyHoldsAnAnswer) {
-  HandFedWorld world(7);   // 0 -> 1 2 4
+  HandFedWorld world(7);  // 0 -> 1 2 4
   world.post_all(sum_of_words(1), bit_of);
   while (world.deliver([](const Letter& letter) { return letter.message.phase != Phase::broadcast; })) {}
   ASSERT_TRUE(world.deliver(HandFedWorld::is(0, 2, Phase::broadcast)));
   world.lose([](const Letter& letter) { return letter.from == 0; });
-  world.lose(HandFedWorld::is(2, 6, Phase::broadcast));   // so 6 must be told by somebody
+  world.lose(HandFedWorld::is(2, 6, Phase::broadcast));  // so 6 must be told by somebody
   world.kill(0);
-  world.kill(4);   // ballot 1 has 4 and 0 in different subtrees
+  world.kill(4);  // ballot 1 has 4 and 0 in different subtrees
   for (Rank dead : {4, 0}) world.tell_all(dead);
   world.run();
   for (Rank rank : {1, 2, 3, 5, 6}) {

@@ -105,11 +105,11 @@ TEST(Figure2, SevenProcessesWithoutProcess1SumTo20) {
 
 // Algorithm 1 sends the contribution; the peers may combine it with others, the sender never does.
 TEST(Section42, GroupMessagesCarryTheOriginalValueToEveryPeer) {
-  HandFedWorld world(4);   // f = 2: one complete group {1,2,3}
+  HandFedWorld world(4);  // f = 2: one complete group {1,2,3}
   const Arguments arguments = sum_of_words(2);
   world.post(1, arguments, word(1));
   world.post(2, arguments, word(2));
-  world.deliver_all(HandFedWorld::is(Phase::group));   // 1 and 2 have each other's value before 3 starts
+  world.deliver_all(HandFedWorld::is(Phase::group));  // 1 and 2 have each other's value before 3 starts
   world.post(3, arguments, word(4));
   world.post(0, arguments, word(8));
   for (const Letter& letter : world.letters)
@@ -137,7 +137,7 @@ TEST(Section42, TheRootExchangesOnlyWithAShortLastGroup) {
 TEST(Theorem1, EveryCleanSubtreeHoldsEveryLiveValueOutsideTheRootsGroupOnce) {
   for (Rank n = 2; n <= 16; ++n)
     for (std::int32_t f = 0; f <= 4; ++f)
-      for (Rank victim = 0; victim < n; ++victim)   // 0: nobody
+      for (Rank victim = 0; victim < n; ++victim)  // 0: nobody
         for (bool before_start : {true, false}) {
           if (f == 0 && victim != 0) continue;
           HandFedWorld world(n);
@@ -165,7 +165,8 @@ TEST(Theorem1, EveryCleanSubtreeHoldsEveryLiveValueOutsideTheRootsGroupOnce) {
             }
             ASSERT_EQ(static_cast<std::uint32_t>(std::popcount(sum)), letter.message.contributors);
           }
-          ASSERT_GE(clean, std::min(f + 1, n - 1) - (victim != 0 ? 1 : 0)) << "n " << n << " f " << f << " victim " << victim;
+          ASSERT_GE(clean, std::min(f + 1, n - 1) - (victim != 0 ? 1 : 0))
+              << "n " << n << " f " << f << " victim " << victim;
         }
 }
 
@@ -174,7 +175,7 @@ TEST(Theorem1, EveryCleanSubtreeHoldsEveryLiveValueOutsideTheRootsGroupOnce) {
 TEST(Theorem1, HoldsForEverySetOfUpToFFailedProcesses) {
   for (Rank n = 2; n <= 10; ++n)
     for (std::int32_t f = 2; f <= 3; ++f)
-      for (std::uint32_t dead = 0; dead < 1u << n; dead += 2) {   // the root lives
+      for (std::uint32_t dead = 0; dead < 1u << n; dead += 2) {  // the root lives
         if (std::popcount(dead) > f) continue;
         HandFedWorld world(n);
         for (Rank rank = 1; rank < n; ++rank)
@@ -220,7 +221,8 @@ TEST(Theorem2, ASubtreeThatLostAMemberSaysSo) {
         int reported = 0;
         for (const Letter& letter : world.letters) {
           if (letter.to != 0 || letter.message.phase != Phase::up) continue;
-          EXPECT_EQ(letter.message.has(is_unclean), letter.from == top) << "n " << n << " f " << f << " victim " << victim;
+          EXPECT_EQ(letter.message.has(is_unclean), letter.from == top)
+              << "n " << n << " f " << f << " victim " << victim;
           ++reported;
         }
         EXPECT_EQ(reported, std::min(f + 1, n - 1));
@@ -252,11 +254,12 @@ TEST(Definition, TheTreeIsAnIfTree) {
 TEST(Theorem3, TheRootKnowsTheResultOrHasFailed) {
   for (Rank n = 1; n <= largest; ++n)
     for (std::int32_t f = 0; f <= 2; ++f)
-      for_all_plans(plan_of(n, arguments_of(Kind::reduce, f)), n <= 6 ? f : std::min(f, 1), [](World& world, const Plan& plan) {
-        if (!world.alive(0)) return;
-        ASSERT_TRUE(world.result(0, 0).finished) << describe(plan);
-        ASSERT_EQ(world.result(0, 0).outcome, Outcome::success) << describe(plan);
-      });
+      for_all_plans(plan_of(n, arguments_of(Kind::reduce, f)), n <= 6 ? f : std::min(f, 1),
+                    [](World& world, const Plan& plan) {
+                      if (!world.alive(0)) return;
+                      ASSERT_TRUE(world.result(0, 0).finished) << describe(plan);
+                      ASSERT_EQ(world.result(0, 0).outcome, Outcome::success) << describe(plan);
+                    });
 }
 
 class ReduceSemantics : public testing::Test {
@@ -383,7 +386,7 @@ TEST(Section44, TheListNamesWhomTheGroupMissedAndTheBitNamesNobody) {
     Arguments arguments = sum_of_words(1, 0, Kind::reduce);
     arguments.failure_info = info;
     HandFedWorld world(7);
-    world.kill(3);   // below 1, grouped with 4 below 2
+    world.kill(3);  // below 1, grouped with 4 below 2
     world.post_all(arguments, [](Rank) { return word(1); });
     world.tell_all(3);
     while (world.deliver([](const Letter& letter) { return letter.to != 0; })) {}
@@ -437,7 +440,8 @@ TEST(Theorem5, FailuresOnlyMakeReduceCheaper) {
     for (std::int32_t f : {1, 2})
       for_all_plans(plan_of(n, arguments_of(Kind::reduce, f)), n <= 5 ? f : 1, [&](World& world, const Plan& plan) {
         if (!world.alive(0)) return;
-        ASSERT_LE(world.sends(Phase::group) + world.sends(Phase::up), up_correction_messages(n, f) + n - 1) << describe(plan);
+        ASSERT_LE(world.sends(Phase::group) + world.sends(Phase::up), up_correction_messages(n, f) + n - 1)
+            << describe(plan);
         for (Phase phase : {Phase::broadcast, Phase::correction, Phase::ask, Phase::decided, Phase::gather,
                             Phase::gather_reply, Phase::mismatch})
           ASSERT_EQ(world.sends(phase), 0) << describe(plan);

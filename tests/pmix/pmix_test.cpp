@@ -95,7 +95,7 @@ TEST_P(PmixKill, TwoRanksOneAfterTheOther) {
 TEST_F(Pmix, ARankThatDiesInStartUpIsNamedByAllOthers) {
   for (const char* where : {"step", "fence"})
     for (int victim : {0, 2})
-      for (int step : {0, 1, 2, 3, 4, 5}) {   // all that there are over shared memory
+      for (int step : {0, 1, 2, 3, 4, 5}) {  // all that there are over shared memory
         JobPlan plan = under_mpirun(4, "loop", {"4", "50"});
         plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":" + where + ":" + std::to_string(step);
         plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
@@ -103,7 +103,8 @@ TEST_F(Pmix, ARankThatDiesInStartUpIsNamedByAllOthers) {
         EXPECT_EQ(what_is_wrong(plan, result, {victim}), "") << where << " " << step;
         EXPECT_EQ(result.verdicts.count(victim), 0u) << "it has not died";
         for (const auto& [rank, verdict] : result.verdicts)
-          EXPECT_EQ(verdict.rfind("rank " + std::to_string(victim) + " (pid ", 0), 0u) << where << step << ": " << verdict;
+          EXPECT_EQ(verdict.rfind("rank " + std::to_string(victim) + " (pid ", 0), 0u)
+              << where << step << ": " << verdict;
       }
 }
 

@@ -73,9 +73,9 @@ std::vector<int> ClusterPlan::ranks_of(int node) const {
 struct ClusterJob::Implementation {
   std::unique_ptr<bootstrap::RendezvousServer> rendezvous;
   struct Node {
-    pid_t shell = -1;    // the remote shell; -1: ended
+    pid_t shell = -1;  // the remote shell; -1: ended
     int output = -1;
-    std::string line;    // its beginning
+    std::string line;  // its beginning
     bool given_up = false;
   };
   std::vector<Node> nodes;
@@ -104,14 +104,17 @@ ClusterJob::ClusterJob(const ClusterPlan& plan)
     std::string line = settings;
     for (int rank : plan.ranks_of(node)) {
       const std::string number = std::to_string(rank);
-      line += "; { UCFT_RANK=" + number + " " + program + "; echo \"EXIT $?\"; } 2>&1 | sed -u 's/^/[" + number + "] /' &";
+      line +=
+          "; { UCFT_RANK=" + number + " " + program + "; echo \"EXIT $?\"; } 2>&1 | sed -u 's/^/[" + number + "] /' &";
       line.replace(line.rfind(" &"), 2, " & true");
     }
     line += "; wait";
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) std::exit(2);
     Implementation::Node made;
-    made.shell = start({control_program(), "run", "--reverse-port", address.substr(address.find(':') + 1), std::to_string(node), line}, ends[1]);
+    made.shell = start(
+        {control_program(), "run", "--reverse-port", address.substr(address.find(':') + 1), std::to_string(node), line},
+        ends[1]);
     made.output = ends[0];
     close(ends[1]);
     inner_->nodes.push_back(made);
@@ -186,7 +189,8 @@ void ClusterJob::take_line(int node, const std::string& line) {
 
 bool ClusterJob::wait_until_started(std::chrono::seconds limit) {
   const auto started = [&] {
-    return std::all_of(reports_.begin(), reports_.end(), [](const RankReport& each) { return each.pid != 0 || each.exit_code >= 0; });
+    return std::all_of(reports_.begin(), reports_.end(),
+                       [](const RankReport& each) { return each.pid != 0 || each.exit_code >= 0; });
   };
   pump(started, limit);
   return started();
@@ -196,7 +200,8 @@ void ClusterJob::give_up_node(int node) { inner_->nodes[static_cast<std::size_t>
 
 bool ClusterJob::wait_until_ended(std::chrono::seconds limit) {
   const auto ended = [&] {
-    return std::all_of(inner_->nodes.begin(), inner_->nodes.end(), [](const auto& node) { return node.given_up || node.output < 0; });
+    return std::all_of(inner_->nodes.begin(), inner_->nodes.end(),
+                       [](const auto& node) { return node.given_up || node.output < 0; });
   };
   pump(ended, limit);
   return ended();
@@ -206,7 +211,9 @@ std::string ClusterJob::text() const { return heard_; }
 
 std::string what_is_wrong(const ClusterPlan& plan, const ClusterJob& job, const std::vector<int>& may_die,
                           const std::vector<int>& may_be_out) {
-  const auto among = [](const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); };
+  const auto among = [](const std::vector<int>& ranks, int rank) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  };
   std::set<std::string> verdicts;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     const RankReport& report = job.report(rank);

@@ -16,12 +16,12 @@ bool control(const std::vector<std::string>& arguments);
 int cluster_nodes();
 
 struct ClusterPlan {
-  int nodes = 2;                                   // the first so many
-  int ranks_per_node = 2;                          // rank = node index * ranks_per_node + i
-  std::string transports = "rc_v,ud_v,self,sm";    // UCX_TLS
-  std::vector<std::string> command;                // scenario of the rank program, and its arguments
+  int nodes = 2;                                 // the first so many
+  int ranks_per_node = 2;                        // rank = node index * ranks_per_node + i
+  std::string transports = "rc_v,ud_v,self,sm";  // UCX_TLS
+  std::vector<std::string> command;              // scenario of the rank program, and its arguments
   std::map<std::string, std::string> environment;
-  std::string program = {};                        // instead of tests/ucx's rank program
+  std::string program = {};  // instead of tests/ucx's rank program
 
   int ranks() const { return nodes * ranks_per_node; }
   int node_of(int rank) const { return rank / ranks_per_node + 1; }
@@ -29,11 +29,11 @@ struct ClusterPlan {
 };
 
 struct RankReport {
-  long pid = 0;                // 0: not started
-  std::string verdict;         // what follows "VERDICT "
-  std::string out;             // "UCFT_ERR_PARTITION ...": the rank was told so and stopped
+  long pid = 0;         // 0: not started
+  std::string verdict;  // what follows "VERDICT "
+  std::string out;      // "UCFT_ERR_PARTITION ...": the rank was told so and stopped
   long slowest_ms = -1, operations = 0;
-  int exit_code = -1;          // 128 + signal; -1: never heard
+  int exit_code = -1;  // 128 + signal; -1: never heard
   std::vector<std::string> other_lines;
 };
 
@@ -52,7 +52,7 @@ class ClusterJob {
   bool wait_until_ended(std::chrono::seconds limit = std::chrono::seconds(120));
 
   const RankReport& report(int rank) const { return reports_[static_cast<std::size_t>(rank)]; }
-  std::string text() const;    // everything that was heard
+  std::string text() const;  // everything that was heard
 
  private:
   struct Implementation;

@@ -39,7 +39,8 @@ TEST_P(Over, EveryPeerIsReachedByTheBestPath) {
   const int here = GetParam().shares_memory ? ranks_per_node - 1 : 0;
   const int others = nodes * ranks_per_node - 1 - here;
   expect_right(nodes, ranks_per_node,
-               {"paths", std::to_string(here), std::to_string(GetParam().has_rdma ? others : 0), std::to_string(GetParam().has_rdma ? 0 : others)});
+               {"paths", std::to_string(here), std::to_string(GetParam().has_rdma ? others : 0),
+                std::to_string(GetParam().has_rdma ? 0 : others)});
 }
 
 TEST_P(Over, AllCollectivesOnAllNodes) { expect_right(cluster_nodes(), 2, {"loop", "24", "40000"}); }

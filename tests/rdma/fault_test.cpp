@@ -46,7 +46,7 @@ bool others_go_on(const ClusterPlan& plan, int node) {
 struct Fault {
   std::string name;
   ClusterPlan plan;
-  int node = 0;                          // that it hits
+  int node = 0;  // that it hits
   std::vector<int> may_die, may_be_out;
   std::vector<int> must_be_out;
   int wait_ms = 0;
@@ -73,7 +73,8 @@ class Faults : public testing::Test {
       inject(job);
       EXPECT_TRUE(job.wait_until_ended()) << fault.name << ": hang\n" << job.text();
       EXPECT_EQ(what_is_wrong(fault.plan, job, fault.may_die, fault.may_be_out), "") << fault.name;
-      for (int rank : fault.must_be_out) EXPECT_NE(job.report(rank).out, "") << fault.name << ": rank " << rank << "\n" << job.text();
+      for (int rank : fault.must_be_out)
+        EXPECT_NE(job.report(rank).out, "") << fault.name << ": rank " << rank << "\n" << job.text();
       long slowest = -1, operations = 0;
       int out = 0, dead = 0;
       for (int rank = 0; rank < fault.plan.ranks(); ++rank) {
@@ -84,9 +85,12 @@ class Faults : public testing::Test {
         dead += job.report(rank).exit_code != 0;
       }
       dead_ = dead;
-      std::printf("{\"fault\":\"%s\",\"transports\":\"%s\",\"nodes\":%d,\"ranks_per_node\":%d,\"operations\":%ld,\"slowest_ms\":%ld,\"out\":%d,"
-                  "\"dead\":%d,\"suspect_after_ms\":%ld}\n", fault.name.c_str(), fault.plan.transports.c_str(), fault.plan.nodes,
-                  fault.plan.ranks_per_node, operations, slowest, out, dead, static_cast<long>(suspect_after.count()));
+      std::printf(
+          "{\"fault\":\"%s\",\"transports\":\"%s\",\"nodes\":%d,\"ranks_per_node\":%d,\"operations\":%ld,\"slowest_"
+          "ms\":%ld,\"out\":%d,"
+          "\"dead\":%d,\"suspect_after_ms\":%ld}\n",
+          fault.name.c_str(), fault.plan.transports.c_str(), fault.plan.nodes, fault.plan.ranks_per_node, operations,
+          slowest, out, dead, static_cast<long>(suspect_after.count()));
       std::fflush(stdout);
     }
     heal();
@@ -97,13 +101,15 @@ class Faults : public testing::Test {
   void kill_rank(ClusterPlan plan, int rank, int send) {
     plan.environment["UCFT_TEST_KILL"] = std::to_string(rank) + ":send:" + std::to_string(send);
     const Fault fault{"rank killed", plan, plan.node_of(rank), {rank}, {}, {}, 0};
-    run(fault, [](ClusterJob&) {}, [] {});
+    run(
+        fault, [](ClusterJob&) {}, [] {});
     EXPECT_EQ(dead_, 1) << "rank " << rank << " did not come to its send " << send;
   }
 
   // The node is cut off (or hangs) for a while that is much longer than suspect_after.
   template <class Cut, class Mend>
-  void cut_off(const char* name, const ClusterPlan& plan, int node, int wait_ms, std::chrono::milliseconds time, Cut cut, Mend mend) {
+  void cut_off(const char* name, const ClusterPlan& plan, int node, int wait_ms, std::chrono::milliseconds time,
+               Cut cut, Mend mend) {
     const bool goes_on = others_go_on(plan, node);
     const bool is_long = time > 2 * suspect_after;
     Fault fault{name, plan, node, {}, {}, {}, wait_ms};
@@ -111,7 +117,8 @@ class Faults : public testing::Test {
     const std::vector<int> out = goes_on ? plan.ranks_of(node) : all_but(plan, {});
     if (is_long) fault.may_be_out = out;
     if (is_long && goes_on) fault.must_be_out = plan.ranks_of(node);
-    run(fault,
+    run(
+        fault,
         [&](ClusterJob&) {
           const auto begin = std::chrono::steady_clock::now();
           cut();
@@ -125,25 +132,40 @@ class Faults : public testing::Test {
 
   void link_down(const ClusterPlan& plan, int node, int wait_ms, std::chrono::milliseconds time) {
     const std::string number = std::to_string(node);
-    cut_off(time > 2 * suspect_after ? "link down" : "link flaps", plan, node, wait_ms, time, [&] { EXPECT_TRUE(control({"link", number, "down"})); },
-            [&] { EXPECT_TRUE(control({"link", number, "up"})); });
+    cut_off(
+        time > 2 * suspect_after ? "link down" : "link flaps", plan, node, wait_ms, time,
+        [&] {
+          EXPECT_TRUE(control({"link", number, "down"}));
+        },
+        [&] {
+          EXPECT_TRUE(control({"link", number, "up"}));
+        });
   }
 
   void hang_node(const ClusterPlan& plan, int node, int wait_ms, std::chrono::milliseconds time) {
     const std::string number = std::to_string(node);
-    cut_off(time > 2 * suspect_after ? "node hangs" : "node stutters", plan, node, wait_ms, time, [&] { EXPECT_TRUE(control({"pause", number})); },
-            [&] { EXPECT_TRUE(control({"resume", number})); });
+    cut_off(
+        time > 2 * suspect_after ? "node hangs" : "node stutters", plan, node, wait_ms, time,
+        [&] {
+          EXPECT_TRUE(control({"pause", number}));
+        },
+        [&] {
+          EXPECT_TRUE(control({"resume", number}));
+        });
   }
 
   void kill_node(const ClusterPlan& plan, int node, int wait_ms) {
     Fault fault{"node vanishes", plan, node, plan.ranks_of(node), {}, {}, wait_ms};
     if (!others_go_on(plan, node)) fault.may_be_out = fault.must_be_out = all_but(plan, plan.ranks_of(node));
-    run(fault,
+    run(
+        fault,
         [&](ClusterJob& job) {
           EXPECT_TRUE(control({"kill", std::to_string(node)}));
           job.give_up_node(node);
         },
-        [&] { ASSERT_TRUE(control({"boot", std::to_string(node)})); });
+        [&] {
+          ASSERT_TRUE(control({"boot", std::to_string(node)}));
+        });
   }
 
   // Delays are fixed ones: a random delay reorders packets, which no fabric does, and which makes Soft-RoCE's go-back-n
@@ -153,12 +175,16 @@ class Faults : public testing::Test {
     std::vector<std::string> command = {"netem", std::to_string(node)};
     command.insert(command.end(), how.begin(), how.end());
     const Fault fault{"netem " + how.front() + " " + how[1], plan, node, {}, {}, {}, 0};
-    ASSERT_TRUE(control(command));   // from before the start-up on
-    run(fault, [](ClusterJob&) {}, [&] { ASSERT_TRUE(control({"netem", std::to_string(node)})); });
+    ASSERT_TRUE(control(command));  // from before the start-up on
+    run(
+        fault, [](ClusterJob&) {},
+        [&] {
+          ASSERT_TRUE(control({"netem", std::to_string(node)}));
+        });
   }
 
-  int dead_ = 0;                      // ranks of the last job that did not end by themselves
-  std::map<int, std::string> outs_;   // of the last job: who was out, and what it was told
+  int dead_ = 0;                     // ranks of the last job that did not end by themselves
+  std::map<int, std::string> outs_;  // of the last job: who was out, and what it was told
   static constexpr const char* rc = "rc_v,ud_v,self,sm";
   static constexpr const char* ud = "ud_v,self,sm";
 };
@@ -168,12 +194,12 @@ TEST_F(Faults, AKilledRankIsNotMissedForLong) {
     kill_rank(plan_of(2, 2, transports), 0, 100);
     kill_rank(plan_of(2, 2, transports), 3, 101);
   }
-  kill_rank(plan_of(2, 1, rc), 0, 100);   // nobody else on its host: its kernel says so
+  kill_rank(plan_of(2, 1, rc), 0, 100);  // nobody else on its host: its kernel says so
 }
 
 TEST_F(Faults, ANodeVanishes) {
   kill_node(plan_of(2, 2, rc), 2, 300);
-  kill_node(plan_of(2, 2, rc), 1, 300);   // half of the ranks, with rank 0: the others must not go on
+  kill_node(plan_of(2, 2, rc), 1, 300);  // half of the ranks, with rank 0: the others must not go on
 }
 
 TEST_F(Faults, ALinkThatFlapsHurtsNobody) { link_down(plan_of(2, 2, rc), 2, 300, 500ms); }
@@ -183,13 +209,15 @@ TEST_F(Faults, ALinkThatStaysDownNeverMakesTwoAnswers) {
   link_down(plan, 2, 300, 2 * suspect_after + 1s);
   for (int rank : plan.ranks_of(2)) {
     EXPECT_NE(outs_[rank].find("UCFT_ERR_PARTITION"), std::string::npos) << outs_[rank];
-    EXPECT_NE(outs_[rank].find("port 1 of rxe0 has been down"), std::string::npos) << outs_[rank];   // a verbs event said so
+    EXPECT_NE(outs_[rank].find("port 1 of rxe0 has been down"), std::string::npos)
+        << outs_[rank];  // a verbs event said so
   }
 }
 
 // What a leaver sends last is lost, at first. UCFT_LOG: whoever took it for a failure would say so.
 TEST_F(Faults, ACutWhileARankLeavesHoldsNobodyUp) {
-  for (const auto& [transports, rma] : std::map<std::string, std::vector<std::string>>{{rc, {"auto", "off"}}, {ud, {"auto"}}})
+  for (const auto& [transports, rma] :
+       std::map<std::string, std::vector<std::string>>{{rc, {"auto", "off"}}, {ud, {"auto"}}})
     for (const std::string& setting : rma)
       for (const char* milliseconds : {"300", "600"}) {
         ClusterPlan plan = plan_of(2, 1, transports);
@@ -197,7 +225,8 @@ TEST_F(Faults, ACutWhileARankLeavesHoldsNobodyUp) {
         plan.environment["UCFT_RMA"] = setting;
         plan.environment["UCFT_LOG"] = "y";
         const Fault fault{"cut while leaving, UCFT_RMA=" + setting, plan, 1, {}, {}, {}, 0};
-        run(fault, [](ClusterJob&) {}, [] {});
+        run(
+            fault, [](ClusterJob&) {}, [] {});
       }
 }
 
@@ -249,7 +278,11 @@ TEST_F(Faults, Mixed) {
       case 4: link_down(plan, node, wait_ms, below(2) == 0 ? 400ms : 2 * suspect_after + 1s); break;
       case 5: hang_node(plan, node, wait_ms, below(2) == 0 ? 400ms : 2 * suspect_after + 1s); break;
       case 6: disturb(plan, node, {"loss", std::to_string(1 + below(2)) + "%"}); break;
-      case 7: disturb(plan, node, below(2) == 0 ? std::vector<std::string>{"delay", "10ms"} : std::vector<std::string>{"duplicate", "10%"}); break;
+      case 7:
+        disturb(
+            plan, node,
+            below(2) == 0 ? std::vector<std::string>{"delay", "10ms"} : std::vector<std::string>{"duplicate", "10%"});
+        break;
     }
     if (HasFatalFailure()) return;
   }

@@ -42,20 +42,22 @@ constexpr std::array operations{Operation::message, Operation::put_8,   Operatio
                                 Operation::get_8,   Operation::get_64k, Operation::add,         Operation::idle};
 constexpr std::array names{"message", "put 8", "put 8 + flush", "put 64K", "get 8", "get 64K", "fetch-add", "idle"};
 constexpr std::array identifiers{"message", "put8", "putflush", "put64k", "get8", "get64k", "add", "idle"};
-constexpr std::size_t area_bytes = 2 << 20;                                   // of the server's memory, per operation
+constexpr std::size_t area_bytes = 2 << 20;  // of the server's memory, per operation
 constexpr std::size_t memory_bytes = operations.size() * area_bytes;
 constexpr int poison = 0xdd;
 constexpr std::uint64_t poison_word = 0xdddddddddddddddd;
-constexpr std::uint64_t source_poison_word = 0xeeeeeeeeeeeeeeee;              // into buffers of puts that are over
+constexpr std::uint64_t source_poison_word = 0xeeeeeeeeeeeeeeee;  // into buffers of puts that are over
 
 ucp_context_h context;
 ucp_worker_h worker;
-std::string name;                                                             // of this process in the output
+std::string name;  // of this process in the output
 double interval_ms;
 bool faulted = false;
 Clock::time_point time_zero;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
 double since(Clock::time_point from) { return seconds_between(from, Clock::now()); }
 
 void check(ucs_status_t status, const char* what) {
@@ -134,7 +136,8 @@ void progress() {
 
 ucp_ep_h connect(const std::vector<std::byte>& address, ucp_err_handler_cb_t on_error, void* arg) {
   ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {on_error, arg};
@@ -234,8 +237,10 @@ std::string next_command() {
   if (!ended && poll(&input, 1, 0) > 0) {
     char bytes[256];
     const ssize_t n = ::read(0, bytes, sizeof bytes);
-    if (n > 0) buffered.append(bytes, static_cast<std::size_t>(n));
-    else ended = true;
+    if (n > 0)
+      buffered.append(bytes, static_cast<std::size_t>(n));
+    else
+      ended = true;
   }
   const std::size_t end = buffered.find('\n');
   if (end == buffered.npos) return ended ? "quit" : "";
@@ -267,7 +272,8 @@ struct Server {
   static void on_error(void* arg, ucp_ep_h endpoint, ucs_status_t status) {
     const auto& all = static_cast<Server*>(arg)->endpoints;
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (all[i] == endpoint) Line("server's error callback").word("operation", names[i]).word("status", name_of(status));
+      if (all[i] == endpoint)
+        Line("server's error callback").word("operation", names[i]).word("status", name_of(status));
   }
 
   void map_memory(bool again) {
@@ -316,19 +322,27 @@ struct Server {
         if (word != poison_word) ++changed[names[i]];
         if (word == source_poison_word) ++poisoned[names[i]];
       }
-    Line("server counts").raw("changed_words", json(changed)).raw("of_buffers_given_back", json(poisoned)).count("messages", messages);
+    Line("server counts")
+        .raw("changed_words", json(changed))
+        .raw("of_buffers_given_back", json(poisoned))
+        .count("messages", messages);
   }
 
   void take(const std::string& command) {
     const auto begin = Clock::now();
-    if (command == "close") close_all();
-    else if (command == "unmap") check(ucp_mem_unmap(context, handle), "ucp_mem_unmap");
+    if (command == "close")
+      close_all();
+    else if (command == "unmap")
+      check(ucp_mem_unmap(context, handle), "ucp_mem_unmap");
     else if (command == "remap") {
       munmap(memory, memory_bytes);
       map_memory(true);
-    } else if (command == "fill") std::memset(memory, poison, memory_bytes);
-    else if (command == "count") count();
-    else if (!take_common(command)) return;
+    } else if (command == "fill")
+      std::memset(memory, poison, memory_bytes);
+    else if (command == "count")
+      count();
+    else if (!take_common(command))
+      return;
     Line("server did").word("command", command).number("took_s", since(begin));
   }
 };
@@ -346,14 +360,17 @@ int serve(int port) {
   send_worker_address(socket);
   server.give_key(socket);
   const auto address = receive_block(socket);
-  for (std::size_t i = 0; i < operations.size(); ++i) server.endpoints.push_back(connect(address, Server::on_error, &server));
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    server.endpoints.push_back(connect(address, Server::on_error, &server));
   meet(socket, server.endpoints);
   for (;;) {
     progress();
     const std::string command = next_command();
     if (command == "quit") break;
-    if (!command.empty()) server.take(command);
-    else usleep(500);
+    if (!command.empty())
+      server.take(command);
+    else
+      usleep(500);
   }
   _exit(0);
 }
@@ -362,7 +379,7 @@ int serve(int port) {
 
 struct Stream;
 
-struct Slot {                       // a buffer, and the operation that uses it
+struct Slot {  // a buffer, and the operation that uses it
   Stream* stream;
   std::byte* buffer;
   std::uint64_t index;
@@ -381,7 +398,7 @@ struct Stream {
   Phase phase = Phase::running;
   Clock::time_point entered, last_post, last_completion;
   std::uint64_t sequence = 0;
-  ucs_status_ptr_t request = nullptr;               // flush or close
+  ucs_status_ptr_t request = nullptr;  // flush or close
   // what is reported
   int ok_before = 0, ok_after = 0, pending_at_callback = -1, pending_after_callback = -1, pending_at_close = -1;
   Counts failed, failed_on_close;
@@ -389,7 +406,9 @@ struct Stream {
   std::string error = "none", flushed = "-", posted_after_error = "-";
 
   bool large() const { return operation == Operation::put_64k || operation == Operation::get_64k; }
-  bool is_put() const { return operation == Operation::put_8 || operation == Operation::put_8_flush || operation == Operation::put_64k; }
+  bool is_put() const {
+    return operation == Operation::put_8 || operation == Operation::put_8_flush || operation == Operation::put_64k;
+  }
   bool is_get() const { return operation == Operation::get_8 || operation == Operation::get_64k; }
   bool left_out() const {
     const char* without = std::getenv("PROBE_WITHOUT");
@@ -523,7 +542,7 @@ struct Stream {
   void begin_close() {
     flushed = name_of(state_of(request));
     flush_s = since(entered);
-    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);   // if it is under way, UCX frees it at its end
+    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);  // if it is under way, UCX frees it at its end
     pending_at_close = pending();
     enter(Phase::closing);
     if (key != nullptr) ucp_rkey_destroy(key);

@@ -56,7 +56,8 @@ TEST(EveryOrder, OfTwoPartsOneGoesOn) {
     EXPECT_EQ(result.nobody_went_on, 0);
     EXPECT_EQ(result.two_sides, 0);
   }
-  const DeparturesExploration slow = all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links_between({0, 1}, {2}))}, .prompt = false});
+  const DeparturesExploration slow =
+      all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links_between({0, 1}, {2}))}, .prompt = false});
   EXPECT_EQ(slow.two_sides, 0);
 }
 
@@ -83,36 +84,47 @@ TEST(EveryOrder, ALinkThatIsCutInOneDirection) {
   EXPECT_EQ(all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links({0}, {1}))}}).nobody_went_on, 0);
   EXPECT_EQ(all_orders_of({.host_of = {0, 0, 1, 1}, .faults = {cut(links({0}, {1}))}}).nobody_went_on, 0);
   EXPECT_EQ(all_orders_of({.host_of = {0, 0, 1, 1}, .faults = {cut(links({1}, {0}))}}).nobody_went_on, 0);
-  EXPECT_EQ(all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links({0}, {1})), heal(links({0}, {1}))}}).nobody_went_on, 0);
+  EXPECT_EQ(
+      all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links({0}, {1})), heal(links({0}, {1}))}}).nobody_went_on, 0);
 }
 
 // The smallest case in which a one-way cut stops a whole job that could have gone on: each is declared dead by the one that does
 // not hear it, and hears so. Never two sides, but in some orders none.
 TEST(EveryOrder, OneWayCutsInARingMayStopAll) {
-  const DeparturesExploration result = all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links({0}, {1}) | links({1}, {2}) | links({2}, {0}))}, .prompt = false});
+  const DeparturesExploration result = all_orders_of(
+      {.host_of = {0, 1, 2}, .faults = {cut(links({0}, {1}) | links({1}, {2}) | links({2}, {0}))}, .prompt = false});
   EXPECT_GT(result.nobody_went_on, 0);
   EXPECT_LT(result.nobody_went_on, result.ends);
 }
 
 // Both may count on the third and go on until its word reaches one of them: two sides for a moment, never in the end.
 TEST(EveryOrder, AHostThatIsCutOffFromOneOtherOnly) {
-  const DeparturesExploration result = all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links_between({0}, {1}))}, .prompt = false});
+  const DeparturesExploration result =
+      all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links_between({0}, {1}))}, .prompt = false});
   EXPECT_EQ(result.nobody_went_on, 0);
   EXPECT_GT(result.two_sides, 0);
-  EXPECT_EQ(all_orders_of({.host_of = {0, 1, 2, 3}, .faults = {cut(links_between({0}, {1}) | links_between({2}, {3}))}}).nobody_went_on, 0);
+  EXPECT_EQ(all_orders_of({.host_of = {0, 1, 2, 3}, .faults = {cut(links_between({0}, {1}) | links_between({2}, {3}))}})
+                .nobody_went_on,
+            0);
 }
 
 TEST(EveryOrder, ARankThatHangsAndComesBack) {
   for (const bool fence : {true, false})
     for (const bool shares_memory : {true, false})
       for (const auto& hosts : {std::vector<std::uint64_t>{0, 1, 2}, {0, 0, 1}, {0, 0, 0}})
-        EXPECT_EQ(all_orders_of({.host_of = hosts, .faults = {hang(1), come_back(1)}, .fence = fence, .shares_memory = shares_memory}).nobody_went_on, 0);
+        EXPECT_EQ(
+            all_orders_of(
+                {.host_of = hosts, .faults = {hang(1), come_back(1)}, .fence = fence, .shares_memory = shares_memory})
+                .nobody_went_on,
+            0);
 }
 
 // What is a proof for one side must become one for the other: they count.
 TEST(EveryOrder, ARankThatHangsAndComesBackBeforeAPartition) {
   for (const bool shares_memory : {true, false})
-    all_orders_of({.host_of = {0, 1, 1}, .faults = {hang(1), come_back(1), cut(links_between({0}, {1}))}, .shares_memory = shares_memory});
+    all_orders_of({.host_of = {0, 1, 1},
+                   .faults = {hang(1), come_back(1), cut(links_between({0}, {1}))},
+                   .shares_memory = shares_memory});
 }
 
 TEST(EveryOrder, WhoIsOutAndLeavesHasFailed) {
@@ -127,10 +139,12 @@ TEST(EveryOrder, ARankLeavesWhileAnotherFails) {
 
 TEST(EveryOrder, WrongSuspicionOnOneHostWithoutAFence) {
   for (const bool shares_memory : {true, false}) {
-    const DeparturesExploration one = all_orders_of({.host_of = {0, 0, 1}, .faults = {suspect(1, 0)}, .fence = false, .shares_memory = shares_memory});
+    const DeparturesExploration one = all_orders_of(
+        {.host_of = {0, 0, 1}, .faults = {suspect(1, 0)}, .fence = false, .shares_memory = shares_memory});
     EXPECT_EQ(one.nobody_went_on, 0);
-    const DeparturesExploration both = all_orders_of({.host_of = {0, 0}, .faults = {suspect(1, 0), suspect(0, 1)}, .fence = false, .shares_memory = shares_memory});
-    EXPECT_EQ(both.nobody_went_on > 0, shares_memory);   // through memory each believes the other
+    const DeparturesExploration both = all_orders_of(
+        {.host_of = {0, 0}, .faults = {suspect(1, 0), suspect(0, 1)}, .fence = false, .shares_memory = shares_memory});
+    EXPECT_EQ(both.nobody_went_on > 0, shares_memory);  // through memory each believes the other
   }
 }
 
@@ -138,7 +152,9 @@ TEST(EveryOrder, WrongSuspicionOnOneHostWithoutAFence) {
 TEST(EveryOrder, WhoSeesADeathTellsThoseWhoDoNot) {
   EXPECT_EQ(all_orders_of({.host_of = {0, 1, 2, 3}, .faults = {die(1)}, .reach = 1}).nobody_went_on, 0);
   EXPECT_EQ(all_orders_of({.host_of = {0, 1, 2, 3}, .faults = {hang(1)}, .reach = 1}).nobody_went_on, 0);
-  EXPECT_EQ(all_orders_of({.host_of = {0, 1, 2, 3, 4}, .faults = {die_losing(1), die_losing(2)}, .reach = 1}).nobody_went_on, 0);
+  EXPECT_EQ(
+      all_orders_of({.host_of = {0, 1, 2, 3, 4}, .faults = {die_losing(1), die_losing(2)}, .reach = 1}).nobody_went_on,
+      0);
 }
 
 // The smallest case in which too few are watched to see who is the minority: rank 0 is alone, sees the silence of two of the
@@ -168,7 +184,7 @@ std::vector<Faults> catalogue(int ranks, int hosts) {
   for (int a = 0; a < hosts; ++a)
     for (int b = 0; b < hosts; ++b)
       if (a != b) cuts.insert({links({a}, {b}), links_between({a}, {b})});
-  for (int part = 1; part < (1 << hosts) - 1; ++part) {   // from a set of hosts to the rest, and both ways
+  for (int part = 1; part < (1 << hosts) - 1; ++part) {  // from a set of hosts to the rest, and both ways
     std::uint64_t one_way = 0, both_ways = 0;
     for (int a = 0; a < hosts; ++a)
       for (int b = 0; b < hosts; ++b)
@@ -230,8 +246,9 @@ void explore_all(int ranks, int at_once, std::size_t stride, std::int64_t limit)
       }
     }
   }
-  std::printf("%d ranks, %d at once: %ld plans, %ld states, %ld ends, %ld plans cut short\n", ranks, at_once, static_cast<long>(plans),
-              static_cast<long>(states), static_cast<long>(ends), static_cast<long>(incomplete));
+  std::printf("%d ranks, %d at once: %ld plans, %ld states, %ld ends, %ld plans cut short\n", ranks, at_once,
+              static_cast<long>(plans), static_cast<long>(states), static_cast<long>(ends),
+              static_cast<long>(incomplete));
   EXPECT_GT(plans, 0);
 }
 

@@ -17,7 +17,7 @@
 namespace ucft::detail::simulator {
 namespace {
 
-#ifdef UCFT_SMALL   // with sanitizers
+#ifdef UCFT_SMALL  // with sanitizers
 constexpr Rank most_ranks = 300;
 #else
 constexpr Rank most_ranks = 4096;
@@ -79,7 +79,8 @@ double kary_arrival(std::int64_t process, std::int64_t k, double delivery, doubl
   std::int64_t first = 0, width = 1, level = 0;
   while (process >= first + width) first += width, width *= k, ++level;
   double time = static_cast<double>(level) * delivery;
-  for (std::int64_t place = process - first; place > 0 && k > 1; place /= k) time += gap * static_cast<double>(place % k);
+  for (std::int64_t place = process - first; place > 0 && k > 1; place /= k)
+    time += gap * static_cast<double>(place % k);
   return time;
 }
 
@@ -94,7 +95,9 @@ std::int64_t lame_steps(std::int64_t processes, std::int64_t k) {
 }
 
 class ClosedForms : public testing::TestWithParam<LogGP> {};
-INSTANTIATE_TEST_SUITE_P(Costs, ClosedForms, testing::Values(costs_of(2, 1, 1), costs_of(5, 1, 3), costs_of(0, 2, 0.5), costs_of(10, 0.25, 0.5)),
+INSTANTIATE_TEST_SUITE_P(Costs, ClosedForms,
+                         testing::Values(costs_of(2, 1, 1), costs_of(5, 1, 3), costs_of(0, 2, 0.5),
+                                         costs_of(10, 0.25, 0.5)),
                          [](const auto& each) { return "Nr" + std::to_string(each.index); });
 
 TEST_P(ClosedForms, PlainTreesForEveryNumberOfRanks) {
@@ -108,7 +111,9 @@ TEST_P(ClosedForms, PlainTreesForEveryNumberOfRanks) {
     ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::binomial).result().latency, binomial) << ranks;
     ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::kary, 3).result().latency, kary) << ranks;
     ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::knomial, 4).result().latency, knomial) << ranks;
-    ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::flat).result().latency, ranks == 1 ? 0 : delivery + (ranks - 2) * gap) << ranks;
+    ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::flat).result().latency,
+                     ranks == 1 ? 0 : delivery + (ranks - 2) * gap)
+        << ranks;
     ASSERT_DOUBLE_EQ(Timed(ranks, costs).with(Tree::chain).result().latency, (ranks - 1) * delivery) << ranks;
     if (std::has_single_bit(static_cast<unsigned>(ranks))) {
       EXPECT_DOUBLE_EQ(binomial, std::log2(ranks) * delivery);
@@ -139,7 +144,8 @@ TEST(ClosedForms, NoTreeIsFasterThanTheOptimalOne) {
 double reduce_time(Rank ranks, std::int32_t f, const LogGP& costs) {
   const int groups = (ranks - 1) / (f + 1), depth = std::bit_width(static_cast<unsigned>(groups)) - 1;
   const bool two_as_deep = 2 * groups >= 3 << depth;
-  return costs.delivery() * (1 + depth) + (two_as_deep ? costs.per_receive() : 0) + (f >= 1 ? costs.delivery() + (f - 1) * costs.per_message() : 0);
+  return costs.delivery() * (1 + depth) + (two_as_deep ? costs.per_receive() : 0) +
+         (f >= 1 ? costs.delivery() + (f - 1) * costs.per_message() : 0);
 }
 
 TEST_P(ClosedForms, ReduceForEveryNumberOfRanks) {
@@ -209,7 +215,7 @@ TEST(Comparators, RoundsOfPowersOfTwo) {
     run.payload_bytes = 1 << 20;
     result = simulate(run);
     EXPECT_DOUBLE_EQ(result.latency, 2 * rounds * 4);
-    EXPECT_DOUBLE_EQ(result.bytes, 2.0 * (ranks - 1) * (1 << 20));   // 2 (n-1)/n of the vector per rank
+    EXPECT_DOUBLE_EQ(result.bytes, 2.0 * (ranks - 1) * (1 << 20));  // 2 (n-1)/n of the vector per rank
     run.algorithm = Comparator::acknowledged_tree;
     run.kind = Kind::broadcast;
     result = simulate(run);
@@ -238,11 +244,12 @@ TEST(Comparators, NobodyActsBeforeItHasStarted) {
     const CollectiveResult together = simulate(run);
     run.setting.skew = 100;
     double last_start = 0;
-    for (Rank rank = 0; rank < 64; ++rank) last_start = std::max(last_start, 100 * chance_of(~run.setting.seed, rank, 0));
+    for (Rank rank = 0; rank < 64; ++rank)
+      last_start = std::max(last_start, 100 * chance_of(~run.setting.seed, rank, 0));
     const CollectiveResult skewed = simulate(run);
     EXPECT_EQ(skewed.messages, together.messages);
     EXPECT_EQ(skewed.missed, 0);
-    EXPECT_GT(skewed.first, last_start);   // nobody has the sum before all have come
+    EXPECT_GT(skewed.first, last_start);  // nobody has the sum before all have come
   }
 }
 
@@ -273,7 +280,9 @@ TEST(CorrectedTrees, CheckedCorrectionReachesAllAndInOrderIsTheBadCase) {
       FailurePlan plan;
       plan.failed = 41;
       std::string error;
-      ASSERT_TRUE(draw_failures(plan, world.run.arguments, {}, static_cast<std::uint64_t>(seed), world.run.setting, error)) << error;
+      ASSERT_TRUE(
+          draw_failures(plan, world.run.arguments, {}, static_cast<std::uint64_t>(seed), world.run.setting, error))
+          << error;
       const CollectiveResult result = world.result();
       EXPECT_EQ(result.missed, 0);
       EXPECT_EQ(result.live, 1024 - 41);
@@ -297,7 +306,9 @@ TEST(Failures, AllreduceCompletesOnAllSurvivorsWhoeverDies) {
       plan.failed = seed % 2;
       plan.crashes = f - seed % 2;
       std::string error;
-      ASSERT_TRUE(draw_failures(plan, world.run.arguments, {}, static_cast<std::uint64_t>(seed), world.run.setting, error)) << error;
+      ASSERT_TRUE(
+          draw_failures(plan, world.run.arguments, {}, static_cast<std::uint64_t>(seed), world.run.setting, error))
+          << error;
       const CollectiveResult result = world.result();
       EXPECT_EQ(result.missed, 0) << "seed " << seed;
       EXPECT_EQ(result.wrong, 0) << "seed " << seed;
@@ -328,7 +339,9 @@ TEST(Failures, WhoIsDrawnToDieDies) {
       FailurePlan plan;
       plan.crashes = 5;
       std::string error;
-      ASSERT_TRUE(draw_failures(plan, timed.run.arguments, {}, static_cast<std::uint64_t>(seed), timed.run.setting, error)) << error;
+      ASSERT_TRUE(
+          draw_failures(plan, timed.run.arguments, {}, static_cast<std::uint64_t>(seed), timed.run.setting, error))
+          << error;
       EXPECT_EQ(timed.result().live, 95) << seed;
     }
 }
@@ -337,7 +350,7 @@ TEST(Failures, ALateDeathIsOneOfARankThatHasItsResult) {
   Timed timed(8);
   timed.run.arguments.kind = Kind::allreduce;
   timed.run.setting.detection_delay = 20;
-  timed.run.setting.deaths = {{3, 3, never}};   // group, up, broadcast to 7: three sends
+  timed.run.setting.deaths = {{3, 3, never}};  // group, up, broadcast to 7: three sends
   const CollectiveResult result = timed.result();
   EXPECT_EQ(result.live, 7);
   EXPECT_EQ(result.missed + result.wrong, 0);
@@ -416,7 +429,8 @@ TEST(Failures, MoreThanFIsOneErrorOnAll) {
 // The simulator calls only ranks that can act on a failure. Calling all of them changes nothing.
 TEST(Failures, OnlyThoseAreToldForWhomItMatters) {
   for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::reduce, Kind::barrier})
-    for (Correction correction : {Correction::none, Correction::checked, Correction::opportunistic, Correction::failure_proof})
+    for (Correction correction :
+         {Correction::none, Correction::checked, Correction::opportunistic, Correction::failure_proof})
       for (int seed = 0; seed < 60; ++seed) {
         Timed world(3 + seed % 47);
         world.run.arguments.kind = kind;
@@ -428,7 +442,9 @@ TEST(Failures, OnlyThoseAreToldForWhomItMatters) {
         FailurePlan plan;
         plan.failed = plan.crashes = 1;
         std::string error;
-        ASSERT_TRUE(draw_failures(plan, world.run.arguments, {}, static_cast<std::uint64_t>(seed), world.run.setting, error)) << error;
+        ASSERT_TRUE(
+            draw_failures(plan, world.run.arguments, {}, static_cast<std::uint64_t>(seed), world.run.setting, error))
+            << error;
         if (seed % 3 == 0) world.run.setting.deaths.push_back({0, seed % 5, never});
         const CollectiveResult some = world.result();
         world.run.tell_everybody = true;
@@ -448,13 +464,13 @@ TEST(Networks, Hops) {
   fat.ranks_per_host = 2;
   fat.hosts_per_switch = 4;
   fat.switches_per_group = 3;
-  EXPECT_EQ(hops(fat, 0, 7), 0);     // hosts 0 and 3: one switch
-  EXPECT_EQ(hops(fat, 0, 8), 2);     // switches 0 and 1
-  EXPECT_EQ(hops(fat, 0, 23), 2);    // switch 2
-  EXPECT_EQ(hops(fat, 0, 24), 4);    // switch 3: another group
+  EXPECT_EQ(hops(fat, 0, 7), 0);   // hosts 0 and 3: one switch
+  EXPECT_EQ(hops(fat, 0, 8), 2);   // switches 0 and 1
+  EXPECT_EQ(hops(fat, 0, 23), 2);  // switch 2
+  EXPECT_EQ(hops(fat, 0, 24), 4);  // switch 3: another group
   EXPECT_EQ(hops(fat, 24, 0), 4);
   NetworkShape dragonfly = fat;
-  dragonfly.kind = NetworkShape::Kind::dragonfly;   // groups of 3 routers
+  dragonfly.kind = NetworkShape::Kind::dragonfly;  // groups of 3 routers
   EXPECT_EQ(hops(dragonfly, 0, 8), 1);
   // Group 0 to group 1: the link leaves from router 1 of group 0 and ends at router 0 of group 1.
   EXPECT_EQ(hops(dragonfly, 0, 24), 2);
@@ -497,7 +513,7 @@ TEST(EventQueue, PopsInOrderWhateverTheBuckets) {
     EventQueue<Event> queue(width);
     Random random(7);
     std::uint64_t created = 0;
-    std::vector<Event> waiting;   // the reference: a list
+    std::vector<Event> waiting;  // the reference: a list
     Event last{0, 0};
     for (int step = 0; step < 20000; ++step) {
       if (waiting.empty() || (random.below(5) < 3 && waiting.size() < 200)) {
@@ -507,7 +523,8 @@ TEST(EventQueue, PopsInOrderWhateverTheBuckets) {
         waiting.push_back(event);
         continue;
       }
-      const auto least = std::min_element(waiting.begin(), waiting.end(), [](const Event& a, const Event& b) { return a.before(b); });
+      const auto least =
+          std::min_element(waiting.begin(), waiting.end(), [](const Event& a, const Event& b) { return a.before(b); });
       last = queue.pop();
       ASSERT_EQ(last.order, least->order);
       waiting.erase(least);
@@ -530,10 +547,14 @@ TEST(Costs, AreRead) {
 
 TEST(Costs, MalformedOnesAreRefusedWithLineAndReason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"L 1\nq 2\n", "2: 'q' is no parameter"},    {"L\n", "1: L has no value"},
-      {"L 1 2\n", "1: '2' after the value of L"},  {"\n\ng 1x\n", "3: g: '1x' is no number"},
-      {"o -1\n", "1: o: -1 must be 0 or more"},    {"G nan\n", "1: G: nan must be"},
-      {"L 1\nL 2\n", "2: L is given twice"},       {"# nothing\n", "1: no parameter"},
+      {"L 1\nq 2\n", "2: 'q' is no parameter"},
+      {"L\n", "1: L has no value"},
+      {"L 1 2\n", "1: '2' after the value of L"},
+      {"\n\ng 1x\n", "3: g: '1x' is no number"},
+      {"o -1\n", "1: o: -1 must be 0 or more"},
+      {"G nan\n", "1: G: nan must be"},
+      {"L 1\nL 2\n", "2: L is given twice"},
+      {"# nothing\n", "1: no parameter"},
       {"L 3\no_send ,\n", "2: o_send: ',' is no number"},
   };
   for (const auto& [text, reason] : cases) {
@@ -541,7 +562,7 @@ TEST(Costs, MalformedOnesAreRefusedWithLineAndReason) {
     std::string error;
     EXPECT_FALSE(parse_costs(text, costs, error)) << text;
     EXPECT_EQ(error.rfind(reason, 0), 0u) << error;
-    EXPECT_EQ(costs.latency, LogGP{}.latency);   // nothing half-read
+    EXPECT_EQ(costs.latency, LogGP{}.latency);  // nothing half-read
   }
 }
 
@@ -562,7 +583,8 @@ TEST(Costs, PredictionsAreWhatTheClockShows) {
             const double predicted = predict_latency(world.run.arguments, ranks, costs, bytes);
             // All ranks in one group: the root may be done while others still receive what they don't need any more.
             const double tolerance = ReduceTopology(ranks, f).complete_groups() > 0 ? 1e-9 : 0.1;
-            EXPECT_NEAR(result.latency, predicted, tolerance * predicted) << "n " << ranks << " f " << f << " " << kind_name(kind) << " " << bytes << " bytes";
+            EXPECT_NEAR(result.latency, predicted, tolerance * predicted)
+                << "n " << ranks << " f " << f << " " << kind_name(kind) << " " << bytes << " bytes";
             EXPECT_EQ(result.messages, predict_messages(world.run.arguments, ranks));
           }
 }
@@ -584,7 +606,7 @@ TEST(FailurePlans, CorrelatedFailuresTakeWholeHostsAndSwitches) {
     EXPECT_GE(setting.dead.size(), 8u);
     EXPECT_LE(setting.dead.size(), 24u);
     for (Rank rank : setting.dead) {
-      EXPECT_NE(rank / 4, 17 / 4);   // the root's host
+      EXPECT_NE(rank / 4, 17 / 4);  // the root's host
       for (Rank neighbour = rank / 4 * 4; neighbour < rank / 4 * 4 + 4; ++neighbour)
         EXPECT_NE(std::find(setting.dead.begin(), setting.dead.end(), neighbour), setting.dead.end());
     }
@@ -607,7 +629,7 @@ TEST(FailurePlans, DrawnRanksAreDifferentAndFair) {
   }
   EXPECT_EQ(drawn[4], 0);
   drawn.erase(drawn.begin() + 4);
-  for (int times : drawn) EXPECT_NEAR(times, 3000, 200);   // 4.5 standard deviations
+  for (int times : drawn) EXPECT_NEAR(times, 3000, 200);  // 4.5 standard deviations
 }
 
 TEST(Trace, HasABarForEverySendAndReceive) {

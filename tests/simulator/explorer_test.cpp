@@ -12,7 +12,7 @@ namespace ucft::detail::simulator {
 namespace {
 
 #ifdef UCFT_SMALL
-constexpr std::int64_t thinner = 20;   // strides grow, walks shrink
+constexpr std::int64_t thinner = 20;  // strides grow, walks shrink
 #else
 constexpr std::int64_t thinner = 1;
 #endif
@@ -23,17 +23,20 @@ constexpr BroadcastShape binomial_in_order{Tree::binomial, Numbering::in_order, 
 constexpr BroadcastShape kary{Tree::kary, Numbering::interleaved, 2};
 constexpr BroadcastShape kary_in_order{Tree::kary, Numbering::in_order, 2};
 constexpr BroadcastShape chain{Tree::kary, Numbering::interleaved, 1};
-constexpr BroadcastShape more_shapes[] = {{Tree::knomial, Numbering::interleaved, 3}, {Tree::knomial, Numbering::in_order, 3},
-                                          {Tree::lame, Numbering::interleaved, 2}, {Tree::optimal, Numbering::interleaved, 4, 10},
-                                          {Tree::chain}, {Tree::flat}};
-constexpr Correction corrections[] = {Correction::opportunistic, Correction::checked, Correction::opportunistic_optimised,
-                                      Correction::failure_proof};
+constexpr BroadcastShape more_shapes[] = {{Tree::knomial, Numbering::interleaved, 3},
+                                          {Tree::knomial, Numbering::in_order, 3},
+                                          {Tree::lame, Numbering::interleaved, 2},
+                                          {Tree::optimal, Numbering::interleaved, 4, 10},
+                                          {Tree::chain},
+                                          {Tree::flat}};
+constexpr Correction corrections[] = {Correction::opportunistic, Correction::checked,
+                                      Correction::opportunistic_optimised, Correction::failure_proof};
 
 Arguments arguments_of(Kind kind, std::int32_t f, Rank root = 0, BroadcastShape shape = {}) {
   Arguments arguments;
   arguments.kind = kind;
   arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
-  arguments.count = kind == Kind::barrier ? 0 : 2;   // of an allgather the world's choice
+  arguments.count = kind == Kind::barrier ? 0 : 2;  // of an allgather the world's choice
   arguments.f = f;
   arguments.root = root;
   arguments.shape = shape;
@@ -53,15 +56,17 @@ Plan plan_of(Rank ranks, const Arguments& arguments, std::size_t operations = 1,
 
 std::int64_t sends_by_formula(std::int64_t process, std::int64_t n, const Arguments& arguments, bool contributes) {
   const std::int64_t f = std::min<std::int64_t>(arguments.f, n - 1);
-  const std::int64_t complete = (n - 1) / (f + 1), rest = (n - 1) % (f + 1);   // of the processes beside the root
+  const std::int64_t complete = (n - 1) / (f + 1), rest = (n - 1) % (f + 1);  // of the processes beside the root
   std::int64_t sends = 0;
   if (contributes) {
-    if (process >= 1) sends += 1;                                     // to the parent
-    if (process >= 1 && process <= complete * (f + 1)) sends += f;    // a complete group
-    else sends += rest;                                               // the short one: root and rest members
+    if (process >= 1) sends += 1;  // to the parent
+    if (process >= 1 && process <= complete * (f + 1))
+      sends += f;  // a complete group
+    else
+      sends += rest;  // the short one: root and rest members
   }
   if (arguments.kind == Kind::reduce) return sends;
-  for (std::int64_t bit = 1; bit < n; bit *= 2)                       // binomial, interleaved
+  for (std::int64_t bit = 1; bit < n; bit *= 2)  // binomial, interleaved
     if (bit > process && process + bit < n) ++sends;
   return sends;
 }
@@ -73,7 +78,7 @@ std::int64_t boundaries_by_formula(Rank rank, const Plan& plan, std::int64_t dea
   barrier.kind = Kind::barrier;
   barrier.root = 0;
   if (program[0].rooted()) program.insert(program.end(), program.size() - (plan.ends ? 0 : 1), barrier);
-  if (plan.ends) program.push_back(barrier);   // and then (below) the word that it is gone
+  if (plan.ends) program.push_back(barrier);  // and then (below) the word that it is gone
   std::int64_t sends = 0;
   for (const Arguments& arguments : program)
     for (std::int64_t ballot = 0; ballot <= (arguments.kind == Kind::reduce ? 0 : deaths); ++ballot) {
@@ -120,7 +125,8 @@ class Exploring : public testing::Test {
     for (int role = 0; role < role_count; ++role) std::printf(" %10s", role_name(static_cast<Role>(role)));
     std::printf(" %10s\n", "violations");
     for (const auto& [kind, found] : table_) {
-      std::printf("  %-10s %10lld %12lld", kind_name(kind), static_cast<long long>(found.plans), static_cast<long long>(found.events));
+      std::printf("  %-10s %10lld %12lld", kind_name(kind), static_cast<long long>(found.plans),
+                  static_cast<long long>(found.events));
       for (std::int64_t plans : found.plans_by_role) std::printf(" %10lld", static_cast<long long>(plans));
       std::printf(" %10lld\n", static_cast<long long>(found.violations));
     }
@@ -364,7 +370,9 @@ class TwoInFlight : public Exploring {
 };
 
 TEST_F(TwoInFlight, AllreducesSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::allreduce); }
-TEST_F(TwoInFlight, AllreducesWithABitSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::allreduce, FailureInfo::bit); }
+TEST_F(TwoInFlight, AllreducesWithABitSurviveEveryCrashPlanOfUpToFiveRanks) {
+  all_up_to_five(Kind::allreduce, FailureInfo::bit);
+}
 TEST_F(TwoInFlight, BarriersSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::barrier); }
 TEST_F(TwoInFlight, BroadcastsSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::broadcast); }
 TEST_F(TwoInFlight, AllgathersSurviveEveryCrashPlanOfUpToFiveRanks) { all_up_to_five(Kind::allgather); }
@@ -423,14 +431,16 @@ class OutOfMemory : public Exploring {
           EXPECT_EQ(world.check(), "") << describe(plan);
           ++plans;
           for (Rank rank : world.survivors())
-            for (std::size_t i = 0; i < plan.program.size(); ++i) ends += world.result(rank, i).outcome == Outcome::no_memory;
+            for (std::size_t i = 0; i < plan.program.size(); ++i)
+              ends += world.result(rank, i).outcome == Outcome::no_memory;
           if (HasFailure()) return {plans, ends};
         }
     return {plans, ends};
   }
   static Plan large(Kind kind, Rank n, std::int32_t f, std::size_t operations, int in_flight) {
     Arguments arguments = arguments_of(kind, f);
-    if (kind != Kind::barrier) arguments.count = 512;   // more than what the heap stands in for: a block of its own for every value
+    if (kind != Kind::barrier)
+      arguments.count = 512;  // more than what the heap stands in for: a block of its own for every value
     return plan_of(n, arguments, operations, in_flight);
   }
 };
@@ -579,7 +589,7 @@ TEST_F(LongPrograms, RootedOperationsSurviveACrashAtEverySendOfTheProgram) {
             Plan plan = plan_of(n, arguments_of(kind, 1), 12, window, window);
             plan.order = static_cast<Order>(order);
             bool died = true;
-            for (std::int64_t after = 0; died; ++after) {   // until the victim lives to see the end
+            for (std::int64_t after = 0; died; ++after) {  // until the victim lives to see the end
               plan.crashes = {{victim, after}};
               plan.seed = static_cast<std::uint64_t>(after) + 1;
               World world(plan);
@@ -597,11 +607,13 @@ TEST_F(LongPrograms, FourteenBroadcastsInAWindowOfFour) { rooted(Kind::broadcast
 
 Plan mixed_program(Rank n, std::int32_t f, int window, std::uint64_t seed, std::size_t operations = 13) {
   std::mt19937_64 random(seed);
-  Plan plan = plan_of(n, arguments_of(Kind::allreduce, f), operations, 1 + static_cast<int>(random() % static_cast<unsigned>(window)), window);
+  Plan plan = plan_of(n, arguments_of(Kind::allreduce, f), operations,
+                      1 + static_cast<int>(random() % static_cast<unsigned>(window)), window);
   std::vector<BroadcastShape> shapes = {binomial, binomial_in_order, kary, kary_in_order, chain};
   shapes.insert(shapes.end(), std::begin(more_shapes), std::end(more_shapes));
   for (Arguments& arguments : plan.program) {
-    arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)), shapes[random() % shapes.size()]);
+    arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)),
+                             shapes[random() % shapes.size()]);
     arguments.correction = static_cast<Correction>(random() % correction_count);
     arguments.failure_info = static_cast<FailureInfo>(random() % 3);
   }
@@ -625,8 +637,8 @@ TEST_F(RandomWalks, OneOperationOfUpToSixteenRanksAndFiveDeaths) {
   for (Kind kind : kinds)
     for (Rank n = 2; n <= 16; n += 2)
       for (std::int32_t f = 1; f <= 5; f += 2)
-        walk_many(plan_of(n, arguments_of(kind, f, n / 3, kind == Kind::broadcast ? kary : binomial)), std::min(f, n), 1000,
-                  static_cast<std::uint64_t>(n) * 100 + static_cast<std::uint64_t>(f));
+        walk_many(plan_of(n, arguments_of(kind, f, n / 3, kind == Kind::broadcast ? kary : binomial)), std::min(f, n),
+                  1000, static_cast<std::uint64_t>(n) * 100 + static_cast<std::uint64_t>(f));
 }
 
 TEST_F(RandomWalks, MixedProgramsWithUpToFDeaths) {

@@ -15,16 +15,19 @@ namespace ucft::detail::simulator {
 namespace {
 
 #ifdef UCFT_SMALL
-constexpr std::int64_t stride = 20;   // every so many sends
+constexpr std::int64_t stride = 20;  // every so many sends
 #else
 constexpr std::int64_t stride = 1;
 #endif
 
-constexpr GossipAlgorithm asynchronous[] = {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow, GossipAlgorithm::pflc,
-                                            GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip};
-constexpr GossipAlgorithm by_rounds[] = {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb, GossipAlgorithm::recursive_doubling};
+constexpr GossipAlgorithm asynchronous[] = {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow,
+                                            GossipAlgorithm::pflc,     GossipAlgorithm::pfcc,
+                                            GossipAlgorithm::pcf,      GossipAlgorithm::pcf_flip};
+constexpr GossipAlgorithm by_rounds[] = {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb,
+                                         GossipAlgorithm::recursive_doubling};
 
-GossipWorldPlan plan_of(GossipAlgorithm algorithm, Rank ranks, GossipTopology topology, GossipPath path, std::uint64_t seed) {
+GossipWorldPlan plan_of(GossipAlgorithm algorithm, Rank ranks, GossipTopology topology, GossipPath path,
+                        std::uint64_t seed) {
   GossipWorldPlan plan;
   GossipCall& call = plan.call;
   call.plan.algorithm = algorithm;
@@ -36,13 +39,14 @@ GossipWorldPlan plan_of(GossipAlgorithm algorithm, Rank ranks, GossipTopology to
   call.sum = seed % 2 == 0;
   call.path = path;
   call.count = 2;
-  call.iterations = goes_by_rounds(algorithm) ? rounds_for(call.plan, call.eps) : 12;   // so few that there are stages
+  call.iterations = goes_by_rounds(algorithm) ? rounds_for(call.plan, call.eps) : 12;  // so few that there are stages
   plan.seed = seed;
   return plan;
 }
 
 std::string describe(const GossipWorldPlan& plan) {
-  std::string text = fmt::format("{} {} {} {} {} ", gossip_algorithm_name(plan.call.plan.algorithm), gossip_topology_name(plan.call.plan.neighbourhood.topology),
+  std::string text = fmt::format("{} {} {} {} {} ", gossip_algorithm_name(plan.call.plan.algorithm),
+                                 gossip_topology_name(plan.call.plan.neighbourhood.topology),
                                  plan.call.plan.neighbourhood.ranks, static_cast<int>(plan.call.path), plan.seed);
   for (const GossipCrash& crash : plan.crashes) text += fmt::format("{}:{},", crash.rank, crash.after_sends);
   if (plan.refuses != no_rank) text += fmt::format(" (rank {} can't map windows)", plan.refuses);
@@ -94,7 +98,8 @@ INSTANTIATE_TEST_SUITE_P(By, GossipExplorer, testing::Values(GossipPath::message
 TEST_P(GossipExplorer, AnyOrderOfEventsEndsWithinTheBound) {
   for (GossipAlgorithm algorithm : algorithms())
     for (Rank ranks = 1; ranks <= 5; ++ranks)
-      for (GossipTopology topology : {GossipTopology::complete, GossipTopology::ring, GossipTopology::bus, GossipTopology::tree})
+      for (GossipTopology topology :
+           {GossipTopology::complete, GossipTopology::ring, GossipTopology::bus, GossipTopology::tree})
         for (std::uint64_t seed = 1; seed <= 10; ++seed) {
           ++volume_.plans;
           const GossipWorldPlan plan = plan_of(algorithm, ranks, topology, GetParam(), seed);
@@ -105,14 +110,16 @@ TEST_P(GossipExplorer, AnyOrderOfEventsEndsWithinTheBound) {
 TEST_P(GossipExplorer, EachRankDiesAtEachOfItsSends) {
   for (GossipAlgorithm algorithm : algorithms())
     for (Rank ranks = 2; ranks <= 5; ++ranks)
-      for (std::uint64_t seed = 1; seed <= 2; ++seed) explore(plan_of(algorithm, ranks, GossipTopology::complete, GetParam(), seed), volume_);
+      for (std::uint64_t seed = 1; seed <= 2; ++seed)
+        explore(plan_of(algorithm, ranks, GossipTopology::complete, GetParam(), seed), volume_);
   EXPECT_EQ(volume_.violations, 0);
 }
 
 // A bus of 5 is cut by whoever dies but for its ends, a tree by its root.
 TEST_P(GossipExplorer, EachDeathThatCutsTheTopology) {
   for (GossipAlgorithm algorithm : asynchronous)
-    for (const auto& [topology, ranks] : {std::pair(GossipTopology::bus, 5), std::pair(GossipTopology::tree, 4), std::pair(GossipTopology::hypercube, 4)})
+    for (const auto& [topology, ranks] : {std::pair(GossipTopology::bus, 5), std::pair(GossipTopology::tree, 4),
+                                          std::pair(GossipTopology::hypercube, 4)})
       explore(plan_of(algorithm, ranks, topology, GetParam(), 3), volume_);
   EXPECT_EQ(volume_.violations, 0);
 }
@@ -125,8 +132,11 @@ TEST_P(GossipExplorer, TwoDieAnywhere) {
         GossipWorld whole(plan);
         ASSERT_TRUE(whole.run());
         Random random(seed);
-        const auto first = static_cast<Rank>(random.below(5)), second = static_cast<Rank>((first + 1 + random.below(4)) % 5);
-        for (Rank victim : {first, second}) plan.crashes.push_back({victim, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(whole.sends(victim)) + 1))});
+        const auto first = static_cast<Rank>(random.below(5)),
+                   second = static_cast<Rank>((first + 1 + random.below(4)) % 5);
+        for (Rank victim : {first, second})
+          plan.crashes.push_back(
+              {victim, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(whole.sends(victim)) + 1))});
         ++volume_.plans;
         ASSERT_EQ(problem_of(plan), "") << describe(plan);
       }
@@ -144,7 +154,8 @@ TEST(GossipExplorerWindows, OneThatCantBeMappedIsAMatterOfAll) {
         plan.crashes.clear();
         GossipWorld world(plan);
         ASSERT_TRUE(world.run());
-        EXPECT_EQ(world.operation(1).outcome().end, path == GossipPath::any ? GossipEnd::success : GossipEnd::no_memory);
+        EXPECT_EQ(world.operation(1).outcome().end,
+                  path == GossipPath::any ? GossipEnd::success : GossipEnd::no_memory);
         EXPECT_EQ(world.operation(1).outcome().one_sided, path == GossipPath::windows);
         EXPECT_EQ(world.operation(1).outcome().culprit, path == GossipPath::windows ? refuses : no_rank);
         plan.refuses = no_rank;
@@ -162,7 +173,8 @@ TEST(GossipExplorerWorld, ACopyGoesOnInTheSameWay) {
     ASSERT_TRUE(world.run());
     ASSERT_TRUE(copy.run());
     EXPECT_EQ(copy.events(), world.events());
-    for (Rank rank = 0; rank < 4; ++rank) EXPECT_TRUE(std::ranges::equal(copy.operation(rank).result(), world.operation(rank).result()));
+    for (Rank rank = 0; rank < 4; ++rank)
+      EXPECT_TRUE(std::ranges::equal(copy.operation(rank).result(), world.operation(rank).result()));
     EXPECT_EQ(copy.check(), "");
   }
 }
@@ -178,10 +190,12 @@ TEST(GossipExplorerWorld, Replay) {
   words >> algorithm_name >> topology_name >> ranks >> path >> seed >> crashes;
   GossipAlgorithm algorithm{};
   GossipTopology topology{};
-  ASSERT_TRUE(parse_gossip_algorithm(algorithm_name, algorithm) && parse_gossip_topology(topology_name, topology)) << text;
+  ASSERT_TRUE(parse_gossip_algorithm(algorithm_name, algorithm) && parse_gossip_topology(topology_name, topology))
+      << text;
   GossipWorldPlan plan = plan_of(algorithm, ranks, topology, static_cast<GossipPath>(path), seed);
   std::istringstream list(crashes);
-  for (std::string one; std::getline(list, one, ',');) plan.crashes.push_back({std::stoi(one), std::stoll(one.substr(one.find(':') + 1))});
+  for (std::string one; std::getline(list, one, ',');)
+    plan.crashes.push_back({std::stoi(one), std::stoll(one.substr(one.find(':') + 1))});
   EXPECT_EQ(problem_of(plan), "") << describe(plan);
 }
 

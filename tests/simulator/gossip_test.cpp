@@ -9,7 +9,7 @@
 namespace ucft::detail::simulator {
 namespace {
 
-#ifdef UCFT_SMALL   // sanitizers
+#ifdef UCFT_SMALL  // sanitizers
 const std::vector<Rank> sizes = {2, 16};
 constexpr int soak = 60, bit_step = 7;
 #else
@@ -34,7 +34,9 @@ std::vector<GossipAlgorithm> all_of(bool (*wanted)(GossipAlgorithm)) {
   return found;
 }
 const auto asynchronous = [](GossipAlgorithm each) { return !goes_by_rounds(each); };
-const auto repairs_losses = [](GossipAlgorithm each) { return !goes_by_rounds(each) && uses_flows(each) && each != GossipAlgorithm::pcf_printed; };
+const auto repairs_losses = [](GossipAlgorithm each) {
+  return !goes_by_rounds(each) && uses_flows(each) && each != GossipAlgorithm::pcf_printed;
+};
 
 double median_rounds(GossipRun run, int runs) {
   std::vector<double> rounds;
@@ -51,7 +53,9 @@ double median_rounds(GossipRun run, int runs) {
 // Reference: an independent simulation, to which the medians must agree within sampling error.
 TEST(Rounds, HpsNeedsAsManyAsTheReference) {
   const std::pair<double, double> small[] = {{1e-2, 15}, {1e-4, 29}, {1e-6, 42}, {1e-14, 95}};
-  for (const auto& [eps, rounds] : small) EXPECT_NEAR(median_rounds(run_of(GossipAlgorithm::hps, GossipTopology::complete, 1 << 10, eps), 25), rounds, 1) << eps;
+  for (const auto& [eps, rounds] : small)
+    EXPECT_NEAR(median_rounds(run_of(GossipAlgorithm::hps, GossipTopology::complete, 1 << 10, eps), 25), rounds, 1)
+        << eps;
   LargeRun large;
   large.ranks = 1 << 17;
   large.single_precision = false;
@@ -64,7 +68,7 @@ TEST(Rounds, HpsNeedsAsManyAsTheReference) {
   const int expected[] = {16, 30, 43, 99};
   for (std::size_t i = 0; i < 4; ++i) {
     std::sort(all[i].begin(), all[i].end());
-    EXPECT_NEAR(all[i][2], expected[i], i == 3 ? 3 : 1);   // at 1e-14 rounding has its say
+    EXPECT_NEAR(all[i][2], expected[i], i == 3 ? 3 : 1);  // at 1e-14 rounding has its say
   }
 }
 
@@ -81,7 +85,8 @@ TEST(Rounds, ThreadsAndStorageChangeNothing) {
     run.single_precision = run.keeps_history = true;
     const GossipResult objects = simulate(run);
     ASSERT_EQ(objects.history.size(), one.history.size()) << ranks;
-    for (std::size_t i = 0; i < one.history.size(); ++i) EXPECT_NEAR(objects.history[i], one.history[i], 1e-15);   // the true mean is rounded elsewhere
+    for (std::size_t i = 0; i < one.history.size(); ++i)
+      EXPECT_NEAR(objects.history[i], one.history[i], 1e-15);  // the true mean is rounded elsewhere
   }
 }
 
@@ -130,9 +135,10 @@ TEST(Rounds, EveryAlgorithmConvergesEverywhere) {
           run.single_precision = single;
           run.values = values;
           if (single) run.plan.tau = 1e-4;
-          if (algorithm == GossipAlgorithm::pcf_printed) run.delay = 0.01;   // it can't stand messages that cross
+          if (algorithm == GossipAlgorithm::pcf_printed) run.delay = 0.01;  // it can't stand messages that cross
           const GossipResult result = simulate(run);
-          EXPECT_TRUE(result.reached) << gossip_algorithm_name(algorithm) << " " << topology << " single " << single << " values " << values << ": " << result.error;
+          EXPECT_TRUE(result.reached) << gossip_algorithm_name(algorithm) << " " << topology << " single " << single
+                                      << " values " << values << ": " << result.error;
           EXPECT_EQ(result.not_a_number, 0);
         }
 }
@@ -170,7 +176,8 @@ TEST(Invariants, FlowsAreComparedAfterEventsInDebugBuilds) {
 
 // Which question is answered after a death (answer_after_death).
 TEST(Faults, AfterADeathFlowsAnswerForTheSurvivorsAndCancelledFlowsForAll) {
-  for (GossipAlgorithm algorithm : {GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip, GossipAlgorithm::hpflc}) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc,
+                                    GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip, GossipAlgorithm::hpflc}) {
     GossipRun run = run_of(algorithm, GossipTopology::hypercube, 64, 1e-9);
     const bool rounds = algorithm == GossipAlgorithm::hpflc;
     run.faults.deaths = {{5, rounds ? 40.0 : 400.0}};
@@ -255,10 +262,12 @@ TEST(Accuracy, PushCancelFlowReachesMachinePrecisionWherePushFlowDoesNot) {
     run.all_rounds = true;
     return simulate(run).best;
   };
-  const auto compare = [&](GossipTopology topology, Rank ranks, GossipData data, int rounds, double reached, double times) {
+  const auto compare = [&](GossipTopology topology, Rank ranks, GossipData data, int rounds, double reached,
+                           double times) {
     const double pcf = best_of(GossipAlgorithm::pcf, topology, ranks, data, rounds);
     EXPECT_LT(pcf, reached) << gossip_topology_name(topology) << " " << ranks;
-    EXPECT_GT(best_of(GossipAlgorithm::push_flow, topology, ranks, data, rounds), times * pcf) << gossip_topology_name(topology) << " " << ranks;
+    EXPECT_GT(best_of(GossipAlgorithm::push_flow, topology, ranks, data, rounds), times * pcf)
+        << gossip_topology_name(topology) << " " << ranks;
   };
   compare(GossipTopology::hypercube, 64, GossipData::uniform, 600, 1e-15, 4);
   compare(GossipTopology::hypercube, 512, GossipData::uniform, 900, 4e-15, 8);
@@ -271,15 +280,17 @@ TEST(Stopping, TheModelsRoundsAreEnough) {
     for (int topology = 0; topology < gossip_topology_count; ++topology)
       for (Rank ranks : sizes)
         for (double eps : {1e-2, 1e-9}) {
-          GossipRun run = run_of(static_cast<GossipAlgorithm>(algorithm), static_cast<GossipTopology>(topology), ranks, eps, static_cast<std::uint64_t>(ranks));
+          GossipRun run = run_of(static_cast<GossipAlgorithm>(algorithm), static_cast<GossipTopology>(topology), ranks,
+                                 eps, static_cast<std::uint64_t>(ranks));
           if (goes_by_rounds(run.plan.algorithm) && topology > 0) continue;
           if (run.plan.algorithm == GossipAlgorithm::pcf_printed || !problem_with(run).empty()) continue;
           run.stop = GossipStop::model;
           const GossipResult result = simulate(run);
           ++runs;
           if (result.reached) continue;
-          ADD_FAILURE() << gossip_algorithm_name(run.plan.algorithm) << " " << gossip_topology_name(run.plan.neighbourhood.topology) << " " << ranks << " eps " << eps << ": "
-                        << result.error << " after " << result.rounds;
+          ADD_FAILURE() << gossip_algorithm_name(run.plan.algorithm) << " "
+                        << gossip_topology_name(run.plan.neighbourhood.topology) << " " << ranks << " eps " << eps
+                        << ": " << result.error << " after " << result.rounds;
         }
   EXPECT_GT(runs, static_cast<int>(sizes.size()) * 80);
 }
@@ -289,8 +300,10 @@ TEST(Stopping, TheRanksOwnBoundHolds) {
     for (GossipTopology topology : {GossipTopology::complete, GossipTopology::hypercube, GossipTopology::ring})
       for (double eps : {1e-2, 1e-8}) {
         GossipRun run = run_of(static_cast<GossipAlgorithm>(algorithm), topology, 16, eps);
-        if ((goes_by_rounds(run.plan.algorithm) && (topology != GossipTopology::complete || !uses_cycles(run.plan.algorithm))) ||
-            run.plan.algorithm == GossipAlgorithm::pcf_printed) continue;
+        if ((goes_by_rounds(run.plan.algorithm) &&
+             (topology != GossipTopology::complete || !uses_cycles(run.plan.algorithm))) ||
+            run.plan.algorithm == GossipAlgorithm::pcf_printed)
+          continue;
         run.stop = GossipStop::adaptive;
         const GossipResult result = simulate(run);
         EXPECT_TRUE(result.reached) << gossip_algorithm_name(run.plan.algorithm);
@@ -304,7 +317,8 @@ TEST(Stopping, TheRanksOwnBoundHolds) {
 TEST(Soak, NoMixOfFaultsGivesWhatIsNoNumber) {
   Random random(2026);
   for (int number = 0; number < soak; ++number) {
-    GossipRun run = run_of(static_cast<GossipAlgorithm>(random.below(gossip_algorithm_count)), static_cast<GossipTopology>(random.below(gossip_topology_count)), 16, 1e-9, random.next());
+    GossipRun run = run_of(static_cast<GossipAlgorithm>(random.below(gossip_algorithm_count)),
+                           static_cast<GossipTopology>(random.below(gossip_topology_count)), 16, 1e-9, random.next());
     run.single_precision = random.below(2) == 0;
     if (run.single_precision) run.plan.tau = 1e-4;
     run.values = 1 + static_cast<int>(random.below(3));
@@ -314,15 +328,19 @@ TEST(Soak, NoMixOfFaultsGivesWhatIsNoNumber) {
     run.faults.loss = random.below(2) == 0 ? 0 : 0.3 * random.fraction();
     run.faults.flip_rate = random.below(2) == 0 ? 0 : 0.01;
     run.faults.target = static_cast<FlipTarget>(random.below(3));
-    if (run.faults.target == FlipTarget::data && run.plan.algorithm != GossipAlgorithm::pcf_flip) run.faults.flip_rate = 0;   // what nobody can repair
-    for (std::uint64_t deaths = random.below(4); deaths > 0; --deaths) run.faults.deaths.push_back({static_cast<Rank>(random.below(16)), 150 * random.fraction()});
+    if (run.faults.target == FlipTarget::data && run.plan.algorithm != GossipAlgorithm::pcf_flip)
+      run.faults.flip_rate = 0;  // what nobody can repair
+    for (std::uint64_t deaths = random.below(4); deaths > 0; --deaths)
+      run.faults.deaths.push_back({static_cast<Rank>(random.below(16)), 150 * random.fraction()});
     if (!goes_by_rounds(run.plan.algorithm)) {
       const Rank one = static_cast<Rank>(random.below(16));
       run.faults.links.push_back({one, neighbours_of(run.plan.neighbourhood, one)[0], 100});
     }
     const GossipResult result = simulate(run);
     EXPECT_LE(result.rounds, 200);
-    if (!uses_flows(run.plan.algorithm) || run.plan.algorithm == GossipAlgorithm::pcf_printed || run.plan.algorithm == GossipAlgorithm::pcf) continue;
+    if (!uses_flows(run.plan.algorithm) || run.plan.algorithm == GossipAlgorithm::pcf_printed ||
+        run.plan.algorithm == GossipAlgorithm::pcf)
+      continue;
     EXPECT_EQ(result.not_a_number, 0) << number << " " << gossip_algorithm_name(run.plan.algorithm);
   }
 }

@@ -99,7 +99,8 @@ TEST_F(Slurm, ASecondContextWithoutARankIsAnErrorThatNamesIt) {
   plan.environment["UCFT_STARTUP_TIMEOUT"] = "5s";
   const JobResult result = run_job(plan);
   EXPECT_EQ(what_is_wrong(plan, result, {2}), "");
-  for (int rank : {0, 1, 3}) EXPECT_NE(result.output.find(std::to_string(rank) + ": rank 2"), std::string::npos) << result.output;
+  for (int rank : {0, 1, 3})
+    EXPECT_NE(result.output.find(std::to_string(rank) + ": rank 2"), std::string::npos) << result.output;
 }
 
 TEST_F(Slurm, AnExampleProgram) {

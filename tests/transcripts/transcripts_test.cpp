@@ -18,7 +18,7 @@ namespace {
 using namespace by_hand;
 
 const char* name_of(Phase phase) {
-  static constexpr const char* names[phase_count] = {"group", "up",     "broadcast",    "correction", "ask",
+  static constexpr const char* names[phase_count] = {"group",   "up",     "broadcast",    "correction", "ask",
                                                      "decided", "gather", "gather_reply", "mismatch"};
   return names[static_cast<int>(phase)];
 }
@@ -33,7 +33,9 @@ std::string set_of(std::uint64_t bits) {
 class Transcript {
  public:
   Transcript(std::string what, Rank ranks, const Arguments& arguments) : world_(ranks), arguments_(arguments) {
-    text_ = fmt::format("# {}\n# {} ranks, f = {}. FROM -> TO phase, what it carries, and the ballot (the rank of its root).\n\n", what, ranks, arguments.f);
+    text_ = fmt::format(
+        "# {}\n# {} ranks, f = {}. FROM -> TO phase, what it carries, and the ballot (the rank of its root).\n\n", what,
+        ranks, arguments.f);
     world_.post_all(arguments, [&](Rank rank) { return input_of(rank); });
     say(fmt::format("all post {}", arguments.row().name));
   }
@@ -72,7 +74,8 @@ class Transcript {
   }
 
   void compare(const std::string& name) {
-    for (Rank rank = 0; rank < world_.size(); ++rank) EXPECT_TRUE(!world_.alive(rank) || world_[rank].has_ended(0)) << rank;
+    for (Rank rank = 0; rank < world_.size(); ++rank)
+      EXPECT_TRUE(!world_.alive(rank) || world_[rank].has_ended(0)) << rank;
     const std::string path = std::string(TRANSCRIPTS) + "/" + name + ".txt";
     if (std::getenv("UCFT_WRITE_TRANSCRIPTS") != nullptr) {
       std::ofstream file(path);
@@ -112,7 +115,8 @@ class Transcript {
     if (!letter.value.empty()) text += " " + value_of(letter.value);
     if (message.has(is_unclean)) text += ", not clean";
     for (std::uint32_t entry : elements_of<std::uint32_t>(letter.list))
-      text += fmt::format(", {} failed{}", entry & ~contributed_bit, (entry & contributed_bit) != 0 ? " (its value may be in it)" : "");
+      text += fmt::format(", {} failed{}", entry & ~contributed_bit,
+                          (entry & contributed_bit) != 0 ? " (its value may be in it)" : "");
     return text + fmt::format("   [ballot {}]", message.attempt);
   }
   void note_ends() {
@@ -134,8 +138,10 @@ class Transcript {
 };
 
 TEST(Transcripts, Allreduce) {
-  Transcript here("An allreduce. Rank 3 dies after it has told its group, before it passes its subtree's sum up:\n"
-                  "# the other subtree of the root has its value, too.", 5, sum_of_words(1));
+  Transcript here(
+      "An allreduce. Rank 3 dies after it has told its group, before it passes its subtree's sum up:\n"
+      "# the other subtree of the root has its value, too.",
+      5, sum_of_words(1));
   here.deliver_all(HandFedWorld::is(Phase::group));
   here.die(3, HandFedWorld::is(3, 1, Phase::up));
   here.tell_all(3);
@@ -144,7 +150,8 @@ TEST(Transcripts, Allreduce) {
 }
 
 TEST(Transcripts, Broadcast) {
-  Transcript here("A broadcast. Rank 1 dies before it forwards: those below it ask the root.", 8, sum_of_words(1, 0, Kind::broadcast));
+  Transcript here("A broadcast. Rank 1 dies before it forwards: those below it ask the root.", 8,
+                  sum_of_words(1, 0, Kind::broadcast));
   here.deliver(HandFedWorld::is(0, 1, Phase::broadcast));
   here.die(1, HandFedWorld::is(Phase::broadcast));
   here.tell_all(1);
@@ -155,8 +162,10 @@ TEST(Transcripts, Broadcast) {
 TEST(Transcripts, Allgather) {
   Arguments arguments = sum_of_words(1, 0, Kind::allgather);
   arguments.count = 5;
-  Transcript here("An allgather: an allreduce whose sums are sets of blocks. Rank 2 dies before anybody has its block:\n"
-                  "# it is missing everywhere.", 5, arguments);
+  Transcript here(
+      "An allgather: an allreduce whose sums are sets of blocks. Rank 2 dies before anybody has its block:\n"
+      "# it is missing everywhere.",
+      5, arguments);
   here.die(2, HandFedWorld::is(Phase::group));
   here.tell_all(2);
   here.run();
@@ -164,8 +173,10 @@ TEST(Transcripts, Allgather) {
 }
 
 TEST(Transcripts, Takeover) {
-  Transcript here("An allreduce whose root dies when it has told one rank what it decided. The next rank is root, in a ballot of\n"
-                  "# its own; the rank that knows contributes the decision, which absorbs everything.", 4, sum_of_words(1));
+  Transcript here(
+      "An allreduce whose root dies when it has told one rank what it decided. The next rank is root, in a ballot of\n"
+      "# its own; the rank that knows contributes the decision, which absorbs everything.",
+      4, sum_of_words(1));
   here.deliver_all(HandFedWorld::is(Phase::group));
   here.deliver_all(HandFedWorld::is(Phase::up));
   here.deliver(HandFedWorld::is(0, 2, Phase::broadcast));

@@ -30,12 +30,14 @@ class Api : public testing::Test {
 
   void expect_blamed(ucft_status_t status, ucft_status_t expected, const char* culprit) {
     EXPECT_EQ(status, expected) << ucft_status_name(status);
-    EXPECT_NE(std::strstr(ucft_last_error(), culprit), nullptr) << "'" << ucft_last_error() << "' does not name '" << culprit << "'";
+    EXPECT_NE(std::strstr(ucft_last_error(), culprit), nullptr)
+        << "'" << ucft_last_error() << "' does not name '" << culprit << "'";
     expect_works();
   }
   void expect_works() {
     double in = 2, out = 0;
-    EXPECT_EQ(ucft_allreduce(comm_, &in, &out, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK) << ucft_last_error();
+    EXPECT_EQ(ucft_allreduce(comm_, &in, &out, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK)
+        << ucft_last_error();
     EXPECT_EQ(out, 2);
   }
 
@@ -59,7 +61,8 @@ TEST_F(Api, AWorldOfOneCompletesEverything) {
 TEST_F(Api, AnAllgatherOfOneRankIsItsBlock) {
   std::vector<double> in(100000, 3), out(100000, 0);
   ucft_result_t result = UCFT_RESULT_INIT;
-  EXPECT_EQ(ucft_allgather(comm_, in.data(), out.data(), in.size(), UCFT_DOUBLE, nullptr, &result), UCFT_OK) << ucft_last_error();
+  EXPECT_EQ(ucft_allgather(comm_, in.data(), out.data(), in.size(), UCFT_DOUBLE, nullptr, &result), UCFT_OK)
+      << ucft_last_error();
   EXPECT_EQ(out, in);
   EXPECT_EQ(result.contributors, 1u);
   EXPECT_EQ(result.missing_count, 0);
@@ -68,7 +71,8 @@ TEST_F(Api, AnAllgatherOfOneRankIsItsBlock) {
   EXPECT_EQ(ucft_allgatherv(comm_, in.data(), holes.data(), &count, &place, UCFT_DOUBLE, nullptr, nullptr), UCFT_OK);
   EXPECT_EQ(holes, (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 1, 1}));
   ucft_request_h request = UCFT_REQUEST_NULL;
-  ASSERT_EQ(ucft_allgatherv_init(comm_, UCFT_IN_PLACE, holes.data(), &count, &place, UCFT_DOUBLE, nullptr, &request), UCFT_OK);
+  ASSERT_EQ(ucft_allgatherv_init(comm_, UCFT_IN_PLACE, holes.data(), &count, &place, UCFT_DOUBLE, nullptr, &request),
+            UCFT_OK);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(ucft_post(request), UCFT_OK);
     EXPECT_EQ(ucft_wait(request, UINT64_MAX), UCFT_OK);
@@ -79,18 +83,25 @@ TEST_F(Api, AnAllgatherOfOneRankIsItsBlock) {
 
 TEST_F(Api, BlocksThatDoNotFitAreNamed) {
   double in[4] = {}, out[4] = {};
-  const auto gather = [&](const void* send, void* recv, std::uint64_t count) { return ucft_allgather(comm_, send, recv, count, UCFT_DOUBLE, nullptr, nullptr); };
+  const auto gather = [&](const void* send, void* recv, std::uint64_t count) {
+    return ucft_allgather(comm_, send, recv, count, UCFT_DOUBLE, nullptr, nullptr);
+  };
   expect_blamed(gather(nullptr, out, 4), UCFT_ERR_INVALID_PARAM, "send is null");
   expect_blamed(gather(in, nullptr, 4), UCFT_ERR_INVALID_PARAM, "recv is null");
   expect_blamed(gather(UCFT_IN_PLACE, nullptr, 4), UCFT_ERR_INVALID_PARAM, "recv (in place) is null");
   expect_blamed(gather(in, in + 1, 2), UCFT_ERR_INVALID_PARAM, "send overlaps the block of rank 0");
-  expect_blamed(gather(in, reinterpret_cast<void*>(8), 4), UCFT_ERR_INVALID_PARAM, "the block of rank 0) is not memory");
+  expect_blamed(gather(in, reinterpret_cast<void*>(8), 4), UCFT_ERR_INVALID_PARAM,
+                "the block of rank 0) is not memory");
   expect_blamed(gather(in, out, std::uint64_t{1} << 60), UCFT_ERR_INVALID_PARAM, "count is 1152921504606846976");
   const std::uint64_t huge = std::uint64_t{1} << 62, four = 4;
-  expect_blamed(ucft_allgatherv(comm_, in, out, nullptr, nullptr, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "counts is null");
-  expect_blamed(ucft_allgatherv(comm_, in, out, &huge, nullptr, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "counts[0]");
-  expect_blamed(ucft_allgatherv(comm_, in, out, &four, &huge, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "displacements[0]");
-  expect_blamed(ucft_allgather(comm_, in, out, 4, static_cast<ucft_dtype_t>(9), nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 9");
+  expect_blamed(ucft_allgatherv(comm_, in, out, nullptr, nullptr, UCFT_DOUBLE, nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "counts is null");
+  expect_blamed(ucft_allgatherv(comm_, in, out, &huge, nullptr, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "counts[0]");
+  expect_blamed(ucft_allgatherv(comm_, in, out, &four, &huge, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "displacements[0]");
+  expect_blamed(ucft_allgather(comm_, in, out, 4, static_cast<ucft_dtype_t>(9), nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "dtype is 9");
 }
 
 TEST_F(Api, CountZeroNeedsNoMemory) {
@@ -100,14 +111,17 @@ TEST_F(Api, CountZeroNeedsNoMemory) {
 
 TEST_F(Api, WrongValuesAreNamed) {
   const auto allreduce = [&](std::uint64_t count, int dtype, int op, const ucft_coll_options_t* options) {
-    return ucft_allreduce(comm_, &in_, &out_, count, static_cast<ucft_dtype_t>(dtype), static_cast<ucft_op_t>(op), options, nullptr);
+    return ucft_allreduce(comm_, &in_, &out_, count, static_cast<ucft_dtype_t>(dtype), static_cast<ucft_op_t>(op),
+                          options, nullptr);
   };
   expect_blamed(allreduce(1, 17, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 17");
   expect_blamed(allreduce(1, UCFT_DOUBLE, 9, nullptr), UCFT_ERR_INVALID_PARAM, "op is 9");
   expect_blamed(allreduce(1, UCFT_DOUBLE, UCFT_USER, nullptr), UCFT_ERR_INVALID_PARAM, "function is null");
   expect_blamed(allreduce(std::uint64_t{1} << 61, UCFT_DOUBLE, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "count is");
-  expect_blamed(ucft_reduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, UCFT_SUM, 1, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "root is 1");
-  expect_blamed(ucft_broadcast(comm_, &in_, 1, UCFT_DOUBLE, -1, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "root is -1");
+  expect_blamed(ucft_reduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, UCFT_SUM, 1, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "root is 1");
+  expect_blamed(ucft_broadcast(comm_, &in_, 1, UCFT_DOUBLE, -1, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "root is -1");
   const auto with = [](auto change) {
     ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
     change(options);
@@ -123,9 +137,12 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.arity = -1; }), "options.arity is -1");
   blame(with([](auto& o) { o.tree = UCFT_TREE_KNOMIAL, o.arity = 1; }), "options.arity is 1: must be 2 ..");
   blame(with([](auto& o) { o.tree = UCFT_TREE_LAME, o.arity = 1025; }), "options.arity is 1025");
-  blame(with([](auto& o) { o.tree = UCFT_TREE_OPTIMAL, o.tree_delay_quarters = 3; }), "options.tree_delay_quarters is 3");
-  blame(with([](auto& o) { o.tree = UCFT_TREE_OPTIMAL, o.tree_delay_quarters = 4097; }), "options.tree_delay_quarters is 4097");
-  blame(with([](auto& o) { o.tree = UCFT_TREE_LAME, o.numbering = UCFT_IN_ORDER; }), "options.numbering is UCFT_IN_ORDER and options.tree is lame");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_OPTIMAL, o.tree_delay_quarters = 3; }),
+        "options.tree_delay_quarters is 3");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_OPTIMAL, o.tree_delay_quarters = 4097; }),
+        "options.tree_delay_quarters is 4097");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_LAME, o.numbering = UCFT_IN_ORDER; }),
+        "options.numbering is UCFT_IN_ORDER and options.tree is lame");
   blame(with([](auto& o) { o.correction_delay_us = -1; }), "options.correction_delay_us is -1");
   blame(with([](auto& o) { o.numbering = static_cast<ucft_numbering_t>(3); }), "options.numbering is 3");
   blame(with([](auto& o) { o.correction = static_cast<ucft_correction_t>(5); }), "options.correction is 5");
@@ -153,8 +170,10 @@ TEST_F(Api, BadGossipIsNamed) {
   blame([](auto& o) { o.aggregate = static_cast<ucft_gossip_aggregate_t>(2); }, "options.aggregate is 2");
   blame([](auto& o) { o.stop = static_cast<ucft_gossip_stop_t>(2); }, "options.stop is 2");
   blame([](auto& o) { o.path = static_cast<ucft_gossip_path_t>(3); }, "options.path is 3");
-  for (ucft_gossip_algorithm_t algorithm : {UCFT_GOSSIP_HPS, UCFT_GOSSIP_HPFLC, UCFT_GOSSIP_ARDB, UCFT_GOSSIP_RECURSIVE_DOUBLING})
-    blame([&](auto& o) { o.path = UCFT_GOSSIP_PATH_RMA, o.algorithm = algorithm; }, "UCFT_GOSSIP_PATH_RMA", UCFT_ERR_UNSUPPORTED);
+  for (ucft_gossip_algorithm_t algorithm :
+       {UCFT_GOSSIP_HPS, UCFT_GOSSIP_HPFLC, UCFT_GOSSIP_ARDB, UCFT_GOSSIP_RECURSIVE_DOUBLING})
+    blame([&](auto& o) { o.path = UCFT_GOSSIP_PATH_RMA, o.algorithm = algorithm; }, "UCFT_GOSSIP_PATH_RMA",
+          UCFT_ERR_UNSUPPORTED);
   for (double eps : {0.0, -1e-6, 1.0, std::nan(""), std::numeric_limits<double>::infinity()})
     blame([&](auto& o) { o.eps = eps; }, "options.eps is");
   blame([](auto& o) { o.tau = -1; }, "options.tau is -1");
@@ -164,13 +183,18 @@ TEST_F(Api, BadGossipIsNamed) {
   blame([](auto& o) { o.topology = UCFT_GOSSIP_TREE, o.arity = -1; }, "arity -1");
   blame([](auto& o) { o.topology = UCFT_GOSSIP_RANDOM_REGULAR, o.degree = 1; }, "degree 1");
 
-  const auto memory = [&](const void* send, void* receive) { return ucft_gossip_allreduce(comm_, send, receive, 1, UCFT_DOUBLE, nullptr, nullptr); };
+  const auto memory = [&](const void* send, void* receive) {
+    return ucft_gossip_allreduce(comm_, send, receive, 1, UCFT_DOUBLE, nullptr, nullptr);
+  };
   expect_blamed(memory(nullptr, &out_), UCFT_ERR_INVALID_PARAM, "send is null");
   expect_blamed(memory(&in_, nullptr), UCFT_ERR_INVALID_PARAM, "recv is null");
-  expect_blamed(ucft_gossip_allreduce(UCFT_COMM_NULL, &in_, &out_, 1, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_CLOSED, "comm");
-  expect_blamed(ucft_gossip_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "request is null");
+  expect_blamed(ucft_gossip_allreduce(UCFT_COMM_NULL, &in_, &out_, 1, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_CLOSED,
+                "comm");
+  expect_blamed(ucft_gossip_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "request is null");
   ucft_gossip_result_t result{};
-  expect_blamed(ucft_gossip_allreduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, &result), UCFT_ERR_INVALID_PARAM, "result.struct_size is 0");
+  expect_blamed(ucft_gossip_allreduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, &result), UCFT_ERR_INVALID_PARAM,
+                "result.struct_size is 0");
 }
 
 TEST_F(Api, GossipRequestsGoThroughTheirStates) {
@@ -178,7 +202,8 @@ TEST_F(Api, GossipRequestsGoThroughTheirStates) {
   ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
   double now = 0, error = -1;
   in_ = 5;
-  ASSERT_EQ(ucft_gossip_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, &request), UCFT_OK) << ucft_last_error();
+  ASSERT_EQ(ucft_gossip_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, &request), UCFT_OK)
+      << ucft_last_error();
   ASSERT_EQ(ucft_barrier_init(comm_, nullptr, &barrier), UCFT_OK);
   expect_blamed(ucft_gossip_estimate(request, &now, &error), UCFT_ERR_STATE, "never posted");
   expect_blamed(ucft_gossip_result(request, &result), UCFT_ERR_STATE, "not completed");
@@ -210,7 +235,8 @@ TEST_F(Api, MemoryThatIsNoneIsNamed) {
   };
   expect_blamed(allreduce(nullptr, &out_), UCFT_ERR_INVALID_PARAM, "send is null");
   expect_blamed(allreduce(&in_, nullptr), UCFT_ERR_INVALID_PARAM, "recv is null");
-  expect_blamed(ucft_broadcast(comm_, nullptr, 1, UCFT_DOUBLE, 0, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "buffer is null");
+  expect_blamed(ucft_broadcast(comm_, nullptr, 1, UCFT_DOUBLE, 0, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
+                "buffer is null");
   expect_blamed(allreduce(reinterpret_cast<void*>(0x7fff00001000), &out_), UCFT_ERR_INVALID_PARAM, "send (");
   void* sealed = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   expect_blamed(allreduce(sealed, &out_), UCFT_ERR_INVALID_PARAM, "read: device memory?");
@@ -218,7 +244,9 @@ TEST_F(Api, MemoryThatIsNoneIsNamed) {
   expect_blamed(allreduce(&in_, sealed), UCFT_ERR_INVALID_PARAM, "write: device memory?");
   munmap(sealed, 4096);
   double pair[2] = {1, 2};
-  expect_blamed(ucft_allreduce(comm_, pair, reinterpret_cast<char*>(pair) + 4, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "overlap");
+  expect_blamed(
+      ucft_allreduce(comm_, pair, reinterpret_cast<char*>(pair) + 4, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr),
+      UCFT_ERR_INVALID_PARAM, "overlap");
 }
 
 TEST_F(Api, ClosedAndForeignHandlesAreRecognised) {
@@ -270,7 +298,8 @@ TEST_F(Api, AForkedChildIsTurnedAwayAndTheParentGoesOn) {
   const pid_t child = fork();
   if (child == 0) {
     const bool turned_away = ucft_barrier(comm_, nullptr, nullptr) == UCFT_ERR_FORKED &&
-                             ucft_progress(context_) == UCFT_ERR_FORKED && ucft_context_destroy(context_) == UCFT_ERR_FORKED;
+                             ucft_progress(context_) == UCFT_ERR_FORKED &&
+                             ucft_context_destroy(context_) == UCFT_ERR_FORKED;
     _exit(turned_away ? 0 : 1);
   }
   int status = 1;
@@ -285,7 +314,8 @@ std::uint64_t mapped_shared_memory() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     std::uint64_t begin = 0, end = 0;
-    if (line.find("memfd:ucft") != std::string::npos && std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) bytes += end - begin;
+    if (line.find("memfd:ucft") != std::string::npos && std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2)
+      bytes += end - begin;
   }
   return bytes;
 }
@@ -323,7 +353,8 @@ TEST_F(Api, TheUserOperatorNeedsItsFunction) {
   int calls = 0;
   ucft_operator_t op = UCFT_OPERATOR_INIT(UCFT_USER);
   ucft_request_h request = UCFT_REQUEST_NULL;
-  expect_blamed(ucft_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, &op, nullptr, &request), UCFT_ERR_INVALID_PARAM, "function is null");
+  expect_blamed(ucft_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, &op, nullptr, &request), UCFT_ERR_INVALID_PARAM,
+                "function is null");
   op.function = nosy_operator;
   op.arg = &calls;
   ASSERT_EQ(ucft_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, &op, nullptr, &request), UCFT_OK);
@@ -414,7 +445,7 @@ TEST(ApiWithoutContext, SettingsSayWhereTheyComeFrom) {
 // The caller's own out-of-band allgather: two ranks as threads of one process.
 struct Board {
   std::mutex mutex;
-  std::vector<std::vector<std::vector<char>>> rounds;   // [round][rank]
+  std::vector<std::vector<std::vector<char>>> rounds;  // [round][rank]
 };
 struct Seat {
   Board* board;
@@ -430,7 +461,8 @@ struct Pending {
 ucft_status_t board_allgather(void* source, void* receive, std::size_t bytes, void* info, void** request) {
   auto* seat = static_cast<Seat*>(info);
   const std::lock_guard lock(seat->board->mutex);
-  if (seat->board->rounds.size() <= seat->round) seat->board->rounds.resize(seat->round + 1, std::vector<std::vector<char>>(seat->size));
+  if (seat->board->rounds.size() <= seat->round)
+    seat->board->rounds.resize(seat->round + 1, std::vector<std::vector<char>>(seat->size));
   auto* text = static_cast<char*>(source);
   auto& mine = seat->board->rounds[seat->round][seat->rank];
   mine.assign(text, text + bytes);
@@ -444,7 +476,8 @@ ucft_status_t board_test(void* request) {
   auto& round = pending->seat->board->rounds[pending->round];
   for (const auto& each : round)
     if (each.empty()) return UCFT_INPROGRESS;
-  for (std::size_t rank = 0; rank < round.size(); ++rank) std::memcpy(pending->receive + rank * pending->bytes, round[rank].data(), pending->bytes);
+  for (std::size_t rank = 0; rank < round.size(); ++rank)
+    std::memcpy(pending->receive + rank * pending->bytes, round[rank].data(), pending->bytes);
   return UCFT_OK;
 }
 ucft_status_t board_free(void* request) {
@@ -474,7 +507,9 @@ TEST(ApiOutOfBand, TheCallersAllgatherIsEnough) {
     ASSERT_EQ(ucft_context_create(&params, &context), UCFT_OK) << ucft_last_error();
     ASSERT_EQ(ucft_comm_create(context, &comm), UCFT_OK);
     double in = rank + 1, out = 0;
-    for (int i = 0; i < 100; ++i) ASSERT_EQ(ucft_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK) << ucft_last_error();
+    for (int i = 0; i < 100; ++i)
+      ASSERT_EQ(ucft_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), UCFT_OK)
+          << ucft_last_error();
     EXPECT_EQ(out, 3);
     ASSERT_EQ(ucft_context_destroy(context), UCFT_OK);
   };

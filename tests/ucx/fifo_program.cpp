@@ -53,12 +53,12 @@ int receive(const std::string& file) {
   ucp_address_t* address;
   size_t bytes;
   check(ucp_worker_get_address(worker, &address, &bytes), "ucp_worker_get_address");
-  std::ofstream(file + ".new", std::ios::binary).write(reinterpret_cast<char*>(address), static_cast<std::streamsize>(bytes));
+  std::ofstream(file + ".new", std::ios::binary)
+      .write(reinterpret_cast<char*>(address), static_cast<std::streamsize>(bytes));
   std::rename((file + ".new").c_str(), file.c_str());
   for (bool last = false; !last;) {
     last = over != 0;
-    while (ucp_worker_progress(worker) != 0) {
-    }
+    while (ucp_worker_progress(worker) != 0) {}
     if (!last) usleep(100);
   }
   return 0;

@@ -17,7 +17,8 @@ constexpr int operations = 10;
 
 JobPlan plan_of(const std::string& transport, int ranks, const Words& words) {
   JobPlan plan{ranks, "", {"-t", "gossip", "-w", "0", "-n", std::to_string(operations), "--json"}, {}, over(transport)};
-  if (transport == "shm") plan.arguments.insert(plan.arguments.end(), {"--data-path", "message"});   // windows: as the library chooses
+  if (transport == "shm")
+    plan.arguments.insert(plan.arguments.end(), {"--data-path", "message"});  // windows: as the library chooses
   plan.arguments.insert(plan.arguments.end(), words.begin(), words.end());
   plan.program = PERFTEST_PROGRAM;
   return plan;
@@ -27,7 +28,8 @@ JobPlan plan_of(const std::string& transport, int ranks, const Words& words) {
 Json row_of(const JobResult& result) {
   std::istringstream lines(result.output);
   for (std::string line; std::getline(lines, line);)
-    if (const auto begin = line.find("] {"); result.exit_code == 0 && begin != std::string::npos) return Json::parse(line.substr(begin + 2));
+    if (const auto begin = line.find("] {"); result.exit_code == 0 && begin != std::string::npos)
+      return Json::parse(line.substr(begin + 2));
   return {};
 }
 
@@ -54,17 +56,20 @@ class GossipFaults : public testing::TestWithParam<const char*> {
     const Json row = measure(words, ranks);
     EXPECT_EQ(row.value("above_eps", -1), 0) << sentence_of(words) << row;
     EXPECT_EQ(row.value("not_a_number", -1), 0) << sentence_of(words) << row;
-    EXPECT_TRUE(row.contains("error_max") && row["error_max"].is_number() && row["error_max"] <= 1e-6) << sentence_of(words) << row;
+    EXPECT_TRUE(row.contains("error_max") && row["error_max"].is_number() && row["error_max"] <= 1e-6)
+        << sentence_of(words) << row;
     return row;
   }
   // Wrong because of them, and nobody noticed.
   void expect_off(const Words& words, double by) {
     const Json row = measure(words);
-    EXPECT_TRUE(row.contains("error_max") && (row["error_max"].is_null() || row["error_max"] > by)) << sentence_of(words) << row;
+    EXPECT_TRUE(row.contains("error_max") && (row["error_max"].is_null() || row["error_max"] > by))
+        << sentence_of(words) << row;
     EXPECT_GT(row.value("above_bound", 0) + row.value("not_a_number", 0), 0) << sentence_of(words) << row;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, GossipFaults, testing::Values("shm", "windows", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Over, GossipFaults, testing::Values("shm", "windows", "tcp", "hosts"),
+                         [](const auto& each) { return std::string(each.param); });
 
 TEST_P(GossipFaults, WithoutOptionsNothingIsInjected) {
   const Json row = expect_accurate({"-a", "pcf"});
@@ -77,19 +82,22 @@ TEST_P(GossipFaults, FlowsMakeGoodForLostMessages) {
 }
 
 TEST_P(GossipFaults, WhatIsLostIsMissingInPushSum) {
-  for (const char* algorithm : {"push_sum", "hps"}) expect_off({"-a", algorithm, "--loss", "0.1", "--eps", "1e-9"}, 1e-4);
+  for (const char* algorithm : {"push_sum", "hps"})
+    expect_off({"-a", algorithm, "--loss", "0.1", "--eps", "1e-9"}, 1e-4);
 }
 
 TEST_P(GossipFaults, ByRoundsALostMessageIsNotWaitedFor) {
   for (const char* algorithm : {"hps", "hpflc", "ardb", "recursive_doubling"})
-    for (const char* loss : {"0.3", "1"}) EXPECT_GT(measure({"-a", algorithm, "--loss", loss}, 5).value("lost", 0), 0) << algorithm;
+    for (const char* loss : {"0.3", "1"})
+      EXPECT_GT(measure({"-a", algorithm, "--loss", loss}, 5).value("lost", 0), 0) << algorithm;
 }
 
 TEST_P(GossipFaults, WhereAllMessagesAreLostEverybodyKeepsItsOwn) {
   for (const char* algorithm : {"push_sum", "push_flow", "pcf"}) {
     const Json row = measure({"-a", algorithm, "--loss", "1", "--until", "rounds", "-d", "float"});
     EXPECT_EQ(row.value("above_eps", 0), operations) << algorithm << row;
-    EXPECT_TRUE(row.contains("bound_max") && (row["bound_max"].is_null() || row["bound_max"] > 0.1)) << algorithm << row;   // null: without weights nothing is known
+    EXPECT_TRUE(row.contains("bound_max") && (row["bound_max"].is_null() || row["bound_max"] > 0.1))
+        << algorithm << row;  // null: without weights nothing is known
   }
 }
 
@@ -97,12 +105,15 @@ TEST_P(GossipFaults, WhereAllMessagesAreLostEverybodyKeepsItsOwn) {
 TEST_P(GossipFaults, FlippedBitsOfFlowsAndMessagesAreRepaired) {
   for (const char* target : {"flow", "message"})
     for (const char* algorithm : {"pflc", "pfcc", "pcf_flip"})
-      EXPECT_EQ(expect_accurate({"-a", algorithm, "--flip-target", target, "--flip", "61@20"}).value("flips", 0), operations) << algorithm << target;
+      EXPECT_EQ(expect_accurate({"-a", algorithm, "--flip-target", target, "--flip", "61@20"}).value("flips", 0),
+                operations)
+          << algorithm << target;
 }
 
 TEST_P(GossipFaults, NobodyRepairsThemInPushSum) {
   for (const char* target : {"flow", "message", "data"})
-    for (const char* algorithm : {"push_sum", "hps"}) expect_off({"-a", algorithm, "--flip-target", target, "--flip", "61@20", "--eps", "1e-9"}, 1e-3);
+    for (const char* algorithm : {"push_sum", "hps"})
+      expect_off({"-a", algorithm, "--flip-target", target, "--flip", "61@20", "--eps", "1e-9"}, 1e-3);
   expect_off({"-a", "push_flow", "--flip-target", "data", "--flip", "61:2@20"}, 1e-3);
 }
 
@@ -117,21 +128,25 @@ TEST_P(GossipFaults, HpflcLosesNoMoreThanTheFlow) {
 
 TEST_P(GossipFaults, TheFlipTolerantFormRepairsAllOfThem) {
   for (const char* target : {"flow", "message", "data"}) {
-    EXPECT_GT(expect_accurate({"-a", "pcf_flip", "--flip-target", target, "--flip-rate", "0.2"}).value("flips", 0), operations) << target;
-    const Json row = measure({"-a", "pcf_flip", "-d", "float", "--flip-target", target, "--flip-rate", "0.2", "--eps", "1e-4"});
+    EXPECT_GT(expect_accurate({"-a", "pcf_flip", "--flip-target", target, "--flip-rate", "0.2"}).value("flips", 0),
+              operations)
+        << target;
+    const Json row =
+        measure({"-a", "pcf_flip", "-d", "float", "--flip-target", target, "--flip-rate", "0.2", "--eps", "1e-4"});
     EXPECT_LT(row.value("error_max", 1.0), 1e-2) << row;
   }
 }
 
 TEST_P(GossipFaults, WithoutALinkTheOthersGoOn) {
-  for (const char* algorithm : {"push_flow", "pflc", "pfcc"}) {   // exact, whatever was on its way
+  for (const char* algorithm : {"push_flow", "pflc", "pfcc"}) {  // exact, whatever was on its way
     const Json row = expect_accurate({"-a", algorithm, "--fail-link", "0-1@20"});
     EXPECT_EQ(row.value("failed_links", 0), operations) << algorithm;
     EXPECT_EQ(row.value("above_bound", -1), 0) << algorithm << row;
   }
   for (const char* algorithm : {"push_sum", "pcf", "pcf_flip"}) {
-    EXPECT_EQ(expect_accurate({"-a", algorithm, "--fail-link", "0-1@0,2-3@0"}).value("failed_links", 0), 2 * operations) << algorithm;
-    const Json row = measure({"-a", algorithm, "--fail-link", "0-1@20"});   // less what was on its way
+    EXPECT_EQ(expect_accurate({"-a", algorithm, "--fail-link", "0-1@0,2-3@0"}).value("failed_links", 0), 2 * operations)
+        << algorithm;
+    const Json row = measure({"-a", algorithm, "--fail-link", "0-1@20"});  // less what was on its way
     EXPECT_EQ(row.value("above_eps", -1), 0) << algorithm << row;
     EXPECT_LT(row.value("error_max", 1.0), 0.5) << algorithm << row;
   }
@@ -143,7 +158,7 @@ TEST_P(GossipFaults, ARankWithoutLinksIsNotWaitedFor) {
     for (const char* ends : {"0-1@1", "0-1@7", "1-2@0"}) {
       const Json row = measure({"-a", algorithm, "--topology", "bus", "--fail-link", ends, "--until", "rounds"});
       EXPECT_EQ(row.value("failed_links", 0), operations) << algorithm << ends;
-      EXPECT_EQ(row.value("above_eps", 0), operations) << algorithm << row;   // two parts: the bound says so
+      EXPECT_EQ(row.value("above_eps", 0), operations) << algorithm << row;  // two parts: the bound says so
     }
   measure({"-a", "pcf", "--fail-link", "0-1@3"}, 2);
 }
@@ -158,8 +173,10 @@ TEST_P(GossipFaults, ADeathOnTopOfThem) {
 
 TEST_P(GossipFaults, ByRoundsTheSeedDecidesAll) {
   const auto with = [&](const char* seed) {
-    const Json row = measure({"-a", "hps", "--loss", "0.1", "--flip-rate", "0.01", "--until", "rounds", "--seed", seed});
-    return row.value("lost", Json()).dump() + " " + row.value("flips", Json()).dump() + " " + row.value("error_max", Json()).dump();
+    const Json row =
+        measure({"-a", "hps", "--loss", "0.1", "--flip-rate", "0.01", "--until", "rounds", "--seed", seed});
+    return row.value("lost", Json()).dump() + " " + row.value("flips", Json()).dump() + " " +
+           row.value("error_max", Json()).dump();
   };
   EXPECT_EQ(with("5"), with("5"));
   EXPECT_NE(with("5"), with("6"));
@@ -171,12 +188,22 @@ struct Refusal {
 };
 
 TEST(GossipFaultOptions, BadOnesAreRefusedByName) {
-  const Refusal refusals[] = {
-      {{"--loss", "2"}, "--loss 2"}, {{"--loss", "nan"}, "--loss nan"}, {{"--flip-rate", "1.5"}, "--flip-rate 1.5"}, {{"--flip", "3"}, "--flip 3"},
-      {{"--flip", "x@3"}, "--flip x@3"}, {{"--flip", "3@x"}, "--flip 3@x"}, {{"--flip", "64@3"}, "a flip of bit 64"},
-      {{"-d", "float", "--flip", "32@3"}, "a flip of bit 32"}, {{"--flip", "3:2@3"}, "a flip: rank 2 of 2"}, {{"--flip-target", "head"}, "--flip-target head"},
-      {{"--fail-link", "0@3"}, "--fail-link 0@3"}, {{"--fail-link", "0-5@3"}, "a link: rank 5 of 2"}, {{"--fail-link", "0-0@3"}, "ranks 0 and 0 have no link"},
-      {{"-a", "hps", "--fail-link", "0-1@3"}, "hps: links that fail"}, {{"--seed", "x"}, "--seed x"}, {{"-t", "allreduce", "--loss", "0.1"}, "of -t gossip"}};
+  const Refusal refusals[] = {{{"--loss", "2"}, "--loss 2"},
+                              {{"--loss", "nan"}, "--loss nan"},
+                              {{"--flip-rate", "1.5"}, "--flip-rate 1.5"},
+                              {{"--flip", "3"}, "--flip 3"},
+                              {{"--flip", "x@3"}, "--flip x@3"},
+                              {{"--flip", "3@x"}, "--flip 3@x"},
+                              {{"--flip", "64@3"}, "a flip of bit 64"},
+                              {{"-d", "float", "--flip", "32@3"}, "a flip of bit 32"},
+                              {{"--flip", "3:2@3"}, "a flip: rank 2 of 2"},
+                              {{"--flip-target", "head"}, "--flip-target head"},
+                              {{"--fail-link", "0@3"}, "--fail-link 0@3"},
+                              {{"--fail-link", "0-5@3"}, "a link: rank 5 of 2"},
+                              {{"--fail-link", "0-0@3"}, "ranks 0 and 0 have no link"},
+                              {{"-a", "hps", "--fail-link", "0-1@3"}, "hps: links that fail"},
+                              {{"--seed", "x"}, "--seed x"},
+                              {{"-t", "allreduce", "--loss", "0.1"}, "of -t gossip"}};
   for (const Refusal& each : refusals) {
     JobPlan plan = plan_of("shm", 2, each.words);
     if (each.words[0] == "-t") plan.arguments = each.words;
@@ -187,7 +214,9 @@ TEST(GossipFaultOptions, BadOnesAreRefusedByName) {
 }
 
 TEST(GossipFaultOptions, TheSettingIsReadAndChecked) {
-  for (const auto& [text, culprit] : {std::pair{"loss=2", "UCFT_GOSSIP_FAULTS: loss=2"}, {"lost=1", "UCFT_GOSSIP_FAULTS: lost=1"}, {"loss", "UCFT_GOSSIP_FAULTS: 'loss'"}}) {
+  for (const auto& [text, culprit] : {std::pair{"loss=2", "UCFT_GOSSIP_FAULTS: loss=2"},
+                                      {"lost=1", "UCFT_GOSSIP_FAULTS: lost=1"},
+                                      {"loss", "UCFT_GOSSIP_FAULTS: 'loss'"}}) {
     JobPlan plan = plan_of("shm", 2, {});
     plan.environment["UCFT_GOSSIP_FAULTS"] = text;
     const JobResult result = run_job(plan);

@@ -22,7 +22,8 @@
 
 namespace {
 
-constexpr const char* algorithms[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip", "hps", "hpflc", "ardb", "recursive_doubling"};
+constexpr const char* algorithms[] = {"push_sum", "push_flow", "pflc",  "pfcc", "pcf",
+                                      "pcf_flip", "hps",       "hpflc", "ardb", "recursive_doubling"};
 constexpr int algorithm_count = 10;
 
 int algorithm_named(const std::string& name) {
@@ -36,10 +37,12 @@ constexpr ucft_dtype_t dtype = sizeof(Real) == 4 ? UCFT_FLOAT : UCFT_DOUBLE;
 template <class Real>
 constexpr double eps = sizeof(Real) == 4 ? 1e-3 : 1e-8;
 template <class Real>
-constexpr double rounding = sizeof(Real) == 4 ? 1e-4 : 1e-11;   // that a bound does not cover
+constexpr double rounding = sizeof(Real) == 4 ? 1e-4 : 1e-11;  // that a bound does not cover
 
 // What rank r gives in its place i: no two the same.
-double given(int rank, std::size_t i, int salt) { return 1 + rank * 3 + static_cast<double>((i * 7 + static_cast<std::size_t>(salt)) % 13); }
+double given(int rank, std::size_t i, int salt) {
+  return 1 + rank * 3 + static_cast<double>((i * 7 + static_cast<std::size_t>(salt)) % 13);
+}
 
 ucft_gossip_options_t options_of(int algorithm, double asked) {
   ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
@@ -48,7 +51,8 @@ ucft_gossip_options_t options_of(int algorithm, double asked) {
   // "message", "rma": all that can go that way do. Else the library chooses.
   const char* path = std::getenv("UCFT_TEST_GOSSIP_PATH");
   if (path != nullptr && std::strcmp(path, "message") == 0) options.path = UCFT_GOSSIP_PATH_MESSAGE;
-  if (path != nullptr && std::strcmp(path, "rma") == 0 && algorithm < UCFT_GOSSIP_HPS) options.path = UCFT_GOSSIP_PATH_RMA;
+  if (path != nullptr && std::strcmp(path, "rma") == 0 && algorithm < UCFT_GOSSIP_HPS)
+    options.path = UCFT_GOSSIP_PATH_RMA;
   return options;
 }
 
@@ -60,7 +64,8 @@ struct Gossip {
   std::vector<Real> in, out;
   ucft_request_h request = UCFT_REQUEST_NULL;
 
-  Gossip(const ucft_gossip_options_t& with, std::size_t count, int salted) : options(with), salt(salted), in(count), out(count) {
+  Gossip(const ucft_gossip_options_t& with, std::size_t count, int salted)
+      : options(with), salt(salted), in(count), out(count) {
     for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<Real>(given(rank_, i, salt));
     check(ucft_gossip_allreduce_init(comm, in.data(), out.data(), count, dtype<Real>, &options, &request), "init");
   }
@@ -70,7 +75,7 @@ struct Gossip {
       if (status == UCFT_OK) return;
       expect(status, UCFT_ERR_BUSY, "post");
       check(ucft_progress(context), "progress");
-      sched_yield();   // there are more ranks than cores
+      sched_yield();  // there are more ranks than cores
     }
   }
   ucft_gossip_result_t finish(bool must_reach) {
@@ -89,16 +94,24 @@ struct Gossip {
     plain.missing_capacity = size_;
     check(ucft_request_result(request, &plain), "request_result");
     const char* name = algorithms[options.algorithm];
-    if (plain.status != UCFT_OK || plain.contributors != result.contributors || plain.missing_count != size_ - static_cast<int>(result.contributors))
+    if (plain.status != UCFT_OK || plain.contributors != result.contributors ||
+        plain.missing_count != size_ - static_cast<int>(result.contributors))
       wrong("{}: {} contributors, {} missing", name, plain.contributors, plain.missing_count);
-    if ((result.error_bound <= options.eps) != (result.reached != 0)) wrong("{}: bound {}, reached {}", name, result.error_bound, result.reached);
-    if (options.path != UCFT_GOSSIP_PATH_AUTO && result.path != options.path) wrong("{}: path {}, not {}", name, static_cast<int>(result.path), static_cast<int>(options.path));
-    const char* chosen = std::getenv("UCFT_TEST_GOSSIP_CHOSEN");   // of asynchronous ones, by the library: "message", "rma"
-    if (chosen != nullptr && (result.path == UCFT_GOSSIP_PATH_RMA) != (std::strcmp(chosen, "rma") == 0 && options.algorithm < UCFT_GOSSIP_HPS))
+    if ((result.error_bound <= options.eps) != (result.reached != 0))
+      wrong("{}: bound {}, reached {}", name, result.error_bound, result.reached);
+    if (options.path != UCFT_GOSSIP_PATH_AUTO && result.path != options.path)
+      wrong("{}: path {}, not {}", name, static_cast<int>(result.path), static_cast<int>(options.path));
+    const char* chosen =
+        std::getenv("UCFT_TEST_GOSSIP_CHOSEN");  // of asynchronous ones, by the library: "message", "rma"
+    if (chosen != nullptr && (result.path == UCFT_GOSSIP_PATH_RMA) !=
+                                 (std::strcmp(chosen, "rma") == 0 && options.algorithm < UCFT_GOSSIP_HPS))
       wrong("{}: path {}", name, static_cast<int>(result.path));
-    if (must_reach && result.reached == 0) wrong("{}, topology {}, {} values: bound {} after {} stages, {} iterations", name, static_cast<int>(options.topology), in.size(), result.error_bound, result.stages, result.iterations);
+    if (must_reach && result.reached == 0)
+      wrong("{}, topology {}, {} values: bound {} after {} stages, {} iterations", name,
+            static_cast<int>(options.topology), in.size(), result.error_bound, result.stages, result.iterations);
     std::vector<bool> is_missing(static_cast<std::size_t>(size_));
-    for (int i = 0; i < plain.missing_count; ++i) is_missing[static_cast<std::size_t>(missing[static_cast<std::size_t>(i)])] = true;
+    for (int i = 0; i < plain.missing_count; ++i)
+      is_missing[static_cast<std::size_t>(missing[static_cast<std::size_t>(i)])] = true;
     double worst = 0, largest = 0;
     for (std::size_t i = 0; i < in.size(); ++i) {
       double sum = 0, least = 1e300, most = -1e300;
@@ -110,17 +123,20 @@ struct Gossip {
       }
       const double factor = options.aggregate == UCFT_GOSSIP_SUM ? 1 : 1.0 / result.contributors;
       if (!std::isfinite(out[i])) wrong("{}: element {} is {}", name, i, out[i]);
-      if (result.answer == UCFT_GOSSIP_NEARLY_ALL_RANKS) {   // of whom exactly can't be said
-        const double average = static_cast<double>(out[i]) * (options.aggregate == UCFT_GOSSIP_SUM ? 1.0 / result.contributors : 1);
-        if (!(average >= least && average <= most)) wrong("{}: element {} is {}, outside {} .. {}", name, i, average, least, most);
+      if (result.answer == UCFT_GOSSIP_NEARLY_ALL_RANKS) {  // of whom exactly can't be said
+        const double average =
+            static_cast<double>(out[i]) * (options.aggregate == UCFT_GOSSIP_SUM ? 1.0 / result.contributors : 1);
+        if (!(average >= least && average <= most))
+          wrong("{}: element {} is {}, outside {} .. {}", name, i, average, least, most);
       } else {
         worst = std::max(worst, std::abs(static_cast<double>(out[i]) - sum * factor));
         largest = std::max(largest, std::abs(sum * factor));
       }
       note(std::bit_cast<std::uint64_t>(static_cast<double>(out[i])));
     }
-    if (worst > (result.error_bound + rounding<Real>) * largest)
-      wrong("{}: off by {} of {}, the bound is {} ({} stages, {} iterations, answer {})", name, worst, largest, result.error_bound, result.stages, result.iterations, static_cast<int>(result.answer));
+    if (worst > (result.error_bound + rounding<Real>)*largest)
+      wrong("{}: off by {} of {}, the bound is {} ({} stages, {} iterations, answer {})", name, worst, largest,
+            result.error_bound, result.stages, result.iterations, static_cast<int>(result.answer));
     note(std::bit_cast<std::uint64_t>(result.error_bound));
     note(static_cast<std::uint64_t>(result.answer) * 1000 + result.stages);
     return result;
@@ -173,7 +189,8 @@ void several(const std::vector<std::string>&) {
   const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
   for (int round = 0; round < 10; ++round) {
     std::vector<Gossip<double>> gossips;
-    for (int i = 0; i < 6; ++i) gossips.emplace_back(options_of((round + i) % algorithm_count, 1e-6), i % 2 == 0 ? 5 : 700, round + i);
+    for (int i = 0; i < 6; ++i)
+      gossips.emplace_back(options_of((round + i) % algorithm_count, 1e-6), i % 2 == 0 ? 5 : 700, round + i);
     std::uint64_t one[6], out[6];
     ucft_request_h plain[6];
     for (std::size_t i = 0; i < 6; ++i) {
@@ -200,7 +217,8 @@ void several(const std::vector<std::string>&) {
       check(ucft_gossip_estimate(each.request, now.data(), &expected), "estimate");
       if (now != each.out) wrong("the last estimate is not the result");
       ucft_gossip_result_t result = each.finish(true);
-      if (expected != result.error_bound) wrong("error estimate {} after the end, bound {}", expected, result.error_bound);
+      if (expected != result.error_bound)
+        wrong("error estimate {} after the end, bound {}", expected, result.error_bound);
     }
   }
 }
@@ -234,9 +252,13 @@ void death(const std::vector<std::string>& arguments) {
 }
 
 ucft_gossip_topology_t topology_named(const std::string& name) {
-  const std::map<std::string, ucft_gossip_topology_t> known = {
-      {"complete", UCFT_GOSSIP_COMPLETE}, {"hypercube", UCFT_GOSSIP_HYPERCUBE}, {"torus_2d", UCFT_GOSSIP_TORUS_2D}, {"ring", UCFT_GOSSIP_RING},
-      {"bus", UCFT_GOSSIP_BUS}, {"tree", UCFT_GOSSIP_TREE}, {"random_regular", UCFT_GOSSIP_RANDOM_REGULAR}};
+  const std::map<std::string, ucft_gossip_topology_t> known = {{"complete", UCFT_GOSSIP_COMPLETE},
+                                                               {"hypercube", UCFT_GOSSIP_HYPERCUBE},
+                                                               {"torus_2d", UCFT_GOSSIP_TORUS_2D},
+                                                               {"ring", UCFT_GOSSIP_RING},
+                                                               {"bus", UCFT_GOSSIP_BUS},
+                                                               {"tree", UCFT_GOSSIP_TREE},
+                                                               {"random_regular", UCFT_GOSSIP_RANDOM_REGULAR}};
   const auto found = known.find(name);
   if (found == known.end()) wrong("no topology '{}'", name);
   return found->second;
@@ -266,11 +288,14 @@ void cut(const std::vector<std::string>& arguments) {
       std::raise(SIGKILL);
     }
     const ucft_gossip_result_t result = gossip.finish(true);
-    if (result.stages > std::stoul(arguments.at(3))) wrong("operation {}: {} stages, {} iterations", i, result.stages, result.iterations);
+    if (result.stages > std::stoul(arguments.at(3)))
+      wrong("operation {}: {} stages, {} iterations", i, result.stages, result.iterations);
     // The deaths of operation 1 may be noticed after it; the next one is over when everybody alive has taken part in it.
     const std::uint32_t left = static_cast<std::uint32_t>(size_) - victims;
-    if (all_known && (result.answer != UCFT_GOSSIP_SURVIVORS || result.contributors != left || result.live_ranks != static_cast<std::int32_t>(left)))
-      wrong("operation {}: answer {}, {} contributors, {} live", i, static_cast<int>(result.answer), result.contributors, result.live_ranks);
+    if (all_known && (result.answer != UCFT_GOSSIP_SURVIVORS || result.contributors != left ||
+                      result.live_ranks != static_cast<std::int32_t>(left)))
+      wrong("operation {}: answer {}, {} contributors, {} live", i, static_cast<int>(result.answer),
+            result.contributors, result.live_ranks);
     all_known = result.live_ranks == static_cast<std::int32_t>(left);
     if (i > 1 && !all_known) wrong("operation {}: {} live", i, result.live_ranks);
   }
@@ -286,7 +311,8 @@ void late(const std::vector<std::string>& arguments) {
   const int victim = std::stoi(arguments.at(2));
   Gossip<double> gossip(options, 3, 0);
   gossip.post();
-  const double average = given((size_ - 1), 0, 0) / 2 + given(0, 0, 0) / 2;   // of element 0: given() grows with the rank by the same
+  const double average =
+      given((size_ - 1), 0, 0) / 2 + given(0, 0, 0) / 2;  // of element 0: given() grows with the rank by the same
   if (rank_ == victim) {
     std::vector<double> now(3);
     double expected = 0;
@@ -298,8 +324,10 @@ void late(const std::vector<std::string>& arguments) {
     std::raise(SIGKILL);
   }
   const ucft_gossip_result_t result = gossip.finish(true);
-  if (result.answer != UCFT_GOSSIP_NEARLY_ALL_RANKS || result.contributors != static_cast<std::uint32_t>(size_) || result.live_ranks != size_ - 1)
-    wrong("answer {}, {} contributors, {} live", static_cast<int>(result.answer), result.contributors, result.live_ranks);
+  if (result.answer != UCFT_GOSSIP_NEARLY_ALL_RANKS || result.contributors != static_cast<std::uint32_t>(size_) ||
+      result.live_ranks != size_ - 1)
+    wrong("answer {}, {} contributors, {} live", static_cast<int>(result.answer), result.contributors,
+          result.live_ranks);
   const double without = (average * size_ - given(victim, 0, 0)) / (size_ - 1);
   if (!(std::abs(gossip.out[0] - average) < 0.1 * std::abs(without - average)))
     wrong("{} after {} stages: of all it is {}, of the survivors {}", gossip.out[0], result.stages, average, without);
@@ -363,9 +391,11 @@ void unsupported(const std::vector<std::string>&) {
   ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
   for (int i = 0; i < 3; ++i) {
     options.path = UCFT_GOSSIP_PATH_RMA;
-    expect(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, nullptr), UCFT_ERR_UNSUPPORTED, "one-sided");
+    expect(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, nullptr), UCFT_ERR_UNSUPPORTED,
+           "one-sided");
     const std::string culprit = fmt::format("rank {} ", size_ - 1);
-    if (std::strstr(ucft_last_error(), "UCFT_GOSSIP_PATH_RMA") == nullptr || std::strstr(ucft_last_error(), culprit.c_str()) == nullptr)
+    if (std::strstr(ucft_last_error(), "UCFT_GOSSIP_PATH_RMA") == nullptr ||
+        std::strstr(ucft_last_error(), culprit.c_str()) == nullptr)
       wrong("the message names nobody: {}", ucft_last_error());
     options.path = UCFT_GOSSIP_PATH_MESSAGE;
     check(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, nullptr), "by messages");
@@ -410,7 +440,8 @@ void mismatch(const std::vector<std::string>& arguments) {
   if (odd && what == "path") options.path = UCFT_GOSSIP_PATH_RMA;
   const std::uint64_t count = odd && what == "count" ? 9 : 8;
   const ucft_dtype_t type = odd && what == "type" ? UCFT_FLOAT : UCFT_DOUBLE;
-  expect(ucft_gossip_allreduce(comm, in.data(), out.data(), count, type, &options, nullptr), UCFT_ERR_MISMATCH, what.c_str());
+  expect(ucft_gossip_allreduce(comm, in.data(), out.data(), count, type, &options, nullptr), UCFT_ERR_MISMATCH,
+         what.c_str());
   for (int i = 0; i < 5; ++i) {
     Gossip<double> gossip(options_of(i, 1e-6), 2, i);
     gossip.post();
@@ -426,10 +457,12 @@ void awkward(const std::vector<std::string>&) {
     ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
     double in = rank_ == 0 ? std::nan("") : 1, out = 0;
     check(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, &result), "NaN");
-    if (result.reached != 0 || result.error_bound != HUGE_VAL || !std::isnan(out)) wrong("NaN: {}, bound {}", out, result.error_bound);
+    if (result.reached != 0 || result.error_bound != HUGE_VAL || !std::isnan(out))
+      wrong("NaN: {}, bound {}", out, result.error_bound);
     in = 0;
     check(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, &result), "zero");
-    if (out != 0 || result.error_bound != 0 || result.reached == 0) wrong("zero: {} with bound {}", out, result.error_bound);
+    if (out != 0 || result.error_bound != 0 || result.reached == 0)
+      wrong("zero: {} with bound {}", out, result.error_bound);
   }
 }
 
@@ -437,8 +470,21 @@ void awkward(const std::vector<std::string>&) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
-      {"all", all}, {"each", each}, {"several", several}, {"overlap", overlap}, {"death", death}, {"stopped", stopped}, {"communicators", communicators}, {"mismatch", mismatch}, {"awkward", awkward},
-      {"excluded", excluded}, {"unsupported", unsupported}, {"no_memory", no_memory}, {"stages", stages}, {"cut", cut}, {"late", late}};
+      {"all", all},
+      {"each", each},
+      {"several", several},
+      {"overlap", overlap},
+      {"death", death},
+      {"stopped", stopped},
+      {"communicators", communicators},
+      {"mismatch", mismatch},
+      {"awkward", awkward},
+      {"excluded", excluded},
+      {"unsupported", unsupported},
+      {"no_memory", no_memory},
+      {"stages", stages},
+      {"cut", cut},
+      {"late", late}};
   const std::string scenario = argc > 1 ? argv[1] : "";
   const auto found = scenarios.find(scenario);
   if (found == scenarios.end()) wrong("no scenario '{}'", scenario);

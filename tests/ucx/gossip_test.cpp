@@ -29,7 +29,7 @@ class GossipJobs : public testing::Test {
     if (one_sided())
       made.environment["UCFT_TEST_GOSSIP_PATH"] = "rma";
     else if (path() == "shm")
-      made.environment["UCFT_TEST_GOSSIP_PATH"] = "message";   // else the library chooses
+      made.environment["UCFT_TEST_GOSSIP_PATH"] = "message";  // else the library chooses
     made.arguments.insert(made.arguments.end(), arguments.begin(), arguments.end());
     made.program = GOSSIP_PROGRAM;
     return made;
@@ -43,7 +43,9 @@ class GossipJobs : public testing::Test {
     return result;
   }
   // "2:send:12": rank 2, before its send 12. What is written into windows is counted by lines.
-  std::string moment(int victim, int send) const { return std::to_string(victim) + (one_sided() ? ":line:" : ":send:") + std::to_string(send); }
+  std::string moment(int victim, int send) const {
+    return std::to_string(victim) + (one_sided() ? ":line:" : ":send:") + std::to_string(send);
+  }
   // Dies before that send; or never, where it sends less.
   void kill(const std::string& algorithm, int ranks, int victim, int send, const char* count) {
     JobPlan made = plan(ranks, "death", {algorithm, count, "4"});
@@ -59,7 +61,8 @@ class Gossip : public GossipJobs, public testing::WithParamInterface<const char*
 class Windows : public GossipJobs {
   std::string path() const override { return "windows"; }
 };
-INSTANTIATE_TEST_SUITE_P(Over, Gossip, testing::Values("shm", "windows", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Over, Gossip, testing::Values("shm", "windows", "tcp", "hosts"),
+                         [](const auto& each) { return std::string(each.param); });
 
 TEST_P(Gossip, EveryAlgorithmIsWithinItsBound) {
   for (int ranks : {1, 2, 3, 4, 5, 8}) expect_right(plan(ranks, "all"));
@@ -92,7 +95,8 @@ TEST_P(Gossip, CommunicatorsComeAndGo) {
 }
 
 TEST_P(Gossip, DifferentOptionsAreAMismatchForAll) {
-  for (const char* what : {"algorithm", "eps", "seed", "count", "type", "path"}) expect_right(plan(3, "mismatch", {what}));
+  for (const char* what : {"algorithm", "eps", "seed", "count", "type", "path"})
+    expect_right(plan(3, "mismatch", {what}));
 }
 
 TEST_P(Gossip, ZerosAndNoNumbersEnd) { expect_right(plan(3, "awkward")); }
@@ -112,7 +116,8 @@ TEST_F(Windows, ARankDiesWhileItWritesARow) {
         made.launcher = {"--expect-kill", std::to_string(line % 4)};
         made.environment["UCFT_TEST_KILL"] = moment(line % 4, line);
         if (stamps) made.environment["UCFT_TEST_STAMPS"] = "y";
-        EXPECT_EQ(expect_right(made, {line % 4}).verdicts.count(line % 4), 0u) << algorithm << " line " << line << ": it has not died";
+        EXPECT_EQ(expect_right(made, {line % 4}).verdicts.count(line % 4), 0u)
+            << algorithm << " line " << line << ": it has not died";
       }
 }
 
@@ -199,7 +204,8 @@ class AfterACut : public Gossip {
     expect_right(made, cut.victims);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, AfterACut, testing::Values("shm", "windows", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Over, AfterACut, testing::Values("shm", "windows", "tcp", "hosts"),
+                         [](const auto& each) { return std::string(each.param); });
 
 TEST_P(AfterACut, LaterOperationsGoOnOverTheSurvivors) {
   for (const Cut& each : cuts)
@@ -231,7 +237,7 @@ TEST_P(AfterACut, PushCancelFlowKeepsWhatTheDeadRankHadGiven) {
 TEST_P(AfterACut, SoManySurvivorsAsHaveNoSuchTopologyTakeAnother) {
   for (const std::string algorithm : {"push_flow", "pcf"}) {
     cut({"hypercube", 8, {3}}, algorithm, "adaptive", 30);
-    cut({"hypercube", 8, {1, 2, 4}}, algorithm, "adaptive", 30);   // which leaves 0 alone
+    cut({"hypercube", 8, {1, 2, 4}}, algorithm, "adaptive", 30);  // which leaves 0 alone
     cut({"torus_2d", 6, {2}}, algorithm, "adaptive", 30);
   }
 }
@@ -251,18 +257,30 @@ struct ExampleRun {
   const char* program;
   std::vector<std::string> arguments;
   const char* kill;
-  const char* last_line;   // a part of it, of each survivor
+  const char* last_line;  // a part of it, of each survivor
 };
 class Example : public testing::TestWithParam<ExampleRun> {};
-INSTANTIATE_TEST_SUITE_P(
-    Of, Example,
-    testing::Values(ExampleRun{"gossip_average", GOSSIP_AVERAGE, {"500"}, "3:send:2000,0:send:5000", ": the average of 4 ranks from here on"},
-                    ExampleRun{"gossip_qr", GOSSIP_QR, {"--repeat", "20"}, "3:send:2000,0:send:5000", " of the rows of 4 ranks in the end"},
-                    ExampleRun{"gossip_qr_hps", GOSSIP_QR, {"--repeat", "20", "--algorithm", "hps"}, "3:send:500,0:send:1000", " of the rows of 4 ranks in the end"}),
-    [](const auto& each) { return std::string(each.param.name); });
+INSTANTIATE_TEST_SUITE_P(Of, Example,
+                         testing::Values(ExampleRun{"gossip_average",
+                                                    GOSSIP_AVERAGE,
+                                                    {"500"},
+                                                    "3:send:2000,0:send:5000",
+                                                    ": the average of 4 ranks from here on"},
+                                         ExampleRun{"gossip_qr",
+                                                    GOSSIP_QR,
+                                                    {"--repeat", "20"},
+                                                    "3:send:2000,0:send:5000",
+                                                    " of the rows of 4 ranks in the end"},
+                                         ExampleRun{"gossip_qr_hps",
+                                                    GOSSIP_QR,
+                                                    {"--repeat", "20", "--algorithm", "hps"},
+                                                    "3:send:500,0:send:1000",
+                                                    " of the rows of 4 ranks in the end"}),
+                         [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(Example, GoesOnWhenTwoRanksDie) {
-  JobPlan made{6, "", GetParam().arguments, {"--expect-kill", "3", "--expect-kill", "0"}, {{"UCFT_TEST_KILL", GetParam().kill}}};
+  JobPlan made{
+      6, "", GetParam().arguments, {"--expect-kill", "3", "--expect-kill", "0"}, {{"UCFT_TEST_KILL", GetParam().kill}}};
   made.program = GetParam().program;
   const JobResult result = run_job(made);
   EXPECT_EQ(result.exit_code, 0) << result.output;
@@ -272,7 +290,8 @@ TEST_P(Example, GoesOnWhenTwoRanksDie) {
     std::istringstream lines(result.output);
     bool said = false;
     for (std::string line; std::getline(lines, line);)
-      said |= line.starts_with(std::string("[") + survivor + "] ") && line.find(GetParam().last_line) != std::string::npos;
+      said |=
+          line.starts_with(std::string("[") + survivor + "] ") && line.find(GetParam().last_line) != std::string::npos;
     EXPECT_TRUE(said) << "rank " << survivor << ":\n" << result.output;
   }
 }

@@ -33,16 +33,40 @@ std::vector<std::string> new_since(const std::set<std::string>& before) {
 std::vector<std::string> launcher_of(const JobPlan& plan) {
   const std::string ranks = std::to_string(plan.ranks);
   switch (plan.started_by) {
-    case Launcher::UcftRun:
-      return {UCFT_RUN, "-n", ranks, "--timeout", "400s"};
+    case Launcher::UcftRun: return {UCFT_RUN, "-n", ranks, "--timeout", "400s"};
     case Launcher::Mpirun:
-      return {"timeout", "-k", "5", "400", "mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--tag-output",
-              "--mca", "oob_tcp_if_include", "lo", "--mca", "btl", "self,vader"};
+      return {"timeout",
+              "-k",
+              "5",
+              "400",
+              "mpirun",
+              "-n",
+              ranks,
+              "--oversubscribe",
+              "--bind-to",
+              "none",
+              "--tag-output",
+              "--mca",
+              "oob_tcp_if_include",
+              "lo",
+              "--mca",
+              "btl",
+              "self,vader"};
     case Launcher::Srun:
-      return {"timeout", "-k", "5", "400", "srun", "--mpi=pmix", "--ntasks=" + ranks, "--nodes=" + std::string(std::getenv("UCFT_SLURM_NODES")),
-              "--overcommit", "--label", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"};
-    case Launcher::Nobody:
-      return {"timeout", "-k", "5", "400"};
+      return {"timeout",
+              "-k",
+              "5",
+              "400",
+              "srun",
+              "--mpi=pmix",
+              "--ntasks=" + ranks,
+              "--nodes=" + std::string(std::getenv("UCFT_SLURM_NODES")),
+              "--overcommit",
+              "--label",
+              "--no-kill",
+              "--kill-on-bad-exit=0",
+              "--wait=0"};
+    case Launcher::Nobody: return {"timeout", "-k", "5", "400"};
   }
   return {};
 }
@@ -123,7 +147,7 @@ class Killer {
   }
 
   const JobPlan& plan_;
-  std::size_t seen_ = 0;   // of the output
+  std::size_t seen_ = 0;  // of the output
   std::vector<Target> targets_;
 };
 
@@ -192,10 +216,11 @@ JobResult run_job(const JobPlan& plan) {
   for (std::string line; std::getline(noise, line);)
     if (!is_from_launcher(line, plan.started_by)) result.errors.push_back(line);
   result.left_behind = new_since(before);
-  for (int looks = 0; !result.left_behind.empty() && looks < 50; ++looks) {   // other jobs come and go beside this one
+  for (int looks = 0; !result.left_behind.empty() && looks < 50; ++looks) {  // other jobs come and go beside this one
     usleep(100000);
     std::vector<std::string> still, now = new_since(before);
-    std::set_intersection(now.begin(), now.end(), result.left_behind.begin(), result.left_behind.end(), std::back_inserter(still));
+    std::set_intersection(now.begin(), now.end(), result.left_behind.begin(), result.left_behind.end(),
+                          std::back_inserter(still));
     result.left_behind = still;
   }
   return result;
@@ -214,14 +239,17 @@ bool ucx_gave_up_in_startup(const JobPlan& plan, const JobResult& result, const 
     if (rank == may_be_dead[0]) continue;
     const auto found = result.verdicts.find(rank);
     if (found != result.verdicts.end()) {
-      if (found->second.find(victim) == std::string::npos || found->second.find("died during start-up") == std::string::npos) return false;
+      if (found->second.find(victim) == std::string::npos ||
+          found->second.find("died during start-up") == std::string::npos)
+        return false;
       continue;
     }
     const std::string mark = "[" + std::to_string(rank) + "] ";
     bool asserted = false;
     std::istringstream lines(result.output);
     for (std::string line; std::getline(lines, line);)
-      asserted |= line.starts_with(mark) && line.find("wireup_ep.c:") != std::string::npos && line.find("Assertion `") != std::string::npos;
+      asserted |= line.starts_with(mark) && line.find("wireup_ep.c:") != std::string::npos &&
+                  line.find("Assertion `") != std::string::npos;
     if (!asserted) return false;
   }
   for (const std::string& line : result.errors)
@@ -237,7 +265,9 @@ bool ucx_gave_up_in_startup(const JobPlan& plan, const JobResult& result, const 
 std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead) {
   if (result.exit_code == 124) return "hang: " + result.output;
   if (ucx_gave_up_in_startup(plan, result, may_be_dead) && result.left_behind.empty()) return {};
-  if (result.exit_code != 0 && ((plan.started_by != Launcher::Mpirun && plan.started_by != Launcher::Srun) || may_be_dead.empty())) return "exit code " + std::to_string(result.exit_code) + ": " + result.output;
+  if (result.exit_code != 0 &&
+      ((plan.started_by != Launcher::Mpirun && plan.started_by != Launcher::Srun) || may_be_dead.empty()))
+    return "exit code " + std::to_string(result.exit_code) + ": " + result.output;
   if (!result.errors.empty()) return "noise on stderr: " + result.errors.front();
   if (!result.left_behind.empty()) return "left in /dev/shm: " + result.left_behind.front();
   const std::string* first = nullptr;

@@ -20,20 +20,20 @@ struct Kill {
 struct JobPlan {
   int ranks = 4;
   std::string scenario = "loop";
-  std::vector<std::string> arguments;                 // of the scenario
-  std::vector<std::string> launcher;                  // further options of the launcher: --kill 1@20ms, --expect-kill 0
-  std::map<std::string, std::string> environment;     // UCX_TLS, UCFT_TEST_KILL, ...
+  std::vector<std::string> arguments;              // of the scenario
+  std::vector<std::string> launcher;               // further options of the launcher: --kill 1@20ms, --expect-kill 0
+  std::map<std::string, std::string> environment;  // UCX_TLS, UCFT_TEST_KILL, ...
   Launcher started_by = Launcher::UcftRun;
-  std::vector<Kill> kills{};                           // Mpirun, and Srun on one node
-  std::string program{};                              // instead of the rank program and its scenario
+  std::vector<Kill> kills{};  // Mpirun, and Srun on one node
+  std::string program{};      // instead of the rank program and its scenario
 };
 
 struct JobResult {
   int exit_code = -1;
-  std::string output;                                 // stdout and stderr, in any order
-  std::vector<std::string> errors;                    // lines of stderr that do not come from the launcher
-  std::map<int, std::string> verdicts;                // rank -> what follows "VERDICT "
-  std::vector<std::string> left_behind;               // in /dev/shm
+  std::string output;                    // stdout and stderr, in any order
+  std::vector<std::string> errors;       // lines of stderr that do not come from the launcher
+  std::map<int, std::string> verdicts;   // rank -> what follows "VERDICT "
+  std::vector<std::string> left_behind;  // in /dev/shm
 };
 
 // The environment of a job over "shm", "tcp", or "hosts": shared memory between every two ranks, which believe to be a

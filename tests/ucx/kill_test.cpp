@@ -29,7 +29,8 @@ void expect_right(const JobPlan& plan, const JobResult& result, const std::vecto
   for (const std::string& word : plan.launcher) how += " " + word;
   for (const auto& [name, value] : plan.environment) how += " " + name + "=" + value;
   for (const std::string& word : plan.arguments) how += " " + word;
-  EXPECT_EQ(what_is_wrong(plan, result, may_be_dead), "") << "run " << run << ": n=" << plan.ranks << " " << plan.scenario << how;
+  EXPECT_EQ(what_is_wrong(plan, result, may_be_dead), "")
+      << "run " << run << ": n=" << plan.ranks << " " << plan.scenario << how;
 }
 
 void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int run) {
@@ -37,7 +38,8 @@ void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int 
 }
 
 class Kill : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::Values("shm", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::Values("shm", "tcp", "hosts"),
+                         [](const auto& each) { return std::string(each.param); });
 
 TEST_P(Kill, NobodyDiesAndAllAgree) {
   for (int ranks : {1, 2, 3, 5, 8}) {
@@ -53,7 +55,7 @@ TEST_P(Kill, AnyRankAtARandomMoment) {
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const std::string when = std::to_string(60 + random() % 150) + "ms";
     JobPlan plan{ranks, "loop", {"400", "5000"}, {"--kill", std::to_string(victim) + "@" + when}, over(GetParam())};
-    plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";   // then all survivors name it
+    plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";  // then all survivors name it
     expect_right(plan, {victim}, run);
   }
 }
@@ -75,8 +77,12 @@ TEST_P(Kill, TwoRanksInDifferentOperations) {
     const int ranks = 4 + static_cast<int>(random() % 5);
     const int first = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const int second = (first + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks - 1))) % ranks;
-    JobPlan plan{ranks, "loop", {"60", "5000"}, {"--expect-kill", std::to_string(first), "--expect-kill", std::to_string(second)}, over(GetParam())};
-    plan.environment["UCFT_F"] = "2";   // both may fall into the same operation
+    JobPlan plan{ranks,
+                 "loop",
+                 {"60", "5000"},
+                 {"--expect-kill", std::to_string(first), "--expect-kill", std::to_string(second)},
+                 over(GetParam())};
+    plan.environment["UCFT_F"] = "2";  // both may fall into the same operation
     plan.environment["UCFT_TEST_KILL"] = std::to_string(first) + ":send:" + std::to_string(random() % 150) + "," +
                                          std::to_string(second) + ":send:" + std::to_string(random() % 300);
     expect_right(plan, {first, second}, run);
@@ -123,7 +129,8 @@ TEST_P(Kill, WhileCommunicatorsComeAndGoAndRanksStop) {
     EXPECT_GT(deaths, 0);
     EXPECT_GT(stops, 0);
   }
-  std::printf("SOAK %s: %d jobs, %ld rank-operations checked, %d deaths, %ld stops, seed %u\n", GetParam(), all, operations, deaths, stops, seed());
+  std::printf("SOAK %s: %d jobs, %ld rank-operations checked, %d deaths, %ld stops, seed %u\n", GetParam(), all,
+              operations, deaths, stops, seed());
 }
 
 // Over shared memory only: the reader must never take a torn message for one.

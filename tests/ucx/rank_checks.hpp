@@ -32,7 +32,8 @@ void check(ucft_status_t status, const char* what) {
 }
 
 void expect(ucft_status_t status, ucft_status_t expected, const char* what) {
-  if (status != expected) wrong("{}: {} instead of {} ({})", what, ucft_status_name(status), ucft_status_name(expected), ucft_last_error());
+  if (status != expected)
+    wrong("{}: {} instead of {} ({})", what, ucft_status_name(status), ucft_status_name(expected), ucft_last_error());
 }
 
 // What all survivors must have in common goes through here, and into their verdict.

@@ -52,9 +52,11 @@ std::uint64_t decode(std::uint64_t sum, const ucft_result_t& result, int iterati
 }
 
 void check_missing(std::uint64_t mask, const ucft_result_t& result, int iteration) {
-  if (result.missing_count != size_ - static_cast<int>(result.contributors)) wrong("iteration {}: missing_count {}", iteration, result.missing_count);
+  if (result.missing_count != size_ - static_cast<int>(result.contributors))
+    wrong("iteration {}: missing_count {}", iteration, result.missing_count);
   for (int i = 0; i < result.missing_count; ++i)
-    if ((mask >> result.missing[i] & 1) != 0) wrong("iteration {}: rank {} is called missing and is in the sum", iteration, result.missing[i]);
+    if ((mask >> result.missing[i] & 1) != 0)
+      wrong("iteration {}: rank {} is called missing and is in the sum", iteration, result.missing[i]);
 }
 
 // How many ranks are missing: the same number on all of them.
@@ -82,14 +84,16 @@ void broadcast(int iteration, int root, std::size_t count) {
   const ucft_status_t status = ucft_broadcast(comm, data.data(), count, UCFT_UINT64, root, &options, nullptr);
   if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("broadcast: {}", ucft_last_error());
   for (std::uint64_t word : data)
-    if (status == UCFT_OK ? word != 77 + salt(iteration) : (rank_ != root && word != 5)) wrong("iteration {}: broadcast left {:x}", iteration, word);
+    if (status == UCFT_OK ? word != 77 + salt(iteration) : (rank_ != root && word != 5))
+      wrong("iteration {}: broadcast left {:x}", iteration, word);
   note(static_cast<std::uint64_t>(status));
 }
 
 void reduce(int iteration, int root, std::size_t count) {
   std::vector<std::uint64_t> in(count, (std::uint64_t{1} << rank_) + salt(iteration)), out(count);
   ucft_result_t result = UCFT_RESULT_INIT;
-  const ucft_status_t status = ucft_reduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, root, nullptr, &result);
+  const ucft_status_t status =
+      ucft_reduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, root, nullptr, &result);
   if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("reduce: {}", ucft_last_error());
   if (rank_ != root) return;
   if (status != UCFT_OK) wrong("reduce at its root: {}", ucft_last_error());
@@ -120,15 +124,19 @@ void allgather(int iteration, std::size_t count) {
   ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
   options.first_root = iteration % size_;
   options.failure_info = static_cast<ucft_failure_info_t>(iteration % 3);
-  check(ucft_allgatherv(comm, in_place ? UCFT_IN_PLACE : in.data(), out.data(), counts.data(), places.data(), UCFT_UINT64, &options, &result), "allgatherv");
-  if (result.missing_count + static_cast<int>(result.contributors) != size_) wrong("iteration {}: {} missing, {} contributors", iteration, result.missing_count, result.contributors);
+  check(ucft_allgatherv(comm, in_place ? UCFT_IN_PLACE : in.data(), out.data(), counts.data(), places.data(),
+                        UCFT_UINT64, &options, &result),
+        "allgatherv");
+  if (result.missing_count + static_cast<int>(result.contributors) != size_)
+    wrong("iteration {}: {} missing, {} contributors", iteration, result.missing_count, result.contributors);
   missing.resize(static_cast<std::size_t>(result.missing_count));
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const bool is_missing = std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(rank));
     if (is_missing && rank == me) wrong("iteration {}: this rank's own block is missing", iteration);
     if (out[places[rank] - 1] != hole) wrong("iteration {}: written before the block of rank {}", iteration, rank);
     for (std::size_t i = 0; i < counts[rank]; ++i)
-      if (out[places[rank] + i] != (is_missing ? hole : word_of(rank))) wrong("iteration {}: word {} of rank {}'s block is {:x}", iteration, i, rank, out[places[rank] + i]);
+      if (out[places[rank] + i] != (is_missing ? hole : word_of(rank)))
+        wrong("iteration {}: word {} of rank {}'s block is {:x}", iteration, i, rank, out[places[rank] + i]);
   }
   for (std::int32_t rank : missing) note(static_cast<std::uint64_t>(rank));
 }
@@ -154,8 +162,7 @@ void several(int iteration) {
   check(ucft_wait(barrier, UINT64_MAX), "wait");
   check(ucft_request_free(barrier), "free");
   for (int i = together - 1; i >= 0; --i) {
-    while (ucft_test(requests[i]) == UCFT_INPROGRESS) {
-    }
+    while (ucft_test(requests[i]) == UCFT_INPROGRESS) {}
     check(ucft_wait(requests[i], 0), "wait");
     ucft_result_t result = UCFT_RESULT_INIT;
     check(ucft_request_result(requests[i], &result), "result");
@@ -204,8 +211,9 @@ void mismatch(const std::vector<std::string>& arguments) {
   const std::uint64_t count = odd && what == "count" ? 9 : 8;
   const ucft_dtype_t dtype = odd && what == "type" ? UCFT_DOUBLE : UCFT_UINT64;
   const ucft_op_t op = odd && what == "operator" ? UCFT_MAX : UCFT_SUM;
-  const ucft_status_t status = odd && what == "operation" ? ucft_barrier(comm, &options, nullptr)
-                                                          : ucft_allreduce(comm, in, out, count, dtype, op, &options, nullptr);
+  const ucft_status_t status = odd && what == "operation"
+                                   ? ucft_barrier(comm, &options, nullptr)
+                                   : ucft_allreduce(comm, in, out, count, dtype, op, &options, nullptr);
   expect(status, UCFT_ERR_MISMATCH, what.c_str());
   if (std::strstr(ucft_last_error(), "rank ") == nullptr) wrong("the message names nobody: {}", ucft_last_error());
   for (int i = 0; i < 40; ++i) allreduce(i, 1);
@@ -230,7 +238,8 @@ void split(const std::vector<std::string>&) {
     check(ucft_allreduce(copy, &mine, &all, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "copy");
     std::uint64_t expected = 0;
     for (int r = rank_ % 2; r < size_; r += 2) expected += static_cast<std::uint64_t>(r);
-    if (sum != expected || all != static_cast<std::uint64_t>(size_) * static_cast<std::uint64_t>(size_ - 1) / 2) wrong("sums {} {}", sum, all);
+    if (sum != expected || all != static_cast<std::uint64_t>(size_) * static_cast<std::uint64_t>(size_ - 1) / 2)
+      wrong("sums {} {}", sum, all);
     allreduce(i, 1);
   }
   check(ucft_comm_destroy(half), "destroy");
@@ -267,8 +276,9 @@ void leave_cut(const std::vector<std::string>& arguments) {
   say_started();
   if (rank_ != 0) return;
   usleep(1000000);
-  const std::string cut = fmt::format("tc qdisc add dev eth0 root netem loss 100% && {{ (sleep {}; tc qdisc del dev eth0 root) > /dev/null 2>&1 & }}",
-                                      std::stod(arguments.at(0)) / 1000);
+  const std::string cut = fmt::format(
+      "tc qdisc add dev eth0 root netem loss 100% && {{ (sleep {}; tc qdisc del dev eth0 root) > /dev/null 2>&1 & }}",
+      std::stod(arguments.at(0)) / 1000);
   if (std::system(cut.c_str()) != 0) wrong("tc: the link can't be cut");
 }
 
@@ -306,7 +316,7 @@ void contexts(const std::vector<std::string>& arguments) {
 // outlive SECONDS: until so long after the first death. A launcher that ends the job for it needs a moment.
 void outlive(const std::vector<std::string>& arguments) {
   using Clock = std::chrono::steady_clock;
-  auto end = Clock::now() + std::chrono::seconds(60);   // of a job whose victim lives
+  auto end = Clock::now() + std::chrono::seconds(60);  // of a job whose victim lives
   bool any_dead = false;
   std::uint64_t going_on = 1;
   for (int i = 0; going_on > 0; ++i) {
@@ -315,7 +325,7 @@ void outlive(const std::vector<std::string>& arguments) {
       end = Clock::now() + std::chrono::seconds(std::stoi(arguments.at(0)));
     }
     if (i == 0) say_started();
-    const std::uint64_t mine = Clock::now() < end ? 1 : 0;   // all stop together
+    const std::uint64_t mine = Clock::now() < end ? 1 : 0;  // all stop together
     check(ucft_allreduce(comm, &mine, &going_on, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
   }
   if (!any_dead) wrong("nobody has died");
@@ -345,7 +355,7 @@ void context_after_death(const std::vector<std::string>& arguments) {
   ucft_context_h second = nullptr;
   expect(ucft_context_create(nullptr, &second), UCFT_ERR_STARTUP, "second context");
   fmt::print("{}\n", ucft_last_error());
-  allreduce(0, 1);   // the first one is as it was
+  allreduce(0, 1);  // the first one is as it was
 }
 
 // Every rank lends its own memory, the root dies half way, and nobody posts anything afterwards.
@@ -391,8 +401,9 @@ void short_of(const std::vector<std::string>& arguments) {
     if (what == "descriptors") set_limit(RLIMIT_NOFILE, 3);
     if (what == "file_size") set_limit(RLIMIT_FSIZE, 4096);
     if (what == "address_space") set_limit(RLIMIT_AS, address_space() + (rlim_t{60} << 20));
-    if (what == "proc" && (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-                           mount("none", "/proc", "tmpfs", 0, nullptr) != 0))
+    if (what == "proc" &&
+        (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+         mount("none", "/proc", "tmpfs", 0, nullptr) != 0))
       wrong("hiding /proc");
   }
   for (std::size_t count = 1000; count <= most; count *= 2)
@@ -418,14 +429,17 @@ void out_of_memory(const std::vector<std::string>&) {
   const bool lacks = rank_ == size_ - 1;
   for (int i = 0; i < 10; ++i) {
     allreduce(i, 1);
-    expect_named(ucft_allreduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
+    expect_named(ucft_allreduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, nullptr, nullptr),
+                 "allreduce");
     if (out[0] != 0) wrong("a failed allreduce has written");
     allreduce(i, 5000);
-    const ucft_status_t reduced = ucft_reduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, 0, nullptr, nullptr);
+    const ucft_status_t reduced =
+        ucft_reduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, 0, nullptr, nullptr);
     if (rank_ == 0 || lacks) expect_named(reduced, "reduce");
     broadcast(i, i % size_, 3);
     // From the rank itself nobody gets it; from another one at least those who need not pass it on to it.
-    expect_named(ucft_broadcast(comm, in.data(), large, UCFT_UINT64, size_ - 1, nullptr, nullptr), "broadcast of its own");
+    expect_named(ucft_broadcast(comm, in.data(), large, UCFT_UINT64, size_ - 1, nullptr, nullptr),
+                 "broadcast of its own");
     const ucft_status_t got = ucft_broadcast(comm, in.data(), large, UCFT_UINT64, 0, nullptr, nullptr);
     if (lacks || got != UCFT_OK) expect_named(got, "broadcast");
     check(ucft_barrier(comm, nullptr, nullptr), "barrier");
@@ -454,17 +468,24 @@ void mixed(const std::vector<std::string>& arguments) {
     const std::size_t count = common() % 8 == 0 ? 1 + common() % 40000 : 1 + common() % 400;
     ++operations;
     switch (choice) {
-      case 0: case 1: case 2: allreduce(i, count); break;
-      case 3: case 4: broadcast(i, static_cast<int>(root), count); break;
-      case 5: case 6: reduce(i, static_cast<int>(root), count); break;
+      case 0:
+      case 1:
+      case 2: allreduce(i, count); break;
+      case 3:
+      case 4: broadcast(i, static_cast<int>(root), count); break;
+      case 5:
+      case 6: reduce(i, static_cast<int>(root), count); break;
       case 7: several(i), operations += 4; break;
       case 8: check(ucft_barrier(comm, nullptr, nullptr), "barrier"); break;
-      case 9: case 10: case 11:
+      case 9:
+      case 10:
+      case 11:
         if (copies.size() >= 4) break;
         copies.push_back(UCFT_COMM_NULL);
         check(ucft_comm_dup(which % 2 == 0 || copies.size() < 2 ? comm : copies[0], &copies.back()), "dup");
         break;
-      case 12: case 13:
+      case 12:
+      case 13:
         if (copies.empty()) break;
         check(ucft_comm_destroy(copies[which % copies.size()]), "destroy");
         copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(which % copies.size()));
@@ -516,7 +537,9 @@ void many_payloads(const std::vector<std::string>&) {
   const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
   for (int round = 0; round < 5; ++round) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      check(ucft_allreduce_init(copies[i % comms], in[i].data(), out[i].data(), count, UCFT_UINT64, &sum, nullptr, &requests[i]), "init");
+      check(ucft_allreduce_init(copies[i % comms], in[i].data(), out[i].data(), count, UCFT_UINT64, &sum, nullptr,
+                                &requests[i]),
+            "init");
       while (ucft_post(requests[i]) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -559,7 +582,7 @@ void come_and_go(const std::vector<std::string>& arguments) {
 }
 
 int failures_seen = 0;
-bool seen_early = false;   // the failed process had not quite ended yet
+bool seen_early = false;  // the failed process had not quite ended yet
 void on_failure(const ucft_failure_t* failure, void*) {
   ++failures_seen;
   if (const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, failure->pid, 0)); descriptor >= 0) {
@@ -569,7 +592,8 @@ void on_failure(const ucft_failure_t* failure, void*) {
   }
   if (failure->kind != UCFT_FAILURE_PROVED) wrong("rank {} is only suspected", failure->rank);
   std::uint64_t word = 0;
-  expect(ucft_allreduce(comm, &word, &word, 0, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), UCFT_ERR_THREAD, "from a callback");
+  expect(ucft_allreduce(comm, &word, &word, 0, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), UCFT_ERR_THREAD,
+         "from a callback");
 }
 
 // Rank 1 stops (SIGSTOP): it is killed by the others and counts as dead, with proof, exactly once. The callback is a local
@@ -610,10 +634,11 @@ void stopped_reader(const std::vector<std::string>& arguments) {
   const std::size_t delay = std::stoul(arguments.at(0));
   std::vector<std::uint64_t> data(count);
   std::thread stopper;
-  if (rank_ == 1) stopper = std::thread([delay] {
-    std::this_thread::sleep_for(std::chrono::microseconds(delay));
-    std::raise(SIGSTOP);
-  });
+  if (rank_ == 1)
+    stopper = std::thread([delay] {
+      std::this_thread::sleep_for(std::chrono::microseconds(delay));
+      std::raise(SIGSTOP);
+    });
   for (int i = 0; i < 100; ++i) {
     for (std::size_t k = 0; k < count; ++k) data[k] = rank_ == 0 ? k + static_cast<std::size_t>(i) : 0;
     check(ucft_broadcast(comm, data.data(), count, UCFT_UINT64, 0, nullptr, nullptr), "broadcast");
@@ -627,7 +652,7 @@ void stopped_reader(const std::vector<std::string>& arguments) {
 void excluded(const std::vector<std::string>&) {
   if (rank_ == 1) {
     allreduce(0, 1);
-    stop_for(2000);   // until long after the others have given us up
+    stop_for(2000);  // until long after the others have given us up
     expect(go_on(100000), UCFT_ERR_EXCLUDED, "a rank that the others gave up");
     return;
   }
@@ -645,7 +670,8 @@ std::vector<pid_t> pids_of_all() {
 // one after the other, APART milliseconds between two. Nobody is missing afterwards.
 void suspended(const std::vector<std::string>& arguments) {
   const int times = std::stoi(arguments.at(0));
-  const auto stop_us = static_cast<useconds_t>(1000 * std::stol(arguments.at(1))), apart_us = static_cast<useconds_t>(1000 * std::stol(arguments.at(2)));
+  const auto stop_us = static_cast<useconds_t>(1000 * std::stol(arguments.at(1))),
+             apart_us = static_cast<useconds_t>(1000 * std::stol(arguments.at(2)));
   const std::vector<pid_t> pids = pids_of_all();
   pid_t batch_system = 0;
   if (rank_ == 0) batch_system = fork();
@@ -661,14 +687,15 @@ void suspended(const std::vector<std::string>& arguments) {
     }
     _exit(0);
   }
-  std::uint64_t over = 0;   // rank 0: the batch system has had its way
+  std::uint64_t over = 0;  // rank 0: the batch system has had its way
   for (int i = 0, left = 2000; left > 0; ++i) {
     std::uint64_t in[2] = {std::uint64_t{1} << rank_, 0}, out[2];
     if (rank_ == 0 && over == 0) over = waitpid(batch_system, nullptr, WNOHANG) == batch_system;
     in[1] = over;
     ucft_result_t result = UCFT_RESULT_INIT;
     check(ucft_allreduce(comm, in, out, 2, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
-    if (result.contributors != static_cast<std::uint32_t>(size_)) wrong("iteration {}: {} contributors", i, result.contributors);
+    if (result.contributors != static_cast<std::uint32_t>(size_))
+      wrong("iteration {}: {} contributors", i, result.contributors);
     if (out[1] != 0) --left;
     if (left % 20 == 0) usleep(1000);
   }
@@ -699,7 +726,8 @@ void cut_off(const std::vector<std::string>& arguments) {
     for (int i = 0; i < 50; ++i) {
       ucft_result_t result = UCFT_RESULT_INIT;
       check(ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
-      if (static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors) wrong("sum {:x} of {}", out, result.contributors);
+      if (static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors)
+        wrong("sum {:x} of {}", out, result.contributors);
     }
     std::uint64_t expected = 0;
     for (int rank = 0; rank < size_; ++rank)
@@ -707,7 +735,8 @@ void cut_off(const std::vector<std::string>& arguments) {
     if (out != expected) wrong("{:x} took part, expected {:x}", out, expected);
   } else {
     expect(go_on(100000), fate == "excluded" ? UCFT_ERR_EXCLUDED : UCFT_ERR_PARTITION, fate.c_str());
-    if (fate == "partition" && std::strstr(ucft_last_error(), "majority") == nullptr) wrong("text: {}", ucft_last_error());
+    if (fate == "partition" && std::strstr(ucft_last_error(), "majority") == nullptr)
+      wrong("text: {}", ucft_last_error());
   }
 }
 
@@ -741,7 +770,8 @@ void survive(const std::vector<std::string>& arguments) {
     std::vector<std::uint64_t> in(count, (std::uint64_t{1} << rank_) + salt(i)), out(count);
     in[1] = Clock::now() >= end;
     ucft_result_t result = UCFT_RESULT_INIT;
-    ucft_status_t status = timed([&] { return ucft_allreduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, &result); });
+    ucft_status_t status = timed(
+        [&] { return ucft_allreduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, &result); });
     note(static_cast<std::uint64_t>(status));
     if (status == UCFT_OK) {
       decode(out[0], result, i);
@@ -756,10 +786,12 @@ void survive(const std::vector<std::string>& arguments) {
     status = timed([&] { return ucft_broadcast(comm, data.data(), data.size(), UCFT_UINT64, root, nullptr, nullptr); });
     note(static_cast<std::uint64_t>(status));
     for (std::uint64_t word : data)
-      if (status == UCFT_OK ? word != 77 + salt(i) : (rank_ != root && word != 5)) wrong("iteration {}: broadcast left {:x}", i, word);
+      if (status == UCFT_OK ? word != 77 + salt(i) : (rank_ != root && word != 5))
+        wrong("iteration {}: broadcast left {:x}", i, word);
     if (i % 5 == 0) {
       result = UCFT_RESULT_INIT;
-      status = timed([&] { return ucft_reduce(comm, in.data(), out.data(), 1, UCFT_UINT64, UCFT_SUM, root, nullptr, &result); });
+      status = timed(
+          [&] { return ucft_reduce(comm, in.data(), out.data(), 1, UCFT_UINT64, UCFT_SUM, root, nullptr, &result); });
       if (rank_ == root && status == UCFT_OK) decode(out[0], result, i);
     }
     if (i % 7 == 0) note(static_cast<std::uint64_t>(timed([&] { return ucft_barrier(comm, nullptr, nullptr); })));
@@ -793,7 +825,8 @@ void late_write(const std::vector<std::string>& arguments) {
   }
   for (auto& each : memory) check(ucft_free(context, each), "free");
   take();
-  std::vector<std::uint64_t> heap(count * rounds, 0xa5a5a5a5a5a5a5a5u);   // where results of the library's own may have been
+  std::vector<std::uint64_t> heap(count * rounds,
+                                  0xa5a5a5a5a5a5a5a5u);  // where results of the library's own may have been
   for (auto* each : memory) std::fill_n(each, count, 0xa5a5a5a5a5a5a5a5u);
   const auto end = Clock::now() + std::chrono::milliseconds(std::stol(arguments.at(0)));
   std::uint64_t done = 0;
@@ -807,7 +840,8 @@ void late_write(const std::vector<std::string>& arguments) {
       if (word != 0xa5a5a5a5a5a5a5a5u) wrong("a late write into the heap: {:x}", word);
   }
   if (status == UCFT_OK) return;
-  if (status != UCFT_ERR_EXCLUDED && status != UCFT_ERR_PARTITION) wrong("{}: {}", ucft_status_name(status), ucft_last_error());
+  if (status != UCFT_ERR_EXCLUDED && status != UCFT_ERR_PARTITION)
+    wrong("{}: {}", ucft_status_name(status), ucft_last_error());
   fmt::print("OUT {} {}\n", ucft_status_name(status), ucft_last_error());
   check(ucft_context_destroy(context), "destroy");
   std::exit(0);
@@ -849,9 +883,9 @@ void slow_operator(const std::vector<std::string>& arguments) {
     check(ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
   ucft_operator_t slow_sum = UCFT_OPERATOR_INIT(UCFT_USER);
   slow_sum.function = [](const void* from, void* to, std::uint64_t count, ucft_dtype_t, void*) {
-    for (const auto end = Clock::now() + cost; Clock::now() < end;) {
-    }
-    for (std::uint64_t i = 0; i < count; ++i) static_cast<std::uint64_t*>(to)[i] += static_cast<const std::uint64_t*>(from)[i];
+    for (const auto end = Clock::now() + cost; Clock::now() < end;) {}
+    for (std::uint64_t i = 0; i < count; ++i)
+      static_cast<std::uint64_t*>(to)[i] += static_cast<const std::uint64_t*>(from)[i];
   };
   ucft_request_h request;
   check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &slow_sum, nullptr, &request), "init");
@@ -875,7 +909,8 @@ void too_many(const std::vector<std::string>&) {
     note(static_cast<std::uint64_t>(status));
     if (status == UCFT_OK) {
       ++right;
-      if ((out & 1u << rank_) == 0 || static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors) wrong("sum {:x}", out);
+      if ((out & 1u << rank_) == 0 || static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors)
+        wrong("sum {:x}", out);
       note(out);
     } else {
       expect(status, UCFT_ERR_TOO_MANY_FAILURES, "two deaths with f = 1");
@@ -897,7 +932,8 @@ void allocated(const std::vector<std::string>& arguments) {
     for (std::size_t k = 0; k < count; ++k) in[k] = rank_ + 1 + static_cast<double>(k % 7) + i;
     check(ucft_allreduce(comm, in, out, count, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), "allreduce");
     for (std::size_t k = 0; k < count; ++k)
-      if (out[k] != size_ * (size_ + 1) / 2.0 + size_ * (static_cast<double>(k % 7) + i)) wrong("element {}: {}", k, out[k]);
+      if (out[k] != size_ * (size_ + 1) / 2.0 + size_ * (static_cast<double>(k % 7) + i))
+        wrong("element {}: {}", k, out[k]);
     check(ucft_allreduce(comm, UCFT_IN_PLACE, in, count, UCFT_DOUBLE, UCFT_MAX, nullptr, nullptr), "in place");
     for (std::size_t k = 0; k < count; ++k)
       if (in[k] != size_ + static_cast<double>(k % 7) + i) wrong("in place, element {}: {}", k, in[k]);
@@ -975,7 +1011,8 @@ void hide_pidfds() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program{std::size(code), code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) wrong("seccomp");
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    wrong("seccomp");
 }
 
 std::string rank_before_startup() {
@@ -988,12 +1025,41 @@ std::string rank_before_startup() {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
-      {"loop", loop}, {"words", words}, {"mismatch", mismatch}, {"split", split}, {"split_with_death", split_with_death},
-      {"leave", leave}, {"leave_cut", leave_cut}, {"stopped", stopped}, {"stopped_reader", stopped_reader}, {"excluded", excluded}, {"busy", busy}, {"too_many", too_many},
-      {"allocated", allocated}, {"leave_and_live", leave_and_live}, {"lent", lent}, {"many_payloads", many_payloads}, {"short_of", short_of}, {"test_loop", test_loop}, {"mixed", mixed}, {"out_of_memory", out_of_memory},
-      {"destroy_with_death", destroy_with_death}, {"come_and_go", come_and_go}, {"time_limit", time_limit}, {"window", window},
-      {"slow_operator", slow_operator}, {"cut_off", cut_off}, {"suspended", suspended}, {"heavy", heavy}, {"paths", paths}, {"survive", survive}, {"late_write", late_write}, {"contexts", contexts},
-      {"two_contexts", two_contexts}, {"outlive", outlive}, {"context_after_death", context_after_death}};
+      {"loop", loop},
+      {"words", words},
+      {"mismatch", mismatch},
+      {"split", split},
+      {"split_with_death", split_with_death},
+      {"leave", leave},
+      {"leave_cut", leave_cut},
+      {"stopped", stopped},
+      {"stopped_reader", stopped_reader},
+      {"excluded", excluded},
+      {"busy", busy},
+      {"too_many", too_many},
+      {"allocated", allocated},
+      {"leave_and_live", leave_and_live},
+      {"lent", lent},
+      {"many_payloads", many_payloads},
+      {"short_of", short_of},
+      {"test_loop", test_loop},
+      {"mixed", mixed},
+      {"out_of_memory", out_of_memory},
+      {"destroy_with_death", destroy_with_death},
+      {"come_and_go", come_and_go},
+      {"time_limit", time_limit},
+      {"window", window},
+      {"slow_operator", slow_operator},
+      {"cut_off", cut_off},
+      {"suspended", suspended},
+      {"heavy", heavy},
+      {"paths", paths},
+      {"survive", survive},
+      {"late_write", late_write},
+      {"contexts", contexts},
+      {"two_contexts", two_contexts},
+      {"outlive", outlive},
+      {"context_after_death", context_after_death}};
   std::string scenario = argc > 1 ? argv[1] : "";
   if (std::getenv("UCFT_TEST_NO_PIDFD") != nullptr) hide_pidfds();
   // settings_differ NAME VALUE: on the last rank alone. Start-up says so, to all.
@@ -1001,7 +1067,8 @@ int main(int argc, char** argv) {
     rank_ = std::atoi(rank_before_startup().c_str());
     if (rank_ == std::atoi(std::getenv("UCFT_SIZE")) - 1) setenv(argv[2], argv[3], 1);
     expect(ucft_context_create(nullptr, &context), UCFT_ERR_STARTUP, "start-up with different settings");
-    if (std::strstr(ucft_last_error(), argv[2]) == nullptr || std::strstr(ucft_last_error(), "on rank ") == nullptr) wrong("{}", ucft_last_error());
+    if (std::strstr(ucft_last_error(), argv[2]) == nullptr || std::strstr(ucft_last_error(), "on rank ") == nullptr)
+      wrong("{}", ucft_last_error());
     fmt::print("VERDICT told\n");
     return 0;
   }
@@ -1012,12 +1079,14 @@ int main(int argc, char** argv) {
       set_limit(files ? RLIMIT_FSIZE : RLIMIT_AS, files ? 4096 : address_space() + (rlim_t{20} << 20));
     expect(ucft_context_create(nullptr, &context), UCFT_ERR_STARTUP, "start-up with a limit");
     const std::string culprit = fmt::format("rank {} ", std::atoi(std::getenv("UCFT_SIZE")) - 1);
-    if (std::strstr(ucft_last_error(), files ? "RLIMIT_FSIZE" : "RLIMIT_AS") == nullptr || std::strstr(ucft_last_error(), culprit.c_str()) == nullptr)
+    if (std::strstr(ucft_last_error(), files ? "RLIMIT_FSIZE" : "RLIMIT_AS") == nullptr ||
+        std::strstr(ucft_last_error(), culprit.c_str()) == nullptr)
       wrong("{}", ucft_last_error());
     fmt::print("VERDICT told\n");
     return 0;
   }
-  if (scenario == "out_of_memory" && std::atoi(rank_before_startup().c_str()) == std::atoi(std::getenv("UCFT_SIZE")) - 1)
+  if (scenario == "out_of_memory" &&
+      std::atoi(rank_before_startup().c_str()) == std::atoi(std::getenv("UCFT_SIZE")) - 1)
     set_limit(RLIMIT_FSIZE, rlim_t{6} << 20);
   // One rank (rank 1, or the first argument) dies before start-up, or comes to it after so many seconds.
   const bool dies_early = scenario == "startup_death", comes_late = scenario == "startup_late";
@@ -1034,7 +1103,8 @@ int main(int argc, char** argv) {
   const ucft_status_t status = ucft_context_create(&params, &context);
   if (dies_early || comes_late) {
     expect(status, UCFT_ERR_STARTUP, "start-up without a rank");
-    if (std::strstr(ucft_last_error(), ("rank " + culprit).c_str()) == nullptr) wrong("the message does not name rank {}: {}", culprit, ucft_last_error());
+    if (std::strstr(ucft_last_error(), ("rank " + culprit).c_str()) == nullptr)
+      wrong("the message does not name rank {}: {}", culprit, ucft_last_error());
     fmt::print("VERDICT {}\n", ucft_last_error());
     return 0;
   }

@@ -15,12 +15,13 @@ class Scenario : public testing::TestWithParam<const char*> {
     EXPECT_EQ(what_is_wrong(made, run_job(made), may_be_dead), "") << made.scenario;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, Scenario, testing::Values("shm", "tcp", "hosts"), [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Over, Scenario, testing::Values("shm", "tcp", "hosts"),
+                         [](const auto& each) { return std::string(each.param); });
 
 TEST_P(Scenario, DifferentArgumentsAreAMismatchForAll) {
   for (const char* what : {"count", "type", "operator", "operation", "f", "first_root", "tree"})
     for (int ranks : {2, 5}) {
-      if (ranks == 2 && std::string(what) == "f") continue;   // f is at most 1 there, and 0 of -1 is 0
+      if (ranks == 2 && std::string(what) == "f") continue;  // f is at most 1 there, and 0 of -1 is 0
       expect_right(plan(ranks, "mismatch", {what}));
     }
 }
@@ -38,7 +39,7 @@ TEST_P(Scenario, SurvivorsAgreeOnTheMembersOfACopy) {
 
 TEST_P(Scenario, LeavingIsNotFailing) {
   JobPlan made = plan(4, "leave");
-  made.environment["UCFT_LOG"] = "y";   // a failure would be said on stderr
+  made.environment["UCFT_LOG"] = "y";  // a failure would be said on stderr
   expect_right(made);
 }
 
@@ -74,9 +75,9 @@ TEST_P(Scenario, ACommunicatorIsDestroyedWhileItsRootDies) {
 // Each hung the job for ever when ranks mapped each other's memory as it grew.
 TEST_P(Scenario, ARankThatRunsShortOfSomethingGoesOnWithItsPeersMemory) {
   std::vector<std::string> kinds = {"file_size"};
-  const bool without_ucx = std::string(GetParam()) == "shm";   // over tcp UCX needs all of these, and aborts
+  const bool without_ucx = std::string(GetParam()) == "shm";  // over tcp UCX needs all of these, and aborts
   if (without_ucx) kinds.insert(kinds.end(), {"descriptors", "address_space"});
-  if (without_ucx && geteuid() == 0) kinds.push_back("proc");   // only root may hide it
+  if (without_ucx && geteuid() == 0) kinds.push_back("proc");  // only root may hide it
   for (const std::string& what : kinds) expect_right(plan(4, "short_of", {what}));
 }
 
@@ -106,14 +107,15 @@ TEST_P(Scenario, RanksWithoutPidfdsSurviveDeathsAllTheSame) {
   JobPlan made = plan(4, "excluded");
   made.environment["UCFT_TEST_NO_PIDFD"] = "y";
   made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
-  if (std::string(GetParam()) == "shm") EXPECT_EQ(what_is_wrong(made, run_job(made), {1}), "");   // without UCFT_FENCE=n: there is nothing to fence with
+  if (std::string(GetParam()) == "shm")
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {1}), "");  // without UCFT_FENCE=n: there is nothing to fence with
 }
 
 // Its pidfd says nothing for half a second.
 TEST(Heavy, ARankOfFourGigabytesIsKnownToBeDeadBeforeItsMemoryIsGone) {
   if (sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE) < 6L << 30) GTEST_SKIP() << "less than 6 GiB of memory is free";
   bool early = false;
-  for (int attempt = 0; attempt < 5 && !early; ++attempt) {   // a machine that is busy with something else may be late
+  for (int attempt = 0; attempt < 5 && !early; ++attempt) {  // a machine that is busy with something else may be late
     JobPlan made{3, "heavy", {"4096"}, {"--expect-kill", "1"}, over("shm")};
     const JobResult result = run_job(made);
     ASSERT_EQ(what_is_wrong(made, result, {1}), "");
@@ -201,8 +203,10 @@ TEST_P(Scenario, ARankThatDiesInStartUpIsNamed) {
 
 // A job whose ranks are not equally patient would split itself.
 TEST_P(Scenario, SettingsThatMustBeTheSameAreCompared) {
-  for (const auto& [name, value] : std::map<std::string, std::string>{
-           {"UCFT_WINDOW", "16"}, {"UCFT_SUSPECT_AFTER", "7s"}, {"UCFT_HEARTBEAT_PERIOD", "20ms"}, {"UCFT_GOSSIP_FAULTS", "loss=0.1"}})
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"UCFT_WINDOW", "16"},
+                                                                      {"UCFT_SUSPECT_AFTER", "7s"},
+                                                                      {"UCFT_HEARTBEAT_PERIOD", "20ms"},
+                                                                      {"UCFT_GOSSIP_FAULTS", "loss=0.1"}})
     expect_right(plan(3, "settings_differ", {name, value}));
 }
 
@@ -215,7 +219,7 @@ TEST(ScenarioWithoutFence, AWronglySuspectedRankIsExcluded) {
 // Hosts that hang and come back, as ranks that stop themselves: see cut_off(). Ranks per host: 2.
 struct CutOff {
   const char* name;
-  int ranks, first, last;                // first .. last-1 are cut off
+  int ranks, first, last;  // first .. last-1 are cut off
   const char *fate, *fate_of_others;
 };
 class AfterSilence : public testing::TestWithParam<CutOff> {};
@@ -230,10 +234,15 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(AfterSilence, NeverTwoAnswers) {
   const CutOff& cut = GetParam();
-  JobPlan made{cut.ranks, "cut_off", {std::to_string(cut.first), std::to_string(cut.last), cut.fate, cut.fate_of_others}, {}, over("hosts")};
+  JobPlan made{cut.ranks,
+               "cut_off",
+               {std::to_string(cut.first), std::to_string(cut.last), cut.fate, cut.fate_of_others},
+               {},
+               over("hosts")};
   made.environment["UCFT_SUSPECT_AFTER"] = patience("hosts");
   made.environment["UCFT_F"] = "2";
-  made.environment["UCFT_FENCE"] = "n";   // or those of one host, which stop together, would kill each other on their return
+  made.environment["UCFT_FENCE"] =
+      "n";  // or those of one host, which stop together, would kill each other on their return
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 

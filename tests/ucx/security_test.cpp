@@ -29,7 +29,7 @@ namespace ucft::detail::test {
 namespace {
 
 struct Listener {
-  std::string address;   // as the kernel writes it: hexadecimal, in its byte order
+  std::string address;  // as the kernel writes it: hexadecimal, in its byte order
   int port;
   bool is_loopback() const { return address == "0100007F" || address == "00000000000000000000000001000000"; }
 };
@@ -66,7 +66,8 @@ std::vector<Listener> listeners_of(pid_t pid) {
 int descriptors_of(pid_t pid) {
   std::error_code problem;
   int count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", problem)) count += !each.path().empty();
+  for (const auto& each : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", problem))
+    count += !each.path().empty();
   return count;
 }
 
@@ -75,7 +76,8 @@ std::vector<pid_t> children_of(pid_t parent) {
   const std::string wanted = "\nPPid:\t" + std::to_string(parent) + "\n";
   for (const auto& each : std::filesystem::directory_iterator("/proc")) {
     const pid_t pid = std::atoi(each.path().filename().c_str());
-    if (pid > 0 && file_text("/proc/" + std::to_string(pid) + "/status").find(wanted) != std::string::npos) pids.push_back(pid);
+    if (pid > 0 && file_text("/proc/" + std::to_string(pid) + "/status").find(wanted) != std::string::npos)
+      pids.push_back(pid);
   }
   return pids;
 }
@@ -105,8 +107,25 @@ class RunningJob {
     std::map<std::string, std::string> environment = over(transport);
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     // Both limits: ranks raise the soft one to the hard one.
-    std::vector<std::string> arguments = {"-n", "3", "--timeout", "100s", "--expect-kill", "0", "--expect-kill", "1", "--expect-kill", "2",
-                                          "sh", "-c", "ulimit -n 512; exec \"$@\"", "sh", RANK_PROGRAM, "loop", "1000000000", "2000", "50"};
+    std::vector<std::string> arguments = {"-n",
+                                          "3",
+                                          "--timeout",
+                                          "100s",
+                                          "--expect-kill",
+                                          "0",
+                                          "--expect-kill",
+                                          "1",
+                                          "--expect-kill",
+                                          "2",
+                                          "sh",
+                                          "-c",
+                                          "ulimit -n 512; exec \"$@\"",
+                                          "sh",
+                                          RANK_PROGRAM,
+                                          "loop",
+                                          "1000000000",
+                                          "2000",
+                                          "50"};
     launcher_ = std::make_unique<ucft::detail::test::Launcher>(arguments);
     for (const auto& [name, value] : environment) unsetenv(name.c_str());
     for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(launcher_->read_until("[" + std::to_string(rank) + "] STARTED "));
@@ -173,7 +192,8 @@ class Strangers {
 // Not vacuous: the same look finds the launcher's rendezvous.
 TEST(Security, RanksThatShareMemoryListenNowhere) {
   RunningJob job("shm");
-  for (const pid_t rank : job.ranks()) EXPECT_TRUE(listeners_of(rank).empty()) << "port " << listeners_of(rank).front().port;
+  for (const pid_t rank : job.ranks())
+    EXPECT_TRUE(listeners_of(rank).empty()) << "port " << listeners_of(rank).front().port;
   const std::vector<Listener> rendezvous = listeners_of(job.supervisor());
   ASSERT_EQ(rendezvous.size(), 1u);
   EXPECT_TRUE(rendezvous[0].is_loopback());
@@ -219,7 +239,8 @@ int opened_by(uid_t uid, const std::vector<pid_t>& ranks) {
     files.push_back(folder + "/environ");
     std::error_code problem;
     for (const auto& each : std::filesystem::directory_iterator(folder + "/fd", problem))
-      if (std::filesystem::read_symlink(each.path(), problem).string().starts_with("/memfd:")) files.push_back(each.path());
+      if (std::filesystem::read_symlink(each.path(), problem).string().starts_with("/memfd:"))
+        files.push_back(each.path());
   }
   const pid_t child = fork();
   if (child == 0) {
@@ -236,7 +257,8 @@ int opened_by(uid_t uid, const std::vector<pid_t>& ranks) {
 TEST(Security, AnotherUserOpensNeitherARanksMemoryNorItsSecret) {
   if (getuid() != 0) GTEST_SKIP() << "NOT TESTED: only root can become another user";
   RunningJob job("shm");
-  EXPECT_GE(opened_by(getuid(), job.ranks()), 6) << "environment and memory of three ranks: the same look, by their own user";
+  EXPECT_GE(opened_by(getuid(), job.ranks()), 6)
+      << "environment and memory of three ranks: the same look, by their own user";
   EXPECT_EQ(opened_by(65534, job.ranks()), 0);
   job.expect_it_works();
 }

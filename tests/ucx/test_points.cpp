@@ -36,7 +36,11 @@ struct Fuses {
       const std::string where = one.substr(first + 1, second - first - 1);
       const bool me = one.substr(0, first) == rank;
       if (!me && where != "fence") continue;
-      long& fuse = !me ? fences_of_others : where == "line" ? lines : where == "step" ? steps : where == "fence" ? fences : sends;
+      long& fuse = !me                ? fences_of_others
+                   : where == "line"  ? lines
+                   : where == "step"  ? steps
+                   : where == "fence" ? fences
+                                      : sends;
       fuse = std::stol(one.substr(second + 1));
     }
   }
@@ -71,7 +75,7 @@ void pass_lifelines() {
   const char* plan = std::getenv("UCFT_TEST_STOP");
   if (rank == nullptr || plan == nullptr || std::atoi(rank) != std::atoi(plan)) return;
   const long milliseconds = std::atol(std::strchr(plan, ':') + 1);
-  if (fork() == 0) {   // wakes us up
+  if (fork() == 0) {  // wakes us up
     usleep(static_cast<useconds_t>(milliseconds * 1000));
     kill(getppid(), SIGCONT);
     _exit(0);

@@ -37,7 +37,7 @@ std::string sends_of(const Ucx& ucx) {
 // that of a rank that was sending to another as it died.
 TEST(OverTcp, NothingIsSentWithoutACopy) {
   setenv("UCX_TLS", "tcp", 1);
-  setenv("UCX_ZCOPY_THRESH", "1k", 1);   // whatever the environment says
+  setenv("UCX_ZCOPY_THRESH", "1k", 1);  // whatever the environment says
   setenv("UCX_RNDV_THRESH", "16k", 1);
   Ucx ucx;
   std::string error;
@@ -69,8 +69,10 @@ TEST(OverTcp, WhatItNeedsIsNotSetWhereThereIsNone) {
 // A rank that is killed while UCX's shared memory has a name would leave it in /dev/shm.
 TEST(SharedMemory, UcxHasNoneOfItsOwn) {
   for (const char* transports : {"tcp,sm", "posix,tcp,cma", "all", "^cma", ""}) {
-    if (*transports == 0) unsetenv("UCX_TLS");
-    else setenv("UCX_TLS", transports, 1);
+    if (*transports == 0)
+      unsetenv("UCX_TLS");
+    else
+      setenv("UCX_TLS", transports, 1);
     Ucx ucx;
     std::string error;
     ASSERT_TRUE(ucx.open(2, false, error)) << error;

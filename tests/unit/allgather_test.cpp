@@ -15,7 +15,7 @@ using namespace by_hand;
 Arguments gather_bytes(std::uint64_t own, std::uint64_t all, std::int32_t f = 1) {
   Arguments arguments;
   arguments.kind = Kind::allgather;
-  arguments.reduction.type = DataType::float32;   // 4 bytes
+  arguments.reduction.type = DataType::float32;  // 4 bytes
   arguments.own_count = own;
   arguments.count = all;
   arguments.f = f;
@@ -23,7 +23,9 @@ Arguments gather_bytes(std::uint64_t own, std::uint64_t all, std::int32_t f = 1)
 }
 
 // Rank r gives r elements, each of them r.
-Bytes block_of(Rank rank) { return bytes_of(std::vector<std::uint32_t>(static_cast<std::size_t>(rank), static_cast<std::uint32_t>(rank))); }
+Bytes block_of(Rank rank) {
+  return bytes_of(std::vector<std::uint32_t>(static_cast<std::size_t>(rank), static_cast<std::uint32_t>(rank)));
+}
 Bytes packed(Rank rank, std::uint64_t all) {
   const Arguments arguments = gather_bytes(static_cast<std::uint64_t>(rank), all);
   Bytes input(Allgather::input_bytes(arguments));
@@ -52,7 +54,8 @@ TEST(SetOfBlocks, CutOffAnywhereButBetweenRecordsItIsNone) {
   set.insert(set.end(), other.begin(), other.end());
   for (std::size_t bytes = 0; bytes <= set.size(); ++bytes) {
     const bool between = bytes == 0 || bytes == 16 || bytes == set.size();
-    EXPECT_EQ(Allgather::for_each(std::span(set).first(bytes), [](Rank, std::span<const std::byte>) {}), between) << bytes;
+    EXPECT_EQ(Allgather::for_each(std::span(set).first(bytes), [](Rank, std::span<const std::byte>) {}), between)
+        << bytes;
   }
 }
 
@@ -82,7 +85,8 @@ TEST(SetOfBlocks, WhatIsTooLongIsLeftOut) {
   Buffers& buffers = rank.buffers;
   const Bytes first = packed(1, 1);
   const Bytes second(4096, std::byte{0});
-  const Slice a = buffers.whole(buffers.copy_in(first.data(), first.size())), b = buffers.whole(buffers.copy_in(second.data(), second.size()));
+  const Slice a = buffers.whole(buffers.copy_in(first.data(), first.size())),
+              b = buffers.whole(buffers.copy_in(second.data(), second.size()));
   Slice sum = a;
   bool fresh = false;
   ASSERT_TRUE(Allgather::add(gather_bytes(1, 1), sum, fresh, b, 2, buffers));

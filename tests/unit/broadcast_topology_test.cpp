@@ -58,8 +58,9 @@ void for_all_shapes_and_sizes(Check check) {
   for (std::int32_t delay : {4, 5, 7, 8, 10, 16, 17, 30, 100, 4096}) shapes.push_back(optimal(delay));
   for (BroadcastShape shape : shapes)
     for (std::int32_t size = 1; size <= 600; size += size < 70 ? 1 : 13) {
-      SCOPED_TRACE("delay " + std::to_string(shape.delay_quarters) + " tree " + std::to_string(int(shape.tree)) + " numbering " + std::to_string(int(shape.numbering)) +
-                   " arity " + std::to_string(shape.arity) + " size " + std::to_string(size));
+      SCOPED_TRACE("delay " + std::to_string(shape.delay_quarters) + " tree " + std::to_string(int(shape.tree)) +
+                   " numbering " + std::to_string(int(shape.numbering)) + " arity " + std::to_string(shape.arity) +
+                   " size " + std::to_string(size));
       check(shape, size);
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -105,14 +106,16 @@ TEST(BroadcastTopology, TheRootReachesEverybodyOnce) {
     collect_subtree(shape, size, 0, reached);
     std::sort(reached.begin(), reached.end());
     ASSERT_EQ(reached.size(), static_cast<std::size_t>(size));
-    for (std::int32_t process = 0; process < size; ++process) ASSERT_EQ(reached[static_cast<std::size_t>(process)], process);
+    for (std::int32_t process = 0; process < size; ++process)
+      ASSERT_EQ(reached[static_cast<std::size_t>(process)], process);
   });
 }
 
 TEST(BroadcastTopology, InterleavedBinomialParentIsTheProcessWithoutItsHighestBit) {
   const BroadcastTopology tree(binomial, 200);
   for (std::int32_t process = 1; process < 200; ++process)
-    ASSERT_EQ(tree.parent(process), process - static_cast<std::int32_t>(std::bit_floor(static_cast<unsigned>(process))));
+    ASSERT_EQ(tree.parent(process),
+              process - static_cast<std::int32_t>(std::bit_floor(static_cast<unsigned>(process))));
 }
 
 TEST(BroadcastTopology, InterleavedKaryChildrenAreItsMultiplesOfTheLevelWidth) {
@@ -124,7 +127,8 @@ TEST(BroadcastTopology, InterleavedKaryChildrenAreItsMultiplesOfTheLevelWidth) {
         Processes expected;
         for (std::int32_t i = 1; i <= arity; ++i)
           if (process + i * width < size) expected.push_back(static_cast<std::int32_t>(process + i * width));
-        ASSERT_EQ(sorted(children_of(kary(arity), size, process)), expected) << "arity " << arity << " process " << process;
+        ASSERT_EQ(sorted(children_of(kary(arity), size, process)), expected)
+            << "arity " << arity << " process " << process;
       }
     }
 }
@@ -136,7 +140,8 @@ TEST(BroadcastTopology, AnInOrderSubtreeIsOneContiguousBlock) {
       Processes subtree;
       collect_subtree(shape, size, process, subtree);
       ASSERT_EQ(*std::min_element(subtree.begin(), subtree.end()), process);
-      ASSERT_EQ(*std::max_element(subtree.begin(), subtree.end()), process + static_cast<std::int32_t>(subtree.size()) - 1);
+      ASSERT_EQ(*std::max_element(subtree.begin(), subtree.end()),
+                process + static_cast<std::int32_t>(subtree.size()) - 1);
     }
   });
 }
@@ -145,7 +150,7 @@ TEST(BroadcastTopology, AnInOrderSubtreeIsOneContiguousBlock) {
 TEST(BroadcastTopology, AnInterleavedSubtreeHoldsNoTwoNeighbours) {
   for_all_shapes_and_sizes([](BroadcastShape shape, std::int32_t size) {
     if (shape.numbering != Numbering::interleaved || (shape.tree == Tree::kary && shape.arity == 1)) return;
-    if (shape.tree == Tree::optimal && shape.delay_quarters % 4 != 0) return;   // two neighbours now and then: see below
+    if (shape.tree == Tree::optimal && shape.delay_quarters % 4 != 0) return;  // two neighbours now and then: see below
     for (std::int32_t process = 1; process < size; ++process) {
       Processes subtree;
       collect_subtree(shape, size, process, subtree);
@@ -229,7 +234,8 @@ TEST(BroadcastTopology, LameChildrenFollowTheRecurrence) {
     const auto processes = [k](std::int32_t t) {
       std::vector<std::int64_t> table(static_cast<std::size_t>(std::max(t + 1, k)), 1);
       for (std::int32_t i = k; i <= t; ++i)
-        table[static_cast<std::size_t>(i)] = table[static_cast<std::size_t>(i - 1)] + table[static_cast<std::size_t>(i - k)];
+        table[static_cast<std::size_t>(i)] =
+            table[static_cast<std::size_t>(i - 1)] + table[static_cast<std::size_t>(i - k)];
       return table[static_cast<std::size_t>(t)];
     };
     for (std::int32_t process = 0; process < 600; ++process) {
@@ -245,15 +251,15 @@ TEST(BroadcastTopology, LameChildrenFollowTheRecurrence) {
 
 // The times, in quarters, at which processes are informed if each is informed as early as possible.
 std::vector<std::int64_t> earliest_times(std::int32_t size, std::int64_t delay) {
-  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> next;   // when somebody can be informed
+  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> next;  // when somebody can be informed
   std::vector<std::int64_t> times = {0};
   next.push(delay);
   while (static_cast<std::int32_t>(times.size()) < size) {
     const std::int64_t now = next.top();
     next.pop();
     times.push_back(now);
-    next.push(now + 4);       // by the same parent
-    next.push(now + delay);   // by the new one
+    next.push(now + 4);      // by the same parent
+    next.push(now + delay);  // by the new one
   }
   return times;
 }
@@ -267,7 +273,7 @@ TEST(BroadcastTopology, OptimalAndLameInformEachProcessAsEarlyAsAGreedySearchDoe
     const std::int64_t delay = shape.tree == Tree::lame ? 4 * shape.arity : shape.delay_quarters;
     for (std::int32_t size : {1, 2, 3, 4, 5, 7, 12, 33, 100, 256, 600, 4096}) {
       std::vector<std::int64_t> times(static_cast<std::size_t>(size), 0);
-      for (std::int32_t process = 0; process < size; ++process) {   // parents come before their children
+      for (std::int32_t process = 0; process < size; ++process) {  // parents come before their children
         std::int64_t at = times[static_cast<std::size_t>(process)] + delay;
         for (std::int32_t child : children_of(shape, size, process)) {
           ASSERT_GT(child, process);
@@ -297,7 +303,8 @@ TEST(BroadcastTopology, TimesAreThoseOfTheDocuments) {
     for (std::int32_t size = 2; size <= 600; size += 7) {
       std::int64_t longest = 0;
       for (std::uint32_t r = 1; r < static_cast<std::uint32_t>(size); ++r)
-        longest = std::max<std::int64_t>(longest, delay * std::popcount(r) + 4 * (std::bit_width(r) - std::popcount(r)));
+        longest =
+            std::max<std::int64_t>(longest, delay * std::popcount(r) + 4 * (std::bit_width(r) - std::popcount(r)));
       ASSERT_EQ(time_of(binomial, size, delay), longest);
       ASSERT_EQ(time_of(chain, size, delay), (size - 1) * delay);
       ASSERT_EQ(time_of(flat, size, delay), 4 * (size - 2) + delay);
@@ -311,7 +318,8 @@ TEST(BroadcastTopology, TimesAreThoseOfTheDocuments) {
         width *= k;
         all_levels += width;
       }
-      ASSERT_LE(time_of(knomial(k), 600, delay), std::ceil(std::log(600) / std::log(k)) * static_cast<double>(delay + 4 * (k - 2)));
+      ASSERT_LE(time_of(knomial(k), 600, delay),
+                std::ceil(std::log(600) / std::log(k)) * static_cast<double>(delay + 4 * (k - 2)));
     }
   }
   EXPECT_EQ(time_of(binomial, 4096, 16), 4 * 48) << "L = 2, o = g = 1";
@@ -321,7 +329,7 @@ TEST(BroadcastTopology, TimesAreThoseOfTheDocuments) {
 TEST(BroadcastTopology, NomialParentLosesItsHighestOrLowestDigit) {
   for (std::int32_t k = 2; k <= 6; ++k)
     for (std::int32_t process = 1; process < 600; ++process) {
-      Processes digits;   // lowest first
+      Processes digits;  // lowest first
       for (std::int32_t rest = process; rest > 0; rest /= k) digits.push_back(rest % k);
       const auto value = [k](const Processes& of) {
         std::int32_t sum = 0;
@@ -358,7 +366,8 @@ TEST(BroadcastTopology, AnOptimalSubtreeHoldsAtMostFourNeighbours) {
 TEST(BroadcastTopology, AChainAndAFlatTreeAreTheSameInBothNumberings) {
   for (Tree tree : {Tree::chain, Tree::flat})
     for (std::int32_t process = 0; process < 9; ++process)
-      EXPECT_EQ(children_of({tree, Numbering::in_order}, 9, process), children_of({tree, Numbering::interleaved}, 9, process));
+      EXPECT_EQ(children_of({tree, Numbering::in_order}, 9, process),
+                children_of({tree, Numbering::interleaved}, 9, process));
 }
 
 }  // namespace

@@ -226,7 +226,8 @@ TEST(Buffers, SmallBlocksComeFromTheHeapWhenTheDriverHasNoMemory) {
   heap.left = 0;
   Buffers buffers(heap.source());
   std::vector<BufferId> held;
-  for (std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{64}, std::uint64_t{1000}, Buffers::private_limit})
+  for (std::uint64_t bytes :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{64}, std::uint64_t{1000}, Buffers::private_limit})
     for (int i = 0; i < 100; ++i) {
       held.push_back(buffers.allocate(bytes));
       ASSERT_NE(held.back(), no_buffer);
@@ -256,7 +257,8 @@ TEST(Buffers, PrivateBlocksCountAsLentAndGoWithTheirLastReference) {
   buffers.release(id);
   EXPECT_TRUE(buffers.released().empty()) << "nobody has to be told";
   EXPECT_EQ(buffers.in_use(), 1u);
-  EXPECT_NE(buffers.allocate_private(10), no_buffer);   // never released: the sanitizer sees that it goes with its Buffers
+  EXPECT_NE(buffers.allocate_private(10),
+            no_buffer);  // never released: the sanitizer sees that it goes with its Buffers
 }
 
 TEST(Buffers, AnAbsurdSizeIsRefused) {

@@ -66,7 +66,7 @@ TEST(Departures, NothingFollowsBeforeATurnSoThatWhatComesTogetherIsJudgedTogethe
   departures.on_verdict(4, false);
   EXPECT_FALSE(departures.next_action());
   for (const Departures::Rank rank : {5, 2, 3}) departures.on_verdict(rank, false);
-  EXPECT_EQ(turn(departures).front(), "exclude_self");   // 4 alone would have departed
+  EXPECT_EQ(turn(departures).front(), "exclude_self");  // 4 alone would have departed
 }
 
 TEST(Departures, EachDepartsOnce) {
@@ -195,8 +195,8 @@ TEST(Departures, AMarkThatIsFoundWhileARankIsHeardOutIsAProofToo) {
 TEST(Departures, ADeathOnAnotherHostIsToldToAllByWhoSawIt) {
   Departures departures(0, three_hosts, options);
   departures.on_verdict(3, true);
-  EXPECT_EQ(turn(departures), (Texts{"hear_out 3", "depart 3 failed proved", "announce to 1: 3 proved", "announce to 2: 3 proved",
-                                     "announce to 4: 3 proved", "announce to 5: 3 proved"}));
+  EXPECT_EQ(turn(departures), (Texts{"hear_out 3", "depart 3 failed proved", "announce to 1: 3 proved",
+                                     "announce to 2: 3 proved", "announce to 4: 3 proved", "announce to 5: 3 proved"}));
 }
 
 TEST(Departures, WhoWasToldByAnotherTellsNobody) {
@@ -227,7 +227,8 @@ TEST(Departures, WhoBecomesOneOfTheTwoLowestTellsWhatItHasKept) {
   departures.on_verdict(4, true);
   turn(departures);
   departures.on_verdict(0, true);
-  EXPECT_EQ(turn(departures), (Texts{"hear_out 0", "depart 0 failed proved", "announce to 5: 0 proved", "announce to 5: 4 proved"}));
+  EXPECT_EQ(turn(departures),
+            (Texts{"hear_out 0", "depart 0 failed proved", "announce to 5: 0 proved", "announce to 5: 4 proved"}));
 }
 
 // Found by the explorer: the first to tell may have died before it told all.
@@ -284,8 +285,8 @@ TEST(Departures, TheSideWithMoreThanHalfGoesOn) {
 TEST(Departures, TheSideWithLessThanHalfIsOutAndSaysSo) {
   Departures departures(0, three_hosts, options);
   for (const Departures::Rank rank : {2, 3, 4, 5}) departures.on_verdict(rank, false);
-  EXPECT_EQ(turn(departures), (Texts{"exclude_self", "announce to 1: 0 proved", "announce to 2: 0 proved", "announce to 3: 0 proved",
-                                     "announce to 4: 0 proved", "announce to 5: 0 proved"}));
+  EXPECT_EQ(turn(departures), (Texts{"exclude_self", "announce to 1: 0 proved", "announce to 2: 0 proved",
+                                     "announce to 3: 0 proved", "announce to 4: 0 proved", "announce to 5: 0 proved"}));
   EXPECT_EQ(departures.exclusion(), Departures::Exclusion::minority);
   EXPECT_EQ(departures.count().counted, 6);
   EXPECT_EQ(departures.count().lost, (std::vector<Departures::Rank>{2, 3, 4, 5}));
@@ -306,7 +307,7 @@ TEST(Departures, ProvedDeathsAndLeaversDoNotCount) {
   departures.on_leave_word(0);
   departures.on_verdict(1, false);
   turn(departures);
-  EXPECT_FALSE(departures.is_out());   // two of three
+  EXPECT_FALSE(departures.is_out());  // two of three
   Departures last(3, two_hosts, options);
   for (const Departures::Rank rank : {0, 1, 2}) last.on_verdict(rank, true);
   turn(last);
@@ -318,12 +319,12 @@ TEST(Departures, OfTwoHalvesTheLowestIsTheLowestThatMayLive) {
   departures.on_verdict(0, true);
   for (const Departures::Rank rank : {1, 4}) departures.on_verdict(rank, false);
   turn(departures);
-  EXPECT_TRUE(departures.is_out());   // 1 is the lowest
+  EXPECT_TRUE(departures.is_out());  // 1 is the lowest
   Departures other(2, {7, 7, 8, 8, 9, 9}, options);
   for (const Departures::Rank rank : {0, 1}) other.on_verdict(rank, true);
   for (const Departures::Rank rank : {4, 5}) other.on_verdict(rank, false);
   turn(other);
-  EXPECT_FALSE(other.is_out());       // 2 is
+  EXPECT_FALSE(other.is_out());  // 2 is
 }
 
 TEST(Departures, SilenceOnOneHostIsNoPartition) {
@@ -387,13 +388,13 @@ TEST(Departures, WhoIsOutDrawsNoConclusionsFromTheSilenceOfTheOthers) {
   departures.on_lifeline_leave(1, 0s);
   departures.on_verdict(4, false);
   departures.on_excluded_word(3);
-  EXPECT_EQ(turn(departures, 9s).size(), 6u);   // exclude_self, and five are told
+  EXPECT_EQ(turn(departures, 9s).size(), 6u);  // exclude_self, and five are told
   departures.on_verdict(5, true);
   departures.on_connection_lost(2, 0s);
   departures.on_mark(1, Mark::left);
   EXPECT_EQ(turn(departures, 9s), Texts{});
   EXPECT_EQ(departures.exclusion(), Departures::Exclusion::declared_dead);
-  EXPECT_FALSE(departures.may_live(5));   // known all the same
+  EXPECT_FALSE(departures.may_live(5));  // known all the same
 }
 
 // ---- lost connections ----
@@ -426,7 +427,7 @@ TEST(Departures, OnThisHostALostConnectionIsFencedAndItsEndIsTheProof) {
   EXPECT_EQ(turn(departures, 5500ms), Texts{});
   EXPECT_EQ(turn(departures, 6s), (Texts{"fence 3"}));
   EXPECT_EQ(turn(departures, 6500ms), Texts{});
-  EXPECT_EQ(turn(departures, 7s), (Texts{"fence 3"}));   // once more
+  EXPECT_EQ(turn(departures, 7s), (Texts{"fence 3"}));  // once more
   departures.on_verdict(3, true);
   EXPECT_EQ(turn(departures, 7s), (Texts{"hear_out 3", "depart 3 failed proved"}));
   EXPECT_EQ(turn(departures, 9s), Texts{});

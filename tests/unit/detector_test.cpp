@@ -38,8 +38,8 @@ using Peers = std::vector<std::int32_t>;
 
 // ---- TimeoutDetector ------------------------------------------------------------------------------------------------
 
-constexpr TimeoutDetector::Options eta_10_delta_30{.heartbeat_period = 10ms, .suspect_after = 30ms,
-                                                   .extensions_limit = 2};
+constexpr TimeoutDetector::Options eta_10_delta_30{
+    .heartbeat_period = 10ms, .suspect_after = 30ms, .extensions_limit = 2};
 
 class Silence : public testing::Test {
  protected:
@@ -152,7 +152,7 @@ class SilenceOfTenPeriods : public Silence {
 
 TEST_F(SilenceOfTenPeriods, LateLoopDoesNotSuspectWhoWasInsideTheDeadlineWhenItLastLooked) {
   tick_through(10ms, 90ms);
-  EXPECT_EQ(tick(115ms), Peers{});   // late by 15
+  EXPECT_EQ(tick(115ms), Peers{});  // late by 15
   EXPECT_FALSE(detector_.was_away());
   EXPECT_EQ(tick(125ms), Peers{1});  // on time
 }
@@ -215,7 +215,7 @@ TEST_F(SilenceOfTenPeriods, WhoeverIsSuspectedStaysSoWhenTheLoopWasAway) {
 TEST_F(SilenceOfTenPeriods, LoopThatIsAlwaysAwaySuspectsInTheEnd) {
   EXPECT_EQ(tick(200ms), Peers{});
   EXPECT_EQ(tick(400ms), Peers{});
-  EXPECT_EQ(tick(600ms), Peers{});   // late, and it was inside
+  EXPECT_EQ(tick(600ms), Peers{});  // late, and it was inside
   EXPECT_EQ(tick(800ms), Peers{1});
 }
 
@@ -360,8 +360,7 @@ void sleep_for_ever() {
   for (;;) ::pause();
 }
 void spin_for_ever() {
-  for (volatile bool go_on = true; go_on;) {
-  }
+  for (volatile bool go_on = true; go_on;) {}
 }
 std::function<void()> beating(std::atomic<std::uint64_t>* heartbeat) {
   return [heartbeat] {
@@ -619,9 +618,9 @@ TEST(DetectorThread, DeadZombieAndReplacedPeersAreProvedAtTheStart) {
   gone.reap();
   zombie.wait_for_zombie();
   Record record;
-  DetectorThread detector(setup_for(record, true, never),
-                          {peer_of(0, gone, nullptr), peer_of(1, zombie, nullptr),
-                           {2, stranger.pid(), stranger.start_time() + 1, nullptr}});
+  DetectorThread detector(setup_for(record, true, never), {peer_of(0, gone, nullptr),
+                                                           peer_of(1, zombie, nullptr),
+                                                           {2, stranger.pid(), stranger.start_time() + 1, nullptr}});
   ASSERT_TRUE(record.wait_for(3));
   for (const Verdict& verdict : record.all()) EXPECT_EQ(verdict.kind, Verdict::Kind::proved);
   EXPECT_EQ(::kill(stranger.pid(), 0), 0);
@@ -656,7 +655,7 @@ void touch(std::size_t bytes) {
 
 TEST(ProcessWatch, AnEndingProcessIsSeenBeforeItsPidfdSaysSo) {
   int seen = 0;
-  for (int attempt = 0; attempt < 5 && seen == 0; ++attempt) {   // on a busy machine the end may come first
+  for (int attempt = 0; attempt < 5 && seen == 0; ++attempt) {  // on a busy machine the end may come first
     SharedCounter ready;
     Child victim([&] {
       touch(std::size_t{1} << 30);
@@ -682,7 +681,8 @@ TEST(ProcessWatch, AnEndingProcessIsSeenBeforeItsPidfdSaysSo) {
 TEST(DetectorThread, RankThatDumpsCoreIsProvedDeadAndItsDumpIsWhole) {
   std::string pattern;
   std::getline(std::ifstream("/proc/sys/kernel/core_pattern"), pattern);
-  if (pattern.find('/') != std::string::npos || pattern.starts_with("|")) GTEST_SKIP() << "cores go elsewhere: " << pattern;
+  if (pattern.find('/') != std::string::npos || pattern.starts_with("|"))
+    GTEST_SKIP() << "cores go elsewhere: " << pattern;
   const std::string folder = testing::TempDir() + "ucft_core_" + std::to_string(::getpid());
   ASSERT_EQ(::mkdir(folder.c_str(), 0700), 0);
   constexpr std::size_t bytes = std::size_t{512} << 20;
@@ -699,7 +699,7 @@ TEST(DetectorThread, RankThatDumpsCoreIsProvedDeadAndItsDumpIsWhole) {
   ASSERT_TRUE(eventually([&] { return heartbeat.get()->load() == 1; }));
   Record record;
   auto setup = setup_for(record, true);
-  setup.options.extensions_limit = 0;   // so it would be fenced after 60 ms
+  setup.options.extensions_limit = 0;  // so it would be fenced after 60 ms
   DetectorThread detector(setup, {peer_of(9, victim, heartbeat.get())});
   ASSERT_TRUE(record.wait_for(1));
   EXPECT_EQ(record.all()[0].kind, Verdict::Kind::proved);
@@ -737,7 +737,7 @@ TEST(DetectorThread, SilenceCountsWhenItIsToldTo) {
   auto setup = setup_for(record, false);
   setup.silence_counts = false;
   DetectorThread detector(setup, {peer_of(2, late, heartbeat.get())});
-  ASSERT_TRUE(record.wait_for_more_ticks(60));   // five times suspect_after
+  ASSERT_TRUE(record.wait_for_more_ticks(60));  // five times suspect_after
   EXPECT_EQ(record.all().size(), 0u);
   detector.count_silence();
   ASSERT_TRUE(record.wait_for(1));
@@ -846,8 +846,8 @@ TEST(DetectorThread, LookingWorksAfterStop) {
 TEST(DetectorThread, DestructorInAForkedChildReturnsAndLeavesTheParentsThreadAtWork) {
   Child victim(sleep_for_ever);
   Record record;
-  auto detector = std::make_unique<DetectorThread>(setup_for(record, true, never),
-                                                   std::vector{peer_of(1, victim, nullptr)});
+  auto detector =
+      std::make_unique<DetectorThread>(setup_for(record, true, never), std::vector{peer_of(1, victim, nullptr)});
   {
     Child fork_of_this([&] { detector.reset(); });
     ASSERT_TRUE(eventually([&] { return fork_of_this.ended(); }));

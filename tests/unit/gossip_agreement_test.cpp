@@ -42,7 +42,9 @@ TEST(ErrorBound, IsRelativeToTheLargestValueOrToEach) {
 }
 
 // Weights 2, 2, -1: the aggregate may be as far off the middle as 5/3 of the half width.
-TEST(ErrorBound, NegativeWeightsWidenIt) { EXPECT_DOUBLE_EQ(bound_of({{9, 11}}, 0, 5.0 / 3), 5.0 / 3 / (10 - 5.0 / 3)); }
+TEST(ErrorBound, NegativeWeightsWidenIt) {
+  EXPECT_DOUBLE_EQ(bound_of({{9, 11}}, 0, 5.0 / 3), 5.0 / 3 / (10 - 5.0 / 3));
+}
 
 TEST(EstimateRange, TheMiddleDoesNotOverflow) {
   const double most = std::numeric_limits<double>::max();
@@ -59,8 +61,11 @@ std::vector<double> largest(std::vector<std::vector<double>> tables) {
 }
 
 TEST(AgreementTable, AMeetingTellsWhetherAllAskForTheSameAndWhoObjects) {
-  const auto of = [](Rank me, std::uint64_t signature, WindowObjection objection) { return meeting_table(signature, 1 + me, objection, me, 3); };
-  const auto same = largest({of(0, 7, WindowObjection::none), of(1, 7, WindowObjection::no_memory), of(2, 7, WindowObjection::none)});
+  const auto of = [](Rank me, std::uint64_t signature, WindowObjection objection) {
+    return meeting_table(signature, 1 + me, objection, me, 3);
+  };
+  const auto same =
+      largest({of(0, 7, WindowObjection::none), of(1, 7, WindowObjection::no_memory), of(2, 7, WindowObjection::none)});
   EXPECT_TRUE(AgreedMeeting{same}.is_match());
   EXPECT_EQ(AgreedMeeting{same}.scale(), 3);
   EXPECT_EQ(AgreedMeeting{same}.objector(WindowObjection::no_memory), 1);

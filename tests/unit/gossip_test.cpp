@@ -23,7 +23,8 @@ TEST(Rows, AreAsLongAsIsSaidBeforehand) {
       plan.tau = 1;
       plan.rounds = 3;
       const std::vector<double> zeros(values);
-      EXPECT_EQ(GossipRank<double>(plan, 1, zeros, 1).row_length(), row_length_of(plan.algorithm, values)) << gossip_algorithm_name(plan.algorithm);
+      EXPECT_EQ(GossipRank<double>(plan, 1, zeros, 1).row_length(), row_length_of(plan.algorithm, values))
+          << gossip_algorithm_name(plan.algorithm);
     }
 }
 
@@ -80,7 +81,8 @@ TEST(Neighbourhood, IsMutualConnectedAndWithoutOneself) {
       for (int degree : {2, 3, 5}) {
         const Neighbourhood made{static_cast<GossipTopology>(topology), ranks, degree, degree, 9};
         if (!problem_with(made).empty()) continue;
-        if (degree > 2 && made.topology != GossipTopology::tree && made.topology != GossipTopology::random_regular) continue;
+        if (degree > 2 && made.topology != GossipTopology::tree && made.topology != GossipTopology::random_regular)
+          continue;
         ++tried;
         EXPECT_TRUE(is_connected(made)) << gossip_topology_name(made.topology) << " " << ranks << " " << degree;
         for (Rank rank = 0; rank < ranks; ++rank) {
@@ -90,7 +92,8 @@ TEST(Neighbourhood, IsMutualConnectedAndWithoutOneself) {
           for (Rank other : all) {
             EXPECT_NE(other, rank);
             const std::vector<Rank> back = neighbours_of(made, other);
-            EXPECT_TRUE(std::binary_search(back.begin(), back.end(), rank)) << gossip_topology_name(made.topology) << " " << ranks;
+            EXPECT_TRUE(std::binary_search(back.begin(), back.end(), rank))
+                << gossip_topology_name(made.topology) << " " << ranks;
           }
         }
       }
@@ -120,7 +123,8 @@ std::vector<Neighbourhood> small_worlds(Rank most) {
     for (Rank ranks = 1; ranks <= most; ++ranks)
       for (int degree : {2, 3, 4}) {
         const Neighbourhood made{static_cast<GossipTopology>(topology), ranks, degree, degree, 9};
-        const bool has_degree = made.topology == GossipTopology::tree || made.topology == GossipTopology::random_regular;
+        const bool has_degree =
+            made.topology == GossipTopology::tree || made.topology == GossipTopology::random_regular;
         if (problem_with(made).empty() && (has_degree || degree == 2)) all.push_back(made);
       }
   return all;
@@ -144,14 +148,18 @@ TEST(Neighbourhood, DeathsLeaveThePartsThatASearchOfAllPairsFinds) {
           if (reaches[a][b] && lowest == no_rank) lowest = static_cast<Rank>(b);
           all_reach_all = all_reach_all && (dead[a] || dead[b] || reaches[a][b]);
         }
-        ASSERT_EQ(parts[a], lowest) << gossip_topology_name(made.topology) << " " << made.ranks << " dead " << set << " rank " << a;
+        ASSERT_EQ(parts[a], lowest) << gossip_topology_name(made.topology) << " " << made.ranks << " dead " << set
+                                    << " rank " << a;
       }
-      ASSERT_EQ(is_connected_without(made, dead), all_reach_all) << gossip_topology_name(made.topology) << " " << made.ranks << " dead " << set;
+      ASSERT_EQ(is_connected_without(made, dead), all_reach_all)
+          << gossip_topology_name(made.topology) << " " << made.ranks << " dead " << set;
       ++(all_reach_all ? connected : cut)[made.topology];
     }
   for (int topology = 0; topology < gossip_topology_count; ++topology) {
     EXPECT_GT(connected[static_cast<GossipTopology>(topology)], 0);
-    EXPECT_EQ(cut[static_cast<GossipTopology>(topology)] > 0, static_cast<GossipTopology>(topology) != GossipTopology::complete) << topology;
+    EXPECT_EQ(cut[static_cast<GossipTopology>(topology)] > 0,
+              static_cast<GossipTopology>(topology) != GossipTopology::complete)
+        << topology;
   }
 }
 
@@ -169,14 +177,14 @@ TEST(Neighbourhood, OfFewerRanksThereIsAlwaysAConnectedOne) {
   EXPECT_EQ(mended({GossipTopology::hypercube, 64}, 63).topology, GossipTopology::random_regular);
   EXPECT_EQ(mended({GossipTopology::hypercube, 64}, 63).degree, 6);
   EXPECT_EQ(mended({GossipTopology::hypercube, 64}, 32).topology, GossipTopology::hypercube);
-  EXPECT_EQ(mended({GossipTopology::torus_2d, 6}, 5).degree, 4);   // the short side's neighbours are one
+  EXPECT_EQ(mended({GossipTopology::torus_2d, 6}, 5).degree, 4);  // the short side's neighbours are one
   EXPECT_EQ(mended({GossipTopology::hypercube, 4}, 3).topology, GossipTopology::random_regular);
   EXPECT_EQ(mended({GossipTopology::torus_3d, 8}, 3).topology, GossipTopology::complete);
 }
 
 TEST(Neighbourhood, HasTheKnownDegrees) {
   EXPECT_EQ(neighbours_of({GossipTopology::hypercube, 64}, 5), (std::vector<Rank>{1, 4, 7, 13, 21, 37}));
-  EXPECT_EQ(neighbours_of({GossipTopology::torus_2d, 12}, 0), (std::vector<Rank>{1, 3, 4, 8}));   // 4 x 3
+  EXPECT_EQ(neighbours_of({GossipTopology::torus_2d, 12}, 0), (std::vector<Rank>{1, 3, 4, 8}));  // 4 x 3
   EXPECT_EQ(neighbours_of({GossipTopology::torus_3d, 64}, 0), (std::vector<Rank>{1, 3, 4, 12, 16, 48}));
   EXPECT_EQ(neighbours_of({GossipTopology::bus, 5}, 4), (std::vector<Rank>{3}));
   EXPECT_EQ(neighbours_of({GossipTopology::ring, 2}, 0), (std::vector<Rank>{1}));
@@ -240,7 +248,7 @@ TEST(PushFlowRule, ALostMessageIsMadeGoodByTheNext) {
   const Row a{8, 1}, b{0, 1};
   PushFlow<double> left(a, 1, FlowCorrection::none, 0), right(b, 1, FlowCorrection::none, 0);
   GossipOutbox<double> out;
-  left.push(0, out);   // lost
+  left.push(0, out);  // lost
   left.push(0, out);
   EXPECT_EQ(row_of(out, 1), (Row{-6, -0.75}));
   const Row row = row_of(out, 1);
@@ -270,7 +278,7 @@ TEST(PushFlowRule, DeathTakesBackWhatWasExchanged) {
   EXPECT_EQ(mass_of(left, 2), (Row{6, 0.75}));
 }
 
-TEST(PushFlowRule, LocalCorrectionZeroesTheBadFlow) {   // Algorithm 4, lines 3-10
+TEST(PushFlowRule, LocalCorrectionZeroesTheBadFlow) {  // Algorithm 4, lines 3-10
   const Row a{8, 1, 9};
   PushFlow<double> rank(a, 2, FlowCorrection::local, 1e-9);
   GossipOutbox<double> out;
@@ -281,7 +289,7 @@ TEST(PushFlowRule, LocalCorrectionZeroesTheBadFlow) {   // Algorithm 4, lines 3-
   rank.push(1, out);
   EXPECT_EQ(rank.flows(0)[0], 0);
   ASSERT_EQ(out.sends().size(), 1u);
-  EXPECT_EQ(row_of(out), (Row{-5, -0.625, -5.625}));   // -2 - (8 - 2)/2, with 2 = (8 - 4)/2 sent before
+  EXPECT_EQ(row_of(out), (Row{-5, -0.625, -5.625}));  // -2 - (8 - 2)/2, with 2 = (8 - 4)/2 sent before
 }
 
 TEST(PushFlowRule, ABadMessageIsDroppedByLocalCorrection) {
@@ -296,7 +304,7 @@ TEST(PushFlowRule, ABadMessageIsDroppedByLocalCorrection) {
   EXPECT_TRUE(out.empty());
 }
 
-TEST(PushFlowRule, CooperativeCorrectionAsksTheNeighbour) {   // Algorithm 5
+TEST(PushFlowRule, CooperativeCorrectionAsksTheNeighbour) {  // Algorithm 5
   const Row a{8, 1, 9}, b{0, 1, 1};
   PushFlow<double> left(a, 1, FlowCorrection::cooperative, 1e-9), right(b, 1, FlowCorrection::cooperative, 1e-9);
   GossipOutbox<double> out;
@@ -306,12 +314,12 @@ TEST(PushFlowRule, CooperativeCorrectionAsksTheNeighbour) {   // Algorithm 5
   const Row before = mass_of(left, 3);
   left.flows(0)[1] = -1e200;
   out.clear();
-  left.push(0, out);                        // line 6: the bad flow itself, and no push
+  left.push(0, out);  // line 6: the bad flow itself, and no push
   ASSERT_EQ(out.sends().size(), 1u);
   row = row_of(out);
   EXPECT_EQ(row[1], -1e200);
   out.clear();
-  right.on_message({0, 0, 0, row}, out);    // line 20: the good one comes back
+  right.on_message({0, 0, 0, row}, out);  // line 20: the good one comes back
   ASSERT_EQ(out.sends().size(), 1u);
   row = row_of(out);
   out.clear();
@@ -320,7 +328,7 @@ TEST(PushFlowRule, CooperativeCorrectionAsksTheNeighbour) {   // Algorithm 5
   EXPECT_TRUE(out.empty());
 }
 
-TEST(PushFlowRule, BothFlowsBadAreBothZeroed) {   // Algorithm 5, line 18
+TEST(PushFlowRule, BothFlowsBadAreBothZeroed) {  // Algorithm 5, line 18
   const Row b{0, 1, 1};
   PushFlow<double> right(b, 1, FlowCorrection::cooperative, 1e-9);
   right.flows(0)[0] = 5;
@@ -371,7 +379,7 @@ struct Storm {
   double loss = 0;
   int pushes = 4000;
   std::uint64_t seed = 1;
-  double busy = 0.5;   // share of steps that push; the rest deliver
+  double busy = 0.5;  // share of steps that push; the rest deliver
 };
 
 // Runs all ranks; links are queues of which the oldest message may be lost, kept waiting or delivered. Returns the ranks
@@ -405,7 +413,8 @@ class StormyWorld {
   double worst_error(double truth) {
     double worst = 0;
     Row value(1);
-    for (auto& rank : ranks_) worst = std::max(worst, rank.estimate(value) ? std::abs(value[0] - truth) / truth : 1e300);
+    for (auto& rank : ranks_)
+      worst = std::max(worst, rank.estimate(value) ? std::abs(value[0] - truth) / truth : 1e300);
     return worst;
   }
   double mass(std::size_t index) {
@@ -433,7 +442,8 @@ class StormyWorld {
   };
   void push(Rank from, std::uint64_t number) {
     out_.clear();
-    ranks_[static_cast<std::size_t>(from)].push(ranks_[static_cast<std::size_t>(from)].choose(storm_.seed, from, number), out_);
+    ranks_[static_cast<std::size_t>(from)].push(
+        ranks_[static_cast<std::size_t>(from)].choose(storm_.seed, from, number), out_);
     take(from);
   }
   void take(Rank from) {
@@ -441,7 +451,8 @@ class StormyWorld {
       const Rank to = ranks_[static_cast<std::size_t>(from)].neighbours()[static_cast<std::size_t>(send.link)];
       const Mass<double> row = out_.row(send);
       if (random_.fraction() < storm_.loss) continue;
-      queues_[{from, to}].push_back({to, ranks_[static_cast<std::size_t>(to)].link_of(from), send.era, send.ack, {row.begin(), row.end()}});
+      queues_[{from, to}].push_back(
+          {to, ranks_[static_cast<std::size_t>(to)].link_of(from), send.era, send.ack, {row.begin(), row.end()}});
       ++waiting_;
     }
   }
@@ -468,7 +479,8 @@ class StormyWorld {
 
 class Resilient : public testing::TestWithParam<GossipAlgorithm> {};
 INSTANTIATE_TEST_SUITE_P(Rules, Resilient,
-                         testing::Values(GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip),
+                         testing::Values(GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc,
+                                         GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip),
                          [](const auto& each) { return std::string(gossip_algorithm_name(each.param)); });
 
 // Whatever crossed, waited or was lost: when the storm is over, all mass is there again, and all agree on the right mean.
@@ -486,7 +498,8 @@ TEST_P(Resilient, StormsPass) {
         StormyWorld world(storm);
         world.run();
         world.calm_down(4000);
-        EXPECT_LT(world.worst_error(world.truth()), 1e-9) << gossip_topology_name(topology) << " seed " << seed << " busy " << busy;
+        EXPECT_LT(world.worst_error(world.truth()), 1e-9)
+            << gossip_topology_name(topology) << " seed " << seed << " busy " << busy;
         EXPECT_NEAR(world.mass(0), 8 * world.truth(), 1e-8);
         EXPECT_NEAR(world.mass(1), 8, 1e-10);
       }
@@ -640,7 +653,8 @@ TEST(ByRounds, TheOrderOfArrivalChangesNothing) {
 }
 
 TEST(ByRounds, NobodyWaitsForTheDead) {
-  for (GossipAlgorithm algorithm : {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb, GossipAlgorithm::recursive_doubling})
+  for (GossipAlgorithm algorithm :
+       {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb, GossipAlgorithm::recursive_doubling})
     for (int after = 0; after < 120; after += 7) {
       GossipPlan plan;
       plan.algorithm = algorithm;
@@ -650,7 +664,7 @@ TEST(ByRounds, NobodyWaitsForTheDead) {
       plan.tau = 1e-9;
       const std::vector<double> estimates = run_rounds(plan, static_cast<std::uint64_t>(after), 3, after);
       EXPECT_EQ(estimates.size(), 7u);
-      if (algorithm != GossipAlgorithm::hpflc) continue;   // without rank 3's value 4: (36 - 4) / 7
+      if (algorithm != GossipAlgorithm::hpflc) continue;  // without rank 3's value 4: (36 - 4) / 7
       for (double each : estimates) EXPECT_NEAR(each, 32.0 / 7, 1e-6) << after;
     }
 }
@@ -673,7 +687,10 @@ TEST(ByRounds, ALostRowEndsItsRoundAndChangesNothing) {
 
 TEST(FaultText, SaysWhatIsInjected) {
   GossipFaults faults;
-  ASSERT_EQ(parse_faults("loss=0.25,flip-rate=1e-3,flip-target=message,flip=61@20,flip=any:3@1.5,fail-link=4-2@7,seed=18446744073709551615", faults), "");
+  ASSERT_EQ(parse_faults("loss=0.25,flip-rate=1e-3,flip-target=message,flip=61@20,flip=any:3@1.5,fail-link=4-2@7,seed="
+                         "18446744073709551615",
+                         faults),
+            "");
   EXPECT_EQ(faults.loss, 0.25);
   EXPECT_EQ(faults.flip_rate, 1e-3);
   EXPECT_EQ(faults.target, FlipTarget::message);
@@ -695,8 +712,26 @@ TEST(FaultText, SaysWhatIsInjected) {
 }
 
 TEST(FaultText, WhatIsWrongIsNamed) {
-  for (const char* text : {"loss", "loss=", "loss=1.5", "loss=nan", "loss=0.1x", "lost=0.1", "flip=3", "flip=@3", "flip=-1@3", "flip=3@-1", "flip=3:@1", "flip=3:x@1", "fail-link=0@1",
-                           "fail-link=-1@1", "fail-link=0-1", "fail-link=0-1@inf", "flip-target=none", "seed=-1", "flip-rate=2", "=1"}) {
+  for (const char* text : {"loss",
+                           "loss=",
+                           "loss=1.5",
+                           "loss=nan",
+                           "loss=0.1x",
+                           "lost=0.1",
+                           "flip=3",
+                           "flip=@3",
+                           "flip=-1@3",
+                           "flip=3@-1",
+                           "flip=3:@1",
+                           "flip=3:x@1",
+                           "fail-link=0@1",
+                           "fail-link=-1@1",
+                           "fail-link=0-1",
+                           "fail-link=0-1@inf",
+                           "flip-target=none",
+                           "seed=-1",
+                           "flip-rate=2",
+                           "=1"}) {
     GossipFaults faults;
     EXPECT_NE(parse_faults(std::string("seed=1,") + text + ",loss=0", faults).find(text), std::string::npos) << text;
   }
@@ -731,7 +766,7 @@ TEST(Plan, WhatCanNotWorkIsRefused) {
   plan.tau = 1e-9;
   plan.neighbourhood.ranks = 9;
   EXPECT_NE(problem_with(plan).find("power of two"), std::string::npos);
-  plan.algorithm = GossipAlgorithm::hps;   // which has no topology
+  plan.algorithm = GossipAlgorithm::hps;  // which has no topology
   EXPECT_EQ(problem_with(plan), "");
   plan.rounds = -1;
   EXPECT_NE(problem_with(plan).find("rounds"), std::string::npos);

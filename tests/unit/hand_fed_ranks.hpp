@@ -63,9 +63,9 @@ struct Ended {
   std::vector<std::uint32_t> list;
   Rank first_decided = no_rank, culprit = no_rank;
   bool truncated = false;
-  int times = 0;   // reported as completed
+  int times = 0;  // reported as completed
 
-  std::vector<Rank> missing() const {   // listed without a value in the sum
+  std::vector<Rank> missing() const {  // listed without a value in the sum
     std::vector<Rank> ranks;
     for (std::uint32_t entry : list)
       if ((entry & contributed_bit) == 0) ranks.push_back(static_cast<Rank>(entry));
@@ -77,7 +77,10 @@ struct Ended {
 class HandFedRank {
  public:
   HandFedRank(Rank rank, Rank ranks, int window_size = 2)
-      : me(rank), buffers({&HandFedRank::allocate, this, 4096}), outbox(buffers), window({rank, ranks, window_size}, buffers) {}
+      : me(rank),
+        buffers({&HandFedRank::allocate, this, 4096}),
+        outbox(buffers),
+        window({rank, ranks, window_size}, buffers) {}
   ~HandFedRank() { window.release_all(); }
   HandFedRank(const HandFedRank&) = delete;
 
@@ -129,7 +132,7 @@ class HandFedRank {
   }
 
   const Rank me;
-  std::vector<std::unique_ptr<std::byte[]>> chunks;   // memory that was asked for
+  std::vector<std::unique_ptr<std::byte[]>> chunks;  // memory that was asked for
   Buffers buffers;
   Outbox outbox;
   OperationWindow window;
@@ -161,9 +164,10 @@ class HandFedRank {
       const Operation& operation = window.operation(number);
       const Decision& decision = operation.decision();
       Ended& ended = ended_[number];
-      ended = {decision.outcome, contents(decision.value), decision.contributors, decision.failed_count,
-               operation.attempts(), elements_of<std::uint32_t>(contents(decision.list)), decision.first_decided,
-               decision.culprit, decision.truncated, ended.times + 1};
+      ended = {decision.outcome,       contents(decision.value), decision.contributors,
+               decision.failed_count,  operation.attempts(),     elements_of<std::uint32_t>(contents(decision.list)),
+               decision.first_decided, decision.culprit,         decision.truncated,
+               ended.times + 1};
     }
     window.completed().clear();
   }
@@ -217,9 +221,8 @@ class HandFedWorld {
 
   using Which = std::function<bool(const Letter&)>;
   static Which is(Rank from, Rank to, Phase phase) {
-    return [=](const Letter& letter) {
-      return letter.from == from && letter.to == to && letter.message.phase == phase;
-    };
+    return
+        [=](const Letter& letter) { return letter.from == from && letter.to == to && letter.message.phase == phase; };
   }
   static Which is(Phase phase) {
     return [=](const Letter& letter) { return letter.message.phase == phase; };
@@ -270,7 +273,7 @@ class HandFedWorld {
   }
 
   std::deque<Letter> letters;
-  std::map<Phase, std::int64_t> counted;   // letters sent
+  std::map<Phase, std::int64_t> counted;  // letters sent
 
  private:
   void arrive(const Letter& letter) {

@@ -42,7 +42,7 @@ TEST(LifelineNeighbours, AreMutualOnOtherHostsAndEnough) {
   std::vector<std::vector<std::uint64_t>> layouts;
   for (int ranks : {1, 2, 3, 8, 33})
     for (int per_host : {1, 2, 3, 7, 40}) layouts.push_back(hosts_of(ranks, per_host));
-  layouts.push_back({5, 5, 5, 5, 5, 5, 5, 9});             // one against many
+  layouts.push_back({5, 5, 5, 5, 5, 5, 5, 9});  // one against many
   layouts.push_back({1, 2, 1, 3, 1, 2, 4, 4, 4, 4, 4, 4});
   for (const auto& hosts : layouts) {
     const auto ranks = static_cast<std::int32_t>(hosts.size());
@@ -70,7 +70,8 @@ TEST(LifelineNeighbours, TheWatchersOfAHostAreSpreadOverOthers) {
   const auto hosts = hosts_of(64, 8);
   for (std::int32_t rank = 0; rank < 64; ++rank) {
     std::set<std::uint64_t> watching;
-    for (std::int32_t other : lifeline_neighbours(hosts, rank, 2)) watching.insert(hosts[static_cast<std::size_t>(other)]);
+    for (std::int32_t other : lifeline_neighbours(hosts, rank, 2))
+      watching.insert(hosts[static_cast<std::size_t>(other)]);
     EXPECT_GE(watching.size(), 3u) << rank;
   }
 }
@@ -160,7 +161,7 @@ TEST(Lifelines, AProcessThatIsKilledClosesItsEndsAlsoIfItHasForked) {
   const pid_t pid = fork();
   if (pid == 0) {
     const auto lines = of_child.connect(9, 1, {{2, parent}}, 10s, {});
-    if (fork() == 0) {   // lives on for longer than the test waits
+    if (fork() == 0) {  // lives on for longer than the test waits
       sleep(20);
       _exit(0);
     }
@@ -169,7 +170,7 @@ TEST(Lifelines, AProcessThatIsKilledClosesItsEndsAlsoIfItHasForked) {
   }
   auto lines = of_parent.connect(2, 1, {{9, child}}, 10s, {});
   ASSERT_TRUE(lines.at(0).is_open());
-  std::this_thread::sleep_for(300ms);   // until it has forked
+  std::this_thread::sleep_for(300ms);  // until it has forked
   EXPECT_EQ(lines[0].listen().end, Lifeline::End::none) << "a fork must not end it";
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
@@ -200,7 +201,8 @@ TEST(Lifelines, AnAddressThatLeadsNowhereIsSkipped) {
   LifelineName name = of_five.name();
   name.count = std::min<std::uint16_t>(static_cast<std::uint16_t>(name.count + 1), LifelineName::most_addresses);
   std::rotate(name.addresses.begin(), name.addresses.end() - 1, name.addresses.end());
-  name.addresses[0] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 255, 255, 254};   // nobody listens there, or only we
+  name.addresses[0] = {0, 0, 0,    0,    0,   0,   0,   0,
+                       0, 0, 0xff, 0xff, 127, 255, 255, 254};  // nobody listens there, or only we
   Lifeline five;
   std::thread other([&] { five = std::move(of_five.connect(5, 1, {{3, of_three.name()}}, 10s, {}).at(0)); });
   EXPECT_TRUE(of_three.connect(3, 1, {{5, name}}, 10s, {}).at(0).is_open());
@@ -255,7 +257,7 @@ TEST(Lifelines, AnAnswerThatIsNotConfirmedMakesNoLifeline) {
   std::string error;
   ASSERT_TRUE(of_five.listen(error)) << error;
   HandMadeCaller three(of_five.name());
-  three.greet(77, 3, 5);   // before rank 5 looks, which is certain to answer then
+  three.greet(77, 3, 5);  // before rank 5 looks, which is certain to answer then
   Lifeline five;
   std::thread other([&] { five = std::move(of_five.connect(5, 77, {{3, {}}}, 500ms, {}).at(0)); });
   EXPECT_TRUE(three.is_answered());
@@ -325,7 +327,8 @@ TEST(Lifelines, StrangersAreLimitedAndThePeerGetsItsLifeline) {
   int most = 0;
   Lifeline five;
   std::thread other([&] {
-    five = std::move(of_five.connect(5, 77, {{3, of_three.name()}}, 10s, [&] { most = std::max(most, open_descriptors()); }).at(0));
+    five = std::move(
+        of_five.connect(5, 77, {{3, of_three.name()}}, 10s, [&] { most = std::max(most, open_descriptors()); }).at(0));
   });
   const Lifeline three = std::move(of_three.connect(3, 77, {{5, of_five.name()}}, 10s, {}).at(0));
   other.join();
@@ -389,7 +392,7 @@ TEST(Lifelines, WhoDoesNotComeIsLeftOutAfterTheLimit) {
   LifelineMaker maker;
   std::string error;
   ASSERT_TRUE(maker.listen(error)) << error;
-  LifelineName nobody;   // has no port
+  LifelineName nobody;  // has no port
   const auto lines = maker.connect(4, 1, {{2, nobody}, {7, nobody}}, 50ms, {});
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_FALSE(lines[0].is_open());

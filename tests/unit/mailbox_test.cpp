@@ -128,7 +128,7 @@ TEST(Mailbox, TheLongestMessageAlwaysFindsRoomOnceTheReaderHasCaughtUp) {
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   std::mt19937_64 random(5);
-  for (int i = 0; i < 2000; ++i) {   // never publish(): only the quarter-ring rule returns credit
+  for (int i = 0; i < 2000; ++i) {  // never publish(): only the quarter-ring rule returns credit
     const Bytes data = pattern(1 + random() % (mailbox_longest * 56), static_cast<std::uint64_t>(i));
     ASSERT_TRUE(writer.has_room(mailbox_longest)) << i;
     write(writer, data);
@@ -167,7 +167,7 @@ TEST(Mailbox, AnyRangeOfAMessageCanBeCopied) {
   Ring ring;
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
-  for (int i = 0; i < 250; ++i) {   // so that the message goes around the end of the ring
+  for (int i = 0; i < 250; ++i) {  // so that the message goes around the end of the ring
     write(writer, pattern(1, 1));
     reader.consume(1);
   }

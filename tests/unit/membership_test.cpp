@@ -26,7 +26,7 @@ TEST(Membership, StartsWithEverybody) {
 TEST(Membership, ExcludedRanksCloseTheGap) {
   Membership members(6);
   members.exclude(2);
-  members.exclude(1);   // 0 3 4 5
+  members.exclude(1);  // 0 3 4 5
   EXPECT_EQ(members.size(), 4);
   EXPECT_EQ(members.rank_at(0), 0);
   EXPECT_EQ(members.rank_at(1), 3);
@@ -40,9 +40,9 @@ TEST(Membership, PositionOfAnExcludedRankIsThatOfTheNextMember) {
   members.exclude(1);
   members.exclude(2);
   members.exclude(5);
-  EXPECT_EQ(members.position_of(1), 1);   // of 3
+  EXPECT_EQ(members.position_of(1), 1);  // of 3
   EXPECT_EQ(members.position_of(2), 1);
-  EXPECT_EQ(members.position_of(5), members.size());   // there is none
+  EXPECT_EQ(members.position_of(5), members.size());  // there is none
 }
 
 TEST(Membership, ExcludingTwiceOrAStrangerChangesNothing) {

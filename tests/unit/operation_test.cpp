@@ -18,7 +18,8 @@ Letter letter(const Arguments& arguments, Phase phase, Rank from, OperationNumbe
   if (phase == Phase::ask || phase == Phase::gather || phase == Phase::mismatch) return made;
   made.message.flags = has_value;
   made.message.contributors = 1;
-  if (phase == Phase::broadcast || phase == Phase::decided || phase == Phase::correction) made.message.first_decided = attempt;
+  if (phase == Phase::broadcast || phase == Phase::decided || phase == Phase::correction)
+    made.message.first_decided = attempt;
   if (arguments.count > 0) made.value = word(value);
   return made;
 }
@@ -140,18 +141,18 @@ TEST(Operation, AMessageOfAStaleOperationNumberChangesNothing) {
 }
 
 TEST(Operation, DuplicatesAndStrangersChangeNothing) {
-  HandFedRank rank(1, 7);   // group peer 2, children 3 and 5
+  HandFedRank rank(1, 7);  // group peer 2, children 3 and 5
   const Arguments arguments = sum_of_words(1);
   rank.post(arguments, word(1));
   rank.sent();
   for (int twice = 0; twice < 2; ++twice) {
     rank.feed(letter(arguments, Phase::group, 2, 0, 0, 2));
-    rank.feed(letter(arguments, Phase::group, 4, 0, 0, 1000));   // not of this group
-    rank.feed(letter(arguments, Phase::up, 6, 0, 0, 1000));      // no child
+    rank.feed(letter(arguments, Phase::group, 4, 0, 0, 1000));  // not of this group
+    rank.feed(letter(arguments, Phase::up, 6, 0, 0, 1000));     // no child
     rank.feed(letter(arguments, Phase::up, 3, 0, 0, 4));
     rank.feed(letter(arguments, Phase::group, -1, 0, 0, 1000));
     rank.feed(letter(arguments, Phase::group, 7, 0, 0, 1000));
-    rank.feed(letter(arguments, Phase::group, 2, 0, 7, 1000));   // a ballot that no member can have
+    rank.feed(letter(arguments, Phase::group, 2, 0, 7, 1000));  // a ballot that no member can have
   }
   EXPECT_TRUE(rank.sent().empty());
   rank.feed(letter(arguments, Phase::up, 5, 0, 0, 8));
@@ -189,11 +190,11 @@ TEST(Operation, ABroadcastOfALaterBallotIsLegalAndForwardedOnce) {
   for (const Letter& each : forwarded) EXPECT_EQ(each.message.attempt, 1);
   rank.feed(letter(arguments, Phase::broadcast, 1, 0, 1, 77));
   EXPECT_TRUE(rank.sent().empty()) << "once per ballot";
-  rank.hear_of_death(0);   // now the rank itself joins ballot 1
+  rank.hear_of_death(0);  // now the rank itself joins ballot 1
   rank.sent();
   rank.feed(letter(arguments, Phase::broadcast, 1, 0, 1, 77));
   EXPECT_TRUE(rank.sent(Phase::broadcast).empty()) << "still once per ballot";
-  rank.feed(letter(arguments, Phase::broadcast, 0, 0, 7, 77));   // 7 0 1 2 ...: this rank is process 3
+  rank.feed(letter(arguments, Phase::broadcast, 0, 0, 7, 77));  // 7 0 1 2 ...: this rank is process 3
   EXPECT_FALSE(rank.sent(Phase::broadcast).empty()) << "another ballot is forwarded for itself";
   EXPECT_EQ(rank.ended(0).times, 1);
 }
@@ -277,7 +278,8 @@ TEST(Correction, OpportunisticSendsTheDistanceFromEachProcess) {
       HandFedWorld world(n);
       world.post_all(corrected_broadcast(Correction::opportunistic, distance), data_at_the_root);
       world.run();
-      EXPECT_EQ(world.counted[Phase::correction], n * std::min<std::int64_t>(distance, n - 1)) << "n " << n << " d " << distance;
+      EXPECT_EQ(world.counted[Phase::correction], n * std::min<std::int64_t>(distance, n - 1))
+          << "n " << n << " d " << distance;
     }
 }
 
@@ -286,7 +288,7 @@ TEST(Correction, OpportunisticReachesAcrossAGapWithoutAnyVerdict) {
   for (Rank n = 4; n <= 40; ++n)
     for (Rank dead = 1; dead < n; ++dead) {
       HandFedWorld world(n);
-      world.kill(dead);   // interleaved: gaps of one process
+      world.kill(dead);  // interleaved: gaps of one process
       world.post_all(corrected_broadcast(Correction::opportunistic, 2), data_at_the_root);
       world.run();
       for (Rank rank = 0; rank < n; ++rank)
@@ -327,9 +329,9 @@ TEST(Correction, CheckedStopsAtTheNearestColouredProcesses) {
   };
   rank.feed(letter(arguments, Phase::broadcast, 0, 0, 0, 7));
   rank.sent();
-  rank.feed(correction(2, true));    // 2 is the nearest on the left
-  rank.feed(correction(1, true));    // farther: changes nothing
-  rank.feed(correction(7, false));   // 7 on the right
+  rank.feed(correction(2, true));   // 2 is the nearest on the left
+  rank.feed(correction(1, true));   // farther: changes nothing
+  rank.feed(correction(7, false));  // 7 on the right
   while (rank.window.wants_turn()) rank.take_turn();
   EXPECT_EQ(receivers(rank.sent(Phase::correction)), (std::vector<Rank>{2, 3, 5, 6, 7}));
 }
@@ -373,7 +375,7 @@ TEST(Correction, FailureProofReachesEverybodyWhileUpToFDieInIt) {
     for (int deaths = 0; deaths < f; ++deaths) {
       world.turns();
       if (random() % 2 == 0) world.deliver([](const Letter&) { return true; });
-      world.kill(1 + static_cast<Rank>(random() % static_cast<unsigned>(n - 1)));   // the root lives
+      world.kill(1 + static_cast<Rank>(random() % static_cast<unsigned>(n - 1)));  // the root lives
     }
     world.run();
     for (Rank rank = 0; rank < n; ++rank)
@@ -458,7 +460,7 @@ TEST(Correction, WithADelayTurnsBeginWhenItHasPassed) {
   EXPECT_EQ(sent_at(1049), 0u);
   EXPECT_EQ(sent_at(1050), 1u);
   EXPECT_EQ(sent_at(1051), 1u);
-  rank.take_turn();   // a driver that sees to the delay itself
+  rank.take_turn();  // a driver that sees to the delay itself
   EXPECT_EQ(rank.sent(Phase::correction).size(), 1u);
 }
 
@@ -494,7 +496,7 @@ TEST(Correction, OpportunisticCorrectionSavesTheSubtreeOfADeadProcess) {
   for (Correction kind : {Correction::opportunistic, Correction::opportunistic_optimised}) {
     HandFedWorld world(64);
     Arguments arguments = corrected_broadcast(kind, 2);
-    arguments.shape.numbering = Numbering::in_order;   // below 32: 33 .. 63, one gap that no correction crosses
+    arguments.shape.numbering = Numbering::in_order;  // below 32: 33 .. 63, one gap that no correction crosses
     world.kill(32);
     world.post_all(arguments, data_at_the_root);
     world.run();
@@ -672,12 +674,14 @@ TEST(OperationWindow, GivesAllBuffersBack) {
       };
       round();
       std::vector<std::size_t> held, chunks;
-      for (Rank rank = 0; rank < 6; ++rank) held.push_back(world[rank].buffers.in_use()), chunks.push_back(world[rank].chunks.size());
+      for (Rank rank = 0; rank < 6; ++rank)
+        held.push_back(world[rank].buffers.in_use()), chunks.push_back(world[rank].chunks.size());
       for (int i = 0; i < 50; ++i) round();
       for (Rank rank = 0; rank < 6; ++rank) {
         EXPECT_EQ(world[rank].buffers.in_use(), held[static_cast<std::size_t>(rank)]) << "rank " << rank;
         EXPECT_EQ(world[rank].chunks.size(), chunks[static_cast<std::size_t>(rank)]) << "no new memory";
-        EXPECT_LE(held[static_cast<std::size_t>(rank)], 8u) << "an input and a value of each retained operation at most";
+        EXPECT_LE(held[static_cast<std::size_t>(rank)], 8u)
+            << "an input and a value of each retained operation at most";
         world[rank].window.release_all();
         EXPECT_EQ(world[rank].buffers.in_use(), 0u) << "kind " << int(kind) << " correction " << int(correction);
       }
@@ -708,7 +712,8 @@ TEST(OperationWindow, GivesAllBuffersBackAfterDeathsToo) {
             if (!world.alive(rank)) continue;
             ASSERT_TRUE(world[rank].has_ended(world[rank].window.next() - 1));
             world[rank].window.release_all();
-            ASSERT_EQ(world[rank].buffers.in_use(), 0u) << "rank " << rank << " victim " << victim << " kind " << int(kind);
+            ASSERT_EQ(world[rank].buffers.in_use(), 0u)
+                << "rank " << rank << " victim " << victim << " kind " << int(kind);
           }
         }
 }
@@ -722,9 +727,10 @@ TEST(OperationWindow, LentInputIsNeverAResultAndComesBack) {
     const BufferId lent = rank.buffers.adopt(reinterpret_cast<const std::byte*>(&users), 8, tag);
     const OperationNumber number = rank.window.post(sum_of_words(0), {.input = rank.buffers.whole(lent)}, rank.outbox);
     rank.sent();
-    users = 0;   // the caller's memory is the caller's again
+    users = 0;  // the caller's memory is the caller's again
     EXPECT_EQ(word_of(rank.ended(number).value), 42u);
-    EXPECT_NE(rank.buffers.data(rank.window.operation(number).decision().value), reinterpret_cast<const std::byte*>(&users));
+    EXPECT_NE(rank.buffers.data(rank.window.operation(number).decision().value),
+              reinterpret_cast<const std::byte*>(&users));
     EXPECT_EQ(rank.buffers.released().back(), tag);
     users = 42;
   }

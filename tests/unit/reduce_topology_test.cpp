@@ -165,7 +165,7 @@ TEST_F(EveryReduceTopology, HasTheSameShapeOfCompleteGroupsInEverySubtree) {
   for_all([](std::int32_t n, std::int32_t f, const ReduceTopology& topology) {
     for (std::int32_t p = 1; p < n; ++p) {
       if (topology.in_short_group(p) || topology.parent(p) == 0) continue;
-      const std::int32_t twin = p - (p - 1) % (f + 1);   // the group's member in the first subtree
+      const std::int32_t twin = p - (p - 1) % (f + 1);  // the group's member in the first subtree
       ASSERT_EQ((topology.parent(p) - 1) / (f + 1), (topology.parent(twin) - 1) / (f + 1));
     }
   });

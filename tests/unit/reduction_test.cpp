@@ -59,8 +59,10 @@ Element greater(Element a, Element b) {
 // Not commutative: the place of the operands shows.
 template <class Element>
 Element user_defined(Element lower, Element higher) {
-  if constexpr (std::is_floating_point_v<Element>) return lower - higher;
-  else return wrap<Element>(static_cast<unsigned __int128>(lower) * 3 + static_cast<unsigned __int128>(higher));
+  if constexpr (std::is_floating_point_v<Element>)
+    return lower - higher;
+  else
+    return wrap<Element>(static_cast<unsigned __int128>(lower) * 3 + static_cast<unsigned __int128>(higher));
 }
 
 template <class Element>
@@ -99,8 +101,8 @@ void user_function(const void* in, void* inout, std::uint64_t count, int dtype, 
 template <class Element>
 std::vector<Element> special_values() {
   using Limits = std::numeric_limits<Element>;
-  std::vector<Element> values = {Element(0), Element(1), Element(2), Element(-1), Limits::min(), Limits::max(),
-                                 Limits::lowest()};
+  std::vector<Element> values = {Element(0),    Element(1),    Element(2),      Element(-1),
+                                 Limits::min(), Limits::max(), Limits::lowest()};
   if constexpr (std::is_floating_point_v<Element>)
     values.insert(values.end(), {Element(-0.0), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
                                  -Limits::quiet_NaN(), Limits::denorm_min(), Element(0.1), Element(1e10)});
@@ -111,8 +113,10 @@ template <class Element>
 Element random_value(std::mt19937_64& random) {
   static const std::vector<Element> special = special_values<Element>();
   if (random() % 4 == 0) return special[random() % special.size()];
-  if constexpr (std::is_floating_point_v<Element>) return std::uniform_real_distribution<Element>(-100, 100)(random);
-  else return static_cast<Element>(random());
+  if constexpr (std::is_floating_point_v<Element>)
+    return std::uniform_real_distribution<Element>(-100, 100)(random);
+  else
+    return static_cast<Element>(random());
 }
 
 // Same bits; of a NaN from a sum or a product only that it is one.
@@ -248,7 +252,7 @@ Element combined(Operator op, Element lower, Element higher) {
 }
 
 TEST(Reduction, MinAndMaxOfAnyNanAreTheCanonicalNan) {
-  const double payload = std::bit_cast<double>(0xfff8'0000'0000'1234u);    // negative, quiet
+  const double payload = std::bit_cast<double>(0xfff8'0000'0000'1234u);  // negative, quiet
   const double signalling = std::bit_cast<double>(0x7ff0'0000'0000'0001u);
   for (const Operator op : {Operator::min, Operator::max})
     for (const double nan : {payload, signalling})

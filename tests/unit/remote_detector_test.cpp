@@ -99,7 +99,7 @@ class Afar : public testing::Test {
   using Kinds = std::vector<Verdict::Kind>;
   static constexpr auto suspected = Verdict::Kind::suspected, proved = Verdict::Kind::proved;
   Lifeline peer_;
-  std::atomic<Clock::time_point> beats_from_ = Clock::time_point::max();   // the peer, at each turn of our detector
+  std::atomic<Clock::time_point> beats_from_ = Clock::time_point::max();  // the peer, at each turn of our detector
   std::atomic<std::uint64_t> ticks_ = 0;
   std::atomic<int> excluded_ = 0, left_ = 0, lost_ = 0;
   std::atomic<std::size_t> verdicts_at_leave_ = 0;
@@ -168,10 +168,10 @@ TEST_F(Afar, WhoLeavesIsNotReportedAsFailed) {
   Lifeline ours = connect();
   ASSERT_TRUE(ours.is_open() && peer_.is_open());
   Lifeline* const lines[] = {&peer_};
-  std::thread leaving([&] { leave(lines, 30s); });   // until the detector has closed its end
+  std::thread leaving([&] { leave(lines, 30s); });  // until the detector has closed its end
   pollfd word{ours.descriptor(), POLLIN, 0};
   EXPECT_EQ(poll(&word, 1, 30000), 1);
-  start(200ms, std::move(ours));   // not before, or it could be silence that comes first
+  start(200ms, std::move(ours));  // not before, or it could be silence that comes first
   leaving.join();
   ASSERT_TRUE(eventually([&] { return left_ > 0; }));
   let_it_turn(60);
@@ -213,7 +213,7 @@ TEST_F(Afar, WhoIsOutAndThenLeavesIsProvedDeadFirst) {
 
 TEST_F(Afar, WeSayThatWeAreOutAlsoIfWeLeaveAtOnce) {
   start(never);
-  let_it_turn(2);   // the next heartbeat is far away
+  let_it_turn(2);  // the next heartbeat is far away
   detector_->declare_out();
   std::thread stopping([&] { detector_->stop(); });
   bool out = false, leave = false;

@@ -17,8 +17,13 @@ using Flags = std::vector<bool>;
 class Ring {
  public:
   Ring(Correction kind, std::int32_t distance, std::int32_t f, const Flags& coloured, std::uint64_t seed)
-      : size_(static_cast<std::int32_t>(coloured.size())), coloured_(coloured), to_start_(coloured),
-        alive_(coloured.size(), true), reached_(coloured), processes_(coloured.size()), random_(seed) {
+      : size_(static_cast<std::int32_t>(coloured.size())),
+        coloured_(coloured),
+        to_start_(coloured),
+        alive_(coloured.size(), true),
+        reached_(coloured),
+        processes_(coloured.size()),
+        random_(seed) {
     for (RingCorrection& process : processes_) process.reset({kind, distance, f, size_});
   }
 
@@ -67,7 +72,8 @@ class Ring {
     if (!send) return;
     ASSERT_TRUE(send->distance >= 1 && send->distance < size_);
     ++sends_;
-    letters_.push_back({(process + (send->right ? send->distance : size_ - send->distance)) % size_, send->distance, send->right});
+    letters_.push_back(
+        {(process + (send->right ? send->distance : size_ - send->distance)) % size_, send->distance, send->right});
   }
   void arrive(std::size_t index) {
     const Letter letter = letters_[index];
@@ -93,7 +99,7 @@ Flags random_ring(std::mt19937_64& random, std::int32_t most = 24) {
 }
 
 // Of processes in a row that the tree has not reached, around the ring.
-std::int32_t longest_gap(const Flags& coloured) {   // coloured[0]
+std::int32_t longest_gap(const Flags& coloured) {  // coloured[0]
   std::int32_t longest = 0, run = 0;
   for (const bool is : coloured) {
     run = is ? 0 : run + 1;
@@ -159,7 +165,8 @@ TEST_F(Deaths, CheckedReachesAllWhileAtMostOneDies) { EXPECT_EQ(missed(Correctio
 
 // Hoefler et al., FCG, promise f.
 TEST_F(Deaths, FailureProofReachesAllWhileUpToTwoFPlusOneDie) {
-  for (std::int32_t f = 0; f <= 3; ++f) EXPECT_EQ(missed(Correction::failure_proof, f, 2 * f + 1, rounds), 0) << "f " << f;
+  for (std::int32_t f = 0; f <= 3; ++f)
+    EXPECT_EQ(missed(Correction::failure_proof, f, 2 * f + 1, rounds), 0) << "f " << f;
 }
 
 // 0 . 2 . . . 6 . 0: processes 2 and 6 tell 0 of themselves, and die before they have told those between them.
@@ -172,7 +179,8 @@ TEST_F(Deaths, TwoAreEnoughForCheckedToMissSomebody) {
     root.start();
     std::vector<bool> told(8, false);
     while (root.wants_turn())
-      if (const auto send = root.turn()) told[static_cast<std::size_t>(send->right ? send->distance : 8 - send->distance)] = true;
+      if (const auto send = root.turn())
+        told[static_cast<std::size_t>(send->right ? send->distance : 8 - send->distance)] = true;
     EXPECT_EQ(told[4], kind == Correction::failure_proof);
   }
 }
@@ -190,7 +198,7 @@ InStep run_in_step(const RingCorrection::Setting& setting, std::int64_t delay) {
   std::vector<RingCorrection> ring(static_cast<std::size_t>(setting.size));
   for (RingCorrection& process : ring) process.reset(setting), process.start();
   std::vector<Letter> letters;
-  std::size_t arrived = 0;   // letters are in the order of their times
+  std::size_t arrived = 0;  // letters are in the order of their times
   InStep cost;
   for (std::int64_t now = 0; now < 1000; ++now) {
     for (; arrived < letters.size() && letters[arrived].at <= now; ++arrived)
@@ -203,7 +211,8 @@ InStep run_in_step(const RingCorrection::Setting& setting, std::int64_t delay) {
       ++cost.sends;
       cost.exits += send->word == RingCorrection::Word::exit;
       cost.last_arrival = now + delay;
-      letters.push_back({now + delay, (p + (send->right ? send->distance : setting.size - send->distance)) % setting.size,
+      letters.push_back({now + delay,
+                         (p + (send->right ? send->distance : setting.size - send->distance)) % setting.size,
                          send->distance, send->right});
     }
   }
@@ -232,10 +241,11 @@ TEST(RingCorrection, InStepCostsWhatTheDocumentSays) {
   }
 }
 
-std::vector<std::int32_t> distances(RingCorrection& process, RingCorrection::Word word) {   // right is positive
+std::vector<std::int32_t> distances(RingCorrection& process, RingCorrection::Word word) {  // right is positive
   std::vector<std::int32_t> all;
   while (process.wants_turn())
-    if (const auto send = process.turn(); send && send->word == word) all.push_back(send->right ? send->distance : -send->distance);
+    if (const auto send = process.turn(); send && send->word == word)
+      all.push_back(send->right ? send->distance : -send->distance);
   return all;
 }
 
@@ -252,29 +262,30 @@ TEST(RingCorrection, SidesTakeTurnsTheRightOneFirst) {
 TEST(RingCorrection, TheOptimisedFormStopsTowardsASideThatWasHeardAndSkipsWhatItsSenderServes) {
   RingCorrection process;
   process.reset({Correction::opportunistic_optimised, 8, 1, 20});
-  process.hear(true, 3);   // from the left: it serves one beyond this process
+  process.hear(true, 3);  // from the left: it serves one beyond this process
   process.start();
   EXPECT_EQ(distances(process, Word::value), (Distances{2, 3, 4}));
   process.reset({Correction::opportunistic_optimised, 8, 1, 20});
-  process.hear(false, 3);   // from the right: nothing is skipped on the left
+  process.hear(false, 3);  // from the right: nothing is skipped on the left
   process.start();
   EXPECT_EQ(distances(process, Word::value), (Distances{-1, -2, -3, -4}));
   process.reset({Correction::opportunistic_optimised, 8, 1, 20});
   process.start();
   process.turn();
-  process.turn();           // has sent to both sides
+  process.turn();  // has sent to both sides
   process.hear(true, 3);
-  EXPECT_EQ(distances(process, Word::value), (Distances{2, 3, 4})) << "offset 2 is not left out: it was sent to the left";
+  EXPECT_EQ(distances(process, Word::value), (Distances{2, 3, 4}))
+      << "offset 2 is not left out: it was sent to the left";
 }
 
 TEST(RingCorrection, FailureProofCountsDistinctProcessesAndLetsGoThoseInItsOwnGap) {
   RingCorrection process;
   process.reset({Correction::failure_proof, 0, 1, 20});
   process.hear(true, 2);
-  process.hear(true, 2);    // the same again
+  process.hear(true, 2);  // the same again
   process.hear(false, 3);
   process.hear(false, 4);
-  process.hear(false, 9);   // farther than the second: does not count
+  process.hear(false, 9);  // farther than the second: does not count
   process.start();
   int right = 0;
   for (int i = 0; i < 4 + 6; ++i) {

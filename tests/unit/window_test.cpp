@@ -17,7 +17,8 @@ using Words = std::vector<std::uint64_t>;
 constexpr std::size_t head_bytes = 24;
 
 struct Memory {
-  Memory(std::size_t row_words, bool stamped) : layout{head_bytes, row_words * 8, stamped}, lines(new MailboxLine[layout.lines()]()) {}
+  Memory(std::size_t row_words, bool stamped)
+      : layout{head_bytes, row_words * 8, stamped}, lines(new MailboxLine[layout.lines()]()) {}
   WindowWriter writer(std::uint32_t generation = 1) { return {layout, lines.get(), generation}; }
   WindowReader reader(std::uint32_t generation = 1) { return {layout, lines.get(), generation}; }
   WindowLayout layout;
@@ -41,7 +42,8 @@ void expect_content(const WindowReader& reader, std::uint64_t head, const Words&
 }
 
 class Window : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(With, Window, testing::Bool(), [](const auto& each) { return each.param ? "Stamps" : "OneStamp"; });
+INSTANTIATE_TEST_SUITE_P(With, Window, testing::Bool(),
+                         [](const auto& each) { return each.param ? "Stamps" : "OneStamp"; });
 
 TEST(WindowLayout, ThreeNumbersFitIntoTheFirstLine) {
   for (bool stamped : {false, true}) {
@@ -82,7 +84,7 @@ TEST(WindowWithStamps, AContentWithAnyOfItsLinesMissingIsNone) {
   write(writer, 2, Words(30, 2));
   for (std::uint32_t missing = 0; missing < memory.layout.lines(); ++missing) {
     const std::uint64_t stamp = memory.lines[missing].stamp;
-    memory.lines[missing].stamp = window_stamp(1, 1);   // as if its write had not come yet
+    memory.lines[missing].stamp = window_stamp(1, 1);  // as if its write had not come yet
     EXPECT_FALSE(reader.has_news()) << missing;
     memory.lines[missing].stamp = stamp;
   }
@@ -94,7 +96,7 @@ TEST_P(Window, OnlyTheFirstLineIsWrittenAgainIfTheRowIsTheSame) {
     Memory memory(words, GetParam());
     auto writer = memory.writer();
     auto reader = memory.reader();
-    EXPECT_EQ(write(writer, 1, {}), 1u);   // before there was a row
+    EXPECT_EQ(write(writer, 1, {}), 1u);  // before there was a row
     expect_content(reader, 1, {});
     reader.consume();
     const Words row(words, 5);

@@ -22,7 +22,9 @@ bool carries_decision(Phase phase) {
 
 // A header on its own, exactly as many bytes as there are: an overrun is caught.
 struct Arrived {
-  explicit Arrived(const WireHeader& header) : bytes(sizeof(WireHeader)) { std::memcpy(bytes.data(), &header, sizeof(header)); }
+  explicit Arrived(const WireHeader& header) : bytes(sizeof(WireHeader)) {
+    std::memcpy(bytes.data(), &header, sizeof(header));
+  }
   const WireHeader& header() const { return *reinterpret_cast<const WireHeader*>(bytes.data()); }
   std::vector<std::byte> bytes;
 };
@@ -182,7 +184,7 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known = phase < phase_count || phase == 9 || (phase >= 16 && phase <= 20);   // 9: gossip
+    const bool known = phase < phase_count || phase == 9 || (phase >= 16 && phase <= 20);  // 9: gossip
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;
@@ -286,7 +288,7 @@ TEST(WireFormatFuzz, TwoMillionRandomHeadersNeverReadOutOfBounds) {
     std::uint64_t words[sizeof(WireHeader) / 8];
     for (std::uint64_t& word : words) word = random();
     std::memcpy(&header, words, sizeof(header));
-    if (i % 2 == 0) {   // half of them pass the first gates
+    if (i % 2 == 0) {  // half of them pass the first gates
       header.cookie = cookie;
       header.version = wire_version;
       header.phase %= 24;

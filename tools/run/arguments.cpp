@@ -92,8 +92,9 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("--stop", raw.stops, "Stop that rank (SIGSTOP) TIME after the start; may be repeated")
       ->type_name("RANK@TIME")
       ->allow_extra_args(false);
-  app.add_option("--expect-kill", raw.expected_kills,
-                 "That rank may end by SIGKILL, whoever sends it (itself, say): as if killed on purpose; may be repeated")
+  app.add_option(
+         "--expect-kill", raw.expected_kills,
+         "That rank may end by SIGKILL, whoever sends it (itself, say): as if killed on purpose; may be repeated")
       ->type_name("RANK")
       ->allow_extra_args(false);
   app.add_option("--startup-timeout", raw.startup_limit,
@@ -148,8 +149,7 @@ void interpret(const RawArguments& raw, Arguments& arguments) {
 
 std::optional<Duration> parse_duration(std::string_view text) {
   double number = 0;
-  const auto [end, problem] =
-      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (problem != std::errc()) return std::nullopt;
   const std::string_view suffix = text.substr(static_cast<std::size_t>(end - text.data()));
   for (const Unit& unit : units) {

@@ -45,8 +45,7 @@ std::optional<Process> look_up(pid_t pid) {
   Process process;
   process.pid = pid;
   const char* format = " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
-  if (!after_name ||
-      std::sscanf(after_name + 1, format, &process.state, &process.parent, &process.start_time) != 3) {
+  if (!after_name || std::sscanf(after_name + 1, format, &process.state, &process.parent, &process.start_time) != 3) {
     return std::nullopt;
   }
   return process;
@@ -85,7 +84,8 @@ std::vector<Process> descendants_of(pid_t ancestor) {
 
 void kill_process(const Process& process) {
   const int handle = pidfd_open(process.pid, 0);
-  if (handle < 0) {   // gone; or there are no pidfds here, and the moment between the look and the signal has to be short
+  if (handle <
+      0) {  // gone; or there are no pidfds here, and the moment between the look and the signal has to be short
     const auto now = errno == ENOSYS || errno == EPERM ? look_up(process.pid) : std::nullopt;
     if (now && now->start_time == process.start_time) ::kill(process.pid, SIGKILL);
     return;

@@ -17,9 +17,9 @@
 namespace ucft::detail::run {
 
 struct SupervisorContext {
-  int guard_pipe = -1;           // at its end when the guard has ended
-  sigset_t handled_signals{};    // blocked; for signalfd. Those that ucft_run was told to ignore are not among them
-  sigset_t original_mask{};      // for the ranks
+  int guard_pipe = -1;         // at its end when the guard has ended
+  sigset_t handled_signals{};  // blocked; for signalfd. Those that ucft_run was told to ignore are not among them
+  sigset_t original_mask{};    // for the ranks
 };
 
 // Runs `supervise` in the supervisor; returns its result, as the guard's exit code. argv is overwritten in the

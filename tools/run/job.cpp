@@ -139,7 +139,8 @@ bool Job::start_ranks() {
     ranks_.push_back(started.process);
     const auto& expected = arguments_.expected_kills;
     const int rank_number = static_cast<int>(ranks_.size()) - 1;
-    if (std::find(expected.begin(), expected.end(), rank_number) != expected.end()) ranks_.back().killed_on_purpose = true;
+    if (std::find(expected.begin(), expected.end(), rank_number) != expected.end())
+      ranks_.back().killed_on_purpose = true;
     ++alive_count_;
   }
   return true;
@@ -320,7 +321,8 @@ void Job::note_wait_status(pid_t pid, int status) {
 void Job::take_announcements() {
   std::int32_t rank = 0;
   while (read(purpose_[0], &rank, sizeof rank) == static_cast<ssize_t>(sizeof rank))
-    if (rank >= 0 && static_cast<std::size_t>(rank) < ranks_.size()) ranks_[static_cast<std::size_t>(rank)].killed_on_purpose = true;
+    if (rank >= 0 && static_cast<std::size_t>(rank) < ranks_.size())
+      ranks_[static_cast<std::size_t>(rank)].killed_on_purpose = true;
 }
 
 void Job::note_end(int rank) {
@@ -391,9 +393,9 @@ std::string Job::json_line(double seconds) const {
     if (process.ended && WIFEXITED(process.wait_status)) entry["code"] = WEXITSTATUS(process.wait_status);
     exits.push_back(entry);
   }
-  const nlohmann::ordered_json job = {{"ranks", arguments_.rank_count},   {"exit_code", exit_code()},
-                              {"killed", ascending(killed_)},     {"stopped", ascending(stopped_)},
-                              {"exits", exits},                   {"seconds", seconds}};
+  const nlohmann::ordered_json job = {
+      {"ranks", arguments_.rank_count}, {"exit_code", exit_code()}, {"killed", ascending(killed_)},
+      {"stopped", ascending(stopped_)}, {"exits", exits},           {"seconds", seconds}};
   return job.dump();
 }
 

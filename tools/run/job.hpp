@@ -82,12 +82,12 @@ class Job {
   std::vector<int> cores_;
   bootstrap::Secret secret_;
   std::unique_ptr<bootstrap::RendezvousServer> rendezvous_;
-  int signals_ = -1;  // signalfd
+  int signals_ = -1;                    // signalfd
   std::array<int, 2> purpose_{-1, -1};  // pipe: see take_announcements
 
   Sink output_;
   Sink errors_;
-  std::deque<Stream> streams_;  // two per rank
+  std::deque<Stream> streams_;    // two per rank
   std::size_t first_stream_ = 0;  // rotates, so that no rank is always served last
 
   std::vector<RankProcess> ranks_;  // by rank

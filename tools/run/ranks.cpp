@@ -72,7 +72,7 @@ struct ChildPipes {
   dup2(pipes.errors, STDERR_FILENO);
   setrlimit(RLIMIT_NOFILE, &order.open_files);
   if (order.core) bind_to_core(*order.core);
-  if (order.purpose >= 0) {   // goes on into the program
+  if (order.purpose >= 0) {  // goes on into the program
     fcntl(order.purpose, F_SETFD, 0);
     setenv("UCFT_PURPOSE_FD", std::to_string(order.purpose).c_str(), 1);
   }

@@ -13,10 +13,10 @@
 namespace ucft::detail::run {
 
 struct RankProcess {
-  pid_t pid = 0;           // also its process group
+  pid_t pid = 0;  // also its process group
   bool ended = false;
-  int wait_status = 0;     // once ended
-  bool is_stopped = false; // by whatever signal, until continued
+  int wait_status = 0;      // once ended
+  bool is_stopped = false;  // by whatever signal, until continued
   bool killed_on_purpose = false;
   bool stopped_on_purpose = false;
 
@@ -34,7 +34,7 @@ struct StartOrder {
   std::vector<std::string> command;                              // argv
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to ours
   std::optional<int> core;
-  int purpose = -1;                                              // writing end: see Job::take_announcements
+  int purpose = -1;  // writing end: see Job::take_announcements
   sigset_t signal_mask{};
   rlimit open_files{};
 };
@@ -43,8 +43,8 @@ struct StartedRank {
   RankProcess process;
   int output = -1;  // reading ends of pipes, non-blocking; the caller's
   int errors = -1;
-  int error_number = 0;         // 0: the program runs
-  bool program_refused = false; // it is exec() that failed
+  int error_number = 0;          // 0: the program runs
+  bool program_refused = false;  // it is exec() that failed
 };
 
 // Returns once the program runs, or has been refused. stdin is /dev/null.

@@ -43,23 +43,27 @@ class Entry {
   ucft_status_t status_ = UCFT_OK;
 };
 
-#define UCFT_FIND(object, table, handle, what)                                                \
-  auto* const object = table.find(handle);                                                    \
+#define UCFT_FIND(object, table, handle, what) \
+  auto* const object = table.find(handle);     \
   if (object == nullptr) return fail(UCFT_ERR_CLOSED, "{}: not an open handle: {}", what, static_cast<void*>(handle))
-#define UCFT_ENTER(context)                                 \
-  const Entry entry(context);                               \
+#define UCFT_ENTER(context)   \
+  const Entry entry(context); \
   if (entry.status() != UCFT_OK) return entry.status()
 
 ucft_status_t write_result(const Request& request, ucft_result_t* result) {
   if (result == nullptr) return UCFT_OK;
   if (result->struct_size != sizeof *result)
-    return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT", result->struct_size, sizeof *result);
+    return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
+                result->struct_size, sizeof *result);
   result->status = request.status;
   result->contributors = request.contributors;
   result->attempts = request.attempts;
   result->missing_count = request.missing_known ? request.missing_count : -1;
   if (result->missing != nullptr && request.missing_known)
-    std::copy_n(request.missing.begin(), std::min<std::size_t>(request.missing.size(), static_cast<std::size_t>(std::max(result->missing_capacity, 0))), result->missing);
+    std::copy_n(
+        request.missing.begin(),
+        std::min<std::size_t>(request.missing.size(), static_cast<std::size_t>(std::max(result->missing_capacity, 0))),
+        result->missing);
   return UCFT_OK;
 }
 
@@ -72,7 +76,8 @@ ucft_status_t post(Request& request) {
   if (status == UCFT_ERR_BUSY && request.gossip != nullptr)
     return fail(status, "{} gossip operations are in flight on this communicator", GossipDriver::in_flight);
   if (status == UCFT_ERR_BUSY)
-    return fail(status, "too many operations in flight on this communicator (UCFT_WINDOW is {})", request.communicator->context().settings().window);
+    return fail(status, "too many operations in flight on this communicator (UCFT_WINDOW is {})",
+                request.communicator->context().settings().window);
   if (status == UCFT_ERR_NO_MEMORY) return fail(status, "no shared memory for {} bytes", request.arguments.bytes());
   if (status == UCFT_ERR_EXCLUDED || status == UCFT_ERR_PARTITION) {
     request.status = status;
@@ -86,13 +91,13 @@ ucft_status_t run(Request& request, ucft_result_t* result) {
   Context& context = request.communicator->context();
   ucft_status_t status = start(request);
   if (status == UCFT_ERR_BUSY) {
-    context.wait_until([&] { return (status = start(request)) != UCFT_ERR_BUSY; },
-                       Context::Clock::time_point::max());
+    context.wait_until([&] { return (status = start(request)) != UCFT_ERR_BUSY; }, Context::Clock::time_point::max());
   }
   if (status != UCFT_OK) {
     request.status = status;
     write_result(request, result);
-    return status == UCFT_ERR_NO_MEMORY ? fail(status, "no shared memory for {} bytes", request.arguments.bytes()) : explain(request);
+    return status == UCFT_ERR_NO_MEMORY ? fail(status, "no shared memory for {} bytes", request.arguments.bytes())
+                                        : explain(request);
   }
   context.wait_until([&] { return !request.pending(); }, Context::Clock::time_point::max());
   if (ucft_status_t wrong = write_result(request, result); wrong != UCFT_OK) return wrong;
@@ -103,7 +108,8 @@ ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* resu
   UCFT_FIND(comm, comms, handle, "comm");
   UCFT_ENTER(comm->context());
   if (result != nullptr && result->struct_size != sizeof *result)
-    return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT", result->struct_size, sizeof *result);
+    return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
+                result->struct_size, sizeof *result);
   Request request;
   if (ucft_status_t status = prepare(*comm, call, request); status != UCFT_OK) {
     if (result != nullptr) result->status = status;
@@ -165,7 +171,8 @@ ucft_status_t open_comm(Communicator* communicator, ucft_comm_h* out) {
 }
 
 void close_requests_of(const Communicator* communicator) {
-  for (ucft_request_h handle : requests.all([&](const Request* request) { return request->communicator == communicator; })) {
+  for (ucft_request_h handle :
+       requests.all([&](const Request* request) { return request->communicator == communicator; })) {
     const std::unique_ptr<Request> request(requests.find(handle));
     requests.close(handle);
   }
@@ -180,13 +187,14 @@ extern "C" {
 ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_context_h* out) {
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "context is null");
   if (params != nullptr && params->struct_size != sizeof *params)
-    return fail(UCFT_ERR_INVALID_PARAM, "params.struct_size is {}, expected {}: use UCFT_CONTEXT_PARAMS_INIT", params->struct_size, sizeof *params);
+    return fail(UCFT_ERR_INVALID_PARAM, "params.struct_size is {}, expected {}: use UCFT_CONTEXT_PARAMS_INIT",
+                params->struct_size, sizeof *params);
   auto context = std::make_unique<Context>();
   context->enter();
   std::string error;
   try {
     if (ucft_status_t status = context->start(params, error); status != UCFT_OK) return fail(status, "{}", error);
-  } catch (const std::exception& failure) {   // descriptors, threads or memory have run out
+  } catch (const std::exception& failure) {  // descriptors, threads or memory have run out
     return fail(UCFT_ERR_STARTUP, "{}", failure.what());
   }
   context->leave();
@@ -198,8 +206,10 @@ ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_cont
 
 ucft_status_t ucft_context_destroy(ucft_context_h handle) {
   UCFT_FIND(context, contexts, handle, "context");
-  if (context->forked()) return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
-  if (!context->enter()) return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
+  if (context->forked())
+    return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+  if (!context->enter())
+    return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
   for (Communicator* communicator : context->communicators()) {
     if (!communicator->has_pending()) continue;
     context->leave();
@@ -208,7 +218,8 @@ ucft_status_t ucft_context_destroy(ucft_context_h handle) {
   context->stop();
   for (Communicator* communicator : context->communicators()) {
     close_requests_of(communicator);
-    for (ucft_comm_h each : comms.all([&](const Communicator* open) { return open == communicator; })) comms.close(each);
+    for (ucft_comm_h each : comms.all([&](const Communicator* open) { return open == communicator; }))
+      comms.close(each);
   }
   contexts.close(handle);
   delete context;
@@ -233,7 +244,8 @@ ucft_status_t ucft_context_paths(ucft_context_h handle, ucft_context_paths_t* pa
   UCFT_FIND(context, contexts, handle, "context");
   if (paths == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "paths is null");
   if (paths->struct_size != sizeof *paths)
-    return fail(UCFT_ERR_INVALID_PARAM, "paths.struct_size is {}, expected {}: use UCFT_CONTEXT_PATHS_INIT", paths->struct_size, sizeof *paths);
+    return fail(UCFT_ERR_INVALID_PARAM, "paths.struct_size is {}, expected {}: use UCFT_CONTEXT_PATHS_INIT",
+                paths->struct_size, sizeof *paths);
   UCFT_ENTER(*context);
   const Transport::Paths found = context->transport().paths();
   paths->shared_memory = found.shared_memory;
@@ -298,7 +310,7 @@ ucft_status_t ucft_comm_destroy(ucft_comm_h handle) {
   if (!context.excluded()) context.farewell(all);
   close_requests_of(comm);
   comms.close(handle);
-  for (auto each = all.rbegin(); each != all.rend(); ++each) context.destroy(*each);   // the caller's own last
+  for (auto each = all.rbegin(); each != all.rend(); ++each) context.destroy(*each);  // the caller's own last
   return UCFT_OK;
 }
 
@@ -320,7 +332,8 @@ ucft_status_t ucft_comm_failed(ucft_comm_h handle, int32_t* ranks, int32_t* coun
   UCFT_FIND(comm, comms, handle, "comm");
   UCFT_ENTER(comm->context());
   if (count == nullptr || *count < 0) return fail(UCFT_ERR_INVALID_PARAM, "count is null or negative");
-  if (ranks == nullptr && *count > 0) return fail(UCFT_ERR_INVALID_PARAM, "ranks is null, with a capacity of {}", *count);
+  if (ranks == nullptr && *count > 0)
+    return fail(UCFT_ERR_INVALID_PARAM, "ranks is null, with a capacity of {}", *count);
   comm->context().progress();
   std::int32_t found = 0;
   for (std::int32_t rank = 0; rank < comm->size(); ++rank) {
@@ -360,8 +373,9 @@ ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uin
   return run_call(comm, {Kind::allgather, send, recv, count, dtype, nullptr, 0, options}, result);
 }
 
-ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts, const uint64_t* displacements,
-                              ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result) {
+ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                              const uint64_t* displacements, ucft_dtype_t dtype, const ucft_coll_options_t* options,
+                              ucft_result_t* result) {
   if (counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "counts is null");
   return run_call(comm, {Kind::allgather, send, recv, 0, dtype, nullptr, 0, options, counts, displacements}, result);
 }
@@ -371,19 +385,22 @@ ucft_status_t ucft_allgather_init(ucft_comm_h comm, const void* send, void* recv
   return init_call(comm, {Kind::allgather, send, recv, count, dtype, nullptr, 0, options}, request);
 }
 
-ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts, const uint64_t* displacements,
-                                   ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_request_h* request) {
+ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
+                                   const uint64_t* displacements, ucft_dtype_t dtype,
+                                   const ucft_coll_options_t* options, ucft_request_h* request) {
   if (counts == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "counts is null");
   return init_call(comm, {Kind::allgather, send, recv, 0, dtype, nullptr, 0, options, counts, displacements}, request);
 }
 
 ucft_status_t ucft_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
-                                  const ucft_operator_t* op, const ucft_coll_options_t* options, ucft_request_h* request) {
+                                  const ucft_operator_t* op, const ucft_coll_options_t* options,
+                                  ucft_request_h* request) {
   return init_call(comm, {Kind::allreduce, send, recv, count, dtype, op, 0, options}, request);
 }
 
 ucft_status_t ucft_reduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
-                               const ucft_operator_t* op, int32_t root, const ucft_coll_options_t* options, ucft_request_h* request) {
+                               const ucft_operator_t* op, int32_t root, const ucft_coll_options_t* options,
+                               ucft_request_h* request) {
   return init_call(comm, {Kind::reduce, send, recv, count, dtype, op, root, options}, request);
 }
 
@@ -396,25 +413,29 @@ ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* opt
   return init_call(comm, {Kind::barrier, nullptr, nullptr, 0, UCFT_UINT64, nullptr, 0, options}, request);
 }
 
-ucft_status_t ucft_gossip_allreduce(ucft_comm_h handle, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
-                                    const ucft_gossip_options_t* options, ucft_gossip_result_t* result) {
+ucft_status_t ucft_gossip_allreduce(ucft_comm_h handle, const void* send, void* recv, uint64_t count,
+                                    ucft_dtype_t dtype, const ucft_gossip_options_t* options,
+                                    ucft_gossip_result_t* result) {
   UCFT_FIND(comm, comms, handle, "comm");
   UCFT_ENTER(comm->context());
   if (ucft_status_t status = check_gossip_result(result); status != UCFT_OK) return status;
   Request request;
-  if (ucft_status_t status = prepare_gossip(*comm, {send, recv, count, dtype, options}, request); status != UCFT_OK) return status;
+  if (ucft_status_t status = prepare_gossip(*comm, {send, recv, count, dtype, options}, request); status != UCFT_OK)
+    return status;
   const ucft_status_t status = run(request, nullptr);
   write_gossip_result(request, result);
   return status;
 }
 
-ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h handle, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
-                                         const ucft_gossip_options_t* options, ucft_request_h* out) {
+ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h handle, const void* send, void* recv, uint64_t count,
+                                         ucft_dtype_t dtype, const ucft_gossip_options_t* options,
+                                         ucft_request_h* out) {
   UCFT_FIND(comm, comms, handle, "comm");
   UCFT_ENTER(comm->context());
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
   auto request = std::make_unique<Request>();
-  if (ucft_status_t status = prepare_gossip(*comm, {send, recv, count, dtype, options}, *request); status != UCFT_OK) return status;
+  if (ucft_status_t status = prepare_gossip(*comm, {send, recv, count, dtype, options}, *request); status != UCFT_OK)
+    return status;
   return open_request(std::move(request), out);
 }
 
@@ -424,7 +445,8 @@ ucft_status_t ucft_gossip_estimate(ucft_request_h handle, void* values, double* 
   UCFT_ENTER(context);
   if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
-  if (values == nullptr && request->gossip->call.count > 0) return fail(UCFT_ERR_INVALID_PARAM, "values is null, with count {}", request->gossip->call.count);
+  if (values == nullptr && request->gossip->call.count > 0)
+    return fail(UCFT_ERR_INVALID_PARAM, "values is null, with count {}", request->gossip->call.count);
   if (request->pending()) context.glance();
   double expected = request->gossip->outcome.error_bound;
   if (request->pending())
@@ -443,7 +465,8 @@ ucft_status_t ucft_gossip_result(ucft_request_h handle, ucft_gossip_result_t* re
   if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
   if (result == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "result is null");
   if (ucft_status_t status = check_gossip_result(result); status != UCFT_OK) return status;
-  if (request->state == Request::State::idle || request->pending()) return fail(UCFT_ERR_STATE, "the request has not completed");
+  if (request->state == Request::State::idle || request->pending())
+    return fail(UCFT_ERR_STATE, "the request has not completed");
   write_gossip_result(*request, result);
   return UCFT_OK;
 }
@@ -471,7 +494,8 @@ ucft_status_t ucft_wait(ucft_request_h handle, uint64_t timeout_us) {
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
   if (request->state == Request::State::taken) return fail(UCFT_ERR_STATE, "the request was waited for already");
   const auto now = Context::Clock::now();
-  const auto limit = timeout_us > 1000000000000ull ? Context::Clock::time_point::max() : now + std::chrono::microseconds(timeout_us);
+  const auto limit =
+      timeout_us > 1000000000000ull ? Context::Clock::time_point::max() : now + std::chrono::microseconds(timeout_us);
   if (!context.wait_until([&] { return !request->pending(); }, limit))
     return fail(UCFT_ERR_TIMED_OUT, "operation {} is still in progress after {} us", request->number, timeout_us);
   request->state = Request::State::taken;

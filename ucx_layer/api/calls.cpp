@@ -14,12 +14,12 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr std::uint64_t displacement_limit = std::uint64_t{1} << 56;   // elements
+constexpr std::uint64_t displacement_limit = std::uint64_t{1} << 56;  // elements
 constexpr std::int64_t correction_delay_limit_us = 3'600'000'000;
-static_assert(UCFT_TREE_BINOMIAL == static_cast<int>(Tree::binomial) && UCFT_TREE_KARY == static_cast<int>(Tree::kary) &&
-              UCFT_TREE_KNOMIAL == static_cast<int>(Tree::knomial) && UCFT_TREE_LAME == static_cast<int>(Tree::lame) &&
-              UCFT_TREE_OPTIMAL == static_cast<int>(Tree::optimal) && UCFT_TREE_CHAIN == static_cast<int>(Tree::chain) &&
-              UCFT_TREE_FLAT == static_cast<int>(Tree::flat));
+static_assert(UCFT_TREE_BINOMIAL == static_cast<int>(Tree::binomial) &&
+              UCFT_TREE_KARY == static_cast<int>(Tree::kary) && UCFT_TREE_KNOMIAL == static_cast<int>(Tree::knomial) &&
+              UCFT_TREE_LAME == static_cast<int>(Tree::lame) && UCFT_TREE_OPTIMAL == static_cast<int>(Tree::optimal) &&
+              UCFT_TREE_CHAIN == static_cast<int>(Tree::chain) && UCFT_TREE_FLAT == static_cast<int>(Tree::flat));
 static_assert(UCFT_CORRECTION_NONE == static_cast<int>(Correction::none) &&
               UCFT_CORRECTION_OPPORTUNISTIC == static_cast<int>(Correction::opportunistic) &&
               UCFT_CORRECTION_CHECKED == static_cast<int>(Correction::checked) &&
@@ -41,33 +41,46 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
   static constexpr ucft_coll_options_t defaults = UCFT_COLL_OPTIONS_INIT;
   const ucft_coll_options_t& options = given == nullptr ? defaults : *given;
   if (options.struct_size != sizeof options)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT", options.struct_size, sizeof options);
+    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT",
+                options.struct_size, sizeof options);
   if (options.f < -1 || options.f > comm.size() - 1)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.f is {}: must be 0 .. {} (ranks - 1), or -1", options.f, comm.size() - 1);
+    return fail(UCFT_ERR_INVALID_PARAM, "options.f is {}: must be 0 .. {} (ranks - 1), or -1", options.f,
+                comm.size() - 1);
   if (options.tree < UCFT_TREE_AUTO || options.tree > UCFT_TREE_FLAT)
     return fail(UCFT_ERR_INVALID_PARAM, "options.tree is {}: not a ucft_tree_t", static_cast<int>(options.tree));
   const bool chosen_here = options.tree == UCFT_TREE_AUTO && options.numbering == UCFT_INTERLEAVED;
   const Tree tree = options.tree == UCFT_TREE_AUTO ? Tree::binomial : static_cast<Tree>(options.tree);
   const std::int32_t highest_arity = tree == Tree::lame ? highest_lame_arity : 1 << 20;
   if (options.arity != 0 && (options.arity < lowest_arity(tree) || options.arity > highest_arity))
-    return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be {} .. {} in a {} tree, or 0", options.arity, lowest_arity(tree), highest_arity, tree_name(tree));
-  if (options.tree_delay_quarters != 0 && (options.tree_delay_quarters < lowest_delay_quarters || options.tree_delay_quarters > highest_delay_quarters))
-    return fail(UCFT_ERR_INVALID_PARAM, "options.tree_delay_quarters is {}: must be {} .. {}, or 0", options.tree_delay_quarters, lowest_delay_quarters, highest_delay_quarters);
+    return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be {} .. {} in a {} tree, or 0", options.arity,
+                lowest_arity(tree), highest_arity, tree_name(tree));
+  if (options.tree_delay_quarters != 0 &&
+      (options.tree_delay_quarters < lowest_delay_quarters || options.tree_delay_quarters > highest_delay_quarters))
+    return fail(UCFT_ERR_INVALID_PARAM, "options.tree_delay_quarters is {}: must be {} .. {}, or 0",
+                options.tree_delay_quarters, lowest_delay_quarters, highest_delay_quarters);
   if (options.numbering != UCFT_INTERLEAVED && options.numbering != UCFT_IN_ORDER)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is {}: not a ucft_numbering_t", static_cast<int>(options.numbering));
+    return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is {}: not a ucft_numbering_t",
+                static_cast<int>(options.numbering));
   if (options.numbering == UCFT_IN_ORDER && !has_in_order_numbering(tree))
-    return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is UCFT_IN_ORDER and options.tree is {}: that tree is interleaved only", tree_name(tree));
+    return fail(UCFT_ERR_INVALID_PARAM,
+                "options.numbering is UCFT_IN_ORDER and options.tree is {}: that tree is interleaved only",
+                tree_name(tree));
   if (options.correction < UCFT_CORRECTION_NONE || options.correction > UCFT_CORRECTION_FAILURE_PROOF)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.correction is {}: not a ucft_correction_t", static_cast<int>(options.correction));
+    return fail(UCFT_ERR_INVALID_PARAM, "options.correction is {}: not a ucft_correction_t",
+                static_cast<int>(options.correction));
   if (options.correction_distance < 0)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.correction_distance is {}: must not be negative", options.correction_distance);
+    return fail(UCFT_ERR_INVALID_PARAM, "options.correction_distance is {}: must not be negative",
+                options.correction_distance);
   if (options.correction_delay_us < 0 || options.correction_delay_us > correction_delay_limit_us)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.correction_delay_us is {}: must be 0 .. {}", options.correction_delay_us, correction_delay_limit_us);
+    return fail(UCFT_ERR_INVALID_PARAM, "options.correction_delay_us is {}: must be 0 .. {}",
+                options.correction_delay_us, correction_delay_limit_us);
   if (options.failure_info < UCFT_FAILURE_INFO_LIST || options.failure_info > UCFT_FAILURE_INFO_BIT)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.failure_info is {}: not a ucft_failure_info_t", static_cast<int>(options.failure_info));
+    return fail(UCFT_ERR_INVALID_PARAM, "options.failure_info is {}: not a ucft_failure_info_t",
+                static_cast<int>(options.failure_info));
   if (!arguments.rooted()) {
     if (options.first_root < -1 || options.first_root >= comm.size())
-      return fail(UCFT_ERR_INVALID_PARAM, "options.first_root is {}: must be 0 .. {}, or -1", options.first_root, comm.size() - 1);
+      return fail(UCFT_ERR_INVALID_PARAM, "options.first_root is {}: must be 0 .. {}, or -1", options.first_root,
+                  comm.size() - 1);
     arguments.root = std::max(options.first_root, 0);
   }
   arguments.f = options.f == -1 ? std::min(comm.context().settings().f, comm.size() - 1) : options.f;
@@ -83,8 +96,8 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
   return UCFT_OK;
 }
 
-static_assert(sizeof(ucft_dtype_t) == sizeof(int), "a user function takes an enumeration where UserFunction has an int");
-
+static_assert(sizeof(ucft_dtype_t) == sizeof(int),
+              "a user function takes an enumeration where UserFunction has an int");
 
 }  // namespace
 
@@ -95,14 +108,19 @@ ucft_status_t check_memory(const Communicator& comm, const Call& call, const Req
   const bool reads = is_one_of(row_of(call.kind).gives, at_root), writes = is_one_of(row_of(call.kind).gets, at_root);
   const char* input = call.kind == Kind::broadcast ? "buffer" : call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
   const char* output = call.kind == Kind::broadcast ? "buffer" : "recv";
-  if (reads && request.send == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", input, call.count);
-  if (writes && request.receive == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", output, call.count);
+  if (reads && request.send == nullptr)
+    return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", input, call.count);
+  if (writes && request.receive == nullptr)
+    return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", output, call.count);
   if (reads && !is_readable(request.send, bytes))
-    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can read: device memory?", input, request.send, bytes);
+    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can read: device memory?",
+                input, request.send, bytes);
   if (writes && !is_writable(request.receive, bytes))
-    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can write: device memory?", output, request.receive, bytes);
+    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can write: device memory?",
+                output, request.receive, bytes);
   if (reads && writes && request.send != request.receive) {
-    const auto a = reinterpret_cast<std::uintptr_t>(request.send), b = reinterpret_cast<std::uintptr_t>(request.receive);
+    const auto a = reinterpret_cast<std::uintptr_t>(request.send),
+               b = reinterpret_cast<std::uintptr_t>(request.receive);
     if (a < b + bytes && b < a + bytes)
       return fail(UCFT_ERR_INVALID_PARAM, "send and recv overlap: make them the same (UCFT_IN_PLACE) or disjoint");
   }
@@ -118,18 +136,20 @@ ucft_status_t read_layout(const Communicator& comm, const Call& call, Request& r
   const auto ranks = static_cast<std::size_t>(comm.size());
   if (call.counts == nullptr) {
     if (call.count > most / ranks)
-      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: {} blocks of it are more than {} bytes of {}", call.count, ranks, bytes_limit, type_name(call.dtype));
+      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: {} blocks of it are more than {} bytes of {}", call.count,
+                  ranks, bytes_limit, type_name(call.dtype));
     request.layout.block_bytes = call.count * element;
     arguments.own_count = call.count;
     arguments.count = call.count * ranks;
     arguments.layout = mixed(0, call.count);
     return UCFT_OK;
   }
-  std::vector<std::tuple<std::uint64_t, std::uint64_t, std::size_t>> places;   // begin, end, rank
+  std::vector<std::tuple<std::uint64_t, std::uint64_t, std::size_t>> places;  // begin, end, rank
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::uint64_t count = call.counts[rank];
     if (count > most - arguments.count)
-      return fail(UCFT_ERR_INVALID_PARAM, "counts[{}] is {}: more than {} bytes of {} with those before", rank, count, bytes_limit, type_name(call.dtype));
+      return fail(UCFT_ERR_INVALID_PARAM, "counts[{}] is {}: more than {} bytes of {} with those before", rank, count,
+                  bytes_limit, type_name(call.dtype));
     const std::uint64_t place = call.displacements == nullptr ? arguments.count : call.displacements[rank];
     if (place > displacement_limit)
       return fail(UCFT_ERR_INVALID_PARAM, "displacements[{}] is {}: at most {}", rank, place, displacement_limit);
@@ -142,7 +162,8 @@ ucft_status_t read_layout(const Communicator& comm, const Call& call, Request& r
   std::sort(places.begin(), places.end());
   for (std::size_t i = 1; i < places.size(); ++i)
     if (std::get<0>(places[i]) < std::get<1>(places[i - 1]))
-      return fail(UCFT_ERR_INVALID_PARAM, "the blocks of rank {} and rank {} overlap in recv", std::get<2>(places[i - 1]), std::get<2>(places[i]));
+      return fail(UCFT_ERR_INVALID_PARAM, "the blocks of rank {} and rank {} overlap in recv",
+                  std::get<2>(places[i - 1]), std::get<2>(places[i]));
   arguments.own_count = call.counts[static_cast<std::size_t>(comm.rank())];
   return UCFT_OK;
 }
@@ -151,20 +172,26 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
   const bool in_place = call.send == UCFT_IN_PLACE;
   const char* input = in_place ? "recv (in place)" : "send";
   const std::uint64_t own_bytes = request.layout.bytes_of(comm.rank());
-  if (own_bytes > 0 && request.send == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with a block of {} bytes", input, own_bytes);
+  if (own_bytes > 0 && request.send == nullptr)
+    return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with a block of {} bytes", input, own_bytes);
   if (own_bytes > 0 && !is_readable(request.send, own_bytes))
-    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can read: device memory?", input, request.send, own_bytes);
+    return fail(UCFT_ERR_INVALID_PARAM, "{} ({}, {} bytes) is not memory that this host can read: device memory?",
+                input, request.send, own_bytes);
   const auto send = reinterpret_cast<std::uintptr_t>(request.send);
   for (std::int32_t rank = 0; rank < comm.size(); ++rank) {
     const std::uint64_t bytes = request.layout.bytes_of(rank);
     if (bytes == 0) continue;
-    if (request.receive == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "recv is null, with a block of {} bytes of rank {}", bytes, rank);
+    if (request.receive == nullptr)
+      return fail(UCFT_ERR_INVALID_PARAM, "recv is null, with a block of {} bytes of rank {}", bytes, rank);
     auto* const place = static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank);
     if (!is_writable(place, bytes))
-      return fail(UCFT_ERR_INVALID_PARAM, "recv ({}, {} bytes, the block of rank {}) is not memory that this host can write: device memory?", static_cast<void*>(place), bytes, rank);
+      return fail(UCFT_ERR_INVALID_PARAM,
+                  "recv ({}, {} bytes, the block of rank {}) is not memory that this host can write: device memory?",
+                  static_cast<void*>(place), bytes, rank);
     const auto begin = reinterpret_cast<std::uintptr_t>(place);
     if (!in_place && send < begin + bytes && begin < send + own_bytes)
-      return fail(UCFT_ERR_INVALID_PARAM, "send overlaps the block of rank {} in recv: use UCFT_IN_PLACE, or disjoint memory", rank);
+      return fail(UCFT_ERR_INVALID_PARAM,
+                  "send overlaps the block of rank {} in recv: use UCFT_IN_PLACE, or disjoint memory", rank);
   }
   return UCFT_OK;
 }
@@ -173,7 +200,7 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
 
 // Checks everything and fills the request in. Nothing is sent.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
-  request.communicator = &comm;   // request.arguments are the defaults
+  request.communicator = &comm;  // request.arguments are the defaults
   Arguments& arguments = request.arguments;
   arguments.kind = call.kind;
   if (call.kind != Kind::barrier) {
@@ -181,7 +208,8 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
       return fail(UCFT_ERR_INVALID_PARAM, "dtype is {}: not a ucft_dtype_t", static_cast<int>(call.dtype));
     arguments.reduction.type = static_cast<DataType>(call.dtype);
     if (call.kind != Kind::allgather && call.count > bytes_limit / element_bytes(arguments.reduction.type))
-      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes of {}", call.count, bytes_limit, type_name(call.dtype));
+      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes of {}", call.count, bytes_limit,
+                  type_name(call.dtype));
     arguments.count = call.kind == Kind::allgather ? 0 : call.count;
   }
   if (call.kind == Kind::allgather)
@@ -189,7 +217,8 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   if (row_of(call.kind).reduces) {
     if (call.op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
     if (call.op->struct_size != sizeof *call.op)
-      return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT", call.op->struct_size, sizeof *call.op);
+      return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT",
+                  call.op->struct_size, sizeof *call.op);
     if (call.op->op < UCFT_SUM || call.op->op > UCFT_USER)
       return fail(UCFT_ERR_INVALID_PARAM, "op is {}: not a ucft_op_t", static_cast<int>(call.op->op));
     if (call.op->op == UCFT_USER && call.op->function == nullptr)
@@ -204,12 +233,11 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
       return fail(UCFT_ERR_INVALID_PARAM, "root is {}: must be 0 .. {}", call.root, comm.size() - 1);
     arguments.root = call.root;
   }
-  if (ucft_status_t status = read_options(comm, call.options, arguments); status != UCFT_OK)
-    return status;
+  if (ucft_status_t status = read_options(comm, call.options, arguments); status != UCFT_OK) return status;
   request.send = call.send == UCFT_IN_PLACE || call.kind == Kind::broadcast ? call.receive : call.send;
   request.receive = call.receive;
   if (call.kind != Kind::allgather) return check_memory(comm, call, request);
-  if (call.send == UCFT_IN_PLACE && call.receive != nullptr)   // this rank's block is in its place
+  if (call.send == UCFT_IN_PLACE && call.receive != nullptr)  // this rank's block is in its place
     request.send = static_cast<const std::byte*>(call.receive) + request.layout.offset_of(comm.rank());
   return check_blocks(comm, call, request);
 }

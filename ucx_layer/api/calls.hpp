@@ -8,7 +8,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;   // of an operation
+inline constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // of an operation
 
 struct Call {
   Kind kind;

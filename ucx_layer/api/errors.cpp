@@ -16,26 +16,32 @@ ucft_status_t explain(const Request& request) {
     case UCFT_ERR_MISMATCH:
       if (request.gossip != nullptr)
         return fail(request.status, "gossip operation {}: the ranks differ in type, count or options", request.number);
-      return fail(request.status, "operation {}: {} posted something else: another operation, type, operator, count, root, f or algorithm",
-                  request.number, request.culprit < 0 ? "some rank" : context.describe(request.communicator->context_rank(request.culprit)));
+      return fail(
+          request.status,
+          "operation {}: {} posted something else: another operation, type, operator, count, root, f or algorithm",
+          request.number,
+          request.culprit < 0 ? "some rank" : context.describe(request.communicator->context_rank(request.culprit)));
     case UCFT_ERR_ROOT_FAILED:
       return fail(request.status, "operation {}: its root, {}, has failed", request.number,
                   context.describe(request.communicator->context_rank(request.arguments.root)));
     case UCFT_ERR_TOO_MANY_FAILURES:
-      return fail(request.status, "operation {}: more than f = {} ranks failed in it", request.number, request.arguments.f);
+      return fail(request.status, "operation {}: more than f = {} ranks failed in it", request.number,
+                  request.arguments.f);
     case UCFT_ERR_EXCLUDED:
     case UCFT_ERR_PARTITION: return fail(request.status, "{}", context.exclusion_text());
     case UCFT_ERR_UNSUPPORTED:
       if (request.culprit < 0) break;
-      return fail(request.status, "gossip operation {}: options.path is UCFT_GOSSIP_PATH_RMA, and {} reaches a neighbour by messages only (neither by shared memory nor by RDMA)",
+      return fail(request.status,
+                  "gossip operation {}: options.path is UCFT_GOSSIP_PATH_RMA, and {} reaches a neighbour by messages "
+                  "only (neither by shared memory nor by RDMA)",
                   request.number, context.describe(request.communicator->context_rank(request.culprit)));
     case UCFT_ERR_NO_MEMORY:
       if (request.culprit < 0) break;
       if (request.gossip == nullptr)
         return fail(request.status, "operation {}: {} has no shared memory for {} bytes", request.number,
                     context.describe(request.communicator->context_rank(request.culprit)), request.arguments.bytes());
-      return fail(request.status, "gossip operation {}: {} has no memory for the windows of its neighbours", request.number,
-                  context.describe(request.communicator->context_rank(request.culprit)));
+      return fail(request.status, "gossip operation {}: {} has no memory for the windows of its neighbours",
+                  request.number, context.describe(request.communicator->context_rank(request.culprit)));
     default: break;
   }
   return fail(request.status, "operation {}: {}", request.number, ucft_status_name(request.status));
@@ -49,7 +55,8 @@ extern "C" {
 
 const char* ucft_status_name(ucft_status_t status) {
   switch (status) {
-#define UCFT_NAME(value) case value: return #value
+#define UCFT_NAME(value) \
+  case value: return #value
     UCFT_NAME(UCFT_OK);
     UCFT_NAME(UCFT_INPROGRESS);
     UCFT_NAME(UCFT_ERR_INVALID_PARAM);

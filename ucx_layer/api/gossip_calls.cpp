@@ -9,12 +9,17 @@ namespace ucft::detail {
 
 namespace {
 
-static_assert(UCFT_GOSSIP_PUSH_FLOW == static_cast<int>(GossipAlgorithm::push_flow) && UCFT_GOSSIP_PCF_FLIP == static_cast<int>(GossipAlgorithm::pcf_flip) &&
-              UCFT_GOSSIP_HPS == static_cast<int>(GossipAlgorithm::pcf_printed), "pcf_printed is for study only: the algorithms behind it move up");
-static_assert(UCFT_GOSSIP_HYPERCUBE == static_cast<int>(GossipTopology::hypercube) && UCFT_GOSSIP_TORUS_3D == static_cast<int>(GossipTopology::torus_3d) &&
+static_assert(UCFT_GOSSIP_PUSH_FLOW == static_cast<int>(GossipAlgorithm::push_flow) &&
+                  UCFT_GOSSIP_PCF_FLIP == static_cast<int>(GossipAlgorithm::pcf_flip) &&
+                  UCFT_GOSSIP_HPS == static_cast<int>(GossipAlgorithm::pcf_printed),
+              "pcf_printed is for study only: the algorithms behind it move up");
+static_assert(UCFT_GOSSIP_HYPERCUBE == static_cast<int>(GossipTopology::hypercube) &&
+              UCFT_GOSSIP_TORUS_3D == static_cast<int>(GossipTopology::torus_3d) &&
               UCFT_GOSSIP_RANDOM_REGULAR == static_cast<int>(GossipTopology::random_regular));
-static_assert(UCFT_GOSSIP_PATH_MESSAGE == static_cast<int>(GossipPath::messages) && UCFT_GOSSIP_PATH_RMA == static_cast<int>(GossipPath::windows));
-static_assert(UCFT_GOSSIP_SURVIVORS == static_cast<int>(GossipStandsFor::survivors) && UCFT_GOSSIP_NEARLY_ALL_RANKS == static_cast<int>(GossipStandsFor::nearly_all_ranks));
+static_assert(UCFT_GOSSIP_PATH_MESSAGE == static_cast<int>(GossipPath::messages) &&
+              UCFT_GOSSIP_PATH_RMA == static_cast<int>(GossipPath::windows));
+static_assert(UCFT_GOSSIP_SURVIVORS == static_cast<int>(GossipStandsFor::survivors) &&
+              UCFT_GOSSIP_NEARLY_ALL_RANKS == static_cast<int>(GossipStandsFor::nearly_all_ranks));
 
 GossipAlgorithm algorithm_of(ucft_gossip_algorithm_t algorithm) {
   return static_cast<GossipAlgorithm>(static_cast<int>(algorithm) + (algorithm >= UCFT_GOSSIP_HPS ? 1 : 0));
@@ -25,19 +30,25 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   constexpr int rounds_limit = 1 << 20;
   const ucft_gossip_options_t& options = given == nullptr ? defaults : *given;
   if (options.struct_size != sizeof options)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_GOSSIP_OPTIONS_INIT", options.struct_size, sizeof options);
+    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_GOSSIP_OPTIONS_INIT",
+                options.struct_size, sizeof options);
   if (options.algorithm < UCFT_GOSSIP_PUSH_SUM || options.algorithm > UCFT_GOSSIP_RECURSIVE_DOUBLING)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.algorithm is {}: not a ucft_gossip_algorithm_t", static_cast<int>(options.algorithm));
+    return fail(UCFT_ERR_INVALID_PARAM, "options.algorithm is {}: not a ucft_gossip_algorithm_t",
+                static_cast<int>(options.algorithm));
   if (options.topology < UCFT_GOSSIP_COMPLETE || options.topology > UCFT_GOSSIP_RANDOM_REGULAR)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.topology is {}: not a ucft_gossip_topology_t", static_cast<int>(options.topology));
+    return fail(UCFT_ERR_INVALID_PARAM, "options.topology is {}: not a ucft_gossip_topology_t",
+                static_cast<int>(options.topology));
   if (options.aggregate != UCFT_GOSSIP_AVERAGE && options.aggregate != UCFT_GOSSIP_SUM)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.aggregate is {}: not a ucft_gossip_aggregate_t", static_cast<int>(options.aggregate));
+    return fail(UCFT_ERR_INVALID_PARAM, "options.aggregate is {}: not a ucft_gossip_aggregate_t",
+                static_cast<int>(options.aggregate));
   if (options.stop != UCFT_GOSSIP_ROUNDS && options.stop != UCFT_GOSSIP_ADAPTIVE)
     return fail(UCFT_ERR_INVALID_PARAM, "options.stop is {}: not a ucft_gossip_stop_t", static_cast<int>(options.stop));
   if (options.path < UCFT_GOSSIP_PATH_AUTO || options.path > UCFT_GOSSIP_PATH_RMA)
     return fail(UCFT_ERR_INVALID_PARAM, "options.path is {}: not a ucft_gossip_path_t", static_cast<int>(options.path));
   if (options.path == UCFT_GOSSIP_PATH_RMA && goes_by_rounds(algorithm_of(options.algorithm)))
-    return fail(UCFT_ERR_UNSUPPORTED, "options.path is UCFT_GOSSIP_PATH_RMA, and options.algorithm {}: it goes by rounds, each with another neighbour, by messages only",
+    return fail(UCFT_ERR_UNSUPPORTED,
+                "options.path is UCFT_GOSSIP_PATH_RMA, and options.algorithm {}: it goes by rounds, each with another "
+                "neighbour, by messages only",
                 gossip_algorithm_name(algorithm_of(options.algorithm)));
   if (!(options.eps > 0 && options.eps < 1))
     return fail(UCFT_ERR_INVALID_PARAM, "options.eps is {}: must be above 0 and below 1", options.eps);
@@ -53,8 +64,9 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   if (options.degree != 0) plan.neighbourhood.degree = options.degree;
   plan.neighbourhood.seed = plan.seed = options.seed;
   GossipPlan checked = plan;
-  checked.tau = options.tau == 0 ? 1 : options.tau;   // 0: chosen when the data are known
-  if (const std::string problem = problem_with(checked); !problem.empty()) return fail(UCFT_ERR_INVALID_PARAM, "options: {}", problem);
+  checked.tau = options.tau == 0 ? 1 : options.tau;  // 0: chosen when the data are known
+  if (const std::string problem = problem_with(checked); !problem.empty())
+    return fail(UCFT_ERR_INVALID_PARAM, "options: {}", problem);
   plan.tau = options.tau;
   call.eps = options.eps;
   call.adaptive = options.stop == UCFT_GOSSIP_ADAPTIVE;
@@ -69,12 +81,13 @@ template <class Real>
 ucft_status_t check_tau(const GossipCall& call, const void* send) {
   if (!has_checksums(call.plan.algorithm) || call.plan.tau == 0) return UCFT_OK;
   double scale = 1;
-  for (std::uint64_t i = 0; i < call.count; ++i) scale += std::abs(static_cast<double>(static_cast<const Real*>(send)[i]));
+  for (std::uint64_t i = 0; i < call.count; ++i)
+    scale += std::abs(static_cast<double>(static_cast<const Real*>(send)[i]));
   const double least = scale * static_cast<double>(std::numeric_limits<Real>::epsilon());
   if (call.plan.tau >= least || !std::isfinite(least)) return UCFT_OK;
-  return fail(UCFT_ERR_INVALID_PARAM, "options.tau is {}: too small, the data's rounding errors come to {}", call.plan.tau, least);
+  return fail(UCFT_ERR_INVALID_PARAM, "options.tau is {}: too small, the data's rounding errors come to {}",
+              call.plan.tau, least);
 }
-
 
 }  // namespace
 
@@ -82,11 +95,12 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
   request.communicator = &comm;
   request.gossip = std::make_unique<GossipRequest>();
   if (given.dtype != UCFT_FLOAT && given.dtype != UCFT_DOUBLE)
-    return fail(UCFT_ERR_INVALID_PARAM, "dtype is {} ({}): gossip needs UCFT_FLOAT or UCFT_DOUBLE", static_cast<int>(given.dtype), type_name(given.dtype));
-  Arguments& arguments = request.arguments;   // for the checks of memory
+    return fail(UCFT_ERR_INVALID_PARAM, "dtype is {} ({}): gossip needs UCFT_FLOAT or UCFT_DOUBLE",
+                static_cast<int>(given.dtype), type_name(given.dtype));
+  Arguments& arguments = request.arguments;  // for the checks of memory
   arguments.kind = Kind::allreduce;
   arguments.reduction.type = static_cast<DataType>(given.dtype);
-  const std::uint64_t most = bytes_limit / 4 / sizeof(double);   // two rows, two tables of doubles
+  const std::uint64_t most = bytes_limit / 4 / sizeof(double);  // two rows, two tables of doubles
   if (given.count > most) return fail(UCFT_ERR_INVALID_PARAM, "count is {}: at most {}", given.count, most);
   arguments.count = given.count;
   request.gossip->call.count = given.count;
@@ -94,16 +108,21 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
   request.send = given.send == UCFT_IN_PLACE ? given.receive : given.send;
   request.receive = given.receive;
   const Call call{Kind::allreduce, given.send, given.receive, given.count, given.dtype, nullptr, 0, nullptr};
-  if (ucft_status_t status = read_gossip_options(comm, given.options, request.gossip->call); status != UCFT_OK) return status;
+  if (ucft_status_t status = read_gossip_options(comm, given.options, request.gossip->call); status != UCFT_OK)
+    return status;
   if (ucft_status_t status = check_memory(comm, call, request); status != UCFT_OK) return status;
-  if (const std::string problem = problem_with(comm.context().settings().gossip_faults, request.gossip->call.plan, request.gossip->call.is_float ? 32 : 64); !problem.empty())
+  if (const std::string problem = problem_with(comm.context().settings().gossip_faults, request.gossip->call.plan,
+                                               request.gossip->call.is_float ? 32 : 64);
+      !problem.empty())
     return fail(UCFT_ERR_INVALID_PARAM, "UCFT_GOSSIP_FAULTS: {}", problem);
-  return request.gossip->call.is_float ? check_tau<float>(request.gossip->call, request.send) : check_tau<double>(request.gossip->call, request.send);
+  return request.gossip->call.is_float ? check_tau<float>(request.gossip->call, request.send)
+                                       : check_tau<double>(request.gossip->call, request.send);
 }
 
 ucft_status_t check_gossip_result(const ucft_gossip_result_t* result) {
   if (result == nullptr || result->struct_size == sizeof *result) return UCFT_OK;
-  return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_GOSSIP_RESULT_INIT", result->struct_size, sizeof *result);
+  return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_GOSSIP_RESULT_INIT",
+              result->struct_size, sizeof *result);
 }
 
 void write_gossip_result(const Request& request, ucft_gossip_result_t* result) {

@@ -44,7 +44,8 @@ class HandleTable {
     const auto index = static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(handle) & (capacity - 1));
     Entry& entry = entries_[index];
     entry.object.store(nullptr, std::memory_order_release);
-    entry.generation.store((entry.generation.load(std::memory_order_relaxed) + 1) & generation_mask, std::memory_order_release);
+    entry.generation.store((entry.generation.load(std::memory_order_relaxed) + 1) & generation_mask,
+                           std::memory_order_release);
     free_.push_back(index);
   }
   // Handles whose object satisfies the condition.

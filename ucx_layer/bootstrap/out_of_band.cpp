@@ -67,7 +67,7 @@ bool OutOfBand::call_back(const void* source, void* received, std::size_t bytes,
     if (meanwhile) meanwhile();
     if (Clock::now() > until) {
       error = fmt::format("oob.allgather did not complete within {} us: some rank did not arrive", limit_.count());
-      return false;   // the request still refers to our memory and is left to the caller's world, which is broken
+      return false;  // the request still refers to our memory and is left to the caller's world, which is broken
     }
     std::this_thread::yield();
   }
@@ -80,8 +80,8 @@ bool OutOfBand::call_back(const void* source, void* received, std::size_t bytes,
 bool OutOfBand::use_rendezvous(const void* source, void* received, std::size_t bytes, std::string& error,
                                const std::function<void()>& meanwhile) {
   if (!meanwhile) return rendezvous_->allgather(source, received, bytes, limit_, error);
-  auto done = std::async(std::launch::async,
-                         [&] { return rendezvous_->allgather(source, received, bytes, limit_, error); });
+  auto done =
+      std::async(std::launch::async, [&] { return rendezvous_->allgather(source, received, bytes, limit_, error); });
   while (done.wait_for(std::chrono::microseconds(100)) != std::future_status::ready) meanwhile();
   return done.get();
 }

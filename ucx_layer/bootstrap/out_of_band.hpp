@@ -37,7 +37,7 @@ class OutOfBand {
                       const std::function<void()>& meanwhile);
 
   ucft_oob_coll_t callbacks_{};
-  std::unique_ptr<bootstrap::Rendezvous> rendezvous_;   // at most one of the two
+  std::unique_ptr<bootstrap::Rendezvous> rendezvous_;  // at most one of the two
   std::unique_ptr<bootstrap::Pmix> pmix_;
   Microseconds limit_{};
   int rank_ = 0, size_ = 1;

@@ -38,8 +38,10 @@ bool pmix_in_environment() { return is_set("PMIX_NAMESPACE") && is_set("PMIX_RAN
 namespace ucft::detail::bootstrap {
 
 std::unique_ptr<Pmix> Pmix::connect(std::chrono::microseconds, std::string& error) {
-  error = "a PMIx server has started this program (PMIX_NAMESPACE is set), but ucft was built without PMIx (CMake: "
-          "UCFT_PMIX, Debian: libpmix-dev)" + way_out;
+  error =
+      "a PMIx server has started this program (PMIX_NAMESPACE is set), but ucft was built without PMIx (CMake: "
+      "UCFT_PMIX, Debian: libpmix-dev)" +
+      way_out;
   return nullptr;
 }
 
@@ -70,7 +72,7 @@ bool Pmix::close(std::chrono::microseconds, std::string&) { return false; }
 #include <thread>
 #include <vector>
 
-#include "ucx_layer/bootstrap/rendezvous_protocol.hpp"   // duration_text
+#include "ucx_layer/bootstrap/rendezvous_protocol.hpp"  // duration_text
 
 namespace ucft::detail::bootstrap {
 
@@ -115,8 +117,10 @@ bool Library::load(std::string& error) {
   // Never closed: it has threads. Of a program that uses MPI this is the copy that MPI has loaded.
   void* handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    error = "a PMIx server has started this program (PMIX_NAMESPACE is set), but libpmix (Debian: libpmix2) cannot be "
-            "loaded: " + std::string(dlerror()) + way_out;
+    error =
+        "a PMIx server has started this program (PMIX_NAMESPACE is set), but libpmix (Debian: libpmix2) cannot be "
+        "loaded: " +
+        std::string(dlerror()) + way_out;
     return false;
   }
   Library found;
@@ -141,15 +145,15 @@ bool Library::load(std::string& error) {
 // ---- the process's part in its job ----
 
 struct Session {
-  std::mutex mutex;           // of what follows, between threads that create contexts
+  std::mutex mutex;  // of what follows, between threads that create contexts
   Library library;
-  bool joined = false;        // and not left
-  pid_t pid = 0;              // that has joined, last
+  bool joined = false;  // and not left
+  pid_t pid = 0;        // that has joined, last
   pmix_proc_t self{};
   int size = 0;
-  unsigned contexts = 0;      // begun so far
-  bool busy = false;          // a context is in start-up
-  std::string failure;        // of the first start-up that failed
+  unsigned contexts = 0;  // begun so far
+  bool busy = false;      // a context is in start-up
+  std::string failure;    // of the first start-up that failed
 };
 
 // Not destroyed: PMIx's thread may call back while the process ends.
@@ -190,22 +194,22 @@ bool call_until(Clock::time_point deadline, pmix_status_t& status, std::function
 
 struct Process {
   int rank = 0;
-  long pid = 0;          // 0: this server doesn't know
+  long pid = 0;  // 0: this server doesn't know
   std::string host;
   pmix_proc_state_t state = PMIX_PROC_STATE_UNDEF;
 
-  bool died() const { return state > PMIX_PROC_STATE_ERROR; }   // not those that ended after PMIx_Finalize, with 0
+  bool died() const { return state > PMIX_PROC_STATE_ERROR; }  // not those that ended after PMIx_Finalize, with 0
 };
 
 // A call that answers later, on PMIx's thread, or never. PMIx has a reference of its own until then.
 struct Request {
   std::atomic<bool> arrived{false};
   pmix_status_t status = PMIX_SUCCESS;
-  std::string bytes;                    // what came, by the type of the call
+  std::string bytes;  // what came, by the type of the call
   std::uint32_t number = 0;
   std::vector<Process> processes;
 
-  pmix_proc_t process{};                // what PMIx may look at until it has answered
+  pmix_proc_t process{};  // what PMIx may look at until it has answered
   std::string key, name_space;
   pmix_info_t info{};
   char* keys[2] = {};
@@ -226,7 +230,7 @@ void submit(const RequestPointer& request, Call call) {
   auto* reference = new RequestPointer(request);
   const pmix_status_t status = call(*request, reference);
   if (status == PMIX_SUCCESS) return;
-  delete reference;   // no callback will come
+  delete reference;  // no callback will come
   request->answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
 }
 
@@ -372,7 +376,7 @@ enum class Ending { Done, TimedOut, RankDied };
 
 struct Patience {
   Clock::time_point deadline;
-  DeathWatch* watch = nullptr;        // null: not interested in who died
+  DeathWatch* watch = nullptr;  // null: not interested in who died
   const Meanwhile* meanwhile = nullptr;
 };
 
@@ -446,9 +450,9 @@ std::string names_of(const std::vector<int>& ranks, const std::vector<Process>& 
 
 struct Suspects {
   std::vector<Process> known;
-  std::vector<int> dead;       // the server says so
-  std::vector<int> missing;    // have not contributed to this step
-  std::string farewell;        // of the lowest rank that gave up: whom it has found guilty
+  std::vector<int> dead;     // the server says so
+  std::vector<int> missing;  // have not contributed to this step
+  std::string farewell;      // of the lowest rank that gave up: whom it has found guilty
 };
 
 // Takes up to `grace`: what ranks have not committed is never answered.
@@ -510,8 +514,8 @@ bool join_job(microseconds limit, std::string& error) {
   Session& own = session();
   if (own.joined) return true;
   if (!own.library.load(error)) return false;
-  const std::string who = "PMIX_NAMESPACE=" + std::string(std::getenv("PMIX_NAMESPACE")) +
-                          " PMIX_RANK=" + std::getenv("PMIX_RANK");
+  const std::string who =
+      "PMIX_NAMESPACE=" + std::string(std::getenv("PMIX_NAMESPACE")) + " PMIX_RANK=" + std::getenv("PMIX_RANK");
   const auto deadline = Clock::now() + limit;
   pmix_status_t status = PMIX_SUCCESS;
   if (!call_until(deadline, status, [&own] { return own.library.init(&own.self, nullptr, 0); })) {

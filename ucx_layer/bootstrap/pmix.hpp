@@ -52,7 +52,7 @@ class Pmix {
 
   int rank_;
   int size_;
-  unsigned context_;      // of this process, counted from 1
+  unsigned context_;  // of this process, counted from 1
   unsigned steps_ = 0;
   bool open_ = true;
 };

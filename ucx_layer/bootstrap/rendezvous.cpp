@@ -57,7 +57,8 @@ bool parse_integer(std::string_view text, int lowest, int highest, int& value) {
 bool parse_address(const std::string& text, Environment& environment) {
   const auto colon = text.rfind(':');
   int port = 0;
-  if (colon == std::string::npos || !parse_integer(std::string_view(text).substr(colon + 1), 1, 65535, port)) return false;
+  if (colon == std::string::npos || !parse_integer(std::string_view(text).substr(colon + 1), 1, 65535, port))
+    return false;
   std::string host = text.substr(0, colon);
   const bool is_six = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (is_six) {
@@ -261,7 +262,7 @@ class Arrival {
     own.sin_addr.s_addr = htonl(0x7f000002 + salt % 0xfffff0);
     const int on = 1;
     setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-    bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own);   // if not: as before
+    bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own);  // if not: as before
   }
 
   void wait(Clock::time_point now) {
@@ -276,7 +277,8 @@ class Arrival {
     now = Clock::now();
     for (std::size_t i = attempts_.size(); i-- > 0 && welcomed_ < 0 && error_.empty();) {
       Attempt& attempt = attempts_[i];
-      const bool stays = attempt.greeted ? listen(attempt, entries[i].revents) : greet(attempt, entries[i].revents, now);
+      const bool stays =
+          attempt.greeted ? listen(attempt, entries[i].revents) : greet(attempt, entries[i].revents, now);
       if (stays) continue;
       if (attempt.socket >= 0) ::close(attempt.socket);
       attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -352,10 +354,11 @@ class Arrival {
   }
   std::string why_none() const {
     if (closed_ > 0)
-      return "the launcher's rendezvous closed all connections of this rank, " + std::to_string(closed_) + " within " + duration_text(limit_);
+      return "the launcher's rendezvous closed all connections of this rank, " + std::to_string(closed_) + " within " +
+             duration_text(limit_);
     if (ever_greeted_) return transfer_error(Transfer::TimedOut, limit_);
-    return "cannot reach the launcher's rendezvous at " + environment_.address_text + " within " + duration_text(limit_) + ": " +
-           std::strerror(last_problem_);
+    return "cannot reach the launcher's rendezvous at " + environment_.address_text + " within " +
+           duration_text(limit_) + ": " + std::strerror(last_problem_);
   }
 
   const Environment& environment_;
@@ -366,7 +369,7 @@ class Arrival {
   Clock::time_point next_at_{};
   Clock::duration pause_ = first_pause;
   bool bind_elsewhere_ = false, ever_greeted_ = false;
-  long closed_ = 0;   // by the other side, without a word
+  long closed_ = 0;  // by the other side, without a word
   int last_problem_ = ETIMEDOUT;
   int welcomed_ = -1;
   std::string error_;
@@ -410,9 +413,9 @@ bool Rendezvous::allgather(const void* source, void* received, std::size_t bytes
     return false;
   }
   const ContributionHead head{static_cast<std::uint64_t>(limit.count())};
-  const std::string frame = make_frame(FrameType::Contribution, bytes_of(head),
-                                       bytes ? std::string_view(static_cast<const char*>(source), bytes)
-                                             : std::string_view());
+  const std::string frame =
+      make_frame(FrameType::Contribution, bytes_of(head),
+                 bytes ? std::string_view(static_cast<const char*>(source), bytes) : std::string_view());
   const Transfer outcome = send_all(socket_, frame.data(), frame.size(), Clock::now() + limit + grace);
   if (outcome != Transfer::Complete) {
     error = transfer_error(outcome, limit);

@@ -46,7 +46,7 @@ struct Hello {
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
   std::int64_t pid = 0;
-  std::int64_t began = 0;   // when the rank began to connect, on the host's steady clock: the same in all its attempts
+  std::int64_t began = 0;  // when the rank began to connect, on the host's steady clock: the same in all its attempts
 };
 
 // The contribution's payload is this, then the bytes.

@@ -67,7 +67,8 @@ std::unique_ptr<RendezvousServer> RendezvousServer::listen(Options options, std:
                                                     : "[::1]:" + std::to_string(ntohs(six.sin6_port));
       return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(options), listener, address));
     }
-    error += (family == AF_INET ? "cannot listen on 127.0.0.1: " : ", nor on ::1: ") + std::string(std::strerror(errno));
+    error +=
+        (family == AF_INET ? "cannot listen on 127.0.0.1: " : ", nor on ::1: ") + std::string(std::strerror(errno));
     if (listener >= 0) ::close(listener);
   }
   return nullptr;
@@ -100,7 +101,7 @@ void RendezvousServer::add_poll_entries(std::vector<pollfd>& entries, TimePoint 
 void RendezvousServer::on_ready(int descriptor, short events, TimePoint now) {
   if (descriptor == listener_) return accept_all(now);
   const auto found = connections_.find(descriptor);
-  if (found == connections_.end()) return;  // dropped by an event handled just before
+  if (found == connections_.end()) return;                          // dropped by an event handled just before
   if (events & (POLLHUP | POLLERR)) found->second.forget_output();  // nobody takes it any more
   if (events & POLLOUT) write_to(descriptor, found->second);
   if (events & (POLLIN | POLLHUP | POLLERR)) read_from(descriptor, now);
@@ -153,7 +154,7 @@ void RendezvousServer::accept_all(TimePoint now) {
     if (strangers_ >= strangers_allowed) drop_oldest_stranger(now, "there are too many silent ones");
     connections_[descriptor].accepted_at = now;
     ++strangers_;
-    read_from(descriptor, now);   // its greeting came with it, mostly: so nobody can push it out
+    read_from(descriptor, now);  // its greeting came with it, mostly: so nobody can push it out
   }
 }
 
@@ -161,7 +162,8 @@ void RendezvousServer::accept_all(TimePoint now) {
 bool RendezvousServer::drop_oldest_stranger(TimePoint now, const std::string& reason) {
   int oldest = -1;
   for (const auto& [descriptor, connection] : connections_)
-    if (!connection.rank && (oldest < 0 || connection.accepted_at < connections_[oldest].accepted_at)) oldest = descriptor;
+    if (!connection.rank && (oldest < 0 || connection.accepted_at < connections_[oldest].accepted_at))
+      oldest = descriptor;
   if (oldest < 0) return false;
   read_from(oldest, now);
   const auto found = connections_.find(oldest);
@@ -225,11 +227,8 @@ std::optional<std::size_t> RendezvousServer::frame_bytes(const Connection& conne
 
 bool RendezvousServer::handle_frame(int descriptor, Connection& connection, TimePoint now) {
   switch (structure_at<FrameHeader>(connection.input, 0).type) {
-    case FrameType::Hello:
-      return handle_hello(descriptor, connection, now);
-    case FrameType::Contribution:
-      handle_contribution(connection, now);
-      return true;
+    case FrameType::Hello: return handle_hello(descriptor, connection, now);
+    case FrameType::Contribution: handle_contribution(connection, now); return true;
     default:
       if (contributed_[static_cast<std::size_t>(*connection.rank)]) {
         fail(named(*connection.rank, connection.pid) + " left start-up in the middle of a round");
@@ -249,7 +248,8 @@ bool RendezvousServer::handle_hello(int descriptor, Connection& connection, Time
   const auto size = static_cast<std::uint32_t>(options_.size);
   // One more of its attempts, which it has given up, or will: it has been welcomed on another.
   if (hello.rank < size && hello.size == size &&
-      (hello.began == began_[hello.rank] || (descriptor_of_rank_[hello.rank] < 0 && hello.began < began_[hello.rank]))) {
+      (hello.began == began_[hello.rank] ||
+       (descriptor_of_rank_[hello.rank] < 0 && hello.began < began_[hello.rank]))) {
     forget(descriptor);
     return false;
   }

@@ -107,9 +107,9 @@ class RendezvousServer {
   std::vector<std::int64_t> began_;                      // of the rank's last Hello; -1: none yet
   std::vector<std::optional<std::string>> contributed_;  // of the current round
   int contributed_count_ = 0;
-  TimePoint round_deadline_{};                    // valid while contributed_count_ > 0
-  std::chrono::microseconds round_limit_{};       // what led to it, for the error text
-  std::string failure_;                           // empty: none so far
+  TimePoint round_deadline_{};               // valid while contributed_count_ > 0
+  std::chrono::microseconds round_limit_{};  // what led to it, for the error text
+  std::string failure_;                      // empty: none so far
   bool failure_logged_ = false;
   TimePoint accept_again_at_{};  // after accept() ran out of descriptors
   int drops_logged_ = 0;

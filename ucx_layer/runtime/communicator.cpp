@@ -76,7 +76,8 @@ Operation::Memory Communicator::provide(Request& request) {
   Buffers& buffers = context_.transport().buffers();
   Operation::Memory memory;
   if (arguments.bytes() == 0 && row.kind != Kind::allgather) return memory;
-  const std::uint64_t result_bytes = with_collective(row.kind, [&](auto collective) { return collective.result_bytes(arguments, size()); });
+  const std::uint64_t result_bytes =
+      with_collective(row.kind, [&](auto collective) { return collective.result_bytes(arguments, size()); });
   if (is_one_of(row.gets, is_root) && result_bytes > Transport::inline_limit) {
     memory.result = buffers.allocate(result_bytes);
     memory.lacks = memory.result == no_buffer;
@@ -97,11 +98,11 @@ Slice Communicator::stage(Request& request) {
     if (block) Allgather::pack(arguments, me_, request.send, buffers.data(block));
     return block;
   }
-  const bool lend = arguments.kind == Kind::allreduce && bytes > Transport::inline_limit && request.send != request.receive &&
-                    context_.transport().is_shared(request.send, bytes);
+  const bool lend = arguments.kind == Kind::allreduce && bytes > Transport::inline_limit &&
+                    request.send != request.receive && context_.transport().is_shared(request.send, bytes);
   if (!lend) return buffers.whole(buffers.copy_in(request.send, bytes));
   request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, ~std::uint64_t{0});
-  buffers.retain(request.lent_input);   // one for the operation, one to see when everybody is done with it
+  buffers.retain(request.lent_input);  // one for the operation, one to see when everybody is done with it
   return {request.lent_input, 0, bytes};
 }
 
@@ -146,15 +147,17 @@ bool Communicator::post_farewell() {
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 void Communicator::on_message(const WireHeader& header, const Message& message) {
-  if (context_.excluded()) return;                                      // our operations have ended
+  if (context_.excluded()) return;  // our operations have ended
   if (message.phase == gossip_phase) [[unlikely]] {
     const Buffers& buffers = context_.transport().buffers();
-    return gossip_ != nullptr ? gossip_->on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes}) : context_.note_stale();
+    return gossip_ != nullptr
+               ? gossip_->on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes})
+               : context_.note_stale();
   }
-  if (!window_.acceptable(message.operation)) return context_.note_stale();   // see accepts()
+  if (!window_.acceptable(message.operation)) return context_.note_stale();  // see accepts()
   if (message.operation >= window_.dropped_upto() && message.operation < window_.next()) {
     const auto epoch = static_cast<std::uint16_t>(window_.operation(message.operation).members().excluded().size());
-    if (header.epoch != epoch) return context_.note_stale();   // planned with another membership: its sender is dead
+    if (header.epoch != epoch) return context_.note_stale();  // planned with another membership: its sender is dead
   }
   window_.on_message(message, outbox_);
   flush();
@@ -185,13 +188,15 @@ GossipDriver& Communicator::gossip() {
     gossip_ = std::make_unique<GossipDriver>(*this);
     for (Rank rank : window_.failed().ranks()) gossip_->on_failure(rank);
   }
-  has_more_ = true;   // the caller is about to give it something
+  has_more_ = true;  // the caller is about to give it something
   return *gossip_;
 }
 
 void Communicator::send_aside(const GossipMessage& message, BufferId value) {
   UCFT_TEST_POINT(send);
-  context_.transport().send(context_rank(message.peer), envelope_of(message, context_.transport().buffers().whole(value)), {context_.cookie(), id_, 0, me_});
+  context_.transport().send(context_rank(message.peer),
+                            envelope_of(message, context_.transport().buffers().whole(value)),
+                            {context_.cookie(), id_, 0, me_});
 }
 
 bool Communicator::on_turn() {
@@ -261,7 +266,7 @@ void Communicator::collect() {
     }
   }
   window_.completed().clear();
-  if (window_.is_out()) context_.exclude_self();   // the others have decided to go on without us
+  if (window_.is_out()) context_.exclude_self();  // the others have decided to go on without us
 }
 
 void Communicator::complete(Request& request, const Operation& operation) {
@@ -277,9 +282,7 @@ void Communicator::complete(Request& request, const Operation& operation) {
   if (!knows) request.contributors = 0;
   request.missing.clear();
   request.missing_known = knows && request.arguments.failure_info == FailureInfo::list && !decision.truncated;
-  request.missing_count = knows && row.collects
-                              ? size() - static_cast<std::int32_t>(decision.contributors)
-                              : -1;
+  request.missing_count = knows && row.collects ? size() - static_cast<std::int32_t>(decision.contributors) : -1;
   if (request.missing_known && request.missing_count > 0) {
     request.missing = operation.members().excluded();
     const auto* list = reinterpret_cast<const std::uint32_t*>(buffers.data(decision.list));
@@ -325,7 +328,9 @@ void Communicator::place_blocks(Request& request, std::span<const std::byte> blo
   Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
     if (static_cast<std::size_t>(rank) >= ranks_.size() || block.size() != request.layout.bytes_of(rank)) return;
     there[static_cast<std::size_t>(rank)] = true;
-    if (!block.empty()) std::memcpy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), block.data(), block.size());
+    if (!block.empty())
+      std::memcpy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), block.data(),
+                  block.size());
   });
   request.missing.clear();
   request.missing_known = true;

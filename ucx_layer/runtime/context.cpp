@@ -42,7 +42,8 @@ void relax() {
 }
 
 Departures::Mark mark_of(const ControlPage* control) {
-  return control == nullptr ? Departures::Mark::none : static_cast<Departures::Mark>(control->left.load(std::memory_order_acquire));
+  return control == nullptr ? Departures::Mark::none
+                            : static_cast<Departures::Mark>(control->left.load(std::memory_order_acquire));
 }
 
 }  // namespace
@@ -122,8 +123,7 @@ bool Context::rest(Idle& idle, Clock::time_point limit) {
 void Context::look_around(Clock::time_point now) {
   if (excluded()) return;
   if (detector_) detector_->look_now();
-  for (std::int32_t rank = 0; rank < size_; ++rank)
-    departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
+  for (std::int32_t rank = 0; rank < size_; ++rank) departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
   handle_news(now);
 }
 
@@ -133,7 +133,7 @@ void Context::glance() {
     return;
   }
   if (++glances_ % 32 == 0) look_around(Clock::now());
-  if (++idle_glances_ > spin_) sched_yield();   // whoever has the news may wait for our processor
+  if (++idle_glances_ > spin_) sched_yield();  // whoever has the news may wait for our processor
 }
 
 void Context::sleep_a_little() {
@@ -219,7 +219,7 @@ Communicator* Context::find_other(std::uint32_t id) {
     if (each->id() == id) return last_found_ = each.get();
   const std::uint32_t place = (id & GossipDriver::place_bits) >> GossipDriver::place_shift;
   if (place == 0 || place > GossipDriver::in_flight) return nullptr;
-  Communicator* caller = find_other(id & ~GossipDriver::place_bits);   // another rank was the first to need it
+  Communicator* caller = find_other(id & ~GossipDriver::place_bits);  // another rank was the first to need it
   return caller == nullptr ? nullptr : &caller->gossip().agreements(static_cast<int>(place) - 1);
 }
 
@@ -249,7 +249,7 @@ void Context::deliver(void* arg, const WireHeader& header, const Message& messag
   if (header.sender >= communicator->size()) return self.note_stale();
   const std::int32_t sender = communicator->context_rank(header.sender);
   if (peer >= 0 && sender != peer) return self.note_stale();
-  if (self.transport_->is_forgotten(sender)) return self.note_stale();   // fenced
+  if (self.transport_->is_forgotten(sender)) return self.note_stale();  // fenced
   communicator->on_message(header, message);
 }
 
@@ -282,7 +282,7 @@ void Context::on_control(void* arg, const WireHeader& header, int peer) {
       self.follow_up();
       break;
     case Control::gone:
-      if (self.departures_.is_gone(header.sender)) break;   // its word doesn't count any more
+      if (self.departures_.is_gone(header.sender)) break;  // its word doesn't count any more
       if (Communicator* communicator = self.find(header.communicator)) communicator->on_gone(header.sender);
       break;
     case Control::excluded:
@@ -294,8 +294,7 @@ void Context::on_control(void* arg, const WireHeader& header, int peer) {
       self.departures_.on_word(header.sender, header.attempt, (header.flags & 1) != 0);
       self.news_count_.fetch_add(1, std::memory_order_release);
       break;
-    default:
-      break;
+    default: break;
   }
 }
 
@@ -317,15 +316,17 @@ void Context::on_verdict(void* arg, const Verdict& verdict) {
   if (!verdict.more) self.tell(std::exchange(self.silent_, {}));
 }
 
-void Context::on_excluded(void* arg, std::int32_t by) { static_cast<Context*>(arg)->tell({{News::Kind::excluded, by}}); }
+void Context::on_excluded(void* arg, std::int32_t by) {
+  static_cast<Context*>(arg)->tell({{News::Kind::excluded, by}});
+}
 
 void Context::on_left(void* arg, std::int32_t rank) { static_cast<Context*>(arg)->tell({{News::Kind::leave, rank}}); }
 
 void Context::on_line_lost(void* arg, std::int32_t rank) {
   auto& self = *static_cast<Context*>(arg);
   self.tell({{News::Kind::line_lost, rank}});
-  fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n", self.rank_,
-             self.describe(rank));
+  fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n",
+             self.rank_, self.describe(rank));
 }
 
 // On the detector's thread: for whoever takes the next turn. Wakes it.
@@ -409,14 +410,16 @@ void Context::carry_out(const Departures::Action& action) {
 void Context::depart(const Departures::Action& action) {
   const std::int32_t rank = action.rank;
   transport_->forget(rank);
-  for (const auto& communicator : communicators_) action.has_left ? communicator->on_gone(rank) : communicator->on_failure(rank);
+  for (const auto& communicator : communicators_)
+    action.has_left ? communicator->on_gone(rank) : communicator->on_failure(rank);
   answering_.store(true, std::memory_order_release);
   for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
   if (action.has_left && detector_) detector_->forget(rank);
   if (action.has_left) return;
   to_report_ = true;
   if (settings_.log_errors)
-    fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", rank_, describe(rank), action.proved ? "proved" : "suspected");
+    fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", rank_, describe(rank),
+               action.proved ? "proved" : "suspected");
 }
 
 void Context::stand_aside() {
@@ -432,24 +435,28 @@ void Context::fence(std::int32_t rank) {
     ProcessWatch watch;
     watch.add(rank, peer.pid, peer.start_time);
     if (!watch.kill(rank)) departures_.on_fence_refused(rank);
-  } catch (const std::system_error&) {   // out of descriptors: there may be one when we are asked again
+  } catch (const std::system_error&) {  // out of descriptors: there may be one when we are asked again
   }
 }
 
 std::string Context::exclusion_text() const {
   if (departures_.exclusion() != Departures::Exclusion::minority) {
     const std::int32_t by = departures_.excluded_by();
-    return fmt::format("{} declared this rank dead and the others went on without it", by < 0 ? "some rank" : describe(by));
+    return fmt::format("{} declared this rank dead and the others went on without it",
+                       by < 0 ? "some rank" : describe(by));
   }
   const Departures::Count count = departures_.count();
   std::string silent, port;
-  for (std::size_t i = 0; i < std::min(count.lost.size(), std::size_t{4}); ++i) silent += (i > 0 ? ", " : "") + describe(count.lost[i]);
+  for (std::size_t i = 0; i < std::min(count.lost.size(), std::size_t{4}); ++i)
+    silent += (i > 0 ? ", " : "") + describe(count.lost[i]);
   if (ports_ != nullptr) {
     const std::lock_guard lock(ports_mutex_);
     port = ports_->down_text();
   }
-  return fmt::format("no sign of life of {} of {} ranks ({}{}): this side is not the majority, and the other one may go on{}{}",
-                     count.lost.size(), count.counted, silent, count.lost.size() > 4 ? ", ..." : "", port.empty() ? "" : "; here ", port);
+  return fmt::format(
+      "no sign of life of {} of {} ranks ({}{}): this side is not the majority, and the other one may go on{}{}",
+      count.lost.size(), count.counted, silent, count.lost.size() > 4 ? ", ..." : "", port.empty() ? "" : "; here ",
+      port);
 }
 
 void Context::report_failures() {
@@ -488,8 +495,7 @@ void Context::helper_turn(void* arg) {
   if (self.inside_.load(std::memory_order_acquire) == 0) {
     self.in_helper_ = true;
     if (self.departures_.is_waiting()) self.handle_news(Clock::now());
-    for (int rounds = 0; rounds < 64 && self.progress(); ++rounds) {
-    }
+    for (int rounds = 0; rounds < 64 && self.progress(); ++rounds) {}
     self.transport_->publish_credit();
     self.in_helper_ = false;
   }

@@ -43,16 +43,18 @@ class Context {
   std::int32_t size() const { return size_; }
   std::uint32_t cookie() const { return cookie_; }
   const Settings& settings() const { return settings_; }
-  const LogGP& costs() const { return settings_.costs ? *settings_.costs : all_share_memory_ ? shared_memory_costs : network_costs; }
+  const LogGP& costs() const {
+    return settings_.costs ? *settings_.costs : all_share_memory_ ? shared_memory_costs : network_costs;
+  }
   Transport& transport() { return *transport_; }
   bool excluded() const { return departures_.is_out(); }
   ucft_status_t why_excluded() const {
     return departures_.exclusion() == Departures::Exclusion::minority ? UCFT_ERR_PARTITION : UCFT_ERR_EXCLUDED;
   }
-  void exclude_self();                             // the others have decided to go on without us: ends all operations
+  void exclude_self();  // the others have decided to go on without us: ends all operations
   std::string exclusion_text() const;
   bool forked() const;
-  std::string describe(std::int32_t rank) const;   // "rank 3 (host a, pid 17)"
+  std::string describe(std::int32_t rank) const;  // "rank 3 (host a, pid 17)"
 
   // The caller's way in and out. False: somebody is inside.
   bool enter() {
@@ -78,7 +80,7 @@ class Context {
     for (std::uint32_t busy = 0; !done();) {
       if (!progress()) {
         if (!rest(idle, limit)) return done();
-      } else if (++busy % 1024 != 0 || Clock::now() < limit) {   // the traffic of others does not stop the clock
+      } else if (++busy % 1024 != 0 || Clock::now() < limit) {  // the traffic of others does not stop the clock
         idle = Idle{};
       } else {
         return done();
@@ -92,7 +94,7 @@ class Context {
   // ranks: context ranks in the order of the new communicator. Every member of the parent calls note_id().
   Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
   void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
-  void destroy(Communicator* communicator);   // after its farewell
+  void destroy(Communicator* communicator);  // after its farewell
   bool farewell(std::vector<Communicator*> communicators);
   std::vector<Communicator*> communicators() const;
 
@@ -104,16 +106,16 @@ class Context {
     std::uint64_t start_time = 0;
     std::uint64_t host = 0;
     std::string host_name;
-    bool may_share = false;   // memory, with ranks of its host
+    bool may_share = false;  // memory, with ranks of its host
     bool shares_memory_with(const Peer& other) const { return host == other.host && may_share && other.may_share; }
   };
-  struct News {               // of the detector
+  struct News {  // of the detector
     enum class Kind : std::uint8_t { verdict, excluded, leave, line_lost };
     Kind kind;
     std::int32_t rank;
     bool proved = false;
   };
-  struct Early {              // for a communicator that this rank has yet to create
+  struct Early {  // for a communicator that this rank has yet to create
     WireHeader header;
     Message message;
     int peer;
@@ -131,7 +133,8 @@ class Context {
   bool exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const LifelineName& lifeline,
                           std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines, std::string& error);
   bool open_remote_mailboxes(OutOfBand& oob, std::string& error);
-  bool connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error);
+  bool connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std::vector<LifelineName>& names,
+                         std::string& error);
   bool agree(OutOfBand& oob, bool ok, std::string& error, const char* step);
   bool start_detector(std::string& error);
   void meet();
@@ -176,14 +179,15 @@ class Context {
   std::uint32_t cookie_ = 0;
   int pid_ = 0;
   std::unique_ptr<Transport> transport_;
-  std::unique_ptr<HelperThread> helper_;     // woken by the detector's thread
+  std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread
   std::unique_ptr<DetectorThread> detector_;
   std::vector<std::unique_ptr<Peer>> peers_;
   Departures departures_;
-  std::uint64_t mappable_ = UINT64_MAX;      // bytes of address space that each rank of this host can still map,
-  std::int32_t mappable_rank_ = 0;           // and the one that can map least
+  std::uint64_t mappable_ = UINT64_MAX;  // bytes of address space that each rank of this host can still map,
+  std::int32_t mappable_rank_ = 0;       // and the one that can map least
   std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::deque<std::pair<std::uint32_t, std::vector<std::int32_t>>> destroyed_;   // the latest: whom a late message came from
+  std::deque<std::pair<std::uint32_t, std::vector<std::int32_t>>>
+      destroyed_;  // the latest: whom a late message came from
   Communicator* last_found_ = nullptr;
   std::vector<Early> early_;
   std::uint32_t next_id_ = 0, worlds_ = 0;
@@ -192,21 +196,21 @@ class Context {
   void* failure_callback_arg_ = nullptr;
   bool started_ = false;
   bool many_hosts_ = false, all_share_memory_ = true, one_network_ = true;
-  std::unique_ptr<RdmaWatch> ports_;         // the detector's thread looks; guarded by ports_mutex_
+  std::unique_ptr<RdmaWatch> ports_;  // the detector's thread looks; guarded by ports_mutex_
   mutable std::mutex ports_mutex_;
-  std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;   // in start-up: by rank, for the detector
+  std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;  // in start-up: by rank, for the detector
   std::uint32_t spin_ = 0, glances_ = 0, idle_glances_ = 0;
 
   alignas(64) std::atomic<int> inside_{0};
   std::atomic<int> helper_inside_{0};
-  bool fallback_fence_ = false;              // enter() has to fence itself
-  bool sleeper_fences_ = true;               // see Transport::ring_doorbells
-  std::atomic<std::uint32_t> news_count_{0};   // whatever departures_ has to be told, or has to conclude
+  bool fallback_fence_ = false;               // enter() has to fence itself
+  bool sleeper_fences_ = true;                // see Transport::ring_doorbells
+  std::atomic<std::uint32_t> news_count_{0};  // whatever departures_ has to be told, or has to conclude
   std::uint32_t news_handled_ = 0;
   std::mutex news_mutex_;
-  std::vector<News> news_;                   // from the detector; guarded
-  std::vector<News> silent_;                 // found together, until the last of them: the detector's thread alone
-  std::atomic<bool> answering_{false};       // a rank has departed: the helper takes turns
+  std::vector<News> news_;              // from the detector; guarded
+  std::vector<News> silent_;            // found together, until the last of them: the detector's thread alone
+  std::atomic<bool> answering_{false};  // a rank has departed: the helper takes turns
   bool in_helper_ = false, to_report_ = false, following_ = false;
 };
 

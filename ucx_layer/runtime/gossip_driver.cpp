@@ -39,7 +39,8 @@ class Agreement {
   ucft_status_t status() const { return request_.status; }
   std::int32_t culprit() const { return request_.culprit; }
   GossipAgreed agreed() const {
-    return {table_, request_.missing_known ? std::span<const Rank>(request_.missing) : std::span<const Rank>{}, request_.contributors};
+    return {table_, request_.missing_known ? std::span<const Rank>(request_.missing) : std::span<const Rank>{},
+            request_.contributors};
   }
 
  private:
@@ -60,13 +61,15 @@ ucft_status_t status_of(GossipEnd end) {
 template <class Real>
 class WorkOf final : public GossipWork {
  public:
-  WorkOf(Communicator& communicator, Communicator& agreements, Request& request, OperationNumber number, const std::vector<Rank>& failed)
+  WorkOf(Communicator& communicator, Communicator& agreements, Request& request, OperationNumber number,
+         const std::vector<Rank>& failed)
       : communicator_(communicator),
         agreements_(agreements),
         request_(request),
         number_(number),
         operation_(request.gossip->call, {communicator.rank(), communicator.size(), number},
-                   {static_cast<const Real*>(request.send), request.gossip->call.count}, failed, communicator.context().settings().gossip_faults),
+                   {static_cast<const Real*>(request.send), request.gossip->call.count}, failed,
+                   communicator.context().settings().gossip_faults),
         windows_(communicator) {
     request.gossip->outcome = {};
     operation_.start(operation_.one_sided().is_possible() ? take_windows() : WindowObjection::none);
@@ -79,7 +82,9 @@ class WorkOf final : public GossipWork {
     bool active = send_what_waits();
     active |= look_into_windows();
     active |= agree();
-    if (!finished_) active |= operation_.on_turn(operation_.is_pushing() ? std::chrono::steady_clock::now().time_since_epoch() : GossipTime{}, sends_);
+    if (!finished_)
+      active |= operation_.on_turn(
+          operation_.is_pushing() ? std::chrono::steady_clock::now().time_since_epoch() : GossipTime{}, sends_);
     carry_out();
     return active;
   }
@@ -102,7 +107,9 @@ class WorkOf final : public GossipWork {
     carry_out();
   }
 
-  double estimate(void* values) override { return operation_.estimate({static_cast<Real*>(values), request_.gossip->call.count}); }
+  double estimate(void* values) override {
+    return operation_.estimate({static_cast<Real*>(values), request_.gossip->call.count});
+  }
 
   void finish(ucft_status_t status) override {
     finished_ = true;
@@ -147,9 +154,11 @@ class WorkOf final : public GossipWork {
     transport().ring_doorbells();
   }
   void report() {
-    if (operation_.outcome().end == GossipEnd::excluded) return communicator_.context().exclude_self();   // which finishes this, too
+    if (operation_.outcome().end == GossipEnd::excluded)
+      return communicator_.context().exclude_self();  // which finishes this, too
     const ConstMass<Real> result = operation_.result();
-    if (operation_.outcome().end == GossipEnd::success && !result.empty()) std::memcpy(request_.receive, result.data(), result.size_bytes());
+    if (operation_.outcome().end == GossipEnd::success && !result.empty())
+      std::memcpy(request_.receive, result.data(), result.size_bytes());
     finish(status_of(operation_.outcome().end));
   }
 
@@ -158,10 +167,11 @@ class WorkOf final : public GossipWork {
   // True if one has come to an end.
   bool agree() {
     if (finished_ || !operation_.wants_agreement()) return false;
-    if (!agreement_.is_posted() && (!are_windows_at_rest() || !agreement_.post(agreements_, operation_.table()))) return false;
+    if (!agreement_.is_posted() && (!are_windows_at_rest() || !agreement_.post(agreements_, operation_.table())))
+      return false;
     if (finished_ || !agreement_.is_complete()) return false;
     agreement_.clear();
-    if (agreement_.status() == UCFT_ERR_TOO_MANY_FAILURES) return false;   // more than f at once: another try
+    if (agreement_.status() == UCFT_ERR_TOO_MANY_FAILURES) return false;  // more than f at once: another try
     if (agreement_.status() != UCFT_OK)
       finish(agreement_.status());
     else
@@ -177,7 +187,7 @@ class WorkOf final : public GossipWork {
       if (each.what == GossipSends<Real>::Send::What::show)
         write(each.link, each.state, sends_.at(each.row));
       else if (!waiting_.empty() && each.link >= 0)
-        wait(each.message, each.link, sends_.at(each.row));   // behind others of its link, maybe
+        wait(each.message, each.link, sends_.at(each.row));  // behind others of its link, maybe
       else if (!send_row(each.message, each.link, sends_.at(each.row)))
         wait(each.message, each.link, sends_.at(each.row));
     }
@@ -203,7 +213,7 @@ class WorkOf final : public GossipWork {
     }
     BufferId& kept = row_of(link);
     if (kept != no_buffer && buffers().references(kept) > 1) {
-      buffers().release(kept);   // still waits to leave: the transport keeps it
+      buffers().release(kept);  // still waits to leave: the transport keeps it
       kept = no_buffer;
     }
     if (kept == no_buffer) kept = buffers().allocate(row.size_bytes());
@@ -217,7 +227,9 @@ class WorkOf final : public GossipWork {
     return true;
   }
   // Every row is waited for by somebody.
-  void wait(const GossipMessage& message, int link, ConstMass<Real> row) { waiting_.push_back({message, link, {row.begin(), row.end()}}); }
+  void wait(const GossipMessage& message, int link, ConstMass<Real> row) {
+    waiting_.push_back({message, link, {row.begin(), row.end()}});
+  }
   // True if anything has left.
   bool send_what_waits() {
     std::size_t left = 0;
@@ -255,7 +267,9 @@ class WorkOf final : public GossipWork {
   // ---- windows
 
   WindowObjection take_windows() {
-    return windows_.take(operation_.neighbours(), operation_.deaths().known(), row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count) * sizeof(Real));
+    return windows_.take(
+        operation_.neighbours(), operation_.deaths().known(),
+        row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count) * sizeof(Real));
   }
   void name(int link) {
     const std::vector<std::byte> bytes = windows_.name_once(link);
@@ -273,11 +287,13 @@ class WorkOf final : public GossipWork {
     if (!operation_.epoch().is_now(name.restarts) || !operation_.one_sided().is_possible()) return;
     const int link = operation_.links()->link_of(name.neighbour);
     if (link < 0 || !operation_.links()->state().is_live(link)) return;
-    if (windows_.at(link).connect(name.bytes) == Window::Connected::impossible) operation_.refuse_windows(communicator_.rank(), sends_);
+    if (windows_.at(link).connect(name.bytes) == Window::Connected::impossible)
+      operation_.refuse_windows(communicator_.rank(), sends_);
   }
   // A device must have let go of all that it was given, too.
   bool are_windows_at_rest() {
-    if (!operation_.one_sided().is_possible() || operation_.links() == nullptr) return true;   // not all of them need to exist
+    if (!operation_.one_sided().is_possible() || operation_.links() == nullptr)
+      return true;  // not all of them need to exist
     return std::ranges::all_of(operation_.links()->live(), [&](int link) { return windows_.at(link).is_at_rest(); });
   }
   void write(int link, const GossipLinkState& state, ConstMass<Real> row) {
@@ -297,10 +313,12 @@ class WorkOf final : public GossipWork {
       if (!window.has_news()) continue;
       GossipLinkState now;
       std::memcpy(&now, window.head(), sizeof now);
-      if (operation_.epoch().is_ahead(now.restarts)) continue;   // it stays there until we have begun again, too
+      if (operation_.epoch().is_ahead(now.restarts)) continue;  // it stays there until we have begun again, too
       ConstMass<Real> row;
-      if (operation_.epoch().is_now(now.restarts) && operation_.links()->brings_row(link, now)) row = {reinterpret_cast<const Real*>(window.row(scratch_)), row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count)};
-      window.consume();   // the row stays until the other end is told, below
+      if (operation_.epoch().is_now(now.restarts) && operation_.links()->brings_row(link, now))
+        row = {reinterpret_cast<const Real*>(window.row(scratch_)),
+               row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count)};
+      window.consume();  // the row stays until the other end is told, below
       operation_.on_shown(link, now, row, window.can_write(), sends_);
       flush();
       // Whoever has the turn tells with its push how far it has read. All else must be told at once: the other end can't
@@ -320,10 +338,11 @@ class WorkOf final : public GossipWork {
   Agreement agreement_;
   GossipWindows windows_;
   bool finished_ = false;
-  std::uint32_t begun_ = 0;         // that we have followed
-  std::vector<BufferId> rows_;      // messages, by link: what was sent last; the transport holds it, too, while it waits there
-  std::vector<int> leaving_;        // links whose row does
-  std::vector<Waiting> waiting_;    // for memory, in this order
+  std::uint32_t begun_ = 0;  // that we have followed
+  std::vector<BufferId>
+      rows_;  // messages, by link: what was sent last; the transport holds it, too, while it waits there
+  std::vector<int> leaving_;      // links whose row does
+  std::vector<Waiting> waiting_;  // for memory, in this order
   std::vector<Real> row_;
   std::vector<std::byte> scratch_;
 };
@@ -350,7 +369,8 @@ ucft_status_t GossipDriver::post(Request& request) {
 
 void GossipDriver::on_message(const GossipMessage& message, std::span<const std::byte> value) {
   GossipWork* work = works_[message.operation % in_flight].get();
-  if (work == nullptr || message.operation >= next_ || message.operation + in_flight < next_) return communicator_.context().note_stale();
+  if (work == nullptr || message.operation >= next_ || message.operation + in_flight < next_)
+    return communicator_.context().note_stale();
   work->on_message(message, value);
 }
 
@@ -387,7 +407,8 @@ double GossipDriver::estimate(const Request& request, void* values) {
 Communicator& GossipDriver::agreements(int place) {
   Communicator*& found = agreements_[static_cast<std::size_t>(place)];
   if (found == nullptr)
-    found = communicator_.context().create(communicator_.id() | static_cast<std::uint32_t>(place + 1) << place_shift, communicator_.ranks());
+    found = communicator_.context().create(communicator_.id() | static_cast<std::uint32_t>(place + 1) << place_shift,
+                                           communicator_.ranks());
   return *found;
 }
 

@@ -32,10 +32,10 @@ struct GossipRequest {
 class GossipWork {
  public:
   virtual ~GossipWork() = default;
-  virtual bool on_turn() = 0;                          // true if anything was done
+  virtual bool on_turn() = 0;  // true if anything was done
   virtual void on_message(const GossipMessage& message, std::span<const std::byte> value) = 0;
   virtual void on_failure(Rank rank) = 0;
-  virtual double estimate(void* values) = 0;           // the error to be expected; infinite: nothing is known yet
+  virtual double estimate(void* values) = 0;  // the error to be expected; infinite: nothing is known yet
   virtual void finish(ucft_status_t status) = 0;
   virtual bool finished() const = 0;
 };
@@ -50,7 +50,7 @@ class GossipDriver {
 
   explicit GossipDriver(Communicator& communicator) : communicator_(communicator) {}
 
-  ucft_status_t post(Request& request);   // UCFT_OK, UCFT_ERR_BUSY
+  ucft_status_t post(Request& request);  // UCFT_OK, UCFT_ERR_BUSY
   // value: what it carries, if anything; valid during the call.
   void on_message(const GossipMessage& message, std::span<const std::byte> value);
   void on_failure(Rank rank);
@@ -60,14 +60,14 @@ class GossipDriver {
   double estimate(const Request& request, void* values);
 
   Communicator& agreements(int place);
-  std::vector<Communicator*> agreements() const;   // that exist
+  std::vector<Communicator*> agreements() const;  // that exist
 
  private:
   void count();
 
   Communicator& communicator_;
   std::array<Communicator*, in_flight> agreements_{};
-  std::array<std::unique_ptr<GossipWork>, in_flight> works_;   // by number; kept when finished, until the next one
+  std::array<std::unique_ptr<GossipWork>, in_flight> works_;  // by number; kept when finished, until the next one
   OperationNumber next_ = 0;
   std::vector<Rank> failed_;
   int active_ = 0;

@@ -7,13 +7,15 @@
 
 namespace ucft::detail {
 
-WindowObjection GossipWindows::take(std::span<const Rank> neighbours, const std::vector<bool>& dead, std::size_t row_bytes) {
+WindowObjection GossipWindows::take(std::span<const Rank> neighbours, const std::vector<bool>& dead,
+                                    std::size_t row_bytes) {
   Transport& transport = communicator_.context().transport();
   WindowObjection objection = WindowObjection::none;
   std::vector<End> before;
   before.swap(ends_);
   for (Rank neighbour : neighbours) {
-    const auto found = std::find_if(before.begin(), before.end(), [&](const End& each) { return each.neighbour == neighbour; });
+    const auto found =
+        std::find_if(before.begin(), before.end(), [&](const End& each) { return each.neighbour == neighbour; });
     if (found != before.end()) {
       ends_.push_back(std::move(*found));
       continue;

@@ -19,7 +19,7 @@ class GossipWindows {
   // The name of a neighbour's window that has come before we were there.
   struct Name {
     Rank neighbour;
-    std::uint16_t restarts;   // of its sender
+    std::uint16_t restarts;  // of its sender
     std::vector<std::byte> bytes;
   };
 
@@ -34,13 +34,13 @@ class GossipWindows {
   // What the other end is to be told; empty: it has been.
   std::vector<std::byte> name_once(int link);
 
-  void keep(Name name) { early_.push_back(std::move(name)); }   // bounded: one of each link
+  void keep(Name name) { early_.push_back(std::move(name)); }  // bounded: one of each link
   std::vector<Name> take_kept() { return std::exchange(early_, {}); }
 
  private:
   struct End {
     Rank neighbour;
-    std::unique_ptr<Window> window;   // nullptr: it was dead, or there is an objection
+    std::unique_ptr<Window> window;  // nullptr: it was dead, or there is an objection
     bool named;
   };
 

@@ -25,18 +25,25 @@ bool parse_duration(std::string_view text, std::uint64_t& microseconds) {
   if (status != std::errc{} || number < 0 || number > 1e12) return false;
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   double factor = 1;
-  if (unit == "ms") factor = 1e3;
-  else if (unit == "s") factor = 1e6;
-  else if (unit == "m") factor = 60e6;
-  else if (!unit.empty() && unit != "us") return false;
+  if (unit == "ms")
+    factor = 1e3;
+  else if (unit == "s")
+    factor = 1e6;
+  else if (unit == "m")
+    factor = 60e6;
+  else if (!unit.empty() && unit != "us")
+    return false;
   microseconds = static_cast<std::uint64_t>(number * factor);
   return true;
 }
 
 bool parse_switch(std::string_view text, std::uint64_t& value) {
-  if (text == "y" || text == "yes" || text == "on" || text == "1") value = 1;
-  else if (text == "n" || text == "no" || text == "off" || text == "0") value = 0;
-  else return false;
+  if (text == "y" || text == "yes" || text == "on" || text == "1")
+    value = 1;
+  else if (text == "n" || text == "no" || text == "off" || text == "0")
+    value = 0;
+  else
+    return false;
   return true;
 }
 
@@ -76,7 +83,8 @@ class Reader {
       source = "environment";
     }
     if (from_params) {
-      if (param < low || param > high) return fail(fmt::format("params: {} is {}, must be {} .. {}", name, param, low, high));
+      if (param < low || param > high)
+        return fail(fmt::format("params: {} is {}, must be {} .. {}", name, param, low, high));
       field = static_cast<Field>(param);
       source = "params";
     }
@@ -100,15 +108,18 @@ class Reader {
 
 void read_gossip_faults(Settings& settings, Reader& reader) {
   const char* text = std::getenv("UCFT_GOSSIP_FAULTS");
-  settings.sources.push_back({"UCFT_GOSSIP_FAULTS", text == nullptr ? "none" : text, text == nullptr ? "default" : "environment"});
+  settings.sources.push_back(
+      {"UCFT_GOSSIP_FAULTS", text == nullptr ? "none" : text, text == nullptr ? "default" : "environment"});
   if (text == nullptr) return;
   settings.gossip_faults_text = text;
-  if (const std::string problem = parse_faults(text, settings.gossip_faults); !problem.empty()) reader.fail(fmt::format("UCFT_GOSSIP_FAULTS: {}", problem));
+  if (const std::string problem = parse_faults(text, settings.gossip_faults); !problem.empty())
+    reader.fail(fmt::format("UCFT_GOSSIP_FAULTS: {}", problem));
 }
 
 void read_model(Settings& settings, Reader& reader) {
   const char* path = std::getenv("UCFT_MODEL");
-  settings.sources.push_back({"UCFT_MODEL", path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
+  settings.sources.push_back(
+      {"UCFT_MODEL", path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
   if (path == nullptr) return;
   std::ifstream file(path);
   std::stringstream text;
@@ -145,7 +156,8 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
               1000000000);
   reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,
               3600000000ull);
-  reader.read("UCFT_SHARED_MEMORY", parse_auto_or_bytes, "auto or bytes such as 512M, at most 16384G", settings.shared_memory_bytes, false, 0, 0, UINT64_MAX);
+  reader.read("UCFT_SHARED_MEMORY", parse_auto_or_bytes, "auto or bytes such as 512M, at most 16384G",
+              settings.shared_memory_bytes, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_WINDOW", parse_number, "a number", settings.window, false, 0, 2, 1024);
   read_model(settings, reader);
   if (reader.ok() && settings.suspect_after_us < 3 * settings.heartbeat_period_us)

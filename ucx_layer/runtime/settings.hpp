@@ -14,27 +14,28 @@ namespace ucft::detail {
 
 struct Settings {
   // behaviour
-  std::int32_t f = 1;                          // UCFT_F
-  bool fence = true;                           // UCFT_FENCE
-  std::uint64_t heartbeat_period_us = 10000;   // UCFT_HEARTBEAT_PERIOD
-  std::uint64_t suspect_after_us = 1000000;    // UCFT_SUSPECT_AFTER
-  std::uint64_t startup_timeout_us = 60000000; // UCFT_STARTUP_TIMEOUT
-  bool log_errors = false;                     // UCFT_LOG: what is dropped or declared goes to stderr
-  std::int32_t pmix = -1;                      // UCFT_PMIX; -1: join the job of a PMIx server, if one started us
-  GossipFaults gossip_faults;                  // UCFT_GOSSIP_FAULTS: injected, for experiments; none
-  std::string gossip_faults_text;              // as given
+  std::int32_t f = 1;                           // UCFT_F
+  bool fence = true;                            // UCFT_FENCE
+  std::uint64_t heartbeat_period_us = 10000;    // UCFT_HEARTBEAT_PERIOD
+  std::uint64_t suspect_after_us = 1000000;     // UCFT_SUSPECT_AFTER
+  std::uint64_t startup_timeout_us = 60000000;  // UCFT_STARTUP_TIMEOUT
+  bool log_errors = false;                      // UCFT_LOG: what is dropped or declared goes to stderr
+  std::int32_t pmix = -1;                       // UCFT_PMIX; -1: join the job of a PMIx server, if one started us
+  GossipFaults gossip_faults;                   // UCFT_GOSSIP_FAULTS: injected, for experiments; none
+  std::string gossip_faults_text;               // as given
   // performance
-  std::int32_t rma = -1;                       // UCFT_RMA; -1: mailboxes by RDMA put where the transport has it
-  std::int32_t spin = -1;                      // UCFT_SPIN; -1: chosen at start-up
-  std::uint64_t sleep_after_us = 2000;         // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps
-  std::int64_t shared_memory_bytes = -1;       // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory
-  std::int32_t window = 8;                     // UCFT_WINDOW: operations in flight per communicator
-  std::optional<LogGP> costs;                  // UCFT_MODEL: a file, us; none: built-in values
+  std::int32_t rma = -1;                // UCFT_RMA; -1: mailboxes by RDMA put where the transport has it
+  std::int32_t spin = -1;               // UCFT_SPIN; -1: chosen at start-up
+  std::uint64_t sleep_after_us = 2000;  // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps
+  std::int64_t shared_memory_bytes =
+      -1;                      // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory
+  std::int32_t window = 8;     // UCFT_WINDOW: operations in flight per communicator
+  std::optional<LogGP> costs;  // UCFT_MODEL: a file, us; none: built-in values
 
   struct Source {
     std::string name, value, source;
   };
-  std::vector<Source> sources;                 // one per setting, in the order above
+  std::vector<Source> sources;  // one per setting, in the order above
 };
 
 // Environment over defaults, params (may be null) over both. False: a bad value; `error` names the variable or field.

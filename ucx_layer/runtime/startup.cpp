@@ -24,9 +24,9 @@ constexpr std::size_t text_bytes = 200;
 
 struct Identity {
   std::uint32_t version;
-  std::uint32_t cookie;      // rank 0's is the job's
+  std::uint32_t cookie;  // rank 0's is the job's
   std::uint64_t host;
-  std::uint64_t network;     // namespace
+  std::uint64_t network;  // namespace
   std::uint64_t start_time;
   std::int32_t pid;
   std::int32_t window;       // this and the detector's times must be the same on all ranks
@@ -34,7 +34,7 @@ struct Identity {
   std::int32_t has_barrier;  // others can make it fence
   std::uint64_t mappable;    // SharedRange::mappable()
   std::uint64_t suspect_after_us, heartbeat_period_us;
-  std::uint64_t gossip_faults;   // of the text
+  std::uint64_t gossip_faults;  // of the text
   char host_name[64];
 };
 
@@ -49,7 +49,7 @@ struct Address {
   LifelineName lifeline;
 };
 
-constexpr std::int32_t lifelines_wanted = 16;   // at least, in each direction
+constexpr std::int32_t lifelines_wanted = 16;  // at least, in each direction
 constexpr auto connected_limit = std::chrono::seconds(5);
 constexpr std::chrono::microseconds lifeline_limit = std::chrono::seconds(10);
 
@@ -79,7 +79,9 @@ std::uint32_t random_cookie() {
 // What a rank reserves for shared memory: as much as the machine has, if all ranks can map that of all others beside what
 // else they need.
 std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t wanted) {
-  if (wanted >= 0) mappable = std::min(mappable, static_cast<std::uint64_t>(wanted) * 2 * static_cast<std::uint64_t>(std::max(sharing, 1)));
+  if (wanted >= 0)
+    mappable =
+        std::min(mappable, static_cast<std::uint64_t>(wanted) * 2 * static_cast<std::uint64_t>(std::max(sharing, 1)));
   const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const std::uint64_t memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * page;
   return std::min(memory, mappable / 2 / static_cast<std::uint64_t>(std::max(sharing, 1))) / page * page;
@@ -100,8 +102,8 @@ bool register_membarrier() {
 
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   pid_ = static_cast<int>(getpid());
-  raise_descriptor_limit();   // peers, lifelines and whoever connects to UCX need descriptors
-  forked();   // registers the fork handler
+  raise_descriptor_limit();  // peers, lifelines and whoever connects to UCX need descriptors
+  forked();                  // registers the fork handler
   fallback_fence_ = !register_membarrier();
   if (!read_settings(params, settings_, error)) return UCFT_ERR_INVALID_PARAM;
   if (params != nullptr) {
@@ -118,7 +120,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   if (!exchange_identities(oob, error) || !wire_up(oob, error) || !shut_the_door(oob, error)) return UCFT_ERR_STARTUP;
   const bool watching = start_detector(error);
   if (!agree(oob, watching, error, "detector")) return UCFT_ERR_STARTUP;
-  detector_->count_silence();   // all ranks' detectors run now
+  detector_->count_silence();  // all ranks' detectors run now
   std::string complaint;
   const bool all_must_close = oob.close(complaint);
   if (!complaint.empty()) fmt::print(stderr, "ucft: rank {}: {}\n", rank_, complaint);
@@ -142,14 +144,15 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
   mine.host = host_number();
   mine.network = network_number();
 #ifdef UCFT_TEST_POINTS
-  mine.host += test_points::host_of(rank_);   // several hosts on one machine
+  mine.host += test_points::host_of(rank_);  // several hosts on one machine
 #endif
   mine.pid = pid_;
   mine.start_time = process_start_time(pid_);
   mine.window = settings_.window;
   mine.suspect_after_us = settings_.suspect_after_us;
   mine.heartbeat_period_us = settings_.heartbeat_period_us;
-  for (const char each : settings_.gossip_faults_text) mine.gossip_faults = mixed(mine.gossip_faults, static_cast<std::uint64_t>(each));
+  for (const char each : settings_.gossip_faults_text)
+    mine.gossip_faults = mixed(mine.gossip_faults, static_cast<std::uint64_t>(each));
   mine.may_share = shared_memory_allowed();
   mine.has_barrier = !fallback_fence_;
   mine.mappable = SharedRange::mappable();
@@ -178,7 +181,8 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
     }
     const auto differs = [&](const char* name, auto ours, auto theirs, const char* unit) {
       if (ours != theirs)
-        error = fmt::format("{} is {}{} on rank {} and {}{} on rank {}: it must be the same", name, ours, unit, rank_, theirs, unit, rank);
+        error = fmt::format("{} is {}{} on rank {} and {}{} on rank {}: it must be the same", name, ours, unit, rank_,
+                            theirs, unit, rank);
       return ours != theirs;
     };
     if (differs("UCFT_WINDOW", mine.window, identity.window, "") ||
@@ -186,13 +190,15 @@ bool Context::exchange_identities(OutOfBand& oob, std::string& error) {
         differs("UCFT_HEARTBEAT_PERIOD", mine.heartbeat_period_us, identity.heartbeat_period_us, "us"))
       return false;
     if (mine.gossip_faults != identity.gossip_faults) {
-      error = fmt::format("UCFT_GOSSIP_FAULTS is '{}' on rank {} and another one on rank {}: it must be the same", settings_.gossip_faults_text, rank_, rank);
+      error = fmt::format("UCFT_GOSSIP_FAULTS is '{}' on rank {} and another one on rank {}: it must be the same",
+                          settings_.gossip_faults_text, rank_, rank);
       return false;
     }
   }
   std::vector<std::uint64_t> hosts;
   for (const auto& peer : peers_) hosts.push_back(peer->host);
-  departures_ = Departures(rank_, hosts, {.suspect_after = std::chrono::microseconds(settings_.suspect_after_us), .fence = settings_.fence});
+  departures_ = Departures(
+      rank_, hosts, {.suspect_after = std::chrono::microseconds(settings_.suspect_after_us), .fence = settings_.fence});
   return true;
 }
 
@@ -205,7 +211,8 @@ bool Context::agree(OutOfBand& oob, bool ok, std::string& error, const char* ste
   for (int rank = 0; rank < size_; ++rank) {
     const StepResult& result = all[static_cast<std::size_t>(rank)];
     if (result.ok != 0) continue;
-    error = fmt::format("{} failed at {}: {}", describe(rank), step, std::string(result.error, strnlen(result.error, text_bytes)));
+    error = fmt::format("{} failed at {}: {}", describe(rank), step,
+                        std::string(result.error, strnlen(result.error, text_bytes)));
     return false;
   }
   return true;
@@ -223,18 +230,27 @@ bool Context::wire_up(OutOfBand& oob, std::string& error) {
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   spin_ = settings_.spin >= 0 ? static_cast<std::uint32_t>(settings_.spin) : local <= cores ? 1000 : 6;
 
-  transport_ = std::make_unique<Transport>(Transport::Setup{
-      rank_, size_, cookie_, settings_.log_errors,
-      {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed}, sleeper_fences_, sharing < size_,
-      !many_hosts_ && one_network_, range_bytes(mappable_, sharing, settings_.shared_memory_bytes)});
+  transport_ = std::make_unique<Transport>(
+      Transport::Setup{rank_,
+                       size_,
+                       cookie_,
+                       settings_.log_errors,
+                       {this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed},
+                       sleeper_fences_,
+                       sharing < size_,
+                       !many_hosts_ && one_network_,
+                       range_bytes(mappable_, sharing, settings_.shared_memory_bytes)});
   PeerAddress mine;
-  const std::uint64_t range = range_bytes(mappable_, sharing, settings_.shared_memory_bytes), least = transport_->least_range_bytes();
+  const std::uint64_t range = range_bytes(mappable_, sharing, settings_.shared_memory_bytes),
+                      least = transport_->least_range_bytes();
   bool ok = range >= least;
   if (!ok && settings_.shared_memory_bytes >= 0 && static_cast<std::uint64_t>(settings_.shared_memory_bytes) < least)
     error = fmt::format("UCFT_SHARED_MEMORY is {} bytes, and {} are needed", settings_.shared_memory_bytes, least);
   else if (!ok)
-    error = fmt::format("{} can map {} bytes of address space (RLIMIT_AS, ulimit -v): each of the {} ranks here needs {} in all of them",
-                        describe(mappable_rank_), mappable_, sharing, least);
+    error = fmt::format(
+        "{} can map {} bytes of address space (RLIMIT_AS, ulimit -v): each of the {} ranks here needs {} in all of "
+        "them",
+        describe(mappable_rank_), mappable_, sharing, least);
   ok = ok && transport_->open(error);
   if (ok) {
     mine = transport_->own_address(error);
@@ -274,13 +290,16 @@ bool Context::shut_the_door(OutOfBand& oob, std::string& error) {
   const bool shut = late == all.end() && transport_->accept_no_more();
   if (!shut && settings_.log_errors)
     fmt::print(stderr, "ucft: rank {}: UCX's listeners stay open: {}\n", rank_,
-               late == all.end() ? "the kernel refuses a filter" : fmt::format("a connection of {} is not acknowledged", describe(static_cast<int>(late - all.begin()))));
+               late == all.end() ? "the kernel refuses a filter"
+                                 : fmt::format("a connection of {} is not acknowledged",
+                                               describe(static_cast<int>(late - all.begin()))));
   return true;
 }
 
 // The more ranks watch one, the more of them may die with it unnoticed. In a job of up to some 30 ranks all watch all.
 // A lifeline that only one side knows of ends without its process: so none counts that the other side does not have.
-bool Context::connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error) {
+bool Context::connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std::vector<LifelineName>& names,
+                                std::string& error) {
   std::vector<std::uint64_t> hosts;
   for (const auto& peer : peers_) hosts.push_back(peer->host);
   std::vector<LifelineMaker::Wanted> wanted;
@@ -309,8 +328,8 @@ bool Context::connect_lifelines(OutOfBand& oob, LifelineMaker& maker, const std:
     lifelines_.emplace_back(rank, std::move(lines[i]));
   }
   if (missing > 0)
-    fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", rank_, describe(example),
-               missing > 1 ? fmt::format(" and {} more", missing - 1) : "");
+    fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", rank_,
+               describe(example), missing > 1 ? fmt::format(" and {} more", missing - 1) : "");
   return true;
 }
 
@@ -320,7 +339,7 @@ bool Context::open_remote_mailboxes(OutOfBand& oob, std::string& error) {
   const std::vector<std::byte> mine = settings_.rma == 0 ? std::vector<std::byte>{} : transport_->own_remote_key();
   struct Key {
     std::uint64_t address;
-    std::uint32_t bytes;   // of the key; 0: no mailboxes with this rank
+    std::uint32_t bytes;  // of the key; 0: no mailboxes with this rank
     std::byte key[remote_key_limit];
   } own{};
   own.address = transport_->own_segment_address();
@@ -338,7 +357,8 @@ bool Context::open_remote_mailboxes(OutOfBand& oob, std::string& error) {
 }
 
 bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const LifelineName& lifeline,
-                                 std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines, std::string& error) {
+                                 std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines,
+                                 std::string& error) {
   const auto ranks = static_cast<std::size_t>(size_);
   const Address address{mine.range, mine.worker.size(), lifeline};
   std::vector<Address> addresses(ranks);
@@ -351,8 +371,8 @@ bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const 
   const Peer& me = *peers_[static_cast<std::size_t>(rank_)];
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::byte* worker = blobs.data() + rank * longest;
-    all.push_back({peers_[rank]->shares_memory_with(me), addresses[rank].range,
-                   {worker, worker + addresses[rank].worker_bytes}});
+    all.push_back(
+        {peers_[rank]->shares_memory_with(me), addresses[rank].range, {worker, worker + addresses[rank].worker_bytes}});
     lifelines.push_back(addresses[rank].lifeline);
   }
   return true;
@@ -361,12 +381,13 @@ bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const 
 bool Context::start_detector(std::string& error) {
   std::vector<DetectorThread::Peer> watched;
   std::vector<DetectorThread::RemotePeer> afar;
-  for (auto& [rank, line] : lifelines_) afar.push_back({rank, peers_[static_cast<std::size_t>(rank)]->pid, std::move(line)});
+  for (auto& [rank, line] : lifelines_)
+    afar.push_back({rank, peers_[static_cast<std::size_t>(rank)]->pid, std::move(line)});
   lifelines_.clear();
   for (int rank = 0; rank < size_; ++rank) {
     const Peer& peer = *peers_[static_cast<std::size_t>(rank)];
     if (rank == rank_ || peer.host != peers_[static_cast<std::size_t>(rank_)]->host) continue;
-    if (peer.pid == pid_) continue;   // ranks that are threads of one process die together
+    if (peer.pid == pid_) continue;  // ranks that are threads of one process die together
     const ControlPage* control = transport_->control_of(rank);
     DetectorThread::Peer here{};
     here.rank = rank;
@@ -395,7 +416,10 @@ bool Context::start_detector(std::string& error) {
   setup.on_line_lost = &Context::on_line_lost;
   setup.arg = this;
   if (!ProcessWatch::has_pidfds() && settings_.log_errors)
-    fmt::print(stderr, "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are not killed\n", rank_);
+    fmt::print(stderr,
+               "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are "
+               "not killed\n",
+               rank_);
   try {
     helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);
     detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));

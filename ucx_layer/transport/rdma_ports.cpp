@@ -31,7 +31,7 @@ class DeviceList {
 };
 
 std::string upper_state(ibv_port_state state) {
-  std::string text = ibv_port_state_str(state);   // "PORT_ACTIVE", "invalid state"
+  std::string text = ibv_port_state_str(state);  // "PORT_ACTIVE", "invalid state"
   if (text.rfind("PORT_", 0) == 0) text.erase(0, 5);
   return text;
 }
@@ -42,14 +42,17 @@ std::string gid_text(const ibv_gid& gid) {
 }
 
 const char* gid_type(std::uint32_t type) {
-  return type == IBV_GID_TYPE_IB ? "IB" : type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "?";
+  return type == IBV_GID_TYPE_IB        ? "IB"
+         : type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1"
+         : type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2"
+                                        : "?";
 }
 
 std::vector<RdmaGid> gids_of(ibv_context* context, std::uint32_t port, int table_length) {
   std::vector<RdmaGid> gids;
   for (int index = 0; index < table_length; ++index) {
     ibv_gid_entry entry{};
-    if (ibv_query_gid_ex(context, port, static_cast<std::uint32_t>(index), &entry, 0) != 0) continue;   // not set
+    if (ibv_query_gid_ex(context, port, static_cast<std::uint32_t>(index), &entry, 0) != 0) continue;  // not set
     char network[IF_NAMESIZE] = {};
     if (entry.ndev_ifindex != 0) if_indextoname(entry.ndev_ifindex, network);
     gids.push_back({static_cast<std::uint32_t>(index), gid_text(entry.gid), gid_type(entry.gid_type), network});
@@ -120,7 +123,8 @@ std::vector<std::string> RdmaWatch::look() {
       const auto is_this = [&](const Down& down) { return down.device == device->name && down.port == port; };
       if (event.event_type == IBV_EVENT_PORT_ERR) {
         news.push_back(fmt::format("port {} of {} is down", port, device->name));
-        if (std::none_of(down_.begin(), down_.end(), is_this)) down_.push_back({device->name, port, std::chrono::steady_clock::now()});
+        if (std::none_of(down_.begin(), down_.end(), is_this))
+          down_.push_back({device->name, port, std::chrono::steady_clock::now()});
       } else if (event.event_type == IBV_EVENT_PORT_ACTIVE) {
         news.push_back(fmt::format("port {} of {} is up", port, device->name));
         std::erase_if(down_, is_this);
@@ -137,7 +141,8 @@ std::string RdmaWatch::down_text() const {
   std::string text;
   for (const Down& down : down_) {
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - down.since;
-    text += fmt::format("{}port {} of {} has been down for {:.1f} s", text.empty() ? "" : ", ", down.port, down.device, time.count());
+    text += fmt::format("{}port {} of {} has been down for {:.1f} s", text.empty() ? "" : ", ", down.port, down.device,
+                        time.count());
   }
   return text;
 }

@@ -12,19 +12,19 @@ namespace ucft::detail {
 
 struct RdmaGid {
   std::uint32_t index;
-  std::string gid;       // as an IPv6 address
-  std::string type;      // "IB", "RoCE v1", "RoCE v2"
-  std::string network;   // the interface that it belongs to; empty for InfiniBand
+  std::string gid;      // as an IPv6 address
+  std::string type;     // "IB", "RoCE v1", "RoCE v2"
+  std::string network;  // the interface that it belongs to; empty for InfiniBand
 };
 
 struct RdmaPort {
-  std::string device;       // rxe0, mlx5_0
-  std::uint32_t number;     // 1 ..
-  std::string state;        // ACTIVE, DOWN, ...
-  std::string link_layer;   // InfiniBand, Ethernet
+  std::string device;      // rxe0, mlx5_0
+  std::uint32_t number;    // 1 ..
+  std::string state;       // ACTIVE, DOWN, ...
+  std::string link_layer;  // InfiniBand, Ethernet
   std::uint32_t lid;
   std::uint32_t mtu_bytes;
-  std::vector<RdmaGid> gids;   // those that are set
+  std::vector<RdmaGid> gids;  // those that are set
 };
 
 // All ports of all devices; none: this host has no RDMA device, or this process may not use it.

@@ -64,7 +64,9 @@ void SocketsOfUcx::remember_others() {
 
 void SocketsOfUcx::find_listeners(std::span<const std::byte> worker_address) {
   for (const Socket& each : open_sockets()) {
-    if (others_.contains(each.inode) || !is_tcp(each.descriptor) || option_of(each.descriptor, SOL_SOCKET, SO_ACCEPTCONN) == 0) continue;
+    if (others_.contains(each.inode) || !is_tcp(each.descriptor) ||
+        option_of(each.descriptor, SOL_SOCKET, SO_ACCEPTCONN) == 0)
+      continue;
     const std::uint16_t port = port_of(each.descriptor);
     const auto* bytes = reinterpret_cast<const std::byte*>(&port);
     if (std::search(worker_address.begin(), worker_address.end(), bytes, bytes + sizeof port) != worker_address.end())
@@ -78,7 +80,8 @@ bool SocketsOfUcx::are_connected() const {
     tcp_info state{};
     socklen_t length = sizeof state;
     if (getsockopt(each.descriptor, IPPROTO_TCP, TCP_INFO, &state, &length) != 0) continue;
-    if ((state.tcpi_state == TCP_ESTABLISHED || state.tcpi_state == TCP_SYN_SENT) && state.tcpi_unacked > 0) return false;
+    if ((state.tcpi_state == TCP_ESTABLISHED || state.tcpi_state == TCP_SYN_SENT) && state.tcpi_unacked > 0)
+      return false;
   }
   return true;
 }
@@ -89,7 +92,8 @@ bool SocketsOfUcx::accept_no_more() {
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &nothing};
   bool all = true;
-  for (const int each : listeners_) all &= setsockopt(each, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+  for (const int each : listeners_)
+    all &= setsockopt(each, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
   return all;
 }
 

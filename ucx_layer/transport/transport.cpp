@@ -17,13 +17,14 @@ constexpr std::size_t page = 4096;
 
 }  // namespace
 
-Transport::Transport(const Setup& setup) : setup_(setup), peers_(static_cast<std::size_t>(setup.ranks)), readers_(static_cast<std::size_t>(setup.ranks)) {
+Transport::Transport(const Setup& setup)
+    : setup_(setup), peers_(static_cast<std::size_t>(setup.ranks)), readers_(static_cast<std::size_t>(setup.ranks)) {
   buffers_ = std::make_unique<Buffers>(ChunkSource{&Transport::allocate_chunk, this});
 }
 
 Transport::~Transport() {
   for (AmArrival& arrival : arrivals_) buffers_->release(arrival.value);
-  give_back();   // into memory that is still mapped
+  give_back();  // into memory that is still mapped
   for (Peer& peer : peers_) {
     peer.mapped.close();
     close_endpoint(peer);
@@ -57,7 +58,9 @@ std::size_t Transport::segment_bytes() const {
 }
 
 bool Transport::open(std::string& error) {
-  if (!range_.open(setup_.range_bytes, least_range_bytes(), error) || !range_.take(segment_bytes(), SharedRange::Use::internal, own_, error)) return false;
+  if (!range_.open(setup_.range_bytes, least_range_bytes(), error) ||
+      !range_.take(segment_bytes(), SharedRange::Use::internal, own_, error))
+    return false;
   control_ = reinterpret_cast<ControlPage*>(own_.data());
   control_->cookie = setup_.cookie;
   if (!setup_.needs_messages) return true;
@@ -106,8 +109,9 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
       }
       peer.writer = MailboxWriter(reinterpret_cast<MailboxLine*>(ring_area(there, setup_.me)),
                                   reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(own_.data(), index)), tag);
-      reader_of(peer) = MailboxReader(reinterpret_cast<MailboxLine*>(ring_area(own_.data(), index)),
-                                  reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(there, setup_.me)), tag);
+      reader_of(peer) =
+          MailboxReader(reinterpret_cast<MailboxLine*>(ring_area(own_.data(), index)),
+                        reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(there, setup_.me)), tag);
       peer.pulled_here = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(own_.data(), index));
       peer.pulled_there = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(there, setup_.me));
       mailbox_peers_.push_back(index);
@@ -115,8 +119,8 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
     }
     ++message_peers_;
     ucp_ep_params_t params{};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.field_mask =
+        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = &Transport::on_endpoint_error;
@@ -148,7 +152,8 @@ void Transport::send_hellos() {
 
 int Transport::missing_greeting(bool lost) const {
   for (const Peer& peer : peers_)
-    if (!peer.forgotten && !peer.mapped.is_open() && !peer.hello_seen && (!lost || peer.endpoint_broken)) return index_of(peer);
+    if (!peer.forgotten && !peer.mapped.is_open() && !peer.hello_seen && (!lost || peer.endpoint_broken))
+      return index_of(peer);
   return -1;
 }
 
@@ -159,7 +164,8 @@ bool Transport::wired() const { return waiting_ == 0 && missing_greeting() < 0; 
 void Transport::send(int index, const Message& message, const WireContext& context) {
   Peer& peer = peer_at(index);
   if (peer.forgotten) return;
-  Queued queued{compose_header(message, context), {message.first_decided, message.accepted}, message.value, message.list};
+  Queued queued{
+      compose_header(message, context), {message.first_decided, message.accepted}, message.value, message.list};
   if (by_mailbox(peer) && peer.backlog.empty() && try_write(peer, queued)) return;
   buffers_->retain(queued.value);
   buffers_->retain(queued.list);
@@ -225,8 +231,7 @@ bool Transport::poll() {
 void Transport::drain(int index) {
   Peer& peer = peer_at(index);
   if (!by_mailbox(peer) || peer.forgotten) return;
-  while (poll_mailbox(peer)) {
-  }
+  while (poll_mailbox(peer)) {}
   give_back();
 }
 
@@ -267,12 +272,15 @@ void Transport::say_goodbye(const std::function<bool(int peer)>& may_live) {
   // may end the process (uct_iface.h, "comp->count > 0").
   std::vector<std::pair<int, Ucx::Flush>> flushes;
   for (const Peer& peer : peers_)
-    if (peer.endpoint != nullptr && !peer.endpoint_broken && !Ucx::is_over_tcp(peer.endpoint)) flushes.emplace_back(index_of(peer), Ucx::Flush(peer.endpoint));
+    if (peer.endpoint != nullptr && !peer.endpoint_broken && !Ucx::is_over_tcp(peer.endpoint))
+      flushes.emplace_back(index_of(peer), Ucx::Flush(peer.endpoint));
   const auto awaited = [&](const auto& each) { return each.second.is_under_way() && may_live(each.first); };
   while (std::any_of(flushes.begin(), flushes.end(), awaited) && Clock::now() < arrived_by) poll();
   // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.
   const auto read_until = begin + std::chrono::milliseconds(100);
-  const auto still_there = [&](const Peer& peer) { return !peer.forgotten && !peer.mapped.is_open() && !peer.endpoint_broken; };
+  const auto still_there = [&](const Peer& peer) {
+    return !peer.forgotten && !peer.mapped.is_open() && !peer.endpoint_broken;
+  };
   while (Clock::now() < read_until && std::any_of(peers_.begin(), peers_.end(), still_there)) poll();
 }
 

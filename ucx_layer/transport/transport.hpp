@@ -36,18 +36,18 @@ namespace ucft::detail {
 
 // What each rank knows of a peer before it is wired: from the out-of-band exchange.
 struct PeerAddress {
-  bool shares_memory = false;        // same host, and both sides may
+  bool shares_memory = false;  // same host, and both sides may
   RangeName range{};
-  std::vector<std::byte> worker;     // UCX address; empty if nobody needs it
+  std::vector<std::byte> worker;  // UCX address; empty if nobody needs it
 };
 
 // The first page of a rank's first segment, which its range begins with. Written by others where it says so.
 struct ControlPage {
   std::uint64_t cookie;
-  alignas(64) std::atomic<std::uint32_t> sleeping;    // futex word: 1 while the rank sleeps (written by all)
+  alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
-  alignas(64) std::atomic<std::uint32_t> left;        // 1: the rank has left the job; 2: it is out of it (excluded)
-  alignas(64) std::atomic<std::uint32_t> excluded;    // 1 + rank of who declared this rank dead (written by others)
+  alignas(64) std::atomic<std::uint32_t> left;      // 1: the rank has left the job; 2: it is out of it (excluded)
+  alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
 };
 
 class Transport {
@@ -67,10 +67,10 @@ class Transport {
     std::uint32_t cookie;
     bool log;
     Sink sink;
-    bool sleeper_fences;    // all ranks of this host have registered for membarrier
-    bool needs_messages;   // some peer is out of reach of shared memory
-    bool on_one_host;      // none is on another host
-    std::uint64_t range_bytes;   // of shared memory, at most: what each rank of the host can map of all others
+    bool sleeper_fences;        // all ranks of this host have registered for membarrier
+    bool needs_messages;        // some peer is out of reach of shared memory
+    bool on_one_host;           // none is on another host
+    std::uint64_t range_bytes;  // of shared memory, at most: what each rank of the host can map of all others
   };
   explicit Transport(const Setup& setup);
   ~Transport();
@@ -84,7 +84,7 @@ class Transport {
   void send_hellos();
   // A rank that has not greeted yet; lost: whose connection is lost, too. -1: none.
   int missing_greeting(bool lost = false) const;
-  bool wired() const;   // hellos of all peers on the message path have arrived, ours have left
+  bool wired() const;  // hellos of all peers on the message path have arrived, ours have left
   // Whether the other sides have all connections that UCX has begun; then, on all ranks: from now on nobody can connect.
   bool connected() const { return ucx_.sockets().are_connected(); }
   bool accept_no_more() { return ucx_.accept_no_more(); }
@@ -109,17 +109,17 @@ class Transport {
   // Before sleeping: gives all credit back.
   void publish_credit();
 
-  void forget(int peer);   // failed or left: drops what waits for it, reads nothing more of it
+  void forget(int peer);  // failed or left: drops what waits for it, reads nothing more of it
   bool is_forgotten(int peer) const { return peers_[static_cast<std::size_t>(peer)].forgotten; }
   bool is_mapped(int peer) const { return peers_[static_cast<std::size_t>(peer)].mapped.is_open(); }
   struct Paths {
-    int shared_memory = 0, remote_mailboxes = 0, messages = 0;   // peers
+    int shared_memory = 0, remote_mailboxes = 0, messages = 0;  // peers
   };
   Paths paths() const;
-  bool has_remote_mailboxes() const { return !remote_peers_.empty(); }   // what is put there wakes nobody
+  bool has_remote_mailboxes() const { return !remote_peers_.empty(); }  // what is put there wakes nobody
   bool uses_messages() const { return message_peers_ > 0; }
-  int event_fd();          // readable when the message path may have something; arm() first
-  bool arm();              // true: sleep on event_fd is safe
+  int event_fd();  // readable when the message path may have something; arm() first
+  bool arm();      // true: sleep on event_fd is safe
 
   ControlPage* control() const { return control_; }
   ControlPage* control_of(int peer) const { return peers_[static_cast<std::size_t>(peer)].control; }
@@ -131,17 +131,17 @@ class Transport {
 
   // Of windows (ucx_layer/transport/memory/window.hpp), by context rank.
   bool has_one_sided_path(int peer) const { return by_mailbox(peers_[static_cast<std::size_t>(peer)]); }
-  WindowMemory* take_window(int peer, std::size_t bytes);   // nullptr: no memory, or the peer is gone
+  WindowMemory* take_window(int peer, std::size_t bytes);  // nullptr: no memory, or the peer is gone
   const Segment* window_segment(const std::byte* memory) const;
-  std::span<const std::byte> remote_key_of(const Segment& segment);   // empty: there is none
-  std::byte* window_of(int peer, std::uint64_t address, std::uint64_t bytes);   // nullptr: it has no such memory
-  bool is_connected(int peer) const;      // through UCX, as far as this rank knows
-  bool has_key(int peer, const SegmentName& segment, std::span<const std::byte> packed);   // that UCX understands
+  std::span<const std::byte> remote_key_of(const Segment& segment);            // empty: there is none
+  std::byte* window_of(int peer, std::uint64_t address, std::uint64_t bytes);  // nullptr: it has no such memory
+  bool is_connected(int peer) const;                                           // through UCX, as far as this rank knows
+  bool has_key(int peer, const SegmentName& segment, std::span<const std::byte> packed);  // that UCX understands
   void touch_window(int peer) { touch(peer_at(peer)); }
-  void put_window(int peer, BufferId source, std::size_t offset, std::size_t bytes, std::uint64_t target, const SegmentName& segment,
-                  std::span<const std::byte> key);
+  void put_window(int peer, BufferId source, std::size_t offset, std::size_t bytes, std::uint64_t target,
+                  const SegmentName& segment, std::span<const std::byte> key);
 
-  static constexpr std::size_t inline_limit = 2048;   // value bytes that travel in the mailbox
+  static constexpr std::size_t inline_limit = 2048;  // value bytes that travel in the mailbox
   static_assert(inline_limit <= Buffers::private_limit);
   // Sends LEAVE to other hosts and to whom no memory is shared with. Waits until that and all that was sent before has
   // arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in that time.
@@ -149,18 +149,18 @@ class Transport {
   void say_goodbye(const std::function<bool(int peer)>& may_live);
 
  private:
-  static constexpr int tickets = 64;   // payloads of ours that one peer may be reading
+  static constexpr int tickets = 64;  // payloads of ours that one peer may be reading
 
   struct RemoteCall;
-  struct Registration {              // of a segment of ours, with the network devices
+  struct Registration {  // of a segment of ours, with the network devices
     ucp_mem_h handle;
-    std::vector<std::byte> key;      // packed
+    std::vector<std::byte> key;  // packed
   };
-  struct RemoteKey {                 // of a segment of a peer
+  struct RemoteKey {  // of a segment of a peer
     SegmentName segment;
     std::vector<std::byte> packed;
     ucp_rkey_h key;
-    int calls;                       // under way that refer to it
+    int calls;  // under way that refer to it
   };
   // The remote path's part of a peer. Lives as long as the transport: calls of UCX on their way point into it.
   struct Remote {
@@ -173,7 +173,7 @@ class Transport {
     std::uint64_t credit_put = 0;
     std::array<std::uint32_t, tickets> pulled{};  // generations that we have read
     std::vector<RemoteKey> keys;
-    RemoteCall* pull = nullptr;                   // the peer's next message waits for its payload
+    RemoteCall* pull = nullptr;  // the peer's next message waits for its payload
   };
 
   struct Queued {
@@ -197,14 +197,14 @@ class Transport {
     MappedRange mapped;
     ControlPage* control = nullptr;
     MailboxWriter writer;
-    std::atomic<std::uint32_t>* pulled_here = nullptr;    // [tickets], mine: the peer has read that generation
-    std::atomic<std::uint32_t>* pulled_there = nullptr;   // [tickets], the peer's: I have
+    std::atomic<std::uint32_t>* pulled_here = nullptr;   // [tickets], mine: the peer has read that generation
+    std::atomic<std::uint32_t>* pulled_there = nullptr;  // [tickets], the peer's: I have
     std::array<Pull, tickets> pulls;
     int pulls_open = 0;
-    int views = 0;                                        // payloads of its own memory that we hold
+    int views = 0;  // payloads of its own memory that we hold
     std::deque<Queued> backlog;
-    std::vector<std::unique_ptr<WindowMemory>> windows;   // of ours, that it writes
-    std::unique_ptr<Remote> remote;                       // on the remote path
+    std::vector<std::unique_ptr<WindowMemory>> windows;  // of ours, that it writes
+    std::unique_ptr<Remote> remote;                      // on the remote path
   };
   struct AmSend;
   struct AmArrival {
@@ -247,7 +247,8 @@ class Transport {
   void unregister(const Segment& segment);
   RemoteCall* new_call(Peer& peer);
   void put(Peer& peer, const void* source, std::size_t bytes, std::uint64_t target);
-  void start_put(Peer& peer, RemoteCall* call, const void* source, std::size_t bytes, std::uint64_t target, ucp_rkey_h key);
+  void start_put(Peer& peer, RemoteCall* call, const void* source, std::size_t bytes, std::uint64_t target,
+                 ucp_rkey_h key);
   std::byte* carve_window(std::size_t bytes);
   void put_lines(Peer& peer);
   void put_credit(Peer& peer);
@@ -274,17 +275,17 @@ class Transport {
   SharedRange range_;
   Segment own_;
   ControlPage* control_ = nullptr;
-  std::vector<Segment> chunks_;                 // of buffers_
-  std::vector<Segment> lent_;                   // of allocate_shared
+  std::vector<Segment> chunks_;  // of buffers_
+  std::vector<Segment> lent_;    // of allocate_shared
   std::vector<Segment> window_segments_;
-  std::size_t window_bytes_used_ = 0;           // of the last one
+  std::size_t window_bytes_used_ = 0;  // of the last one
   std::unique_ptr<Buffers> buffers_;
   std::vector<Peer> peers_;
-  std::vector<MailboxReader> readers_;          // by peer, close together: every poll looks at all of them
+  std::vector<MailboxReader> readers_;  // by peer, close together: every poll looks at all of them
   std::vector<int> touched_, mailbox_peers_, remote_peers_;
   int message_peers_ = 0;
-  std::int64_t waiting_ = 0;                    // backlog entries, open pulls, active messages on their way
-  std::map<std::uint64_t, Registration> registrations_;   // by id of the segment
+  std::int64_t waiting_ = 0;                             // backlog entries, open pulls, active messages on their way
+  std::map<std::uint64_t, Registration> registrations_;  // by id of the segment
   std::vector<std::unique_ptr<RemoteCall>> all_calls_;
   std::vector<RemoteCall*> free_calls_;
   int calls_under_way_ = 0;

@@ -74,7 +74,8 @@ std::string printed(Print print) {
 
 // UCX 1.13 has no query for it: "#  resource 0 :  md 0 dev 0 flags -- tcp/eth0".
 bool has_tcp(ucp_context_h context) {
-  return printed([context](FILE* stream) { ucp_context_print_info(context, stream); }).find(" tcp/") != std::string::npos;
+  return printed([context](FILE* stream) { ucp_context_print_info(context, stream); }).find(" tcp/") !=
+         std::string::npos;
 }
 
 // UCX's tcp wants an IPv4 address. `name`: of that interface; empty: of any.
@@ -83,8 +84,8 @@ bool has_ipv4(std::string_view name) {
   if (getifaddrs(&list) != 0) return false;
   bool found = false;
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
-    found = found || (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET && (each->ifa_flags & IFF_UP) != 0 &&
-                      (name.empty() || name == each->ifa_name));
+    found = found || (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET &&
+                      (each->ifa_flags & IFF_UP) != 0 && (name.empty() || name == each->ifa_name));
   freeifaddrs(list);
   return found;
 }
@@ -103,7 +104,8 @@ ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
   if (ucs_status_t status = ucp_config_modify(config, "RESOLVE_REMOTE_EP_ID", "y"); status != UCS_OK) return status;
   // UCX's shared memory must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test). In error-handling
   // mode UCX doesn't, but opens its queues all the same, as files in /dev/shm that stay there if the rank dies meanwhile.
-  if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_for_ucx().c_str()); status != UCS_OK) return status;
+  if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_for_ucx().c_str()); status != UCS_OK)
+    return status;
   if (!with_tcp) return UCS_OK;
   if (on_one_host && loopback_is_enough())
     if (ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", "lo"); status != UCS_OK) return status;
@@ -136,7 +138,8 @@ ucp_context_h make_context(std::size_t peers, bool with_tcp, bool on_one_host, s
   }
   ucp_config_release(config);
   if (status != UCS_OK) fail(error, "ucp_init", status);
-  if (status != UCS_OK && with_tcp && !has_ipv4("")) error += " (UCX's tcp needs IPv4, and no interface has an IPv4 address)";
+  if (status != UCS_OK && with_tcp && !has_ipv4(""))
+    error += " (UCX's tcp needs IPv4, and no interface has an IPv4 address)";
   return status == UCS_OK ? context : nullptr;
 }
 
@@ -211,10 +214,12 @@ Ucx::Flush::Flush(ucp_ep_h endpoint) {
 }
 
 Ucx::Flush::~Flush() {
-  if (request_ != nullptr) ucp_request_free(request_);   // of one that goes on: UCX frees it when it ends
+  if (request_ != nullptr) ucp_request_free(request_);  // of one that goes on: UCX frees it when it ends
 }
 
-bool Ucx::Flush::is_under_way() const { return request_ != nullptr && ucp_request_check_status(request_) == UCS_INPROGRESS; }
+bool Ucx::Flush::is_under_way() const {
+  return request_ != nullptr && ucp_request_check_status(request_) == UCS_INPROGRESS;
+}
 
 void Ucx::close(ucp_ep_h endpoint) {
   ucp_request_param_t param{};

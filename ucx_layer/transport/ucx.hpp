@@ -29,7 +29,7 @@ class Ucx {
   bool open(std::size_t peers, bool on_one_host, std::string& error);
   ucp_context_h context() const { return context_; }
   ucp_worker_h worker() const { return worker_; }
-  std::vector<std::byte> address(std::string& error) const;   // empty: error
+  std::vector<std::byte> address(std::string& error) const;  // empty: error
   // Whether puts and gets on this endpoint are done by the network device. Else UCX emulates them by active messages that
   // need the target's progress. Known once the endpoint is wired up (has greeted and been greeted).
   static bool has_remote_access(ucp_ep_h endpoint);
@@ -44,7 +44,7 @@ class Ucx {
     bool is_under_way() const;
 
    private:
-    ucs_status_ptr_t request_;   // nullptr: it has ended
+    ucs_status_ptr_t request_;  // nullptr: it has ended
   };
   const SocketsOfUcx& sockets() const { return sockets_; }
   bool accept_no_more() { return sockets_.accept_no_more(); }

@@ -11,8 +11,8 @@ bool is_decision(Phase phase) {
 }  // namespace
 
 const char* malformed_name(Malformed what) {
-  static constexpr const char* names[] = {"fine", "foreign cookie", "unknown version", "unknown phase",
-                                          "length that does not fit", "unknown sender"};
+  static constexpr const char* names[] = {"fine",          "foreign cookie",           "unknown version",
+                                          "unknown phase", "length that does not fit", "unknown sender"};
   return names[static_cast<int>(what)];
 }
 

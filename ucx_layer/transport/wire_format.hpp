@@ -33,37 +33,37 @@ enum class Control : std::uint8_t {
 inline constexpr Phase gossip_phase{phase_count};
 
 enum TransportFlags : std::uint8_t {
-  has_descriptor = 1,   // the value stays at the sender: pull it
-  has_ballots = 2,      // first_decided and accepted follow the value
+  has_descriptor = 1,  // the value stays at the sender: pull it
+  has_ballots = 2,     // first_decided and accepted follow the value
 };
 
 struct WireHeader {
   std::uint32_t cookie;
   std::uint8_t version;
-  std::uint8_t phase;             // Phase, or Control
-  std::uint8_t flags;             // MessageFlags
+  std::uint8_t phase;  // Phase, or Control
+  std::uint8_t flags;  // MessageFlags
   std::uint8_t transport_flags;
   std::uint32_t communicator;
-  std::uint16_t epoch;            // members that the operation was planned without, modulo 65536
+  std::uint16_t epoch;  // members that the operation was planned without, modulo 65536
   std::uint16_t signature;
   std::uint64_t operation;
-  std::int32_t sender;            // rank in the communicator; in the context for Control
+  std::int32_t sender;  // rank in the communicator; in the context for Control
   std::int32_t attempt;
-  std::int32_t prev;              // contributions: prev; decisions: first_decided
-  std::uint32_t value_bytes;      // of the inline value or of the descriptor
+  std::int32_t prev;          // contributions: prev; decisions: first_decided
+  std::uint32_t value_bytes;  // of the inline value or of the descriptor
   std::uint32_t contributors;
-  std::uint16_t failed_count;     // saturates
+  std::uint16_t failed_count;  // saturates
   std::uint8_t list_length;
   std::uint8_t outcome;
 };
 static_assert(sizeof(WireHeader) == 48);
 
 struct WireDescriptor {
-  std::uint64_t address;          // of the value, in the owner
+  std::uint64_t address;  // of the value, in the owner
   std::uint64_t bytes;
-  std::uint32_t ticket;           // index into the owner's table of pulls; the reader writes generation there
+  std::uint32_t ticket;  // index into the owner's table of pulls; the reader writes generation there
   std::uint32_t generation;
-  SegmentName segment;            // that it lies in
+  SegmentName segment;  // that it lies in
 };
 static_assert(sizeof(WireDescriptor) == 48);
 

@@ -33,14 +33,15 @@ struct alignas(64) MailboxLine {
 };
 static_assert(sizeof(MailboxLine) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-inline constexpr std::uint32_t mailbox_lines = 256;   // of a ring; a power of two
-inline constexpr std::uint32_t mailbox_longest = mailbox_lines / 4;   // lines of one message, at most
+inline constexpr std::uint32_t mailbox_lines = 256;                  // of a ring; a power of two
+inline constexpr std::uint32_t mailbox_longest = mailbox_lines / 4;  // lines of one message, at most
 
 inline std::uint64_t mailbox_stamp(std::uint16_t tag, std::uint64_t number) {
   return (std::uint64_t{tag} << 48) | (number & 0xffffffffffffull);
 }
 inline std::uint32_t mailbox_lines_of(std::size_t bytes) {
-  return static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + MailboxLine::payload_bytes - 1) / MailboxLine::payload_bytes));
+  return static_cast<std::uint32_t>(
+      std::max<std::size_t>(1, (bytes + MailboxLine::payload_bytes - 1) / MailboxLine::payload_bytes));
 }
 
 // Fills lines with the parts, one after the other. next(): the line to go on with; publish(line): it is full, or the last.
@@ -70,7 +71,8 @@ void copy_lines(LineAt line_at, std::size_t offset, std::byte* target, std::size
   while (bytes > 0) {
     const std::size_t within = offset % MailboxLine::payload_bytes;
     const std::size_t length = std::min(bytes, MailboxLine::payload_bytes - within);
-    std::memcpy(target, line_at(static_cast<std::uint32_t>(offset / MailboxLine::payload_bytes)).payload + within, length);
+    std::memcpy(target, line_at(static_cast<std::uint32_t>(offset / MailboxLine::payload_bytes)).payload + within,
+                length);
     offset += length;
     target += length;
     bytes -= length;
@@ -104,7 +106,9 @@ class MailboxWriter {
   }
   // The parts, one after the other. Requires has_room() for their total.
   void write(std::span<const std::span<const std::byte>> parts) {
-    fill_lines(parts, [this] { return &ring_[++written_ & (mailbox_lines - 1)]; }, [this](MailboxLine* line) { publish(line); });
+    fill_lines(
+        parts, [this] { return &ring_[++written_ & (mailbox_lines - 1)]; },
+        [this](MailboxLine* line) { publish(line); });
   }
 
  private:

@@ -43,7 +43,7 @@ WindowMemory* Transport::take_window(int index, std::size_t bytes) {
     if (!each->taken && each->bytes >= bytes && (best == nullptr || each->bytes < best->bytes)) best = each.get();
   if (best == nullptr) {
     WindowMemory fresh;
-    fresh.bytes = std::bit_ceil(bytes);   // so that what is too small, later, is no more than what is used
+    fresh.bytes = std::bit_ceil(bytes);  // so that what is too small, later, is no more than what is used
     fresh.data = carve_window(fresh.bytes);
     if (fresh.data == nullptr) return nullptr;
     peer.windows.push_back(std::make_unique<WindowMemory>(fresh));
@@ -62,7 +62,9 @@ std::byte* Transport::carve_window(std::size_t bytes) {
     for (const Segment& each : window_segments_) all += each.name().bytes;
     Segment fresh;
     std::string error;
-    if (!range_.take(std::max(bytes, all), SharedRange::Use::internal, fresh, error) && !range_.take(bytes, SharedRange::Use::internal, fresh, error)) return nullptr;
+    if (!range_.take(std::max(bytes, all), SharedRange::Use::internal, fresh, error) &&
+        !range_.take(bytes, SharedRange::Use::internal, fresh, error))
+      return nullptr;
     window_segments_.push_back(fresh);
     window_bytes_used_ = 0;
   }
@@ -112,7 +114,8 @@ std::byte* Transport::allocate_shared(std::size_t bytes) {
 }
 
 bool Transport::free_shared(void* memory) {
-  const auto found = std::find_if(lent_.begin(), lent_.end(), [&](const Segment& each) { return each.data() == memory; });
+  const auto found =
+      std::find_if(lent_.begin(), lent_.end(), [&](const Segment& each) { return each.data() == memory; });
   if (found == lent_.end()) return false;
   unregister(*found);
   range_.give_back(*found);

@@ -22,7 +22,9 @@ constexpr std::uint64_t page = 4096;
 
 std::uint64_t limit_of(int resource) {
   rlimit limit{};
-  return getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
+  return getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+             ? limit.rlim_cur
+             : UINT64_MAX;
 }
 
 // In three steps, since a process that has called mlockall(MCL_FUTURE) would commit all of it.
@@ -35,7 +37,7 @@ std::byte* map(int descriptor, std::uint64_t bytes) {
     return nullptr;
   }
   madvise(memory, bytes, MADV_DONTFORK);
-  madvise(memory, bytes, MADV_DONTDUMP);   // a dump would read, and so commit, all of it
+  madvise(memory, bytes, MADV_DONTDUMP);  // a dump would read, and so commit, all of it
   return static_cast<std::byte*>(memory);
 }
 
@@ -55,8 +57,9 @@ bool commit(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
 }
 
 void free_pages(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
-  while (fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0 && errno == EINTR) {
-  }
+  while (fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                   static_cast<off_t>(bytes)) != 0 &&
+         errno == EINTR) {}
 }
 
 }  // namespace
@@ -75,9 +78,10 @@ std::uint64_t SharedRange::mappable() {
 
 bool SharedRange::open(std::uint64_t bytes, std::uint64_t least, std::string& error) {
   assert(name_.address == 0);
-  const std::uint64_t file_limit = limit_of(RLIMIT_FSIZE) / page * page;   // beyond it SIGXFSZ would end the process
+  const std::uint64_t file_limit = limit_of(RLIMIT_FSIZE) / page * page;  // beyond it SIGXFSZ would end the process
   if (file_limit < least) {
-    error = fmt::format("its files may have {} bytes (RLIMIT_FSIZE, ulimit -f), and its shared memory needs {}", file_limit, least);
+    error = fmt::format("its files may have {} bytes (RLIMIT_FSIZE, ulimit -f), and its shared memory needs {}",
+                        file_limit, least);
     return false;
   }
   bytes = std::min(std::max(bytes, least), file_limit) / page * page;
@@ -87,13 +91,16 @@ bool SharedRange::open(std::uint64_t bytes, std::uint64_t least, std::string& er
     return false;
   }
   struct stat file {};
-  std::byte* memory = ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 && fstat(descriptor, &file) == 0 ? map(descriptor, bytes) : nullptr;
+  std::byte* memory = ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 && fstat(descriptor, &file) == 0
+                          ? map(descriptor, bytes)
+                          : nullptr;
   if (memory == nullptr) {
     error = fmt::format("a range of {} bytes for shared memory: {}", bytes, std::strerror(errno));
     ::close(descriptor);
     return false;
   }
-  name_ = {reinterpret_cast<std::uint64_t>(memory), bytes, file.st_ino, static_cast<std::int32_t>(getpid()), descriptor};
+  name_ = {reinterpret_cast<std::uint64_t>(memory), bytes, file.st_ino, static_cast<std::int32_t>(getpid()),
+           descriptor};
   gaps_[0] = bytes;
   return true;
 }
@@ -110,7 +117,8 @@ bool SharedRange::take(std::size_t bytes, Use use, Segment& segment, std::string
   bytes = (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
   const auto gap = std::find_if(gaps_.begin(), gaps_.end(), [&](const auto& each) { return each.second >= bytes; });
   if (gap == gaps_.end()) {
-    error = fmt::format("{} bytes of shared memory: the range of {} bytes that was reserved in start-up is used up", bytes, name_.bytes);
+    error = fmt::format("{} bytes of shared memory: the range of {} bytes that was reserved in start-up is used up",
+                        bytes, name_.bytes);
     return false;
   }
   const auto [offset, length] = *gap;
@@ -162,14 +170,17 @@ bool MappedRange::open(const RangeName& name, std::string& error) {
   const std::string path = fmt::format("/proc/{}/fd/{}", name.pid, name.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) {
-    error = errno == ENOENT ? fmt::format("process {} has ended, or /proc/{}/fd is hidden from us", name.pid, name.pid) : fmt::format("{}: {}", path, std::strerror(errno));
+    error = errno == ENOENT ? fmt::format("process {} has ended, or /proc/{}/fd is hidden from us", name.pid, name.pid)
+                            : fmt::format("{}: {}", path, std::strerror(errno));
     return false;
   }
   struct stat file {};
-  const bool is_meant = fstat(descriptor, &file) == 0 && file.st_ino == name.inode && static_cast<std::uint64_t>(file.st_size) == name.bytes;
+  const bool is_meant = fstat(descriptor, &file) == 0 && file.st_ino == name.inode &&
+                        static_cast<std::uint64_t>(file.st_size) == name.bytes;
   std::byte* memory = is_meant ? map(descriptor, name.bytes) : nullptr;
   if (!is_meant) error = fmt::format("process {} has ended: {} is another's", name.pid, path);
-  if (is_meant && memory == nullptr) error = fmt::format("mapping {} bytes: {} (RLIMIT_AS, ulimit -v)", name.bytes, std::strerror(errno));
+  if (is_meant && memory == nullptr)
+    error = fmt::format("mapping {} bytes: {} (RLIMIT_AS, ulimit -v)", name.bytes, std::strerror(errno));
   ::close(descriptor);
   if (memory == nullptr) return false;
   data_ = memory;

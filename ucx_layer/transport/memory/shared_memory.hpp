@@ -20,7 +20,7 @@ namespace ucft::detail {
 
 // What a peer needs to map a range. The inode tells whether the descriptor is still the one that was meant.
 struct RangeName {
-  std::uint64_t address;   // in the owner
+  std::uint64_t address;  // in the owner
   std::uint64_t bytes;
   std::uint64_t inode;
   std::int32_t pid;
@@ -28,9 +28,9 @@ struct RangeName {
 };
 
 struct SegmentName {
-  std::uint64_t address;   // in the owner
+  std::uint64_t address;  // in the owner
   std::uint64_t bytes;
-  std::uint64_t id;        // of the owner's segments; never used again
+  std::uint64_t id;  // of the owner's segments; never used again
 };
 
 // A piece of this rank's range. Does not own it.
@@ -52,7 +52,7 @@ class Segment {
 
 class SharedRange {
  public:
-  enum class Use : std::uint8_t { internal, lent };   // lent: to the caller, so forked children have it, too
+  enum class Use : std::uint8_t { internal, lent };  // lent: to the caller, so forked children have it, too
 
   SharedRange() = default;
   ~SharedRange() { close(); }
@@ -77,8 +77,8 @@ class SharedRange {
   std::byte* data() const { return reinterpret_cast<std::byte*>(name_.address); }
 
   RangeName name_{};
-  std::map<std::uint64_t, std::uint64_t> gaps_;   // offset -> bytes, of what is not taken
-  std::uint64_t segments_ = 0;                    // that were ever taken
+  std::map<std::uint64_t, std::uint64_t> gaps_;  // offset -> bytes, of what is not taken
+  std::uint64_t segments_ = 0;                   // that were ever taken
 };
 
 // A peer's range in this address space. Stays readable after the peer's death, until closed.

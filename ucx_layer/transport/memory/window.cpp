@@ -19,12 +19,16 @@ struct WindowName {
 };
 static_assert(sizeof(WindowName) % 8 == 0 && sizeof(WindowName) + remote_key_limit <= Window::name_limit);
 
-std::atomic<std::uint64_t>& word_at(std::byte* memory) { return *reinterpret_cast<std::atomic<std::uint64_t>*>(memory); }
+std::atomic<std::uint64_t>& word_at(std::byte* memory) {
+  return *reinterpret_cast<std::atomic<std::uint64_t>*>(memory);
+}
 
 }  // namespace
 
 Window::Window(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes)
-    : transport_(transport), peer_(peer), layout_{head_bytes, row_bytes, !transport.is_mapped(peer) || UCFT_TEST_SWITCH(stamps_all_lines)} {
+    : transport_(transport),
+      peer_(peer),
+      layout_{head_bytes, row_bytes, !transport.is_mapped(peer) || UCFT_TEST_SWITCH(stamps_all_lines)} {
   assert(head_bytes <= WindowLayout::longest_head);
   const std::size_t bytes = (1 + layout_.lines()) * line_bytes;
   WindowMemory* taken = transport_.take_window(peer_, bytes);
@@ -48,7 +52,8 @@ Window::~Window() {
 std::vector<std::byte> Window::name() const {
   const Segment* segment = transport_.window_segment(mine_->data);
   const auto key = copy_ == no_buffer ? std::span<const std::byte>{} : transport_.remote_key_of(*segment);
-  const WindowName name{segment->name(), reinterpret_cast<std::uint64_t>(mine_->data), layout_.lines(), mine_->generation, key.size()};
+  const WindowName name{segment->name(), reinterpret_cast<std::uint64_t>(mine_->data), layout_.lines(),
+                        mine_->generation, key.size()};
   std::vector<std::byte> bytes(sizeof name + (key.size() + 7) / 8 * 8);
   std::memcpy(bytes.data(), &name, sizeof name);
   if (!key.empty()) std::memcpy(bytes.data() + sizeof name, key.data(), key.size());
@@ -61,8 +66,10 @@ Window::Connected Window::connect(std::span<const std::byte> bytes) {
   if (mine_ == nullptr || bytes.size() < sizeof name || UCFT_TEST_SWITCH(refuses_window)) return Connected::impossible;
   std::memcpy(&name, bytes.data(), sizeof name);
   const std::uint64_t length = (1 + std::uint64_t{name.lines}) * line_bytes;
-  if (name.lines != layout_.lines() || name.key_bytes > bytes.size() - sizeof name || name.key_bytes > remote_key_limit || name.address % line_bytes != 0 || name.address < name.segment.address ||
-      name.address - name.segment.address > name.segment.bytes || length > name.segment.bytes - (name.address - name.segment.address))
+  if (name.lines != layout_.lines() || name.key_bytes > bytes.size() - sizeof name ||
+      name.key_bytes > remote_key_limit || name.address % line_bytes != 0 || name.address < name.segment.address ||
+      name.address - name.segment.address > name.segment.bytes ||
+      length > name.segment.bytes - (name.address - name.segment.address))
     return Connected::impossible;
   generation_there_ = name.generation;
   if (copy_ == no_buffer) {
@@ -90,9 +97,7 @@ std::uint32_t Window::seen_there() const {
   return word >> 32 == mine_->generation ? std::max(seen_, number) : seen_;
 }
 
-bool Window::can_write() const {
-  return there_ != nullptr && seen_there() == writer_.written() && is_at_rest();
-}
+bool Window::can_write() const { return there_ != nullptr && seen_there() == writer_.written() && is_at_rest(); }
 bool Window::is_at_rest() const { return copy_ == no_buffer || transport_.buffers().references(copy_) == 1; }
 
 void Window::write(std::span<const std::byte> head, std::span<const std::byte> row) {

@@ -27,13 +27,13 @@ namespace ucft::detail {
 class Transport;
 
 struct WindowHeader {
-  std::uint32_t seen;    // the last write of the other direction that the writer has read
-  std::uint32_t whole;   // the last write that had a row; 0: none yet
+  std::uint32_t seen;   // the last write of the other direction that the writer has read
+  std::uint32_t whole;  // the last write that had a row; 0: none yet
 };
 
 struct WindowLayout {
   std::size_t head_bytes, row_bytes;
-  bool stamped;          // every line, else the first alone
+  bool stamped;  // every line, else the first alone
 
   static constexpr std::size_t longest_head = MailboxLine::payload_bytes - sizeof(WindowHeader);
   bool is_one_line() const { return head_bytes + row_bytes <= longest_head; }
@@ -44,13 +44,16 @@ struct WindowLayout {
   }
 };
 
-inline std::uint64_t window_stamp(std::uint32_t generation, std::uint32_t number) { return std::uint64_t{generation} << 32 | number; }
+inline std::uint64_t window_stamp(std::uint32_t generation, std::uint32_t number) {
+  return std::uint64_t{generation} << 32 | number;
+}
 
 // Raw memory, like a mailbox's two ends.
 class WindowWriter {
  public:
   WindowWriter() = default;
-  WindowWriter(const WindowLayout& layout, MailboxLine* lines, std::uint32_t generation) : layout_(layout), lines_(lines), generation_(generation) {}
+  WindowWriter(const WindowLayout& layout, MailboxLine* lines, std::uint32_t generation)
+      : layout_(layout), lines_(lines), generation_(generation) {}
 
   std::uint32_t written() const { return written_; }
   // row: empty if it is the same as before. Returns how many lines have been written.
@@ -62,14 +65,17 @@ class WindowWriter {
     if (layout_.stamped && !layout_.is_one_line() && !row.empty()) {
       MailboxLine* line = lines_;
       const std::span<const std::byte> parts[] = {header_bytes, head, row};
-      fill_lines(parts, [&] { return line++; }, [this](MailboxLine* filled) { publish(filled); });
+      fill_lines(
+          parts, [&] { return line++; }, [this](MailboxLine* filled) { publish(filled); });
       return static_cast<std::uint32_t>(line - lines_);
     }
     std::memcpy(lines_->payload, header_bytes.data(), header_bytes.size());
     std::memcpy(lines_->payload + sizeof header, head.data(), head.size());
     if (!row.empty()) {
       UCFT_TEST_POINT(line);
-      std::memcpy(layout_.is_one_line() ? lines_->payload + sizeof header + head.size() : reinterpret_cast<std::byte*>(lines_ + 1), row.data(), row.size());
+      std::memcpy(layout_.is_one_line() ? lines_->payload + sizeof header + head.size()
+                                        : reinterpret_cast<std::byte*>(lines_ + 1),
+                  row.data(), row.size());
     }
     publish(lines_);
     return row.empty() ? 1 : layout_.lines();
@@ -117,7 +123,8 @@ class WindowReader {
       std::memcpy(scratch.data(), in_place, layout_.row_bytes);
       return scratch.data();
     }
-    copy_lines([this](std::uint32_t line) -> const MailboxLine& { return lines_[line]; }, sizeof(WindowHeader) + layout_.head_bytes, scratch.data(), scratch.size());
+    copy_lines([this](std::uint32_t line) -> const MailboxLine& { return lines_[line]; },
+               sizeof(WindowHeader) + layout_.head_bytes, scratch.data(), scratch.size());
     return scratch.data();
   }
   void consume() { ++read_; }
@@ -160,7 +167,7 @@ class Window {
 
   // The other end has read what was written last, and our device has let go of it.
   bool can_write() const;
-  bool is_at_rest() const;   // our device has nothing of ours under way
+  bool is_at_rest() const;  // our device has nothing of ours under way
   // row: empty if it is the same as before.
   void write(std::span<const std::byte> head, std::span<const std::byte> row);
   bool has_news() const { return mine_ != nullptr && reader_.has_news(); }
@@ -180,13 +187,14 @@ class Window {
   WindowMemory* mine_ = nullptr;
   WindowReader reader_;
   WindowWriter writer_;
-  std::byte* there_ = nullptr;             // the peer's window: mapped; on the remote path the copy of it that we put from
-  BufferId copy_ = no_buffer;              // remote: there_
-  std::uint64_t target_ = 0;               // remote: where it is in the peer
+  std::byte* there_ = nullptr;  // the peer's window: mapped; on the remote path the copy of it that we put from
+  BufferId copy_ = no_buffer;   // remote: there_
+  std::uint64_t target_ = 0;    // remote: where it is in the peer
   SegmentName segment_{};
   std::vector<std::byte> key_;
-  std::uint32_t generation_there_ = 0;     // of the peer's window
-  std::uint32_t seen_ = 0, told_ = 0;      // of our writes: read by the other end; of its writes: it knows that we have read
+  std::uint32_t generation_there_ = 0;  // of the peer's window
+  std::uint32_t seen_ = 0,
+                told_ = 0;  // of our writes: read by the other end; of its writes: it knows that we have read
 };
 
 }  // namespace ucft::detail

@@ -22,10 +22,10 @@ struct Transport::RemoteCall {
   int peer = 0;
   bool done = false, abandoned = false;
   ucs_status_t status = UCS_OK;
-  std::uint64_t last_line = 0;         // a put of lines; 0: of anything else
-  BufferId value = no_buffer;          // a get: where it goes
-  BufferId source = no_buffer;         // a put of a window's content: where it comes from
-  ucp_rkey_h key = nullptr;            // one of Remote::keys
+  std::uint64_t last_line = 0;  // a put of lines; 0: of anything else
+  BufferId value = no_buffer;   // a get: where it goes
+  BufferId source = no_buffer;  // a put of a window's content: where it comes from
+  ucp_rkey_h key = nullptr;     // one of Remote::keys
   std::uint32_t ticket = 0, generation = 0;
 };
 

@@ -88,7 +88,7 @@ ucs_status_t Transport::on_am(void* arg, const void* header_data, size_t header_
   if (bytes > 0 && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
     const std::uint64_t tag = reinterpret_cast<std::uint64_t>(data) | std::uint64_t{1} << 63;
     arrival.value = self.buffers_->adopt(static_cast<const std::byte*>(data), bytes, tag);
-    status = UCS_INPROGRESS;   // kept until ucp_am_data_release
+    status = UCS_INPROGRESS;  // kept until ucp_am_data_release
   } else if (bytes > 0) {
     arrival.value = self.buffers_->copy_in(data, bytes);
   }
@@ -104,7 +104,8 @@ bool Transport::poll_am() {
     arrivals_.pop_front();
     if (arrival.header.phase >= static_cast<std::uint8_t>(Control::hello)) {
       if (arrival.header.sender < setup_.ranks) {
-        if (arrival.header.phase == static_cast<std::uint8_t>(Control::hello)) peer_at(arrival.header.sender).hello_seen = true;
+        if (arrival.header.phase == static_cast<std::uint8_t>(Control::hello))
+          peer_at(arrival.header.sender).hello_seen = true;
         setup_.sink.control(setup_.sink.arg, arrival.header, arrival.header.sender);
       }
     } else if (setup_.sink.accepts(setup_.sink.arg, arrival.header, -1)) {
@@ -125,7 +126,8 @@ bool Transport::poll_am() {
 void Transport::take_am(const AmArrival& arrival, int peer) {
   Message message = parse_header(arrival.header, arrival.ballots);
   message.value = buffers_->whole(arrival.value);
-  if (!arrival.list.empty()) message.list = buffers_->copy_in(arrival.list.data(), arrival.list.size() * sizeof(std::uint32_t));
+  if (!arrival.list.empty())
+    message.list = buffers_->copy_in(arrival.list.data(), arrival.list.size() * sizeof(std::uint32_t));
   setup_.sink.deliver(setup_.sink.arg, arrival.header, message, peer);
   buffers_->release(message.value);
   buffers_->release(message.list);

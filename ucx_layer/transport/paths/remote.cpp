@@ -17,9 +17,10 @@ std::vector<std::byte> Transport::own_remote_key() {
   return registration == nullptr ? std::vector<std::byte>{} : registration->key;
 }
 
-bool Transport::open_remote_mailbox(int index, std::uint64_t segment, std::span<const std::byte> key, std::string& error) {
+bool Transport::open_remote_mailbox(int index, std::uint64_t segment, std::span<const std::byte> key,
+                                    std::string& error) {
   Peer& peer = peer_at(index);
-  if (peer.endpoint == nullptr || peer.forgotten) return true;   // shares memory with us, or is gone
+  if (peer.endpoint == nullptr || peer.forgotten) return true;  // shares memory with us, or is gone
   auto remote = std::make_unique<Remote>();
   const ucs_status_t status = ucp_ep_rkey_unpack(peer.endpoint, key.data(), &remote->key);
   if (status != UCS_OK) {
@@ -29,7 +30,8 @@ bool Transport::open_remote_mailbox(int index, std::uint64_t segment, std::span<
   remote->segment = segment;
   remote->lines = std::vector<MailboxLine>(mailbox_lines);
   const auto tag = static_cast<std::uint16_t>(setup_.cookie ^ (setup_.cookie >> 16));
-  peer.writer = MailboxWriter(remote->lines.data(), reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(own_.data(), index)), tag);
+  peer.writer = MailboxWriter(remote->lines.data(),
+                              reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(own_.data(), index)), tag);
   reader_of(peer) = MailboxReader(reinterpret_cast<MailboxLine*>(ring_area(own_.data(), index)), &remote->credit, tag);
   peer.pulled_here = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(own_.data(), index));
   peer.remote = std::move(remote);
@@ -87,7 +89,8 @@ void Transport::put(Peer& peer, const void* source, std::size_t bytes, std::uint
   start_put(peer, call, source, bytes, target, remote.key);
 }
 
-void Transport::start_put(Peer& peer, RemoteCall* call, const void* source, std::size_t bytes, std::uint64_t target, ucp_rkey_h key) {
+void Transport::start_put(Peer& peer, RemoteCall* call, const void* source, std::size_t bytes, std::uint64_t target,
+                          ucp_rkey_h key) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = &Transport::on_call_done;
@@ -141,7 +144,8 @@ void Transport::put_credit(Peer& peer) {
 ucp_rkey_h Transport::key_of(Peer& peer, const SegmentName& segment, std::span<const std::byte> packed) {
   std::vector<RemoteKey>& keys = peer.remote->keys;
   for (const RemoteKey& each : keys)
-    if (each.segment.id == segment.id && std::equal(each.packed.begin(), each.packed.end(), packed.begin(), packed.end()))
+    if (each.segment.id == segment.id &&
+        std::equal(each.packed.begin(), each.packed.end(), packed.begin(), packed.end()))
       return each.key;
   constexpr std::size_t many = 64;
   const auto idle = std::find_if(keys.begin(), keys.end(), [](const RemoteKey& each) { return each.calls == 0; });
@@ -168,11 +172,14 @@ bool Transport::start_pull(Peer& peer, const WireHeader& header) {
   std::byte packed[remote_key_limit];
   const std::size_t packed_bytes = header.value_bytes - sizeof descriptor;
   reader.copy(sizeof header + sizeof descriptor, packed, packed_bytes);
-  const bool fits = descriptor.ticket < tickets && descriptor.bytes > 0 && descriptor.address >= descriptor.segment.address &&
+  const bool fits = descriptor.ticket < tickets && descriptor.bytes > 0 &&
+                    descriptor.address >= descriptor.segment.address &&
                     descriptor.address - descriptor.segment.address <= descriptor.segment.bytes &&
                     descriptor.bytes <= descriptor.segment.bytes - (descriptor.address - descriptor.segment.address);
-  const ucp_rkey_h key = fits && peer.endpoint != nullptr && !peer.endpoint_broken ? key_of(peer, descriptor.segment, {packed, packed_bytes}) : nullptr;
-  if (key == nullptr) {   // malformed, or its owner is gone
+  const ucp_rkey_h key = fits && peer.endpoint != nullptr && !peer.endpoint_broken
+                             ? key_of(peer, descriptor.segment, {packed, packed_bytes})
+                             : nullptr;
+  if (key == nullptr) {  // malformed, or its owner is gone
     if (!fits) note_malformed(Malformed::length, index_of(peer));
     reader.consume(mailbox_lines_of(sizeof header + body_bytes(header)));
     put_credit(peer);
@@ -180,7 +187,7 @@ bool Transport::start_pull(Peer& peer, const WireHeader& header) {
   }
   BufferId value = buffers_->allocate(descriptor.bytes);
   if (value == no_buffer) value = buffers_->allocate_private(descriptor.bytes);
-  if (value == no_buffer) return false;   // some may come back
+  if (value == no_buffer) return false;  // some may come back
   RemoteCall* call = new_call(peer);
   call->value = value;
   call->ticket = descriptor.ticket;
@@ -192,7 +199,8 @@ bool Transport::start_pull(Peer& peer, const WireHeader& header) {
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = &Transport::on_call_done;
   param.user_data = call;
-  const ucs_status_ptr_t request = ucp_get_nbx(peer.endpoint, buffers_->data(value), descriptor.bytes, descriptor.address, key, &param);
+  const ucs_status_ptr_t request =
+      ucp_get_nbx(peer.endpoint, buffers_->data(value), descriptor.bytes, descriptor.address, key, &param);
   if (!UCS_PTR_IS_PTR(request)) finish_call(call, UCS_PTR_RAW_STATUS(request));
   return true;
 }
@@ -220,7 +228,8 @@ bool Transport::finish_pull(Peer& peer) {
   const bool arrived = call->status == UCS_OK;
   const auto table = static_cast<std::uint64_t>(pulled_area(nullptr, setup_.me) - static_cast<std::byte*>(nullptr));
   remote.pulled[call->ticket] = call->generation;
-  put(peer, &remote.pulled[call->ticket], sizeof(std::uint32_t), remote.segment + table + call->ticket * sizeof(std::uint32_t));
+  put(peer, &remote.pulled[call->ticket], sizeof(std::uint32_t),
+      remote.segment + table + call->ticket * sizeof(std::uint32_t));
   call->value = no_buffer;
   free_calls_.push_back(call);
   reader.consume(mailbox_lines_of(sizeof header + body_bytes(header)));

@@ -33,7 +33,7 @@ bool Transport::try_write(Peer& peer, const Queued& message) {
   }
   header.value_bytes = static_cast<std::uint32_t>(value_bytes);
   const std::uint64_t body = body_bytes(header);
-  if (body == value_bytes && (body == 8 || body == 0)) {   // the common case
+  if (body == value_bytes && (body == 8 || body == 0)) {  // the common case
     if (!has_room(peer, 1)) return false;
     std::uint64_t word = 0;
     if (body == 8) std::memcpy(&word, buffers_->data(message.value), sizeof word);
@@ -44,7 +44,8 @@ bool Transport::try_write(Peer& peer, const Queued& message) {
   if (!has_room(peer, mailbox_lines_of(sizeof header + body))) return false;
   const bool ballots = (header.transport_flags & has_ballots) != 0;
   const std::span<const std::byte> parts[] = {
-      bytes_of(header), {buffers_->data(message.value), value_bytes},
+      bytes_of(header),
+      {buffers_->data(message.value), value_bytes},
       ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
       {buffers_->data(message.list), header.list_length * sizeof(std::uint32_t)}};
   peer.writer.write(parts);
@@ -66,7 +67,7 @@ bool Transport::write_descriptor(Peer& peer, const Queued& message, std::uint32_
   std::span<const std::byte> key;
   if (peer.remote != nullptr) {
     const Registration* registration = registration_of(*segment);
-    if (registration == nullptr) {   // e.g. the limit of locked memory: as a message it goes, too
+    if (registration == nullptr) {  // e.g. the limit of locked memory: as a message it goes, too
       Queued whole = message;
       buffers_->retain(whole.value);
       buffers_->retain(whole.list);
@@ -83,7 +84,10 @@ bool Transport::write_descriptor(Peer& peer, const Queued& message, std::uint32_
   if (!has_room(peer, mailbox_lines_of(sizeof header + body_bytes(header)))) return false;
   const bool ballots = (header.transport_flags & has_ballots) != 0;
   const std::span<const std::byte> parts[] = {
-      bytes_of(header), bytes_of(descriptor), key, ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
+      bytes_of(header),
+      bytes_of(descriptor),
+      key,
+      ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
       {buffers_->data(message.list), header.list_length * sizeof(std::uint32_t)}};
   peer.writer.write(parts);
   touch(peer);
@@ -175,7 +179,7 @@ bool Transport::poll_mailbox(Peer& peer) {
 }
 
 BufferId Transport::read_value(Peer& peer, const WireHeader& header) {
-  const BufferId value = buffers_->allocate(header.value_bytes);   // inline, so there is a private block at least
+  const BufferId value = buffers_->allocate(header.value_bytes);  // inline, so there is a private block at least
   if (header.value_bytes == 8)
     std::memcpy(buffers_->data(value), reader_of(peer).payload() + sizeof header, 8);
   else
@@ -216,7 +220,8 @@ void Transport::give_back() {
   if (released.empty()) return;
   for (std::uint64_t tag : released) {
     if (tag >> 63) {
-      if (tag != ~std::uint64_t{0}) ucp_am_data_release(ucx_.worker(), reinterpret_cast<void*>(tag & ~(std::uint64_t{1} << 63)));
+      if (tag != ~std::uint64_t{0})
+        ucp_am_data_release(ucx_.worker(), reinterpret_cast<void*>(tag & ~(std::uint64_t{1} << 63)));
       continue;
     }
     Peer& peer = peer_at(static_cast<int>(tag >> 40));
@@ -229,7 +234,8 @@ void Transport::give_back() {
 void Transport::collect_pulls(Peer& peer) {
   for (std::size_t ticket = 0; ticket < tickets && peer.pulls_open > 0; ++ticket) {
     Pull& pull = peer.pulls[ticket];
-    if (pull.value == no_buffer || peer.pulled_here[ticket].load(std::memory_order_acquire) != pull.generation) continue;
+    if (pull.value == no_buffer || peer.pulled_here[ticket].load(std::memory_order_acquire) != pull.generation)
+      continue;
     buffers_->release(pull.value);
     pull.value = no_buffer;
     --peer.pulls_open;
