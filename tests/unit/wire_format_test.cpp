@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t cookie = 0xc0ffee01;
 constexpr std::uint64_t limit = 2048;
-const WireContext context{cookie, 7, 3, 5};
+const WireStamp context{cookie, 7, 3, 5};
 
 bool carries_decision(Phase phase) {
   return phase == Phase::broadcast || phase == Phase::correction || phase == Phase::decided;

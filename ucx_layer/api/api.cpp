@@ -284,7 +284,7 @@ ucft_status_t ucft_comm_create(ucft_context_h handle, ucft_comm_h* out) {
   UCFT_FIND(context, contexts, handle, "context");
   UCFT_ENTER(*context);
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "comm is null");
-  return open_comm(context->create_world(), out);
+  return open_comm(context->create_for_all(), out);
 }
 
 ucft_status_t ucft_comm_split(ucft_comm_h handle, int32_t colour, int32_t key, ucft_comm_h* out) {

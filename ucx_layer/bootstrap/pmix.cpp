@@ -202,7 +202,7 @@ struct Process {
 };
 
 // A call that answers later, on PMIx's thread, or never. PMIx has a reference of its own until then.
-struct Request {
+struct Question {
   std::atomic<bool> arrived{false};
   pmix_status_t status = PMIX_SUCCESS;
   std::string bytes;  // what came, by the type of the call
@@ -223,20 +223,20 @@ struct Request {
   bool is_good() const { return has_arrived() && status == PMIX_SUCCESS; }
 };
 
-using RequestPointer = std::shared_ptr<Request>;
+using QuestionPointer = std::shared_ptr<Question>;
 
 template <class Call>
-void submit(const RequestPointer& request, Call call) {
-  auto* reference = new RequestPointer(request);
+void submit(const QuestionPointer& request, Call call) {
+  auto* reference = new QuestionPointer(request);
   const pmix_status_t status = call(*request, reference);
   if (status == PMIX_SUCCESS) return;
   delete reference;  // no callback will come
   request->answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
 }
 
-RequestPointer take(void* reference) {
-  auto* held = static_cast<RequestPointer*>(reference);
-  RequestPointer request = std::move(*held);
+QuestionPointer take(void* reference) {
+  auto* held = static_cast<QuestionPointer*>(reference);
+  QuestionPointer request = std::move(*held);
   delete held;
   return request;
 }
@@ -244,7 +244,7 @@ RequestPointer take(void* reference) {
 void on_fence(pmix_status_t status, void* reference) { take(reference)->answer(status); }
 
 void on_value(pmix_status_t status, pmix_value_t* value, void* reference) {
-  const RequestPointer request = take(reference);
+  const QuestionPointer request = take(reference);
   if (status == PMIX_SUCCESS && value == nullptr) status = PMIX_ERR_NOT_FOUND;
   if (status == PMIX_SUCCESS && value->type == PMIX_BYTE_OBJECT) {
     request->bytes.assign(value->data.bo.bytes, value->data.bo.size);
@@ -264,7 +264,7 @@ void add_process(const pmix_proc_info_t& entry, std::vector<Process>& processes)
 // PRRTE sends the entries as they are, Open MPI 4 each in an info of its own.
 void on_process_table(pmix_status_t status, pmix_info_t* info, std::size_t count, void* reference,
                       pmix_release_cbfunc_t release, void* release_data) {
-  const RequestPointer request = take(reference);
+  const QuestionPointer request = take(reference);
   for (std::size_t i = 0; status == PMIX_SUCCESS && i < count; ++i) {
     if (info[i].value.type != PMIX_DATA_ARRAY || info[i].value.data.darray == nullptr) continue;
     const pmix_data_array_t& table = *info[i].value.data.darray;
@@ -283,31 +283,31 @@ void on_process_table(pmix_status_t status, pmix_info_t* info, std::size_t count
 }
 
 // Answered as soon as that rank has committed the key, which may be never.
-RequestPointer ask(pmix_rank_t rank, const std::string& key) {
-  auto request = std::make_shared<Request>();
+QuestionPointer ask(pmix_rank_t rank, const std::string& key) {
+  auto request = std::make_shared<Question>();
   request->process = process_of(rank);
   request->key = key;
-  submit(request, [](Request& the, void* reference) {
+  submit(request, [](Question& the, void* reference) {
     return library().get_nb(&the.process, the.key.c_str(), nullptr, 0, on_value, reference);
   });
   return request;
 }
 
 // Over all ranks, with everything that they have committed.
-RequestPointer fence() {
-  auto request = std::make_shared<Request>();
+QuestionPointer fence() {
+  auto request = std::make_shared<Question>();
   request->process = process_of(PMIX_RANK_WILDCARD);
   std::strncpy(request->info.key, PMIX_COLLECT_DATA, PMIX_MAX_KEYLEN);
   request->info.value.type = PMIX_BOOL;
   request->info.value.data.flag = true;
-  submit(request, [](Request& the, void* reference) {
+  submit(request, [](Question& the, void* reference) {
     return library().fence_nb(&the.process, 1, &the.info, 1, on_fence, reference);
   });
   return request;
 }
 
-RequestPointer ask_for_processes() {
-  auto request = std::make_shared<Request>();
+QuestionPointer ask_for_processes() {
+  auto request = std::make_shared<Question>();
   request->key = PMIX_QUERY_PROC_TABLE;
   request->name_space = session().self.nspace;
   request->keys[0] = request->key.data();
@@ -315,7 +315,7 @@ RequestPointer ask_for_processes() {
   request->info.value.type = PMIX_STRING;
   request->info.value.data.string = request->name_space.data();
   request->query = {request->keys, &request->info, 1};
-  submit(request, [](Request& the, void* reference) {
+  submit(request, [](Question& the, void* reference) {
     return library().query_info_nb(&the.query, 1, on_process_table, reference);
   });
   return request;
@@ -366,7 +366,7 @@ class DeathWatch {
     request_.reset();
   }
 
-  RequestPointer request_;
+  QuestionPointer request_;
   Clock::time_point next_look_ = Clock::now() + look_period;
   bool able_ = true;
   int deaths_seen_ = 0;
@@ -391,18 +391,18 @@ Ending wait_for(const Patience& patience, Condition condition) {
   return Ending::Done;
 }
 
-bool all_arrived(const std::vector<RequestPointer>& requests) {
-  return std::all_of(requests.begin(), requests.end(), [](const RequestPointer& each) { return each->has_arrived(); });
+bool all_arrived(const std::vector<QuestionPointer>& requests) {
+  return std::all_of(requests.begin(), requests.end(), [](const QuestionPointer& each) { return each->has_arrived(); });
 }
 
-std::vector<RequestPointer> ask_all(int size, const std::string& key) {
-  std::vector<RequestPointer> requests;
+std::vector<QuestionPointer> ask_all(int size, const std::string& key) {
+  std::vector<QuestionPointer> requests;
   for (int rank = 0; rank < size; ++rank) requests.push_back(ask(static_cast<pmix_rank_t>(rank), key));
   return requests;
 }
 
 // Every rank's value. A server of another host may not have got them all when the fence ends here: ask again.
-Ending collect(int size, const std::string& key, const Patience& patience, std::vector<RequestPointer>& values) {
+Ending collect(int size, const std::string& key, const Patience& patience, std::vector<QuestionPointer>& values) {
   values = ask_all(size, key);
   for (;;) {
     const Ending ending = wait_for(patience, [&] { return all_arrived(values); });
@@ -461,7 +461,7 @@ Suspects find_suspects(int size, unsigned context, const std::string& key, bool 
   const auto values = ask_all(size, key), farewells = ask_all(size, farewell_key(context));
   const auto deadline = Clock::now() + grace;
   do {
-    const RequestPointer table = ask_for_processes();
+    const QuestionPointer table = ask_for_processes();
     const Patience answer{std::min(deadline, Clock::now() + grace / 10), nullptr, nullptr};
     if (wait_for(answer, [&] { return table->has_arrived(); }) == Ending::Done) suspects.known = table->processes;
     for (const Process& each : suspects.known)
@@ -530,7 +530,7 @@ bool join_job(microseconds limit, std::string& error) {
   if (own.pid == 0) std::atexit(leave_job_at_exit);
   own.pid = getpid();
   own.joined = true;
-  const RequestPointer size = ask(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
+  const QuestionPointer size = ask(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
   wait_for({deadline, nullptr, nullptr}, [&] { return size->has_arrived(); });
   if (!size->is_good() || size->number > most_ranks || own.self.rank >= size->number) {
     error = own.failure = "the PMIx server (" + who + ") does not say how many ranks the job has";
@@ -577,10 +577,10 @@ bool Pmix::allgather(const void* source, void* received, std::size_t bytes, micr
   // A byte in front, as there may be servers that know no empty values.
   std::string mine(1 + bytes, '\0');
   if (bytes > 0) std::memcpy(mine.data() + 1, source, bytes);
-  std::vector<RequestPointer> values;
+  std::vector<QuestionPointer> values;
   error.clear();
   if (commit(key, std::move(mine), deadline, error)) {
-    const RequestPointer step = fence();
+    const QuestionPointer step = fence();
     Ending ending = wait_for(patience, [&] { return step->has_arrived(); });
     const bool partial = ending == Ending::Done && step->status == PMIX_ERR_PARTIAL_SUCCESS;
     if (ending == Ending::Done && !step->is_good() && !partial) {

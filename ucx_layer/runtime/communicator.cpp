@@ -243,7 +243,7 @@ void Communicator::exclude_self(ucft_status_t why) {
 void Communicator::flush() {
   if (outbox_.empty()) return;
   Transport& transport = context_.transport();
-  WireContext wire{context_.cookie(), id_, 0, me_};
+  WireStamp wire{context_.cookie(), id_, 0, me_};
   for (const Message& send : outbox_.sends()) {
     UCFT_TEST_POINT(send);
     wire.epoch = static_cast<std::uint16_t>(window_.operation(send.operation).members().excluded().size());

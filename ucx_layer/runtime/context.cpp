@@ -17,7 +17,7 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr std::uint32_t world_bit = 0x80000000u;
+constexpr std::uint32_t for_all_bit = 0x80000000u;
 
 // Whoever writes into our memory from this host wakes us; a put from another one doesn't.
 constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
@@ -157,10 +157,10 @@ void Context::sleep_a_little() {
 
 // ---- communicators --------------------------------------------------------------------------------------------------
 
-Communicator* Context::create_world() {
+Communicator* Context::create_for_all() {
   std::vector<std::int32_t> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
-  return create(world_bit | worlds_++, std::move(all));
+  return create(for_all_bit | made_for_all_++, std::move(all));
 }
 
 Communicator* Context::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
@@ -225,7 +225,7 @@ Communicator* Context::find_other(std::uint32_t id) {
 
 bool Context::is_future(std::uint32_t id) const {
   id &= ~GossipDriver::place_bits;
-  return (id & world_bit) != 0 ? (id & ~world_bit) >= worlds_ : id >= next_id_;
+  return (id & for_all_bit) != 0 ? (id & ~for_all_bit) >= made_for_all_ : id >= next_id_;
 }
 
 // ---- messages -------------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ class Context {
     return true;
   }
 
-  Communicator* create_world();
+  Communicator* create_for_all();
   std::uint32_t next_id() const { return next_id_; }
   // ranks: context ranks in the order of the new communicator. Every member of the parent calls note_id().
   Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
@@ -190,7 +190,7 @@ class Context {
       destroyed_;  // the latest: whom a late message came from
   Communicator* last_found_ = nullptr;
   std::vector<Early> early_;
-  std::uint32_t next_id_ = 0, worlds_ = 0;
+  std::uint32_t next_id_ = 0, made_for_all_ = 0;
   std::uint64_t stale_ = 0;
   ucft_failure_callback_t failure_callback_ = nullptr;
   void* failure_callback_arg_ = nullptr;

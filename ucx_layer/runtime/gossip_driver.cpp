@@ -287,7 +287,7 @@ class WorkOf final : public GossipWork {
     if (!operation_.epoch().is_now(name.restarts) || !operation_.one_sided().is_possible()) return;
     const int link = operation_.links()->link_of(name.neighbour);
     if (link < 0 || !operation_.links()->state().is_live(link)) return;
-    if (windows_.at(link).connect(name.bytes) == Window::Connected::impossible)
+    if (windows_.at(link).connect(name.bytes) == RmaWindow::Connected::impossible)
       operation_.refuse_windows(communicator_.rank(), sends_);
   }
   // A device must have let go of all that it was given, too.
@@ -305,7 +305,7 @@ class WorkOf final : public GossipWork {
     if (!operation_.one_sided().is_possible() || operation_.links() == nullptr) return false;
     bool active = false;
     for (int link : operation_.links()->live()) {
-      Window& window = windows_.at(link);
+      RmaWindow& window = windows_.at(link);
       if (!operation_.links()->is_clear(link) && window.can_write()) {
         operation_.on_clear(link, sends_);
         flush();

@@ -27,7 +27,7 @@ WindowObjection GossipWindows::take(std::span<const Rank> neighbours, const std:
       objection = WindowObjection::unsupported;
       continue;
     }
-    ends_.back().window = std::make_unique<Window>(transport, peer, sizeof(GossipLinkState), row_bytes);
+    ends_.back().window = std::make_unique<RmaWindow>(transport, peer, sizeof(GossipLinkState), row_bytes);
     if (!ends_.back().window->has_memory()) objection = WindowObjection::no_memory;
   }
   return objection;

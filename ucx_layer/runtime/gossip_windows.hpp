@@ -30,7 +30,7 @@ class GossipWindows {
   WindowObjection take(std::span<const Rank> neighbours, const std::vector<bool>& dead, std::size_t row_bytes);
   void clear() { ends_.clear(); }
 
-  Window& at(int link) { return *ends_[static_cast<std::size_t>(link)].window; }
+  RmaWindow& at(int link) { return *ends_[static_cast<std::size_t>(link)].window; }
   // What the other end is to be told; empty: it has been.
   std::vector<std::byte> name_once(int link);
 
@@ -40,7 +40,7 @@ class GossipWindows {
  private:
   struct End {
     Rank neighbour;
-    std::unique_ptr<Window> window;  // nullptr: it was dead, or there is an objection
+    std::unique_ptr<RmaWindow> window;  // nullptr: it was dead, or there is an objection
     bool named;
   };
 

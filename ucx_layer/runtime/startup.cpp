@@ -132,9 +132,9 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
 // A barrier over the survivors: the launcher's are for ranks that it knows, and can't survive. A rank that dies in it is dead
 // like any other; more than f deaths end it, too.
 void Context::meet() {
-  Communicator* world = create_world();
-  farewell({world});
-  destroy(world);
+  Communicator* everybody = create_for_all();
+  farewell({everybody});
+  destroy(everybody);
 }
 
 bool Context::exchange_identities(OutOfBand& oob, std::string& error) {

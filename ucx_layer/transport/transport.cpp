@@ -161,7 +161,7 @@ bool Transport::wired() const { return waiting_ == 0 && missing_greeting() < 0; 
 
 // ---- sending --------------------------------------------------------------------------------------------------------
 
-void Transport::send(int index, const Message& message, const WireContext& context) {
+void Transport::send(int index, const Message& message, const WireStamp& context) {
   Peer& peer = peer_at(index);
   if (peer.forgotten) return;
   Queued queued{

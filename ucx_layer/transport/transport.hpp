@@ -96,7 +96,7 @@ class Transport {
 
   Buffers& buffers() { return *buffers_; }
   // A message for a collective; value and list get references of their own.
-  void send(int peer, const Message& message, const WireContext& context);
+  void send(int peer, const Message& message, const WireStamp& context);
   void send_control(int peer, Control control, std::uint32_t communicator, std::int32_t sender);
   void send_alarm(int peer, std::int32_t failed, bool proved);
   // After a burst of sends: wakes receivers that sleep.

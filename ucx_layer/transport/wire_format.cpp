@@ -33,7 +33,7 @@ Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t 
   return Malformed::no;
 }
 
-WireHeader compose_header(const Message& message, const WireContext& context) {
+WireHeader compose_header(const Message& message, const WireStamp& context) {
   WireHeader header{};
   header.cookie = context.cookie;
   header.version = wire_version;

@@ -82,7 +82,7 @@ const char* malformed_name(Malformed what);
 // Whether a header with `following` bytes behind it can be trusted. limit: bytes that a value may have in line.
 Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t following, std::uint64_t limit);
 
-struct WireContext {
+struct WireStamp {
   std::uint32_t cookie;
   std::uint32_t communicator;
   std::uint16_t epoch;
@@ -90,7 +90,7 @@ struct WireContext {
 };
 
 // The header of a message; value_bytes and transport_flags' has_descriptor are the transport's to set.
-WireHeader compose_header(const Message& message, const WireContext& context);
+WireHeader compose_header(const Message& message, const WireStamp& context);
 // The fields of a message, without value and list. `ballots`: first_decided and accepted, if has_ballots.
 Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
 

@@ -17,7 +17,7 @@ struct WindowName {
   std::uint32_t lines, generation;
   std::uint64_t key_bytes;
 };
-static_assert(sizeof(WindowName) % 8 == 0 && sizeof(WindowName) + remote_key_limit <= Window::name_limit);
+static_assert(sizeof(WindowName) % 8 == 0 && sizeof(WindowName) + remote_key_limit <= RmaWindow::name_limit);
 
 std::atomic<std::uint64_t>& word_at(std::byte* memory) {
   return *reinterpret_cast<std::atomic<std::uint64_t>*>(memory);
@@ -25,7 +25,7 @@ std::atomic<std::uint64_t>& word_at(std::byte* memory) {
 
 }  // namespace
 
-Window::Window(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes)
+RmaWindow::RmaWindow(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes)
     : transport_(transport),
       peer_(peer),
       layout_{head_bytes, row_bytes, !transport.is_mapped(peer) || UCFT_TEST_SWITCH(stamps_all_lines)} {
@@ -44,12 +44,12 @@ Window::Window(Transport& transport, int peer, std::size_t head_bytes, std::size
   reader_ = WindowReader(layout_, reinterpret_cast<const MailboxLine*>(mine_->data + line_bytes), mine_->generation);
 }
 
-Window::~Window() {
+RmaWindow::~RmaWindow() {
   if (mine_ != nullptr) mine_->taken = false;
   transport_.buffers().release(copy_);
 }
 
-std::vector<std::byte> Window::name() const {
+std::vector<std::byte> RmaWindow::name() const {
   const Segment* segment = transport_.window_segment(mine_->data);
   const auto key = copy_ == no_buffer ? std::span<const std::byte>{} : transport_.remote_key_of(*segment);
   const WindowName name{segment->name(), reinterpret_cast<std::uint64_t>(mine_->data), layout_.lines(),
@@ -60,7 +60,7 @@ std::vector<std::byte> Window::name() const {
   return bytes;
 }
 
-Window::Connected Window::connect(std::span<const std::byte> bytes) {
+RmaWindow::Connected RmaWindow::connect(std::span<const std::byte> bytes) {
   if (there_ != nullptr) return Connected::yes;
   WindowName name;
   if (mine_ == nullptr || bytes.size() < sizeof name || UCFT_TEST_SWITCH(refuses_window)) return Connected::impossible;
@@ -91,16 +91,16 @@ Window::Connected Window::connect(std::span<const std::byte> bytes) {
 }
 
 // What it has written into our line 0. Of another generation: in an earlier use of this memory.
-std::uint32_t Window::seen_there() const {
+std::uint32_t RmaWindow::seen_there() const {
   const std::uint64_t word = word_at(mine_->data).load(std::memory_order_acquire);
   const auto number = static_cast<std::uint32_t>(word);
   return word >> 32 == mine_->generation ? std::max(seen_, number) : seen_;
 }
 
-bool Window::can_write() const { return there_ != nullptr && seen_there() == writer_.written() && is_at_rest(); }
-bool Window::is_at_rest() const { return copy_ == no_buffer || transport_.buffers().references(copy_) == 1; }
+bool RmaWindow::can_write() const { return there_ != nullptr && seen_there() == writer_.written() && is_at_rest(); }
+bool RmaWindow::is_at_rest() const { return copy_ == no_buffer || transport_.buffers().references(copy_) == 1; }
 
-void Window::write(std::span<const std::byte> head, std::span<const std::byte> row) {
+void RmaWindow::write(std::span<const std::byte> head, std::span<const std::byte> row) {
   assert(can_write());
   told_ = reader_.read();
   const std::uint32_t filled = writer_.write(head, row, told_);
@@ -110,12 +110,12 @@ void Window::write(std::span<const std::byte> head, std::span<const std::byte> r
     transport_.put_window(peer_, copy_, line_bytes, filled * line_bytes, target_ + line_bytes, segment_, key_);
 }
 
-void Window::consume() {
+void RmaWindow::consume() {
   seen_ = std::max(seen_, reader_.header().seen);
   reader_.consume();
 }
 
-void Window::publish() {
+void RmaWindow::publish() {
   if (there_ == nullptr || told_ == reader_.read()) return;
   told_ = reader_.read();
   word_at(there_).store(window_stamp(generation_there_, told_), std::memory_order_release);

@@ -148,13 +148,13 @@ struct WindowMemory {
 
 // Our end of a pair of windows. Needs a peer that shares memory with us, or one whose device writes by itself (RDMA).
 // Threads: one at a time, like the transport.
-class Window {
+class RmaWindow {
  public:
   // For heads (at most WindowLayout::longest_head bytes) and rows of the same length at both ends.
-  Window(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes);
-  ~Window();
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
+  RmaWindow(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes);
+  ~RmaWindow();
+  RmaWindow(const RmaWindow&) = delete;
+  RmaWindow& operator=(const RmaWindow&) = delete;
 
   // False: there was none, or the device can't register any more.
   bool has_memory() const { return mine_ != nullptr; }
