@@ -222,7 +222,7 @@ bool Transport::poll() {
   }
   for (int index : remote_peers_)
     if (peer_at(index).remote->pull != nullptr) active |= finish_pull(peer_at(index));
-  if (message_peers_ > 0 || arrivals_.size() > 0) active |= poll_am();
+  if (message_peers_ > 0 || !arrivals_.empty()) active |= poll_am();
   if (waiting_ > 0) advance_waiting();
   give_back();
   return active;
