@@ -72,7 +72,8 @@ class Departures {
   void add_lifeline(Rank rank) { peer_of(rank).has_lifeline = true; }
 
   // ---- events ----
-  // Verdicts and words are only noted; on_turn() decides, so that what comes together is judged together.
+  // Verdicts and words about others are only noted; on_turn() decides, so that what comes together is judged together. What a
+  // rank says of itself (that it leaves, that it is out) counts at once.
 
   // This rank's own detector.
   void on_verdict(Rank rank, bool proved);
@@ -95,7 +96,7 @@ class Departures {
   void on_fence_refused(Rank rank);
   // What it sent has been read; what stands in its memory, or none.
   void on_heard_out(Rank rank, Mark mark);
-  // Concludes from all that has been noted, and from the time that has passed. The only place that decides.
+  // Concludes from all that has been noted, and from the time that has passed. The only place that declares others failed.
   void on_turn(Time now);
 
   // ---- what follows ----
