@@ -54,9 +54,9 @@ void Operation::on_contribution(const Message& message, Outbox& out) {
   if (awaited) advance(out);
 }
 
-// Signatures of different counts may be equal; lengths are not.
+// Signatures of different counts may be equal; lengths are not, but for sets of blocks.
 bool Operation::has_right_length(const Message& message) const {
-  if (!message.has(has_value)) return true;
+  if (!message.has(has_value)) return !message.value;
   if (message.outcome != Outcome::success) return message.value.bytes == 0;
   return with_collective(arguments_.kind,
                          [&](auto collective) { return collective.accepts(arguments_, message.value.bytes); });

@@ -1,5 +1,6 @@
 #include "collectives/operations/allgather.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ucft::detail {
@@ -15,13 +16,14 @@ std::uint64_t Allgather::result_bytes(const Arguments& arguments, std::int32_t r
 bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t ranks,
                     Buffers& buffers) {
   if (!fresh) {
-    const Slice whole{buffers.allocate(result_bytes(arguments, ranks)), 0, sum.bytes};
+    const Slice whole{buffers.allocate(std::max(result_bytes(arguments, ranks), sum.bytes)), 0, sum.bytes};
     if (!whole) return false;
     std::memcpy(buffers.data(whole), buffers.data(sum), sum.bytes);
     sum = whole;
     fresh = true;
   }
-  // Nobody is in two of them, so they fit; a message of whoever breaks that rule is cut, not written past the end.
+  // Nobody is in two of them, so they fit. Of whoever gives more than was agreed nothing is taken: the set then lacks a block
+  // that was counted, which whoever reads it sees.
   const std::uint64_t room = buffers.bytes(sum.buffer) - sum.offset - sum.bytes;
   if (part.bytes > room) return true;
   std::memcpy(buffers.data(sum) + sum.bytes, buffers.data(part), part.bytes);

@@ -35,7 +35,7 @@ struct Allgather {
 
   // Lengths differ with those who contribute; what is wrong in a message is found when it is read.
   static bool accepts(const Arguments& arguments, std::uint64_t bytes) {
-    return bytes % 8 == 0 && bytes <= result_bytes(arguments, row_limit);
+    return bytes >= sizeof(Record) && bytes % 8 == 0 && bytes <= result_bytes(arguments, row_limit);
   }
   static std::uint64_t input_bytes(const Arguments& arguments);
   static std::uint64_t result_bytes(const Arguments& arguments, std::int32_t ranks);

@@ -240,9 +240,10 @@ typedef struct {
                                 known: reduce away from the root. Broadcast: 1 */
   uint32_t attempts;        /* roots that this rank tried, from 1 */
   int32_t* missing;         /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
-                                With failure_info LIST only */
+                                With failure_info LIST only (allgather: always) */
   int32_t missing_capacity; /* of it */
-  int32_t missing_count;    /* how many there are; -1: not known (COUNT, BIT, broadcast, reduce away from the root) */
+  int32_t missing_count; /* how many there are; -1: not known (broadcast; reduce away from the root; COUNT and BIT, but
+                               for an allgather) */
 } ucft_result_t;
 
 #define UCFT_RESULT_INIT \
@@ -282,7 +283,7 @@ UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* 
                                       ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result);
 /* The same with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +
  * displacements[r] elements (NULL: one after the other). counts must be the same on all ranks, displacements need not be;
- * places must not overlap. Both arrays are read in the call (of the nonblocking form: in init). */
+ * places must not overlap. All ranks call this one, or all the one above. Both arrays are read in the call (of the nonblocking form: in init). */
 UCFT_API ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
                                        const uint64_t* displacements, ucft_dtype_t dtype,
                                        const ucft_coll_options_t* options, ucft_result_t* result);

@@ -129,7 +129,8 @@ struct Result {
   ucft_status_t status = UCFT_INPROGRESS;
   std::uint32_t contributors = 0;  // ranks whose value is in the result; 0: not known here
   std::uint32_t attempts = 0;      // roots tried, from 1
-  bool missing_known = false;      // false: `missing` says nothing (failure info other than LIST, reduce off the root)
+  bool missing_known =
+      false;  // false: `missing` says nothing (reduce off the root; COUNT or BIT, but not of allgather)
   std::vector<std::int32_t> missing;  // ranks of the communicator that did not contribute, ascending
 
   bool ok() const noexcept { return status == UCFT_OK; }

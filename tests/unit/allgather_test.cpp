@@ -94,6 +94,27 @@ TEST(SetOfBlocks, WhatIsTooLongIsLeftOut) {
   for (Slice each : {a, b, sum}) buffers.release(each);
 }
 
+// The first operand is longer than all blocks together: from a rank with other counts, whose signature was the same by chance.
+TEST(SetOfBlocks, TheFirstOperandMayBeTheOneThatIsTooLong) {
+  HandFedRank rank(0, 2);
+  Buffers& buffers = rank.buffers;
+  const Bytes first(8192, std::byte{0}), second = packed(1, 1);
+  const Slice a = buffers.whole(buffers.copy_in(first.data(), first.size())),
+              b = buffers.whole(buffers.copy_in(second.data(), second.size()));
+  Slice sum = a;
+  bool fresh = false;
+  ASSERT_TRUE(Allgather::add(gather_bytes(1, 1), sum, fresh, b, 2, buffers));
+  EXPECT_GE(buffers.bytes(sum.buffer), sum.bytes);
+  EXPECT_EQ(sum.bytes, first.size());
+  for (Slice each : {a, b, sum}) buffers.release(each);
+}
+
+TEST(SetOfBlocks, HasAtLeastOneRecord) {
+  EXPECT_FALSE(Allgather::accepts(gather_bytes(1, 1), 0));
+  EXPECT_TRUE(Allgather::accepts(gather_bytes(1, 1), 8));
+  EXPECT_FALSE(Allgather::accepts(gather_bytes(1, 1), 12));
+}
+
 TEST(AllgatherOperation, GivesEveryBlockToEveryRankForAnyRoot) {
   for (Rank n = 1; n <= 9; ++n)
     for (std::int32_t f : {0, 1, 2})

@@ -312,7 +312,7 @@ void Communicator::copy_out(Request& request) {
     else if (request.value.bytes == sizeof(std::uint64_t))
       std::memcpy(request.receive, value, sizeof(std::uint64_t));
     else
-      std::memcpy(request.receive, value, request.value.bytes);
+      std::memcpy(request.receive, value, std::min(request.value.bytes, request.arguments.bytes()));
     buffers.release(request.value);
     request.value = {};
   }
@@ -322,20 +322,38 @@ void Communicator::copy_out(Request& request) {
   --pending_;
 }
 
-// Whose blocks are there, they say themselves; the places of the others are left as they are.
+// Whose blocks are there, they say themselves; the places of the others are left as they are. Nothing is written if a block
+// does not fit its place: then some rank gave other counts.
 void Communicator::place_blocks(Request& request, std::span<const std::byte> blocks) {
   std::vector<bool> there(ranks_.size());
+  std::uint32_t count = 0;
+  Rank culprit = no_rank;
+  bool fits = true;
+  fits &= Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
+    const auto place = static_cast<std::size_t>(rank);
+    fits = fits && place < ranks_.size() && !there[place] && block.size() == request.layout.bytes_of(rank);
+    if (!fits && culprit == no_rank && place < ranks_.size()) culprit = rank;
+    if (place < ranks_.size()) there[place] = true;
+    ++count;
+  });
+  request.missing.clear();
+  if (!fits || count != request.contributors) {
+    request.status = UCFT_ERR_MISMATCH;
+    request.culprit = culprit;
+    request.contributors = 0;
+    request.missing_count = -1;
+    request.missing_known = false;
+    return;
+  }
   Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
-    if (static_cast<std::size_t>(rank) >= ranks_.size() || block.size() != request.layout.bytes_of(rank)) return;
-    there[static_cast<std::size_t>(rank)] = true;
     if (!block.empty())
       std::memcpy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), block.data(),
                   block.size());
   });
-  request.missing.clear();
   request.missing_known = true;
   for (Rank rank = 0; rank < size(); ++rank)
     if (!there[static_cast<std::size_t>(rank)]) request.missing.push_back(rank);
+  request.missing_count = static_cast<std::int32_t>(request.missing.size());
 }
 
 }  // namespace ucft::detail

@@ -311,9 +311,9 @@ void Context::endpoint_failed(void* arg, int rank, const char*) {
 void Context::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<Context*>(arg);
   const News news{News::Kind::verdict, verdict.rank, verdict.kind == Verdict::Kind::proved};
-  if (news.proved) return self.tell({news});
-  self.silent_.push_back(news);
-  if (!verdict.more) self.tell(std::exchange(self.silent_, {}));
+  if (news.proved) self.tell({news});
+  if (!news.proved) self.silent_.push_back(news);
+  if (!verdict.more && !self.silent_.empty()) self.tell(std::exchange(self.silent_, {}));
 }
 
 void Context::on_excluded(void* arg, std::int32_t by) {
