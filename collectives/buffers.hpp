@@ -18,10 +18,11 @@ namespace ucft::detail {
 using BufferId = std::uint32_t;
 inline constexpr BufferId no_buffer = 0;
 
-// A part of a buffer: what a message carries, a rank gives, an operation leaves. It holds no reference by itself.
+// A part of a buffer: what a message carries, a rank gives, an operation leaves. It holds no reference by itself. Short, since
+// every message has one: what is sent is below 4 GiB.
 struct Slice {
   BufferId buffer = no_buffer;
-  std::uint64_t offset = 0, bytes = 0;
+  std::uint32_t offset = 0, bytes = 0;
 
   explicit operator bool() const { return buffer != no_buffer; }
   bool operator==(const Slice&) const = default;
@@ -58,7 +59,10 @@ class Buffers {
     retain(slice);
     return slice;
   }
-  Slice whole(BufferId id) const { return {id, 0, bytes(id)}; }
+  Slice whole(BufferId id) const {
+    assert(bytes(id) <= UINT32_MAX);
+    return {id, 0, static_cast<std::uint32_t>(bytes(id))};
+  }
 
   void retain(Slice slice) { retain(slice.buffer); }
   void release(Slice slice) { release(slice.buffer); }

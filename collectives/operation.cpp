@@ -123,7 +123,7 @@ void Operation::reset(Buffers& buffers) {
 void Operation::join(Outbox& out) {
   ++attempts_;
   plan_.make(ballots_, arguments_.f, arguments_.shape);
-  up_correction_.join(contribution());
+  contribute(up_correction_.join());
   root_decided_ = false;
   gather_.clear(out.buffers());
   dissemination_.join();
@@ -144,10 +144,13 @@ void Operation::join(Outbox& out) {
   drain_inbox(out);
 }
 
-Message Operation::contribution() const {
-  Message mine = delivered_ ? decision_message(Phase::group) : compose(Phase::group);
+void Operation::contribute(Message& mine) const {
+  mine = blank_;
+  mine.phase = Phase::group;
+  mine.attempt = ballots_.promised();
   mine.prev = prev_;
   if (delivered_) {
+    decision_.write(mine);
     mine.flags |= is_decided;
     mine.accepted = decision_.accepted;
   } else if (row_->collects) {
@@ -156,7 +159,6 @@ Message Operation::contribution() const {
     mine.flags = has_value;
     if (memory_.lacks) mine.blame(me());
   }
-  return mine;
 }
 
 // Messages that came before the operation was started, or for a later ballot. What is still too early is stored again.

@@ -69,7 +69,7 @@ class Operation {
 
   // A ballot
   void join(Outbox& out);
-  Message contribution() const;
+  void contribute(Message& mine) const;
   void drain_inbox(Outbox& out);
   void advance(Outbox& out);
   void advance_member(Outbox& out);

@@ -13,10 +13,11 @@ std::uint64_t Allgather::result_bytes(const Arguments& arguments, std::int32_t r
   return arguments.bytes() + static_cast<std::uint64_t>(ranks) * (sizeof(Record) + 7);
 }
 
-bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t ranks,
+bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const Slice& part, std::int32_t ranks,
                     Buffers& buffers) {
   if (!fresh) {
-    const Slice whole{buffers.allocate(std::max(result_bytes(arguments, ranks), sum.bytes)), 0, sum.bytes};
+    const Slice whole{buffers.allocate(std::max<std::uint64_t>(result_bytes(arguments, ranks), sum.bytes)), 0,
+                      sum.bytes};
     if (!whole) return false;
     std::memcpy(buffers.data(whole), buffers.data(sum), sum.bytes);
     sum = whole;
@@ -24,7 +25,7 @@ bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, Slice p
   }
   // Nobody is in two of them, so they fit. Of whoever gives more than was agreed nothing is taken: the set then lacks a block
   // that was counted, which whoever reads it sees.
-  const std::uint64_t room = buffers.bytes(sum.buffer) - sum.offset - sum.bytes;
+  const std::uint64_t room = buffers.bytes(sum.buffer) - sum.bytes;
   if (part.bytes > room) return true;
   std::memcpy(buffers.data(sum) + sum.bytes, buffers.data(part), part.bytes);
   sum.bytes += part.bytes;

@@ -39,7 +39,7 @@ struct Allgather {
   }
   static std::uint64_t input_bytes(const Arguments& arguments);
   static std::uint64_t result_bytes(const Arguments& arguments, std::int32_t ranks);
-  static bool add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t ranks,
+  static bool add(const Arguments& arguments, Slice& sum, bool& fresh, const Slice& part, std::int32_t ranks,
                   Buffers& buffers);
 
   // This rank's input: a record of its block, in input_bytes().

@@ -16,7 +16,7 @@ struct Barrier {
   static bool accepts(const Arguments&, std::uint64_t bytes) { return bytes == 0; }
   static std::uint64_t input_bytes(const Arguments&) { return 0; }
   static std::uint64_t result_bytes(const Arguments&, std::int32_t) { return 0; }
-  static bool add(const Arguments&, Slice&, bool&, Slice, std::int32_t, Buffers&) { return true; }
+  static bool add(const Arguments&, Slice&, bool&, const Slice&, std::int32_t, Buffers&) { return true; }
 };
 
 }  // namespace ucft::detail

@@ -15,7 +15,7 @@ struct Broadcast : SameLengths {
                                     .disseminates = true,
                                     .reduces = false};
   // Whoever contributes has either decided, or nothing: there is nothing to add.
-  static bool add(const Arguments&, Slice&, bool&, Slice, std::int32_t, Buffers&) { return true; }
+  static bool add(const Arguments&, Slice&, bool&, const Slice&, std::int32_t, Buffers&) { return true; }
 };
 
 }  // namespace ucft::detail

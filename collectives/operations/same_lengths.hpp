@@ -17,12 +17,14 @@ struct SameLengths {
 
 // Contributions are added element by element. False: there is no memory for the sum.
 struct Elementwise : SameLengths {
-  static bool add(const Arguments& arguments, Slice& sum, bool& fresh, Slice part, std::int32_t, Buffers& buffers) {
+  static bool add(const Arguments& arguments, Slice& sum, bool& fresh, const Slice& part, std::int32_t,
+                  Buffers& buffers) {
     if (arguments.count == 0) return true;
-    const Slice target = fresh ? sum : Slice{buffers.allocate(arguments.bytes()), 0, arguments.bytes()};
-    if (!target) return false;
-    combine(arguments.reduction, buffers.data(target), buffers.data(sum), buffers.data(part), arguments.count);
-    sum = target;
+    const BufferId target = fresh ? sum.buffer : buffers.allocate(sum.bytes);
+    if (target == no_buffer) return false;
+    std::byte* const to = fresh ? buffers.data(sum) : buffers.data(target);
+    combine(arguments.reduction, to, buffers.data(sum), buffers.data(part), arguments.count);
+    if (!fresh) sum = {target, 0, sum.bytes};
     fresh = true;
     return true;
   }

@@ -9,11 +9,6 @@ void await(Arrivals& arrivals, const std::vector<Rank>& ranks, const Ballots& ba
     if (ballots.has_failed(rank)) arrivals.fail(rank);
 }
 
-void UpCorrection::join(const Message& mine) {
-  mine_ = mine;
-  passed_up_ = false;
-}
-
 // Algorithm 1.
 void UpCorrection::start(const BallotPlan& plan, const Ballots& ballots, Outbox& out) {
   await(group_, plan.group_peers, ballots, out.buffers());

@@ -14,8 +14,11 @@ namespace ucft::detail {
 
 class UpCorrection {
  public:
-  // A new ballot; `mine` is this rank's contribution, as it goes to its group. References stay with the caller.
-  void join(const Message& mine);
+  // A new ballot: gives the place of this rank's contribution, as it goes to its group. References stay with the caller.
+  Message& join() {
+    passed_up_ = false;
+    return mine_;
+  }
   // Awaits the group and the children, and sends `mine` to the group.
   void start(const BallotPlan& plan, const Ballots& ballots, Outbox& out);
   // False: not awaited here.

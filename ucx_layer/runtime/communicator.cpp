@@ -103,7 +103,7 @@ Slice Communicator::stage(Request& request) {
   if (!lend) return buffers.whole(buffers.copy_in(request.send, bytes));
   request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, ~std::uint64_t{0});
   buffers.retain(request.lent_input);  // one for the operation, one to see when everybody is done with it
-  return {request.lent_input, 0, bytes};
+  return buffers.whole(request.lent_input);
 }
 
 ucft_status_t Communicator::post(Request& request) {
@@ -312,7 +312,7 @@ void Communicator::copy_out(Request& request) {
     else if (request.value.bytes == sizeof(std::uint64_t))
       std::memcpy(request.receive, value, sizeof(std::uint64_t));
     else
-      std::memcpy(request.receive, value, std::min(request.value.bytes, request.arguments.bytes()));
+      std::memcpy(request.receive, value, std::min<std::uint64_t>(request.value.bytes, request.arguments.bytes()));
     buffers.release(request.value);
     request.value = {};
   }
