@@ -63,7 +63,12 @@ TEST(SetOfBlocks, AddsUpInMemoryOfItsOwnAndOnce) {
   HandFedRank rank(0, 4);
   Buffers& buffers = rank.buffers;
   const Bytes first = packed(2, 6), second = packed(3, 6), third = packed(0, 6);
-  const auto kept = [&](const Bytes& bytes) { return buffers.whole(buffers.copy_in(bytes.data(), bytes.size())); };
+  // Each in memory with room for all: it is not the sum's for that.
+  const auto kept = [&](const Bytes& bytes) {
+    const Slice slice{buffers.allocate(4096), 0, static_cast<std::uint32_t>(bytes.size())};
+    std::memcpy(buffers.data(slice), bytes.data(), bytes.size());
+    return slice;
+  };
   const Slice a = kept(first), b = kept(second), c = kept(third);
   Slice sum = a;
   bool fresh = false;
