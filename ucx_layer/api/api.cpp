@@ -247,7 +247,7 @@ ucft_status_t ucft_context_paths(ucft_context_h handle, ucft_context_paths_t* pa
     return fail(UCFT_ERR_INVALID_PARAM, "paths.struct_size is {}, expected {}: use UCFT_CONTEXT_PATHS_INIT",
                 paths->struct_size, sizeof *paths);
   UCFT_ENTER(*context);
-  const Transport::Paths found = context->transport().paths();
+  const Transport::Counts found = context->transport().counts();
   paths->shared_memory = found.shared_memory;
   paths->remote_mailboxes = found.remote_mailboxes;
   paths->messages = found.messages;

@@ -78,7 +78,7 @@ Operation::Memory Communicator::provide(Request& request) {
   if (arguments.bytes() == 0 && row.kind != Kind::allgather) return memory;
   const std::uint64_t result_bytes =
       with_collective(row.kind, [&](auto collective) { return collective.result_bytes(arguments, size()); });
-  if (is_one_of(row.gets, is_root) && result_bytes > Transport::inline_limit) {
+  if (is_one_of(row.gets, is_root) && result_bytes > inline_limit) {
     memory.result = buffers.allocate(result_bytes);
     memory.lacks = memory.result == no_buffer;
   }
@@ -98,10 +98,10 @@ Slice Communicator::stage(Request& request) {
     if (block) Allgather::pack(arguments, me_, request.send, buffers.data(block));
     return block;
   }
-  const bool lend = arguments.kind == Kind::allreduce && bytes > Transport::inline_limit &&
-                    request.send != request.receive && context_.transport().is_shared(request.send, bytes);
+  const bool lend = arguments.kind == Kind::allreduce && bytes > inline_limit && request.send != request.receive &&
+                    context_.transport().is_shared(request.send, bytes);
   if (!lend) return buffers.whole(buffers.copy_in(request.send, bytes));
-  request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, ~std::uint64_t{0});
+  request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, lent_by_caller);
   buffers.retain(request.lent_input);  // one for the operation, one to see when everybody is done with it
   return buffers.whole(request.lent_input);
 }

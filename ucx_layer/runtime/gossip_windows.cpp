@@ -9,7 +9,7 @@ namespace ucft::detail {
 
 WindowObjection GossipWindows::take(std::span<const Rank> neighbours, const std::vector<bool>& dead,
                                     std::size_t row_bytes) {
-  Transport& transport = communicator_.context().transport();
+  Windows& windows = communicator_.context().transport().windows();
   WindowObjection objection = WindowObjection::none;
   std::vector<End> before;
   before.swap(ends_);
@@ -23,11 +23,11 @@ WindowObjection GossipWindows::take(std::span<const Rank> neighbours, const std:
     ends_.push_back({neighbour, nullptr, false});
     if (dead[static_cast<std::size_t>(neighbour)] || objection != WindowObjection::none) continue;
     const int peer = communicator_.context_rank(neighbour);
-    if (!transport.has_one_sided_path(peer)) {
+    if (!windows.can_reach(peer)) {
       objection = WindowObjection::unsupported;
       continue;
     }
-    ends_.back().window = std::make_unique<RmaWindow>(transport, peer, sizeof(GossipLinkState), row_bytes);
+    ends_.back().window = std::make_unique<RmaWindow>(windows, peer, sizeof(GossipLinkState), row_bytes);
     if (!ends_.back().window->has_memory()) objection = WindowObjection::no_memory;
   }
   return objection;

@@ -8,7 +8,7 @@
 
 #include "collectives/gossip/agreement_table.hpp"
 #include "collectives/gossip/gossip_message.hpp"
-#include "ucx_layer/transport/memory/window.hpp"
+#include "ucx_layer/transport/paths/rma_window.hpp"
 
 namespace ucft::detail {
 

@@ -360,13 +360,13 @@ bool Context::exchange_addresses(OutOfBand& oob, const PeerAddress& mine, const 
                                  std::vector<PeerAddress>& all, std::vector<LifelineName>& lifelines,
                                  std::string& error) {
   const auto ranks = static_cast<std::size_t>(size_);
-  const Address address{mine.range, mine.worker.size(), lifeline};
+  const Address address{mine.range, mine.messages.size(), lifeline};
   std::vector<Address> addresses(ranks);
   if (!oob.allgather(&address, addresses.data(), sizeof address, error)) return false;
   std::size_t longest = 0;
   for (const Address& each : addresses) longest = std::max(longest, static_cast<std::size_t>(each.worker_bytes));
   std::vector<std::byte> blob(longest), blobs(longest * ranks);
-  std::copy(mine.worker.begin(), mine.worker.end(), blob.begin());
+  std::copy(mine.messages.begin(), mine.messages.end(), blob.begin());
   if (longest > 0 && !oob.allgather(blob.data(), blobs.data(), longest, error)) return false;
   const Peer& me = *peers_[static_cast<std::size_t>(rank_)];
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -7,281 +7,233 @@
 #include <cstdio>
 #include <utility>
 
-#include "ucx_layer/transport/paths/calls.hpp"
+#include "ucx_layer/transport/paths/active_messages.hpp"
+#include "ucx_layer/transport/paths/remote.hpp"
 
 namespace ucft::detail {
 
 namespace {
 
-constexpr std::size_t page = 4096;
+std::byte* chunk_of(void* segments, std::size_t bytes) { return static_cast<Segments*>(segments)->chunk(bytes); }
 
 }  // namespace
 
-Transport::Transport(const Setup& setup)
-    : setup_(setup), peers_(static_cast<std::size_t>(setup.ranks)), readers_(static_cast<std::size_t>(setup.ranks)) {
-  buffers_ = std::make_unique<Buffers>(ChunkSource{&Transport::allocate_chunk, this});
+void Rejects::note(Malformed what, int peer) {
+  if (count_++ == 0 && log_)
+    fmt::print(stderr, "ucft: rank {}: dropped a message ({}{}); further ones are only counted\n", me_,
+               malformed_name(what), peer < 0 ? "" : fmt::format(", from rank {}", peer));
 }
 
+Transport::Transport(const Setup& setup)
+    : setup_(setup),
+      first_(setup.ranks),
+      buffers_(ChunkSource{&chunk_of, &segments_}),
+      rejects_(setup.me, setup.log),
+      station_{setup.me, setup.ranks, setup.cookie, setup.sink, buffers_, rejects_},
+      shared_(station_, segments_, setup.sleeper_fences),
+      windows_({buffers_, segments_, shared_}, setup.ranks),
+      paths_(static_cast<std::size_t>(setup.ranks), nullptr) {}
+
 Transport::~Transport() {
-  for (AmArrival& arrival : arrivals_) buffers_->release(arrival.value);
+  if (messages_ != nullptr) messages_->drop_arrivals();
+  for (int peer = 0; peer < setup_.ranks; ++peer) forget(peer);
   give_back();  // into memory that is still mapped
-  for (Peer& peer : peers_) {
-    peer.mapped.close();
-    close_endpoint(peer);
+  shared_.unmap();
+  if (remote_ != nullptr) {
+    // What was on its way ends now, one way or the other, while the memory that it points to is still there.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (remote_->calls_under_way() > 0 && std::chrono::steady_clock::now() < until)
+      ucp_worker_progress(connections_->ucx().worker());
   }
-  // What was on its way ends now, one way or the other, while the memory that it points to is still there.
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (calls_under_way_ > 0 && std::chrono::steady_clock::now() < until) ucp_worker_progress(ucx_.worker());
-  ucx_.destroy_worker();
-  for (auto& [inode, registration] : registrations_) ucp_mem_unmap(ucx_.context(), registration.handle);
-  range_.close();
+  if (connections_ != nullptr) connections_->ucx().destroy_worker();
+  registrations_.reset();
+  segments_.close();
 }
 
 // ---- wire-up --------------------------------------------------------------------------------------------------------
 
-// The segment: control page | credit, one line a reader | pull tables, one a reader | rings, one a writer.
-std::byte* Transport::credit_area(std::byte* segment, int reader) const {
-  return segment + page + static_cast<std::size_t>(reader) * 64;
-}
-
-std::byte* Transport::pulled_area(std::byte* segment, int reader) const {
-  const auto credits = static_cast<std::size_t>(setup_.ranks) * 64;
-  return segment + page + credits + static_cast<std::size_t>(reader) * tickets * sizeof(std::uint32_t);
-}
-
-std::byte* Transport::ring_area(std::byte* segment, int writer) const {
-  return pulled_area(segment, setup_.ranks) + static_cast<std::size_t>(writer) * mailbox_lines * sizeof(MailboxLine);
-}
-
-std::size_t Transport::segment_bytes() const {
-  return static_cast<std::size_t>(ring_area(nullptr, setup_.ranks) - static_cast<std::byte*>(nullptr));
-}
-
 bool Transport::open(std::string& error) {
-  if (!range_.open(setup_.range_bytes, least_range_bytes(), error) ||
-      !range_.take(segment_bytes(), SharedRange::Use::internal, own_, error))
-    return false;
-  control_ = reinterpret_cast<ControlPage*>(own_.data());
-  control_->cookie = setup_.cookie;
+  if (!segments_.open(setup_.range_bytes, least_range_bytes(), first_.bytes(), error)) return false;
+  control()->cookie = setup_.cookie;
   if (!setup_.needs_messages) return true;
-  if (!ucx_.open(static_cast<std::size_t>(setup_.ranks), setup_.on_one_host, error)) return false;
-
-  ucp_am_handler_param_t handler{};
-  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  handler.id = am_id;
-  handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
-  handler.cb = &Transport::on_am;
-  handler.arg = this;
-  const ucs_status_t status = ucp_worker_set_am_recv_handler(ucx_.worker(), &handler);
-  if (status == UCS_OK) return true;
-  error = std::string("ucp_worker_set_am_recv_handler: ") + ucs_status_string(status);
-  return false;
+  if (setup_.message_path) {
+    messages_ = setup_.message_path(station_);
+    return messages_->open(error);
+  }
+  connections_ = std::make_unique<Connections>(setup_.ranks);
+  if (!connections_->open(setup_.on_one_host, error)) return false;
+  messages_ = std::make_unique<ActiveMessages>(station_, *connections_);
+  registrations_ = std::make_unique<Registrations>(connections_->ucx().context());
+  remote_ = std::make_unique<RemotePath>(station_, segments_, *connections_, *registrations_, *messages_);
+  windows_.reach_by(remote_.get(), connections_.get(), registrations_.get());
+  return messages_->open(error);
 }
 
-PeerAddress Transport::own_address(std::string& error) const {
+PeerAddress Transport::own_address(std::string& error) {
   PeerAddress address;
-  if (setup_.needs_messages) address.worker = ucx_.address(error);
-  address.range = range_.name();
+  if (messages_ != nullptr) address.messages = messages_->address(error);
+  address.range = segments_.range();
   return address;
 }
 
 bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& error) {
-  const auto tag = static_cast<std::uint16_t>(setup_.cookie ^ (setup_.cookie >> 16));
-  for (int index = 0; index < setup_.ranks; ++index) {
-    Peer& peer = peer_at(index);
-    peer.owner = this;
-    if (index == setup_.me) {
-      peer.forgotten = true;
-      continue;
-    }
-    const PeerAddress& address = addresses[static_cast<std::size_t>(index)];
-    if (address.shares_memory) {
-      if (!peer.mapped.open(address.range, error)) {
-        error = fmt::format("rank {}'s memory can't be mapped: {}", index, error);
-        return false;
-      }
-      std::byte* there = peer.mapped.at(address.range.address);
-      peer.control = reinterpret_cast<ControlPage*>(there);
-      if (peer.control->cookie != setup_.cookie) {
-        error = fmt::format("rank {}'s memory belongs to another job", index);
-        return false;
-      }
-      peer.writer = MailboxWriter(reinterpret_cast<MailboxLine*>(ring_area(there, setup_.me)),
-                                  reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(own_.data(), index)), tag);
-      reader_of(peer) =
-          MailboxReader(reinterpret_cast<MailboxLine*>(ring_area(own_.data(), index)),
-                        reinterpret_cast<std::atomic<std::uint64_t>*>(credit_area(there, setup_.me)), tag);
-      peer.pulled_here = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(own_.data(), index));
-      peer.pulled_there = reinterpret_cast<std::atomic<std::uint32_t>*>(pulled_area(there, setup_.me));
-      mailbox_peers_.push_back(index);
-      continue;
-    }
-    ++message_peers_;
-    ucp_ep_params_t params{};
-    params.field_mask =
-        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb = &Transport::on_endpoint_error;
-    params.err_handler.arg = &peer;
-    const ucs_status_t status = ucp_ep_create(ucx_.worker(), &params, &peer.endpoint);
-    if (status != UCS_OK) {
-      peer.endpoint = nullptr;
-      error = fmt::format("rank {} can't be reached: {}", index, ucs_status_string(status));
+  for (int peer = 0; peer < setup_.ranks; ++peer) {
+    if (peer == setup_.me) continue;
+    const PeerAddress& address = addresses[static_cast<std::size_t>(peer)];
+    if (!(address.shares_memory ? shared_.connect(peer, address.range, error)
+                                : messages_->connect(peer, address.messages, error)))
       return false;
-    }
+    paths_[static_cast<std::size_t>(peer)] = address.shares_memory ? static_cast<Path*>(&shared_) : messages_.get();
   }
   return true;
 }
 
-Transport::Paths Transport::paths() const {
-  Paths paths;
-  for (const Peer& peer : peers_) {
-    paths.shared_memory += peer.mapped.is_open();
-    paths.remote_mailboxes += peer.remote != nullptr;
-  }
-  paths.messages = message_peers_ - paths.remote_mailboxes;
-  return paths;
-}
-
 void Transport::send_hellos() {
-  for (int index = 0; index < setup_.ranks; ++index)
-    if (!peer_at(index).forgotten && !is_mapped(index)) send_control(index, Control::hello, 0, setup_.me);
+  for (int peer = 0; peer < setup_.ranks; ++peer)
+    if (!shared_.has(peer)) send_control(peer, Control::hello, 0, setup_.me);
 }
 
 int Transport::missing_greeting(bool lost) const {
-  for (const Peer& peer : peers_)
-    if (!peer.forgotten && !peer.mapped.is_open() && !peer.hello_seen && (!lost || peer.endpoint_broken))
-      return index_of(peer);
+  for (int peer = 0; peer < setup_.ranks; ++peer)
+    if (paths_[static_cast<std::size_t>(peer)] == messages_.get() && messages_ != nullptr &&
+        !messages_->has_greeted(peer) && (!lost || messages_->is_lost(peer)))
+      return peer;
   return -1;
 }
 
-bool Transport::wired() const { return waiting_ == 0 && missing_greeting() < 0; }
+bool Transport::wired() const { return waiting() == 0 && missing_greeting() < 0; }
+bool Transport::connected() const { return connections_ == nullptr || connections_->ucx().sockets().are_connected(); }
+bool Transport::accept_no_more() { return connections_ == nullptr || connections_->ucx().accept_no_more(); }
 
-// ---- sending --------------------------------------------------------------------------------------------------------
-
-void Transport::send(int index, const Message& message, const WireStamp& context) {
-  Peer& peer = peer_at(index);
-  if (peer.forgotten) return;
-  Queued queued{
-      compose_header(message, context), {message.first_decided, message.accepted}, message.value, message.list};
-  if (by_mailbox(peer) && peer.backlog.empty() && try_write(peer, queued)) return;
-  buffers_->retain(queued.value);
-  buffers_->retain(queued.list);
-  push(peer, queued);
+std::vector<std::byte> Transport::own_remote_key() {
+  if (connections_ == nullptr || !connections_->have_remote_access()) return {};
+  const std::span<const std::byte> key = registrations_->key_of(segments_.first());
+  return {key.begin(), key.end()};
 }
 
-Transport::Queued Transport::control_message(Control control, std::uint32_t communicator, std::int32_t sender) const {
-  Queued queued{};
-  queued.header.cookie = setup_.cookie;
-  queued.header.version = wire_version;
-  queued.header.phase = static_cast<std::uint8_t>(control);
-  queued.header.communicator = communicator;
-  queued.header.sender = sender;
-  return queued;
+bool Transport::open_remote_mailbox(int peer, std::uint64_t segment, std::span<const std::byte> key,
+                                    std::string& error) {
+  Path*& path = paths_[static_cast<std::size_t>(peer)];
+  if (connections_ == nullptr || path != messages_.get()) return true;  // shares memory with us, or is gone
+  if (!remote_->connect(peer, segment, key, error)) return false;
+  path = remote_.get();
+  return true;
 }
 
-void Transport::send_control(int index, Control control, std::uint32_t communicator, std::int32_t sender) {
-  Peer& peer = peer_at(index);
-  if (peer.forgotten) return;
-  const Queued queued = control_message(control, communicator, sender);
-  if (by_mailbox(peer) && peer.backlog.empty() && try_write(peer, queued)) return;
-  push(peer, queued);
+Transport::Counts Transport::counts() const {
+  Counts counts;
+  for (int peer = 0; peer < setup_.ranks; ++peer) {
+    if (peer == setup_.me) continue;
+    if (shared_.has(peer))
+      ++counts.shared_memory;
+    else if (remote_ != nullptr && remote_->has(peer))
+      ++counts.remote_mailboxes;
+    else
+      ++counts.messages;
+  }
+  return counts;
 }
 
-void Transport::send_alarm(int index, std::int32_t failed, bool proved) {
-  Peer& peer = peer_at(index);
-  if (peer.forgotten) return;
-  Queued queued = control_message(Control::failed, 0, setup_.me);
-  queued.header.attempt = failed;
-  queued.header.flags = proved;
-  if (by_mailbox(peer) && peer.backlog.empty() && try_write(peer, queued)) return;
-  push(peer, queued);
+bool Transport::has_remote_mailboxes() const { return remote_ != nullptr && !remote_->peers().empty(); }
+
+bool Transport::free_shared(void* memory) {
+  const Segment* lent = segments_.lent_at(memory);
+  if (lent == nullptr) return false;
+  if (registrations_ != nullptr) registrations_->forget(*lent);
+  segments_.take_back(*lent);
+  return true;
 }
 
-// Takes over the references.
-void Transport::push(Peer& peer, const Queued& message) {
-  if (!by_mailbox(peer)) return send_am(peer, message);
-  peer.backlog.push_back(message);
-  ++waiting_;
+// ---- messages -------------------------------------------------------------------------------------------------------
+
+Outgoing Transport::control_message(Control control, std::uint32_t communicator, std::int32_t sender) const {
+  Outgoing message{};
+  message.header.cookie = setup_.cookie;
+  message.header.version = wire_version;
+  message.header.phase = static_cast<std::uint8_t>(control);
+  message.header.communicator = communicator;
+  message.header.sender = sender;
+  return message;
 }
 
-void Transport::drop(const Queued& message) {
-  buffers_->release(message.value);
-  buffers_->release(message.list);
+void Transport::send_control(int peer, Control control, std::uint32_t communicator, std::int32_t sender) {
+  hand_over(peer, control_message(control, communicator, sender));
 }
 
-// ---- receiving ------------------------------------------------------------------------------------------------------
+void Transport::send_alarm(int peer, std::int32_t failed, bool proved) {
+  Outgoing message = control_message(Control::failed, 0, setup_.me);
+  message.header.attempt = failed;
+  message.header.flags = proved;
+  hand_over(peer, message);
+}
 
 bool Transport::poll() {
-  bool active = false;
-  for (int index : mailbox_peers_) {
-    if (readers_[static_cast<std::size_t>(index)].has_line() && !peer_at(index).forgotten)
-      active |= poll_mailbox(peer_at(index));
-  }
-  for (int index : remote_peers_)
-    if (peer_at(index).remote->pull != nullptr) active |= finish_pull(peer_at(index));
-  if (message_peers_ > 0 || !arrivals_.empty()) active |= poll_am();
-  if (waiting_ > 0) advance_waiting();
+  bool active = shared_.poll();
+  if (remote_ != nullptr) active |= remote_->poll();
+  if (messages_ != nullptr) active |= messages_->poll();
   give_back();
   return active;
 }
 
-void Transport::drain(int index) {
-  Peer& peer = peer_at(index);
-  if (!by_mailbox(peer) || peer.forgotten) return;
-  while (poll_mailbox(peer)) {}
+void Transport::drain(int peer) {
+  Path* path = paths_[static_cast<std::size_t>(peer)];
+  if (path == nullptr) return;
+  path->drain(peer);
   give_back();
 }
 
-void Transport::forget(int index) {
-  Peer& peer = peer_at(index);
-  if (peer.forgotten) return;
-  peer.forgotten = true;
-  for (const Queued& message : peer.backlog) {
-    drop(message);
-    --waiting_;
-  }
-  peer.backlog.clear();
-  for (Pull& pull : peer.pulls) {
-    if (pull.value == no_buffer) continue;
-    buffers_->release(pull.value);
-    pull.value = no_buffer;
-    --waiting_;
-  }
-  peer.pulls_open = 0;
-  close_endpoint(peer);
+void Transport::publish_credit() {
+  shared_.publish_credit();
+  if (remote_ != nullptr) remote_->publish_credit();
 }
 
-void Transport::note_malformed(Malformed what, int peer) {
-  if (malformed_++ == 0 && setup_.log)
-    fmt::print(stderr, "ucft: rank {}: dropped a message ({}{}); further ones are only counted\n", setup_.me,
-               malformed_name(what), peer < 0 ? "" : fmt::format(", from rank {}", peer));
+void Transport::forget(int peer) {
+  if (Path* path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr)) path->forget(peer);
+}
+
+// Whose memory it was may use it again. The caller's is looked at by whoever has lent it.
+void Transport::give_back() {
+  std::vector<std::uint64_t>& released = buffers_.released();
+  if (released.empty()) return;
+  for (std::uint64_t tag : released) {
+    if (tag == lent_by_caller) continue;
+    if (tag & lent_by_message_path)
+      messages_->give_back(tag);
+    else
+      shared_.give_back(tag);
+  }
+  released.clear();
+}
+
+std::int64_t Transport::waiting() const {
+  return shared_.waiting() + (remote_ != nullptr ? remote_->waiting() : 0) +
+         (messages_ != nullptr ? messages_->waiting() : 0);
 }
 
 void Transport::say_goodbye(const std::function<bool(int peer)>& may_live) {
-  for (int index = 0; index < setup_.ranks; ++index)
-    if (!peer_at(index).forgotten && !is_mapped(index)) send_control(index, Control::leave, 0, setup_.me);
-  if (message_peers_ == 0) return;
+  for (int peer = 0; peer < setup_.ranks; ++peer)
+    if (!shared_.has(peer)) send_control(peer, Control::leave, 0, setup_.me);
+  if (messages_ == nullptr) return;
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const auto arrived_by = begin + std::chrono::seconds(3);
-  while (waiting_ > 0 && Clock::now() < begin + std::chrono::seconds(1)) poll();
-  // The kernel sees to what went over tcp. A flush there is not only idle: if the peer closes its end meanwhile, UCX 1.13
-  // may end the process (uct_iface.h, "comp->count > 0").
-  std::vector<std::pair<int, Ucx::Flush>> flushes;
-  for (const Peer& peer : peers_)
-    if (peer.endpoint != nullptr && !peer.endpoint_broken && !Ucx::is_over_tcp(peer.endpoint))
-      flushes.emplace_back(index_of(peer), Ucx::Flush(peer.endpoint));
-  const auto awaited = [&](const auto& each) { return each.second.is_under_way() && may_live(each.first); };
-  while (std::any_of(flushes.begin(), flushes.end(), awaited) && Clock::now() < arrived_by) poll();
+  while (waiting() > 0 && Clock::now() < begin + std::chrono::seconds(1)) poll();
+  if (connections_ != nullptr) {
+    const std::vector<std::pair<int, Ucx::Flush>> flushes = connections_->flush();
+    const auto awaited = [&](const auto& each) { return each.second.is_under_way() && may_live(each.first); };
+    while (std::any_of(flushes.begin(), flushes.end(), awaited) && Clock::now() < arrived_by) poll();
+  }
   // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.
   const auto read_until = begin + std::chrono::milliseconds(100);
-  const auto still_there = [&](const Peer& peer) {
-    return !peer.forgotten && !peer.mapped.is_open() && !peer.endpoint_broken;
+  const auto still_there = [&](int peer) {
+    return !is_forgotten(peer) && !shared_.has(peer) && !messages_->is_lost(peer);
   };
-  while (Clock::now() < read_until && std::any_of(peers_.begin(), peers_.end(), still_there)) poll();
+  const auto anybody = [&] {
+    for (int peer = 0; peer < setup_.ranks; ++peer)
+      if (still_there(peer)) return true;
+    return false;
+  };
+  while (Clock::now() < read_until && anybody()) poll();
 }
 
 }  // namespace ucft::detail

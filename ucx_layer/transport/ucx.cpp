@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "ucx_layer/transport/paths/shared.hpp"
+
 namespace ucft::detail {
 
 namespace {

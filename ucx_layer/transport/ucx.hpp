@@ -13,9 +13,6 @@
 
 namespace ucft::detail {
 
-// Whether the transports that the user allows (UCX_TLS) include shared memory.
-bool shared_memory_allowed();
-
 // A UCP context with one worker. One thread at a time.
 class Ucx {
  public:

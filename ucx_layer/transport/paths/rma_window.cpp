@@ -1,9 +1,11 @@
-#include "ucx_layer/transport/memory/window.hpp"
+#include "ucx_layer/transport/paths/rma_window.hpp"
 
+#include <bit>
 #include <cassert>
 #include <cstring>
 
-#include "ucx_layer/transport/transport.hpp"
+#include "ucx_layer/transport/paths/remote.hpp"
+#include "ucx_layer/transport/paths/shared.hpp"
 
 namespace ucft::detail {
 
@@ -25,17 +27,48 @@ std::atomic<std::uint64_t>& word_at(std::byte* memory) {
 
 }  // namespace
 
-RmaWindow::RmaWindow(Transport& transport, int peer, std::size_t head_bytes, std::size_t row_bytes)
-    : transport_(transport),
+void Windows::reach_by(RemotePath* remote, Connections* connections, Registrations* registrations) {
+  paths_.remote = remote;
+  paths_.connections = connections;
+  paths_.registrations = registrations;
+}
+
+bool Windows::can_reach(int peer) const {
+  return paths_.shared.has(peer) || (paths_.remote != nullptr && paths_.remote->has(peer));
+}
+
+WindowMemory* Windows::take(int peer, std::size_t bytes) {
+  if (!can_reach(peer)) return nullptr;
+  if (paths_.shared.has(peer) ? paths_.shared.is_forgotten(peer) : paths_.remote->is_forgotten(peer)) return nullptr;
+  auto& windows = memory_[static_cast<std::size_t>(peer)];
+  WindowMemory* best = nullptr;
+  for (const auto& each : windows)
+    if (!each->taken && each->bytes >= bytes && (best == nullptr || each->bytes < best->bytes)) best = each.get();
+  if (best == nullptr) {
+    WindowMemory fresh;
+    fresh.bytes = std::bit_ceil(bytes);  // so that what is too small, later, is no more than what is used
+    fresh.data = paths_.segments.carve_window(fresh.bytes);
+    if (fresh.data == nullptr) return nullptr;
+    windows.push_back(std::make_unique<WindowMemory>(fresh));
+    best = windows.back().get();
+  }
+  best->taken = true;
+  ++best->generation;
+  return best;
+}
+
+RmaWindow::RmaWindow(Windows& windows, int peer, std::size_t head_bytes, std::size_t row_bytes)
+    : paths_(windows.paths()),
       peer_(peer),
-      layout_{head_bytes, row_bytes, !transport.is_mapped(peer) || UCFT_TEST_SWITCH(stamps_all_lines)} {
+      mapped_(paths_.shared.has(peer)),
+      layout_{head_bytes, row_bytes, !mapped_ || UCFT_TEST_SWITCH(stamps_all_lines)} {
   assert(head_bytes <= WindowLayout::longest_head);
   const std::size_t bytes = (1 + layout_.lines()) * line_bytes;
-  WindowMemory* taken = transport_.take_window(peer_, bytes);
+  WindowMemory* taken = windows.take(peer_, bytes);
   if (taken == nullptr) return;
-  if (!transport_.is_mapped(peer_)) {
-    copy_ = transport_.buffers().allocate(bytes);
-    if (copy_ == no_buffer || transport_.remote_key_of(*transport_.window_segment(taken->data)).empty()) {
+  if (!mapped_) {
+    copy_ = paths_.buffers.allocate(bytes);
+    if (copy_ == no_buffer || paths_.registrations->key_of(*paths_.segments.window_segment(taken->data)).empty()) {
       taken->taken = false;
       return;
     }
@@ -46,12 +79,12 @@ RmaWindow::RmaWindow(Transport& transport, int peer, std::size_t head_bytes, std
 
 RmaWindow::~RmaWindow() {
   if (mine_ != nullptr) mine_->taken = false;
-  transport_.buffers().release(copy_);
+  paths_.buffers.release(copy_);
 }
 
 std::vector<std::byte> RmaWindow::name() const {
-  const Segment* segment = transport_.window_segment(mine_->data);
-  const auto key = copy_ == no_buffer ? std::span<const std::byte>{} : transport_.remote_key_of(*segment);
+  const Segment* segment = paths_.segments.window_segment(mine_->data);
+  const auto key = mapped_ ? std::span<const std::byte>{} : paths_.registrations->key_of(*segment);
   const WindowName name{segment->name(), reinterpret_cast<std::uint64_t>(mine_->data), layout_.lines(),
                         mine_->generation, key.size()};
   std::vector<std::byte> bytes(sizeof name + (key.size() + 7) / 8 * 8);
@@ -72,15 +105,15 @@ RmaWindow::Connected RmaWindow::connect(std::span<const std::byte> bytes) {
       length > name.segment.bytes - (name.address - name.segment.address))
     return Connected::impossible;
   generation_there_ = name.generation;
-  if (copy_ == no_buffer) {
-    there_ = transport_.window_of(peer_, name.address, length);
+  if (mapped_) {
+    there_ = paths_.shared.memory_of(peer_, name.address, length);
     if (there_ == nullptr) return Connected::impossible;
   } else {
     const std::span<const std::byte> key = bytes.subspan(sizeof name, name.key_bytes);
     if (key.empty()) return Connected::impossible;
-    if (!transport_.is_connected(peer_)) return Connected::connection_lost;
-    if (!transport_.has_key(peer_, name.segment, key)) return Connected::impossible;
-    there_ = transport_.buffers().data(copy_);
+    if (paths_.connections->to(peer_) == nullptr) return Connected::connection_lost;
+    if (!paths_.remote->has_key(peer_, name.segment, key)) return Connected::impossible;
+    there_ = paths_.buffers.data(copy_);
     std::memset(static_cast<void*>(there_), 0, length);
     target_ = name.address;
     segment_ = name.segment;
@@ -98,16 +131,13 @@ std::uint32_t RmaWindow::seen_there() const {
 }
 
 bool RmaWindow::can_write() const { return there_ != nullptr && seen_there() == writer_.written() && is_at_rest(); }
-bool RmaWindow::is_at_rest() const { return copy_ == no_buffer || transport_.buffers().references(copy_) == 1; }
+bool RmaWindow::is_at_rest() const { return mapped_ || paths_.buffers.references(copy_) == 1; }
 
 void RmaWindow::write(std::span<const std::byte> head, std::span<const std::byte> row) {
   assert(can_write());
   told_ = reader_.read();
   const std::uint32_t filled = writer_.write(head, row, told_);
-  if (copy_ == no_buffer)
-    transport_.touch_window(peer_);
-  else
-    transport_.put_window(peer_, copy_, line_bytes, filled * line_bytes, target_ + line_bytes, segment_, key_);
+  put(line_bytes, filled * line_bytes);
 }
 
 void RmaWindow::consume() {
@@ -119,10 +149,14 @@ void RmaWindow::publish() {
   if (there_ == nullptr || told_ == reader_.read()) return;
   told_ = reader_.read();
   word_at(there_).store(window_stamp(generation_there_, told_), std::memory_order_release);
-  if (copy_ == no_buffer)
-    transport_.touch_window(peer_);
-  else
-    transport_.put_window(peer_, copy_, 0, sizeof(std::uint64_t), target_, segment_, key_);
+  put(0, sizeof(std::uint64_t));
+}
+
+// What has been written into there_.
+void RmaWindow::put(std::size_t offset, std::size_t bytes) {
+  if (mapped_) return paths_.shared.touch(peer_);
+  const Slice content{copy_, static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)};
+  paths_.remote->put(peer_, content, target_ + offset, segment_, key_);
 }
 
 }  // namespace ucft::detail

@@ -1,0 +1,57 @@
+#include "ucx_layer/transport/connections.hpp"
+
+#include <fmt/core.h>
+
+namespace ucft::detail {
+
+Connections::Connections(int ranks) : endpoints_(static_cast<std::size_t>(ranks)) {
+  for (Endpoint& each : endpoints_) each.owner = this;
+}
+
+bool Connections::open(bool on_one_host, std::string& error) {
+  return ucx_.open(endpoints_.size(), on_one_host, error);
+}
+
+bool Connections::connect(int peer, std::span<const std::byte> address, std::string& error) {
+  Endpoint& made = endpoints_[static_cast<std::size_t>(peer)];
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = &Connections::on_error;
+  params.err_handler.arg = &made;
+  const ucs_status_t status = ucp_ep_create(ucx_.worker(), &params, &made.endpoint);
+  if (status == UCS_OK) return true;
+  made.endpoint = nullptr;
+  error = fmt::format("rank {} can't be reached: {}", peer, ucs_status_string(status));
+  return false;
+}
+
+// In the callback it is only recorded.
+void Connections::on_error(void* arg, ucp_ep_h, ucs_status_t status) {
+  auto& endpoint = *static_cast<Endpoint*>(arg);
+  endpoint.broken = true;
+  Connections& self = *endpoint.owner;
+  self.note_failure(static_cast<int>(&endpoint - self.endpoints_.data()), status);
+}
+
+void Connections::close(int peer) {
+  Endpoint& closed = endpoints_[static_cast<std::size_t>(peer)];
+  if (closed.endpoint != nullptr) ucx_.close(std::exchange(closed.endpoint, nullptr));
+}
+
+std::vector<std::pair<int, Ucx::Flush>> Connections::flush() {
+  std::vector<std::pair<int, Ucx::Flush>> flushes;
+  for (int peer = 0; peer < static_cast<int>(endpoints_.size()); ++peer)
+    if (to(peer) != nullptr && !Ucx::is_over_tcp(to(peer))) flushes.emplace_back(peer, Ucx::Flush(to(peer)));
+  return flushes;
+}
+
+bool Connections::have_remote_access() const {
+  for (const Endpoint& each : endpoints_)
+    if (each.endpoint != nullptr && !Ucx::has_remote_access(each.endpoint)) return false;
+  return true;
+}
+
+}  // namespace ucft::detail

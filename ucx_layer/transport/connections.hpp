@@ -1,0 +1,52 @@
+// UCX's endpoints to peers that no memory is shared with. The message path and the remote path use the same ones.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ucx_layer/transport/ucx.hpp"
+
+namespace ucft::detail {
+
+class Connections {
+ public:
+  explicit Connections(int ranks);
+
+  // on_one_host: see Ucx::open.
+  bool open(bool on_one_host, std::string& error);
+  Ucx& ucx() { return ucx_; }
+  // address: the peer's, as Ucx::address() there.
+  bool connect(int peer, std::span<const std::byte> address, std::string& error);
+  // nullptr: there is none, it was closed, or it is broken. Nothing may ever be posted to a broken one.
+  ucp_ep_h to(int peer) const { return at(peer).broken ? nullptr : at(peer).endpoint; }
+  bool is_broken(int peer) const { return at(peer).broken; }
+  // What is on its way to it ends, canceled; its callbacks run later, in progress.
+  void close(int peer);
+
+  // Of endpoints and of calls: each with the reason of UCX's.
+  void note_failure(int peer, ucs_status_t why) { failures_.push_back({peer, why}); }
+  std::vector<std::pair<int, ucs_status_t>> take_failures() { return std::exchange(failures_, {}); }
+
+  // One for each peer. Not over tcp: the kernel sees to what went there, and if the peer closes its end meanwhile, UCX 1.13
+  // may end the process (uct_iface.h, "comp->count > 0").
+  std::vector<std::pair<int, Ucx::Flush>> flush();
+  // Whether devices can write and read the memory of all peers by themselves.
+  bool have_remote_access() const;
+
+ private:
+  struct Endpoint {
+    Connections* owner = nullptr;
+    ucp_ep_h endpoint = nullptr;
+    bool broken = false;
+  };
+  static void on_error(void* arg, ucp_ep_h endpoint, ucs_status_t status);
+  const Endpoint& at(int peer) const { return endpoints_[static_cast<std::size_t>(peer)]; }
+
+  Ucx ucx_;
+  std::vector<Endpoint> endpoints_;  // by rank; stay where they are: UCX points to them
+  std::vector<std::pair<int, ucs_status_t>> failures_;
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,63 @@
+// The first segment of a rank's range, which all peers find at its beginning:
+//
+//   control page | credit, one line a reader | pull tables, one a reader | rings, one a writer
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "ucx_layer/transport/memory/mailbox.hpp"
+
+namespace ucft::detail {
+
+// Written by others where it says so.
+struct ControlPage {
+  std::uint64_t cookie;
+  alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
+  alignas(64) std::atomic<std::uint64_t> heartbeat;
+  alignas(64) std::atomic<std::uint32_t> left;      // 1: the rank has left the job; 2: it is out of it (excluded)
+  alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
+};
+
+inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one peer may be reading
+
+// Offsets in bytes.
+class FirstSegment {
+ public:
+  explicit FirstSegment(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+
+  // How far `reader` says that it has read this rank's messages: a word.
+  std::size_t credit(int reader) const { return page + static_cast<std::size_t>(reader) * 64; }
+  // Which of this rank's payloads `reader` has read: pull_tickets generations.
+  std::size_t pulled(int reader) const {
+    return page + ranks_ * 64 + static_cast<std::size_t>(reader) * pull_tickets * sizeof(std::uint32_t);
+  }
+  // What `writer` has to say to this rank.
+  std::size_t ring(int writer) const {
+    return pulled(static_cast<int>(ranks_)) + static_cast<std::size_t>(writer) * mailbox_lines * sizeof(MailboxLine);
+  }
+  std::size_t bytes() const { return ring(static_cast<int>(ranks_)); }
+
+  static ControlPage* control_in(std::byte* segment) { return reinterpret_cast<ControlPage*>(segment); }
+  std::atomic<std::uint64_t>* credit_in(std::byte* segment, int reader) const {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(segment + credit(reader));
+  }
+  std::atomic<std::uint32_t>* pulled_in(std::byte* segment, int reader) const {
+    return reinterpret_cast<std::atomic<std::uint32_t>*>(segment + pulled(reader));
+  }
+  MailboxLine* ring_in(std::byte* segment, int writer) const {
+    return reinterpret_cast<MailboxLine*>(segment + ring(writer));
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  static_assert(sizeof(ControlPage) <= page);
+
+  std::size_t ranks_;
+};
+
+// What marks the lines of a job's rings.
+inline std::uint16_t ring_tag(std::uint32_t cookie) { return static_cast<std::uint16_t>(cookie ^ (cookie >> 16)); }
+
+}  // namespace ucft::detail

@@ -1,0 +1,58 @@
+// The message path, to peers whose memory can't be reached: what came waits here until it is taken. What carries it is below:
+// active_messages.hpp (UCX), fake.hpp (tests).
+#pragma once
+
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ucx_layer/transport/paths/path.hpp"
+
+namespace ucft::detail {
+
+class MessagePath : public Path {
+ public:
+  explicit MessagePath(const Station& station)
+      : station_(station), greeted_(static_cast<std::size_t>(station.ranks), false) {}
+
+  // Wire-up, in this order; false, or an empty address, with a reason.
+  virtual bool open(std::string& error) = 0;
+  virtual std::vector<std::byte> address(std::string& error) = 0;
+  virtual bool connect(int peer, std::span<const std::byte> address, std::string& error) = 0;
+  bool has_greeted(int peer) const { return greeted_[static_cast<std::size_t>(peer)]; }
+  virtual bool is_lost(int peer) const = 0;  // its connection
+
+  bool poll() final;
+  void drain(int) final {}  // what a peer has sent so far, nobody knows
+  // Readable when something may have come; arm() first. -1: there is no such thing.
+  virtual int event_fd() { return -1; }
+  virtual bool arm() { return true; }  // true: a sleep on event_fd is safe
+  // What has not been taken goes.
+  void drop_arrivals();
+  // A value that was lent (Arrival::value's buffer had this tag) is not used any more.
+  virtual void give_back(std::uint64_t tag) = 0;
+
+ protected:
+  struct Arrival {
+    WireHeader header;
+    std::int32_t ballots[2]{no_rank, no_rank};
+    std::vector<std::uint32_t> list;
+    BufferId value = no_buffer;
+  };
+  // Lets messages arrive: calls arrived() for each. True if anything moved.
+  virtual bool drive() = 0;
+  // Failures of connections go to the sink.
+  virtual void report() = 0;
+  void arrived(Arrival&& arrival) { arrivals_.push_back(std::move(arrival)); }
+
+  const Station station_;
+
+ private:
+  void take(const Arrival& arrival);
+
+  std::deque<Arrival> arrivals_;
+  std::vector<bool> greeted_;  // by rank
+};
+
+}  // namespace ucft::detail

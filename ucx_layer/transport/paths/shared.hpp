@@ -1,0 +1,58 @@
+// The shared path: rings in each other's memory, and payloads that are read where they are.
+#pragma once
+
+#include "ucx_layer/transport/memory/shared_memory.hpp"
+#include "ucx_layer/transport/paths/rings.hpp"
+
+namespace ucft::detail {
+
+// Whether the transports that the user allows (UCX_TLS) include shared memory.
+bool shared_memory_allowed();
+
+struct SharedLink : RingLink {
+  MappedRange mapped;
+  ControlPage* control = nullptr;
+  std::atomic<std::uint32_t>* pulled_there = nullptr;  // [pull_tickets], the peer's: we have read that generation
+  int views = 0;                                       // payloads of its memory that we hold
+  bool touched = false;
+};
+
+class SharedPath final : public RingPath<SharedPath, SharedLink> {
+ public:
+  // sleeper_fences: all ranks of this host have registered for membarrier.
+  SharedPath(const Station& station, Segments& segments, bool sleeper_fences)
+      : RingPath(station, segments), sleeper_fences_(sleeper_fences) {}
+
+  // False with a reason that names the peer.
+  bool connect(int peer, const RangeName& range, std::string& error);
+  bool poll() override;
+  void forget(int peer) override { forget_link(link_of(peer)); }
+  // Of all peers: nothing of theirs may be used any more.
+  void unmap();
+
+  ControlPage* control_of(int peer) const { return has(peer) ? link_of(peer).control : nullptr; }
+  // Memory of a peer's; nullptr: it has no such.
+  std::byte* memory_of(int peer, std::uint64_t address, std::uint64_t bytes) const;
+  // Something was written for the peer: it may sleep.
+  void touch(int peer) { wrote(peer, link_of(peer)); }
+  // After a burst of writes: wakes receivers that sleep.
+  void ring_doorbells();
+  // A payload's buffer is gone: its owner may use the memory again. tag: of the buffer.
+  void give_back(std::uint64_t tag);
+
+ private:
+  friend RingPath<SharedPath, SharedLink>;
+  bool has_room(SharedLink&, std::uint32_t) { return true; }
+  void wrote(int peer, SharedLink& link);
+  void read(int, SharedLink&) {}
+  bool is_fetching(const SharedLink&) { return false; }
+  bool key_of(const Segment&, std::span<const std::byte>&) { return true; }
+  void send_otherwise(int, const Outgoing&) {}
+  bool take_payload(int peer, SharedLink& link, const WireHeader& header);
+  Slice map_payload(int peer, SharedLink& link);
+
+  const bool sleeper_fences_;
+  std::vector<int> touched_;
+};
+
+}  // namespace ucft::detail
