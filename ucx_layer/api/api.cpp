@@ -143,7 +143,7 @@ ucft_status_t split(Communicator& comm, std::int32_t colour, std::int32_t key, C
   std::vector<std::int64_t> table(2 * ranks + 1, nobody);
   table[2 * me] = colour;
   table[2 * me + 1] = key;
-  table[2 * ranks] = comm.context().next_id();
+  table[2 * ranks] = comm.context().communicators().next_id();
   const ucft_operator_t max = UCFT_OPERATOR_INIT(UCFT_MAX);
   Call call{Kind::allreduce, UCFT_IN_PLACE, table.data(), table.size(), UCFT_INT64, &max, 0, nullptr};
   Request request;
@@ -151,7 +151,7 @@ ucft_status_t split(Communicator& comm, std::int32_t colour, std::int32_t key, C
   if (ucft_status_t status = run(request, nullptr); status != UCFT_OK) return status;
 
   const auto id = static_cast<std::uint32_t>(table[2 * ranks]);
-  comm.context().note_id(id);
+  comm.context().communicators().note_id(id);
   part = nullptr;
   if (colour < 0) return UCFT_OK;
   std::vector<std::pair<std::int64_t, std::int32_t>> members;
@@ -161,7 +161,7 @@ ucft_status_t split(Communicator& comm, std::int32_t colour, std::int32_t key, C
   std::sort(members.begin(), members.end());
   std::vector<std::int32_t> context_ranks;
   for (const auto& [order, rank] : members) context_ranks.push_back(comm.context_rank(rank));
-  part = comm.context().create(id, std::move(context_ranks));
+  part = comm.context().communicators().create(id, std::move(context_ranks));
   return UCFT_OK;
 }
 
@@ -210,13 +210,13 @@ ucft_status_t ucft_context_destroy(ucft_context_h handle) {
     return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
   if (!context->enter())
     return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
-  for (Communicator* communicator : context->communicators()) {
+  for (Communicator* communicator : context->communicators().all()) {
     if (!communicator->has_pending()) continue;
     context->leave();
     return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
   }
   context->stop();
-  for (Communicator* communicator : context->communicators()) {
+  for (Communicator* communicator : context->communicators().all()) {
     close_requests_of(communicator);
     for (ucft_comm_h each : comms.all([&](const Communicator* open) { return open == communicator; }))
       comms.close(each);
@@ -284,7 +284,7 @@ ucft_status_t ucft_comm_create(ucft_context_h handle, ucft_comm_h* out) {
   UCFT_FIND(context, contexts, handle, "context");
   UCFT_ENTER(*context);
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "comm is null");
-  return open_comm(context->create_for_all(), out);
+  return open_comm(context->communicators().create_for_all(context->size()), out);
 }
 
 ucft_status_t ucft_comm_split(ucft_comm_h handle, int32_t colour, int32_t key, ucft_comm_h* out) {
@@ -310,7 +310,8 @@ ucft_status_t ucft_comm_destroy(ucft_comm_h handle) {
   if (!context.excluded()) context.farewell(all);
   close_requests_of(comm);
   comms.close(handle);
-  for (auto each = all.rbegin(); each != all.rend(); ++each) context.destroy(*each);  // the caller's own last
+  for (auto each = all.rbegin(); each != all.rend(); ++each)
+    context.communicators().destroy(*each);  // the caller's own last
   return UCFT_OK;
 }
 

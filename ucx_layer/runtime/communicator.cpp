@@ -152,12 +152,13 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
     const Buffers& buffers = context_.transport().buffers();
     return gossip_ != nullptr
                ? gossip_->on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes})
-               : context_.note_stale();
+               : context_.communicators().note_stale();
   }
-  if (!window_.acceptable(message.operation)) return context_.note_stale();  // see accepts()
+  if (!window_.acceptable(message.operation)) return context_.communicators().note_stale();  // see accepts()
   if (message.operation >= window_.dropped_upto() && message.operation < window_.next()) {
     const auto epoch = static_cast<std::uint16_t>(window_.operation(message.operation).members().excluded().size());
-    if (header.epoch != epoch) return context_.note_stale();  // planned with another membership: its sender is dead
+    if (header.epoch != epoch)
+      return context_.communicators().note_stale();  // planned with another membership: its sender is dead
   }
   window_.on_message(message, outbox_);
   flush();

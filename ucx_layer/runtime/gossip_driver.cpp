@@ -370,7 +370,7 @@ ucft_status_t GossipDriver::post(Request& request) {
 void GossipDriver::on_message(const GossipMessage& message, std::span<const std::byte> value) {
   GossipWork* work = works_[message.operation % in_flight].get();
   if (work == nullptr || message.operation >= next_ || message.operation + in_flight < next_)
-    return communicator_.context().note_stale();
+    return communicator_.context().communicators().note_stale();
   work->on_message(message, value);
 }
 
@@ -407,8 +407,8 @@ double GossipDriver::estimate(const Request& request, void* values) {
 Communicator& GossipDriver::agreements(int place) {
   Communicator*& found = agreements_[static_cast<std::size_t>(place)];
   if (found == nullptr)
-    found = communicator_.context().create(communicator_.id() | static_cast<std::uint32_t>(place + 1) << place_shift,
-                                           communicator_.ranks());
+    found = communicator_.context().communicators().create(
+        communicator_.id() | static_cast<std::uint32_t>(place + 1) << place_shift, communicator_.ranks());
   return *found;
 }
 

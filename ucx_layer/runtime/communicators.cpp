@@ -1,0 +1,132 @@
+#include "ucx_layer/runtime/communicators.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ucx_layer/runtime/context.hpp"
+
+namespace ucft::detail {
+
+namespace {
+
+constexpr std::uint32_t for_all_bit = 0x80000000u;
+
+}  // namespace
+
+Transport& Communicators::transport() { return context_.transport(); }
+
+Communicator* Communicators::create_for_all(std::int32_t ranks) {
+  std::vector<std::int32_t> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return create(for_all_bit | made_for_all_++, std::move(all));
+}
+
+Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
+  communicators_.push_back(std::make_unique<Communicator>(context_, id, std::move(ranks)));
+  Communicator* created = communicators_.back().get();
+  for (std::int32_t peer = 0; peer < context_.size(); ++peer)
+    if (departures_.is_gone(peer)) created->on_failure(peer);
+  for (const Early& each : std::exchange(early_, {})) {
+    if (each.header.communicator != id) {
+      early_.push_back(each);
+      continue;
+    }
+    if (created->accepts(each.header)) deliver(each.header, each.message, each.peer);
+    release(each);
+  }
+  return created;
+}
+
+void Communicators::release(const Early& early) {
+  transport().buffers().release(early.message.value);
+  transport().buffers().release(early.message.list);
+}
+
+void Communicators::clear() {
+  for (const Early& each : early_) release(each);
+  early_.clear();
+  communicators_.clear();
+}
+
+std::vector<Communicator*> Communicators::all() const {
+  std::vector<Communicator*> all;
+  for (const auto& each : communicators_) all.push_back(each.get());
+  return all;
+}
+
+void Communicators::destroy(Communicator* communicator) {
+  destroyed_.emplace_back(communicator->id(), communicator->ranks());
+  if (destroyed_.size() > destroyed_limit) destroyed_.pop_front();
+  if (last_found_ == communicator) last_found_ = nullptr;
+  for (std::int32_t rank : communicator->ranks())
+    if (departures_.is_gone(rank)) tell_gone(communicator->id(), communicator->ranks(), rank);
+  transport().ring_doorbells();
+  std::erase_if(communicators_, [&](const auto& each) { return each.get() == communicator; });
+}
+
+Communicator* Communicators::find_other(std::uint32_t id) {
+  for (const auto& each : communicators_)
+    if (each->id() == id) return last_found_ = each.get();
+  const std::uint32_t place = (id & GossipDriver::place_bits) >> GossipDriver::place_shift;
+  if (place == 0 || place > GossipDriver::in_flight) return nullptr;
+  Communicator* caller = find_other(id & ~GossipDriver::place_bits);  // another rank was the first to need it
+  return caller == nullptr ? nullptr : &caller->gossip().agreements(static_cast<int>(place) - 1);
+}
+
+bool Communicators::is_future(std::uint32_t id) const {
+  id &= ~GossipDriver::place_bits;
+  return (id & for_all_bit) != 0 ? (id & ~for_all_bit) >= made_for_all_ : id >= next_id_;
+}
+
+bool Communicators::accepts(const WireHeader& header) {
+  if (const Communicator* communicator = find(header.communicator)) return communicator->accepts(header);
+  return !is_future(header.communicator) || early_.size() < early_limit;
+}
+
+void Communicators::deliver(const WireHeader& header, const Message& message, int peer) {
+  Communicator* communicator = find(header.communicator);
+  if (communicator == nullptr) {
+    if (!is_future(header.communicator)) return answer_gone(header, peer);
+    transport().buffers().retain(message.value);
+    transport().buffers().retain(message.list);
+    early_.push_back({header, message, peer});
+    return;
+  }
+  if (header.sender >= communicator->size()) return note_stale();
+  const std::int32_t sender = communicator->context_rank(header.sender);
+  if (peer >= 0 && sender != peer) return note_stale();
+  if (transport().is_forgotten(sender)) return note_stale();  // fenced
+  communicator->on_message(header, message);
+}
+
+void Communicators::on_gone(std::uint32_t id, std::int32_t rank) {
+  if (departures_.is_gone(rank)) return;  // its word doesn't count any more
+  if (Communicator* communicator = find(id)) communicator->on_gone(rank);
+}
+
+void Communicators::on_departure(std::int32_t rank, bool has_left) {
+  for (const auto& each : communicators_) has_left ? each->on_gone(rank) : each->on_failure(rank);
+  for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
+}
+
+// A late message for a communicator that this rank has destroyed: it completed its farewell, so nobody is owed more
+// than the word that it is gone, which says that the last barrier was decided (OperationWindow::on_gone).
+void Communicators::answer_gone(const WireHeader& header, int peer) {
+  for (const auto& [id, ranks] : destroyed_) {
+    if (id != header.communicator || static_cast<std::size_t>(header.sender) >= ranks.size()) continue;
+    const int sender = peer >= 0 ? peer : ranks[static_cast<std::size_t>(header.sender)];
+    transport().send_control(sender, Control::gone, header.communicator, context_.rank());
+    transport().ring_doorbells();
+    return;
+  }
+}
+
+// A member of a destroyed communicator has failed: whoever is still in its last barrier may have lost a root, and must
+// not wait for this rank, which has been through.
+void Communicators::tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed) {
+  if (std::find(ranks.begin(), ranks.end(), failed) == ranks.end()) return;
+  for (std::int32_t rank : ranks)
+    if (rank != context_.rank()) transport().send_control(rank, Control::gone, id, context_.rank());
+}
+
+}  // namespace ucft::detail

@@ -1,0 +1,70 @@
+// The communicators of a context, by their ids: whose a message is, what comes before one exists here, and what is answered
+// when it no longer does.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "timeout_detector/departures.hpp"
+#include "ucx_layer/runtime/communicator.hpp"
+#include "ucx_layer/transport/transport.hpp"
+
+namespace ucft::detail {
+
+class Communicators {
+ public:
+  // transport, and departures: as soon as the first communicator is made.
+  Communicators(Context& context, const Departures& departures) : context_(context), departures_(departures) {}
+
+  Communicator* create_for_all(std::int32_t ranks);
+  // ranks: context ranks in the order of the new communicator. Every member of the parent calls note_id().
+  Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
+  std::uint32_t next_id() const { return next_id_; }
+  void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
+  void destroy(Communicator* communicator);  // after its farewell
+  void clear();
+  std::vector<Communicator*> all() const;
+  auto begin() const { return communicators_.begin(); }
+  auto end() const { return communicators_.end(); }
+
+  // Messages: see Sink.
+  bool accepts(const WireHeader& header);
+  void deliver(const WireHeader& header, const Message& message, int peer);
+  void on_gone(std::uint32_t id, std::int32_t rank);
+  // A rank has failed, or left the job.
+  void on_departure(std::int32_t rank, bool has_left);
+  void note_stale() { ++stale_; }
+
+ private:
+  struct Early {  // for a communicator that this rank has yet to create
+    WireHeader header;
+    Message message;
+    int peer;
+  };
+  static constexpr std::size_t early_limit = 4096, destroyed_limit = 1024;
+
+  Communicator* find(std::uint32_t id) {
+    return last_found_ != nullptr && last_found_->id() == id ? last_found_ : find_other(id);
+  }
+  Communicator* find_other(std::uint32_t id);
+  bool is_future(std::uint32_t id) const;
+  void answer_gone(const WireHeader& header, int peer);
+  void tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed);
+  void release(const Early& early);
+  Transport& transport();
+
+  Context& context_;
+  const Departures& departures_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::deque<std::pair<std::uint32_t, std::vector<std::int32_t>>>
+      destroyed_;  // the latest: whom a late message came from
+  Communicator* last_found_ = nullptr;
+  std::vector<Early> early_;
+  std::uint32_t next_id_ = 0, made_for_all_ = 0;
+  std::uint64_t stale_ = 0;
+};
+
+}  // namespace ucft::detail

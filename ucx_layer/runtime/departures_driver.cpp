@@ -1,0 +1,298 @@
+#include "ucx_layer/runtime/departures_driver.hpp"
+
+#include <fmt/core.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <system_error>
+
+namespace ucft::detail {
+
+namespace {
+
+Departures::Mark mark_of(const ControlPage* control) {
+  return control == nullptr ? Departures::Mark::none
+                            : static_cast<Departures::Mark>(control->left.load(std::memory_order_acquire));
+}
+
+}  // namespace
+
+void DeparturesDriver::begin() {
+  std::vector<std::uint64_t> hosts;
+  for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
+  departures_ = Departures(job_.rank, hosts,
+                           {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us),
+                            .fence = job_.settings.fence});
+}
+
+bool DeparturesDriver::start_detector(Transport& transport, HelperThread& helper,
+                                      std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error) {
+  transport_ = &transport;
+  helper_ = &helper;
+  std::vector<DetectorThread::Peer> watched;
+  std::vector<DetectorThread::RemotePeer> afar;
+  for (auto& [rank, line] : lifelines) {
+    afar.push_back({rank, job_.peer(rank).pid, std::move(line)});
+  }
+  for (int rank = 0; rank < job_.size; ++rank) {
+    const Job::Peer& peer = job_.peer(rank);
+    if (rank == job_.rank || peer.host != job_.me().host) continue;
+    if (peer.pid == job_.pid) continue;  // ranks that are threads of one process die together
+    const ControlPage* control = transport_->control_of(rank);
+    DetectorThread::Peer here{};
+    here.rank = rank;
+    here.pid = peer.pid;
+    here.start_time = peer.start_time;
+    if (control != nullptr) {
+      here.heartbeat = &control->heartbeat;
+      here.left = &control->left;
+    }
+    watched.push_back(here);
+  }
+  if (job_.many_hosts) {
+    ports_ = std::make_unique<RdmaWatch>(std::getenv("UCX_NET_DEVICES"));
+    if (ports_->is_empty()) ports_.reset();
+  }
+  DetectorThread::Setup setup;
+  setup.options.heartbeat_period = std::chrono::microseconds(job_.settings.heartbeat_period_us);
+  setup.options.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us);
+  setup.fence = job_.settings.fence;
+  setup.silence_counts = false;
+  setup.own_heartbeat = &transport_->control()->heartbeat;
+  setup.on_verdict = &DeparturesDriver::on_verdict;
+  setup.on_tick = &DeparturesDriver::on_tick;
+  setup.on_excluded = &DeparturesDriver::on_excluded;
+  setup.on_left = &DeparturesDriver::on_left;
+  setup.on_line_lost = &DeparturesDriver::on_line_lost;
+  setup.arg = this;
+  if (!ProcessWatch::has_pidfds() && job_.settings.log_errors)
+    fmt::print(stderr,
+               "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are "
+               "not killed\n",
+               job_.rank);
+  try {
+    detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));
+  } catch (const std::system_error& failure) {
+    error = fmt::format("the detector can't start: {}", failure.what());
+    return false;
+  }
+  return true;
+}
+
+void DeparturesDriver::stop_detector() {
+  if (detector_) detector_->stop();
+}
+
+void DeparturesDriver::mark_left(Transport& transport) {
+  std::uint32_t in_job = 0;
+  transport.control()->left.compare_exchange_strong(in_job, 1, std::memory_order_seq_cst);
+}
+
+// ---- the detector's thread ------------------------------------------------------------------------------------------
+
+// On the detector's thread, or, if it is a proof, on the caller's in look_now(). Those that are silent together are told
+// together.
+void DeparturesDriver::on_verdict(void* arg, const Verdict& verdict) {
+  auto& self = *static_cast<DeparturesDriver*>(arg);
+  const News news{News::Kind::verdict, verdict.rank, verdict.kind == Verdict::Kind::proved};
+  if (news.proved) self.tell({news});
+  if (!news.proved) self.silent_.push_back(news);
+  if (!verdict.more && !self.silent_.empty()) self.tell(std::exchange(self.silent_, {}));
+}
+
+void DeparturesDriver::on_excluded(void* arg, std::int32_t by) {
+  static_cast<DeparturesDriver*>(arg)->tell({{News::Kind::excluded, by}});
+}
+
+void DeparturesDriver::on_left(void* arg, std::int32_t rank) { static_cast<DeparturesDriver*>(arg)->tell({{News::Kind::leave, rank}}); }
+
+void DeparturesDriver::on_line_lost(void* arg, std::int32_t rank) {
+  auto& self = *static_cast<DeparturesDriver*>(arg);
+  self.tell({{News::Kind::line_lost, rank}});
+  fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n",
+             self.job_.rank, self.job_.describe(rank));
+}
+
+// On the detector's thread: for whoever takes the next turn. Wakes it.
+void DeparturesDriver::tell(const std::vector<News>& news) {
+  {
+    const std::lock_guard lock(news_mutex_);
+    news_.insert(news_.end(), news.begin(), news.end());
+  }
+  note();
+  std::atomic<std::uint32_t>& sleeping = transport_->control()->sleeping;
+  if (sleeping.exchange(0) != 0)
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+// ---- the caller's ---------------------------------------------------------------------------------------------------
+
+void DeparturesDriver::on_control(const WireHeader& header) {
+  switch (static_cast<Control>(header.phase)) {
+    case Control::leave: departures_.on_leave_word(header.sender); return follow_up();
+    case Control::excluded: departures_.on_excluded_word(header.sender); return note();
+    case Control::failed:
+      if (header.attempt < 0 || header.attempt >= job_.size) return;
+      departures_.on_word(header.sender, header.attempt, (header.flags & 1) != 0);
+      return note();
+    default: return;
+  }
+}
+
+void DeparturesDriver::on_connection_lost(std::int32_t rank) {
+  departures_.on_connection_lost(rank, Clock::now().time_since_epoch());
+  note();
+}
+
+void DeparturesDriver::look_around(Clock::time_point now) {
+  if (is_out()) return;
+  if (detector_) detector_->look_now();
+  for (std::int32_t rank = 0; rank < job_.size; ++rank)
+    departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
+  on_turn(now);
+}
+
+void DeparturesDriver::take_news() {
+  std::vector<News> news;
+  {
+    const std::lock_guard lock(news_mutex_);
+    news.swap(news_);
+  }
+  for (const News& each : news) {
+    switch (each.kind) {
+      case News::Kind::verdict: departures_.on_verdict(each.rank, each.proved); break;
+      case News::Kind::excluded: departures_.on_excluded_word(each.rank); break;
+      case News::Kind::leave: departures_.on_lifeline_leave(each.rank, Clock::now().time_since_epoch()); break;
+      case News::Kind::line_lost: departures_.on_line_lost(each.rank); break;
+    }
+  }
+}
+
+void DeparturesDriver::on_turn(Clock::time_point now) {
+  const std::uint32_t count = news_count_.load(std::memory_order_acquire);
+  if (std::exchange(news_handled_, count) != count) take_news();
+  if (const std::uint32_t by = transport_->control()->excluded.load(std::memory_order_relaxed); by != 0)
+    departures_.on_excluded_mark(static_cast<std::int32_t>(by) - 1);
+  departures_.on_turn(now.time_since_epoch());
+  follow_up();
+}
+
+// Communicators have found it out.
+void DeparturesDriver::exclude_self() {
+  departures_.on_excluded_mark(-1);
+  on_turn(Clock::now());
+}
+
+// What is read of a rank that is heard out, and what communicators make of its departure, may have consequences of its own:
+// those wait for their turn.
+void DeparturesDriver::follow_up() {
+  if (following_) return;
+  following_ = true;
+  bool any = false;
+  while (const auto action = departures_.next_action()) {
+    carry_out(*action);
+    any = true;
+  }
+  following_ = false;
+  if (any) transport_->ring_doorbells();
+}
+
+void DeparturesDriver::carry_out(const Departures::Action& action) {
+  using Action = Departures::Action::Kind;
+  ControlPage* control = transport_->control_of(action.rank);
+  switch (action.kind) {
+    case Action::hear_out:
+      transport_->drain(action.rank);
+      return departures_.on_heard_out(action.rank, mark_of(control));
+    case Action::fence: return fence(action.rank);
+    case Action::tell_out:
+      if (control != nullptr)
+        control->excluded.store(1 + static_cast<std::uint32_t>(job_.rank));
+      else
+        transport_->send_control(action.rank, Control::excluded, 0, job_.rank);
+      if (detector_) detector_->tell_excluded(action.rank);
+      return;
+    case Action::depart: return depart(action);
+    case Action::announce: return transport_->send_alarm(action.rank, action.about, action.proved);
+    case Action::exclude_self: return stand_aside();
+  }
+}
+
+void DeparturesDriver::depart(const Departures::Action& action) {
+  const std::int32_t rank = action.rank;
+  transport_->forget(rank);
+  communicators_.on_departure(rank, action.has_left);
+  answering_.store(true, std::memory_order_release);
+  if (action.has_left && detector_) detector_->forget(rank);
+  if (action.has_left) return;
+  to_report_ = true;
+  if (job_.settings.log_errors)
+    fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", job_.rank, job_.describe(rank),
+               action.proved ? "proved" : "suspected");
+}
+
+void DeparturesDriver::stand_aside() {
+  transport_->control()->left.store(2, std::memory_order_seq_cst);
+  if (detector_) detector_->declare_out();
+  for (const auto& communicator : communicators_) communicator->exclude_self(why_out());
+  if (job_.settings.log_errors) fmt::print(stderr, "ucft: rank {} is out: {}\n", job_.rank, exclusion_text());
+}
+
+void DeparturesDriver::fence(std::int32_t rank) {
+  const Job::Peer& peer = job_.peer(rank);
+  try {
+    ProcessWatch watch;
+    watch.add(rank, peer.pid, peer.start_time);
+    if (!watch.kill(rank)) departures_.on_fence_refused(rank);
+  } catch (const std::system_error&) {  // out of descriptors: there may be one when we are asked again
+  }
+}
+
+std::string DeparturesDriver::exclusion_text() const {
+  if (departures_.exclusion() != Departures::Exclusion::minority) {
+    const std::int32_t by = departures_.excluded_by();
+    return fmt::format("{} declared this rank dead and the others went on without it",
+                       by < 0 ? "some rank" : job_.describe(by));
+  }
+  const Departures::Count count = departures_.count();
+  std::string silent, port;
+  for (std::size_t i = 0; i < std::min(count.lost.size(), std::size_t{4}); ++i)
+    silent += (i > 0 ? ", " : "") + job_.describe(count.lost[i]);
+  if (ports_ != nullptr) {
+    const std::lock_guard lock(ports_mutex_);
+    port = ports_->down_text();
+  }
+  return fmt::format(
+      "no sign of life of {} of {} ranks ({}{}): this side is not the majority, and the other one may go on{}{}",
+      count.lost.size(), count.counted, silent, count.lost.size() > 4 ? ", ..." : "", port.empty() ? "" : "; here ",
+      port);
+}
+
+void DeparturesDriver::report() {
+  to_report_ = false;
+  for (const Departures::Failure& each : departures_.take_failures()) {
+    if (callback_ == nullptr) continue;
+    const int pid = job_.peer(each.rank).pid;
+    const ucft_failure_t failure{each.rank, each.proved ? UCFT_FAILURE_PROVED : UCFT_FAILURE_SUSPECTED, pid};
+    callback_(&failure, callback_arg_);
+  }
+}
+
+void DeparturesDriver::on_tick(void* arg) {
+  auto& self = *static_cast<DeparturesDriver*>(arg);
+  if (self.ports_ != nullptr) self.look_at_ports();
+  const bool news = self.news_count_.load(std::memory_order_acquire) != 0;
+  if (news || self.answering_.load(std::memory_order_acquire)) self.helper_->wake();
+}
+
+// A port of this host that goes down explains much that would look like the others' deaths. It proves nothing: it may be
+// back before anybody notices.
+void DeparturesDriver::look_at_ports() {
+  const std::lock_guard lock(ports_mutex_);
+  for (const std::string& line : ports_->look())
+    if (job_.settings.log_errors) fmt::print(stderr, "ucft: rank {}: {}\n", job_.rank, line);
+}
+
+}  // namespace ucft::detail

@@ -1,0 +1,112 @@
+// What the detector sees, and what others say, goes into Departures, which is a value; what that concludes is carried out here.
+//
+// Threads: the one that is inside the context; what the detector's thread may call says so.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "timeout_detector/departures.hpp"
+#include "timeout_detector/detector_thread.hpp"
+#include "ucft/ucft.h"
+#include "ucx_layer/runtime/communicators.hpp"
+#include "ucx_layer/runtime/helper_thread.hpp"
+#include "ucx_layer/runtime/job.hpp"
+#include "ucx_layer/transport/rdma_ports.hpp"
+#include "ucx_layer/transport/transport.hpp"
+
+namespace ucft::detail {
+
+class DeparturesDriver {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  DeparturesDriver(const Job& job, Communicators& communicators) : job_(job), communicators_(communicators) {}
+  ~DeparturesDriver() = default;
+
+  // Once the identities of all ranks are known; the transport must outlive the detector.
+  void begin();
+  void add_lifeline(std::int32_t rank) { departures_.add_lifeline(rank); }
+  const Departures& state() const { return departures_; }
+  // lifelines: by rank. helper: woken when a rank has departed and nobody calls. False with a reason.
+  bool start_detector(Transport& transport, HelperThread& helper, std::vector<std::pair<std::int32_t, Lifeline>> lifelines,
+                      std::string& error);
+  void count_silence() { detector_->count_silence(); }  // all ranks' detectors run now
+  void stop_detector();  // it says goodbye to its lifelines
+  void end_detector() { detector_.reset(); }
+  void mark_left(Transport& transport);  // others in shared memory see it; who is out stays out
+
+  bool is_out() const { return departures_.is_out(); }
+  ucft_status_t why_out() const {
+    return departures_.exclusion() == Departures::Exclusion::minority ? UCFT_ERR_PARTITION : UCFT_ERR_EXCLUDED;
+  }
+  std::string exclusion_text() const;
+  void exclude_self();  // communicators have found out that the others have decided to go on without us
+
+  // A word of another rank: leave, excluded, failed. A connection that UCX calls lost.
+  void on_control(const WireHeader& header);
+  void on_connection_lost(std::int32_t rank);
+
+  bool has_news() const { return news_count_.load(std::memory_order_acquire) != news_handled_; }
+  void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
+  void take_news();                         // tells it the news
+  void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
+  bool is_waiting() const { return departures_.is_waiting(); }
+
+  void set_callback(ucft_failure_callback_t callback, void* arg) {
+    callback_ = callback;
+    callback_arg_ = arg;
+  }
+  bool has_reports() const { return to_report_; }
+  void report();  // failures to the caller's callback
+
+ private:
+  struct News {  // of the detector
+    enum class Kind : std::uint8_t { verdict, excluded, leave, line_lost };
+    Kind kind;
+    std::int32_t rank;
+    bool proved = false;
+  };
+
+  // On the detector's thread; on_verdict of a proof also on the caller's, in look_now().
+  static void on_verdict(void* self, const Verdict& verdict);
+  static void on_tick(void* self);
+  static void on_excluded(void* self, std::int32_t by);
+  static void on_left(void* self, std::int32_t rank);
+  static void on_line_lost(void* self, std::int32_t rank);
+  void tell(const std::vector<News>& news);
+  void look_at_ports();
+
+  void note() { news_count_.fetch_add(1, std::memory_order_release); }
+  void follow_up();
+  void carry_out(const Departures::Action& action);
+  void depart(const Departures::Action& action);
+  void stand_aside();
+  void fence(std::int32_t rank);
+
+  const Job& job_;
+  Communicators& communicators_;
+  Departures departures_;
+  Transport* transport_ = nullptr;
+  HelperThread* helper_ = nullptr;
+  ucft_failure_callback_t callback_ = nullptr;
+  void* callback_arg_ = nullptr;
+  bool to_report_ = false, following_ = false;
+
+  std::unique_ptr<RdmaWatch> ports_;  // the detector's thread looks; guarded by ports_mutex_
+  mutable std::mutex ports_mutex_;
+  std::atomic<std::uint32_t> news_count_{0};  // whatever departures_ has to be told, or has to conclude
+  std::uint32_t news_handled_ = 0;
+  std::mutex news_mutex_;
+  std::vector<News> news_;              // from the detector; guarded
+  std::vector<News> silent_;            // found together, until the last of them: the detector's thread alone
+  std::atomic<bool> answering_{false};  // a rank has departed: the helper takes turns
+  std::unique_ptr<DetectorThread> detector_;
+};
+
+}  // namespace ucft::detail

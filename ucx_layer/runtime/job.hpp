@@ -1,0 +1,37 @@
+// The job as this rank knows it: written in start-up, read by everybody after it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ucx_layer/runtime/settings.hpp"
+
+namespace ucft::detail {
+
+struct Job {
+  struct Peer {
+    std::int32_t pid = 0;
+    std::uint64_t start_time = 0;
+    std::uint64_t host = 0;
+    std::string host_name;
+    bool may_share = false;  // memory, with ranks of its host
+    bool shares_memory_with(const Peer& other) const { return host == other.host && may_share && other.may_share; }
+  };
+
+  Settings settings;
+  std::int32_t rank = 0, size = 1;
+  std::uint32_t cookie = 0;
+  int pid = 0;
+  std::vector<Peer> peers;  // by rank
+  bool many_hosts = false, all_share_memory = true, one_network = true;
+  bool membarriers = false;        // this process can be made to fence by its own threads,
+  bool all_membarriers = true;     // and all ranks of this host by each other (see SharedPath::ring_doorbells)
+  std::uint32_t spin = 0;          // looks before a wait yields
+
+  const Peer& peer(std::int32_t of) const { return peers[static_cast<std::size_t>(of)]; }
+  const Peer& me() const { return peer(rank); }
+  std::string describe(std::int32_t who) const;  // "rank 3 (host a, pid 17)"
+};
+
+}  // namespace ucft::detail

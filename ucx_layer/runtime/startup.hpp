@@ -1,0 +1,50 @@
+// Start-up of a context: who is where, the transport, wire-up of everything that later operations use. Each step is collective
+// over the out-of-band allgather, so that a rank that fails in one is named on all.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "timeout_detector/lifelines.hpp"
+#include "ucx_layer/bootstrap/out_of_band.hpp"
+#include "ucx_layer/runtime/departures_driver.hpp"
+#include "ucx_layer/runtime/job.hpp"
+#include "ucx_layer/transport/transport.hpp"
+
+namespace ucft::detail {
+
+class StartUp {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // job: with its settings and pid; the steps fill in the rest.
+  StartUp(Job& job, OutOfBand& oob, DeparturesDriver& departures);
+
+  // In this order. False: `error` names the culprit.
+  bool exchange_identities(std::string& error);
+  bool wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, std::string& error);
+  bool shut_the_door(std::string& error);
+  // Whether a step worked everywhere. `error` names the first rank where it didn't.
+  bool agree(bool ok, std::string& error, const char* step);
+  std::vector<std::pair<std::int32_t, Lifeline>> take_lifelines() { return std::exchange(lifelines_, {}); }  // by rank
+
+ private:
+  bool exchange_addresses(const PeerAddress& mine, const LifelineName& lifeline, std::vector<PeerAddress>& all,
+                          std::vector<LifelineName>& lifelines, std::string& error);
+  bool connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error);
+  bool open_remote_mailboxes(std::string& error);
+
+  Job& job_;
+  OutOfBand& oob_;
+  DeparturesDriver& departures_;
+  Transport* transport_ = nullptr;
+  std::uint64_t mappable_ = UINT64_MAX;  // bytes of address space that each rank of this host can still map,
+  std::int32_t mappable_rank_ = 0;       // and the one that can map least
+  std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;
+};
+
+}  // namespace ucft::detail
