@@ -20,6 +20,7 @@
 
 #include "tests/ucx/rank_checks.hpp"
 
+namespace ucft::detail::test {
 namespace {
 
 constexpr const char* algorithms[] = {"push_sum", "push_flow", "pflc",  "pfcc", "pcf",
@@ -467,8 +468,10 @@ void awkward(const std::vector<std::string>&) {
 }
 
 }  // namespace
+}  // namespace ucft::detail::test
 
 int main(int argc, char** argv) {
+  using namespace ucft::detail::test;
   const std::map<std::string, std::function<void(const std::vector<std::string>&)>> scenarios = {
       {"all", all},
       {"each", each},
@@ -494,6 +497,6 @@ int main(int argc, char** argv) {
   check(ucft_comm_size(comm, &size_), "size");
   found->second(std::vector<std::string>(argv + 2, argv + argc));
   check(ucft_context_destroy(context), "destroy");
-  fmt::print("VERDICT {} {:x}\n", scenario, hash_);
+  fmt::print("VERDICT {} {:x}\n", scenario, noted());
   return 0;
 }

@@ -1,0 +1,57 @@
+#include "tests/ucx/rank_checks.hpp"
+
+#include <csignal>
+
+#include <unistd.h>
+
+namespace ucft::detail::test {
+
+ucft_context_h context = nullptr;
+ucft_comm_h comm = UCFT_COMM_NULL;
+int rank_ = 0, size_ = 1;
+
+namespace {
+
+std::uint64_t hash = 14695981039346656037ull;
+
+}  // namespace
+
+void check(ucft_status_t status, const char* what) {
+  if (status != UCFT_OK) wrong("{}: {}: {}", what, ucft_status_name(status), ucft_last_error());
+}
+
+void expect(ucft_status_t status, ucft_status_t expected, const char* what) {
+  if (status != expected)
+    wrong("{}: {} instead of {} ({})", what, ucft_status_name(status), ucft_status_name(expected), ucft_last_error());
+}
+
+void note(std::uint64_t value) {
+  hash ^= value;
+  hash *= 1099511628211ull;
+}
+
+std::uint64_t noted() { return hash; }
+
+void say_started() {
+  fmt::print("STARTED {}\n", getpid());
+  std::fflush(stdout);
+}
+
+void stop_for(unsigned milliseconds) {
+  if (fork() == 0) {
+    usleep(1000 * milliseconds);
+    kill(getppid(), SIGCONT);
+    _exit(0);
+  }
+  std::raise(SIGSTOP);
+}
+
+ucft_status_t go_on(int limit) {
+  ucft_status_t status = UCFT_OK;
+  std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
+  for (int i = 0; status == UCFT_OK && i < limit; ++i)
+    status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
+  return status;
+}
+
+}  // namespace ucft::detail::test
