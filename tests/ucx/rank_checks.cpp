@@ -32,10 +32,37 @@ void note(std::uint64_t value) {
 
 std::uint64_t noted() { return hash; }
 
+void say_verdict(const std::string& text) { fmt::print("VERDICT {}\n", text); }
+
+void end_with_verdict(const std::string& text) {
+  say_verdict(text);
+  std::exit(0);
+}
+
 void say_started() {
   fmt::print("STARTED {}\n", getpid());
   std::fflush(stdout);
 }
+
+void start_up(ucft_failure_callback_t on_failure) {
+  ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+  params.failure_callback = on_failure;
+  const ucft_status_t status = ucft_context_create(&params, &context);
+  if (status == UCFT_ERR_STARTUP && std::getenv("UCFT_TEST_MAY_DIE_IN_STARTUP") != nullptr)
+    end_with_verdict(ucft_last_error());
+  check(status, "context");
+  check(ucft_comm_create(context, &comm), "comm");
+  check(ucft_comm_rank(comm, &rank_), "rank");
+  check(ucft_comm_size(comm, &size_), "size");
+}
+
+int rank_before_start_up() {
+  for (const char* name : {"UCFT_RANK", "PMIX_RANK"})
+    if (const char* text = std::getenv(name); text != nullptr) return std::atoi(text);
+  return -1;
+}
+
+bool is_last_before_start_up() { return rank_before_start_up() == std::atoi(std::getenv("UCFT_SIZE")) - 1; }
 
 void stop_for(unsigned milliseconds) {
   if (fork() == 0) {

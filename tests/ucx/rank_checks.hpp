@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "ucft/ucft.h"
 
 namespace ucft::detail::test {
 
-extern ucft_context_h context;
+extern ucft_context_h context;  // of this rank, and null outside a job
 extern ucft_comm_h comm;
 extern int rank_, size_;
 
@@ -30,8 +31,19 @@ void expect(ucft_status_t status, ucft_status_t expected, const char* what);
 void note(std::uint64_t value);
 std::uint64_t noted();  // a hash of it
 
+// Said last: "VERDICT ...". The same text on all survivors, or they do not agree.
+void say_verdict(const std::string& text);
+[[noreturn]] void end_with_verdict(const std::string& text);
+
 // Tests that kill or cut off wait for this. Said after an operation it means that all ranks are past start-up.
 void say_started();
+
+// Into the job. Where UCFT_TEST_MAY_DIE_IN_STARTUP is set a start-up that fails is the verdict.
+void start_up(ucft_failure_callback_t on_failure = nullptr);
+
+// By what the launcher says; -1: nothing.
+int rank_before_start_up();
+bool is_last_before_start_up();  // ucft_run alone says how many there are
 
 // Stops this process; a child wakes it up after so long. (From outside that is a host that hangs.)
 void stop_for(unsigned milliseconds);
