@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace ucft::detail::test {
@@ -65,12 +66,14 @@ int rank_before_start_up() {
 bool is_last_before_start_up() { return rank_before_start_up() == std::atoi(std::getenv("UCFT_SIZE")) - 1; }
 
 void stop_for(unsigned milliseconds) {
-  if (fork() == 0) {
+  const pid_t me = getpid(), waker = fork();
+  if (waker == 0) {
+    kill(me, SIGSTOP);  // not by itself: it could come to that when the child has woken it already
     usleep(1000 * milliseconds);
-    kill(getppid(), SIGCONT);
+    kill(me, SIGCONT);
     _exit(0);
   }
-  std::raise(SIGSTOP);
+  waitpid(waker, nullptr, 0);
 }
 
 ucft_status_t go_on(int limit) {
