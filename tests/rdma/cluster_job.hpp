@@ -1,4 +1,4 @@
-// A job over the nodes of a cluster that ci/rdma-cluster has booted: starts tests/ucx's rank program on them through the
+// A job over the nodes of a cluster that ci/rdma-cluster has booted: starts ranks of tests/ucx/scenarios on them through the
 // remote shell, lets a test inject faults meanwhile, and says how it went. Only inside of `ci/rdma-cluster --on-host`.
 #pragma once
 
@@ -19,9 +19,9 @@ struct ClusterPlan {
   int nodes = 2;                                 // the first so many
   int ranks_per_node = 2;                        // rank = node index * ranks_per_node + i
   std::string transports = "rc_v,ud_v,self,sm";  // UCX_TLS
-  std::vector<std::string> command;              // scenario of the rank program, and its arguments
+  std::vector<std::string> command;              // scenario, and its arguments
   std::map<std::string, std::string> environment;
-  std::string program = {};  // instead of tests/ucx's rank program
+  std::string program = {};  // instead of ucx_scenario_test
 
   int ranks() const { return nodes * ranks_per_node; }
   int node_of(int rank) const { return rank / ranks_per_node + 1; }

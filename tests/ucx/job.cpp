@@ -255,7 +255,7 @@ bool ucx_gave_up_in_startup(const JobPlan& plan, const JobResult& result, const 
   for (const std::string& line : result.errors)
     if (line.find(" UCX  ERROR ") == std::string::npos && line.find("wireup_ep.c:") == std::string::npos &&
         line.find("libuc") == std::string::npos && line.find("====") == std::string::npos &&
-        line.find("ucx_rank_program(+") == std::string::npos && line.find("libc.so") == std::string::npos)
+        line.find("ucx_scenario_test(+") == std::string::npos && line.find("libc.so") == std::string::npos)
       return false;
   return true;
 }

@@ -1,4 +1,5 @@
-// Runs tests/ucx's rank program, or another, under ucft_run, mpirun or srun and says how it went.
+// Runs a scenario (ranks.hpp), or another program, under ucft_run, mpirun or srun and says how it went. Whoever starts
+// it, the rank program is ucx_scenario_test.
 #pragma once
 
 #include <chrono>

@@ -1,25 +1,22 @@
-// What the rank programs of tests/ucx share: their place in the job, and how they say that something is wrong (a line on
-// stderr, exit code 1). One program, one translation unit.
+// What all ranks of tests/ucx share: their place in the job, and how they say that something is wrong (a line on
+// stderr, exit code 1).
 #pragma once
 
 #include <fmt/core.h>
 
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <utility>
-
-#include <unistd.h>
 
 #include "ucft/ucft.h"
 
-namespace {
+namespace ucft::detail::test {
 
-ucft_context_h context;
-ucft_comm_h comm;
-int rank_ = 0, size_ = 1;
-std::uint64_t hash_ = 14695981039346656037ull;
+extern ucft_context_h context;  // of this rank, and null outside a job
+extern ucft_comm_h comm;
+extern int rank_, size_;
 
 template <class... Parts>
 [[noreturn]] void wrong(fmt::format_string<Parts...> format, Parts&&... parts) {
@@ -27,38 +24,31 @@ template <class... Parts>
   std::exit(1);
 }
 
-void check(ucft_status_t status, const char* what) {
-  if (status != UCFT_OK) wrong("{}: {}: {}", what, ucft_status_name(status), ucft_last_error());
-}
-
-void expect(ucft_status_t status, ucft_status_t expected, const char* what) {
-  if (status != expected)
-    wrong("{}: {} instead of {} ({})", what, ucft_status_name(status), ucft_status_name(expected), ucft_last_error());
-}
+void check(ucft_status_t status, const char* what);
+void expect(ucft_status_t status, ucft_status_t expected, const char* what);
 
 // What all survivors must have in common goes through here, and into their verdict.
-void note(std::uint64_t value) {
-  hash_ ^= value;
-  hash_ *= 1099511628211ull;
-}
+void note(std::uint64_t value);
+std::uint64_t noted();  // a hash of it
+
+// Said last: "VERDICT ...". The same text on all survivors, or they do not agree.
+void say_verdict(const std::string& text);
+[[noreturn]] void end_with_verdict(const std::string& text);
+
+// Tests that kill or cut off wait for this. Said after an operation it means that all ranks are past start-up.
+void say_started();
+
+// Into the job. Where UCFT_TEST_MAY_DIE_IN_STARTUP is set a start-up that fails is the verdict.
+void start_up(ucft_failure_callback_t on_failure = nullptr);
+
+// By what the launcher says; -1: nothing.
+int rank_before_start_up();
+bool is_last_before_start_up();  // ucft_run alone says how many there are
 
 // Stops this process; a child wakes it up after so long. (From outside that is a host that hangs.)
-[[maybe_unused]] void stop_for(unsigned milliseconds) {
-  if (fork() == 0) {
-    usleep(1000 * milliseconds);
-    kill(getppid(), SIGCONT);
-    _exit(0);
-  }
-  std::raise(SIGSTOP);
-}
+void stop_for(unsigned milliseconds);
 
 // Repeats allreduce until an error, at most `limit` times.
-[[maybe_unused]] ucft_status_t go_on(int limit) {
-  ucft_status_t status = UCFT_OK;
-  std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
-  for (int i = 0; status == UCFT_OK && i < limit; ++i)
-    status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr);
-  return status;
-}
+ucft_status_t go_on(int limit);
 
-}  // namespace
+}  // namespace ucft::detail::test

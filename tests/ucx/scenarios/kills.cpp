@@ -8,8 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "tests/ucx/job.hpp"
+#include "tests/ucx/operations.hpp"
+#include "tests/ucx/ranks.hpp"
 
 namespace ucft::detail::test {
 namespace {
@@ -41,9 +45,31 @@ class Kill : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::Values("shm", "tcp", "hosts"),
                          [](const auto& each) { return std::string(each.param); });
 
+// loop ITERATIONS LARGE [AFTER_DEATH]: every operation in turn; LARGE is the count of the big ones. With AFTER_DEATH, no
+// more than so many iterations after the first in which a rank was missing: ITERATIONS then only bounds a job whose victim
+// lives. tests/pmix, tests/slurm and tests/rdma expect the same of it; so does memcheck_test.
+RANKS(loop) {
+  const int iterations = std::stoi(arguments.at(0));
+  const std::size_t large = std::stoul(arguments.at(1));
+  const int after_death = arguments.size() > 2 ? std::stoi(arguments[2]) : iterations;
+  for (int i = 0, end = iterations; i < end; ++i) {
+    if (allreduce(i, 1) > 0) end = std::min(end, i + after_death);
+    if (i == 0) say_started();
+    broadcast(i, i % size_, 3);
+    reduce(i, (i + 1) % size_, 2);
+    allgather(i, 3);
+    if (i % 4 == 0) several(i);
+    if (i % 8 == 7) allgather(i, large / 4);
+    if (i % 8 == 1) allreduce(i, large);
+    if (i % 8 == 3) broadcast(i, 0, large);
+    if (i % 8 == 5) reduce(i, 0, large);
+    if (i % 4 == 2) check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  }
+}
+
 TEST_P(Kill, NobodyDiesAndAllAgree) {
   for (int ranks : {1, 2, 3, 5, 8}) {
-    JobPlan plan{ranks, "loop", {"24", "40000"}, {}, over(GetParam())};
+    JobPlan plan{ranks, loop, {"24", "40000"}, {}, over(GetParam())};
     expect_right(plan, {}, ranks);
   }
 }
@@ -54,7 +80,7 @@ TEST_P(Kill, AnyRankAtARandomMoment) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const std::string when = std::to_string(60 + random() % 150) + "ms";
-    JobPlan plan{ranks, "loop", {"400", "5000"}, {"--kill", std::to_string(victim) + "@" + when}, over(GetParam())};
+    JobPlan plan{ranks, loop, {"400", "5000"}, {"--kill", std::to_string(victim) + "@" + when}, over(GetParam())};
     plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";  // then all survivors name it
     expect_right(plan, {victim}, run);
   }
@@ -65,7 +91,7 @@ TEST_P(Kill, AnyRankBetweenTwoOfItsSends) {
   for (int run = 0; run < runs(60); ++run) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan plan{ranks, "loop", {"40", "5000"}, {"--expect-kill", std::to_string(victim)}, over(GetParam())};
+    JobPlan plan{ranks, loop, {"40", "5000"}, {"--expect-kill", std::to_string(victim)}, over(GetParam())};
     plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 300);
     expect_right(plan, {victim}, run);
   }
@@ -78,7 +104,7 @@ TEST_P(Kill, TwoRanksInDifferentOperations) {
     const int first = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const int second = (first + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks - 1))) % ranks;
     JobPlan plan{ranks,
-                 "loop",
+                 loop,
                  {"60", "5000"},
                  {"--expect-kill", std::to_string(first), "--expect-kill", std::to_string(second)},
                  over(GetParam())};
@@ -87,6 +113,85 @@ TEST_P(Kill, TwoRanksInDifferentOperations) {
                                          std::to_string(second) + ":send:" + std::to_string(random() % 300);
     expect_right(plan, {first, second}, run);
   }
+}
+
+// Over shared memory only: the reader must never take a torn message for one.
+TEST(KillInAMailbox, AnyRankBetweenTwoLinesOfAMessage) {
+  std::mt19937 random(seed() + 3);
+  for (int run = 0; run < runs(60); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 7);
+    const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan plan{ranks, loop, {"40", "250"}, {"--expect-kill", std::to_string(victim)}, {}};
+    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":line:" + std::to_string(random() % 1500);
+    expect_right(plan, {victim}, run);
+  }
+}
+
+// Only allreduces of one word: the shortest way to many sends.
+RANKS(words) {
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) allreduce(i, 1);
+}
+
+// Every boundary of the first operations, for the root and for one other rank.
+TEST(KillSystematically, EverySendOfTheFirstAllreduces) {
+  for (int victim : {0, 1, 3})
+    for (int send = 0; send < runs(20); ++send) {
+      JobPlan plan{4, words, {"12"}, {"--expect-kill", std::to_string(victim)}, {}};
+      plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(send);
+      expect_right(plan, {victim}, send);
+    }
+}
+
+// A copy's ranks are those that lived when it was made; who is in its sums is still said by the ranks of the world.
+void use_copy(ucft_comm_h copy, int iteration) {
+  std::uint64_t in = (std::uint64_t{1} << rank_) + salt(iteration), out = 0;
+  ucft_result_t result = UCFT_RESULT_INIT;
+  check(ucft_allreduce(copy, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce on a copy");
+  note(decode(out, result, iteration));
+  check(ucft_barrier(copy, nullptr, nullptr), "barrier on a copy");
+}
+
+// mixed SEED ITERATIONS: operations of all kinds on communicators that come and go, in an order that the seed decides. Each
+// rank stops itself (SIGSTOP) for 20 to 600 ms now and then. Says what it has checked: "COUNTS operations stops".
+RANKS(mixed) {
+  const auto seed = static_cast<unsigned>(std::stoul(arguments.at(0)));
+  std::mt19937 common(seed), mine(seed + 1000003u * static_cast<unsigned>(rank_ + 1));
+  std::vector<ucft_comm_h> copies;
+  long operations = 0, stops = 0;
+  for (int i = 0, end = std::stoi(arguments.at(1)); i < end; ++i) {
+    const unsigned choice = common() % 16, root = common() % static_cast<unsigned>(size_), which = common();
+    const std::size_t count = common() % 8 == 0 ? 1 + common() % 40000 : 1 + common() % 400;
+    ++operations;
+    switch (choice) {
+      case 0:
+      case 1:
+      case 2: allreduce(i, count); break;
+      case 3:
+      case 4: broadcast(i, static_cast<int>(root), count); break;
+      case 5:
+      case 6: reduce(i, static_cast<int>(root), count); break;
+      case 7: several(i), operations += 4; break;
+      case 8: check(ucft_barrier(comm, nullptr, nullptr), "barrier"); break;
+      case 9:
+      case 10:
+      case 11:
+        if (copies.size() >= 4) break;
+        copies.push_back(UCFT_COMM_NULL);
+        check(ucft_comm_dup(which % 2 == 0 || copies.size() < 2 ? comm : copies[0], &copies.back()), "dup");
+        break;
+      case 12:
+      case 13:
+        if (copies.empty()) break;
+        check(ucft_comm_destroy(copies[which % copies.size()]), "destroy");
+        copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(which % copies.size()));
+        break;
+      default:
+        if (!copies.empty()) use_copy(copies[which % copies.size()], i), ++operations;
+    }
+    if (mine() % 200 == 0) stop_for(20 + mine() % 581), ++stops;
+  }
+  for (ucft_comm_h copy : copies) check(ucft_comm_destroy(copy), "destroy");
+  fmt::print("COUNTS {} {}\n", operations, stops);
 }
 
 // f, windows and communicators that come and go by chance, with stops beside the deaths: "COUNTS operations stops" of each rank
@@ -101,7 +206,7 @@ TEST_P(Kill, WhileCommunicatorsComeAndGoAndRanksStop) {
     const int victims = static_cast<int>(random() % static_cast<unsigned>(std::min(f, 2) + 1));
     const int first = static_cast<int>(random() % static_cast<unsigned>(ranks));
     const int second = (first + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks - 1))) % ranks;
-    JobPlan plan{ranks, "mixed", {std::to_string(random() % 1000000), "250"}, {}, over(GetParam())};
+    JobPlan plan{ranks, mixed, {std::to_string(random() % 1000000), "250"}, {}, over(GetParam())};
     plan.environment["UCFT_F"] = std::to_string(f);
     plan.environment["UCFT_WINDOW"] = std::to_string(2 + random() % 15);
     plan.environment["UCFT_SUSPECT_AFTER"] = "10s";
@@ -131,28 +236,6 @@ TEST_P(Kill, WhileCommunicatorsComeAndGoAndRanksStop) {
   }
   std::printf("SOAK %s: %d jobs, %ld rank-operations checked, %d deaths, %ld stops, seed %u\n", GetParam(), all,
               operations, deaths, stops, seed());
-}
-
-// Over shared memory only: the reader must never take a torn message for one.
-TEST(KillInAMailbox, AnyRankBetweenTwoLinesOfAMessage) {
-  std::mt19937 random(seed() + 3);
-  for (int run = 0; run < runs(60); ++run) {
-    const int ranks = 2 + static_cast<int>(random() % 7);
-    const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan plan{ranks, "loop", {"40", "250"}, {"--expect-kill", std::to_string(victim)}, {}};
-    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":line:" + std::to_string(random() % 1500);
-    expect_right(plan, {victim}, run);
-  }
-}
-
-// Every boundary of the first operations, for the root and for one other rank.
-TEST(KillSystematically, EverySendOfTheFirstAllreduces) {
-  for (int victim : {0, 1, 3})
-    for (int send = 0; send < runs(20); ++send) {
-      JobPlan plan{4, "words", {"12"}, {"--expect-kill", std::to_string(victim)}, {}};
-      plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(send);
-      expect_right(plan, {victim}, send);
-    }
 }
 
 }  // namespace

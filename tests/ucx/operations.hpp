@@ -1,0 +1,25 @@
+// Operations whose results are checked, and noted where all survivors must have the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ucft/ucft.h"
+
+namespace ucft::detail::test {
+
+// Added to what rank r gives to a sum, which is 2^r: no iteration can be taken for another.
+std::uint64_t salt(int iteration);
+// Rank r has given 2^r + salt. Who is in a sum, or the end of the program.
+std::uint64_t decode(std::uint64_t sum, const ucft_result_t& result, int iteration);
+
+// How many ranks are missing: the same number on all of them.
+int allreduce(int iteration, std::size_t count);
+void broadcast(int iteration, int root, std::size_t count);
+void reduce(int iteration, int root, std::size_t count);
+// Blocks of 0, count or 2 * count words, with a hole of one word before each. Who is missing is missing on all.
+void allgather(int iteration, std::size_t count);
+// Four allreduces and a barrier in flight together.
+void several(int iteration);
+
+}  // namespace ucft::detail::test

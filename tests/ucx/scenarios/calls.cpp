@@ -1,0 +1,145 @@
+// What callers may do: arguments that differ, waits with a limit, a full window, looking instead of waiting.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <sched.h>
+
+#include "tests/ucx/operations.hpp"
+#include "tests/ucx/scenarios/scenario.hpp"
+
+namespace ucft::detail::test {
+namespace {
+
+// The ranks differ in one argument. Everybody must be told, and the next operation must work.
+RANKS(mismatch) {
+  const std::string& what = arguments.at(0);
+  const bool odd = rank_ == size_ - 1;
+  std::uint64_t in[64] = {}, out[64] = {};
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  if (odd && what == "f") options.f = 0;
+  if (odd && what == "first_root") options.first_root = 1;
+  if (odd && what == "tree") options.tree = UCFT_TREE_KARY;
+  const std::uint64_t count = odd && what == "count" ? 9 : 8;
+  const ucft_dtype_t dtype = odd && what == "type" ? UCFT_DOUBLE : UCFT_UINT64;
+  const ucft_op_t op = odd && what == "operator" ? UCFT_MAX : UCFT_SUM;
+  const ucft_status_t status = odd && what == "operation"
+                                   ? ucft_barrier(comm, &options, nullptr)
+                                   : ucft_allreduce(comm, in, out, count, dtype, op, &options, nullptr);
+  expect(status, UCFT_ERR_MISMATCH, what.c_str());
+  if (std::strstr(ucft_last_error(), "rank ") == nullptr) wrong("the message names nobody: {}", ucft_last_error());
+  for (int i = 0; i < 40; ++i) allreduce(i, 1);
+}
+
+TEST_P(Scenario, DifferentArgumentsAreAMismatchForAll) {
+  for (const char* what : {"count", "type", "operator", "operation", "f", "first_root", "tree"})
+    for (int ranks : {2, 5}) {
+      if (ranks == 2 && std::string(what) == "f") continue;  // f is at most 1 there, and 0 of -1 is 0
+      expect_right(plan(ranks, mismatch, {what}));
+    }
+}
+
+// A rank comes late to an operation: a wait of the others with a limit gives up and goes on later. A barrier of a second
+// communicator tells the late one that they have.
+RANKS(time_limit) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
+  std::uint64_t in = 1, out = 0;
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  ucft_request_h request;
+  check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &sum, nullptr, &request), "init");
+  expect(ucft_wait(request, 0), UCFT_ERR_STATE, "wait before post");
+  if (rank_ == 0) {
+    check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+    check(ucft_post(request), "post");
+  } else {
+    check(ucft_post(request), "post");
+    expect(ucft_post(request), UCFT_ERR_STATE, "post twice");
+    expect(ucft_wait(request, 1000), UCFT_ERR_TIMED_OUT, "wait");
+    expect(ucft_request_free(request), UCFT_ERR_STATE, "free in progress");
+    expect(ucft_comm_destroy(comm), UCFT_ERR_STATE, "destroy in progress");
+    check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+  }
+  check(ucft_wait(request, UINT64_MAX), "wait");
+  expect(ucft_wait(request, 0), UCFT_ERR_STATE, "second wait");
+  if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
+  check(ucft_post(request), "post again");
+  check(ucft_wait(request, UINT64_MAX), "wait");
+  check(ucft_request_free(request), "free");
+  expect(ucft_wait(request, 0), UCFT_ERR_CLOSED, "wait on a freed request");
+  check(ucft_comm_destroy(copy), "destroy");
+}
+
+TEST_P(Scenario, WaitsHaveTimeLimitsAndStates) { expect_right(plan(3, time_limit)); }
+
+// Without anybody waiting, many operations fill the window: BUSY, and nothing is lost. The last rank posts nothing until
+// all others have seen it: a barrier of a second communicator tells.
+RANKS(window) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
+  constexpr int many = 100;
+  std::vector<std::uint64_t> in(many), out(many);
+  std::vector<ucft_request_h> requests(many);
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  const bool is_late = rank_ == size_ - 1;
+  int busy_seen = 0;
+  if (is_late) check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+  for (std::size_t i = 0; i < many; ++i) {
+    in[i] = i;
+    check(ucft_allreduce_init(comm, &in[i], &out[i], 1, UCFT_UINT64, &sum, nullptr, &requests[i]), "init");
+    while (ucft_post(requests[i]) == UCFT_ERR_BUSY) {
+      if (++busy_seen == 1 && !is_late) check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+      check(ucft_progress(context), "progress");
+    }
+  }
+  for (std::size_t i = 0; i < many; ++i) {
+    check(ucft_wait(requests[i], UINT64_MAX), "wait");
+    if (out[i] != i * static_cast<std::uint64_t>(size_)) wrong("operation {}: {}", i, out[i]);
+    check(ucft_request_free(requests[i]), "free");
+  }
+  if (!is_late && busy_seen == 0) wrong("never busy");
+  check(ucft_comm_destroy(copy), "destroy");
+}
+
+TEST_P(Scenario, AFullWindowIsBusyAndLosesNothing) { expect_right(plan(4, window)); }
+
+// test_loop ITERATIONS: all ranks on one processor, which wait by ucft_test and ucft_progress. One that kept the processor for
+// its whole time slice would look tens of thousands of times at each operation.
+RANKS(test_loop) {
+  cpu_set_t all, one;
+  CPU_ZERO(&one);
+  if (sched_getaffinity(0, sizeof all, &all) != 0) wrong("sched_getaffinity");
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) wrong("sched_setaffinity");
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  const int iterations = std::stoi(arguments.at(0));
+  std::uint64_t in = 1, out = 0;
+  long looks = 0;
+  ucft_request_h request;
+  check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &sum, nullptr, &request), "init");
+  for (int i = 0; i < iterations; ++i) {
+    check(ucft_post(request), "post");
+    while (ucft_test(request) == UCFT_INPROGRESS) {
+      if (++looks % 2 == 0) check(ucft_progress(context), "progress");
+    }
+    check(ucft_wait(request, 0), "wait");
+    if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
+  }
+  check(ucft_request_free(request), "free");
+  if (looks > 2000L * iterations) wrong("{} looks in {} operations", looks, iterations);
+  if (std::getenv("UCFT_TEST_VERBOSE") != nullptr) fmt::print("LOOKS {} in {}\n", looks, iterations);
+}
+
+TEST(Testing, YieldsTheProcessorToWhoeverHasTheNews) {
+  JobPlan made{6, test_loop, {"300"}, {}, over("shm")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+}  // namespace
+}  // namespace ucft::detail::test

@@ -1,0 +1,172 @@
+// Ranks that die, or stop and are killed for it. (At random moments: kills.cpp.)
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/ucx/operations.hpp"
+#include "tests/ucx/scenarios/scenario.hpp"
+
+namespace ucft::detail::test {
+namespace {
+
+// All but rank 0 compute for a while after each operation, outside ucft. Rank 0 dies; those who wait for an answer get
+// it although the others do not call.
+RANKS(busy) {
+  for (int i = 0; i < 6; ++i) {
+    allreduce(i, 1);
+    if (rank_ == size_ - 1) usleep(50000);
+  }
+}
+
+TEST_P(Scenario, TheAnswerComesFromRanksThatAreNotCalling) {
+  for (int send = 0; send < 24; send += 3) {
+    JobPlan made = plan(5, busy);
+    made.launcher = {"--expect-kill", "0"};
+    made.environment["UCFT_TEST_KILL"] = "0:send:" + std::to_string(send);
+    expect_right(made, {0});
+  }
+}
+
+// More than f die at once: the same named error everywhere, then it goes on.
+RANKS(too_many) {
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  if (rank_ == 1 || rank_ == 2) std::raise(SIGKILL);
+  int errors = 0, right = 0;
+  for (int i = 20; i < 60; ++i) {
+    std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    const ucft_status_t status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result);
+    note(static_cast<std::uint64_t>(status));
+    if (status == UCFT_OK) {
+      ++right;
+      if ((out & 1u << rank_) == 0 || static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors)
+        wrong("sum {:x}", out);
+      note(out);
+    } else {
+      expect(status, UCFT_ERR_TOO_MANY_FAILURES, "two deaths with f = 1");
+      ++errors;
+    }
+  }
+  if (right < 30) wrong("only {} of 40 operations went right afterwards", right);
+}
+
+TEST_P(Scenario, MoreThanFDeathsAreTheSameErrorForAll) {
+  JobPlan made = plan(6, too_many);
+  made.launcher = {"--expect-kill", "1", "--expect-kill", "2"};
+  expect_right(made, {1, 2});
+}
+
+int failures_seen = 0;
+bool seen_early = false;  // the failed process had not quite ended yet
+void on_failure(const ucft_failure_t* failure, void*) {
+  ++failures_seen;
+  if (const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, failure->pid, 0)); descriptor >= 0) {
+    pollfd end{descriptor, POLLIN, 0};
+    seen_early = poll(&end, 1, 0) == 0;
+    close(descriptor);
+  }
+  if (failure->kind != UCFT_FAILURE_PROVED) wrong("rank {} is only suspected", failure->rank);
+  std::uint64_t word = 0;
+  expect(ucft_allreduce(comm, &word, &word, 0, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), UCFT_ERR_THREAD,
+         "from a callback");
+}
+
+// Rank 1 stops (SIGSTOP): it is killed by the others and counts as dead, with proof, exactly once. The callback is a local
+// view: a rank that others spare the waiting may have all its results before its own detector has spoken.
+RANKS_BEFORE_START_UP(stopped) {
+  start_up(on_failure);
+  for (int i = 0; i < 200; ++i) {
+    if (rank_ == 1 && i == 100) std::raise(SIGSTOP);
+    allreduce(i, 1);
+  }
+  while (failures_seen == 0) check(ucft_progress(context), "progress");
+  allreduce(200, 1);
+  if (failures_seen != 1) wrong("{} failure callbacks", failures_seen);
+  std::int32_t ranks[8], count = 8;
+  check(ucft_comm_failed(comm, ranks, &count), "failed");
+  if (count != 1 || ranks[0] != 1) wrong("{} failed ranks", count);
+}
+
+TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
+  JobPlan made = plan(4, stopped);
+  made.launcher = {"--expect-kill", "1"};
+  // Other hosts suspect it a quarter later than its own kills it: in time for the proof also if that one is late by a second.
+  made.environment["UCFT_SUSPECT_AFTER"] = std::string(GetParam()) == "hosts" ? "5s" : "300ms";
+  expect_right(made, {1});
+}
+
+// heavy MEGABYTES: rank 1 has touched so much memory when it is killed. It takes long to die; the others don't wait for that.
+RANKS_BEFORE_START_UP(heavy) {
+  start_up(on_failure);
+  const std::size_t bytes = std::stoul(arguments.at(0)) << 20;
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  if (rank_ == 1) {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) wrong("mmap");
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
+    std::memset(memory, 1, bytes);
+    std::raise(SIGKILL);
+  }
+  for (int i = 20, left = 50; left > 0; ++i) left -= allreduce(i, 1) > 0;
+  while (failures_seen == 0) check(ucft_progress(context), "progress");
+  if (seen_early) fmt::print("EARLY\n");
+}
+
+// Its pidfd says nothing for half a second.
+TEST(Heavy, ARankOfFourGigabytesIsKnownToBeDeadBeforeItsMemoryIsGone) {
+  if (sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE) < 6L << 30) GTEST_SKIP() << "less than 6 GiB of memory is free";
+  bool early = false;
+  for (int attempt = 0; attempt < 5 && !early; ++attempt) {  // a machine that is busy with something else may be late
+    JobPlan made{3, heavy, {"4096"}, {"--expect-kill", "1"}, over("shm")};
+    const JobResult result = run_job(made);
+    ASSERT_EQ(what_is_wrong(made, result, {1}), "");
+    early = result.output.find("EARLY") != std::string::npos;
+  }
+  EXPECT_TRUE(early);
+}
+
+// Rank 1 stops so many microseconds after the start, while much is on its way to it: the queues of its connections are
+// full when it is killed.
+RANKS(stopped_reader) {
+  constexpr std::size_t count = 1 << 18;
+  const std::size_t delay = std::stoul(arguments.at(0));
+  std::vector<std::uint64_t> data(count);
+  std::thread stopper;
+  if (rank_ == 1)
+    stopper = std::thread([delay] {
+      std::this_thread::sleep_for(std::chrono::microseconds(delay));
+      std::raise(SIGSTOP);
+    });
+  for (int i = 0; i < 100; ++i) {
+    for (std::size_t k = 0; k < count; ++k) data[k] = rank_ == 0 ? k + static_cast<std::size_t>(i) : 0;
+    check(ucft_broadcast(comm, data.data(), count, UCFT_UINT64, 0, nullptr, nullptr), "broadcast");
+    for (std::size_t k = 0; k < count; ++k)
+      if (data[k] != k + static_cast<std::size_t>(i)) wrong("broadcast {}, element {}: {}", i, k, data[k]);
+  }
+  if (stopper.joinable()) stopper.join();
+}
+
+// What hit ranks by chance when UCX sent to them without copies (see transports_test.cpp, which notices if it does again).
+TEST_P(Scenario, AReaderDiesWithItsQueuesFull) {
+  for (int delay_us : {2000, 5000, 9000, 14000, 20000}) {
+    JobPlan made = plan(3, stopped_reader, {std::to_string(delay_us)});
+    made.launcher = {"--expect-kill", "1"};
+    made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
+    expect_right(made, {1});
+  }
+}
+
+}  // namespace
+}  // namespace ucft::detail::test

@@ -1,0 +1,21 @@
+// Jobs of real processes over shared memory, tcp, and both: what the tests of this folder have in common.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/ucx/job.hpp"
+#include "tests/ucx/ranks.hpp"
+
+namespace ucft::detail::test {
+
+// Its parameter: "shm", "tcp" or "hosts".
+class Scenario : public testing::TestWithParam<const char*> {
+ protected:
+  JobPlan plan(int ranks, const std::string& name, std::vector<std::string> arguments = {}) const;
+  void expect_right(const JobPlan& made, const std::vector<int>& may_be_dead = {});
+};
+
+}  // namespace ucft::detail::test

@@ -1,0 +1,133 @@
+// A rank that has too little of something: memory, descriptors, address space, /proc.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/ucx/operations.hpp"
+#include "tests/ucx/scenarios/scenario.hpp"
+
+namespace ucft::detail::test {
+namespace {
+
+void set_limit(__rlimit_resource_t resource, rlim_t value) {
+  rlimit limit{};
+  getrlimit(resource, &limit);
+  limit.rlim_cur = value;
+  if (setrlimit(resource, &limit) != 0) wrong("setrlimit");
+}
+
+// What this process has mapped, in bytes.
+rlim_t address_space() {
+  unsigned long pages = 0;
+  std::FILE* statm = std::fopen("/proc/self/statm", "r");
+  if (statm == nullptr || std::fscanf(statm, "%lu", &pages) != 1) wrong("/proc/self/statm");
+  std::fclose(statm);
+  return pages * static_cast<unsigned long>(getpagesize());
+}
+
+// limited WHAT: the last rank has too little of it for start-up. All are told which rank, and which limit.
+RANKS_BEFORE_START_UP(limited) {
+  const bool files = arguments.at(0) == "file_size";
+  if (is_last_before_start_up())
+    set_limit(files ? RLIMIT_FSIZE : RLIMIT_AS, files ? 4096 : address_space() + (rlim_t{20} << 20));
+  expect(ucft_context_create(nullptr, &context), UCFT_ERR_STARTUP, "start-up with a limit");
+  const std::string culprit = fmt::format("rank {} ", std::atoi(std::getenv("UCFT_SIZE")) - 1);
+  if (std::strstr(ucft_last_error(), files ? "RLIMIT_FSIZE" : "RLIMIT_AS") == nullptr ||
+      std::strstr(ucft_last_error(), culprit.c_str()) == nullptr)
+    wrong("{}", ucft_last_error());
+}
+
+TEST(Startup, ALimitThatIsTooLowIsNamedOnAllRanks) {
+  for (const char* what : {"file_size", "address_space"}) {
+    JobPlan made{16, limited, {what}, {}, over("shm")};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << what;
+  }
+}
+
+// short_of WHAT: one rank runs short of what a running process can run short of, while larger and larger payloads make new
+// shared memory necessary on all. Nothing follows from it.
+RANKS(short_of) {
+  const std::string& what = arguments.at(0);
+  constexpr std::size_t most = std::size_t{1} << 21;
+  std::vector<std::uint64_t> in(most), out(most);
+  for (int i = 0; i < 20; ++i) allreduce(i, 1);
+  if (rank_ == 1) {
+    if (what == "descriptors") set_limit(RLIMIT_NOFILE, 3);
+    if (what == "file_size") set_limit(RLIMIT_FSIZE, 4096);
+    if (what == "address_space") set_limit(RLIMIT_AS, address_space() + (rlim_t{60} << 20));
+    if (what == "proc" &&
+        (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+         mount("none", "/proc", "tmpfs", 0, nullptr) != 0))
+      wrong("hiding /proc");
+  }
+  for (std::size_t count = 1000; count <= most; count *= 2)
+    for (int root = 0; root < size_; ++root) {
+      for (std::size_t k = 0; k < count; ++k) in[k] = k + static_cast<std::size_t>(rank_);
+      check(ucft_allreduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_MAX, nullptr, nullptr), "allreduce");
+      for (std::size_t k = 0; k < count; ++k)
+        if (out[k] != k + static_cast<std::size_t>(size_) - 1) wrong("count {}, element {}: {}", count, k, out[k]);
+      check(ucft_broadcast(comm, out.data(), count, UCFT_UINT64, root, nullptr, nullptr), "broadcast");
+    }
+}
+
+// Each hung the job for ever when ranks mapped each other's memory as it grew.
+TEST_P(Scenario, ARankThatRunsShortOfSomethingGoesOnWithItsPeersMemory) {
+  std::vector<std::string> kinds = {"file_size"};
+  const bool without_ucx = std::string(GetParam()) == "shm";  // over tcp UCX needs all of these, and aborts
+  if (without_ucx) kinds.insert(kinds.end(), {"descriptors", "address_space"});
+  if (without_ucx && geteuid() == 0) kinds.push_back("proc");  // only root may hide it
+  for (const std::string& what : kinds) expect_right(plan(4, short_of, {what}));
+}
+
+// out_of_memory: the last rank may have so little shared memory that it has none for large operations. They end on
+// all, and name it; smaller ones go on.
+RANKS_BEFORE_START_UP(out_of_memory) {
+  if (is_last_before_start_up()) set_limit(RLIMIT_FSIZE, rlim_t{6} << 20);
+  start_up();
+  constexpr std::size_t large = std::size_t{1} << 20;
+  std::vector<std::uint64_t> in(large, 1), out(large);
+  const std::string culprit = fmt::format("rank {} ", size_ - 1);
+  const auto expect_named = [&](ucft_status_t status, const char* what) {
+    expect(status, UCFT_ERR_NO_MEMORY, what);
+    if (std::strstr(ucft_last_error(), culprit.c_str()) == nullptr) wrong("{}: {}", what, ucft_last_error());
+  };
+  const bool lacks = rank_ == size_ - 1;
+  for (int i = 0; i < 10; ++i) {
+    allreduce(i, 1);
+    expect_named(ucft_allreduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, nullptr, nullptr),
+                 "allreduce");
+    if (out[0] != 0) wrong("a failed allreduce has written");
+    allreduce(i, 5000);
+    const ucft_status_t reduced =
+        ucft_reduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, 0, nullptr, nullptr);
+    if (rank_ == 0 || lacks) expect_named(reduced, "reduce");
+    broadcast(i, i % size_, 3);
+    // From the rank itself nobody gets it; from another one at least those who need not pass it on to it.
+    expect_named(ucft_broadcast(comm, in.data(), large, UCFT_UINT64, size_ - 1, nullptr, nullptr),
+                 "broadcast of its own");
+    const ucft_status_t got = ucft_broadcast(comm, in.data(), large, UCFT_UINT64, 0, nullptr, nullptr);
+    if (lacks || got != UCFT_OK) expect_named(got, "broadcast");
+    check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+    several(i);
+  }
+}
+
+TEST_P(Scenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {
+  for (int ranks : {2, 5})
+    for (const char* f : {"1", "2"}) {
+      JobPlan made = plan(ranks, out_of_memory);
+      made.environment["UCFT_F"] = f;
+      expect_right(made);
+    }
+}
+
+}  // namespace
+}  // namespace ucft::detail::test
