@@ -487,12 +487,13 @@ void Context::look_at_ports() {
 }
 
 // Dekker's handshake with enter(): each side stores its word, then looks at the other's. The caller's store is plain;
-// membarrier makes it visible before we look.
+// membarrier makes it visible before we look. (Without membarrier the caller has a fence; then our store and our look must
+// both be sequentially consistent, or a processor may look first.)
 void Context::helper_turn(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   self.helper_inside_.store(1, std::memory_order_seq_cst);
   if (!self.fallback_fence_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-  if (self.inside_.load(std::memory_order_acquire) == 0) {
+  if (self.inside_.load(std::memory_order_seq_cst) == 0) {
     self.in_helper_ = true;
     if (self.departures_.is_waiting()) self.handle_news(Clock::now());
     for (int rounds = 0; rounds < 64 && self.progress(); ++rounds) {}
