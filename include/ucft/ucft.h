@@ -35,11 +35,18 @@
 #define UCFT_API
 #endif
 
+/* Any int is a value of an enum in C++, too, as it is in C: so one that has no name can be told from those that have. */
+#ifdef __cplusplus
+#define UCFT_OF_INT : int
+#else
+#define UCFT_OF_INT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum {
+typedef enum UCFT_OF_INT {
   UCFT_OK = 0,
   UCFT_INPROGRESS = 1,
   UCFT_ERR_INVALID_PARAM = -1,     /* a bad argument; nothing was sent                                     */
@@ -69,11 +76,17 @@ UCFT_API const char* ucft_last_error(void);
 /* "0.1.0". */
 UCFT_API const char* ucft_version(void);
 
-typedef enum { UCFT_FLOAT = 0, UCFT_DOUBLE = 1, UCFT_INT32 = 2, UCFT_INT64 = 3, UCFT_UINT64 = 4 } ucft_dtype_t;
+typedef enum UCFT_OF_INT {
+  UCFT_FLOAT = 0,
+  UCFT_DOUBLE = 1,
+  UCFT_INT32 = 2,
+  UCFT_INT64 = 3,
+  UCFT_UINT64 = 4
+} ucft_dtype_t;
 
 /* Sums and products of integers wrap around (two's complement). MIN and MAX: if any operand is a NaN, the result is a
  * NaN; -0.0 counts as less than +0.0, so no tie is left to chance. All results are the same bits on every survivor. */
-typedef enum { UCFT_SUM = 0, UCFT_PROD = 1, UCFT_MIN = 2, UCFT_MAX = 3, UCFT_USER = 4 } ucft_op_t;
+typedef enum UCFT_OF_INT { UCFT_SUM = 0, UCFT_PROD = 1, UCFT_MIN = 2, UCFT_MAX = 3, UCFT_USER = 4 } ucft_op_t;
 
 /* inout[i] = in[i] op inout[i] for count elements. Must be associative and commutative up to rounding: the order of the
  * ranks is fixed by the algorithm, and is not 0, 1, 2 ... Must not call ucft; may be called on any rank any number of
@@ -103,7 +116,7 @@ typedef struct {
   uint32_t oob_ep;
 } ucft_oob_coll_t;
 
-typedef enum {
+typedef enum UCFT_OF_INT {
   UCFT_FAILURE_SUSPECTED = 1, /* silence: no heartbeat within suspect_after                                          */
   UCFT_FAILURE_PROVED = 2,    /* the process has ended (pidfd, closed lifeline, killed by us) or said that it is out */
 } ucft_failure_kind_t;
@@ -186,7 +199,7 @@ UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-typedef enum {
+typedef enum UCFT_OF_INT {
   UCFT_TREE_AUTO = -1, /* the fastest for this size by the cost model (UCFT_MODEL): OPTIMAL with the delay that fits */
   UCFT_TREE_BINOMIAL = 0,
   UCFT_TREE_KARY = 1,    /* k children each                                                                   */
@@ -196,15 +209,19 @@ typedef enum {
   UCFT_TREE_CHAIN = 5,
   UCFT_TREE_FLAT = 6 /* the root to all                                                                   */
 } ucft_tree_t;
-typedef enum { UCFT_INTERLEAVED = 0, UCFT_IN_ORDER = 1 } ucft_numbering_t;
-typedef enum {
+typedef enum UCFT_OF_INT { UCFT_INTERLEAVED = 0, UCFT_IN_ORDER = 1 } ucft_numbering_t;
+typedef enum UCFT_OF_INT {
   UCFT_CORRECTION_NONE = 0,
   UCFT_CORRECTION_OPPORTUNISTIC = 1,           /* a fixed number of messages per rank                           */
   UCFT_CORRECTION_CHECKED = 2,                 /* until a neighbour has been heard on each side                 */
   UCFT_CORRECTION_OPPORTUNISTIC_OPTIMISED = 3, /* opportunistic, less what others are seen to do already        */
   UCFT_CORRECTION_FAILURE_PROOF = 4            /* until f+1 neighbours have been heard on each side             */
 } ucft_correction_t;
-typedef enum { UCFT_FAILURE_INFO_LIST = 0, UCFT_FAILURE_INFO_COUNT = 1, UCFT_FAILURE_INFO_BIT = 2 } ucft_failure_info_t;
+typedef enum UCFT_OF_INT {
+  UCFT_FAILURE_INFO_LIST = 0,
+  UCFT_FAILURE_INFO_COUNT = 1,
+  UCFT_FAILURE_INFO_BIT = 2
+} ucft_failure_info_t;
 
 /* Per call. The same values on all ranks. */
 typedef struct {
@@ -327,7 +344,7 @@ UCFT_API ucft_status_t ucft_request_free(ucft_request_h request);
  * approximate, with a bound that is measured; any rank may die, and an estimate is there at any moment.
  * Casas, Gansterer, Wimmer 2018 (push-sum, push-flow and its corrections, cycles, sampled recursive doubling); Niederbrucker,
  * Strakova, Gansterer 2012 (push-cancel-flow). docs/gossip_api.md says which to take. */
-typedef enum {
+typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_PUSH_SUM = 0,  /* asynchronous: a rank pushes half of its mass to a neighbour chosen by chance      */
   UCFT_GOSSIP_PUSH_FLOW = 1, /* asynchronous: lost messages are made good for                                    */
   UCFT_GOSSIP_PFLC = 2,      /* push-flow with checksums and local correction of corrupted flows                 */
@@ -342,7 +359,7 @@ typedef enum {
 } ucft_gossip_algorithm_t;
 
 /* Whom a rank of the asynchronous algorithms pushes to. The others choose partners from all ranks. */
-typedef enum {
+typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_COMPLETE = 0,  /* everybody. A rank keeps state for each: for up to some hundred ranks  */
   UCFT_GOSSIP_HYPERCUBE = 1, /* a power of two of ranks                                               */
   UCFT_GOSSIP_TORUS_2D = 2,
@@ -354,14 +371,14 @@ typedef enum {
 } ucft_gossip_topology_t;
 
 /* SUM: the average times the number of ranks that it stands for. */
-typedef enum { UCFT_GOSSIP_AVERAGE = 0, UCFT_GOSSIP_SUM = 1 } ucft_gossip_aggregate_t;
+typedef enum UCFT_OF_INT { UCFT_GOSSIP_AVERAGE = 0, UCFT_GOSSIP_SUM = 1 } ucft_gossip_aggregate_t;
 
-typedef enum {
+typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_ROUNDS = 0,  /* so many iterations as the model says, once. `reached` says whether that was enough      */
   UCFT_GOSSIP_ADAPTIVE = 1 /* again and again until the measured bound is below eps, at most 32 times                 */
 } ucft_gossip_stop_t;
 
-typedef enum {
+typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_PATH_AUTO = 0, /* RMA where that is possible, else messages: the result says which                   */
   UCFT_GOSSIP_PATH_MESSAGE = 1,
   UCFT_GOSSIP_PATH_RMA = 2 /* one-sided: written straight into the neighbours' memory. Asynchronous algorithms only,
@@ -394,7 +411,7 @@ typedef struct {
   }
 
 /* Whose aggregate the result is. */
-typedef enum {
+typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_ALL_RANKS = 0,
   UCFT_GOSSIP_SURVIVORS = 1, /* of those that lived at the end (and of nobody else)                              */
   UCFT_GOSSIP_NEARLY_ALL_RANKS = 2 /* PCF, PCF_FLIP, with a death on the way: of all ranks, off by as much as the dead

@@ -5,6 +5,7 @@
 #include "ucx_layer/test_points.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -19,9 +20,9 @@ namespace ucft::detail::test_points {
 namespace {
 
 struct Fuses {
-  // left; negative: none
-  long sends = -1, lines = -1, steps = -1, fences = -1;
-  long fences_of_others = -1;
+  // left; negative: none. Atomic: contexts of several threads burn them.
+  std::atomic<long> sends = -1, lines = -1, steps = -1, fences = -1;
+  std::atomic<long> fences_of_others = -1;
 
   Fuses() {
     const char* rank = std::getenv("UCFT_RANK");
@@ -36,11 +37,11 @@ struct Fuses {
       const std::string where = one.substr(first + 1, second - first - 1);
       const bool me = one.substr(0, first) == rank;
       if (!me && where != "fence") continue;
-      long& fuse = !me                ? fences_of_others
-                   : where == "line"  ? lines
-                   : where == "step"  ? steps
-                   : where == "fence" ? fences
-                                      : sends;
+      std::atomic<long>& fuse = !me                ? fences_of_others
+                                : where == "line"  ? lines
+                                : where == "step"  ? steps
+                                : where == "fence" ? fences
+                                                   : sends;
       fuse = std::stol(one.substr(second + 1));
     }
   }
@@ -51,7 +52,7 @@ Fuses& fuses() {
   return all;
 }
 
-void burn(long& fuse) {
+void burn(std::atomic<long>& fuse) {
   if (fuse >= 0 && fuse-- == 0) std::raise(SIGKILL);
 }
 
