@@ -22,9 +22,9 @@ Departures::Mark mark_of(const ControlPage* control) {
 void DeparturesDriver::begin() {
   std::vector<std::uint64_t> hosts;
   for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
-  departures_ = Departures(job_.rank, hosts,
-                           {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us),
-                            .fence = job_.settings.fence});
+  departures_ = Departures(
+      job_.rank, hosts,
+      {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
 }
 
 bool DeparturesDriver::start_detector(Transport& transport, HelperThread& helper,
@@ -106,7 +106,9 @@ void DeparturesDriver::on_excluded(void* arg, std::int32_t by) {
   static_cast<DeparturesDriver*>(arg)->tell({{News::Kind::excluded, by}});
 }
 
-void DeparturesDriver::on_left(void* arg, std::int32_t rank) { static_cast<DeparturesDriver*>(arg)->tell({{News::Kind::leave, rank}}); }
+void DeparturesDriver::on_left(void* arg, std::int32_t rank) {
+  static_cast<DeparturesDriver*>(arg)->tell({{News::Kind::leave, rank}});
+}
 
 void DeparturesDriver::on_line_lost(void* arg, std::int32_t rank) {
   auto& self = *static_cast<DeparturesDriver*>(arg);

@@ -34,10 +34,10 @@ class DeparturesDriver {
   void add_lifeline(std::int32_t rank) { departures_.add_lifeline(rank); }
   const Departures& state() const { return departures_; }
   // lifelines: by rank. helper: woken when a rank has departed and nobody calls. False with a reason.
-  bool start_detector(Transport& transport, HelperThread& helper, std::vector<std::pair<std::int32_t, Lifeline>> lifelines,
-                      std::string& error);
+  bool start_detector(Transport& transport, HelperThread& helper,
+                      std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error);
   void count_silence() { detector_->count_silence(); }  // all ranks' detectors run now
-  void stop_detector();  // it says goodbye to its lifelines
+  void stop_detector();                                 // it says goodbye to its lifelines
   void end_detector() { detector_.reset(); }
   void mark_left(Transport& transport);  // others in shared memory see it; who is out stays out
 

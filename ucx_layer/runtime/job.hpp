@@ -25,9 +25,9 @@ struct Job {
   int pid = 0;
   std::vector<Peer> peers;  // by rank
   bool many_hosts = false, all_share_memory = true, one_network = true;
-  bool membarriers = false;        // this process can be made to fence by its own threads,
-  bool all_membarriers = true;     // and all ranks of this host by each other (see SharedPath::ring_doorbells)
-  std::uint32_t spin = 0;          // looks before a wait yields
+  bool membarriers = false;     // this process can be made to fence by its own threads,
+  bool all_membarriers = true;  // and all ranks of this host by each other (see SharedPath::ring_doorbells)
+  std::uint32_t spin = 0;       // looks before a wait yields
 
   const Peer& peer(std::int32_t of) const { return peers[static_cast<std::size_t>(of)]; }
   const Peer& me() const { return peer(rank); }
