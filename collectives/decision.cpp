@@ -21,8 +21,7 @@ void Decision::take_over(const Message& message, Rank me, BufferId& reserved, Bu
   keep_value(message.value, me, reserved, buffers);
 }
 
-void Decision::keep_value(Slice given, Rank me, BufferId& reserved, Buffers& buffers) {
-  if (!given) return;
+void Decision::keep(Slice given, Rank me, BufferId& reserved, Buffers& buffers) {
   if (reserved != no_buffer && buffers.is_adopted(given.buffer) && given.bytes <= buffers.bytes(reserved)) {
     value = {std::exchange(reserved, no_buffer), 0, given.bytes};
     std::memcpy(buffers.data(value), buffers.data(given), given.bytes);
@@ -36,18 +35,6 @@ void Decision::lack_memory(Rank who) {
   outcome = Outcome::no_memory;
   culprit = who;
   contributors = 0;
-}
-
-void Decision::write(Message& message) const {
-  message.first_decided = first_decided;
-  message.outcome = outcome;
-  message.contributors = has_culprit(outcome) ? static_cast<std::uint32_t>(culprit + 1) : contributors;
-  message.failed_count = failed_count;
-  message.list_length = list_length;
-  message.value = value;
-  message.list = list;
-  message.flags =
-      static_cast<std::uint8_t>((outcome == Outcome::success ? has_value : 0) | (truncated ? list_truncated : 0));
 }
 
 void Decision::release(Buffers& buffers) {

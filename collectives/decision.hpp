@@ -21,11 +21,26 @@ struct Decision {
   void take_over(const Message& message, Rank me, BufferId& reserved, Buffers& buffers);
   // In a block of our own: what was lent must not wait for the window. Without memory this rank, and those that have it
   // from this one, get the decision without its value: its failures count all the same.
-  void keep_value(Slice value, Rank me, BufferId& reserved, Buffers& buffers);
+  void keep_value(Slice given, Rank me, BufferId& reserved, Buffers& buffers) {
+    if (given) keep(given, me, reserved, buffers);
+  }
   void lack_memory(Rank culprit);
   // Into a message; the rest of it stays.
-  void write(Message& message) const;
+  void write(Message& message) const {
+    message.first_decided = first_decided;
+    message.outcome = outcome;
+    message.contributors = has_culprit(outcome) ? static_cast<std::uint32_t>(culprit + 1) : contributors;
+    message.failed_count = failed_count;
+    message.list_length = list_length;
+    message.value = value;
+    message.list = list;
+    message.flags =
+        static_cast<std::uint8_t>((outcome == Outcome::success ? has_value : 0) | (truncated ? list_truncated : 0));
+  }
   void release(Buffers& buffers);
+
+ private:
+  void keep(Slice given, Rank me, BufferId& reserved, Buffers& buffers);
 };
 
 }  // namespace ucft::detail

@@ -89,10 +89,10 @@ void Operation::on_gone(Outbox& out) {
   if (ballots_.is_root())
     decide(out);
   else
-    dissemination_.forward(ballots_.promised(), decision_message(Phase::broadcast), arguments_, plan_, ballots_, out);
+    dissemination_.forward(ballots_.promised(), decision_, blank_, arguments_, plan_, ballots_, out);
 }
 
-void Operation::on_turn(Outbox& out) { dissemination_.on_turn(decision_message(Phase::correction), ballots_, out); }
+void Operation::on_turn(Outbox& out) { dissemination_.on_turn(decision_, blank_, ballots_, out); }
 
 void Operation::store(const Message& message, Buffers& buffers) {
   buffers.retain(message.value);
@@ -266,7 +266,7 @@ void Operation::decide(Outbox& out) {
   decision_.accepted = ballots_.promised();
   delivered_ = true;
   if (!finished_) finish(out.buffers());
-  if (row_->disseminates) dissemination_.tell(decision_message(Phase::broadcast), arguments_, plan_, ballots_, out);
+  if (row_->disseminates) dissemination_.tell(decision_, blank_, arguments_, plan_, ballots_, out);
 }
 
 void Operation::deliver(const Message& message, Outbox& out) {
@@ -310,14 +310,14 @@ void Operation::clear_arrivals(Buffers& buffers) {
 void Operation::on_broadcast(const Message& message, Outbox& out) {
   if (dissemination_.has_forwarded(message.attempt)) return;
   deliver(message, out);
-  dissemination_.forward(message.attempt, decision_message(Phase::broadcast), arguments_, plan_, ballots_, out);
+  dissemination_.forward(message.attempt, decision_, blank_, arguments_, plan_, ballots_, out);
 }
 
 void Operation::on_correction(const Message& message, Outbox& out) {
   const bool was_delivered = delivered_;
   deliver(message, out);
   if (dissemination_.on_correction(message, was_delivered, arguments_, ballots_))
-    dissemination_.forward(message.attempt, decision_message(Phase::broadcast), arguments_, plan_, ballots_, out);
+    dissemination_.forward(message.attempt, decision_, blank_, arguments_, plan_, ballots_, out);
 }
 
 // Only the root of a ballot answers for it.

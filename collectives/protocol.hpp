@@ -88,11 +88,11 @@ class Outbox {
  public:
   explicit Outbox(Buffers& buffers) : buffers_(buffers) { sends_.reserve(64); }
 
-  void send(Rank to, Message message) {
-    message.peer = to;
+  void send(Rank to, const Message& message) {
     buffers_.retain(message.value);
     buffers_.retain(message.list);
     sends_.push_back(message);
+    sends_.back().peer = to;
   }
   std::span<const Message> sends() const { return sends_; }
   bool empty() const { return sends_.empty(); }

@@ -4,6 +4,18 @@
 
 namespace ucft::detail {
 
+namespace {
+
+Message telling(const Decision& decision, const Message& blank, Phase phase, Rank ballot) {
+  Message message = blank;
+  decision.write(message);
+  message.phase = phase;
+  message.attempt = ballot;
+  return message;
+}
+
+}  // namespace
+
 void Dissemination::reset() {
   askers_.clear();
   forwarded_.clear();
@@ -18,25 +30,25 @@ bool Dissemination::has_forwarded(Rank ballot) const {
   return std::find(forwarded_.begin(), forwarded_.end(), ballot) != forwarded_.end();
 }
 
-void Dissemination::forward(Rank ballot, Message decision, const Arguments& arguments, const BallotPlan& plan,
-                            const Ballots& ballots, Outbox& out) {
+void Dissemination::forward(Rank ballot, const Decision& decision, const Message& blank, const Arguments& arguments,
+                            const BallotPlan& plan, const Ballots& ballots, Outbox& out) {
   forwarded_.push_back(ballot);
   std::vector<Rank> later_children;
   if (ballot != ballots.promised()) broadcast_children_of(ballot, ballots, arguments.shape, later_children);
-  decision.phase = Phase::broadcast;
-  decision.attempt = ballot;
-  for (Rank child : ballot == ballots.promised() ? plan.broadcast_children : later_children)
-    if (!ballots.has_failed(child)) out.send(child, decision);
+  const std::vector<Rank>& children = ballot == ballots.promised() ? plan.broadcast_children : later_children;
+  if (!children.empty()) {
+    const Message message = telling(decision, blank, Phase::broadcast, ballot);
+    for (Rank child : children)
+      if (!ballots.has_failed(child)) out.send(child, message);
+  }
   start_correction(ballot, arguments, ballots);
 }
 
-void Dissemination::tell(const Message& decision, const Arguments& arguments, const BallotPlan& plan,
-                         const Ballots& ballots, Outbox& out) {
-  forward(ballots.promised(), decision, arguments, plan, ballots, out);
+void Dissemination::tell(const Decision& decision, const Message& blank, const Arguments& arguments,
+                         const BallotPlan& plan, const Ballots& ballots, Outbox& out) {
+  forward(ballots.promised(), decision, blank, arguments, plan, ballots, out);
   for (Rank asker : askers_) {
-    Message answer = decision;
-    answer.phase = Phase::decided;
-    answer.attempt = ballots.promised();
+    const Message answer = telling(decision, blank, Phase::decided, ballots.promised());
     out.send(asker, answer);
   }
   askers_.clear();
@@ -123,7 +135,7 @@ bool Dissemination::turn_is_due(std::int64_t now_us, std::int64_t delay_us) {
   return now_us - turn_wanted_since_us_ >= delay_us;
 }
 
-void Dissemination::on_turn(Message decision, const Ballots& ballots, Outbox& out) {
+void Dissemination::on_turn(const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out) {
   if (!wants_turn()) return;
   const auto send = correction_.turn();
   if (!send) return;
@@ -132,12 +144,11 @@ void Dissemination::on_turn(Message decision, const Ballots& ballots, Outbox& ou
   const Rank target =
       ballots.rank_of((mine + (send->right ? send->distance : size - send->distance)) % size, correction_ballot_);
   if (ballots.has_failed(target)) return;
-  decision.phase = Phase::correction;
-  decision.attempt = correction_ballot_;
-  if (send->right) decision.flags |= moves_right;
-  if (send->word == RingCorrection::Word::exit) decision.flags |= lets_go;
-  if (send->word == RingCorrection::Word::panic) decision.flags |= panics;
-  out.send(target, decision);
+  Message message = telling(decision, blank, Phase::correction, correction_ballot_);
+  if (send->right) message.flags |= moves_right;
+  if (send->word == RingCorrection::Word::exit) message.flags |= lets_go;
+  if (send->word == RingCorrection::Word::panic) message.flags |= panics;
+  out.send(target, message);
 }
 
 }  // namespace ucft::detail

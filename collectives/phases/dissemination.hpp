@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "collectives/decision.hpp"
 #include "collectives/operations/arguments.hpp"
 #include "collectives/phases/ballot_plan.hpp"
 #include "collectives/ring_correction.hpp"
@@ -19,12 +20,12 @@ class Dissemination {
   void reset();
 
   bool has_forwarded(Rank ballot) const;
-  // To the tree of that ballot. decision: a message, but for its phase and ballot. Then this rank takes part in correction.
-  void forward(Rank ballot, Message decision, const Arguments& arguments, const BallotPlan& plan,
-               const Ballots& ballots, Outbox& out);
+  // To the tree of that ballot. blank: what all messages of the operation have. Then this rank takes part in correction.
+  void forward(Rank ballot, const Decision& decision, const Message& blank, const Arguments& arguments,
+               const BallotPlan& plan, const Ballots& ballots, Outbox& out);
   // The root's own: to the tree, and to all that have asked.
-  void tell(const Message& decision, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots,
-            Outbox& out);
+  void tell(const Decision& decision, const Message& blank, const Arguments& arguments, const BallotPlan& plan,
+            const Ballots& ballots, Outbox& out);
 
   // A new ballot: nobody was asked in it yet.
   void join() { asked_ = false; }
@@ -39,8 +40,8 @@ class Dissemination {
   bool wants_turn() const { return correction_.wants_turn(); }
   // Whether the turn that it wants is due: correction_delay_us after it was offered for the first time.
   bool turn_is_due(std::int64_t now_us, std::int64_t delay_us);
-  // One correction message, or none. decision: as in forward().
-  void on_turn(Message decision, const Ballots& ballots, Outbox& out);
+  // One correction message, or none.
+  void on_turn(const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out);
 
  private:
   void start_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots);

@@ -30,10 +30,9 @@ void FailureList::note_elsewhere(const Message& message, const Buffers& buffers)
   for (std::uint32_t entry : entries_of(message, buffers)) note(static_cast<Rank>(entry & ~contributed_bit), true);
 }
 
-BufferId FailureList::store(Buffers& buffers, std::uint32_t& length) {
+BufferId FailureList::store_some(Buffers& buffers, std::uint32_t& length) {
   length = std::min(size(), failure_list_limit);
   truncated_ |= size() > failure_list_limit;
-  if (length == 0) return no_buffer;
   const BufferId stored = buffers.copy_in(entries_.data(), length * sizeof(std::uint32_t));
   if (stored == no_buffer) length = 0, truncated_ = true;  // no memory, not even of the heap
   return stored;

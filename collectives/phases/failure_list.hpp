@@ -22,9 +22,14 @@ class FailureList {
   // Of a list that is not complete any more: some that it took in was not, it is too long, or no memory was there for it.
   bool truncated() const { return truncated_; }
   // As it travels, with one reference, and its length there.
-  BufferId store(Buffers& buffers, std::uint32_t& length);
+  BufferId store(Buffers& buffers, std::uint32_t& length) {
+    length = 0;
+    return entries_.empty() ? no_buffer : store_some(buffers, length);
+  }
 
  private:
+  BufferId store_some(Buffers& buffers, std::uint32_t& length);
+
   std::vector<std::uint32_t> entries_;
   bool truncated_ = false;
 };
