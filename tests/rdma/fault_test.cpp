@@ -191,8 +191,8 @@ class Faults : public testing::Test {
 
 TEST_F(Faults, AKilledRankIsNotMissedForLong) {
   for (const char* transports : {rc, ud}) {
-    kill_rank(plan_of(2, 2, transports), 0, 100);
-    kill_rank(plan_of(2, 2, transports), 3, 101);
+    kill_rank(plan_of(2, 2, transports), 0, 40);
+    kill_rank(plan_of(2, 2, transports), 3, 41);
   }
   kill_rank(plan_of(2, 1, rc), 0, 100);  // nobody else on its host: its kernel says so
 }
