@@ -117,6 +117,10 @@ class Job {
     buffers.release(message.value);
     buffers.release(message.list);
   }
+  void expect_nothing_held() {
+    settle();
+    for (auto& each : all_) EXPECT_EQ(each->transport.buffers().in_use(), 0u);
+  }
   std::size_t held(int rank) { return (*this)[rank].transport.buffers().in_use(); }
 
   FakeNetwork network;
@@ -147,9 +151,7 @@ TEST_P(OnPath, AMessageArrivesAsItWasSentAndLeavesNothingBehind) {
         EXPECT_EQ(got.first_decided, ballots ? 3 : no_rank);
         EXPECT_EQ(got.accepted, ballots ? 4 : no_rank);
       }
-  job.settle();
-  EXPECT_EQ(job.held(0), 0u);
-  EXPECT_EQ(job.held(2), 0u);
+  job.expect_nothing_held();
   EXPECT_TRUE(job[1].received.empty());
 }
 
@@ -170,9 +172,7 @@ TEST_P(OnPath, WhatIsNotAcceptedWaitsInOrder) {
     ASSERT_EQ(got.operation, operation);
     ASSERT_EQ(got.value, pattern(operation % 5 == 0 ? 3000 : 8, static_cast<int>(operation)));
   }
-  job.settle();
-  EXPECT_EQ(job.held(0), 0u);
-  EXPECT_EQ(job.held(1), 0u);
+  job.expect_nothing_held();
 }
 
 // A payload that the receiver keeps stays its sender's until it is let go; one of many is copied, so that tickets remain.
@@ -191,9 +191,7 @@ TEST_P(OnPath, WhoKeepsPayloadsKeepsThemWhole) {
     EXPECT_EQ(std::memcmp(buffers.data(kept), pattern(5000, i).data(), 5000), 0) << i;
     buffers.release(kept);
   }
-  job.settle();
-  EXPECT_EQ(job.held(0), 0u);
-  EXPECT_EQ(job.held(1), 0u);
+  job.expect_nothing_held();
 }
 
 TEST_P(OnPath, WhatWaitsForAPeerThatIsForgottenIsDropped) {

@@ -75,11 +75,11 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   bool watching = true;
   try {
     helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);
+    departures_.start_detector(*helper_, steps.take_lifelines());
   } catch (const std::system_error& failure) {
-    error = fmt::format("the helper thread can't start: {}", failure.what());
+    error = fmt::format("the detector can't start: {}", failure.what());
     watching = false;
   }
-  watching = watching && departures_.start_detector(*transport_, *helper_, steps.take_lifelines(), error);
   if (!steps.agree(watching, error, "detector")) return UCFT_ERR_STARTUP;
   departures_.count_silence();
   std::string complaint;
@@ -103,7 +103,7 @@ void Context::stop() {
   if (!started_) return;
   started_ = false;
   if (!excluded()) farewell(communicators_.all());
-  departures_.mark_left(*transport_);
+  departures_.mark_left();
   transport_->say_goodbye([this](int rank) {
     departures_.take_news();
     return departures_.state().may_live(rank);
@@ -113,7 +113,7 @@ void Context::stop() {
 
 Context::~Context() {
   // Whether we left or never got as far: from here on our heartbeat stands still, and nobody must conclude from that.
-  if (transport_ != nullptr && transport_->control() != nullptr) departures_.mark_left(*transport_);
+  departures_.mark_left();
   departures_.end_detector();
   helper_.reset();
   communicators_.clear();
@@ -196,7 +196,7 @@ void Context::helper_turn(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   if (!self.turns_.helper_enter()) return;
   self.in_helper_ = true;
-  if (self.departures_.is_waiting()) self.departures_.on_turn(Clock::now());
+  if (self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
   for (int rounds = 0; rounds < 64 && self.progress(); ++rounds) {}
   self.transport_->publish_credit();
   self.in_helper_ = false;

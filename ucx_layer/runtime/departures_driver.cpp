@@ -27,9 +27,9 @@ void DeparturesDriver::begin() {
       {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
 }
 
-bool DeparturesDriver::start_detector(Transport& transport, HelperThread& helper,
-                                      std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error) {
-  transport_ = &transport;
+void DeparturesDriver::attach(Transport& transport) { transport_ = &transport; }
+
+void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pair<std::int32_t, Lifeline>> lifelines) {
   helper_ = &helper;
   std::vector<DetectorThread::Peer> watched;
   std::vector<DetectorThread::RemotePeer> afar;
@@ -72,22 +72,17 @@ bool DeparturesDriver::start_detector(Transport& transport, HelperThread& helper
                "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are "
                "not killed\n",
                job_.rank);
-  try {
-    detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));
-  } catch (const std::system_error& failure) {
-    error = fmt::format("the detector can't start: {}", failure.what());
-    return false;
-  }
-  return true;
+  detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));
 }
 
 void DeparturesDriver::stop_detector() {
   if (detector_) detector_->stop();
 }
 
-void DeparturesDriver::mark_left(Transport& transport) {
+void DeparturesDriver::mark_left() {
+  if (transport_ == nullptr || transport_->control() == nullptr) return;
   std::uint32_t in_job = 0;
-  transport.control()->left.compare_exchange_strong(in_job, 1, std::memory_order_seq_cst);
+  transport_->control()->left.compare_exchange_strong(in_job, 1, std::memory_order_seq_cst);
 }
 
 // ---- the detector's thread ------------------------------------------------------------------------------------------

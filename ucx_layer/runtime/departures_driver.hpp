@@ -29,17 +29,16 @@ class DeparturesDriver {
   DeparturesDriver(const Job& job, Communicators& communicators) : job_(job), communicators_(communicators) {}
   ~DeparturesDriver() = default;
 
-  // Once the identities of all ranks are known; the transport must outlive the detector.
-  void begin();
+  void begin();                       // once the identities of all ranks are known
+  void attach(Transport& transport);  // before it receives anything; it must outlive the detector
   void add_lifeline(std::int32_t rank) { departures_.add_lifeline(rank); }
   const Departures& state() const { return departures_; }
-  // lifelines: by rank. helper: woken when a rank has departed and nobody calls. False with a reason.
-  bool start_detector(Transport& transport, HelperThread& helper,
-                      std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error);
+  // lifelines: by rank. helper: woken when a rank has departed and nobody calls. Throws std::system_error.
+  void start_detector(HelperThread& helper, std::vector<std::pair<std::int32_t, Lifeline>> lifelines);
   void count_silence() { detector_->count_silence(); }  // all ranks' detectors run now
   void stop_detector();                                 // it says goodbye to its lifelines
   void end_detector() { detector_.reset(); }
-  void mark_left(Transport& transport);  // others in shared memory see it; who is out stays out
+  void mark_left();  // others in shared memory see it; who is out stays out. Nothing without a transport
 
   bool is_out() const { return departures_.is_out(); }
   ucft_status_t why_out() const {
@@ -56,7 +55,6 @@ class DeparturesDriver {
   void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
   void take_news();                         // tells it the news
   void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
-  bool is_waiting() const { return departures_.is_waiting(); }
 
   void set_callback(ucft_failure_callback_t callback, void* arg) {
     callback_ = callback;

@@ -2,14 +2,11 @@
 
 #include <fmt/core.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <system_error>
 
 #include "ucx_layer/test_points.hpp"
 
@@ -42,7 +39,7 @@ struct StepResult {
 
 struct Address {
   RangeName range;
-  std::uint64_t worker_bytes;
+  std::uint64_t messages_bytes;
   LifelineName lifeline;
 };
 
@@ -189,6 +186,7 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
       job_.rank, job_.size, job_.cookie, job_.settings.log_errors, sink, job_.all_membarriers, sharing < job_.size,
       !job_.many_hosts && job_.one_network, range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes)});
   transport_ = transport.get();
+  departures_.attach(*transport_);
   PeerAddress mine;
   const std::uint64_t range = range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes),
                       least = transport_->least_range_bytes();
@@ -312,16 +310,16 @@ bool StartUp::exchange_addresses(const PeerAddress& mine, const LifelineName& li
   std::vector<Address> addresses(ranks);
   if (!oob_.allgather(&address, addresses.data(), sizeof address, error)) return false;
   std::size_t longest = 0;
-  for (const Address& each : addresses) longest = std::max(longest, static_cast<std::size_t>(each.worker_bytes));
+  for (const Address& each : addresses) longest = std::max(longest, static_cast<std::size_t>(each.messages_bytes));
   std::vector<std::byte> blob(longest), blobs(longest * ranks);
   std::copy(mine.messages.begin(), mine.messages.end(), blob.begin());
   if (longest > 0 && !oob_.allgather(blob.data(), blobs.data(), longest, error)) return false;
   const Job::Peer& me = job_.me();
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const std::byte* worker = blobs.data() + rank * longest;
+    const std::byte* messages = blobs.data() + rank * longest;
     all.push_back({job_.peers[rank].shares_memory_with(me),
                    addresses[rank].range,
-                   {worker, worker + addresses[rank].worker_bytes}});
+                   {messages, messages + addresses[rank].messages_bytes}});
     lifelines.push_back(addresses[rank].lifeline);
   }
   return true;

@@ -1,10 +1,7 @@
 // A message path for tests: between transports of one process, through a network that the test holds in its hands.
 #pragma once
 
-#include <cstring>
-#include <functional>
 #include <map>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -41,7 +38,7 @@ class FakeNetwork {
 
 class FakeMessages final : public MessagePath {
  public:
-  // Every value that arrives is lent, as UCX lends it, and counted until it is given back.
+  // Every value that arrives is lent, as UCX lends it, until it is given back.
   FakeMessages(const Station& station, FakeNetwork& network) : MessagePath(station), network_(network) {
     network_.ranks_[station_.me] = this;
   }
@@ -68,7 +65,6 @@ class FakeMessages final : public MessagePath {
   void forget(int peer) override { connected_[peer] = false; }
   std::int64_t waiting() const override { return 0; }
   void give_back(std::uint64_t tag) override { lent_.erase(tag); }
-  std::size_t lent() const { return lent_.size(); }
 
  private:
   friend class FakeNetwork;

@@ -33,7 +33,6 @@ class Rejects {
  public:
   Rejects(int me, bool log) : me_(me), log_(log) {}
   void note(Malformed what, int peer);  // peer: -1 if nobody knows
-  std::uint64_t count() const { return count_; }
 
  private:
   const int me_;

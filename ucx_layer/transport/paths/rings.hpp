@@ -123,7 +123,7 @@ class RingPath : public Path {
     link.pulls_open = 0;
   }
 
-  // The message at the head of the ring, but for its value. Without memory for a list there is none.
+  // The message at the head of the ring, but for its value. (A list is so short that there is a private block.)
   Message parse(MailboxReader& reader, const WireHeader& header) {
     std::int32_t ballots[2] = {no_rank, no_rank};
     std::size_t offset = sizeof header + header.value_bytes;
