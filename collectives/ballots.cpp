@@ -21,7 +21,7 @@ void Ballots::begin(const Membership& members, Rank root, const Surroundings& su
   if (first_position_ == members_.size()) first_position_ = 0;
 }
 
-void Ballots::promise(Rank from) {
+void Ballots::promise_first_alive(Rank from) {
   std::int32_t position = members_.position_of(from);
   for (std::int32_t tried = 0; tried < members_.size(); ++tried) {
     promised_ = members_.rank_at(position);

@@ -53,7 +53,10 @@ class Ballots {
   Rank promised() const { return promised_; }  // no_rank: none
   bool is_root() const { return promised_ == surroundings_.me; }
   // The first member from `from` on that is not known to have failed becomes root. This rank is one, so there is one.
-  void promise(Rank from);
+  void promise(Rank from) {
+    promised_ = from;
+    if (any_failed() || !members_.contains(from)) promise_first_alive(from);
+  }
 
   bool before(Rank a, Rank b) const { return ordinal(a) < ordinal(b); }
   // The papers' process numbers in a ballot: the root is 0, the others follow in rank order.
@@ -67,6 +70,7 @@ class Ballots {
   }
 
  private:
+  void promise_first_alive(Rank from);
   std::int32_t ordinal(Rank rank) const {
     const std::int32_t distance = members_.position_of(rank) - first_position_;
     return distance >= 0 ? distance : distance + members_.size();

@@ -33,8 +33,9 @@ bool OperationWindow::ready(Outbox& out) {
 
 OperationNumber OperationWindow::post(const Arguments& arguments, const Operation::Memory& memory, Outbox& out) {
   assert(rooted_in_a_row_ < window_ / 2 && "post without ready()");
-  rooted_in_a_row_ = arguments.rooted() ? rooted_in_a_row_ + 1 : 0;
-  rooted_f_ = arguments.rooted() ? std::max(rooted_f_, arguments.f) : 0;
+  const bool rooted = arguments.rooted();
+  rooted_in_a_row_ = rooted ? rooted_in_a_row_ + 1 : 0;
+  rooted_f_ = rooted ? std::max(rooted_f_, arguments.f) : 0;
   start(arguments, memory, out);
   return next_ - 1;
 }

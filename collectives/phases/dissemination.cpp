@@ -33,15 +33,21 @@ bool Dissemination::has_forwarded(Rank ballot) const {
 void Dissemination::forward(Rank ballot, const Decision& decision, const Message& blank, const Arguments& arguments,
                             const BallotPlan& plan, const Ballots& ballots, Outbox& out) {
   forwarded_.push_back(ballot);
-  std::vector<Rank> later_children;
-  if (ballot != ballots.promised()) broadcast_children_of(ballot, ballots, arguments.shape, later_children);
-  const std::vector<Rank>& children = ballot == ballots.promised() ? plan.broadcast_children : later_children;
-  if (!children.empty()) {
-    const Message message = telling(decision, blank, Phase::broadcast, ballot);
-    for (Rank child : children)
-      if (!ballots.has_failed(child)) out.send(child, message);
+  if (ballot == ballots.promised()) {
+    if (!plan.broadcast_children.empty()) send_to(plan.broadcast_children, ballot, decision, blank, ballots, out);
+  } else {
+    std::vector<Rank> children;
+    broadcast_children_of(ballot, ballots, arguments.shape, children);
+    send_to(children, ballot, decision, blank, ballots, out);
   }
-  start_correction(ballot, arguments, ballots);
+  if (arguments.correction != Correction::none) start_correction(ballot, arguments, ballots);
+}
+
+void Dissemination::send_to(const std::vector<Rank>& children, Rank ballot, const Decision& decision,
+                            const Message& blank, const Ballots& ballots, Outbox& out) {
+  const Message message = telling(decision, blank, Phase::broadcast, ballot);
+  for (Rank child : children)
+    if (!ballots.has_failed(child)) out.send(child, message);
 }
 
 void Dissemination::tell(const Decision& decision, const Message& blank, const Arguments& arguments,
@@ -78,7 +84,6 @@ void Dissemination::enter_correction(Rank ballot, const Arguments& arguments, co
 
 // A process coloured by the tree sends along the ring; one coloured by correction delivers and stays silent.
 void Dissemination::start_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots) {
-  if (arguments.correction == Correction::none) return;
   enter_correction(ballot, arguments, ballots);
   coloured_by_ = no_rank;
   turn_wanted_since_us_ = -1;

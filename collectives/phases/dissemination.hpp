@@ -44,6 +44,8 @@ class Dissemination {
   void on_turn(const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out);
 
  private:
+  static void send_to(const std::vector<Rank>& children, Rank ballot, const Decision& decision, const Message& blank,
+                      const Ballots& ballots, Outbox& out);
   void start_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots);
   void enter_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots);
   bool note_correction(const Message& message, const Arguments& arguments, const Ballots& ballots);

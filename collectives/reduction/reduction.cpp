@@ -160,8 +160,6 @@ void combine_by_user(const Reduction& reduction, std::byte* destination, const s
 
 }  // namespace
 
-std::size_t element_bytes(DataType type) { return type == DataType::float32 || type == DataType::int32 ? 4 : 8; }
-
 void combine(const Reduction& reduction, void* destination, const void* lower, const void* higher,
              std::uint64_t count) {
   if (count == 0) return;

@@ -12,16 +12,20 @@ class Membership {
   explicit Membership(std::int32_t size = 0) : size_(size) {}
 
   std::int32_t size() const { return size_ - static_cast<std::int32_t>(excluded_.size()); }
-  bool contains(std::int32_t rank) const;
-  // Members in rank order are at positions 0 .. size()-1.
-  std::int32_t position_of(std::int32_t rank) const;  // of a rank that is no member: of the next one
-  std::int32_t rank_at(std::int32_t position) const;
+  bool contains(std::int32_t rank) const { return rank >= 0 && rank < size_ && (excluded_.empty() || remains(rank)); }
+  // Members in rank order are at positions 0 .. size()-1. Of a rank that is no member: of the next one.
+  std::int32_t position_of(std::int32_t rank) const { return excluded_.empty() ? rank : rank - excluded_below(rank); }
+  std::int32_t rank_at(std::int32_t position) const { return excluded_.empty() ? position : member_at(position); }
   void exclude(std::int32_t rank);
   const std::vector<std::int32_t>& excluded() const { return excluded_; }  // ascending
 
   bool operator==(const Membership&) const = default;
 
  private:
+  bool remains(std::int32_t rank) const;
+  std::int32_t excluded_below(std::int32_t rank) const;
+  std::int32_t member_at(std::int32_t position) const;
+
   std::int32_t size_;
   std::vector<std::int32_t> excluded_;
 };

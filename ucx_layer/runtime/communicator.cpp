@@ -76,11 +76,11 @@ Operation::Memory Communicator::provide(Request& request) {
   Buffers& buffers = context_.transport().buffers();
   Operation::Memory memory;
   if (arguments.bytes() == 0 && row.kind != Kind::allgather) return memory;
-  const std::uint64_t result_bytes =
-      with_collective(row.kind, [&](auto collective) { return collective.result_bytes(arguments, size()); });
-  if (is_one_of(row.gets, is_root) && result_bytes > inline_limit) {
-    memory.result = buffers.allocate(result_bytes);
-    memory.lacks = memory.result == no_buffer;
+  if (is_one_of(row.gets, is_root)) {
+    const std::uint64_t bytes =
+        with_collective(row.kind, [&](auto collective) { return collective.result_bytes(arguments, size()); });
+    if (bytes > inline_limit) memory.result = buffers.allocate(bytes);
+    memory.lacks = bytes > inline_limit && memory.result == no_buffer;
   }
   if (memory.lacks || !is_one_of(row.gives, is_root)) return memory;
   memory.input = stage(request);
