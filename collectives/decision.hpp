@@ -19,8 +19,8 @@ struct Decision {
 
   // The decision that a message carries becomes this rank's. reserved: a block for its value, or no_buffer.
   void take_over(const Message& message, Rank me, BufferId& reserved, Buffers& buffers);
-  // In a block of our own: what was lent must not wait for the window. Without memory this rank, and those that have it
-  // from this one, get the decision without its value: its failures count all the same.
+  // In a block of our own: what was lent must not wait for the operation window. Without memory this rank, and those
+  // that have it from this one, get the decision without its value: its failures count all the same.
   void keep_value(Slice given, Rank me, BufferId& reserved, Buffers& buffers) {
     if (given) keep(given, me, reserved, buffers);
   }

@@ -183,7 +183,8 @@ void Operation::advance(Outbox& out) {
     advance_root(out);
   else
     advance_member(out);
-  // Done with this ballot after the result is known (a later root's): what others lent must not wait for the window.
+  // Done with this ballot after the result is known (a later root's): what others lent must not wait for the operation
+  // window.
   if (finished_ && (ballots_.is_root() ? root_decided_ : up_correction_.passed_up())) clear_arrivals(out.buffers());
 }
 

@@ -11,7 +11,7 @@
 // Invariants
 //   - What a rank contributes to a ballot is fixed when it joins it.
 //   - A rank delivers once. Only `broadcast`, `correction` and `decided` of an acceptable ballot deliver.
-//   - A rank that has delivered goes on answering until the window drops the operation.
+//   - A rank that has delivered goes on answering until the operation window drops it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The operations of one communicator on one rank: numbers, the window of those that may still need this rank, who
-// takes part in the next one, and messages that come too early or too late.
+// The operations of one communicator on one rank: numbers, the operation window (those that may still need this rank),
+// who takes part in the next one, and messages that come too early or too late.
 //
 //   dropped | retained: finished, may be asked for | in flight | not started: early messages wait | refused
 //           ^dropped_upto                                      ^next                               ^dropped_upto + slots

@@ -23,7 +23,7 @@ enum class Phase : std::uint8_t {
   group,         // up-correction: my contribution, to every peer of my group
   up,            // tree phase: the sum of my subtree, to my parent
   broadcast,     // the decision, down the broadcast tree
-  correction,    // the decision, along the ring of ranks; delivers and is not forwarded
+  correction,    // the decision, along the ring of ranks; forwarded in the opportunistic forms only
   ask,           // to the root: what was decided? (backstop)
   decided,       // the answer to ask
   gather,        // root to all: no subtree was clean, tell me what you have (more than f failures)

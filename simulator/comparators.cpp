@@ -189,8 +189,7 @@ class ScheduleActors {
   std::vector<State> ranks_;
 };
 
-// docs/algorithms.md has the pseudo-code. Whoever gossip has reached corrects from T on; whoever correction has reached
-// is done.
+// See comparators.hpp. Whoever gossip has reached corrects from T on; whoever correction has reached is done.
 class GossipActors {
  public:
   explicit GossipActors(const ComparatorRun& run)

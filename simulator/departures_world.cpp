@@ -291,7 +291,7 @@ void DeparturesWorld::take_turn(Rank rank) {
   while (const auto action = departures.next_action()) follow(rank, *action);
 }
 
-// As the context does.
+// As DeparturesDriver::carry_out().
 void DeparturesWorld::follow(Rank rank, const Departures::Action& action) {
   using Kind = Departures::Action::Kind;
   Process& process = at(rank);

@@ -4,9 +4,9 @@
 // a phase and with a jitter of its own, and a message takes `delay` units; messages of a link stay in order.
 //
 // What is run here are the rules: ranks push when they like, and pushes cross, as in the papers. The protocol that the library puts
-// around them (links whose ends take turns so that none do, deaths, windows) is GossipOperation, which GossipWorld runs; under its
-// turns the figures of this simulation would be others. What a rank does in an iteration, what it thinks of the aggregate
-// (GossipRank) and how far that may be off (ErrorBound) is the same code in both.
+// around them (links whose ends take turns so that none do, deaths, RMA windows) is GossipOperation, which GossipWorld
+// runs; under its turns the figures of this simulation would be others. What a rank does in an iteration, what it
+// thinks of the aggregate (GossipRank) and how far that may be off (ErrorBound) is the same code in both.
 //
 // The same seed gives the same bits.
 #pragma once

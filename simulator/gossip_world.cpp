@@ -166,7 +166,7 @@ void GossipWorld::complete_agreements() {
   }
 }
 
-// ---- windows
+// ---- RMA windows
 
 // -1: there is none, or it is dead.
 int GossipWorld::link_of(Rank rank, Rank other) const {

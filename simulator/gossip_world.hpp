@@ -1,7 +1,7 @@
 // A small world of ranks in one gossip all-reduce: the same GossipOperation objects that run on UCX, driven by a pool of pending
 // events of which any may be next, by a seed. Messages of one rank to another stay in order; all else may overtake. A crash
-// stops a rank between any two of its sends (a message, a write into a window, the name of a window, a contribution to an
-// agreement); every survivor hears of a death at some later event.
+// stops a rank between any two of its sends (a message, a write into an RMA window, the name of one, a contribution to
+// an agreement); every survivor hears of a death at some later event.
 //
 // The world is a value: a copy of it goes on in the same way.
 #pragma once
@@ -24,7 +24,7 @@ struct GossipCrash {
 struct GossipWorldPlan {
   GossipCall call;  // for doubles; its neighbourhood says how many ranks
   std::vector<GossipCrash> crashes;
-  Rank refuses = no_rank;  // this rank can't map the windows of others
+  Rank refuses = no_rank;  // this rank can't map the RMA windows of others
   Rank objects = no_rank;  // this one has no memory for its own
   std::uint64_t seed = 1;  // of the order of events
 };

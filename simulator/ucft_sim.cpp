@@ -1,4 +1,4 @@
-// ucft_sim: ucft's own protocol objects in simulated worlds.
+// ucft_sim: ucft's own protocol objects, simulated.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -96,8 +96,8 @@ void World::pump(Rank rank) {
   if (plan_.ends && alive(rank)) post_farewell(rank);
 }
 
-// As a communicator of the library ends (ucx_layer/runtime/communicator.hpp, context.hpp): a last barrier when all of the caller's
-// operations are complete, and when nothing is in flight any more the communicator is destroyed.
+// As a communicator of the library ends (Communicator::post_farewell, Context::farewell): a last barrier when all of
+// the caller's operations are complete, and when nothing is in flight any more the communicator is destroyed.
 void World::post_farewell(Rank rank) {
   Node& here = node(rank);
   if (!here.farewell_posted && here.waited == plan_.program.size()) {

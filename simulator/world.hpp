@@ -72,7 +72,7 @@ class World {
  private:
   struct Node {
     Node(const Plan& plan, Rank rank);
-    Buffers buffers;  // first: the window keeps a reference to it
+    Buffers buffers;  // first: the operation window keeps a reference to it
     OperationWindow window;
     Outbox outbox;
     std::vector<Result> results;

@@ -64,7 +64,7 @@ class ProcessWatch {
   // after the other, are a proof: a thread could have been made while the others were looked at. Cost as of state().
   std::uint64_t ending(std::int32_t rank) const;
 
-  // Reads /proc, several microseconds per thread of that process: not for every round.
+  // Reads /proc, several microseconds per thread of that process: not for every turn.
   ProcessState state(std::int32_t rank) const;
 
  private:

@@ -1,7 +1,7 @@
 // Places where tests/ucx can end a rank: before its k-th send, before the k-th line that it publishes, or in the k-th
-// step of start-up; or stop it for a while, before it makes its lifelines or closes start-up. And switches for what only other machines, or
-// machines short of something, do. They exist in the copy of the library that those tests link (UCFT_TEST_POINTS), and are
-// nothing at all in libucft.
+// step of start-up; or stop it for a while, before it makes its lifelines or closes start-up. And switches for what
+// only other machines, or machines short of something, do. They exist in the copy of the library that those tests link
+// (UCFT_TEST_POINTS), and are nothing at all in libucft.
 #pragma once
 
 #ifdef UCFT_TEST_POINTS
@@ -13,8 +13,8 @@ void pass_line();
 void pass_step();
 void pass_lifelines();
 void pass_close();
-bool stamps_all_lines();          // UCFT_TEST_STAMPS: windows on one host have the layout of those between hosts
-bool refuses_window();            // UCFT_TEST_REFUSE=P: that part of windows can't be mapped
+bool stamps_all_lines();          // UCFT_TEST_STAMPS: RMA windows on one host have the layout of those between hosts
+bool refuses_window();            // UCFT_TEST_REFUSE=P: that part of RMA windows can't be mapped
 std::uint64_t host_of(int rank);  // UCFT_TEST_RANKS_PER_HOST=k: ranks 0..k-1 believe to be on one host, and so on
 }  // namespace ucft::detail::test_points
 #define UCFT_TEST_POINT(what) ::ucft::detail::test_points::pass_##what()

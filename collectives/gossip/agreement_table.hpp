@@ -66,7 +66,7 @@ struct AgreedEstimates {
 
   EstimateRange range(std::size_t i) const { return {-table[count + i], table[i]}; }
   bool knows_nobody() const;                                    // the data are no numbers
-  bool somebody_lacks() const { return table[2 * count] > 0; }  // an estimate; or windows
+  bool somebody_lacks() const { return table[2 * count] > 0; }  // an estimate; or RMA windows
   bool refuses_windows() const { return table[2 * count] >= refused; }
   Rank refuser() const { return static_cast<Rank>(table[2 * count]) - refused; }
   double error_bound() const;  // of the middles

@@ -117,7 +117,7 @@ int rounds_for(const GossipPlan& plan, double eps, double variation = 0.577);
 template <class Real>
 class GossipRank {
  public:
-  // values: this rank's. weight: 1, or what it counts for. lists false: of the complete topology, for worlds of so many ranks
+  // values: this rank's. weight: 1, or what it counts for. lists false: of the complete topology, for so many ranks
   // that a list of neighbours in each is too much; then neighbours() and live_links() are empty, and all else is the same.
   GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight, bool lists = true);
   // For drivers that have many ranks: by rounds with this schedule's links.

@@ -20,9 +20,9 @@
 // An agreement is a maximum over a table of all survivors (agreement_table.hpp): wants_agreement() asks for it, the driver takes
 // table() as late as it can, and answers with on_agreement(). Whoever is missing from it, dead or not, is out.
 //
-// One-sided (the driver's windows instead of messages): the driver makes a window for each neighbours() whenever epoch() has
-// changed, and says so if it can't. Then this rank tells all others before it goes to the next agreement, so all begin again by
-// messages there, whoever dies meanwhile.
+// One-sided (the driver's RMA windows instead of messages): the driver makes a window for each neighbours() whenever
+// epoch() has changed, and says so if it can't. Then this rank tells all others before it goes to the next agreement,
+// so all begin again by messages there, whoever dies meanwhile.
 #pragma once
 
 #include <optional>

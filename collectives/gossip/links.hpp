@@ -9,9 +9,9 @@
 //   last words  Whoever has pushed enough says so (is_done), and only answers until the other end has, too: ranks differ in
 //               speed, and one that found the others gone would stay behind. Then both ends say their last word (is_last), and
 //               how many messages there were. When all have come nothing is on its way, and mass is conserved.
-//   windows     One-sided, a window shows what messages would have said. Of a push the next state of the link keeps the row, and
-//               its number: it is taken in exactly once. A repair that has not been written yet is overtaken by the next row: to
-//               algorithms that send repairs that is a lost message.
+//   windows     One-sided, an RMA window shows what messages would have said. Of a push the next state of the link
+//               keeps the row, and its number: it is taken in exactly once. A repair that has not been written yet is
+//               overtaken by the next row: to algorithms that send repairs that is a lost message.
 //
 // Invariant: a row that must not get lost is made only where the one before it has left (messages) or has been read (windows).
 #pragma once

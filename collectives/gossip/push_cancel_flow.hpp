@@ -1,5 +1,5 @@
 // Push-Cancel-Flow: flows that shrink towards the aggregate instead of growing with the history, so that the result is as
-// accurate as its floating-point numbers, and a failure costs no convergence. Niederbrucker, Strakova, Gansterer 2012,
+// accurate as its floating-point numbers, and a failure costs no convergence. Niederbrucker, Straková, Gansterer 2012,
 // section III. Here e = initial - phi, and a flow is what went there, less what came.
 //
 // Each link has two flows: an active one, used as in Push-Flow, and a passive one, which both sides bring to agreement,

@@ -82,7 +82,7 @@ void Dissemination::enter_correction(Rank ballot, const Arguments& arguments, co
   correction_.reset({arguments.correction, arguments.correction_distance, arguments.f, ballots.members().size()});
 }
 
-// A process coloured by the tree sends along the ring; one coloured by correction delivers and stays silent.
+// A process that the tree has reached sends along the ring. In the opportunistic forms so does one that correction has.
 void Dissemination::start_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots) {
   enter_correction(ballot, arguments, ballots);
   coloured_by_ = no_rank;

@@ -1,6 +1,6 @@
 // Combines two partial results element by element: destination[i] = lower[i] op higher[i].
 //
-// Source: the reduction operation "o" of the corrected reduce (docs/algorithms.md); rules for integers, NaN and ties
+// Source: the reduction operator "o" of the corrected reduce (docs/algorithms.md); rules for integers, NaN and ties
 // as promised in include/ucft/ucft.h.
 // Invariants: the result depends on the operand values alone, neither on alignment, nor on which operand is
 // overwritten, nor on the vector width of the machine. (One exception: the payload bits of a NaN that comes out of a

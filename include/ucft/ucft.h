@@ -123,7 +123,7 @@ typedef enum UCFT_OF_INT {
 
 typedef struct {
   int32_t rank;             /* in the context: 0 .. size-1 */
-  ucft_failure_kind_t kind; /* */
+  ucft_failure_kind_t kind; /* suspected or proved */
   int64_t pid;              /* of the failed process, on its host */
 } ucft_failure_t;
 
@@ -135,7 +135,7 @@ typedef struct {
   /* behaviour */
   ucft_oob_coll_t oob;                      /* allgather == NULL: the job that ucft_run has started, else the one
                                                that a PMIx server has started (mpirun, prterun, srun; not with
-                                               UCFT_PMIX=off), else a world of one rank */
+                                               UCFT_PMIX=off), else a job of one rank */
   ucft_failure_callback_t failure_callback; /* NULL: none */
   void* failure_callback_arg;
   int32_t f;                    /* failures tolerated per operation by default; -1: UCFT_F, else 1 */
@@ -176,8 +176,7 @@ UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_p
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
 /* Memory that peers of the same host read from without a staging copy, in an allreduce that is not in place and above
- * 2 KiB. Aligned to 64 bytes. Free it before the context
- * is destroyed, or it goes with it. */
+ * 2 KiB. Aligned to 64 bytes. Free it before the context is destroyed, or it goes with it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
 UCFT_API ucft_status_t ucft_free(ucft_context_h context, void* memory);
 
@@ -300,7 +299,8 @@ UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* 
                                       ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result);
 /* The same with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +
  * displacements[r] elements (NULL: one after the other). counts must be the same on all ranks, displacements need not be;
- * places must not overlap. All ranks call this one, or all the one above. Both arrays are read in the call (of the nonblocking form: in init). */
+ * places must not overlap. All ranks call this one, or all the one above. Both arrays are read in the call (of the
+ * nonblocking form: in init). */
 UCFT_API ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
                                        const uint64_t* displacements, ucft_dtype_t dtype,
                                        const ucft_coll_options_t* options, ucft_result_t* result);

@@ -1,9 +1,9 @@
 // ucft: fault-tolerant collectives on UCX. A thin C++20 layer over ucft.h; header only, nothing of its own to link.
 //
 //   ucft::Context context;
-//   ucft::Communicator world(context);
+//   ucft::Communicator all(context);
 //   std::vector<double> values = ...;
-//   const ucft::Result result = world.allreduce(values, UCFT_SUM);   // in place
+//   const ucft::Result result = all.allreduce(values, UCFT_SUM);   // in place
 //   if (result.ok()) ... // result.contributors of the ranks are in it, result.missing are not
 //
 // What throws and what does not:
@@ -203,7 +203,7 @@ inline constexpr std::uint64_t without_limit = std::numeric_limits<std::uint64_t
 
 // ---- context -------------------------------------------------------------------------------------------------------
 
-// This process's membership in the job. It must outlive its communicators and requests.
+// This rank's part in the job. It must outlive its communicators and requests.
 class Context {
  public:
   // Collective over all ranks of the job. Throws Error, which names a rank that died or did not arrive.
@@ -267,8 +267,8 @@ class Context {
 
 // ---- requests ------------------------------------------------------------------------------------------------------
 
-// A nonblocking or persistent operation. Its buffers belong to it while it is in progress. The destructor waits until
-// the operation is complete.
+// Holds a nonblocking or persistent operation. The buffers belong to the operation while it is in progress. The
+// destructor waits until it is complete.
 class Request {
  public:
   Request() = default;  // none; for a variable that is assigned to later

@@ -49,7 +49,7 @@ TEST_P(Over, CommunicatorsSideBySide) { expect_right(2, 3, {"split"}); }
 TEST_P(Over, LargeVectorsInTheCallersMemory) { expect_right(2, 2, {"allocated", "100000"}); }
 TEST_P(Over, ManyPayloadsAtOnce) { expect_right(2, 2, {"many_payloads"}); }
 TEST_P(Over, AFullWindow) { expect_right(2, 2, {"window"}); }
-// Also one-sided, where every peer can be written to: windows by RDMA put between nodes.
+// Also one-sided, where every peer can be written to: RMA windows by RDMA put between nodes.
 TEST_P(Over, GossipByEveryAlgorithm) {
   ClusterPlan plan{2, 2, GetParam().tls, {"each"}, GetParam().environment, GOSSIP_PROGRAM};
   expect_right(plan);

@@ -1,6 +1,6 @@
 // Every crash plan of small worlds: each set of victims, each send boundary of each victim, several delivery orders.
 // Zero violations of the promises (World::check), and the number of plans is that of combinatorics, so none was left
-// out. A failure prints the plan that shows it; ucft_sim replays it.
+// out. A failure prints the plan that shows it; `ucft_sim explore` runs the same plans.
 #include "simulator/explorer.hpp"
 
 #include <gtest/gtest.h>
@@ -566,7 +566,7 @@ TEST_F(MoreThanF, ReduceNeverHangsAndNeverLies) { all(Kind::reduce); }
 
 class LongPrograms : public Exploring {
  protected:
-  // Rooted operations need the window's own barriers: 14 of them go through many.
+  // Rooted operations need the operation window's own barriers: 14 of them go through many.
   void rooted(Kind kind, int window) {
     for (Rank n : {2, 3, 4, 6})
       for (std::int32_t f : {1, 2})
@@ -579,7 +579,7 @@ class LongPrograms : public Exploring {
   }
 };
 
-// Every send boundary that there is, the window's own barriers included, whatever boundaries() says.
+// Every send boundary that there is, the operation window's own barriers included, whatever boundaries() says.
 TEST_F(LongPrograms, RootedOperationsSurviveACrashAtEverySendOfTheProgram) {
   for (Kind kind : {Kind::reduce, Kind::broadcast})
     for (Rank n = 2; n <= 5; ++n)

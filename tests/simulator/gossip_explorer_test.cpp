@@ -142,7 +142,7 @@ TEST_P(GossipExplorer, TwoDieAnywhere) {
       }
 }
 
-// Who can't map a window tells all others: they begin again by messages, whoever dies meanwhile.
+// Who can't map an RMA window tells all others: they begin again by messages, whoever dies meanwhile.
 TEST(GossipExplorerWindows, OneThatCantBeMappedIsAMatterOfAll) {
   Volume volume;
   for (GossipAlgorithm algorithm : asynchronous)

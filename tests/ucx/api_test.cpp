@@ -1,4 +1,4 @@
-// Bad input through the public header, in a world of one rank: each gets a status and a message that names the culprit;
+// Bad input through the public header, in a job of one rank: each gets a status and a message that names the culprit;
 // nothing aborts, and the next call works. Links the shared library: what is not exported does not link.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -18,7 +18,7 @@ constexpr int operations = 10;
 JobPlan plan_of(const std::string& transport, int ranks, const Words& words) {
   JobPlan plan{ranks, "", {"-t", "gossip", "-w", "0", "-n", std::to_string(operations), "--json"}, {}, over(transport)};
   if (transport == "shm")
-    plan.arguments.insert(plan.arguments.end(), {"--data-path", "message"});  // windows: as the library chooses
+    plan.arguments.insert(plan.arguments.end(), {"--data-path", "message"});  // RMA windows: as the library chooses
   plan.arguments.insert(plan.arguments.end(), words.begin(), words.end());
   plan.program = PERFTEST_PROGRAM;
   return plan;

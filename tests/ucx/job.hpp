@@ -46,8 +46,8 @@ std::map<std::string, std::string> over(const std::string& transport);
 inline std::string patience(const std::string& transport) { return transport == "hosts" ? "1200ms" : "300ms"; }
 
 JobResult run_job(const JobPlan& plan);
-// The first promise that the run broke, or nothing: exit code 0 (mpirun's and srun's say nothing if a rank died), no noise, nothing left behind, a verdict of every rank
-// but those that may be dead, the same one on all.
+// The first promise that the run broke, or nothing: exit code 0 (mpirun's and srun's say nothing if a rank died), no
+// noise, nothing left behind, a verdict of every rank but those that may be dead, the same one on all.
 std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead);
 
 }  // namespace ucft::detail::test

@@ -195,8 +195,8 @@ class HandFedWorld {
     collect(rank);
     return number;
   }
-  // Rank r gives input(r). If a rank isn't ready (a barrier of the window's own is on its way), everything is delivered
-  // first.
+  // Rank r gives input(r). If a rank isn't ready (a barrier of the operation window's own is on its way), everything is
+  // delivered first.
   void post_all(const Arguments& arguments, const std::function<Bytes(Rank)>& input) {
     bool all_ready = true;
     for (Rank rank = 0; rank < size(); ++rank) {

@@ -590,7 +590,7 @@ TEST(Operation, AContributionWithoutItsBytesIsNotRead) {
   EXPECT_EXIT(receive(), testing::ExitedWithCode(0), "");
 }
 
-// ---- the window ----
+// ---- the operation window ----
 
 TEST(OperationWindow, AcceptsUpToFourWindowsBeyondWhatItHasDropped) {
   for (int size : {2, 4, 8}) {

@@ -209,7 +209,7 @@ TEST_P(OnPath, WhatWaitsForAPeerThatIsForgottenIsDropped) {
   job.send(0, 2, 3, pattern(8, 3));
   job.settle();
   ASSERT_EQ(job[2].received.size(), 1u);
-  // Over messages what it still sends arrives: whoever takes them knows the sender (Context::accepts).
+  // Over messages what it still sends arrives: whoever takes them knows the sender (Communicators::deliver).
   ASSERT_EQ(job[0].received.size(), GetParam() ? 1u : 2u);
   EXPECT_EQ(job[0].received.back().operation, 2u);
 }
@@ -283,7 +283,7 @@ TEST(MessagePath, OthersHearAlarmsAndGoodbyes) {
   EXPECT_EQ(job[2].controls.back(), std::make_pair(Control::leave, 0));
 }
 
-// Window, of stores: what one writes the other reads, and an end that is forgotten gets no memory any more.
+// RMA windows, of stores: what one writes the other reads, and an end that is forgotten gets no memory any more.
 TEST(SharedPath, HasWindows) {
   Job job(2, true);
   ASSERT_TRUE(job[0].transport.windows().can_reach(1));

@@ -1,4 +1,4 @@
-// The raw part of windows: a content is seen when every one of its lines is there, and never before; the next one
+// The raw part of RMA windows: a content is seen when every one of its lines is there, and never before; the next one
 // overwrites it; what was written in an earlier use of the memory never counts.
 #include "ucx_layer/transport/memory/window.hpp"
 

@@ -95,7 +95,7 @@ class Job {
   TimePoint started_at_{};
   std::size_t next_planned_signal_ = 0;
   std::vector<int> killed_;   // ranks, in the order of the signals
-  std::vector<int> stopped_;  //
+  std::vector<int> stopped_;  // likewise
 
   // How it ends.
   bool end_now_ = false;  // no more waiting

@@ -201,7 +201,6 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
 
 }  // namespace
 
-// Checks everything and fills the request in. Nothing is sent.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   request.communicator = &comm;  // request.arguments are the defaults
   Arguments& arguments = request.arguments;

@@ -67,7 +67,7 @@ bool OutOfBand::call_back(const void* source, void* received, std::size_t bytes,
     if (meanwhile) meanwhile();
     if (Clock::now() > until) {
       error = fmt::format("oob.allgather did not complete within {} us: some rank did not arrive", limit_.count());
-      return false;  // the request still refers to our memory and is left to the caller's world, which is broken
+      return false;  // its request still refers to our memory: it is left to the caller, whose job is broken
     }
     std::this_thread::yield();
   }

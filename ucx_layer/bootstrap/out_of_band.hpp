@@ -1,5 +1,5 @@
 // The out-of-band allgather of start-up: the caller's, else ucft_run's rendezvous, else a PMIx server's, else none (a
-// world of one).
+// job of one rank).
 #pragma once
 
 #include <chrono>

@@ -24,7 +24,7 @@ bool pmix_in_environment();
 // One thread at a time, and one at a time in a process.
 class Pmix {
  public:
-  // Joins the job that the environment names. nullptr: `error` says why. Never a world of one instead.
+  // Joins the job that the environment names. nullptr: `error` says why. Never a job of one rank instead.
   static std::unique_ptr<Pmix> connect(std::chrono::microseconds limit, std::string& error);
 
   // Without close(), start-up has failed, and the others are told so when they look for this rank.

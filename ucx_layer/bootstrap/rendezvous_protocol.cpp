@@ -31,7 +31,7 @@ std::string make_frame(FrameType type, std::string_view head, std::string_view b
 }
 
 bool equal_in_constant_time(const Secret& left, const Secret& right) {
-  volatile std::uint8_t difference = 0;  // volatile: no early exit by the optimizer
+  volatile std::uint8_t difference = 0;  // volatile: no early exit by the optimiser
   for (std::size_t i = 0; i < left.size(); ++i) difference = difference | (left[i] ^ right[i]);
   return difference == 0;
 }

@@ -30,7 +30,7 @@ struct BlockLayout {
   }
 };
 
-// One operation of a caller, from init to free; posted any number of times.
+// What a caller holds from init to free. Each post makes an operation of it.
 struct Request {
   enum class State : std::uint8_t { idle, active, copying, complete, taken };
 
@@ -72,7 +72,7 @@ class Communicator {
   // UCFT_OK, UCFT_ERR_BUSY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION. Where memory lacks the operation goes on, and ends with
   // UCFT_ERR_NO_MEMORY on all.
   ucft_status_t post(Request& request);
-  // The barrier that a communicator ends with. False: not possible yet, progress and try again.
+  // The last barrier, with which a communicator ends. False: not possible yet, progress and try again.
   bool post_farewell();
   bool farewell_done() const { return farewell_posted_ && window_.idle(); }
   bool has_pending() const { return pending_ > 0 || (gossip_ != nullptr && gossip_->active() > 0); }

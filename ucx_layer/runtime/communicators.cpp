@@ -109,8 +109,8 @@ void Communicators::on_departure(std::int32_t rank, bool has_left) {
   for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
 }
 
-// A late message for a communicator that this rank has destroyed: it completed its farewell, so nobody is owed more
-// than the word that it is gone, which says that the last barrier was decided (OperationWindow::on_gone).
+// A late message for a communicator that this rank has destroyed: it has been through the last barrier, so nobody is
+// owed more than the word that it is gone, which says that the last barrier was decided (OperationWindow::on_gone).
 void Communicators::answer_gone(const WireHeader& header, int peer) {
   for (const auto& [id, ranks] : destroyed_) {
     if (id != header.communicator || static_cast<std::size_t>(header.sender) >= ranks.size()) continue;

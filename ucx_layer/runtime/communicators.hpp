@@ -16,7 +16,7 @@ namespace ucft::detail {
 
 class Communicators {
  public:
-  // transport, and departures: as soon as the first communicator is made.
+  // The context's transport, and departures, are needed from the first communicator on.
   Communicators(Context& context, const Departures& departures) : context_(context), departures_(departures) {}
 
   Communicator* create_for_all(std::int32_t ranks);
@@ -24,7 +24,7 @@ class Communicators {
   Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
   std::uint32_t next_id() const { return next_id_; }
   void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
-  void destroy(Communicator* communicator);  // after its farewell
+  void destroy(Communicator* communicator);  // after its last barrier
   void clear();
   std::vector<Communicator*> all() const;
   auto begin() const { return communicators_.begin(); }

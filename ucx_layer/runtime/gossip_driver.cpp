@@ -264,7 +264,7 @@ class WorkOf final : public GossipWork {
     for (GossipWindows::Name& each : windows_.take_kept()) take_name(std::move(each));
   }
 
-  // ---- windows
+  // ---- RMA windows
 
   WindowObjection take_windows() {
     return windows_.take(

@@ -1,5 +1,5 @@
 // Gossip all-reduces of a communicator on UCX: the driver of GossipOperation (collectives/gossip/gossip_operation.hpp). The
-// protocol is there; here are requests, agreements, windows and their names, buffers, the clock, and sending.
+// protocol is there; here are requests, agreements, RMA windows and their names, buffers, the clock, and sending.
 //
 // An agreement is an ordinary allreduce (it survives failures) on a communicator that belongs to the place, number mod
 // in_flight, of the operation among those in flight. That communicator is used by one gossip operation at a time: number s is

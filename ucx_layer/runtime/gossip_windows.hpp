@@ -1,4 +1,5 @@
-// The windows of one gossip operation, by link: one for each neighbour, made here, and connected when its name has come.
+// The RMA windows of one gossip operation, by link: one for each neighbour, made here, and connected when its name has
+// come.
 #pragma once
 
 #include <memory>

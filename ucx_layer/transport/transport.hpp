@@ -78,9 +78,9 @@ class Transport {
   void publish_credit();                               // before sleeping: gives all credit back
   void forget(int peer);                               // failed or left
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
-  // Sends LEAVE to other hosts and to whom no memory is shared with. Waits until that and all that was sent before has
-  // arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in that time.
-  // Waits only for peers that may_live.
+  // Sends `leave` to other hosts and to whom no memory is shared with. Waits until that and all that was sent before
+  // has arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in
+  // that time. Waits only for peers that may_live.
   void say_goodbye(const std::function<bool(int peer)>& may_live);
 
   struct Counts {

@@ -195,7 +195,7 @@ std::vector<std::byte> Ucx::address(std::string& error) const {
 }
 
 // UCX 1.13 has no query for it. The printed form of an endpoint lists its put and get methods if they are native, and
-// leaves them out if they are emulated. A wrong answer costs speed, not correctness: see Transport.
+// leaves them out if they are emulated. A wrong answer costs speed, not correctness: docs/wire_format.md.
 namespace {
 std::string printed(ucp_ep_h endpoint) {
   return printed([endpoint](FILE* stream) { ucp_ep_print_info(endpoint, stream); });

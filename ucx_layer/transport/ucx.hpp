@@ -1,5 +1,5 @@
-// The part of UCX that ucft uses: a context and a worker, closed by their owner. Traps of UCX 1.13 that are worked around
-// here are named where they are.
+// The part of UCX that ucft uses: a UCP context and a worker, closed by their owner. Traps of UCX 1.13 that are worked
+// around here are named where they are.
 #pragma once
 
 #include <ucp/api/ucp.h>

@@ -1,4 +1,4 @@
-// The bytes that travel. docs/wire_format.md describes them one by one; parse() is the only way in.
+// The bytes that travel. docs/wire_format.md describes them one by one; examine() is the only way in.
 //
 //   mailbox         header (48 bytes) | value or descriptor | first_decided, accepted (if has_ballots) | failure list
 //   active message  header | first_decided, accepted | failure list as UCX's header, the value as its data

@@ -15,7 +15,7 @@ namespace ucft::detail::test {
 constexpr const char* asynchronous[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip"};
 constexpr const char* by_rounds[] = {"hps", "hpflc", "ardb", "recursive_doubling"};
 
-// windows: over shared memory, and one-sided.
+// path() "windows": over shared memory, by RMA windows.
 class GossipJobs : public testing::Test {
  protected:
   virtual std::string path() const = 0;

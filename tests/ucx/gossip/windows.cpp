@@ -1,5 +1,5 @@
 // One-sided gossip: what a rank that dies, or is out, leaves in the memory of others; and where there can be no
-// windows.
+// RMA windows.
 #include <gtest/gtest.h>
 
 #include <chrono>

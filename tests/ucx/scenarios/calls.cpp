@@ -1,4 +1,4 @@
-// What callers may do: arguments that differ, waits with a limit, a full window, looking instead of waiting.
+// What callers may do: arguments that differ, waits with a limit, a full operation window, looking instead of waiting.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -77,8 +77,8 @@ RANKS(time_limit) {
 
 TEST_P(Scenario, WaitsHaveTimeLimitsAndStates) { expect_right(plan(3, time_limit)); }
 
-// Without anybody waiting, many operations fill the window: BUSY, and nothing is lost. The last rank posts nothing until
-// all others have seen it: a barrier of a second communicator tells.
+// Without anybody waiting, many operations fill the operation window: BUSY, and nothing is lost. The last rank posts
+// nothing until all others have seen it: a barrier of a second communicator tells.
 RANKS(window) {
   ucft_comm_h copy = UCFT_COMM_NULL;
   check(ucft_comm_dup(comm, &copy), "dup");

@@ -68,7 +68,7 @@ TEST_P(Scenario, SurvivorsAgreeOnTheMembersOfACopy) {
   }
 }
 
-// A communicator is destroyed while its root dies, and the survivors go on in the world at once.
+// A communicator is destroyed while its root dies, and the survivors go on in the one of all ranks at once.
 RANKS(destroy_with_death) {
   for (int i = 0; i < 20; ++i) {
     ucft_comm_h copy = UCFT_COMM_NULL;

@@ -73,8 +73,9 @@ RANKS(survive) {
   fmt::print("SLOWEST {} ms of {} operations\n", slowest.count() / 1000000, operations);
 }
 
-// Large payloads in the caller's own memory until somebody has been declared dead, as all survivors agree. Then all of that memory is given back, taken
-// again and filled, and must stay as it is while the dead one, who may be alive, has its say: late_write MILLISECONDS.
+// late_write MILLISECONDS: large payloads in the caller's own memory until somebody has been declared dead, as all
+// survivors agree. Then all of that memory is given back, taken again and filled, and must stay as it is while the dead
+// one, who may be alive, has its say.
 RANKS(late_write) {
   using Clock = std::chrono::steady_clock;
   constexpr std::size_t count = 8192, rounds = 4;

@@ -142,7 +142,7 @@ TEST(KillSystematically, EverySendOfTheFirstAllreduces) {
     }
 }
 
-// A copy's ranks are those that lived when it was made; who is in its sums is still said by the ranks of the world.
+// A copy's ranks are those that lived when it was made; who is in its sums is still said by the ranks of the job.
 void use_copy(ucft_comm_h copy, int iteration) {
   std::uint64_t in = (std::uint64_t{1} << rank_) + salt(iteration), out = 0;
   ucft_result_t result = UCFT_RESULT_INIT;
@@ -194,8 +194,8 @@ RANKS(mixed) {
   fmt::print("COUNTS {} {}\n", operations, stops);
 }
 
-// f, windows and communicators that come and go by chance, with stops beside the deaths: "COUNTS operations stops" of each rank
-// that lives to the end. Silence is not what is tested here, so patience is long.
+// f, UCFT_WINDOW and communicators that come and go by chance, with stops beside the deaths: "COUNTS operations stops"
+// of each rank that lives to the end. Silence is not what is tested here, so patience is long.
 TEST_P(Kill, WhileCommunicatorsComeAndGoAndRanksStop) {
   std::mt19937 random(seed() + 4);
   long operations = 0, stops = 0;

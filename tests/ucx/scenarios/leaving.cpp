@@ -12,7 +12,7 @@
 namespace ucft::detail::test {
 namespace {
 
-// Ranks leave at different times without a word to each other but finalize. Nobody has failed.
+// Ranks leave at different times without a word to each other but that they leave. Nobody has failed.
 RANKS(leave) {
   allreduce(0, 1);
   usleep(static_cast<useconds_t>(20000 * rank_));

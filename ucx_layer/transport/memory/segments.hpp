@@ -24,7 +24,7 @@ class Segments {
   const Segment* lent_at(const void* memory) const;  // that begins there
   bool is_lent(const void* memory, std::size_t bytes) const;
   void take_back(const Segment& lent);
-  // For windows, for as long as the job lasts.
+  // For RMA windows, for as long as the job lasts.
   std::byte* carve_window(std::size_t bytes);
 
   // nullptr: it is in no chunk and in nothing lent.

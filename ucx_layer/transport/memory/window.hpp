@@ -1,5 +1,5 @@
-// Windows: the one-sided path between two ranks. Each of them has memory that only the other one writes, and there is one
-// content in it at a time, which the next one overwrites. Where a mailbox is a queue, a window is a state.
+// RMA windows: the one-sided way between two ranks. Each of them has memory that only the other one writes, and there
+// is one content in it at a time, which the next one overwrites. Where a mailbox is a queue, a window is a state.
 //
 //   line 0     how far the other end has read what we wrote into its window; stamped like the content, by its writer
 //   line 1 ..  the content: a head, and a row; in the first of these lines alone if they fit

@@ -18,7 +18,7 @@ struct RemoteCall {
   ucs_status_t status = UCS_OK;
   std::uint64_t last_line = 0;  // a put of lines; 0: of anything else
   BufferId value = no_buffer;   // a get: where it goes
-  BufferId source = no_buffer;  // a put of a window's content: where it comes from
+  BufferId source = no_buffer;  // a put of an RMA window's content: where it comes from
   ucp_rkey_h key = nullptr;     // one of RemoteLink::keys
   std::uint32_t ticket = 0, generation = 0;
 };
@@ -56,8 +56,8 @@ class RemotePath final : public RingPath<RemotePath, RemoteLink> {
   void forget(int peer) override;
   int calls_under_way() const { return calls_under_way_; }
 
-  // Of windows. A key that UCX understands; a content from `source`, which is kept until it has left: puts to one peer stay
-  // in order, UCX has one connection for them. A peer that can't be reached is found dead by others.
+  // Of RMA windows. A key that UCX understands; a content from `source`, which is kept until it has left: puts to one
+  // peer stay in order, UCX has one connection for them. A peer that can't be reached is found dead by others.
   bool has_key(int peer, const SegmentName& segment, std::span<const std::byte> packed);
   void put(int peer, Slice source, std::uint64_t target, const SegmentName& segment, std::span<const std::byte> packed);
 

@@ -1,4 +1,4 @@
-// Windows on a path: what ucx_layer/transport/memory/window.hpp describes, between this rank and a peer.
+// RMA windows on a path: what ucx_layer/transport/memory/window.hpp describes, between this rank and a peer.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct WindowMemory {
   bool taken = false;
 };
 
-// The windows' memory of this rank, by peer, and the paths that they are on.
+// The RMA windows' memory of this rank, by peer, and the paths that they are on.
 class Windows {
  public:
   struct Paths {
