@@ -38,21 +38,21 @@ std::string text_of(const std::vector<std::int32_t>& ranks) {
 
 int run(std::int64_t iterations) {
   ucft::Context context;
-  ucft::Communicator world(context);
-  const std::int32_t me = world.rank();
+  ucft::Communicator all(context);
+  const std::int32_t me = all.rank();
   std::vector<std::int32_t> missing;
   std::int64_t wrong = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < iterations; ++i) {
     const double mine = contribution(me, i);
     double sum = 0;
-    const ucft::Result result = world.allreduce(std::span(&mine, 1), std::span(&sum, 1), UCFT_SUM);
+    const ucft::Result result = all.allreduce(std::span(&mine, 1), std::span(&sum, 1), UCFT_SUM);
     if (!result.ok()) {
       std::fprintf(stderr, "rank %d: iteration %lld: %s: %s\n", me, static_cast<long long>(i),
                    ucft_status_name(result.status), ucft_last_error());
       return 1;
     }
-    if (sum != sum_without(result.missing, world.size(), i)) ++wrong;
+    if (sum != sum_without(result.missing, all.size(), i)) ++wrong;
     if (result.missing != missing) {
       missing = result.missing;
       std::printf("rank %d: iteration %lld: without rank %s from here on\n", me, static_cast<long long>(i),
@@ -63,7 +63,7 @@ int run(std::int64_t iterations) {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   std::printf("rank %d: %lld sums in %.2f s, %lld wrong, %zu of %d ranks failed\n", me,
               static_cast<long long>(iterations), elapsed.count(), static_cast<long long>(wrong), missing.size(),
-              world.size());
+              all.size());
   return wrong == 0 ? 0 : 1;
 }
 

@@ -39,8 +39,8 @@ double error_of(const std::vector<double>& average, const std::vector<std::int32
 
 int run(std::int64_t iterations) {
   ucft::Context context;
-  ucft::Communicator world(context);
-  const std::int32_t me = world.rank();
+  ucft::Communicator all(context);
+  const std::int32_t me = all.rank();
   ucft::GossipOptions options;
   options.algorithm = UCFT_GOSSIP_PUSH_FLOW;  // after a death: the survivors' average
   options.eps = 1e-9;
@@ -49,7 +49,7 @@ int run(std::int64_t iterations) {
   std::vector<std::int32_t> missing;
   std::int64_t wrong = 0, missed = 0, looks = 0;
   double worst_bound = 0;
-  ucft::Request request = world.gossip_allreduce_init(mine, average, options);
+  ucft::Request request = all.gossip_allreduce_init(mine, average, options);
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < iterations; ++i) {
     request.post();
@@ -64,7 +64,7 @@ int run(std::int64_t iterations) {
     const ucft::GossipResult accuracy = request.gossip_result();
     worst_bound = std::max(worst_bound, accuracy.error_bound);
     if (accuracy.reached == 0) ++missed;
-    if (error_of(average, result.missing, world.size()) > accuracy.error_bound + rounding) ++wrong;
+    if (error_of(average, result.missing, all.size()) > accuracy.error_bound + rounding) ++wrong;
     if (result.missing != missing) {
       missing = result.missing;
       std::printf("rank %d: iteration %lld: the average of %u ranks from here on\n", me, static_cast<long long>(i),

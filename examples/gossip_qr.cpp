@@ -52,12 +52,12 @@ double entry(std::int32_t rank, std::size_t place) {
 
 class Factorisation {
  public:
-  Factorisation(ucft::Communicator& world, const Options& options)
-      : world_(world), original_(options.rows), q_(options.rows) {
+  Factorisation(ucft::Communicator& all, const Options& options)
+      : all_(all), original_(options.rows), q_(options.rows) {
     gossip_.algorithm = options.algorithm;
     gossip_.aggregate = UCFT_GOSSIP_SUM;
     gossip_.eps = 1e-15;
-    for (std::size_t i = 0; i < original_.entries.size(); ++i) original_.entries[i] = entry(world.rank(), i);
+    for (std::size_t i = 0; i < original_.entries.size(); ++i) original_.entries[i] = entry(all.rank(), i);
   }
 
   // False: somebody died; what there is is of no use.
@@ -98,7 +98,7 @@ class Factorisation {
     std::vector<double> gram;
     for (std::size_t j = 0; j < columns; ++j)
       for (std::size_t k = 0; k < columns; ++k) gram.push_back(dot(q_.column(j), q_.column(k), q_.rows));
-    if (!took_part(world_.allreduce(norms, UCFT_MAX)) || !took_part(world_.allreduce(gram, UCFT_SUM))) return false;
+    if (!took_part(all_.allreduce(norms, UCFT_MAX)) || !took_part(all_.allreduce(gram, UCFT_SUM))) return false;
     factorisation = norms[0] / norms[1];
     orthogonality = 0;
     for (std::size_t i = 0; i < gram.size(); ++i)
@@ -121,24 +121,24 @@ class Factorisation {
     return same;
   }
   bool sum(std::vector<double>& values) {
-    ucft::Request request = world_.gossip_allreduce_init(values, values, gossip_);
+    ucft::Request request = all_.gossip_allreduce_init(values, values, gossip_);
     request.post();
     ++reductions_;
     return took_part(request.wait());
   }
 
-  ucft::Communicator& world_;
+  ucft::Communicator& all_;
   ucft::GossipOptions gossip_;
   Matrix original_, q_;
   std::vector<double> r_;
-  std::uint32_t ranks_ = static_cast<std::uint32_t>(world_.size());
+  std::uint32_t ranks_ = static_cast<std::uint32_t>(all_.size());
   int reductions_ = 0;
 };
 
 int run(const Options& options) {
   ucft::Context context;
-  ucft::Communicator world(context);
-  Factorisation factorisation(world, options);
+  ucft::Communicator all(context);
+  Factorisation factorisation(all, options);
   double worst_error = 0, worst_angle = 0;
   int begun_again = 0;
   for (std::size_t i = 0; i < options.repeat;) {
@@ -155,7 +155,7 @@ int run(const Options& options) {
   std::printf(
       "rank %d: %zu factorisations, of the rows of %u ranks in the end, %d begun again; |V - QR| / |V| %.1e, |Q'Q - I| "
       "%.1e at most, %d reductions each\n",
-      world.rank(), options.repeat, factorisation.ranks(), begun_again, worst_error, worst_angle,
+      all.rank(), options.repeat, factorisation.ranks(), begun_again, worst_error, worst_angle,
       factorisation.reductions());
   return right ? 0 : 1;
 }

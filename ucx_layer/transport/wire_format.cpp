@@ -33,17 +33,17 @@ Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t 
   return Malformed::no;
 }
 
-WireHeader compose_header(const Message& message, const WireStamp& context) {
+WireHeader compose_header(const Message& message, const WireStamp& stamp) {
   WireHeader header{};
-  header.cookie = context.cookie;
+  header.cookie = stamp.cookie;
   header.version = wire_version;
   header.phase = static_cast<std::uint8_t>(message.phase);
   header.flags = message.flags;
-  header.communicator = context.communicator;
-  header.epoch = context.epoch;
+  header.communicator = stamp.communicator;
+  header.epoch = stamp.epoch;
   header.signature = message.signature;
   header.operation = message.operation;
-  header.sender = context.sender;
+  header.sender = stamp.sender;
   header.attempt = message.attempt;
   header.prev = is_decision(message.phase) ? message.first_decided : message.prev;
   header.contributors = message.contributors;

@@ -90,7 +90,7 @@ struct WireStamp {
 };
 
 // The header of a message; value_bytes and transport_flags' has_descriptor are the transport's to set.
-WireHeader compose_header(const Message& message, const WireStamp& context);
+WireHeader compose_header(const Message& message, const WireStamp& stamp);
 // The fields of a message, without value and list. `ballots`: first_decided and accepted, if has_ballots.
 Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
 

@@ -154,9 +154,9 @@ TEST_P(Gossip, WhoRunsAtTheSameTimeDoesNotGossipWithNobodyElse) {
 
 // Communicators with gossip in them come and go; a persistent request is posted again.
 RANKS(communicators) {
-  const ucft_comm_h world = comm;
+  const ucft_comm_h whole = comm;
   for (int i = 0; i < 12; ++i) {
-    check(ucft_comm_dup(world, &comm), "dup");
+    check(ucft_comm_dup(whole, &comm), "dup");
     CheckedGossip<double> gossip(options_of(i % algorithm_count, 1e-6), 3, i);
     for (int again = 0; again < 7; ++again) {
       gossip.post();
@@ -166,7 +166,7 @@ RANKS(communicators) {
     check(ucft_request_free(gossip.request), "free");
     check(ucft_comm_destroy(comm), "destroy");
   }
-  comm = world;
+  comm = whole;
 }
 
 TEST_P(Gossip, CommunicatorsComeAndGo) {
