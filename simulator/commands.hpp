@@ -29,6 +29,7 @@ double number_after(const std::string& option, const std::string& text, const st
 bool read_costs(const std::string& path, LogGP& costs, std::string& error);
 
 void add_explore_command(CLI::App& app, int& exit_code);
+void add_explore_host_command(CLI::App& app, int& exit_code);
 void add_advise_command(CLI::App& app, int& exit_code);
 void add_run_commands(CLI::App& app, int& exit_code);     // bcast, reduce, allreduce, barrier
 void add_gossip_commands(CLI::App& app, int& exit_code);  // push_sum .. recursive_doubling

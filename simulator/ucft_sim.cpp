@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
   ucft::detail::simulator::add_gossip_commands(app, exit_code);
   ucft::detail::simulator::add_advise_command(app, exit_code);
   ucft::detail::simulator::add_explore_command(app, exit_code);
+  ucft::detail::simulator::add_explore_host_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

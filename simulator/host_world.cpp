@@ -1,0 +1,331 @@
+#include "simulator/host_world.hpp"
+
+#include <fmt/core.h>
+
+#include <cstring>
+#include <utility>
+
+#include "collectives/random.hpp"
+
+namespace ucft::detail::simulator {
+
+namespace {
+
+constexpr std::uint64_t elements = 1;  // of a payload: one word, so that an access is one
+constexpr int levels = 8;
+
+struct Pause {};
+
+}  // namespace
+
+// One access of a call, after those that were made before.
+class HostWorld::Memory {
+ public:
+  Memory(HostWorld& world, Rank me) : world_(world), me_(me) {}
+
+  HostWord load(Rank owner, HostPlace place) {
+    return access([&] { return world_.words_[index(owner, place)]; });
+  }
+  void store(HostPlace place, HostWord word) {
+    access([&] { return world_.words_[index(me_, place)] = word; });
+  }
+  void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
+    for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) {
+      HostWord word = 0;
+      std::memcpy(&word, data + i * sizeof word, sizeof word);
+      store(first + i, word);
+    }
+  }
+  const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes) {
+    for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) view_[i] = load(owner, first + i);
+    return reinterpret_cast<const std::byte*>(view_);
+  }
+  bool is_dead(Rank rank) {
+    if (rank == me_) return false;
+    return access([&] { return static_cast<HostWord>(world_.at(me_).knows_dead[static_cast<std::size_t>(rank)]); }) !=
+           0;
+  }
+  std::byte* scratch(int level) {
+    assert(level < levels);
+    return reinterpret_cast<std::byte*>(scratch_[level]);
+  }
+  void deliver(OperationNumber number, const std::byte* data, std::uint64_t bytes) {
+    delivered_.push_back({number, {}});
+    delivered_.back().data.resize(bytes / sizeof(HostWord));
+    std::memcpy(delivered_.back().data.data(), data, bytes);
+  }
+  void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
+    if (delivered_.empty() || delivered_.back().number != number) delivered_.push_back({number, {}});
+    delivered_.back().data.push_back(static_cast<HostWord>(rank));
+    HostWord word = 0;
+    std::memcpy(&word, data, bytes);
+    delivered_.back().data.push_back(word);
+  }
+
+  std::vector<HostWord> data_of(OperationNumber number) const {
+    for (const Delivered& each : delivered_)
+      if (each.number == number) return each.data;
+    return {};
+  }
+  bool has_accessed() const { return has_accessed_; }
+
+ private:
+  struct Delivered {
+    OperationNumber number;
+    std::vector<HostWord> data;
+  };
+
+  std::size_t index(Rank owner, HostPlace place) const {
+    return static_cast<std::size_t>(owner) * world_.layout_.words() + place;
+  }
+  template <class Act>
+  HostWord access(Act act) {
+    std::vector<HostWord>& log = world_.at(me_).log;
+    if (next_ < log.size()) return log[next_++];
+    if (has_accessed_) throw Pause{};
+    has_accessed_ = true;
+    log.push_back(act());
+    return log[next_++];
+  }
+
+  HostWorld& world_;
+  Rank me_;
+  std::size_t next_ = 0;
+  bool has_accessed_ = false;
+  HostWord view_[elements] = {}, scratch_[levels][elements] = {};
+  std::vector<Delivered> delivered_;
+};
+
+HostWorld::HostWorld(const HostPlan& plan)
+    : plan_(plan),
+      layout_{plan.banks, elements * sizeof(HostWord)},
+      tree_(std::make_shared<HostTree>(plan.degree == 0 ? HostTree::flat(plan.ranks)
+                                                        : HostTree::of_degree(plan.ranks, plan.degree))),
+      words_(static_cast<std::size_t>(plan.ranks) * layout_.words()),
+      deliveries_(static_cast<std::size_t>(plan.uses) * plan.program.size()) {
+  for (Rank rank = 0; rank < plan.ranks; ++rank)
+    nodes_.push_back(
+        {stage_of(rank, 0), true, 0, Event::What::go_on, {}, std::vector<bool>(static_cast<std::size_t>(plan.ranks))});
+}
+
+HostStage HostWorld::stage_of(Rank rank, int use) const {
+  return {{rank, plan_.ranks, plan_.window, static_cast<HostUse>(use + 1), plan_.patience}, layout_, tree_};
+}
+
+HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
+  HostCall call = plan_.program[number];
+  call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+  call.signature = static_cast<std::uint16_t>(1 + number);
+  if (rank == plan_.differs) call.signature = 99;
+  call.lacks_memory = rank == plan_.lacks;
+  return call;
+}
+
+// Different for each, and so are all sums of them: 4 bits of a rank.
+HostWord HostWorld::given(Rank rank, int use, OperationNumber number, std::uint64_t) {
+  return (1 + (number + static_cast<OperationNumber>(use) * 3) % 15) << 4 * rank;
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+std::vector<HostWorld::Event> HostWorld::events() const {
+  std::vector<Event> all;
+  for (Rank rank = 0; rank < plan_.ranks; ++rank) {
+    const Node& node = at(rank);
+    if (!node.is_alive) continue;
+    if (node.call != Event::What::go_on) {
+      all.push_back({Event::What::go_on, rank});
+    } else if (node.use < plan_.uses) {
+      const bool has_posted_all = node.stage.next() == plan_.program.size();
+      const bool has_closed =
+          words_[static_cast<std::size_t>(rank) * layout_.words()] == static_cast<HostWord>(node.use + 1);
+      if (!has_posted_all) all.push_back({Event::What::post, rank});
+      if (!node.stage.idle()) all.push_back({Event::What::progress, rank});
+      if (has_posted_all && node.stage.idle())
+        all.push_back({has_closed ? Event::What::reuse : Event::What::close, rank});
+    }
+    if (deaths_ < plan_.max_deaths) all.push_back({Event::What::death, rank});
+    for (Rank other = 0; other < plan_.ranks; ++other)
+      if ((!at(other).is_alive || (plan_.trusts_suspicions && other != rank)) &&
+          !node.knows_dead[static_cast<std::size_t>(other)])
+        all.push_back({Event::What::news, rank, other});
+  }
+  return all;
+}
+
+void HostWorld::happen(const Event& event) {
+  Node& node = at(event.rank);
+  switch (event.what) {
+    case Event::What::death:
+      node.is_alive = false;
+      node.log.clear();
+      ++deaths_;
+      return;
+    case Event::What::news: node.knows_dead[static_cast<std::size_t>(event.other)] = true; return;
+    case Event::What::go_on: break;
+    default: node.call = event.what;
+  }
+  step(event.rank);
+}
+
+// Calls that make no access end at once.
+void HostWorld::step(Rank rank) {
+  Node& node = at(rank);
+  HostStage stage = node.stage;
+  Memory memory(*this, rank);
+  try {
+    if (!run(node, stage, memory)) return;
+  } catch (const Pause&) {
+    return;
+  }
+  const OperationNumber before = node.stage.done();
+  std::vector<OperationNumber> completed;
+  for (OperationNumber number = before; number < node.stage.next(); ++number)
+    if (!node.stage.finished(number) && stage.finished(number)) completed.push_back(number);
+  for (OperationNumber number : completed) check(rank, number, stage.result(number), memory.data_of(number));
+  node.stage = std::move(stage);
+  node.call = Event::What::go_on;
+  node.log.clear();
+}
+
+// False: nothing of it is to be kept but that it has begun.
+bool HostWorld::run(Node& node, HostStage& stage, Memory& memory) const {
+  const auto rank = static_cast<Rank>(&node - nodes_.data());
+  switch (node.call) {
+    case Event::What::post: {
+      if (!stage.ready(memory)) break;
+      const HostCall call = call_of(rank, stage.next());
+      const HostWord data = given(rank, node.use, stage.next(), 0);
+      stage.post(memory, call, reinterpret_cast<const std::byte*>(&data));
+      break;
+    }
+    case Event::What::progress: stage.progress(memory, [](OperationNumber) {}); break;
+    case Event::What::close: stage.close(memory); break;
+    case Event::What::reuse:
+      if (!stage.is_closed_by_all(memory)) break;
+      ++node.use;
+      if (node.use < plan_.uses) stage = stage_of(rank, node.use);
+      break;
+    default: break;
+  }
+  return true;
+}
+
+bool HostWorld::is_over() const {
+  for (const Node& node : nodes_)
+    if (node.is_alive && node.use < plan_.uses) return false;
+  return true;
+}
+
+HostWorld::Fingerprint HostWorld::fingerprint() const {
+  Fingerprint print{1, 2};
+  const auto word = [&](std::uint64_t value) {
+    print.a = mixed(print.a, value);
+    print.b = mixed(value ^ 0x5bd1e995, print.b);
+  };
+  for (HostWord each : words_) word(each);
+  for (const Node& node : nodes_) {
+    word(static_cast<std::uint64_t>(node.is_alive));
+    if (!node.is_alive) continue;
+    word(static_cast<std::uint64_t>(node.call) << 32 | static_cast<std::uint64_t>(node.use));
+    std::uint64_t dead = 0;
+    for (bool each : node.knows_dead) dead = dead << 1 | static_cast<std::uint64_t>(each);
+    word(dead);
+    node.stage.describe(word);
+    word(node.log.size());
+    for (HostWord each : node.log) word(each);
+  }
+  for (const Delivery& each : deliveries_) {
+    word(static_cast<std::uint64_t>(each.is_known) << 32 | static_cast<std::uint64_t>(each.result.outcome) << 40 |
+         each.result.contributors);
+    for (HostWord data : each.data) word(data);
+  }
+  return print;
+}
+
+// ---- what is promised -----------------------------------------------------------------------------------------------
+
+bool HostWorld::has_stamped(Rank rank, int use, OperationNumber number) const {
+  return words_[static_cast<std::size_t>(rank) * layout_.words() + layout_.value(number)] ==
+         host_stamp(static_cast<HostUse>(use + 1), number);
+}
+
+void HostWorld::complain(Rank rank, OperationNumber number, const std::string& what) {
+  if (violation_.empty())
+    violation_ = fmt::format("rank {}, use {}, operation {}: {}", rank, at(rank).use + 1, number, what);
+}
+
+// From the plan and the stamps alone: at the first delivery they are all still there.
+std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) const {
+  const HostCall& call = plan_.program[number];
+  if (call.count == 0) return {};
+  if (call.pattern == HostPattern::broadcast_of) return {given(call.root, use, number, 0)};
+  std::vector<HostWord> blocks;
+  HostWord sum = 0;
+  for (Rank rank = 0; rank < plan_.ranks; ++rank) {
+    if (!has_stamped(rank, use, number)) continue;
+    sum += given(rank, use, number, 0);
+    blocks.push_back(static_cast<HostWord>(rank));
+    blocks.push_back(given(rank, use, number, 0));
+  }
+  return call.pattern == HostPattern::gather_all ? blocks : std::vector<HostWord>{sum};
+}
+
+void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {
+  const HostCall& call = plan_.program[number];
+  if (plan_.differs != no_rank) {  // nobody is owed agreement, and nobody may have a sum with what was not meant for it
+    if (rank == plan_.differs && result.outcome == Outcome::success && call.pattern != HostPattern::reduce_to &&
+        !(call.pattern == HostPattern::broadcast_of && call.root == rank) && plan_.ranks - deaths_ > 1)
+      complain(rank, number, "a success beside other operations");
+    return;
+  }
+  const bool is_root = call.root == rank;
+  if (call.pattern == HostPattern::reduce_to && !is_root) {
+    if (result.outcome == Outcome::root_failed && at(call.root).is_alive) complain(rank, number, "the root lives");
+    return;
+  }
+  if (call.pattern == HostPattern::broadcast_of && is_root && result.outcome == Outcome::success) return;
+  check_sum(rank, number, result, data);
+}
+
+void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& result,
+                          const std::vector<HostWord>& data) {
+  const HostCall& call = plan_.program[number];
+  const int use = at(rank).use;
+  Delivery& first = deliveries_[static_cast<std::size_t>(use) * plan_.program.size() + number];
+  if (first.is_known) {
+    if (first.result.outcome != result.outcome || first.result.contributors != result.contributors ||
+        first.data != data || first.result.culprit != result.culprit)
+      complain(rank, number, "another result than somebody had before");
+    return;
+  }
+  first = {true, result, data};
+  if (result.outcome == Outcome::mismatch) return complain(rank, number, "a mismatch that is none");
+  if (result.outcome == Outcome::no_memory) {
+    if (result.culprit != plan_.lacks) complain(rank, number, "no memory, of one who has some");
+    return;
+  }
+  if (result.outcome == Outcome::root_failed) {
+    if (call.pattern != HostPattern::broadcast_of || has_stamped(call.root, use, number) || at(call.root).is_alive)
+      complain(rank, number, "the root's data are there");
+    return;
+  }
+  if (data != expected_data(use, number))
+    return complain(rank, number, "the data are not those of the ranks that have stamped");
+  if (call.pattern == HostPattern::broadcast_of) return;
+  std::uint32_t stamped = 0;
+  for (Rank other = 0; other < plan_.ranks; ++other) {
+    stamped += has_stamped(other, use, number);
+    if (at(other).is_alive && !has_stamped(other, use, number)) complain(rank, number, "a live rank is missing");
+    if (other == plan_.lacks && has_stamped(other, use, number)) complain(rank, number, "a sum without what one lacks");
+  }
+  if (result.contributors != stamped) complain(rank, number, "the contributors are not those that have stamped");
+}
+
+std::string HostWorld::words(const Event& event) {
+  const char* names[] = {"posts", "looks", "closes", "reuses", "goes on", "dies", "hears of the death of"};
+  const std::string text = fmt::format("{} {}", event.rank, names[static_cast<int>(event.what)]);
+  return event.other == no_rank ? text : fmt::format("{} {}", text, event.other);
+}
+
+}  // namespace ucft::detail::simulator

@@ -1,0 +1,100 @@
+// A small world of ranks that share memory, in the host stage (collectives/host): every access to that memory is a step, between
+// which any other rank may make its own, die, or hear of a death. Each rank posts a program, goes on with what it has posted, at
+// last closes its slab, and then begins anew with the next use of the same memory, by chance whichever of these it may.
+//
+// A rank in the middle of a call is its state before the call and what its accesses have returned since: a step repeats the call
+// with these and makes one access more. So what is explored are the product's own functions, unchanged.
+//
+// The world is a value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/host/host_stage.hpp"
+
+namespace ucft::detail::simulator {
+
+struct HostPlan {
+  Rank ranks = 3;
+  int window = 2;
+  int banks = 4;   // 2 * window, and fewer to see what goes wrong
+  int degree = 0;  // of the tree; 0: flat
+  int patience = 0;
+  std::vector<HostCall> program;  // of 64-bit sums
+  int uses = 1;                   // of the memory, each with the whole program
+  int max_deaths = 1;
+  Rank differs = no_rank;          // this rank posts another operation than the others
+  Rank lacks = no_rank;            // this one has no memory
+  bool trusts_suspicions = false;  // somebody may hear of the death of one who lives: to see what goes wrong
+};
+
+class HostWorld {
+ public:
+  explicit HostWorld(const HostPlan& plan);
+
+  struct Event {
+    enum class What : std::uint8_t { post, progress, close, reuse, go_on, death, news };
+    What what;
+    Rank rank;
+    Rank other = no_rank;  // news: who is dead
+  };
+  // What may happen next. A call that only looks, and sees nothing new, leads back to the same world.
+  std::vector<Event> events() const;
+  void happen(const Event& event);
+
+  // All that the future depends on, as 128 bits of hash.
+  struct Fingerprint {
+    std::uint64_t a = 0, b = 0;
+    bool operator==(const Fingerprint&) const = default;
+  };
+  Fingerprint fingerprint() const;
+
+  bool is_over() const;  // every live rank has been through all uses
+  int deaths() const { return deaths_; }
+  // "" or the first promise that was broken.
+  const std::string& violation() const { return violation_; }
+  static std::string words(const Event& event);
+
+ private:
+  class Memory;
+  struct Node {
+    HostStage stage;
+    bool is_alive = true;
+    int use = 0;
+    Event::What call = Event::What::go_on;  // none: go_on
+    std::vector<HostWord> log;              // of the call: what its accesses have returned
+    std::vector<bool> knows_dead;
+  };
+  // What the first to have it was given, and all others must be.
+  struct Delivery {
+    bool is_known = false;
+    HostResult result;
+    std::vector<HostWord> data;
+  };
+
+  Node& at(Rank rank) { return nodes_[static_cast<std::size_t>(rank)]; }
+  const Node& at(Rank rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
+  HostStage stage_of(Rank rank, int use) const;
+  HostCall call_of(Rank rank, OperationNumber number) const;
+  static HostWord given(Rank rank, int use, OperationNumber number, std::uint64_t element);
+  void step(Rank rank);
+  bool run(Node& node, HostStage& stage, Memory& memory) const;
+  void check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
+  void check_sum(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
+  std::vector<HostWord> expected_data(int use, OperationNumber number) const;
+  bool has_stamped(Rank rank, int use, OperationNumber number) const;
+  void complain(Rank rank, OperationNumber number, const std::string& what);
+
+  HostPlan plan_;
+  HostLayout layout_;
+  std::shared_ptr<const HostTree> tree_;
+  std::vector<HostWord> words_;  // slab by slab
+  std::vector<Node> nodes_;
+  std::vector<Delivery> deliveries_;  // by use and operation
+  int deaths_ = 0;
+  std::string violation_;
+};
+
+}  // namespace ucft::detail::simulator

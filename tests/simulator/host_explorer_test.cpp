@@ -1,0 +1,131 @@
+// The host stage in every order of accesses to memory, with deaths between any two of them and news of a death after any
+// delay; larger worlds by chance.
+#include "simulator/host_explorer.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ucft::detail::simulator {
+namespace {
+
+#ifdef UCFT_SMALL
+constexpr std::int64_t most_states = 20000;  // then it stops, and says so
+constexpr std::int64_t walks = 20;
+#else
+constexpr std::int64_t most_states = 100000000;
+constexpr std::int64_t walks = 300;
+#endif
+
+HostCall call(HostPattern pattern, Rank root = 0, std::uint64_t count = 1) {
+  HostCall it;
+  it.pattern = pattern;
+  it.root = root;
+  it.count = count;
+  return it;
+}
+const HostCall allreduce = call(HostPattern::reduce_all), barrier = call(HostPattern::reduce_all, 0, 0),
+               gather = call(HostPattern::gather_all);
+HostCall broadcast(Rank root) { return call(HostPattern::broadcast_of, root); }
+HostCall reduce(Rank root) { return call(HostPattern::reduce_to, root); }
+
+// Nothing is broken in any of its orders.
+void explore_all(const HostPlan& plan, std::int64_t at_least) {
+  const HostExploration found = explore(plan, most_states);
+  EXPECT_EQ(found.violation, "");
+  if (!found.is_complete) return;  // with sanitizers
+  EXPECT_GE(found.states, at_least);
+  EXPECT_GE(found.ends, 1);
+  testing::Test::RecordProperty("states", std::to_string(found.states));
+}
+
+TEST(HostExplorer, EachCollectiveOfThreeRanksOfWhomTwoDie) {
+  for (const HostCall& each : {allreduce, barrier, broadcast(0), broadcast(1), reduce(0), reduce(2)}) {
+    SCOPED_TRACE(static_cast<int>(each.pattern));
+    explore_all({.ranks = 3, .program = {each}, .max_deaths = 2}, 5000);
+  }
+}
+
+TEST(HostExplorer, AnAllgatherOfThreeRanksOfWhomOneDies) {
+  explore_all({.ranks = 3, .program = {gather}, .max_deaths = 1}, 5000);
+}
+
+TEST(HostExplorer, SeveralOperationsInFlightAndBanksThatAreUsedAgain) {
+  explore_all({.ranks = 2,
+               .window = 2,
+               .banks = 4,
+               .program = {allreduce, broadcast(0), reduce(1), gather, barrier, allreduce}},
+              20000);
+  explore_all(
+      {.ranks = 2, .window = 3, .banks = 6, .program = {reduce(0), reduce(1), reduce(0), broadcast(0), broadcast(0)}},
+      20000);
+  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = std::vector<HostCall>(7, allreduce)}, 4000);
+}
+
+// Nobody learns from them that others are through: banks are free when all have posted what comes later.
+TEST(HostExplorer, BroadcastsAndReducesAloneNeverOverwriteWhatIsStillRead) {
+  for (const HostCall& each : {broadcast(0), reduce(0)})
+    for (Rank ranks : {2, 3})
+      explore_all({.ranks = ranks,
+                   .window = 1,
+                   .banks = 2,
+                   .program = std::vector<HostCall>(ranks == 2 ? 6 : 3, each),
+                   .max_deaths = ranks == 2 ? 1 : 0},
+                  2000);
+}
+
+TEST(HostExplorer, ATreeWhoseInnerNodesDie) {
+  explore_all({.ranks = 3, .degree = 1, .patience = 0, .program = {allreduce}, .max_deaths = 1}, 50000);
+  explore_all({.ranks = 3, .degree = 1, .patience = 1, .program = {barrier}, .max_deaths = 1}, 50000);
+}
+
+TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
+  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {allreduce, broadcast(0)}, .uses = 3}, 2000);
+  explore_all({.ranks = 2, .window = 2, .banks = 4, .program = {broadcast(1), reduce(0), broadcast(0)}, .uses = 2},
+              2000);
+  explore_all({.ranks = 3, .window = 1, .banks = 2, .program = {broadcast(0)}, .uses = 2, .max_deaths = 0}, 2000);
+}
+
+TEST(HostExplorer, OneWithoutMemoryIsNamedByAll) {
+  for (const HostCall& each : {allreduce, gather, broadcast(1)})
+    for (int degree : {0, 1}) explore_all({.ranks = 2, .degree = degree, .program = {each, barrier}, .lacks = 1}, 500);
+}
+
+TEST(HostExplorer, WhoPostsSomethingElseHoldsNobodyUp) {
+  for (const HostCall& each : {allreduce, gather, broadcast(0), broadcast(1), reduce(0), reduce(1)})
+    for (int degree : {0, 1}) explore_all({.ranks = 2, .degree = degree, .program = {each, each}, .differs = 1}, 300);
+}
+
+TEST(HostExplorer, LargerWorldsByChance) {
+  std::vector<HostCall> program;
+  for (int i = 0; i < 24; ++i)
+    program.push_back(
+        std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather, barrier}[i * 7 % 11 % 5]);
+  for (Rank ranks : {4, 5, 8})
+    for (int degree : {0, 1, 2})
+      for (int window : {1, 3}) {
+        const HostExploration found = walk({.ranks = ranks,
+                                            .window = window,
+                                            .banks = 2 * window,
+                                            .degree = degree,
+                                            .patience = degree * window,
+                                            .program = program,
+                                            .uses = 2,
+                                            .max_deaths = ranks - 1},
+                                           walks / ranks, 7);
+        EXPECT_EQ(found.violation, "") << ranks << " ranks, degree " << degree << ", window " << window;
+      }
+}
+
+// What the conditions are for, and that this explorer sees it.
+TEST(HostExplorer, ASuspicionIsNotAProof) {
+  EXPECT_NE(
+      explore({.ranks = 2, .program = {allreduce}, .max_deaths = 0, .trusts_suspicions = true}, most_states).violation,
+      "");
+}
+
+TEST(HostExplorer, WithoutABankMoreThanTheWindowNobodyGoesOn) {
+  const HostPlan plan{.ranks = 2, .window = 1, .banks = 1, .program = {broadcast(0), broadcast(0)}, .max_deaths = 0};
+  EXPECT_NE(explore(plan, most_states).violation.find("from here nobody gets to the end"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ucft::detail::simulator

@@ -1,0 +1,159 @@
+// The host stage's Memory on atomics: slabs in memory that the ranks share, whether they are threads or processes.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "collectives/host/host_stage.hpp"
+
+namespace ucft::detail::test {
+
+// What the ranks of a test share. All zero at first.
+struct Shared {
+  std::byte* slabs;                         // each layout.words() words, rounded up to whole cache lines
+  std::atomic<std::uint32_t>* proved_dead;  // by rank: != 0
+  HostLayout layout;
+  Rank ranks;
+
+  static std::uint64_t slab_bytes(const HostLayout& layout) { return (layout.words() * 8 + 63) / 64 * 64; }
+  static std::uint64_t bytes(const HostLayout& layout, Rank ranks) {
+    return static_cast<std::uint64_t>(ranks) * (slab_bytes(layout) + sizeof(std::uint32_t));
+  }
+  static Shared in(std::byte* memory, const HostLayout& layout, Rank ranks) {
+    auto* dead = memory + static_cast<std::uint64_t>(ranks) * slab_bytes(layout);
+    return {memory, reinterpret_cast<std::atomic<std::uint32_t>*>(dead), layout, ranks};
+  }
+};
+
+class SharedMemory {
+ public:
+  SharedMemory(const Shared& shared, Rank me) : shared_(shared), me_(me) {
+    for (auto& each : scratch_) each.resize(shared.layout.payload_bytes);
+  }
+
+  HostWord load(Rank owner, HostPlace place) { return word(owner, place).load(std::memory_order_acquire); }
+  void store(HostPlace place, HostWord value) { word(me_, place).store(value, std::memory_order_release); }
+  void write(HostPlace first, const std::byte* data, std::uint64_t bytes) { std::memcpy(at(me_, first), data, bytes); }
+  const std::byte* read(Rank owner, HostPlace first, std::uint64_t) { return at(owner, first); }
+  bool is_dead(Rank rank) { return rank != me_ && shared_.proved_dead[rank].load(std::memory_order_acquire) != 0; }
+  std::byte* scratch(int level) { return scratch_[level].data(); }
+  void deliver(OperationNumber, const std::byte* data, std::uint64_t bytes) { data_.assign(data, data + bytes); }
+  void deliver_block(OperationNumber, Rank rank, const std::byte* data, std::uint64_t bytes) {
+    blocks_.push_back(rank);
+    data_.insert(data_.end(), data, data + bytes);
+  }
+
+  // What was delivered since the last call, of one operation.
+  std::vector<std::byte> take() { return std::exchange(data_, {}); }
+  std::vector<Rank> take_blocks() { return std::exchange(blocks_, {}); }
+
+ private:
+  std::byte* at(Rank owner, HostPlace place) {
+    return shared_.slabs + static_cast<std::uint64_t>(owner) * Shared::slab_bytes(shared_.layout) +
+           place * sizeof(HostWord);
+  }
+  std::atomic<HostWord>& word(Rank owner, HostPlace place) {
+    return *reinterpret_cast<std::atomic<HostWord>*>(at(owner, place));
+  }
+
+  Shared shared_;
+  Rank me_;
+  std::vector<std::byte> scratch_[16], data_;
+  std::vector<Rank> blocks_;
+};
+
+// Operation `number` of a program that all ranks follow.
+inline HostCall host_call(OperationNumber number, Rank ranks, std::uint64_t count) {
+  HostCall call;
+  call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+  call.pattern = static_cast<HostPattern>(number * 7 % 11 % 4);
+  call.count = number % 5 == 0 && call.pattern == HostPattern::reduce_all ? 0 : 1 + number % count;
+  call.root = static_cast<Rank>(number % static_cast<OperationNumber>(ranks));
+  call.signature = static_cast<std::uint16_t>(number);
+  return call;
+}
+
+// What a rank gives: in byte `rank` of each word 1, and above all ranks' bytes a number that tells operations apart. Sums
+// name their contributors. Up to 5 ranks.
+inline std::uint64_t host_given(Rank rank, OperationNumber number, std::uint64_t element) {
+  return std::uint64_t{1} << 8 * rank | ((number + element) & 0xfff) << 44;
+}
+
+// What a rank has been told of one operation.
+struct HostTold {
+  HostResult result;
+  std::vector<std::uint64_t> data;
+  std::vector<Rank> blocks;
+};
+
+// "" if this is right for somebody, whoever else has died.
+inline std::string problem_with(const HostCall& call, OperationNumber number, Rank me, Rank ranks,
+                                const HostTold& told) {
+  const auto& [result, data, blocks] = told;
+  if (result.outcome == Outcome::root_failed)
+    return call.pattern == HostPattern::broadcast_of || call.pattern == HostPattern::reduce_to ? ""
+                                                                                               : "there is no root";
+  if (result.outcome != Outcome::success) return "neither a success nor a failed root";
+  if (call.pattern == HostPattern::reduce_to && me != call.root) return data.empty() ? "" : "data that are the root's";
+  if (call.pattern == HostPattern::broadcast_of) {
+    if (me == call.root) return "";
+    for (std::uint64_t i = 0; i < call.count; ++i)
+      if (data.size() != call.count || data[i] != host_given(call.root, number, i)) return "not the root's data";
+    return "";
+  }
+  if (result.contributors < 1 || result.contributors > static_cast<std::uint32_t>(ranks)) return "contributors";
+  if (call.pattern == HostPattern::gather_all) {
+    if (blocks.size() != result.contributors || data.size() != blocks.size() * call.count) return "number of blocks";
+    for (std::size_t i = 0; i < data.size(); ++i)
+      if (data[i] != host_given(blocks[i / call.count], number, i % call.count)) return "not that rank's block";
+    return "";
+  }
+  if (data.size() != call.count) return "length of the data";
+  for (std::uint64_t i = 0; i < call.count; ++i) {
+    std::uint64_t sum = 0;
+    std::uint32_t contributors = 0;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      const std::uint64_t part = data[i] >> 8 * rank & 0xff;
+      if (part > 1) return "more than one value of a rank";
+      contributors += static_cast<std::uint32_t>(part);
+      if (part == 1) sum += host_given(rank, number, i);
+    }
+    if (contributors != result.contributors || data[i] != sum) return "not the sum of its contributors";
+    if ((data[i] >> 8 * me & 0xff) != 1) return "a sum without this rank's own value";
+  }
+  return "";
+}
+
+struct HostProgram {
+  OperationNumber first = 0, operations = 0;  // those of another use of the memory are others: first + 0, first + 1 ..
+  std::uint64_t most_elements = 1;
+};
+
+// One rank's way through it; told(number, HostTold) for each operation as it completes, idle() when there was nothing to do.
+template <class Told, class Idle>
+void run_program(SharedMemory& memory, HostStage& stage, Rank me, Rank ranks, const HostProgram& program, Told told,
+                 Idle idle) {
+  const auto [first, operations, most_elements] = program;
+  while (stage.done() < operations) {
+    bool any = false;
+    if (stage.next() < operations && stage.ready(memory)) {
+      const OperationNumber number = first + stage.next();
+      const HostCall call = host_call(number, ranks, most_elements);
+      std::vector<std::uint64_t> data;
+      for (std::uint64_t i = 0; i < call.count; ++i) data.push_back(host_given(me, number, i));
+      stage.post(memory, call, reinterpret_cast<const std::byte*>(data.data()));
+      any = true;
+    }
+    any = stage.progress(memory, [&](OperationNumber number) {
+      const std::vector<std::byte> bytes = memory.take();
+      HostTold what{stage.result(number), std::vector<std::uint64_t>(bytes.size() / 8), memory.take_blocks()};
+      std::memcpy(what.data.data(), bytes.data(), bytes.size());
+      told(first + number, what);
+    }) || any;
+    if (!any) idle();
+  }
+}
+
+}  // namespace ucft::detail::test

@@ -1,0 +1,178 @@
+// The host stage on atomics: ranks are threads. (Also under ThreadSanitizer.) Every order of accesses of small worlds:
+// tests/simulator/host_explorer_test.cpp; real processes that are killed: host_kill_test.cpp.
+#include "collectives/host/host_stage.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "tests/unit/host_memory.hpp"
+
+namespace ucft::detail::test {
+namespace {
+
+#ifdef UCFT_SMALL
+constexpr OperationNumber operations = 400;
+#else
+constexpr OperationNumber operations = 6000;
+#endif
+constexpr std::uint64_t most_elements = 9;
+
+struct Case {
+  Rank ranks;
+  int window, degree, patience, banks_per_window;
+};
+
+class HostThreads : public testing::TestWithParam<Case> {
+ protected:
+  HostThreads() : memory_(new std::byte[Shared::bytes(layout(), GetParam().ranks)]()) {}
+
+  static HostLayout layout() {
+    return {GetParam().banks_per_window * GetParam().window, most_elements * sizeof(std::uint64_t)};
+  }
+  Shared shared() { return Shared::in(memory_.get(), layout(), GetParam().ranks); }
+  HostStage stage(Rank me, HostUse use) const {
+    const Case& each = GetParam();
+    return {{me, each.ranks, each.window, use, each.patience},
+            layout(),
+            std::make_shared<HostTree>(each.degree == 0 ? HostTree::flat(each.ranks)
+                                                        : HostTree::of_degree(each.ranks, each.degree))};
+  }
+  // All ranks' results, each compared with the plan and with what others were told.
+  void note(Rank me, OperationNumber number, const HostTold& told) {
+    const HostCall call = host_call(number, GetParam().ranks, most_elements);
+    const std::string problem = problem_with(call, number, me, GetParam().ranks, told);
+    EXPECT_EQ(problem, "") << "rank " << me << ", operation " << number;
+    if (told.data.empty()) return;
+    const std::scoped_lock lock(mutex_);
+    auto& first = told_[number];
+    if (first.data.empty()) first = told;
+    EXPECT_EQ(first.data, told.data) << "rank " << me << ", operation " << number;
+    EXPECT_EQ(first.blocks, told.blocks) << "rank " << me << ", operation " << number;
+  }
+
+  std::unique_ptr<std::byte[]> memory_;
+  std::mutex mutex_;
+  std::map<OperationNumber, HostTold> told_;
+};
+
+TEST_P(HostThreads, AllHaveTheSameRightResults) {
+  const Rank ranks = GetParam().ranks;
+  std::vector<std::thread> threads;
+  for (Rank me = 0; me < ranks; ++me)
+    threads.emplace_back([&, me] {
+      SharedMemory memory(shared(), me);
+      HostStage mine = stage(me, 1);
+      run_program(
+          memory, mine, me, ranks, {0, operations, most_elements},
+          [&](OperationNumber number, const HostTold& told) {
+            note(me, number, told);
+            if (told.data.empty() || host_call(number, ranks, 1).pattern == HostPattern::broadcast_of) return;
+            EXPECT_EQ(told.result.contributors, static_cast<std::uint32_t>(ranks));
+          },
+          [] { std::this_thread::yield(); });
+    });
+  for (std::thread& each : threads) each.join();
+  EXPECT_GT(told_.size(), operations / 2);
+}
+
+// A thread that ends in mid-program is as good as dead: the proof is that it was joined.
+TEST_P(HostThreads, SurvivorsAgreeOnEverything) {
+  const Rank ranks = GetParam().ranks;
+  std::vector<std::thread> threads;
+  struct End {};
+  for (Rank me = 0; me < ranks; ++me)
+    threads.emplace_back([&, me] {
+      SharedMemory memory(shared(), me);
+      HostStage mine = stage(me, 1);
+      const OperationNumber last =
+          me == 0 ? operations : operations * static_cast<OperationNumber>(me) / static_cast<OperationNumber>(ranks);
+      try {
+        run_program(
+            memory, mine, me, ranks, {0, operations, most_elements},
+            [&](OperationNumber number, const HostTold& told) {
+              note(me, number, told);
+              if (number >= last) throw End{};
+            },
+            [] { std::this_thread::yield(); });
+      } catch (const End&) {}
+    });
+  for (Rank me = 1; me < ranks; ++me) {
+    threads[static_cast<std::size_t>(me)].join();
+    shared().proved_dead[me].store(1, std::memory_order_release);
+  }
+  threads[0].join();
+  EXPECT_EQ(told_.rbegin()->second.result.contributors, 1u);
+}
+
+// The slabs go from one use to the next as soon as all have closed them.
+TEST_P(HostThreads, MemoryIsUsedAgain) {
+  const Rank ranks = GetParam().ranks;
+  std::vector<std::thread> threads;
+  for (Rank me = 0; me < ranks; ++me)
+    threads.emplace_back([&, me] {
+      SharedMemory memory(shared(), me);
+      for (HostUse use = 1; use <= 200; ++use) {
+        HostStage mine = stage(me, use);
+        run_program(
+            memory, mine, me, ranks, {use * 10, 1 + use % 7, most_elements},
+            [&](OperationNumber number, const HostTold& told) { note(me, number, told); },
+            [] { std::this_thread::yield(); });
+        mine.close(memory);
+        while (!mine.is_closed_by_all(memory)) std::this_thread::yield();
+      }
+    });
+  for (std::thread& each : threads) each.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, HostThreads,
+                         testing::Values(Case{1, 1, 0, 0, 2}, Case{2, 1, 0, 0, 2}, Case{2, 4, 0, 0, 2},
+                                         Case{3, 2, 0, 0, 2}, Case{4, 2, 1, 0, 2}, Case{4, 3, 2, 5, 3},
+                                         Case{5, 2, 2, 1000, 2}),
+                         [](const auto& tested) {
+                           const Case& each = tested.param;
+                           return std::to_string(each.ranks) + "RanksW" + std::to_string(each.window) +
+                                  (each.degree == 0 ? "Flat" : "Degree" + std::to_string(each.degree)) + "Patience" +
+                                  std::to_string(each.patience);
+                         });
+
+TEST(HostTree, SubtreesAreRangesOfRanks) {
+  for (Rank ranks = 1; ranks <= 40; ++ranks)
+    for (int degree = 1; degree <= 5; ++degree) {
+      const HostTree tree = HostTree::of_degree(ranks, degree);
+      const std::function<Rank(Rank)> end_of = [&](Rank root) {
+        Rank next = root + 1;
+        EXPECT_LE(tree.children(root).size(), static_cast<std::size_t>(degree));
+        for (Rank child : tree.children(root)) {
+          EXPECT_EQ(child, next);
+          next = end_of(child);
+        }
+        return next;
+      };
+      EXPECT_EQ(end_of(0), ranks) << degree;
+    }
+}
+
+TEST(HostSlab, PlacesDoNotOverlapAndNotesComeBack) {
+  const HostLayout layout{3, 20};
+  EXPECT_EQ(layout.payload_words(), 3u);
+  EXPECT_EQ(layout.value(0), 1u);
+  EXPECT_EQ(layout.partial(0), 6u);
+  EXPECT_EQ(layout.value(1), 11u);
+  EXPECT_EQ(layout.value(3), layout.value(0));
+  EXPECT_EQ(layout.words(), 31u);
+  const HostNote note{0xfedc, Outcome::no_memory, 0xffffffff}, back = HostNote::of(note.word());
+  EXPECT_EQ(back.signature, note.signature);
+  EXPECT_EQ(back.outcome, note.outcome);
+  EXPECT_EQ(back.count, note.count);
+  EXPECT_LT(host_stamp(1, (OperationNumber{1} << 39)), host_stamp(2, 0));
+  EXPECT_NE(host_stamp(1, 0), 0u);
+}
+
+}  // namespace
+}  // namespace ucft::detail::test
