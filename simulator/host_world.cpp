@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,7 +12,8 @@ namespace ucft::detail::simulator {
 
 namespace {
 
-constexpr std::uint64_t elements = 1;  // of a payload: one word, so that an access is one
+constexpr std::uint64_t elements = 1;       // of a payload, and of a chunk: one word, so that an access is one
+constexpr std::uint64_t most_elements = 2;  // of an area
 constexpr int levels = 8;
 
 struct Pause {};
@@ -21,7 +23,7 @@ struct Pause {};
 // One access of a call, after those that were made before.
 class HostWorld::Memory {
  public:
-  Memory(HostWorld& world, Rank me) : world_(world), me_(me) {}
+  Memory(HostWorld& world, Rank me) : world_(world), me_(me), delivered_(world.at(me).delivered) {}
 
   HostWord load(Rank owner, HostPlace place) {
     return access([&] { return world_.words_[index(owner, place)]; });
@@ -49,32 +51,24 @@ class HostWorld::Memory {
     assert(level < levels);
     return reinterpret_cast<std::byte*>(scratch_[level]);
   }
-  void deliver(OperationNumber number, const std::byte* data, std::uint64_t bytes) {
-    delivered_.push_back({number, {}});
-    delivered_.back().data.resize(bytes / sizeof(HostWord));
-    std::memcpy(delivered_.back().data.data(), data, bytes);
+  void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
+    std::vector<HostWord>& all = delivered_[number];
+    all.resize(std::max(all.size(), (offset + bytes) / sizeof(HostWord)));
+    std::memcpy(all.data() + offset / sizeof(HostWord), data, bytes);
   }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
-    if (delivered_.empty() || delivered_.back().number != number) delivered_.push_back({number, {}});
-    delivered_.back().data.push_back(static_cast<HostWord>(rank));
-    HostWord word = 0;
-    std::memcpy(&word, data, bytes);
-    delivered_.back().data.push_back(word);
+    std::vector<HostWord>& all = delivered_[number];
+    all.push_back(static_cast<HostWord>(rank));
+    for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) {
+      HostWord word = 0;
+      std::memcpy(&word, data + i * sizeof word, sizeof word);
+      all.push_back(word);
+    }
   }
 
-  std::vector<HostWord> data_of(OperationNumber number) const {
-    for (const Delivered& each : delivered_)
-      if (each.number == number) return each.data;
-    return {};
-  }
-  bool has_accessed() const { return has_accessed_; }
+  std::map<OperationNumber, std::vector<HostWord>>& delivered() { return delivered_; }
 
  private:
-  struct Delivered {
-    OperationNumber number;
-    std::vector<HostWord> data;
-  };
-
   std::size_t index(Rank owner, HostPlace place) const {
     return static_cast<std::size_t>(owner) * world_.layout_.words() + place;
   }
@@ -92,20 +86,26 @@ class HostWorld::Memory {
   Rank me_;
   std::size_t next_ = 0;
   bool has_accessed_ = false;
-  HostWord view_[elements] = {}, scratch_[levels][elements] = {};
-  std::vector<Delivered> delivered_;
+  HostWord view_[most_elements] = {}, scratch_[levels][elements] = {};
+  std::map<OperationNumber, std::vector<HostWord>> delivered_;
 };
 
 HostWorld::HostWorld(const HostPlan& plan)
     : plan_(plan),
-      layout_{plan.banks, elements * sizeof(HostWord)},
+      layout_{plan.banks, elements * sizeof(HostWord), plan.areas, most_elements * sizeof(HostWord),
+              elements * sizeof(HostWord)},
       tree_(std::make_shared<HostTree>(plan.degree == 0 ? HostTree::flat(plan.ranks)
                                                         : HostTree::of_degree(plan.ranks, plan.degree))),
       words_(static_cast<std::size_t>(plan.ranks) * layout_.words()),
       deliveries_(static_cast<std::size_t>(plan.uses) * plan.program.size()) {
   for (Rank rank = 0; rank < plan.ranks; ++rank)
-    nodes_.push_back(
-        {stage_of(rank, 0), true, 0, Event::What::go_on, {}, std::vector<bool>(static_cast<std::size_t>(plan.ranks))});
+    nodes_.push_back({stage_of(rank, 0),
+                      true,
+                      0,
+                      Event::What::go_on,
+                      {},
+                      {},
+                      std::vector<bool>(static_cast<std::size_t>(plan.ranks))});
 }
 
 HostStage HostWorld::stage_of(Rank rank, int use) const {
@@ -122,8 +122,13 @@ HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
 }
 
 // Different for each, and so are all sums of them: 4 bits of a rank.
-HostWord HostWorld::given(Rank rank, int use, OperationNumber number, std::uint64_t) {
-  return (1 + (number + static_cast<OperationNumber>(use) * 3) % 15) << 4 * rank;
+HostWord HostWorld::given(Rank rank, int use, OperationNumber number, std::uint64_t element) {
+  return (1 + (number + static_cast<OperationNumber>(use) * 3 + element * 5) % 15) << 4 * rank;
+}
+std::vector<HostWord> HostWorld::given(Rank rank, int use, OperationNumber number, const HostCall& call) {
+  std::vector<HostWord> all;
+  for (std::uint64_t i = 0; i < call.count; ++i) all.push_back(given(rank, use, number, i));
+  return all;
 }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
@@ -182,7 +187,9 @@ void HostWorld::step(Rank rank) {
   std::vector<OperationNumber> completed;
   for (OperationNumber number = before; number < node.stage.next(); ++number)
     if (!node.stage.finished(number) && stage.finished(number)) completed.push_back(number);
-  for (OperationNumber number : completed) check(rank, number, stage.result(number), memory.data_of(number));
+  for (OperationNumber number : completed) check(rank, number, stage.result(number), memory.delivered()[number]);
+  for (OperationNumber number : completed) memory.delivered().erase(number);
+  node.delivered = std::move(memory.delivered());
   node.stage = std::move(stage);
   node.call = Event::What::go_on;
   node.log.clear();
@@ -193,10 +200,10 @@ bool HostWorld::run(Node& node, HostStage& stage, Memory& memory) const {
   const auto rank = static_cast<Rank>(&node - nodes_.data());
   switch (node.call) {
     case Event::What::post: {
-      if (!stage.ready(memory)) break;
       const HostCall call = call_of(rank, stage.next());
-      const HostWord data = given(rank, node.use, stage.next(), 0);
-      stage.post(memory, call, reinterpret_cast<const std::byte*>(&data));
+      if (!stage.ready(memory, stage.bytes_given(call))) break;
+      const std::vector<HostWord> data = given(rank, node.use, stage.next(), call);
+      stage.post(memory, call, reinterpret_cast<const std::byte*>(data.data()));
       break;
     }
     case Event::What::progress: stage.progress(memory, [](OperationNumber) {}); break;
@@ -234,6 +241,10 @@ HostWorld::Fingerprint HostWorld::fingerprint() const {
     node.stage.describe(word);
     word(node.log.size());
     for (HostWord each : node.log) word(each);
+    for (const auto& [number, data] : node.delivered) {
+      word(number);
+      for (HostWord each : data) word(each);
+    }
   }
   for (const Delivery& each : deliveries_) {
     word(static_cast<std::uint64_t>(each.is_known) << 32 | static_cast<std::uint64_t>(each.result.outcome) << 40 |
@@ -258,17 +269,16 @@ void HostWorld::complain(Rank rank, OperationNumber number, const std::string& w
 // From the plan and the stamps alone: at the first delivery they are all still there.
 std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) const {
   const HostCall& call = plan_.program[number];
-  if (call.count == 0) return {};
-  if (call.pattern == HostPattern::broadcast_of) return {given(call.root, use, number, 0)};
-  std::vector<HostWord> blocks;
-  HostWord sum = 0;
+  if (call.pattern == HostPattern::broadcast_of) return given(call.root, use, number, call);
+  std::vector<HostWord> blocks, sum(call.count);
   for (Rank rank = 0; rank < plan_.ranks; ++rank) {
     if (!has_stamped(rank, use, number)) continue;
-    sum += given(rank, use, number, 0);
+    const std::vector<HostWord> its = given(rank, use, number, call);
+    for (std::uint64_t i = 0; i < call.count; ++i) sum[i] += its[i];
     blocks.push_back(static_cast<HostWord>(rank));
-    blocks.push_back(given(rank, use, number, 0));
+    blocks.insert(blocks.end(), its.begin(), its.end());
   }
-  return call.pattern == HostPattern::gather_all ? blocks : std::vector<HostWord>{sum};
+  return call.pattern == HostPattern::gather_all ? blocks : sum;
 }
 
 void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct HostPlan {
   int banks = 4;   // 2 * window, and fewer to see what goes wrong
   int degree = 0;  // of the tree; 0: flat
   int patience = 0;
-  std::vector<HostCall> program;  // of 64-bit sums
-  int uses = 1;                   // of the memory, each with the whole program
+  std::vector<HostCall> program;  // of 64-bit sums: up to 1 element in a slab, up to 2 in an area
+  int areas = 0;
+  int uses = 1;  // of the memory, each with the whole program
   int max_deaths = 1;
   Rank differs = no_rank;          // this rank posts another operation than the others
   Rank lacks = no_rank;            // this one has no memory
@@ -63,8 +65,9 @@ class HostWorld {
     HostStage stage;
     bool is_alive = true;
     int use = 0;
-    Event::What call = Event::What::go_on;  // none: go_on
-    std::vector<HostWord> log;              // of the call: what its accesses have returned
+    Event::What call = Event::What::go_on;                       // none: go_on
+    std::vector<HostWord> log;                                   // of the call: what its accesses have returned
+    std::map<OperationNumber, std::vector<HostWord>> delivered;  // of operations that are not complete
     std::vector<bool> knows_dead;
   };
   // What the first to have it was given, and all others must be.
@@ -79,6 +82,7 @@ class HostWorld {
   HostStage stage_of(Rank rank, int use) const;
   HostCall call_of(Rank rank, OperationNumber number) const;
   static HostWord given(Rank rank, int use, OperationNumber number, std::uint64_t element);
+  static std::vector<HostWord> given(Rank rank, int use, OperationNumber number, const HostCall& call);
   void step(Rank rank);
   bool run(Node& node, HostStage& stage, Memory& memory) const;
   void check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);

@@ -1,11 +1,16 @@
 // The memory of the host stage: one slab per member of a communicator, which that member alone writes and all have mapped.
 //
 // A slab has `banks` banks; operation s uses bank s mod banks. A bank holds the member's value V and, on a tree with inner
-// nodes, its partial result P: each a stamp, a note and a payload. The stamp is stored last: what it says is there. In front of
-// the banks stands one word: the last use of the slab that its owner has closed.
+// nodes, its partial result P: each a stamp, a note and a payload. The stamp is stored last: what it says is there.
 //
-//   word 0         closed
-//   words 1 ..     bank 0: V: stamp, note, payload words;  P: stamp, note, payload words;  bank 1 ..
+// Data that are too large for a payload lie in an area, which the note of V names. There are fewer of these than banks: each rank
+// uses its own in turn, and says how far it is through with those of others. Beside its owner's input an area has room for the
+// chunks of the result that its owner has combined, each with a stamp.
+//
+//   word 0         closed: the last use of the slab that its owner is through with
+//   word 1         through: stamp of the last operation that its owner has completed, as all before it; only if there are areas
+//   words 2 ..     bank 0: V: stamp, note, payload words;  P: stamp, note, payload words;  bank 1 ..
+//   then           area 0: input words; result words; a stamp for each chunk of it;  area 1 ..
 //
 // Words have 64 bits. How they are loaded and stored is the Memory's matter (host_stage.hpp).
 #pragma once
@@ -29,30 +34,50 @@ constexpr HostWord host_stamp(HostUse use, OperationNumber number) {
 
 struct HostLayout {
   std::int32_t banks = 0;
-  std::uint64_t payload_bytes = 0;  // of V, and of P: at most that much data per operation
+  std::uint64_t payload_bytes = 0;                // of V, and of P: more data go to an area
+  std::int32_t areas = 0;                         // up to 256; 0: there may be no more data
+  std::uint64_t area_bytes = 0, chunk_bytes = 0;  // multiples of 8: the most data of an operation, and of a chunk of it
 
-  std::uint64_t payload_words() const { return (payload_bytes + sizeof(HostWord) - 1) / sizeof(HostWord); }
-  HostPlace closed() const { return 0; }
-  HostPlace value(OperationNumber number) const { return 1 + 2 * bank(number) * (2 + payload_words()); }
-  HostPlace partial(OperationNumber number) const { return value(number) + 2 + payload_words(); }
-  HostPlace words() const { return 1 + 2 * static_cast<HostPlace>(banks) * (2 + payload_words()); }
+  bool is_large(std::uint64_t bytes) const { return bytes > payload_bytes; }
+  std::uint64_t most_bytes() const { return areas > 0 ? area_bytes : payload_bytes; }
+
+  static constexpr HostPlace closed() { return 0; }
+  static constexpr HostPlace through() { return 1; }
+  HostPlace value(OperationNumber number) const {
+    return 2 + 2 * (number % static_cast<HostPlace>(banks)) * (2 + words_of(payload_bytes));
+  }
+  HostPlace partial(OperationNumber number) const { return value(number) + 2 + words_of(payload_bytes); }
+  HostPlace input(std::uint64_t area) const {
+    return 2 + 2 * static_cast<HostPlace>(banks) * (2 + words_of(payload_bytes)) + area * area_words();
+  }
+  HostPlace combined(std::uint64_t area) const { return input(area) + words_of(area_bytes); }
+  HostPlace chunk_stamp(std::uint64_t area, std::uint64_t chunk) const {
+    return combined(area) + words_of(area_bytes) + chunk;
+  }
+  HostPlace words() const { return input(static_cast<std::uint64_t>(areas)); }
+
+  static constexpr HostPlace words_of(std::uint64_t bytes) { return (bytes + sizeof(HostWord) - 1) / sizeof(HostWord); }
 
  private:
-  HostPlace bank(OperationNumber number) const { return number % static_cast<HostPlace>(banks); }
+  HostPlace area_words() const {
+    return areas == 0 ? 0 : 2 * words_of(area_bytes) + (area_bytes + chunk_bytes - 1) / chunk_bytes;
+  }
 };
 
 // Beside a stamp: what was posted, and what came of it.
 struct HostNote {
   std::uint16_t signature = 0;
   Outcome outcome = Outcome::success;  // of V: success, or no_memory if its owner has none for its data
+  std::uint8_t area = 0;               // of V: where large data are
   std::uint32_t count = 0;             // V: bytes of data. P: contributors, or 1 + the culprit
 
   constexpr HostWord word() const {
-    return static_cast<HostWord>(signature) << 48 | static_cast<HostWord>(outcome) << 40 | count;
+    return static_cast<HostWord>(signature) << 48 | static_cast<HostWord>(outcome) << 40 |
+           static_cast<HostWord>(area) << 32 | count;
   }
   static constexpr HostNote of(HostWord word) {
     return {static_cast<std::uint16_t>(word >> 48), static_cast<Outcome>(word >> 40 & 0xff),
-            static_cast<std::uint32_t>(word)};
+            static_cast<std::uint8_t>(word >> 32), static_cast<std::uint32_t>(word)};
   }
 };
 

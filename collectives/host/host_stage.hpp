@@ -18,6 +18,11 @@
 //   (Who has posted t has completed t - W.) After an operation that all take part in that is known without looking.
 // - Every rank stamps every operation, also where it gives no data: what it has posted is compared there.
 //
+// Large data (host_slab.hpp), of an allreduce: when every V is there or never will be, the set of contributors is fixed. Then
+// rank i combines the chunks c with c mod n = i, from all inputs, and stamps each; all take them from there. Chunks of a dead rank
+// that it has not stamped, each combines itself: the inputs are in memory that outlives it. An area is used again when all have
+// said that they are through with it, or are proved dead.
+//
 // A value: it holds no pointer, has no clock, and every access goes through a Memory, which is an argument:
 //
 //   HostWord load(Rank owner, HostPlace)          acquire
@@ -25,8 +30,8 @@
 //   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
-//   std::byte* scratch(int level)                 payload_bytes each, one for each level of the tree
-//   void deliver(OperationNumber, const std::byte* data, std::uint64_t bytes)             a result, once
+//   std::byte* scratch(int level)                 payload_bytes, or chunk_bytes if more; one for each level of the tree
+//   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it
 //   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor
 //
 // On atomics these are single instructions; the explorer (simulator/host_world.hpp) makes each a step of its own, between
@@ -80,38 +85,41 @@ class HostStage {
  public:
   // layout.banks: 2 * window or more. tree: of seat.ranks.
   HostStage(const HostSeat& seat, const HostLayout& layout, std::shared_ptr<const HostTree> tree)
-      : seat_(seat), layout_(layout), tree_(std::move(tree)), operations_(static_cast<std::size_t>(seat.window)) {
+      : seat_(seat),
+        layout_(layout),
+        tree_(std::move(tree)),
+        users_(static_cast<std::size_t>(layout.areas)),
+        operations_(static_cast<std::size_t>(seat.window)) {
     assert(tree_->ranks() == seat.ranks && seat.me >= 0 && seat.me < seat.ranks && seat.window >= 1);
   }
 
-  // Whether an operation can be posted now. If the window has room but a bank may still be read, it looks who has posted what.
+  // Whether an operation to which this rank gives that many bytes can be posted now. If the window has room but memory may still be
+  // read by others, it looks how far they are.
   template <class Memory>
-  bool ready(Memory& memory) {
+  bool ready(Memory& memory, std::uint64_t bytes) {
     if (next_ - done_ >= static_cast<OperationNumber>(seat_.window)) return false;
-    const auto banks = static_cast<OperationNumber>(layout_.banks), window = static_cast<OperationNumber>(seat_.window);
-    if (next_ < banks) return true;
-    const OperationNumber needed = next_ - banks + window;
-    if (needed < posted_by_all_) return true;
-    for (; looked_at_ < seat_.ranks; ++looked_at_)
-      if (memory.load(looked_at_, layout_.value(needed)) < stamp(needed) && !memory.is_dead(looked_at_)) return false;
-    looked_at_ = 0;
-    posted_by_all_ = needed + 1;
-    return true;
+    return is_bank_free(memory) && (!layout_.is_large(bytes) || is_area_free(memory));
   }
 
   // Requires ready(). data: call.bytes(), needed during the call only; null where this rank gives none.
   template <class Memory>
   OperationNumber post(Memory& memory, const HostCall& call, const std::byte* data) {
-    assert(call.bytes() <= layout_.payload_bytes);
+    assert(call.bytes() <= layout_.most_bytes());
     const OperationNumber number = next_++;
     Operation& operation = at(number);
     operation = Operation{};
     operation.call = call;
     const HostPlace place = layout_.value(number);
-    const std::uint64_t bytes = gives(call) && !call.lacks_memory ? call.bytes() : 0;
-    if (bytes > 0) memory.write(place + 2, data, bytes);
-    const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
-    memory.store(place + 1, HostNote{call.signature, outcome, static_cast<std::uint32_t>(bytes)}.word());
+    const std::uint64_t bytes = bytes_given(call);
+    HostNote note{call.signature, call.lacks_memory ? Outcome::no_memory : Outcome::success, 0,
+                  static_cast<std::uint32_t>(bytes)};
+    if (layout_.is_large(bytes)) {
+      note.area = static_cast<std::uint8_t>(larges_ % users_.size());
+      users_[note.area] = number;
+      ++larges_;
+    }
+    if (bytes > 0) memory.write(data_place(note, number), data, bytes);
+    memory.store(place + 1, note.word());
     memory.store(place, stamp(number));
     return number;
   }
@@ -126,7 +134,9 @@ class HostStage {
         completed(number);
         any = true;
       }
+    const OperationNumber before = done_;
     while (done_ < next_ && at(done_).finished) ++done_;
+    if (layout_.areas > 0 && done_ > before) memory.store(layout_.through(), stamp(done_ - 1));
     return any;
   }
 
@@ -144,6 +154,8 @@ class HostStage {
     return true;
   }
 
+  // Of what is posted next, as ready() wants to know it.
+  std::uint64_t bytes_given(const HostCall& call) const { return gives(call) && !call.lacks_memory ? call.bytes() : 0; }
   OperationNumber next() const { return next_; }
   OperationNumber done() const { return done_; }  // all before it are finished
   bool idle() const { return done_ == next_; }
@@ -153,9 +165,12 @@ class HostStage {
   // All that its future depends on, a word at a time.
   template <class Use>
   void describe(Use word) const {
-    for (HostWord each : {next_, done_, posted_by_all_, static_cast<HostWord>(looked_at_)}) word(each);
+    for (HostWord each : {next_, done_, posted_by_all_, larges_}) word(each);
+    for (OperationNumber each : users_) word(each);
+    word(static_cast<HostWord>(looked_at_) << 32 | static_cast<HostWord>(looked_through_));
     for (OperationNumber number = done_; number < next_; ++number) {
       const Operation& each = at(number);
+      word(each.chunks_done << 1 | static_cast<HostWord>(each.has_combined_mine));
       word(static_cast<HostWord>(each.seen) << 32 | static_cast<HostWord>(each.looks) << 2 |
            static_cast<HostWord>(each.has_given_partial) << 1 | static_cast<HostWord>(each.finished));
     }
@@ -168,6 +183,8 @@ class HostStage {
     Rank seen = 0;  // V of all lower ranks is there, or never will be
     int looks = 0;
     bool has_given_partial = false, finished = false;
+    bool has_combined_mine = false;  // large: this rank's chunks
+    std::uint64_t chunks_done = 0;   // large: delivered
   };
   // What is known of a subtree. data: null if nobody of it has contributed, or there are no data.
   struct Partial {
@@ -181,6 +198,39 @@ class HostStage {
   bool gives(const HostCall& call) const { return call.pattern != HostPattern::broadcast_of || call.root == seat_.me; }
   bool has_partial(Rank rank) const { return !tree_->is_flat() && tree_->is_inner(rank); }
 
+  // Of the data of the V with that note.
+  HostPlace data_place(const HostNote& note, OperationNumber number) const {
+    return layout_.is_large(note.count) ? layout_.input(note.area) : layout_.value(number) + 2;
+  }
+  template <class Memory>
+  HostNote note_of(Memory& memory, Rank x, OperationNumber number) const {
+    return HostNote::of(memory.load(x, layout_.value(number) + 1));
+  }
+
+  template <class Memory>
+  bool is_bank_free(Memory& memory) {
+    const auto banks = static_cast<OperationNumber>(layout_.banks), window = static_cast<OperationNumber>(seat_.window);
+    if (next_ < banks) return true;
+    const OperationNumber needed = next_ - banks + window;
+    if (needed < posted_by_all_) return true;
+    for (; looked_at_ < seat_.ranks; ++looked_at_)
+      if (memory.load(looked_at_, layout_.value(needed)) < stamp(needed) && !memory.is_dead(looked_at_)) return false;
+    looked_at_ = 0;
+    posted_by_all_ = needed + 1;
+    return true;
+  }
+
+  // Of an area that has been used, all must be through with the operation that used it.
+  template <class Memory>
+  bool is_area_free(Memory& memory) {
+    if (larges_ < users_.size()) return true;
+    const HostWord needed = stamp(users_[larges_ % users_.size()]);
+    for (; looked_through_ < seat_.ranks; ++looked_through_)
+      if (memory.load(looked_through_, layout_.through()) < needed && !memory.is_dead(looked_through_)) return false;
+    looked_through_ = 0;
+    return true;
+  }
+
   template <class Memory>
   bool is_stamped(Memory& memory, Rank rank, HostPlace place, OperationNumber number) {
     return memory.load(rank, place) == stamp(number);
@@ -192,10 +242,13 @@ class HostStage {
       case HostPattern::broadcast_of: return receive_broadcast(memory, number);
       case HostPattern::reduce_to:
         if (call.root != seat_.me) return leave_to_root(memory, number);
-        return has_all_values(memory, number) && sum_up(memory, number);
+        if (!has_all_values(memory, number)) return false;
+        return layout_.is_large(call.bytes()) ? take_all_chunks(memory, number) : sum_up(memory, number);
       case HostPattern::gather_all: return has_all_values(memory, number) && take_blocks(memory, number);
       case HostPattern::reduce_all: break;
     }
+    if (layout_.is_large(at(number).call.bytes()))
+      return has_all_values(memory, number) && scatter_and_gather(memory, number);
     return tree_->is_flat() ? has_all_values(memory, number) && sum_up(memory, number) : climb(memory, number);
   }
 
@@ -228,10 +281,9 @@ class HostStage {
     for (Rank x = 0; x < seat_.ranks; ++x) add_note(memory, x, number, all.result);
     if (all.result.outcome == Outcome::success)
       for (Rank x = 0; x < seat_.ranks; ++x) {
-        const HostPlace place = layout_.value(number);
-        if (!is_stamped(memory, x, place, number)) continue;
-        const std::uint64_t bytes = HostNote::of(memory.load(x, place + 1)).count;
-        memory.deliver_block(number, x, memory.read(x, place + 2, bytes), bytes);
+        if (!is_stamped(memory, x, layout_.value(number), number)) continue;
+        const HostNote note = note_of(memory, x, number);
+        memory.deliver_block(number, x, memory.read(x, data_place(note, number), note.count), note.count);
       }
     return finish(memory, number, all);
   }
@@ -249,7 +301,7 @@ class HostStage {
       add_note(memory, root, number, got.result);
       got.result.contributors = got.result.outcome == Outcome::success ? 1 : 0;
       if (got.result.outcome == Outcome::success && root != seat_.me)
-        got.data = memory.read(root, layout_.value(number) + 2, at(number).call.bytes());
+        got.data = memory.read(root, data_place(note_of(memory, root, number), number), at(number).call.bytes());
     }
     return finish(memory, number, got);
   }
@@ -260,6 +312,106 @@ class HostStage {
     Partial none;
     if (memory.is_dead(at(number).call.root)) none.result.outcome = Outcome::root_failed;
     return finish(memory, number, none);
+  }
+
+  // ---- large --------------------------------------------------------------------------------------------------------
+
+  // Of an operation whose values are all there.
+  template <class Memory>
+  HostResult result_of_all(Memory& memory, OperationNumber number) {
+    HostResult all;
+    for (Rank x = 0; x < seat_.ranks; ++x) add_note(memory, x, number, all);
+    return all;
+  }
+
+  template <class Memory>
+  bool scatter_and_gather(Memory& memory, OperationNumber number) {
+    Operation& operation = at(number);
+    operation.result = result_of_all(memory, number);
+    if (operation.result.outcome != Outcome::success) return operation.finished = true;
+    const std::uint64_t chunks = chunks_of(number);
+    if (!operation.has_combined_mine) {
+      for (std::uint64_t chunk = 0; chunk < chunks; ++chunk)
+        if (owner_of(chunk) == seat_.me) give_chunk(memory, number, chunk);
+      operation.has_combined_mine = true;
+    }
+    for (; operation.chunks_done < chunks; ++operation.chunks_done)
+      if (!take_chunk(memory, number, operation.chunks_done)) {
+        if (seat_.patience > operation.looks) ++operation.looks;
+        return false;
+      }
+    return operation.finished = true;
+  }
+
+  // The root of a reduce needs nobody: others are through already.
+  template <class Memory>
+  bool take_all_chunks(Memory& memory, OperationNumber number) {
+    Operation& operation = at(number);
+    operation.result = result_of_all(memory, number);
+    if (operation.result.outcome == Outcome::success)
+      for (std::uint64_t chunk = 0; chunk < chunks_of(number); ++chunk)
+        deliver_chunk(memory, number, chunk, combined_chunk(memory, number, chunk));
+    return operation.finished = true;
+  }
+
+  std::uint64_t chunks_of(OperationNumber number) const {
+    return (at(number).call.bytes() + layout_.chunk_bytes - 1) / layout_.chunk_bytes;
+  }
+  std::uint64_t bytes_of_chunk(OperationNumber number, std::uint64_t chunk) const {
+    return std::min(layout_.chunk_bytes, at(number).call.bytes() - chunk * layout_.chunk_bytes);
+  }
+  Rank owner_of(std::uint64_t chunk) const {
+    return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
+  }
+
+  // In scratch: of all inputs, in rank order.
+  template <class Memory>
+  const std::byte* combined_chunk(Memory& memory, OperationNumber number, std::uint64_t chunk) {
+    const HostCall& call = at(number).call;
+    const std::uint64_t bytes = bytes_of_chunk(number, chunk);
+    const HostPlace offset = HostLayout::words_of(chunk * layout_.chunk_bytes);
+    std::byte* const sum = memory.scratch(0);
+    bool is_first = true;
+    for (Rank x = 0; x < seat_.ranks; ++x) {
+      if (!is_stamped(memory, x, layout_.value(number), number)) continue;
+      const HostPlace place = data_place(note_of(memory, x, number), number) + offset;
+      const std::byte* const data = memory.read(x, place, bytes);
+      if (std::exchange(is_first, false))
+        std::copy(data, data + bytes, sum);
+      else
+        combine(call.reduction, sum, sum, data, bytes / element_bytes(call.reduction.type));
+    }
+    return sum;
+  }
+
+  template <class Memory>
+  void give_chunk(Memory& memory, OperationNumber number, std::uint64_t chunk) {
+    const std::uint64_t area = note_of(memory, seat_.me, number).area;
+    memory.write(layout_.combined(area) + HostLayout::words_of(chunk * layout_.chunk_bytes),
+                 combined_chunk(memory, number, chunk), bytes_of_chunk(number, chunk));
+    memory.store(layout_.chunk_stamp(area, chunk), stamp(number));
+  }
+
+  // From its owner; or combined here, if the owner is dead, or lives and does not come to it.
+  template <class Memory>
+  bool take_chunk(Memory& memory, OperationNumber number, std::uint64_t chunk) {
+    const Rank owner = owner_of(chunk);
+    if (is_stamped(memory, owner, layout_.value(number), number)) {
+      const std::uint64_t area = note_of(memory, owner, number).area;
+      if (is_stamped(memory, owner, layout_.chunk_stamp(area, chunk), number)) {
+        const HostPlace place = layout_.combined(area) + HostLayout::words_of(chunk * layout_.chunk_bytes);
+        deliver_chunk(memory, number, chunk, memory.read(owner, place, bytes_of_chunk(number, chunk)));
+        return true;
+      }
+      if (!may_do_its_work(number) && !memory.is_dead(owner)) return false;
+    }
+    deliver_chunk(memory, number, chunk, combined_chunk(memory, number, chunk));
+    return true;
+  }
+
+  template <class Memory>
+  void deliver_chunk(Memory& memory, OperationNumber number, std::uint64_t chunk, const std::byte* data) {
+    memory.deliver(number, chunk * layout_.chunk_bytes, data, bytes_of_chunk(number, chunk));
   }
 
   // ---- on a tree ----------------------------------------------------------------------------------------------------
@@ -304,7 +456,7 @@ class HostStage {
     if (mine.data != nullptr && call.bytes() > 0) memory.write(place + 2, mine.data, call.bytes());
     const std::uint32_t count = has_culprit(mine.result.outcome) ? static_cast<std::uint32_t>(mine.result.culprit + 1)
                                                                  : mine.result.contributors;
-    memory.store(place + 1, HostNote{call.signature, mine.result.outcome, count}.word());
+    memory.store(place + 1, HostNote{call.signature, mine.result.outcome, 0, count}.word());
     memory.store(place, stamp(number));
   }
 
@@ -376,7 +528,7 @@ class HostStage {
   bool finish(Memory& memory, OperationNumber number, const Partial& got) {
     Operation& operation = at(number);
     if (got.data != nullptr && got.result.outcome == Outcome::success && operation.call.bytes() > 0)
-      memory.deliver(number, got.data, operation.call.bytes());
+      memory.deliver(number, 0, got.data, operation.call.bytes());
     operation.result = got.result;
     operation.finished = true;
     return true;
@@ -386,8 +538,10 @@ class HostStage {
   HostLayout layout_;
   std::shared_ptr<const HostTree> tree_;
   OperationNumber next_ = 0, done_ = 0;
-  OperationNumber posted_by_all_ = 0;  // those before it: by all that live
-  Rank looked_at_ = 0;                 // of the ranks whose word is waited for: all lower ones were fine
+  OperationNumber posted_by_all_ = 0;        // those before it: by all that live
+  OperationNumber larges_ = 0;               // posted, with large data of this rank
+  Rank looked_at_ = 0, looked_through_ = 0;  // of the ranks whose word is waited for: all lower ones were fine
+  std::vector<OperationNumber> users_;       // of this rank's areas: the operation that has used each last
   std::vector<Operation> operations_;
 };
 

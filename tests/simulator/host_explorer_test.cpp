@@ -77,6 +77,27 @@ TEST(HostExplorer, ATreeWhoseInnerNodesDie) {
   explore_all({.ranks = 3, .degree = 1, .patience = 1, .program = {barrier}, .max_deaths = 1}, 50000);
 }
 
+HostCall large(HostPattern pattern, Rank root = 0) { return call(pattern, root, 2); }
+
+TEST(HostExplorer, DataInAreasThatAreUsedAgain) {
+  const HostCall sum = large(HostPattern::reduce_all), blocks = large(HostPattern::gather_all),
+                 from = large(HostPattern::broadcast_of), to = large(HostPattern::reduce_to, 1);
+  for (int patience : {0, 1}) explore_all({.ranks = 2, .patience = patience, .program = {sum, sum}, .areas = 1}, 9000);
+  explore_all({.ranks = 2, .window = 3, .banks = 6, .program = {from, to, from, blocks}, .areas = 1}, 5000);
+  explore_all({.ranks = 2, .program = {sum, allreduce, blocks, to}, .areas = 2}, 9000);
+}
+
+// Of the chunks of three ranks the third has none; who dies may leave one that it had combined, or not.
+TEST(HostExplorer, ChunksOfTheDeadAreCombinedByAll) {
+  explore_all({.ranks = 3, .program = {large(HostPattern::reduce_all)}, .areas = 1, .max_deaths = 0}, 50000);
+  const HostPlan plan{.ranks = 4,
+                      .window = 2,
+                      .program = std::vector<HostCall>(6, large(HostPattern::reduce_all)),
+                      .areas = 1,
+                      .max_deaths = 3};
+  EXPECT_EQ(walk(plan, walks, 11).violation, "");
+}
+
 TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
   explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {allreduce, broadcast(0)}, .uses = 3}, 2000);
   explore_all({.ranks = 2, .window = 2, .banks = 4, .program = {broadcast(1), reduce(0), broadcast(0)}, .uses = 2},
@@ -85,20 +106,25 @@ TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
 }
 
 TEST(HostExplorer, OneWithoutMemoryIsNamedByAll) {
-  for (const HostCall& each : {allreduce, gather, broadcast(1)})
-    for (int degree : {0, 1}) explore_all({.ranks = 2, .degree = degree, .program = {each, barrier}, .lacks = 1}, 500);
+  for (const HostCall& each :
+       {allreduce, gather, broadcast(1), large(HostPattern::reduce_all), large(HostPattern::gather_all)})
+    for (int degree : {0, 1})
+      explore_all({.ranks = 2, .degree = degree, .program = {each, barrier}, .areas = 1, .lacks = 1}, 500);
 }
 
 TEST(HostExplorer, WhoPostsSomethingElseHoldsNobodyUp) {
-  for (const HostCall& each : {allreduce, gather, broadcast(0), broadcast(1), reduce(0), reduce(1)})
-    for (int degree : {0, 1}) explore_all({.ranks = 2, .degree = degree, .program = {each, each}, .differs = 1}, 300);
+  for (const HostCall& each : {allreduce, gather, broadcast(0), broadcast(1), reduce(0), reduce(1),
+                               large(HostPattern::reduce_all), large(HostPattern::broadcast_of)})
+    for (int degree : {0, 1})
+      explore_all({.ranks = 2, .degree = degree, .program = {each, each}, .areas = 1, .differs = 1}, 300);
 }
 
 TEST(HostExplorer, LargerWorldsByChance) {
   std::vector<HostCall> program;
   for (int i = 0; i < 24; ++i)
-    program.push_back(
-        std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather, barrier}[i * 7 % 11 % 5]);
+    program.push_back(std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather, barrier,
+                                            large(HostPattern::reduce_all), large(HostPattern::reduce_to, i % 4),
+                                            large(HostPattern::broadcast_of, i % 3)}[i * 7 % 11 % 8]);
   for (Rank ranks : {4, 5, 8})
     for (int degree : {0, 1, 2})
       for (int window : {1, 3}) {
@@ -108,6 +134,7 @@ TEST(HostExplorer, LargerWorldsByChance) {
                                             .degree = degree,
                                             .patience = degree * window,
                                             .program = program,
+                                            .areas = 1,
                                             .uses = 2,
                                             .max_deaths = ranks - 1},
                                            walks / ranks, 7);

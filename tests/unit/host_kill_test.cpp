@@ -57,7 +57,7 @@ class HostJob {
  public:
   explicit HostJob(const Shape& shape)
       : shape_(shape),
-        layout_{2 * shape.window, most_elements * sizeof(std::uint64_t)},
+        layout_{2 * shape.window, 20 * 8, 2, most_elements * 8, 16 * 8},
         slab_bytes_((Shared::bytes(layout_, shape.ranks) + 4095) / 4096 * 4096),
         bytes_(slab_bytes_ + sizeof(Report) * static_cast<std::size_t>(shape.ranks)) {
     void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

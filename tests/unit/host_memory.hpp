@@ -1,9 +1,12 @@
 // The host stage's Memory on atomics: slabs in memory that the ranks share, whether they are threads or processes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <span>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/host/host_stage.hpp"
@@ -30,7 +33,7 @@ struct Shared {
 class SharedMemory {
  public:
   SharedMemory(const Shared& shared, Rank me) : shared_(shared), me_(me) {
-    for (auto& each : scratch_) each.resize(shared.layout.payload_bytes);
+    for (auto& each : scratch_) each.resize(std::max(shared.layout.payload_bytes, shared.layout.chunk_bytes));
   }
 
   HostWord load(Rank owner, HostPlace place) { return word(owner, place).load(std::memory_order_acquire); }
@@ -39,15 +42,25 @@ class SharedMemory {
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) { return at(owner, first); }
   bool is_dead(Rank rank) { return rank != me_ && shared_.proved_dead[rank].load(std::memory_order_acquire) != 0; }
   std::byte* scratch(int level) { return scratch_[level].data(); }
-  void deliver(OperationNumber, const std::byte* data, std::uint64_t bytes) { data_.assign(data, data + bytes); }
-  void deliver_block(OperationNumber, Rank rank, const std::byte* data, std::uint64_t bytes) {
-    blocks_.push_back(rank);
-    data_.insert(data_.end(), data, data + bytes);
+  void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
+    std::vector<std::byte>& all = delivered_[number].data;
+    all.resize(std::max(all.size(), static_cast<std::size_t>(offset + bytes)));
+    std::memcpy(all.data() + offset, data, bytes);
+  }
+  void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
+    delivered_[number].blocks.push_back(rank);
+    delivered_[number].data.insert(delivered_[number].data.end(), data, data + bytes);
   }
 
-  // What was delivered since the last call, of one operation.
-  std::vector<std::byte> take() { return std::exchange(data_, {}); }
-  std::vector<Rank> take_blocks() { return std::exchange(blocks_, {}); }
+  struct Delivered {
+    std::vector<std::byte> data;
+    std::vector<Rank> blocks;
+  };
+  Delivered take(OperationNumber number) {
+    Delivered its = std::move(delivered_[number]);
+    delivered_.erase(number);
+    return its;
+  }
 
  private:
   std::byte* at(Rank owner, HostPlace place) {
@@ -60,8 +73,8 @@ class SharedMemory {
 
   Shared shared_;
   Rank me_;
-  std::vector<std::byte> scratch_[16], data_;
-  std::vector<Rank> blocks_;
+  std::vector<std::byte> scratch_[16];
+  std::map<OperationNumber, Delivered> delivered_;
 };
 
 // Operation `number` of a program that all ranks follow.
@@ -138,19 +151,19 @@ void run_program(SharedMemory& memory, HostStage& stage, Rank me, Rank ranks, co
   const auto [first, operations, most_elements] = program;
   while (stage.done() < operations) {
     bool any = false;
-    if (stage.next() < operations && stage.ready(memory)) {
-      const OperationNumber number = first + stage.next();
-      const HostCall call = host_call(number, ranks, most_elements);
+    const OperationNumber number = first + stage.next();
+    const HostCall call = host_call(number, ranks, most_elements);
+    if (stage.next() < operations && stage.ready(memory, stage.bytes_given(call))) {
       std::vector<std::uint64_t> data;
       for (std::uint64_t i = 0; i < call.count; ++i) data.push_back(host_given(me, number, i));
       stage.post(memory, call, reinterpret_cast<const std::byte*>(data.data()));
       any = true;
     }
-    any = stage.progress(memory, [&](OperationNumber number) {
-      const std::vector<std::byte> bytes = memory.take();
-      HostTold what{stage.result(number), std::vector<std::uint64_t>(bytes.size() / 8), memory.take_blocks()};
-      std::memcpy(what.data.data(), bytes.data(), bytes.size());
-      told(first + number, what);
+    any = stage.progress(memory, [&](OperationNumber completed) {
+      const auto [bytes, blocks] = memory.take(completed);
+      HostTold what{stage.result(completed), std::vector<std::uint64_t>(bytes.size() / 8), blocks};
+      if (!bytes.empty()) std::memcpy(what.data.data(), bytes.data(), bytes.size());
+      told(first + completed, what);
     }) || any;
     if (!any) idle();
   }

@@ -33,7 +33,7 @@ class HostThreads : public testing::TestWithParam<Case> {
   HostThreads() : memory_(new std::byte[Shared::bytes(layout(), GetParam().ranks)]()) {}
 
   static HostLayout layout() {
-    return {GetParam().banks_per_window * GetParam().window, most_elements * sizeof(std::uint64_t)};
+    return {GetParam().banks_per_window * GetParam().window, 5 * 8, 2, most_elements * 8, 2 * 8};
   }
   Shared shared() { return Shared::in(memory_.get(), layout(), GetParam().ranks); }
   HostStage stage(Rank me, HostUse use) const {
@@ -159,16 +159,22 @@ TEST(HostTree, SubtreesAreRangesOfRanks) {
 }
 
 TEST(HostSlab, PlacesDoNotOverlapAndNotesComeBack) {
-  const HostLayout layout{3, 20};
-  EXPECT_EQ(layout.payload_words(), 3u);
-  EXPECT_EQ(layout.value(0), 1u);
-  EXPECT_EQ(layout.partial(0), 6u);
-  EXPECT_EQ(layout.value(1), 11u);
+  const HostLayout layout{3, 20, 2, 40, 16};
+  EXPECT_EQ(layout.value(0), 2u);
+  EXPECT_EQ(layout.partial(0), 7u);
+  EXPECT_EQ(layout.value(1), 12u);
   EXPECT_EQ(layout.value(3), layout.value(0));
-  EXPECT_EQ(layout.words(), 31u);
-  const HostNote note{0xfedc, Outcome::no_memory, 0xffffffff}, back = HostNote::of(note.word());
+  EXPECT_EQ(layout.input(0), 32u);
+  EXPECT_EQ(layout.combined(0), 37u);
+  EXPECT_EQ(layout.chunk_stamp(0, 0), 42u);
+  EXPECT_EQ(layout.input(1), 45u);  // after 3 stamps
+  EXPECT_EQ(layout.words(), 58u);
+  EXPECT_FALSE(layout.is_large(20));
+  EXPECT_TRUE(layout.is_large(21));
+  const HostNote note{0xfedc, Outcome::no_memory, 0xab, 0xffffffff}, back = HostNote::of(note.word());
   EXPECT_EQ(back.signature, note.signature);
   EXPECT_EQ(back.outcome, note.outcome);
+  EXPECT_EQ(back.area, note.area);
   EXPECT_EQ(back.count, note.count);
   EXPECT_LT(host_stamp(1, (OperationNumber{1} << 39)), host_stamp(2, 0));
   EXPECT_NE(host_stamp(1, 0), 0u);
