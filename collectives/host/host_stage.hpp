@@ -14,7 +14,7 @@
 // - A word of a slab is stored by its owner alone, the stamp after what it speaks for. Stamps and is_dead() are loaded with
 //   acquire order, stamps stored with release order: who has seen the stamp sees the data, who has seen the proof sees all
 //   that the dead has stored. Nothing needs an order between a load and an earlier store (no Dekker), so x86 needs no fence.
-// - Bank s mod B is stored to again, for s + B, when all have completed s: each has posted s + B - W, or is proved dead.
+// - Bank s mod B is stored to again, for s + B, when all have completed s: each has posted s + W, or is proved dead.
 //   (Who has posted t has completed t - W.) After an operation that all take part in that is known without looking.
 // - Every rank stamps every operation, also where it gives no data: what it has posted is compared there.
 //
