@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "simulator/commands.hpp"
-#include "simulator/gossip_run.hpp"
+#include "simulator/gossip_options.hpp"
 #include "simulator/many_runs.hpp"
 
 namespace ucft::detail::simulator {
@@ -17,21 +17,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct Options : GossipOptions {
   GossipAlgorithm algorithm = GossipAlgorithm::push_sum;
   std::int64_t ranks = 32;
-  std::string topology = "complete";
-  int arity = 2, degree = 4;
-  std::uint64_t topology_seed = 1;
   std::vector<double> eps = {1e-6};
-  std::string precision = "double", data = "uniform", aggregate = "average", stop = "truth";
-  int values = 1, rounds = 0, cycles = 0, check_every = 4;
+  std::string aggregate = "average", stop = "truth";
+  int rounds = 0, cycles = 0, check_every = 4;
   bool all_rounds = false, lock_step = false, history = false, large = false, small = false;
-  double tau = -1, delay = 0.3, jitter = 0.2;
-
-  double loss = 0, flip_rate = 0, detect = 1;
-  std::string flip_target = "flow";
-  std::vector<std::string> flips, crashes, links;
+  double delay = 0.3, jitter = 0.2, detect = 1;
+  std::vector<std::string> crashes;
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
@@ -59,16 +53,8 @@ double default_tau(const Options& options) {
 }
 
 void parse_faults(const Options& options, GossipFaults& faults) {
-  faults.loss = options.loss;
-  faults.flip_rate = options.flip_rate;
   faults.detection_delay = options.detect;
-  const auto set = [&](const char* name, const std::string& value) {
-    if (const std::string problem = set_fault(name, value, faults); !problem.empty())
-      refuse(fmt::format("--{} {}: {}", name, value, problem));
-  };
-  set("flip-target", options.flip_target);
-  for (const std::string& text : options.flips) set("flip", text);
-  for (const std::string& text : options.links) set("fail-link", text);
+  read_faults(options, faults);
   for (const std::string& text : options.crashes) {
     const auto [rank, when] = halves("--crash", text, "RANK@TIME");
     faults.deaths.push_back({static_cast<Rank>(whole_of("--crash", text, rank)), number_after("--crash", text, when)});
@@ -79,20 +65,12 @@ GossipRun run_of(const Options& options) {
   GossipRun run;
   GossipPlan& plan = run.plan;
   plan.algorithm = options.algorithm;
-  plan.neighbourhood.ranks = static_cast<Rank>(options.ranks);
-  parse_gossip_topology(options.topology, plan.neighbourhood.topology);
-  plan.neighbourhood.arity = options.arity;
-  plan.neighbourhood.degree = options.degree;
-  plan.neighbourhood.seed = options.topology_seed;
+  plan.neighbourhood = neighbourhood_of(options, options.algorithm, static_cast<Rank>(options.ranks));
   plan.cycles = options.cycles;
-  plan.tau = options.tau >= 0 ? options.tau : default_tau(options);
+  plan.tau = tau_of(options, options.algorithm, default_tau(options));
   run.single_precision = options.precision == "single";
   run.values = options.values;
-  static const std::map<std::string, GossipData> datas = {{"uniform", GossipData::uniform},
-                                                          {"normal", GossipData::normal},
-                                                          {"bus", GossipData::bus},
-                                                          {"ranks", GossipData::ranks}};
-  run.data = datas.at(options.data);
+  run.data = data_of(options);
   static const std::map<std::string, GossipAggregate> aggregates = {{"average", GossipAggregate::average},
                                                                     {"sum", GossipAggregate::sum},
                                                                     {"sum_one_hot", GossipAggregate::sum_one_hot}};
@@ -111,13 +89,8 @@ GossipRun run_of(const Options& options) {
   if (options.all_rounds && options.rounds == 0 &&
       (uses_cycles(options.algorithm) || !goes_by_rounds(options.algorithm)))
     refuse("--all-rounds: how many? See --rounds");
-  if (goes_by_rounds(options.algorithm) && options.topology != "complete")
-    refuse(fmt::format("--topology {}: {} goes by rounds that reach all ranks", options.topology,
-                       gossip_algorithm_name(options.algorithm)));
   if (options.cycles > 0 && !uses_cycles(options.algorithm))
     refuse(fmt::format("--cycles: {} has none", gossip_algorithm_name(options.algorithm)));
-  if (options.tau >= 0 && !has_checksums(options.algorithm))
-    refuse(fmt::format("--tau: {} has no checksums", gossip_algorithm_name(options.algorithm)));
   return run;
 }
 
@@ -273,18 +246,7 @@ void add_options(CLI::App& command, Options& options) {
       ->check(whole_between(1, std::uint64_t{1} << 30))
       ->capture_default_str();
   if (!goes_by_rounds(options.algorithm)) {
-    command.add_option("--topology", options.topology, "whom a rank sends to")
-        ->check(CLI::IsMember(names_of(gossip_topology_names())))
-        ->capture_default_str();
-    command.add_option("--arity", options.arity, "children in a tree")
-        ->check(whole_between(1, most))
-        ->capture_default_str();
-    command.add_option("--degree", options.degree, "neighbours in random_regular")
-        ->check(whole_between(2, most))
-        ->capture_default_str();
-    command.add_option("--topology-seed", options.topology_seed, "of random_regular")
-        ->check(whole_between(0, UINT64_MAX))
-        ->capture_default_str();
+    add_topology_options(command, options);
     command.add_flag("--lock-step", options.lock_step,
                      "all ranks push, then all receive; otherwise each at its own time");
     command.add_option("--delay", options.delay, "of a message, in iterations")
@@ -295,8 +257,6 @@ void add_options(CLI::App& command, Options& options) {
                     "iterations take 1 - JITTER/2 .. 1 + JITTER/2, messages DELAY .. DELAY (1 + JITTER)")
         ->check(number_between(0, 1))
         ->capture_default_str();
-    command.add_option("--fail-link", options.links, "RANK-RANK@TIME: it is gone from then on, and both ends know")
-        ->delimiter(',');
   }
   if (uses_cycles(options.algorithm))
     command.add_option("--cycles", options.cycles, "so many cycles, used in turn (default: a new one in each round)")
@@ -304,15 +264,7 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("--eps", options.eps, "worst relative error of any rank; several: a line each")
       ->delimiter(',')
       ->default_str("1e-06");
-  command.add_option("--precision", options.precision, "of all numbers")
-      ->check(CLI::IsMember({"single", "double"}))
-      ->capture_default_str();
-  command.add_option("--values", options.values, "in a vector")->check(whole_between(1, most))->capture_default_str();
-  command
-      .add_option("--data", options.data,
-                  "uniform in [0, 1), normal (mean 0), bus (N+1, 1, 1, ..), ranks (0, 1, 2, ..)")
-      ->check(CLI::IsMember({"uniform", "normal", "bus", "ranks"}))
-      ->capture_default_str();
+  add_data_options(command, options);
   command
       .add_option("--aggregate", options.aggregate,
                   "average; sum (average times N); sum_one_hot (only rank 0 has a weight)")
@@ -331,30 +283,14 @@ void add_options(CLI::App& command, Options& options) {
       ->check(whole_between(1, most));
   command.add_flag("--all-rounds", options.all_rounds, "go on to --rounds when EPS has been reached");
   if (has_checksums(options.algorithm))
-    command.add_option("--tau", options.tau,
-                       "largest error of a checksum that is no fault, in the unit of the data (default: 0.5 for pflc, "
-                       "1e-10 for pfcc and hpflc, 1e-4 in single precision, times N for data bus and ranks)");
+    add_tau_option(command, options,
+                   "(default: 0.5 for pflc, 1e-10 for pfcc and hpflc, 1e-4 in single precision, times N for data bus "
+                   "and ranks)");
 
-  command.add_option("--loss", options.loss, "probability that a message is lost")
-      ->check(number_between(0, 1))
-      ->capture_default_str();
+  add_fault_options(command, options, !goes_by_rounds(options.algorithm));
   command.add_option("--crash", options.crashes, "RANK@TIME: dies")->delimiter(',');
   command.add_option("--detect", options.detect, "from a death until the neighbours know")
       ->check(number_between(0, longest_time))
-      ->capture_default_str();
-  command
-      .add_option("--flip", options.flips,
-                  "BIT[:RANK]@TIME, BIT from the lowest or 'any': in a flow, message or data by chance")
-      ->delimiter(',');
-  command
-      .add_option("--flip-rate", options.flip_rate,
-                  "probability of a flip of any bit, before each push (of a message: on its way)")
-      ->check(number_between(0, 1))
-      ->capture_default_str();
-  command
-      .add_option("--flip-target", options.flip_target,
-                  "flow (of push_sum and hps: their value and weight), message, data (the initial value)")
-      ->check(CLI::IsMember({"flow", "message", "data"}))
       ->capture_default_str();
 
   command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();

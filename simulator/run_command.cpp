@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "collectives/names.hpp"
+#include "simulator/clock_options.hpp"
 #include "simulator/commands.hpp"
 #include "simulator/comparators.hpp"
-#include "simulator/failures.hpp"
 #include "simulator/many_runs.hpp"
 #include "collectives/random.hpp"
 #include "simulator/trace.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct Options : ClockOptions {
   Kind kind = Kind::broadcast;
   std::string algorithm = "corrected";
   std::int64_t ranks = 8, root = 0;
@@ -32,17 +32,6 @@ struct Options {
   bool phased = false;
   std::uint64_t bytes = 8;
   double gossip_time = -1;
-
-  double latency = 2, overhead = -1, send_overhead = -1, receive_overhead = -1, gap = -1, gap_per_byte = -1, skew = 0,
-         jitter = 0;
-  std::string model;
-  bool one_processor = false;
-  std::string network = "flat";
-  NetworkShape shape{};
-
-  FailurePlan failures;
-  std::vector<std::string> deaths, suspicions;
-  std::string detection;
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
@@ -57,34 +46,6 @@ struct Task {
   bool compares = false;
   NetworkShape network;
 };
-
-// RANK@NUMBER
-std::pair<Rank, double> rank_and_number(const std::string& option, const std::string& text, std::int64_t ranks) {
-  const std::size_t at = text.find('@');
-  if (at == std::string::npos) refuse(fmt::format("{} {}: expected RANK@NUMBER", option, text));
-  const double rank = number_after(option, text, text.substr(0, at));
-  if (rank != std::floor(rank) || rank >= static_cast<double>(ranks))
-    refuse(fmt::format("{} {}: no such rank: there are {}", option, text, ranks));
-  return {static_cast<Rank>(rank), number_after(option, text, text.substr(at + 1))};
-}
-
-LogGP costs_of(const Options& options) {
-  LogGP costs;
-  std::string error;
-  if (!options.model.empty() && !read_costs(options.model, costs, error)) refuse("--model: " + error);
-  const auto set = [](double given, double& value) {
-    if (given >= 0) value = given;
-  };
-  set(options.latency, costs.latency);
-  set(options.overhead, costs.send_overhead);
-  set(options.overhead, costs.receive_overhead);
-  set(options.send_overhead, costs.send_overhead);
-  set(options.receive_overhead, costs.receive_overhead);
-  set(options.gap, costs.gap);
-  set(options.gap_per_byte, costs.gap_per_byte);
-  costs.one_processor = options.one_processor;
-  return costs;
-}
 
 Arguments arguments_of(const Options& options, const LogGP& costs) {
   Arguments arguments;
@@ -105,31 +66,15 @@ Task task_of(const Options& options) {
   Task task;
   if (options.root < 0 || options.root >= options.ranks)
     refuse(fmt::format("--root {}: no such rank: there are {}", options.root, options.ranks));
-  for (Rank rank : options.failures.failed_ranks)
-    if (rank < 0 || rank >= options.ranks)
-      refuse(fmt::format("--failed-ranks {}: no such rank: there are {}", rank, options.ranks));
   CollectiveRun& run = task.run;
   Setting& setting = run.setting;
   setting.ranks = static_cast<Rank>(options.ranks);
-  setting.costs = costs_of(options);
-  setting.skew = options.skew;
-  setting.jitter = options.jitter;
+  // Without the detector's word nobody gives a rank up: a broadcast then shows what its tree and correction do alone.
+  set_clock(options, options.kind != Kind::broadcast, setting);
   run.arguments = arguments_of(options, setting.costs);
   run.payload_bytes = run.arguments.kind == Kind::barrier ? 0 : options.bytes;
   run.phased = options.phased;
-  task.network = options.shape;
-  parse_network(options.network, task.network.kind);
-  if (task.network.kind == NetworkShape::Kind::flat &&
-      (options.shape.local_latency > 0 || options.shape.hop_latency > 0))
-    refuse("--L-local, --hop: a flat network has none; see --network");
-
-  // Without the detector's word nobody gives a rank up: a broadcast then shows what its tree and correction do alone.
-  if (options.detection == "never")
-    setting.detection_delay = never;
-  else if (!options.detection.empty())
-    setting.detection_delay = number_after("--detect", options.detection, options.detection);
-  else if (options.kind != Kind::broadcast)
-    setting.detection_delay = 10 * setting.costs.delivery();
+  task.network = network_of(options);
 
   if (options.algorithm != "corrected") {
     task.compares = true;
@@ -319,20 +264,7 @@ CollectiveResult trace_once(const Options& options, const Task& task) {
 }
 
 int run_and_print(Options& options) {
-  for (const std::string& text : options.deaths) {
-    const bool by_send = text.find("@send:") != std::string::npos;
-    std::string plain = text;
-    if (by_send) plain.replace(text.find("send:"), 5, "");
-    const auto [rank, number] = rank_and_number("--crash", plain, options.ranks);
-    if (by_send && (number != std::floor(number) || number >= 0x1p53))
-      refuse(fmt::format("--crash {}: the number of a send is whole", text));
-    options.failures.deaths.push_back(by_send ? Death{rank, static_cast<std::int64_t>(number), never}
-                                              : Death{rank, -1, number});
-  }
-  for (const std::string& text : options.suspicions) {
-    const auto [rank, time] = rank_and_number("--suspect", text, options.ranks);
-    options.failures.suspicions.push_back({rank, time});
-  }
+  parse_failures(options, options.ranks);
   const Task task = task_of(options);
   const std::vector<CollectiveResult> results =
       options.traces ? std::vector{trace_once(options, task)} : run_all(options, task);
@@ -358,7 +290,6 @@ int run_and_print(Options& options) {
 }
 
 void add_options(CLI::App& command, Options& options) {
-  const CLI::Validator time = number_between(0, longest_time);
   constexpr std::uint64_t most_ranks = 1 << 24, most = 1 << 20;
   command.add_option("--ranks", options.ranks, "P")->check(whole_between(1, most_ranks))->capture_default_str();
   command.add_option("--f", options.f, "failures tolerated")->check(whole_between(0, most))->capture_default_str();
@@ -388,67 +319,16 @@ void add_options(CLI::App& command, Options& options) {
       ->capture_default_str();
   command.add_flag("--phased", options.phased,
                    "corrections begin when the tree would be done, not after a rank's own tree sends");
-  command.add_option("--gossip-time", options.gossip_time, "T of gossip")->check(time);
+  command.add_option("--gossip-time", options.gossip_time, "T of gossip")->check(number_between(0, longest_time));
   command.add_option("--bytes", options.bytes, "payload")
       ->check(whole_between(0, 1000000000000))
       ->capture_default_str();
 
-  command.add_option("--model", options.model,
-                     "file of LogGP parameters (ucft_perftest --calibrate); those below override it");
-  command.add_option("--L", options.latency, "latency")->check(time)->default_str("2");
-  command.add_option("--o", options.overhead, "overhead of a send and of a receive")->check(time)->default_str("1");
-  command.add_option("--o-send", options.send_overhead)->check(time);
-  command.add_option("--o-receive", options.receive_overhead)->check(time);
-  command.add_option("--g", options.gap, "gap between two sends, and between two receives")
-      ->check(time)
-      ->default_str("1");
-  command.add_option("--G", options.gap_per_byte, "gap per byte")->check(time)->default_str("0");
-  command.add_flag("--one-processor", options.one_processor,
-                   "a rank sends and receives one after the other, waiting sends first, not side by side");
-  command.add_option("--network", options.network)
-      ->check(CLI::IsMember({"flat", "two-level", "fat-tree", "dragonfly"}))
-      ->capture_default_str();
-  command.add_option("--ranks-per-host", options.shape.ranks_per_host)
-      ->check(whole_between(1, most))
-      ->capture_default_str();
-  command.add_option("--L-local", options.shape.local_latency, "latency within a host")
-      ->check(time)
-      ->capture_default_str();
-  command.add_option("--hop", options.shape.hop_latency, "fat-tree, dragonfly: latency of a hop between switches")
-      ->check(time)
-      ->capture_default_str();
-  command.add_option("--hosts-per-switch", options.shape.hosts_per_switch)
-      ->check(whole_between(1, most))
-      ->capture_default_str();
-  command
-      .add_option("--switches-per-group", options.shape.switches_per_group,
-                  "fat-tree: below each inner switch; dragonfly: routers of a group")
-      ->check(whole_between(2, most))
-      ->capture_default_str();
-  command.add_option("--jitter", options.jitter, "each latency is multiplied by 1 + JITTER u, 0 <= u < 1 by chance")
-      ->check(time)
-      ->capture_default_str();
-  command.add_option("--skew", options.skew, "ranks start at up to this time")->check(time)->capture_default_str();
-
-  command.add_option("--failed", options.failures.failed, "ranks that are dead before, drawn; the root is spared")
-      ->check(whole_between(0, most_ranks));
-  command.add_option("--failed-fraction", options.failures.failed_fraction, "of the ranks, the same")
-      ->check(number_between(0, 1));
-  command.add_option("--failed-hosts", options.failures.failed_hosts, "all ranks of so many hosts")
-      ->check(whole_between(0, most_ranks));
-  command.add_option("--failed-switches", options.failures.failed_switches, "all ranks below so many switches")
-      ->check(whole_between(0, most_ranks));
-  command.add_option("--failed-ranks", options.failures.failed_ranks, "these")->delimiter(',');
+  add_clock_options(command, options);
   command
       .add_option("--crashes", options.failures.crashes,
                   "ranks that die in the operation, at a send by chance; the root is spared")
       ->check(whole_between(0, most_ranks));
-  command.add_option("--crash", options.deaths, "RANK@TIME, or RANK@send:K: right before its K-th send, from 0")
-      ->delimiter(',');
-  command.add_option("--suspect", options.suspicions, "RANK@TIME: the others wrongly take it for dead from then on")
-      ->delimiter(',');
-  command.add_option("--detect", options.detection,
-                     "time from a death until all others know it, or never (default: bcast never, others 10(L+2o))");
 
   command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
   command.add_option("--runs", options.runs)->check(whole_between(1, 1000000))->capture_default_str();
@@ -467,7 +347,6 @@ void add_run_commands(CLI::App& app, int& exit_code) {
   const auto add = [&](Kind kind, const char* name, const char* text) {
     auto options = std::make_shared<Options>();
     options->kind = kind;
-    options->latency = -1;
     CLI::App* command = app.add_subcommand(name, text);
     add_options(*command, *options);
     command->callback([options, command, &exit_code] {

@@ -1,0 +1,32 @@
+// Options of the commands under the LogGP clock: what messages cost, the network, who fails, and when the others know.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "simulator/commands.hpp"
+#include "simulator/failures.hpp"
+
+namespace ucft::detail::simulator {
+
+struct ClockOptions {
+  double latency = -1, overhead = -1, send_overhead = -1, receive_overhead = -1, gap = -1, gap_per_byte = -1;
+  double skew = 0, jitter = 0;
+  std::string model;
+  bool one_processor = false;
+  std::string network = "flat";
+  NetworkShape shape{};
+
+  FailurePlan failures;
+  std::vector<std::string> deaths, suspicions;
+  std::string detection;
+};
+
+void add_clock_options(CLI::App& command, ClockOptions& options);
+// What is said of named ranks becomes part of failures.
+void parse_failures(ClockOptions& options, std::int64_t ranks);
+// Costs, jitter, skew and detection; detects: whether deaths are detected if nothing is said of it.
+void set_clock(const ClockOptions& options, bool detects, Setting& setting);
+NetworkShape network_of(const ClockOptions& options);
+
+}  // namespace ucft::detail::simulator
