@@ -117,7 +117,7 @@ void add_clock_options(CLI::App& command, ClockOptions& options) {
 
   command
       .add_option("--failed", options.failures.failed,
-                  "ranks that are dead before, drawn; the root is spared")
+                  "ranks that are dead before, drawn; the root (gossip: rank 0) is spared")
       ->check(whole_between(0, most_ranks));
   command.add_option("--failed-fraction", options.failures.failed_fraction, "of the ranks, the same")
       ->check(number_between(0, 1));

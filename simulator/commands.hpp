@@ -31,8 +31,9 @@ bool read_costs(const std::string& path, LogGP& costs, std::string& error);
 void add_explore_command(CLI::App& app, int& exit_code);
 void add_explore_host_command(CLI::App& app, int& exit_code);
 void add_advise_command(CLI::App& app, int& exit_code);
-void add_run_commands(CLI::App& app, int& exit_code);     // bcast, reduce, allreduce, barrier
-void add_gossip_commands(CLI::App& app, int& exit_code);  // push_sum .. recursive_doubling
+void add_run_commands(CLI::App& app, int& exit_code);              // bcast, reduce, allreduce, barrier
+void add_gossip_commands(CLI::App& app, int& exit_code);           // push_sum .. recursive_doubling: the rules
+void add_gossip_operation_command(CLI::App& app, int& exit_code);  // gossip: as the library does it
 
 // "" or why there is no such tree.
 inline std::string problem_with(const BroadcastShape& shape) {

@@ -6,6 +6,7 @@
 //   void fail(Rank, Rank failed, Outbox&)              the detector's word, to a rank that note_failure has named
 //   bool wants_turn(Rank), turn(Rank, double now, Outbox&)   a turn comes when the rank's port is free, and after all
 //                                                      that has been received by then
+//   double turn_at(Rank)                               not all have it: the turn that it wants comes no earlier
 //   std::uint64_t payload_bytes(const Message&)
 //   bool finished(Rank), Buffers& buffers()
 //   note_failure(Rank failed, visit)                   all know of it from now on; calls visit(rank) for each rank that it
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "collectives/protocol.hpp"
@@ -28,6 +30,9 @@
 namespace ucft::detail::simulator {
 
 inline constexpr double never = std::numeric_limits<double>::infinity();
+
+// Of messages that are no collective's: a gossip operation's.
+inline constexpr Phase gossip_phase{phase_count};
 
 struct Death {
   Rank rank;
@@ -46,7 +51,8 @@ struct Setting {
   Rank ranks = 1;
   LogGP costs;
   const Network* network = nullptr;
-  double jitter = 0;  // each message's latency is multiplied by 1 + jitter * u, 0 <= u < 1 from the seed
+  double jitter = 0;      // each message's latency is multiplied by 1 + jitter * u, 0 <= u < 1 from the seed
+  bool in_order = false;  // messages from one rank to another never overtake, as jitter would let them
   std::uint64_t seed = 1;
   double skew = 0;                 // ranks start at 0 <= t < skew, from the seed
   double first_turn = 0;           // no turns before (phased correction)
@@ -124,7 +130,8 @@ class Engine {
   void arrive(const Event& event);
   void receive(const Event& event);
   void notice(Rank failed, double now);
-  void turn(Rank rank, double now);
+  void turn(const Event& event);
+  double in_order(Rank from, Rank to, double arrival);
   void want_turn(Rank rank, double now);
 
   const Setting& setting_;
@@ -136,11 +143,12 @@ class Engine {
   std::vector<std::uint32_t> free_flights_;
   std::uint64_t created_ = 0;
 
-  std::vector<double> port_free_, receiver_free_, processor_free_, dead_at_, finished_at_;
+  std::vector<double> port_free_, receiver_free_, processor_free_, dead_at_, finished_at_, turn_at_;
   std::vector<std::uint32_t> sends_, receives_;
-  std::vector<std::uint8_t> started_, turn_pending_, in_tree_, distrusted_;
-  std::vector<std::int64_t> dies_before_;  // empty: nobody
-  std::int64_t messages_[phase_count] = {};
+  std::vector<std::uint8_t> started_, in_tree_, distrusted_;
+  std::vector<std::int64_t> dies_before_;                   // empty: nobody
+  std::unordered_map<std::uint64_t, double> last_arrival_;  // in_order: by sender and receiver
+  std::int64_t messages_[phase_count + 1] = {};
   double bytes_ = 0, end_ = 0;
   std::int64_t events_ = 0;
 };
@@ -161,7 +169,7 @@ Engine<Actors>::Engine(const Setting& setting, Actors& actors, Tracer* tracer)
   sends_.assign(ranks, 0);
   receives_.assign(ranks, 0);
   started_.assign(ranks, 0);
-  turn_pending_.assign(ranks, 0);
+  turn_at_.assign(ranks, never);
   in_tree_.assign(ranks, 0);
   distrusted_.assign(ranks, 0);
   for (const Death& death : setting.deaths) {
@@ -194,7 +202,7 @@ void Engine<Actors>::run() {
       case Kind::arrival: arrive(event); break;
       case Kind::received: receive(event); break;
       case Kind::notice: notice(rank, event.time); break;
-      case Kind::turn: turn(rank, event.time); break;
+      case Kind::turn: turn(event); break;
       case Kind::start:
         if (is_out(rank, event.time)) break;
         at(started_, rank) = 1;
@@ -271,9 +279,18 @@ void Engine<Actors>::flush(Rank rank, double now) {
     flight.to = send.peer;
     flight.number = static_cast<std::uint32_t>(created_);
     if (tracer_ != nullptr) tracer_->send(rank, begin, end, send, flight.number);
-    push(end + stretch + latency, Kind::arrival, index);
+    const double arrival = end + stretch + latency;
+    push(setting_.in_order && setting_.jitter != 0 ? in_order(rank, send.peer, arrival) : arrival, Kind::arrival,
+         index);
   }
   outbox_.clear();
+}
+
+// Those of one time come in the order of their creation.
+template <class Actors>
+double Engine<Actors>::in_order(Rank from, Rank to, double arrival) {
+  double& last = last_arrival_[static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to)];
+  return last = std::max(last, arrival);
 }
 
 template <class Actors>
@@ -320,18 +337,24 @@ void Engine<Actors>::notice(Rank failed, double now) {
   });
 }
 
+// One turn is pending at most, but for one that came to be wanted earlier: then the later one is none any more.
 template <class Actors>
 void Engine<Actors>::want_turn(Rank rank, double now) {
-  if (at(turn_pending_, rank) != 0 || is_out(rank, now) || !actors_.wants_turn(rank)) return;
-  at(turn_pending_, rank) = 1;
+  if (is_out(rank, now) || !actors_.wants_turn(rank)) return;
   double time = std::max({now, at(port_free_, rank), setting_.first_turn});
   if (setting_.costs.one_processor) time = std::max(time, at(processor_free_, rank));
+  if constexpr (requires { actors_.turn_at(rank); }) time = std::max(time, actors_.turn_at(rank));
+  if (at(turn_at_, rank) <= time) return;
+  at(turn_at_, rank) = time;
   push(time, Kind::turn, static_cast<std::uint32_t>(rank));
 }
 
 template <class Actors>
-void Engine<Actors>::turn(Rank rank, double now) {
-  at(turn_pending_, rank) = 0;
+void Engine<Actors>::turn(const Event& event) {
+  const auto rank = static_cast<Rank>(event.index);
+  const double now = event.time;
+  if (at(turn_at_, rank) != now) return;
+  at(turn_at_, rank) = never;
   if (is_out(rank, now)) return;
   const bool busy = at(port_free_, rank) > now || (setting_.costs.one_processor && at(processor_free_, rank) > now);
   if (!busy && actors_.wants_turn(rank)) {

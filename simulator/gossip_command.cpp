@@ -307,7 +307,7 @@ void add_options(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_gossip_commands(CLI::App& app, int& exit_code) {
-  static constexpr const char* texts[] = {"gossip all-reduce: Push-Sum",
+  static constexpr const char* texts[] = {"gossip all-reduce, the rules alone: Push-Sum",
                                           "Push-Flow",
                                           "Push-Flow with local correction",
                                           "Push-Flow with cooperative correction",

@@ -36,14 +36,7 @@ double normal_value(std::uint64_t seed, std::uint64_t rank) {  // Box and Muller
 
 double value_of(const GossipRun& run, Rank rank, int index) {
   if (run.data_function) return run.data_function(rank, index);
-  const std::uint64_t seed = index == 0 ? run.seed : mixed(run.seed, static_cast<std::uint64_t>(index));
-  switch (run.data) {
-    case GossipData::uniform: return uniform_value(seed, static_cast<std::uint64_t>(rank));
-    case GossipData::normal: return normal_value(seed, static_cast<std::uint64_t>(rank));
-    case GossipData::bus: return rank == 0 ? run.plan.neighbourhood.ranks + 1.0 : 1.0;
-    case GossipData::ranks: return rank;
-  }
-  return 0;
+  return gossip_value(run.data, run.seed, run.plan.neighbourhood.ranks, rank, index);
 }
 double weight_of(const GossipRun& run, Rank rank) {
   return run.aggregate == GossipAggregate::sum_one_hot && rank != 0 ? 0 : 1;
@@ -678,6 +671,17 @@ double memory_of(const GossipRun& run) {
 }
 
 }  // namespace
+
+double gossip_value(GossipData data, std::uint64_t seed, Rank ranks, Rank rank, int index) {
+  if (index > 0) seed = mixed(seed, static_cast<std::uint64_t>(index));
+  switch (data) {
+    case GossipData::uniform: return uniform_value(seed, static_cast<std::uint64_t>(rank));
+    case GossipData::normal: return normal_value(seed, static_cast<std::uint64_t>(rank));
+    case GossipData::bus: return rank == 0 ? ranks + 1.0 : 1.0;
+    case GossipData::ranks: return rank;
+  }
+  return 0;
+}
 
 bool checks_events() { return are_events_checked; }
 

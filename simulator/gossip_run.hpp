@@ -4,9 +4,10 @@
 // a phase and with a jitter of its own, and a message takes `delay` units; messages of a link stay in order.
 //
 // What is run here are the rules: ranks push when they like, and pushes cross, as in the papers. The protocol that the library puts
-// around them (links whose ends take turns so that none do, deaths, RMA windows) is GossipOperation, which GossipWorld
-// runs; under its turns the figures of this simulation would be others. What a rank does in an iteration, what it
-// thinks of the aggregate (GossipRank) and how far that may be off (ErrorBound) is the same code in both.
+// around them (links whose ends take turns so that none do, agreements, deaths, RMA windows) is GossipOperation, which
+// gossip_operation_run.hpp runs under the LogGP clock, and GossipWorld in any order of events; under its turns the
+// figures of this simulation would be others. What a rank does in an iteration, what it thinks of the aggregate
+// (GossipRank) and how far that may be off (ErrorBound) is the same code in all of them.
 //
 // The same seed gives the same bits.
 #pragma once
@@ -107,7 +108,9 @@ struct LargeRun {
 bool can_run_large(const GossipRun& run);
 LargeResult simulate_large(const LargeRun& run, const GossipProgress& progress = {});
 
-// The value of a rank, uniform in [0, 1).
+// What a rank gives in its place `index`.
+double gossip_value(GossipData data, std::uint64_t seed, Rank ranks, Rank rank, int index);
+// Uniform in [0, 1).
 inline double uniform_value(std::uint64_t seed, std::uint64_t rank) {
   return static_cast<double>(mixed(mixed(seed, 0x76616c7565u), rank) >> 11) * 0x1p-53;
 }

@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   ucft::detail::simulator::add_run_commands(app, exit_code);
+  ucft::detail::simulator::add_gossip_operation_command(app, exit_code);
   ucft::detail::simulator::add_gossip_commands(app, exit_code);
   ucft::detail::simulator::add_advise_command(app, exit_code);
   ucft::detail::simulator::add_explore_command(app, exit_code);

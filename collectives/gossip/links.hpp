@@ -60,6 +60,8 @@ class GossipLinks {
   void fail_due_links(Exit exit);
   // Pushes to a neighbour chosen by chance, if it is time. True if anything was done.
   bool push(GossipTime now, Exit exit);
+  // For drivers that don't ask again and again: no push before, unless something comes. In the past: now, or none.
+  GossipTime next_push() const { return heard_ ? GossipTime::min() : next_push_; }
   // Says what is to be said before the next agreement. True once all has been said and heard.
   bool settle(Exit exit);
   // The same state, another stage: after an agreement.
