@@ -1,6 +1,7 @@
 #include "simulator/explorer.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "collectives/topology/reduce_topology.hpp"
 
@@ -99,29 +100,77 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
 
 namespace {
 
-void run_plan(const Plan& plan, Exploration& found) {
+// What one run left.
+struct Run {
+  std::vector<std::int64_t> sends;  // by rank
+  std::int64_t events = 0;
+  std::string wrong;
+};
+
+Run run_of(const Plan& plan) {
   World world(plan);
-  const bool ended = world.run();
-  std::string wrong = ended ? world.check() : "still running after a million events";
+  Run run;
+  run.wrong = world.run() ? world.check() : "still running after a million events";
+  run.events = world.events();
+  for (Rank rank = 0; rank < plan.ranks; ++rank) run.sends.push_back(world.sends(rank));
+  return run;
+}
+
+// Boundaries are an upper bound, so many plans have a victim that doesn't live to send so much, or rather lives on because
+// it never does. In the same order such a run is event for event that of the plan without this crash: it counts, but
+// isn't run again.
+class Runs {
+ public:
+  // Of a plan in an order without chance: the run that is known to be the same, or a new one.
+  const Run& of(const Plan& plan) {
+    auto& known = by_crashes_[static_cast<std::size_t>(plan.order)];
+    const std::size_t subsets = std::size_t{1} << plan.crashes.size();
+    for (std::size_t die = 0; die + 1 < subsets; ++die) {  // all but the set of all
+      const auto found = known.find(chosen(plan.crashes, die));
+      if (found == known.end()) continue;
+      bool others_live_on = true;
+      for (std::size_t i = 0; i < plan.crashes.size(); ++i) {
+        const auto& [rank, after] = plan.crashes[i];
+        if ((die >> i & 1) == 0 && (after == 0 || found->second.sends[static_cast<std::size_t>(rank)] > after))
+          others_live_on = false;
+      }
+      if (others_live_on) return found->second;
+    }
+    return known.insert_or_assign(chosen(plan.crashes, subsets - 1), run_of(plan)).first->second;
+  }
+
+ private:
+  using Crashes = std::vector<std::pair<Rank, std::int64_t>>;
+  static Crashes chosen(const std::vector<Crash>& crashes, std::size_t set) {
+    Crashes some;
+    for (std::size_t i = 0; i < crashes.size(); ++i)
+      if ((set >> i & 1) != 0) some.emplace_back(crashes[i].rank, crashes[i].after_sends);
+    return some;
+  }
+
+  std::map<Crashes, Run> by_crashes_[order_count];
+};
+
+void count(const Plan& plan, const Run& run, Exploration& found) {
   ++found.plans;
-  found.events += world.events();
+  found.events += run.events;
   std::array<bool, role_count> seen{};
   for (const Crash& crash : plan.crashes)
     seen[static_cast<std::size_t>(role_of(crash.rank, plan.ranks, plan.program[0]))] = true;
   for (std::size_t role = 0; role < seen.size(); ++role) found.plans_by_role[role] += seen[role];
-  if (wrong.empty()) return;
-  if (found.violations++ == 0) found.first_violation = describe(plan) + ": " + wrong;
+  if (run.wrong.empty()) return;
+  if (found.violations++ == 0) found.first_violation = describe(plan) + ": " + run.wrong;
 }
 
-void run_orders(Plan& plan, const Scope& scope, Exploration& found) {
+void run_orders(Plan& plan, const Scope& scope, Runs& runs, Exploration& found) {
   for (Order order : scope.orders) {
     plan.order = order;
-    run_plan(plan, found);
+    count(plan, scope.all_again || order == Order::shuffled ? run_of(plan) : runs.of(plan), found);
   }
   plan.order = Order::shuffled;
   for (int seed = 1; seed <= scope.seeds; ++seed) {
     plan.seed = static_cast<std::uint64_t>(seed) * 7919 + static_cast<std::uint64_t>(found.plans);
-    run_plan(plan, found);
+    count(plan, run_of(plan), found);
   }
 }
 
@@ -160,6 +209,7 @@ std::int64_t plans_expected(const Plan& base, const Scope& scope) {
 
 Exploration explore(const Plan& base, const Scope& scope) {
   Exploration found;
+  Runs runs;
   Plan plan = base;
   for_each_victim_set(base.ranks, scope.max_victims, [&](const std::vector<Rank>& victims) {
     const std::int64_t all = combinations(victims, base);
@@ -172,7 +222,7 @@ Exploration explore(const Plan& base, const Scope& scope) {
         plan.crashes.push_back({victim, rest % radix});
         rest /= radix;
       }
-      run_orders(plan, scope, found);
+      run_orders(plan, scope, runs, found);
     }
   });
   return found;
@@ -194,7 +244,7 @@ Exploration walk(const Plan& base, int max_victims, std::int64_t runs, std::uint
     }
     plan.order = static_cast<Order>(random() % order_count);
     plan.seed = random();
-    run_plan(plan, found);
+    count(plan, run_of(plan), found);
   }
   return found;
 }

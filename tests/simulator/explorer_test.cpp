@@ -177,6 +177,29 @@ TEST(PlanCount, AgreesWithAFormulaOfItsOwn) {
             }
 }
 
+// Plans with a victim that lives on count, but are not run again.
+TEST(Plans, ThatAreNotRunAgainWouldHaveRunAsTheirLikes) {
+  for (Kind kind : kinds)
+    for (Correction correction : {Correction::checked, Correction::failure_proof})
+      for (bool ends : {false, true})
+        for (Rank n = 2; n <= 4; ++n) {
+          Arguments arguments = arguments_of(kind, 2);
+          arguments.correction = correction;
+          Plan plan = plan_of(n, arguments, 2, 2);
+          plan.ends = ends;
+          Scope scope;
+          scope.max_victims = 2;
+          scope.stride = 97 * thinner;
+          const Exploration some = explore(plan, scope);
+          scope.all_again = true;
+          const Exploration all = explore(plan, scope);
+          EXPECT_EQ(some.plans, all.plans);
+          EXPECT_EQ(some.events, all.events);
+          EXPECT_EQ(some.violations, all.violations);
+          EXPECT_EQ(some.plans_by_role, all.plans_by_role);
+        }
+}
+
 // A rank that lives has sent no more than the boundaries that are tried for it as one more victim: the last send of
 // everybody is a crash point, too.
 class CrashPoints : public testing::Test {
