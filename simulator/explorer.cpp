@@ -196,13 +196,18 @@ std::int64_t combinations(const std::vector<Rank>& victims, const Plan& base) {
   return product;
 }
 
+std::int64_t stride_of(const std::vector<Rank>& victims, const Scope& scope) {
+  return victims.size() < 2 ? scope.stride_of_one : scope.stride;
+}
+
 }  // namespace
 
 std::int64_t plans_expected(const Plan& base, const Scope& scope) {
   std::int64_t total = 0;
   for_each_victim_set(base.ranks, scope.max_victims, [&](const std::vector<Rank>& victims) {
     const std::int64_t all = combinations(victims, base);
-    total += victims.size() < 2 ? all : (all + scope.stride - 1) / scope.stride;
+    const std::int64_t stride = stride_of(victims, scope);
+    total += (all + stride - 1) / stride;
   });
   return total * (static_cast<std::int64_t>(scope.orders.size()) + scope.seeds);
 }
@@ -213,7 +218,7 @@ Exploration explore(const Plan& base, const Scope& scope) {
   Plan plan = base;
   for_each_victim_set(base.ranks, scope.max_victims, [&](const std::vector<Rank>& victims) {
     const std::int64_t all = combinations(victims, base);
-    const std::int64_t stride = victims.size() < 2 ? 1 : scope.stride;
+    const std::int64_t stride = stride_of(victims, scope);
     for (std::int64_t index = 0; index < all; index += stride) {  // mixed radix: one digit a victim
       plan.crashes.clear();
       std::int64_t rest = index;

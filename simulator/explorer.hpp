@@ -35,9 +35,10 @@ struct Exploration {
 struct Scope {
   int max_victims = 1;
   std::vector<Order> orders = {Order::oldest_first, Order::newest_first, Order::failures_first, Order::failures_last};
-  int seeds = 1;            // runs of Order::shuffled
-  std::int64_t stride = 1;  // of sets of several victims: every stride-th plan only (1: all)
-  bool all_again = false;   // runs also those plans of which it is known that they are event for event as another
+  int seeds = 1;                   // runs of Order::shuffled
+  std::int64_t stride = 1;         // of sets of several victims: every stride-th plan only (1: all)
+  std::int64_t stride_of_one = 1;  // the same of single victims
+  bool all_again = false;  // runs also those plans of which it is known that they are event for event as another
 };
 
 // `base` without crashes and order; all its operations and ranks are explored.

@@ -158,12 +158,15 @@ TEST(Lifelines, AProcessThatIsKilledClosesItsEndsAlsoIfItHasForked) {
   std::string error;
   ASSERT_TRUE(of_parent.listen(error) && of_child.listen(error)) << error;
   const LifelineName parent = of_parent.name(), child = of_child.name();
+  int end_of_test[2];
+  ASSERT_EQ(pipe(end_of_test), 0);
   const pid_t pid = fork();
   if (pid == 0) {
+    close(end_of_test[1]);
     const auto lines = of_child.connect(9, 1, {{2, parent}}, 10s, {});
-    if (fork() == 0) {  // lives on for longer than the test waits
-      sleep(20);
-      _exit(0);
+    if (fork() == 0) {  // lives on until the test is over
+      char nothing;
+      _exit(read(end_of_test[0], &nothing, 1) == 0 ? 0 : 1);
     }
     pause();
     _exit(1);
@@ -175,6 +178,8 @@ TEST(Lifelines, AProcessThatIsKilledClosesItsEndsAlsoIfItHasForked) {
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
   EXPECT_TRUE(is_by_kernel(wait_for_news(lines[0]).end));
+  close(end_of_test[0]);
+  close(end_of_test[1]);
 }
 
 TEST(Lifelines, AnotherJobAndAnotherRankAreTurnedAway) {
