@@ -38,48 +38,14 @@
 // which any other rank may go on or die.
 #pragma once
 
-#include <algorithm>
 #include <cassert>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "collectives/host/host_slab.hpp"
-#include "collectives/host/host_tree.hpp"
-#include "collectives/reduction/reduction.hpp"
+#include "collectives/host/host_reading.hpp"
 
 namespace ucft::detail {
-
-enum class HostPattern : std::uint8_t {
-  reduce_all,    // allreduce, and barrier with no data
-  reduce_to,     // to the root alone: others are through when they have given theirs
-  broadcast_of,  // of the root's data; an error for all if it has died before
-  gather_all     // each contributor's block, to all
-};
-
-struct HostCall {
-  HostPattern pattern = HostPattern::reduce_all;
-  Reduction reduction{};
-  std::uint64_t count = 0;  // elements; gather_all: of this rank's block
-  Rank root = 0;
-  std::uint16_t signature = 0;  // differs where ranks post different things
-  bool lacks_memory = false;    // this rank has no data: then nobody has a result
-
-  std::uint64_t bytes() const { return count * element_bytes(reduction.type); }
-};
-
-struct HostResult {
-  Outcome outcome = Outcome::success;
-  Rank culprit = no_rank;          // mismatch, no_memory
-  std::uint32_t contributors = 0;  // of reduce_all, gather_all, and of reduce_to at its root
-};
-
-struct HostSeat {
-  Rank me = 0, ranks = 1;
-  std::int32_t window = 2;  // operations that may be in flight
-  HostUse use = 1;
-  int patience = 0;  // looks at an inner node's P before its work is done for it, though it lives
-};
 
 class HostStage {
  public:
@@ -118,7 +84,7 @@ class HostStage {
       users_[note.area] = number;
       ++larges_;
     }
-    if (bytes > 0) memory.write(data_place(note, number), data, bytes);
+    if (bytes > 0) memory.write(reading(memory, number).data_place(note), data, bytes);
     memory.store(place + 1, note.word());
     memory.store(place, stamp(number));
     return number;
@@ -130,7 +96,7 @@ class HostStage {
   bool progress(Memory& memory, Completed completed) {
     bool any = false;
     for (OperationNumber number = done_; number < next_; ++number)
-      if (!at(number).finished && advance(memory, number)) {
+      if (!at(number).finished && advance(reading(memory, number))) {
         completed(number);
         any = true;
       }
@@ -186,25 +152,14 @@ class HostStage {
     bool has_combined_mine = false;  // large: this rank's chunks
     std::uint64_t chunks_done = 0;   // large: delivered
   };
-  // What is known of a subtree. data: null if nobody of it has contributed, or there are no data.
-  struct Partial {
-    HostResult result;
-    const std::byte* data = nullptr;
-  };
 
   HostWord stamp(OperationNumber number) const { return host_stamp(seat_.use, number); }
   Operation& at(OperationNumber number) { return operations_[number % operations_.size()]; }
   const Operation& at(OperationNumber number) const { return operations_[number % operations_.size()]; }
   bool gives(const HostCall& call) const { return call.pattern != HostPattern::broadcast_of || call.root == seat_.me; }
-  bool has_partial(Rank rank) const { return !tree_->is_flat() && tree_->is_inner(rank); }
-
-  // Of the data of the V with that note.
-  HostPlace data_place(const HostNote& note, OperationNumber number) const {
-    return layout_.is_large(note.count) ? layout_.input(note.area) : layout_.value(number) + 2;
-  }
   template <class Memory>
-  HostNote note_of(Memory& memory, Rank x, OperationNumber number) const {
-    return HostNote::of(memory.load(x, layout_.value(number) + 1));
+  HostReading<Memory> reading(Memory& memory, OperationNumber number) const {
+    return {seat_, layout_, *tree_, at(number).call, number, memory};
   }
 
   template <class Memory>
@@ -232,303 +187,172 @@ class HostStage {
   }
 
   template <class Memory>
-  bool is_stamped(Memory& memory, Rank rank, HostPlace place, OperationNumber number) {
-    return memory.load(rank, place) == stamp(number);
-  }
-
-  template <class Memory>
-  bool advance(Memory& memory, OperationNumber number) {
-    switch (const HostCall& call = at(number).call; call.pattern) {
-      case HostPattern::broadcast_of: return receive_broadcast(memory, number);
+  bool advance(const HostReading<Memory>& all) {
+    const HostCall& call = all.call();
+    switch (call.pattern) {
+      case HostPattern::broadcast_of: return receive_broadcast(all);
       case HostPattern::reduce_to:
-        if (call.root != seat_.me) return leave_to_root(memory, number);
-        if (!has_all_values(memory, number)) return false;
-        return layout_.is_large(call.bytes()) ? take_all_chunks(memory, number) : sum_up(memory, number);
-      case HostPattern::gather_all: return has_all_values(memory, number) && take_blocks(memory, number);
+        if (call.root != seat_.me) return leave_to_root(all);
+        if (!has_all_values(all)) return false;
+        return layout_.is_large(call.bytes()) ? take_all_chunks(all) : sum_up(all);
+      case HostPattern::gather_all: return has_all_values(all) && take_blocks(all);
       case HostPattern::reduce_all: break;
     }
-    if (layout_.is_large(at(number).call.bytes()))
-      return has_all_values(memory, number) && scatter_and_gather(memory, number);
-    return tree_->is_flat() ? has_all_values(memory, number) && sum_up(memory, number) : climb(memory, number);
+    if (layout_.is_large(call.bytes())) return has_all_values(all) && scatter_and_gather(all);
+    return tree_->is_flat() ? has_all_values(all) && sum_up(all) : climb(all);
   }
-
-  // ---- flat ---------------------------------------------------------------------------------------------------------
 
   // Every V is there, or its owner is dead and left none.
   template <class Memory>
-  bool has_all_values(Memory& memory, OperationNumber number) {
-    Operation& operation = at(number);
+  bool has_all_values(const HostReading<Memory>& all) {
+    Operation& operation = at(all.number());
     for (; operation.seen < seat_.ranks; ++operation.seen)
-      if (!is_settled(memory, operation.seen, number)) return false;
-    if (posted_by_all_ <= number) posted_by_all_ = number + 1, looked_at_ = 0;
+      if (!all.is_settled(operation.seen)) return false;
+    note_posted_by_all(all.number());
     return true;
   }
-
-  // V[x] is stamped, or never will be: x is proved dead, and it was not there after that.
-  template <class Memory>
-  bool is_settled(Memory& memory, Rank x, OperationNumber number) {
-    return is_stamped(memory, x, layout_.value(number), number) || memory.is_dead(x);
+  void note_posted_by_all(OperationNumber number) {
+    if (number < posted_by_all_) return;
+    posted_by_all_ = number + 1;
+    looked_at_ = 0;
   }
 
   template <class Memory>
-  bool sum_up(Memory& memory, OperationNumber number) {
-    return finish(memory, number, combined(memory, 0, number, 0));
+  bool sum_up(const HostReading<Memory>& all) {
+    return finish(all, all.combined(0, 0));
   }
 
   template <class Memory>
-  bool take_blocks(Memory& memory, OperationNumber number) {
-    Partial all;
-    for (Rank x = 0; x < seat_.ranks; ++x) add_note(memory, x, number, all.result);
-    if (all.result.outcome == Outcome::success)
-      for (Rank x = 0; x < seat_.ranks; ++x) {
-        if (!is_stamped(memory, x, layout_.value(number), number)) continue;
-        const HostNote note = note_of(memory, x, number);
-        memory.deliver_block(number, x, memory.read(x, data_place(note, number), note.count), note.count);
-      }
-    return finish(memory, number, all);
+  bool take_blocks(const HostReading<Memory>& all) {
+    const HostResult result = all.result_of_all();
+    for (Rank x = 0; x < seat_.ranks && result.outcome == Outcome::success; ++x) {
+      if (!all.is_there(x)) continue;
+      const HostNote note = all.note_of(x);
+      const std::byte* const block = all.memory().read(x, all.data_place(note), note.count);
+      all.memory().deliver_block(all.number(), x, block, note.count);
+    }
+    return finish(all, {result, nullptr});
   }
 
   // ---- rooted -------------------------------------------------------------------------------------------------------
 
   template <class Memory>
-  bool receive_broadcast(Memory& memory, OperationNumber number) {
-    const Rank root = at(number).call.root;
-    if (!is_settled(memory, root, number)) return false;
-    Partial got;
-    got.result.outcome = Outcome::root_failed;
-    if (is_stamped(memory, root, layout_.value(number), number)) {
-      got.result.outcome = Outcome::success;
-      add_note(memory, root, number, got.result);
-      got.result.contributors = got.result.outcome == Outcome::success ? 1 : 0;
-      if (got.result.outcome == Outcome::success && root != seat_.me)
-        got.data = memory.read(root, data_place(note_of(memory, root, number), number), at(number).call.bytes());
+  bool receive_broadcast(const HostReading<Memory>& all) {
+    const Rank root = all.call().root;
+    if (!all.is_settled(root)) return false;
+    HostPartial got;
+    if (!all.is_there(root)) {
+      got.result.outcome = Outcome::root_failed;
+    } else if (all.add_note(root, got.result) && root != seat_.me) {
+      got.data = all.memory().read(root, all.data_place(all.note_of(root)), all.call().bytes());
     }
-    return finish(memory, number, got);
+    return finish(all, got);
   }
 
   // What became of the sum only the root knows.
   template <class Memory>
-  bool leave_to_root(Memory& memory, OperationNumber number) {
-    Partial none;
-    if (memory.is_dead(at(number).call.root)) none.result.outcome = Outcome::root_failed;
-    return finish(memory, number, none);
-  }
-
-  // ---- large --------------------------------------------------------------------------------------------------------
-
-  // Of an operation whose values are all there.
-  template <class Memory>
-  HostResult result_of_all(Memory& memory, OperationNumber number) {
-    HostResult all;
-    for (Rank x = 0; x < seat_.ranks; ++x) add_note(memory, x, number, all);
-    return all;
-  }
-
-  template <class Memory>
-  bool scatter_and_gather(Memory& memory, OperationNumber number) {
-    Operation& operation = at(number);
-    operation.result = result_of_all(memory, number);
-    if (operation.result.outcome != Outcome::success) return operation.finished = true;
-    const std::uint64_t chunks = chunks_of(number);
-    if (!operation.has_combined_mine) {
-      for (std::uint64_t chunk = 0; chunk < chunks; ++chunk)
-        if (owner_of(chunk) == seat_.me) give_chunk(memory, number, chunk);
-      operation.has_combined_mine = true;
-    }
-    for (; operation.chunks_done < chunks; ++operation.chunks_done)
-      if (!take_chunk(memory, number, operation.chunks_done)) {
-        if (seat_.patience > operation.looks) ++operation.looks;
-        return false;
-      }
-    return operation.finished = true;
-  }
-
-  // The root of a reduce needs nobody: others are through already.
-  template <class Memory>
-  bool take_all_chunks(Memory& memory, OperationNumber number) {
-    Operation& operation = at(number);
-    operation.result = result_of_all(memory, number);
-    if (operation.result.outcome == Outcome::success)
-      for (std::uint64_t chunk = 0; chunk < chunks_of(number); ++chunk)
-        deliver_chunk(memory, number, chunk, combined_chunk(memory, number, chunk));
-    return operation.finished = true;
-  }
-
-  std::uint64_t chunks_of(OperationNumber number) const {
-    return (at(number).call.bytes() + layout_.chunk_bytes - 1) / layout_.chunk_bytes;
-  }
-  std::uint64_t bytes_of_chunk(OperationNumber number, std::uint64_t chunk) const {
-    return std::min(layout_.chunk_bytes, at(number).call.bytes() - chunk * layout_.chunk_bytes);
-  }
-  Rank owner_of(std::uint64_t chunk) const {
-    return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
-  }
-
-  // In scratch: of all inputs, in rank order.
-  template <class Memory>
-  const std::byte* combined_chunk(Memory& memory, OperationNumber number, std::uint64_t chunk) {
-    const HostCall& call = at(number).call;
-    const std::uint64_t bytes = bytes_of_chunk(number, chunk);
-    const HostPlace offset = HostLayout::words_of(chunk * layout_.chunk_bytes);
-    std::byte* const sum = memory.scratch(0);
-    bool is_first = true;
-    for (Rank x = 0; x < seat_.ranks; ++x) {
-      if (!is_stamped(memory, x, layout_.value(number), number)) continue;
-      const HostPlace place = data_place(note_of(memory, x, number), number) + offset;
-      const std::byte* const data = memory.read(x, place, bytes);
-      if (std::exchange(is_first, false))
-        std::copy(data, data + bytes, sum);
-      else
-        combine(call.reduction, sum, sum, data, bytes / element_bytes(call.reduction.type));
-    }
-    return sum;
-  }
-
-  template <class Memory>
-  void give_chunk(Memory& memory, OperationNumber number, std::uint64_t chunk) {
-    const std::uint64_t area = note_of(memory, seat_.me, number).area;
-    memory.write(layout_.combined(area) + HostLayout::words_of(chunk * layout_.chunk_bytes),
-                 combined_chunk(memory, number, chunk), bytes_of_chunk(number, chunk));
-    memory.store(layout_.chunk_stamp(area, chunk), stamp(number));
-  }
-
-  // From its owner; or combined here, if the owner is dead, or lives and does not come to it.
-  template <class Memory>
-  bool take_chunk(Memory& memory, OperationNumber number, std::uint64_t chunk) {
-    const Rank owner = owner_of(chunk);
-    if (is_stamped(memory, owner, layout_.value(number), number)) {
-      const std::uint64_t area = note_of(memory, owner, number).area;
-      if (is_stamped(memory, owner, layout_.chunk_stamp(area, chunk), number)) {
-        const HostPlace place = layout_.combined(area) + HostLayout::words_of(chunk * layout_.chunk_bytes);
-        deliver_chunk(memory, number, chunk, memory.read(owner, place, bytes_of_chunk(number, chunk)));
-        return true;
-      }
-      if (!may_do_its_work(number) && !memory.is_dead(owner)) return false;
-    }
-    deliver_chunk(memory, number, chunk, combined_chunk(memory, number, chunk));
-    return true;
-  }
-
-  template <class Memory>
-  void deliver_chunk(Memory& memory, OperationNumber number, std::uint64_t chunk, const std::byte* data) {
-    memory.deliver(number, chunk * layout_.chunk_bytes, data, bytes_of_chunk(number, chunk));
+  bool leave_to_root(const HostReading<Memory>& all) {
+    HostPartial none;
+    if (all.memory().is_dead(all.call().root)) none.result.outcome = Outcome::root_failed;
+    return finish(all, none);
   }
 
   // ---- on a tree ----------------------------------------------------------------------------------------------------
 
   template <class Memory>
-  bool climb(Memory& memory, OperationNumber number) {
-    Operation& operation = at(number);
-    if (!operation.has_given_partial && has_partial(seat_.me) && are_settled_below(memory, seat_.me, number)) {
-      give_partial(memory, number);
+  bool climb(const HostReading<Memory>& all) {
+    Operation& operation = at(all.number());
+    const bool helps = has_patience_ended(operation);
+    if (!operation.has_given_partial && all.has_partial(seat_.me) && all.are_settled_below(seat_.me, helps)) {
+      give_partial(all);
       operation.has_given_partial = true;
     }
-    if (is_subtree_settled(memory, 0, number)) {
-      if (posted_by_all_ <= number) posted_by_all_ = number + 1, looked_at_ = 0;
-      return sum_up(memory, number);
-    }
-    if (seat_.patience > operation.looks) ++operation.looks;
+    if (!all.is_subtree_settled(0, helps)) return false;
+    note_posted_by_all(all.number());
+    return sum_up(all);
+  }
+  // One more look that was in vain, if it was: then others' work may be done for them.
+  bool has_patience_ended(Operation& operation) const {
+    if (operation.looks >= seat_.patience) return true;
+    ++operation.looks;
     return false;
   }
 
   template <class Memory>
-  bool are_settled_below(Memory& memory, Rank x, OperationNumber number) {
-    for (Rank child : tree_->children(x))
-      if (!is_subtree_settled(memory, child, number)) return false;
+  void give_partial(const HostReading<Memory>& all) {
+    const HostPartial mine = all.combined(seat_.me, 0);
+    const HostCall& call = all.call();
+    const HostPlace place = layout_.partial(all.number());
+    if (mine.data != nullptr && call.bytes() > 0) all.memory().write(place + 2, mine.data, call.bytes());
+    const std::uint32_t count = has_culprit(mine.result.outcome) ? static_cast<std::uint32_t>(mine.result.culprit + 1)
+                                                                 : mine.result.contributors;
+    all.memory().store(place + 1, HostNote{call.signature, mine.result.outcome, 0, count}.word());
+    all.memory().store(place, all.stamp());
+  }
+
+  // ---- large --------------------------------------------------------------------------------------------------------
+
+  template <class Memory>
+  bool scatter_and_gather(const HostReading<Memory>& all) {
+    Operation& operation = at(all.number());
+    operation.result = all.result_of_all();
+    if (operation.result.outcome != Outcome::success) return operation.finished = true;
+    if (!operation.has_combined_mine) {
+      for (std::uint64_t chunk = 0; chunk < all.chunks(); ++chunk)
+        if (owner_of(chunk) == seat_.me) give_chunk(all, chunk);
+      operation.has_combined_mine = true;
+    }
+    const bool helps = has_patience_ended(operation);
+    for (; operation.chunks_done < all.chunks(); ++operation.chunks_done)
+      if (!take_chunk(all, operation.chunks_done, helps)) return false;
+    return operation.finished = true;
+  }
+  Rank owner_of(std::uint64_t chunk) const {
+    return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
+  }
+
+  template <class Memory>
+  void give_chunk(const HostReading<Memory>& all, std::uint64_t chunk) {
+    const std::uint64_t area = all.note_of(seat_.me).area;
+    all.memory().write(layout_.combined(area) + HostLayout::words_of(all.offset_of_chunk(chunk)),
+                       all.combined_chunk(chunk), all.bytes_of_chunk(chunk));
+    all.memory().store(layout_.chunk_stamp(area, chunk), all.stamp());
+  }
+
+  // From its owner; or combined here, if the owner is dead, or lives and does not come to it.
+  template <class Memory>
+  bool take_chunk(const HostReading<Memory>& all, std::uint64_t chunk, bool helps) {
+    const Rank owner = owner_of(chunk);
+    const std::byte* data = nullptr;
+    if (all.is_there(owner)) {
+      data = all.chunk_of(owner, chunk);
+      if (data == nullptr && !helps && !all.memory().is_dead(owner)) return false;
+    }
+    deliver_chunk(all, chunk, data != nullptr ? data : all.combined_chunk(chunk));
     return true;
   }
 
+  // The root of a reduce needs nobody: others are through already.
   template <class Memory>
-  bool is_subtree_settled(Memory& memory, Rank x, OperationNumber number) {
-    if (has_partial(x) && is_stamped(memory, x, layout_.partial(number), number)) return true;
-    if (!is_settled(memory, x, number)) return false;
-    if (!has_partial(x)) return true;
-    if (x != seat_.me && !may_do_its_work(number) && !memory.is_dead(x)) return false;
-    return are_settled_below(memory, x, number);
-  }
-  bool may_do_its_work(OperationNumber number) const { return at(number).looks >= seat_.patience; }
-
-  template <class Memory>
-  void give_partial(Memory& memory, OperationNumber number) {
-    const Partial mine = combined(memory, seat_.me, number, 0);
-    const HostCall& call = at(number).call;
-    const HostPlace place = layout_.partial(number);
-    if (mine.data != nullptr && call.bytes() > 0) memory.write(place + 2, mine.data, call.bytes());
-    const std::uint32_t count = has_culprit(mine.result.outcome) ? static_cast<std::uint32_t>(mine.result.culprit + 1)
-                                                                 : mine.result.contributors;
-    memory.store(place + 1, HostNote{call.signature, mine.result.outcome, 0, count}.word());
-    memory.store(place, stamp(number));
-  }
-
-  // ---- both ---------------------------------------------------------------------------------------------------------
-
-  // The sum of a settled subtree, in the one shape: its root's P, or V + what its children have.
-  template <class Memory>
-  Partial combined(Memory& memory, Rank x, OperationNumber number, int level) {
-    const HostCall& call = at(number).call;
-    if (has_partial(x) && is_stamped(memory, x, layout_.partial(number), number)) return partial_of(memory, x, number);
-    Partial sum;
-    if (add_note(memory, x, number, sum.result)) {
-      sum.data = memory.read(x, layout_.value(number) + 2, call.bytes());
-      if (!tree_->is_inner(x)) return sum;
-    }
-    std::byte* const mine = memory.scratch(level);
-    const auto add = [&](const std::byte* data) {
-      if (data == nullptr || call.bytes() == 0) return;
-      if (sum.data == nullptr)
-        std::copy(data, data + call.bytes(), mine);
-      else
-        combine(call.reduction, mine, mine, data, call.count);
-      sum.data = mine;
-    };
-    add(std::exchange(sum.data, nullptr));
-    for (Rank child : tree_->children(x)) {
-      const Partial part = combined(memory, child, number, level + 1);
-      merge(part.result, sum.result);
-      add(part.data);
-    }
-    return sum;
+  bool take_all_chunks(const HostReading<Memory>& all) {
+    const HostResult result = all.result_of_all();
+    for (std::uint64_t chunk = 0; chunk < all.chunks() && result.outcome == Outcome::success; ++chunk)
+      deliver_chunk(all, chunk, all.combined_chunk(chunk));
+    return finish(all, {result, nullptr});
   }
 
   template <class Memory>
-  Partial partial_of(Memory& memory, Rank x, OperationNumber number) {
-    const HostPlace place = layout_.partial(number);
-    const HostNote note = HostNote::of(memory.load(x, place + 1));
-    Partial given;
-    given.result = {note.outcome, no_rank, note.count};
-    if (has_culprit(note.outcome)) given.result = {note.outcome, static_cast<Rank>(note.count) - 1, 0};
-    if (note.signature != at(number).call.signature) given.result = {Outcome::mismatch, x, 0};
-    if (given.result.contributors > 0) given.data = memory.read(x, place + 2, at(number).call.bytes());
-    return given;
+  static void deliver_chunk(const HostReading<Memory>& all, std::uint64_t chunk, const std::byte* data) {
+    all.memory().deliver(all.number(), all.offset_of_chunk(chunk), data, all.bytes_of_chunk(chunk));
   }
 
-  // Of V[x]. True if there are data in it.
-  template <class Memory>
-  bool add_note(Memory& memory, Rank x, OperationNumber number, HostResult& result) {
-    const HostPlace place = layout_.value(number);
-    if (!is_stamped(memory, x, place, number)) return false;
-    const HostNote note = HostNote::of(memory.load(x, place + 1));
-    HostResult its{note.outcome, no_rank, 1};
-    if (note.signature != at(number).call.signature)
-      its = {Outcome::mismatch, x, 0};
-    else if (note.outcome != Outcome::success)
-      its = {note.outcome, x, 0};
-    merge(its, result);
-    return its.outcome == Outcome::success;
-  }
-
-  // A mismatch absorbs everything, a lack of memory all but that; of two the one named first.
-  static void merge(const HostResult& from, HostResult& to) {
-    if (to.outcome == Outcome::mismatch) return;
-    if (from.outcome == Outcome::mismatch || (has_culprit(from.outcome) && !has_culprit(to.outcome))) to = from;
-    if (!has_culprit(to.outcome)) to.contributors += from.contributors;
-  }
+  // ---- all ----------------------------------------------------------------------------------------------------------
 
   template <class Memory>
-  bool finish(Memory& memory, OperationNumber number, const Partial& got) {
-    Operation& operation = at(number);
+  bool finish(const HostReading<Memory>& all, const HostPartial& got) {
+    Operation& operation = at(all.number());
     if (got.data != nullptr && got.result.outcome == Outcome::success && operation.call.bytes() > 0)
-      memory.deliver(number, 0, got.data, operation.call.bytes());
+      all.memory().deliver(all.number(), 0, got.data, operation.call.bytes());
     operation.result = got.result;
     operation.finished = true;
     return true;

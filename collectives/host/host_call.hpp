@@ -1,0 +1,40 @@
+// What a rank of a host posts, and what comes of it.
+#pragma once
+
+#include "collectives/host/host_slab.hpp"
+#include "collectives/reduction/reduction.hpp"
+
+namespace ucft::detail {
+
+enum class HostPattern : std::uint8_t {
+  reduce_all,    // allreduce, and barrier with no data
+  reduce_to,     // to the root alone: others are through when they have given theirs
+  broadcast_of,  // of the root's data; an error for all if it has died before
+  gather_all     // each contributor's block, to all
+};
+
+struct HostCall {
+  HostPattern pattern = HostPattern::reduce_all;
+  Reduction reduction{};
+  std::uint64_t count = 0;  // elements; gather_all: of this rank's block
+  Rank root = 0;
+  std::uint16_t signature = 0;  // differs where ranks post different things
+  bool lacks_memory = false;    // this rank has no data: then nobody has a result
+
+  std::uint64_t bytes() const { return count * element_bytes(reduction.type); }
+};
+
+struct HostResult {
+  Outcome outcome = Outcome::success;
+  Rank culprit = no_rank;          // mismatch, no_memory
+  std::uint32_t contributors = 0;  // of reduce_all, gather_all, and of reduce_to at its root
+};
+
+struct HostSeat {
+  Rank me = 0, ranks = 1;
+  std::int32_t window = 2;  // operations that may be in flight
+  HostUse use = 1;
+  int patience = 0;  // looks at an inner node's P before its work is done for it, though it lives
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,164 @@
+// What can be read of one operation in the slabs of all ranks (host_stage.hpp): values, partial results, and sums of them in the
+// one shape that all ranks use.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/host/host_call.hpp"
+#include "collectives/host/host_slab.hpp"
+#include "collectives/host/host_tree.hpp"
+
+namespace ucft::detail {
+
+// Of a subtree. data: null if nobody of it has contributed, or there are no data.
+struct HostPartial {
+  HostResult result;
+  const std::byte* data = nullptr;
+};
+
+template <class Memory>
+class HostReading {
+ public:
+  HostReading(const HostSeat& seat, const HostLayout& layout, const HostTree& tree, const HostCall& call,
+              OperationNumber number, Memory& memory)
+      : seat_(seat), layout_(layout), tree_(tree), call_(call), number_(number), memory_(memory) {}
+
+  Memory& memory() const { return memory_; }
+  OperationNumber number() const { return number_; }
+  const HostCall& call() const { return call_; }
+  HostWord stamp() const { return host_stamp(seat_.use, number_); }
+
+  // ---- values
+
+  bool is_there(Rank x) const { return is_stamped(x, layout_.value(number_)); }
+  // V[x] is there, or never will be: x is proved dead. Only after that is it looked at whether it is.
+  bool is_settled(Rank x) const { return is_there(x) || memory_.is_dead(x); }
+  HostNote note_of(Rank x) const { return HostNote::of(memory_.load(x, layout_.value(number_) + 1)); }
+  // Of the data of a V with that note.
+  HostPlace data_place(const HostNote& note) const {
+    return layout_.is_large(note.count) ? layout_.input(note.area) : layout_.value(number_) + 2;
+  }
+  // What V[x] says, if it is there. True if there are data in it.
+  bool add_note(Rank x, HostResult& result) const {
+    if (!is_there(x)) return false;
+    const HostNote note = note_of(x);
+    HostResult its{note.outcome, no_rank, 1};
+    if (note.signature != call_.signature)
+      its = {Outcome::mismatch, x, 0};
+    else if (note.outcome != Outcome::success)
+      its = {note.outcome, x, 0};
+    merge(its, result);
+    return its.outcome == Outcome::success;
+  }
+  // Of all ranks, once all are settled.
+  HostResult result_of_all() const {
+    HostResult all;
+    for (Rank x = 0; x < seat_.ranks; ++x) add_note(x, all);
+    return all;
+  }
+
+  // ---- sums
+
+  bool has_partial(Rank x) const { return !tree_.is_flat() && tree_.is_inner(x); }
+  // All that combined(x) reads is there, or never will be. helps: also if live inner nodes have not combined theirs.
+  bool is_subtree_settled(Rank x, bool helps) const {
+    if (has_partial(x) && is_stamped(x, layout_.partial(number_))) return true;
+    if (!is_settled(x)) return false;
+    if (!has_partial(x)) return true;
+    if (x != seat_.me && !helps && !memory_.is_dead(x)) return false;
+    return are_settled_below(x, helps);
+  }
+  bool are_settled_below(Rank x, bool helps) const {
+    for (Rank child : tree_.children(x))
+      if (!is_subtree_settled(child, helps)) return false;
+    return true;
+  }
+
+  // The sum of a settled subtree: its root's P, or V + what its children have.
+  HostPartial combined(Rank x, int level) const {
+    if (has_partial(x) && is_stamped(x, layout_.partial(number_))) return partial_of(x);
+    HostPartial sum;
+    if (add_note(x, sum.result)) {
+      sum.data = memory_.read(x, layout_.value(number_) + 2, call_.bytes());
+      if (!tree_.is_inner(x)) return sum;
+    }
+    std::byte* const mine = memory_.scratch(level);
+    const auto add = [&](const std::byte* data) {
+      if (data == nullptr || call_.bytes() == 0) return;
+      if (sum.data == nullptr)
+        std::copy(data, data + call_.bytes(), mine);
+      else
+        combine(call_.reduction, mine, mine, data, call_.count);
+      sum.data = mine;
+    };
+    add(std::exchange(sum.data, nullptr));
+    for (Rank child : tree_.children(x)) {
+      const HostPartial part = combined(child, level + 1);
+      merge(part.result, sum.result);
+      add(part.data);
+    }
+    return sum;
+  }
+
+  // ---- chunks of large data
+
+  std::uint64_t chunks() const { return (call_.bytes() + layout_.chunk_bytes - 1) / layout_.chunk_bytes; }
+  std::uint64_t bytes_of_chunk(std::uint64_t chunk) const {
+    return std::min(layout_.chunk_bytes, call_.bytes() - offset_of_chunk(chunk));
+  }
+  std::uint64_t offset_of_chunk(std::uint64_t chunk) const { return chunk * layout_.chunk_bytes; }
+  // In scratch: of all values, which are settled, in rank order.
+  const std::byte* combined_chunk(std::uint64_t chunk) const {
+    const std::uint64_t bytes = bytes_of_chunk(chunk);
+    std::byte* const sum = memory_.scratch(0);
+    bool is_first = true;
+    for (Rank x = 0; x < seat_.ranks; ++x) {
+      if (!is_there(x)) continue;
+      const HostPlace place = data_place(note_of(x)) + HostLayout::words_of(offset_of_chunk(chunk));
+      const std::byte* const data = memory_.read(x, place, bytes);
+      if (std::exchange(is_first, false))
+        std::copy(data, data + bytes, sum);
+      else
+        combine(call_.reduction, sum, sum, data, bytes / element_bytes(call_.reduction.type));
+    }
+    return sum;
+  }
+  // What `owner`, whose V is there, has combined; null if it has not.
+  const std::byte* chunk_of(Rank owner, std::uint64_t chunk) const {
+    const std::uint64_t area = note_of(owner).area;
+    if (!is_stamped(owner, layout_.chunk_stamp(area, chunk))) return nullptr;
+    return memory_.read(owner, layout_.combined(area) + HostLayout::words_of(offset_of_chunk(chunk)),
+                        bytes_of_chunk(chunk));
+  }
+
+ private:
+  bool is_stamped(Rank x, HostPlace place) const { return memory_.load(x, place) == stamp(); }
+
+  HostPartial partial_of(Rank x) const {
+    const HostPlace place = layout_.partial(number_);
+    const HostNote note = HostNote::of(memory_.load(x, place + 1));
+    HostPartial given;
+    given.result = {note.outcome, no_rank, note.count};
+    if (has_culprit(note.outcome)) given.result = {note.outcome, static_cast<Rank>(note.count) - 1, 0};
+    if (note.signature != call_.signature) given.result = {Outcome::mismatch, x, 0};
+    if (given.result.contributors > 0) given.data = memory_.read(x, place + 2, call_.bytes());
+    return given;
+  }
+
+  // A mismatch absorbs everything, a lack of memory all but that; of two the one named first.
+  static void merge(const HostResult& from, HostResult& to) {
+    if (to.outcome == Outcome::mismatch) return;
+    if (from.outcome == Outcome::mismatch || (has_culprit(from.outcome) && !has_culprit(to.outcome))) to = from;
+    if (!has_culprit(to.outcome)) to.contributors += from.contributors;
+  }
+
+  const HostSeat& seat_;
+  const HostLayout& layout_;
+  const HostTree& tree_;
+  const HostCall& call_;
+  OperationNumber number_;
+  Memory& memory_;
+};
+
+}  // namespace ucft::detail
