@@ -5,7 +5,7 @@
 //           ^dropped_upto                                      ^next                               ^dropped_upto + slots
 //
 //   s may start once s-W is finished here (its failures decide who takes part in s) and s-2W is dropped.
-//   A decision of a contributing operation c (allreduce, barrier) proves that every live rank has joined c, and so has
+//   A decision of a contributing operation c (allreduce, barrier, allgather) proves that every live rank has joined c, and so has
 //   finished all of 0 .. c-W: they are dropped.
 //   Rooted operations prove nothing of the sort, so after W/2 of them in a row a barrier is posted on their behalf. It
 //   runs beside the following operations; it also agrees on the failures of that stretch.

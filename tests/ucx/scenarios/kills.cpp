@@ -1,4 +1,5 @@
-// SIGKILL at random moments and between chosen sends, roots preferred, single and double, over shared memory and tcp.
+// SIGKILL at random moments and between chosen sends, roots preferred, single and double, over shared memory, over tcp, and with
+// ranks that take each other for ranks of other hosts.
 // Every survivor gets right results, all the same; no hang, no abort, no noise, nothing left in /dev/shm.
 //
 // UCFT_KILL_RUNS multiplies the number of runs (ci/soak); UCFT_KILL_SEED replays a series.
@@ -30,11 +31,13 @@ unsigned seed() {
 
 void expect_right(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead, int run) {
   std::string how;
+  for (const auto& [name, value] : plan.environment) how += name + "=" + value + " ";
+  how += "build/bin/ucft_run -n " + std::to_string(plan.ranks);
   for (const std::string& word : plan.launcher) how += " " + word;
-  for (const auto& [name, value] : plan.environment) how += " " + name + "=" + value;
+  how += " build/bin/ucx_scenario_test " + plan.scenario;
   for (const std::string& word : plan.arguments) how += " " + word;
   EXPECT_EQ(what_is_wrong(plan, result, may_be_dead), "")
-      << "run " << run << ": n=" << plan.ranks << " " << plan.scenario << how;
+      << "run " << run << ", UCFT_KILL_SEED=" << seed() << ": " << how;
 }
 
 void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int run) {
