@@ -86,13 +86,12 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   explore->add_option("operations", options->operations, "each rank's program, several at a time up to the window")
       ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier", "allgather"}))
       ->capture_default_str();
-  explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 16))->capture_default_str();
+  explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 8))->capture_default_str();
   explore->add_option("--root", options->root, "of reduce and broadcast")->capture_default_str();
   explore->add_option("--window", options->window, "W")->check(CLI::Range(1, 64))->capture_default_str();
-  explore->add_option("--banks", options->banks, "of memory (default: 2 W); W or fewer hold everybody up")
-      ->check(CLI::Range(1, 256));
+  explore->add_option("--banks", options->banks, "of memory (default: 2 W): more than W")->check(CLI::Range(1, 256));
   explore->add_option("--degree", options->degree, "of the tree of an allreduce; 0: flat")
-      ->check(CLI::Range(0, 15))
+      ->check(CLI::Range(0, 7))
       ->capture_default_str();
   explore->add_option("--patience", options->patience, "looks at an inner node's sum before its work is done for it")
       ->check(CLI::Range(0, 100))
@@ -100,7 +99,7 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   explore->add_option("--uses", options->uses, "of the same memory, one after the other")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
-  explore->add_option("--deaths", options->deaths, "at most")->check(CLI::Range(0, 15))->capture_default_str();
+  explore->add_option("--deaths", options->deaths, "at most")->check(CLI::Range(0, 7))->capture_default_str();
   explore->add_flag("--suspicions", options->suspicions,
                     "a rank may be taken for dead while it lives: shows why only proofs count");
   explore->add_option("--states", options->states, "stop after that many")
@@ -112,6 +111,8 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   explore->callback([options, &exit_code] {
     if (options->root < 0 || options->root >= options->ranks)
       refuse(fmt::format("--root {} is not a rank: there are {}", options->root, options->ranks));
+    if (options->banks != 0 && options->banks <= options->window)
+      refuse(fmt::format("--banks {}: more than --window {} are needed", options->banks, options->window));
     if (options->deaths >= options->ranks)
       refuse(fmt::format("--deaths {}: somebody of the {} ranks must live", options->deaths, options->ranks));
     exit_code = explore_and_print(*options);

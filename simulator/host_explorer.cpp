@@ -61,6 +61,7 @@ class Search {
     if (world.is_over()) {
       ends_.push_back(place->second);
       ++found.ends;
+      found.ends_of_several += world.alive() > 1;
     }
     open_.emplace_back(std::move(world), place->second);
     return place->second;
@@ -109,23 +110,74 @@ HostExploration explore(const HostPlan& plan, std::int64_t max_states) {
   return search.found;
 }
 
+namespace {
+
+constexpr std::int64_t longest_walk = 2000000;
+
+// Of the ranks whose turns are chosen by their weights.
+class Pace {
+ public:
+  Pace(Rank ranks, Random& random) : random_(random), weights_(static_cast<std::size_t>(ranks), 1) {}
+
+  const HostWorld::Event& choose(const std::vector<HostWorld::Event>& events) {
+    constexpr std::uint64_t some[] = {1, 30, 1000};
+    if (random_.below(300) == 0)
+      for (std::uint64_t& each : weights_) each = some[random_.below(3)];
+    std::uint64_t all = 0;
+    for (const HostWorld::Event& event : events) all += weight(event);
+    std::uint64_t left = random_.below(all);
+    for (const HostWorld::Event& event : events) {
+      if (left < weight(event)) return event;
+      left -= weight(event);
+    }
+    return events.back();
+  }
+
+ private:
+  std::uint64_t weight(const HostWorld::Event& event) const { return weights_[static_cast<std::size_t>(event.rank)]; }
+
+  Random& random_;
+  std::vector<std::uint64_t> weights_;
+};
+
+// Steps from the begin to the end, or -1. deaths_at: descending.
+std::int64_t walk_once(HostWorld& world, Rank ranks, std::vector<std::int64_t> deaths_at, Random& random) {
+  Pace pace(ranks, random);
+  std::int64_t steps = 0;
+  for (; !world.is_over() && world.violation().empty(); ++steps) {
+    if (steps == longest_walk) return -1;
+    if (deaths_at.empty() || steps < deaths_at.back()) {
+      const std::vector<HostWorld::Event> events = world.events();
+      world.happen(pace.choose(events));
+      continue;
+    }
+    deaths_at.pop_back();
+    const Rank rank = static_cast<Rank>(random.below(static_cast<std::uint64_t>(ranks)));
+    if (world.is_alive(rank) && world.alive() > 1) world.happen({HostWorld::Event::What::death, rank});
+  }
+  return steps;
+}
+
+}  // namespace
+
 HostExploration walk(const HostPlan& plan, std::int64_t runs, std::uint64_t seed) {
   HostExploration found;
+  HostPlan calm = plan;
+  calm.max_deaths = 0;
+  std::int64_t length = 1;  // of the first, in which nobody dies
   for (std::int64_t run = 0; run < runs && found.violation.empty(); ++run) {
-    HostWorld world(plan);
     Random random(mixed(seed, static_cast<std::uint64_t>(run)));
-    const std::uint64_t death_in = 1 + random.below(400);
-    std::int64_t left = 2000000;
-    while (!world.is_over() && world.violation().empty() && left-- > 0) {
-      const std::vector<HostWorld::Event> events = world.events();
-      const HostWorld::Event& event = events[random.below(events.size())];
-      if (event.what == HostWorld::Event::What::death && random.below(death_in) != 0) continue;
-      world.happen(event);
-      ++found.transitions;
-    }
+    HostWorld world(calm);
+    std::vector<std::int64_t> deaths_at(run == 0 ? 0 : random.below(static_cast<std::uint64_t>(plan.max_deaths) + 1));
+    for (std::int64_t& each : deaths_at)
+      each = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(length)));
+    std::sort(deaths_at.rbegin(), deaths_at.rend());
+    const std::int64_t steps = walk_once(world, plan.ranks, deaths_at, random);
+    if (run == 0) length = std::max<std::int64_t>(steps, 1);
+    found.transitions += std::max<std::int64_t>(steps, 0);
     ++found.ends;
-    if (!world.violation().empty()) found.violation = world.violation();
-    if (left <= 0) found.violation = "not at the end after 2,000,000 steps";
+    found.ends_of_several += world.alive() > 1;
+    found.violation = steps < 0 ? fmt::format("not at the end after {} steps", longest_walk) : world.violation();
     if (!found.violation.empty()) found.violation += fmt::format(" (seed {}, run {})", seed, run);
   }
   found.is_complete = false;

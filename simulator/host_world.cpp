@@ -29,7 +29,10 @@ class HostWorld::Memory {
     return access([&] { return world_.words_[index(owner, place)]; });
   }
   void store(HostPlace place, HostWord word) {
-    access([&] { return world_.words_[index(me_, place)] = word; });
+    access([&] {
+      world_.check_reuse(me_);
+      return world_.words_[index(me_, place)] = word;
+    });
   }
   void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
     for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) {
@@ -116,14 +119,17 @@ HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
   HostCall call = plan_.program[number];
   call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
   call.signature = static_cast<std::uint16_t>(1 + number);
-  if (rank == plan_.differs) call.signature = 99;
+  if (rank == plan_.differs && plan_.differs_in_length)
+    call.count = call.count == 1 ? most_elements : 1;
+  else if (rank == plan_.differs)
+    call.signature = 99;
   call.lacks_memory = rank == plan_.lacks;
   return call;
 }
 
-// Different for each, and so are all sums of them: 4 bits of a rank.
+// Different for each, very likely: 8 bits of a rank.
 HostWord HostWorld::given(Rank rank, int use, OperationNumber number, std::uint64_t element) {
-  return (1 + (number + static_cast<OperationNumber>(use) * 3 + element * 5) % 15) << 4 * rank;
+  return (1 + mixed(mixed(static_cast<std::uint64_t>(use), number), element) % 255) << 8 * rank;
 }
 std::vector<HostWord> HostWorld::given(Rank rank, int use, OperationNumber number, const HostCall& call) {
   std::vector<HostWord> all;
@@ -179,7 +185,7 @@ void HostWorld::step(Rank rank) {
   HostStage stage = node.stage;
   Memory memory(*this, rank);
   try {
-    if (!run(node, stage, memory)) return;
+    run(node, stage, memory);
   } catch (const Pause&) {
     return;
   }
@@ -195,8 +201,7 @@ void HostWorld::step(Rank rank) {
   node.log.clear();
 }
 
-// False: nothing of it is to be kept but that it has begun.
-bool HostWorld::run(Node& node, HostStage& stage, Memory& memory) const {
+void HostWorld::run(Node& node, HostStage& stage, Memory& memory) const {
   const auto rank = static_cast<Rank>(&node - nodes_.data());
   switch (node.call) {
     case Event::What::post: {
@@ -215,7 +220,22 @@ bool HostWorld::run(Node& node, HostStage& stage, Memory& memory) const {
       break;
     default: break;
   }
-  return true;
+}
+
+// A rank is about to store something: for what it posts, into a bank that nobody may need for what was in it before.
+void HostWorld::check_reuse(Rank rank) {
+  const Node& node = at(rank);
+  const OperationNumber number = node.stage.next();
+  for (Rank other = 0; other < plan_.ranks; ++other) {
+    const Node& its = at(other);
+    if (!its.is_alive || other == rank || node.call != Event::What::post) continue;
+    const bool has_closed =
+        words_[static_cast<std::size_t>(other) * layout_.words()] >= static_cast<HostWord>(node.use);
+    if (its.use < node.use
+            ? !has_closed
+            : its.use == node.use && its.stage.done() + static_cast<OperationNumber>(plan_.banks) <= number)
+      complain(rank, number, fmt::format("stores into a bank that rank {} may read", other));
+  }
 }
 
 bool HostWorld::is_over() const {
@@ -249,6 +269,7 @@ HostWorld::Fingerprint HostWorld::fingerprint() const {
   for (const Delivery& each : deliveries_) {
     word(static_cast<std::uint64_t>(each.is_known) << 32 | static_cast<std::uint64_t>(each.result.outcome) << 40 |
          each.result.contributors);
+    word(static_cast<std::uint64_t>(each.result.culprit));
     for (HostWord data : each.data) word(data);
   }
   return print;
@@ -283,10 +304,18 @@ std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) 
 
 void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {
   const HostCall& call = plan_.program[number];
-  if (plan_.differs != no_rank) {  // nobody is owed agreement, and nobody may have a sum with what was not meant for it
-    if (rank == plan_.differs && result.outcome == Outcome::success && call.pattern != HostPattern::reduce_to &&
-        !(call.pattern == HostPattern::broadcast_of && call.root == rank) && plan_.ranks - deaths_ > 1)
-      complain(rank, number, "a success beside other operations");
+  if (plan_.differs !=
+      no_rank) {  // nobody is owed agreement, and nobody may have data that were given for something else
+    const bool reads_all = call.pattern == HostPattern::reduce_all || call.pattern == HostPattern::gather_all ||
+                           (call.pattern == HostPattern::reduce_to && call.root == rank);
+    const bool reads_root = call.pattern == HostPattern::broadcast_of && call.root != rank;
+    const int use = at(rank).use;
+    bool is_mixed = false;
+    for (Rank other = 0; other < plan_.ranks; ++other)
+      if (has_stamped(other, use, number) && (other == plan_.differs) != (rank == plan_.differs))
+        is_mixed = is_mixed || reads_all || (reads_root && other == call.root);
+    if (is_mixed && result.outcome == Outcome::success)
+      complain(rank, number, "a success with data of another operation");
     return;
   }
   const bool is_root = call.root == rank;
@@ -311,6 +340,7 @@ void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& r
   }
   first = {true, result, data};
   if (result.outcome == Outcome::mismatch) return complain(rank, number, "a mismatch that is none");
+  if (result.outcome != Outcome::success && !data.empty()) complain(rank, number, "data beside an error");
   if (result.outcome == Outcome::no_memory) {
     if (result.culprit != plan_.lacks) complain(rank, number, "no memory, of one who has some");
     return;

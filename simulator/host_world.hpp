@@ -20,14 +20,15 @@ namespace ucft::detail::simulator {
 struct HostPlan {
   Rank ranks = 3;
   int window = 2;
-  int banks = 4;   // 2 * window, and fewer to see what goes wrong
+  int banks = 4;   // more than the window
   int degree = 0;  // of the tree; 0: flat
   int patience = 0;
   std::vector<HostCall> program;  // of 64-bit sums: up to 1 element in a slab, up to 2 in an area
   int areas = 0;
   int uses = 1;  // of the memory, each with the whole program
   int max_deaths = 1;
-  Rank differs = no_rank;          // this rank posts another operation than the others
+  Rank differs = no_rank;          // this rank posts another operation than the others:
+  bool differs_in_length = false;  // of the same signature
   Rank lacks = no_rank;            // this one has no memory
   bool trusts_suspicions = false;  // somebody may hear of the death of one who lives: to see what goes wrong
 };
@@ -54,7 +55,8 @@ class HostWorld {
   Fingerprint fingerprint() const;
 
   bool is_over() const;  // every live rank has been through all uses
-  int deaths() const { return deaths_; }
+  int alive() const { return plan_.ranks - deaths_; }
+  bool is_alive(Rank rank) const { return at(rank).is_alive; }
   // "" or the first promise that was broken.
   const std::string& violation() const { return violation_; }
   static std::string words(const Event& event);
@@ -84,7 +86,8 @@ class HostWorld {
   static HostWord given(Rank rank, int use, OperationNumber number, std::uint64_t element);
   static std::vector<HostWord> given(Rank rank, int use, OperationNumber number, const HostCall& call);
   void step(Rank rank);
-  bool run(Node& node, HostStage& stage, Memory& memory) const;
+  void run(Node& node, HostStage& stage, Memory& memory) const;
+  void check_reuse(Rank rank);
   void check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
   void check_sum(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
   std::vector<HostWord> expected_data(int use, OperationNumber number) const;

@@ -19,7 +19,7 @@ struct HostCall {
   std::uint64_t count = 0;  // elements; gather_all: of this rank's block
   Rank root = 0;
   std::uint16_t signature = 0;  // differs where ranks post different things
-  bool lacks_memory = false;    // this rank has no data: then nobody has a result
+  bool lacks_memory = false;    // this rank has no data: then there is no result for those who would have read them
 
   std::uint64_t bytes() const { return count * element_bytes(reduction.type); }
 };
@@ -27,9 +27,10 @@ struct HostCall {
 struct HostResult {
   Outcome outcome = Outcome::success;
   Rank culprit = no_rank;          // mismatch, no_memory
-  std::uint32_t contributors = 0;  // of reduce_all, gather_all, and of reduce_to at its root
+  std::uint32_t contributors = 0;  // of reduce_all, gather_all, and of reduce_to at its root; else without meaning
 };
 
+// The same on all ranks, but for me and patience.
 struct HostSeat {
   Rank me = 0, ranks = 1;
   std::int32_t window = 2;  // operations that may be in flight

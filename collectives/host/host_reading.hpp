@@ -44,7 +44,7 @@ class HostReading {
     if (!is_there(x)) return false;
     const HostNote note = note_of(x);
     HostResult its{note.outcome, no_rank, 1};
-    if (note.signature != call_.signature)
+    if (note.signature != call_.signature || !has_right_length(note))
       its = {Outcome::mismatch, x, 0};
     else if (note.outcome != Outcome::success)
       its = {note.outcome, x, 0};
@@ -135,14 +135,21 @@ class HostReading {
  private:
   bool is_stamped(Rank x, HostPlace place) const { return memory_.load(x, place) == stamp(); }
 
+  // Signatures of different counts may be equal. Blocks of an allgather may differ: deliver_block() sees to those.
+  bool has_right_length(const HostNote& note) const {
+    return call_.pattern == HostPattern::gather_all || note.outcome != Outcome::success || note.count == call_.bytes();
+  }
+
+  // x has posted the same as this rank, and so have those below it, or P says that it has not.
   HostPartial partial_of(Rank x) const {
+    HostPartial given;
+    if (add_note(x, given.result); given.result.outcome == Outcome::mismatch) return given;
     const HostPlace place = layout_.partial(number_);
     const HostNote note = HostNote::of(memory_.load(x, place + 1));
-    HostPartial given;
-    given.result = {note.outcome, no_rank, note.count};
-    if (has_culprit(note.outcome)) given.result = {note.outcome, static_cast<Rank>(note.count) - 1, 0};
-    if (note.signature != call_.signature) given.result = {Outcome::mismatch, x, 0};
-    if (given.result.contributors > 0) given.data = memory_.read(x, place + 2, call_.bytes());
+    if (has_culprit(note.outcome))
+      given.result = {note.outcome, static_cast<Rank>(note.count) - 1, 0};
+    else
+      given = {{note.outcome, no_rank, note.count}, memory_.read(x, place + 2, call_.bytes())};
     return given;
   }
 

@@ -12,7 +12,8 @@
 //   words 2 ..     bank 0: V: stamp, note, payload words;  P: stamp, note, payload words;  bank 1 ..
 //   then           area 0: input words; result words; a stamp for each chunk of it;  area 1 ..
 //
-// Words have 64 bits. How they are loaded and stored is the Memory's matter (host_stage.hpp).
+// All words are zero before the first use, and all uses of a slab have the same layout: what was data for one must not be a stamp
+// for the next. Words have 64 bits. How they are loaded and stored is the Memory's matter (host_stage.hpp).
 #pragma once
 
 #include <cstdint>
@@ -24,16 +25,19 @@ namespace ucft::detail {
 using HostWord = std::uint64_t;
 using HostPlace = std::uint64_t;  // of a word in a slab
 
-// The use of a slab by one communicator: never used again. 1 .. 2^24-1.
+// The use of slabs by one communicator: greater than all earlier uses of any of its members' slabs.
 using HostUse = std::uint32_t;
+inline constexpr HostUse host_uses = HostUse{1} << 24;  // 1 .. host_uses - 1. After that: new memory
+inline constexpr OperationNumber host_numbers = OperationNumber{1}
+                                                << 40;  // operations of a use. After that: another use
 
 // Greater for later operations of one use, and for later uses. 0 is none of them.
 constexpr HostWord host_stamp(HostUse use, OperationNumber number) {
-  return static_cast<HostWord>(use) << 40 | ((number + 1) & ((HostWord{1} << 40) - 1));
+  return static_cast<HostWord>(use) << 40 | (number + 1);
 }
 
 struct HostLayout {
-  std::int32_t banks = 0;
+  std::int32_t banks = 0;                         // more than the window
   std::uint64_t payload_bytes = 0;                // of V, and of P: more data go to an area
   std::int32_t areas = 0;                         // up to 256; 0: there may be no more data
   std::uint64_t area_bytes = 0, chunk_bytes = 0;  // multiples of 8: the most data of an operation, and of a chunk of it

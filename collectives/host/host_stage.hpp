@@ -16,23 +16,26 @@
 //   that the dead has stored. Nothing needs an order between a load and an earlier store (no Dekker), so x86 needs no fence.
 // - Bank s mod B is stored to again, for s + B, when all have completed s: each has posted s + W, or is proved dead.
 //   (Who has posted t has completed t - W.) After an operation that all take part in that is known without looking.
-// - Every rank stamps every operation, also where it gives no data: what it has posted is compared there.
+// - Every rank stamps every operation, also where it gives no data: what it has posted is compared there, signature and length, by
+//   those who read it. Who posts something else holds nobody up; who posts nothing more, and lives, does.
+// - Several ranks compute one result: reductions give the same bits for the same operands on all ranks. User operators must, too.
 //
 // Large data (host_slab.hpp), of an allreduce: when every V is there or never will be, the set of contributors is fixed. Then
 // rank i combines the chunks c with c mod n = i, from all inputs, and stamps each; all take them from there. Chunks of a dead rank
 // that it has not stamped, each combines itself: the inputs are in memory that outlives it. An area is used again when all have
 // said that they are through with it, or are proved dead.
 //
-// A value: it holds no pointer, has no clock, and every access goes through a Memory, which is an argument:
+// A value: it holds no pointer into that memory, has no clock, and every access goes through a Memory, which is an argument:
 //
 //   HostWord load(Rank owner, HostPlace)          acquire
 //   void store(HostPlace, HostWord)               release; this rank's slab
 //   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
-//   std::byte* scratch(int level)                 payload_bytes, or chunk_bytes if more; one for each level of the tree
+//   std::byte* scratch(int level)                 payload_bytes, or chunk_bytes if more; for each level < depth() of the tree
 //   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it
-//   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor
+//   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor.
+//                                                 The length is what that rank has given: compare it
 //
 // On atomics these are single instructions; the explorer (simulator/host_world.hpp) makes each a step of its own, between
 // which any other rank may go on or die.
@@ -49,7 +52,7 @@ namespace ucft::detail {
 
 class HostStage {
  public:
-  // layout.banks: 2 * window or more. tree: of seat.ranks.
+  // layout, tree: the same on all ranks. With 2 * window banks, a rank whose operations all read all values never looks for a bank.
   HostStage(const HostSeat& seat, const HostLayout& layout, std::shared_ptr<const HostTree> tree)
       : seat_(seat),
         layout_(layout),
@@ -57,6 +60,8 @@ class HostStage {
         users_(static_cast<std::size_t>(layout.areas)),
         operations_(static_cast<std::size_t>(seat.window)) {
     assert(tree_->ranks() == seat.ranks && seat.me >= 0 && seat.me < seat.ranks && seat.window >= 1);
+    assert(seat.use >= 1 && seat.use < host_uses && layout.banks > seat.window && layout.areas <= 256);
+    assert(layout.most_bytes() <= 0xffffffff && (layout.areas == 0 || layout.chunk_bytes > 0));
   }
 
   // Whether an operation to which this rank gives that many bytes can be posted now. If the window has room but memory may still be
@@ -70,7 +75,7 @@ class HostStage {
   // Requires ready(). data: call.bytes(), needed during the call only; null where this rank gives none.
   template <class Memory>
   OperationNumber post(Memory& memory, const HostCall& call, const std::byte* data) {
-    assert(call.bytes() <= layout_.most_bytes());
+    assert(call.bytes() <= layout_.most_bytes() && next_ + 1 < host_numbers);
     const OperationNumber number = next_++;
     Operation& operation = at(number);
     operation = Operation{};
@@ -109,15 +114,13 @@ class HostStage {
   // The slab's last word of this use: nothing in it will be read by this rank again. Requires idle().
   template <class Memory>
   void close(Memory& memory) {
-    looked_at_ = 0;
+    looked_at_ = 0;  // it may have stood still in ready()
     memory.store(layout_.closed(), seat_.use);
   }
-  // Whether all have closed it, or are proved dead: then it may be given to another use.
+  // Whether all have closed it, or are proved dead: then it may be given to a greater use. Its first word is for ever.
   template <class Memory>
   bool is_closed_by_all(Memory& memory) {
-    for (; looked_at_ < seat_.ranks; ++looked_at_)
-      if (memory.load(looked_at_, layout_.closed()) < seat_.use && !memory.is_dead(looked_at_)) return false;
-    return true;
+    return all_have(memory, looked_at_, layout_.closed(), seat_.use);
   }
 
   // Of what is posted next, as ready() wants to know it.
@@ -168,10 +171,8 @@ class HostStage {
     if (next_ < banks) return true;
     const OperationNumber needed = next_ - banks + window;
     if (needed < posted_by_all_) return true;
-    for (; looked_at_ < seat_.ranks; ++looked_at_)
-      if (memory.load(looked_at_, layout_.value(needed)) < stamp(needed) && !memory.is_dead(looked_at_)) return false;
-    looked_at_ = 0;
-    posted_by_all_ = needed + 1;
+    if (!all_have(memory, looked_at_, layout_.value(needed), stamp(needed))) return false;
+    note_posted_by_all(needed);
     return true;
   }
 
@@ -179,10 +180,15 @@ class HostStage {
   template <class Memory>
   bool is_area_free(Memory& memory) {
     if (larges_ < users_.size()) return true;
-    const HostWord needed = stamp(users_[larges_ % users_.size()]);
-    for (; looked_through_ < seat_.ranks; ++looked_through_)
-      if (memory.load(looked_through_, layout_.through()) < needed && !memory.is_dead(looked_through_)) return false;
-    looked_through_ = 0;
+    return all_have(memory, looked_through_, layout_.through(), stamp(users_[larges_ % users_.size()]));
+  }
+
+  // Each rank has stored `least` or more there, or is proved dead. cursor: how far it has been seen; it begins anew when all have.
+  template <class Memory>
+  bool all_have(Memory& memory, Rank& cursor, HostPlace place, HostWord least) const {
+    for (; cursor < seat_.ranks; ++cursor)
+      if (memory.load(cursor, place) < least && !memory.is_dead(cursor)) return false;
+    cursor = 0;
     return true;
   }
 
@@ -295,8 +301,8 @@ class HostStage {
   template <class Memory>
   bool scatter_and_gather(const HostReading<Memory>& all) {
     Operation& operation = at(all.number());
-    operation.result = all.result_of_all();
-    if (operation.result.outcome != Outcome::success) return operation.finished = true;
+    const HostResult result = all.result_of_all();
+    if (result.outcome != Outcome::success) return finish(all, {result, nullptr});
     if (!operation.has_combined_mine) {
       for (std::uint64_t chunk = 0; chunk < all.chunks(); ++chunk)
         if (owner_of(chunk) == seat_.me) give_chunk(all, chunk);
@@ -305,7 +311,7 @@ class HostStage {
     const bool helps = has_patience_ended(operation);
     for (; operation.chunks_done < all.chunks(); ++operation.chunks_done)
       if (!take_chunk(all, operation.chunks_done, helps)) return false;
-    return operation.finished = true;
+    return finish(all, {result, nullptr});
   }
   Rank owner_of(std::uint64_t chunk) const {
     return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
@@ -323,11 +329,9 @@ class HostStage {
   template <class Memory>
   bool take_chunk(const HostReading<Memory>& all, std::uint64_t chunk, bool helps) {
     const Rank owner = owner_of(chunk);
-    const std::byte* data = nullptr;
-    if (all.is_there(owner)) {
-      data = all.chunk_of(owner, chunk);
-      if (data == nullptr && !helps && !all.memory().is_dead(owner)) return false;
-    }
+    const bool gives = all.is_there(owner);  // else it is dead
+    const std::byte* const data = gives ? all.chunk_of(owner, chunk) : nullptr;
+    if (data == nullptr && gives && !helps && !all.memory().is_dead(owner)) return false;
     deliver_chunk(all, chunk, data != nullptr ? data : all.combined_chunk(chunk));
     return true;
   }

@@ -2,6 +2,7 @@
 // root the lowest. So V + P of the children, in their order, is in the order of ranks.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <span>
 #include <vector>
@@ -30,6 +31,12 @@ class HostTree {
   bool is_flat() const { return degree_ == 0; }
   std::span<const Rank> children(Rank rank) const { return children_[static_cast<std::size_t>(rank)]; }
   bool is_inner(Rank rank) const { return !children(rank).empty(); }
+  // Nodes on the longest way from the root to a leaf.
+  int depth(Rank root = 0) const {
+    int below = 0;
+    for (Rank child : children(root)) below = std::max(below, depth(child));
+    return 1 + below;
+  }
 
  private:
   HostTree(Rank ranks, int degree) : degree_(degree), children_(static_cast<std::size_t>(ranks)) {}

@@ -35,7 +35,7 @@ int jobs() {
   return std::max(1, static_cast<int>(all_jobs * (factor == nullptr ? 1.0 : std::atof(factor))));
 }
 
-// What a rank was told, for its parent: a digest per operation, 0 if it has none. Reduces have one at their root alone.
+// What a rank was told, for its parent: a digest per operation, 0 if there is none.
 struct Report {
   std::atomic<std::uint64_t> digests[operations];
   std::atomic<std::uint64_t> done;
@@ -46,13 +46,6 @@ struct Shape {
   Rank ranks;
   int window, degree, patience;
 };
-
-std::uint64_t digest(const HostTold& told) {
-  std::uint64_t value = mixed(static_cast<std::uint64_t>(told.result.outcome), told.result.contributors);
-  for (std::uint64_t word : told.data) value = mixed(value, word);
-  for (Rank rank : told.blocks) value = mixed(value, static_cast<std::uint64_t>(rank));
-  return value == 0 ? 1 : value;
-}
 
 class HostJob {
  public:
@@ -84,6 +77,11 @@ class HostJob {
     process = 0;
     shared().proved_dead[rank].store(1, std::memory_order_release);
   }
+  bool has_ended(Rank rank) const {
+    siginfo_t info{};
+    const auto process = static_cast<id_t>(processes_[static_cast<std::size_t>(rank)]);
+    return waitid(P_PID, process, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+  }
   // "" if it ended well.
   std::string wait_for(Rank rank) {
     int status = 0;
@@ -113,9 +111,7 @@ class HostJob {
             snprintf(mine.problem, sizeof mine.problem, "operation %d: %s", static_cast<int>(number), problem.c_str());
             _exit(1);
           }
-          const bool speaks_for_all =
-              call.pattern == HostPattern::broadcast_of ? me != call.root : call.pattern != HostPattern::reduce_to;
-          if (speaks_for_all) mine.digests[number].store(digest(told), std::memory_order_relaxed);
+          mine.digests[number].store(digest_of(call, number, me, told), std::memory_order_relaxed);
           mine.done.fetch_add(1, std::memory_order_relaxed);
         },
         [] { std::this_thread::yield(); });
@@ -147,7 +143,10 @@ TEST_P(HostKill, SurvivorsAgreeWhateverStoreWasTheLast) {
     for (Rank victim : victims) {
       // At an operation, and some nanoseconds to microseconds into it.
       const std::uint64_t at = random.below(operations - 200);
-      while (host.report(survivor).done.load(std::memory_order_relaxed) < at) std::this_thread::yield();
+      while (host.report(survivor).done.load(std::memory_order_relaxed) < at) {
+        ASSERT_FALSE(host.has_ended(survivor)) << host.report(survivor).problem;
+        std::this_thread::yield();
+      }
       volatile std::uint64_t spins = random.below(3000);
       while (spins > 0) {
         const std::uint64_t left = spins;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/host/host_stage.hpp"
+#include "collectives/random.hpp"
 
 namespace ucft::detail::test {
 
@@ -100,6 +101,20 @@ struct HostTold {
   std::vector<std::uint64_t> data;
   std::vector<Rank> blocks;
 };
+
+// What all that it is told to must be told: of a broadcast by its root, too, which has the data itself; of a reduce nothing.
+inline std::uint64_t digest_of(const HostCall& call, OperationNumber number, Rank me, const HostTold& told) {
+  if (call.pattern == HostPattern::reduce_to) return 0;
+  const bool is_broadcast = call.pattern == HostPattern::broadcast_of;
+  std::uint64_t value =
+      mixed(static_cast<std::uint64_t>(told.result.outcome), is_broadcast ? 0 : told.result.contributors);
+  std::vector<std::uint64_t> data = told.data;
+  if (is_broadcast && me == call.root)
+    for (std::uint64_t i = 0; i < call.count; ++i) data.push_back(host_given(me, number, i));
+  for (std::uint64_t word : data) value = mixed(value, word);
+  for (Rank rank : told.blocks) value = mixed(value, static_cast<std::uint64_t>(rank));
+  return value == 0 ? 1 : value;
+}
 
 // "" if this is right for somebody, whoever else has died.
 inline std::string problem_with(const HostCall& call, OperationNumber number, Rank me, Rank ranks,
