@@ -26,12 +26,12 @@ class HostWorld::Memory {
   Memory(HostWorld& world, Rank me) : world_(world), me_(me), delivered_(world.at(me).delivered) {}
 
   HostWord load(Rank owner, HostPlace place) {
-    return access([&] { return world_.words_[index(owner, place)]; });
+    return access([&] { return world_.word(owner, place); });
   }
   void store(HostPlace place, HostWord word) {
     access([&] {
       world_.check_reuse(me_);
-      return world_.words_[index(me_, place)] = word;
+      return world_.word(me_, place) = word;
     });
   }
   void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
@@ -72,9 +72,6 @@ class HostWorld::Memory {
   std::map<OperationNumber, std::vector<HostWord>>& delivered() { return delivered_; }
 
  private:
-  std::size_t index(Rank owner, HostPlace place) const {
-    return static_cast<std::size_t>(owner) * world_.layout_.words() + place;
-  }
   template <class Act>
   HostWord access(Act act) {
     std::vector<HostWord>& log = world_.at(me_).log;
@@ -97,8 +94,7 @@ HostWorld::HostWorld(const HostPlan& plan)
     : plan_(plan),
       layout_{plan.banks, elements * sizeof(HostWord), plan.areas, most_elements * sizeof(HostWord),
               elements * sizeof(HostWord)},
-      tree_(std::make_shared<HostTree>(plan.degree == 0 ? HostTree::flat(plan.ranks)
-                                                        : HostTree::of_degree(plan.ranks, plan.degree))),
+      tree_(std::make_shared<HostTree>(HostTree::of_degree(plan.ranks, plan.degree))),
       words_(static_cast<std::size_t>(plan.ranks) * layout_.words()),
       deliveries_(static_cast<std::size_t>(plan.uses) * plan.program.size()) {
   for (Rank rank = 0; rank < plan.ranks; ++rank)
@@ -148,8 +144,7 @@ std::vector<HostWorld::Event> HostWorld::events() const {
       all.push_back({Event::What::go_on, rank});
     } else if (node.use < plan_.uses) {
       const bool has_posted_all = node.stage.next() == plan_.program.size();
-      const bool has_closed =
-          words_[static_cast<std::size_t>(rank) * layout_.words()] == static_cast<HostWord>(node.use + 1);
+      const bool has_closed = word(rank, HostLayout::closed()) == static_cast<HostWord>(node.use + 1);
       if (!has_posted_all) all.push_back({Event::What::post, rank});
       if (!node.stage.idle()) all.push_back({Event::What::progress, rank});
       if (has_posted_all && node.stage.idle())
@@ -184,24 +179,23 @@ void HostWorld::step(Rank rank) {
   Node& node = at(rank);
   HostStage stage = node.stage;
   Memory memory(*this, rank);
+  std::vector<OperationNumber> completed;
   try {
-    run(node, stage, memory);
+    run(node, stage, memory, completed);
   } catch (const Pause&) {
     return;
   }
-  const OperationNumber before = node.stage.done();
-  std::vector<OperationNumber> completed;
-  for (OperationNumber number = before; number < node.stage.next(); ++number)
-    if (!node.stage.finished(number) && stage.finished(number)) completed.push_back(number);
-  for (OperationNumber number : completed) check(rank, number, stage.result(number), memory.delivered()[number]);
-  for (OperationNumber number : completed) memory.delivered().erase(number);
+  for (OperationNumber number : completed) {
+    check(rank, number, stage.result(number), memory.delivered()[number]);
+    memory.delivered().erase(number);
+  }
   node.delivered = std::move(memory.delivered());
   node.stage = std::move(stage);
   node.call = Event::What::go_on;
   node.log.clear();
 }
 
-void HostWorld::run(Node& node, HostStage& stage, Memory& memory) const {
+void HostWorld::run(Node& node, HostStage& stage, Memory& memory, std::vector<OperationNumber>& completed) const {
   const auto rank = static_cast<Rank>(&node - nodes_.data());
   switch (node.call) {
     case Event::What::post: {
@@ -211,7 +205,9 @@ void HostWorld::run(Node& node, HostStage& stage, Memory& memory) const {
       stage.post(memory, call, reinterpret_cast<const std::byte*>(data.data()));
       break;
     }
-    case Event::What::progress: stage.progress(memory, [](OperationNumber) {}); break;
+    case Event::What::progress:
+      stage.progress(memory, [&](OperationNumber number) { completed.push_back(number); });
+      break;
     case Event::What::close: stage.close(memory); break;
     case Event::What::reuse:
       if (!stage.is_closed_by_all(memory)) break;
@@ -225,15 +221,14 @@ void HostWorld::run(Node& node, HostStage& stage, Memory& memory) const {
 // A rank is about to store something: for what it posts, into a bank that nobody may need for what was in it before.
 void HostWorld::check_reuse(Rank rank) {
   const Node& node = at(rank);
+  if (node.call != Event::What::post) return;
   const OperationNumber number = node.stage.next();
   for (Rank other = 0; other < plan_.ranks; ++other) {
     const Node& its = at(other);
-    if (!its.is_alive || other == rank || node.call != Event::What::post) continue;
-    const bool has_closed =
-        words_[static_cast<std::size_t>(other) * layout_.words()] >= static_cast<HostWord>(node.use);
-    if (its.use < node.use
-            ? !has_closed
-            : its.use == node.use && its.stage.done() + static_cast<OperationNumber>(plan_.banks) <= number)
+    if (!its.is_alive || other == rank) continue;
+    const bool has_closed = word(other, HostLayout::closed()) >= static_cast<HostWord>(node.use);
+    const bool is_in_bank = its.stage.done() + static_cast<OperationNumber>(plan_.banks) <= number;
+    if ((its.use < node.use && !has_closed) || (its.use == node.use && is_in_bank))
       complain(rank, number, fmt::format("stores into a bank that rank {} may read", other));
   }
 }
@@ -278,8 +273,7 @@ HostWorld::Fingerprint HostWorld::fingerprint() const {
 // ---- what is promised -----------------------------------------------------------------------------------------------
 
 bool HostWorld::has_stamped(Rank rank, int use, OperationNumber number) const {
-  return words_[static_cast<std::size_t>(rank) * layout_.words() + layout_.value(number)] ==
-         host_stamp(static_cast<HostUse>(use + 1), number);
+  return word(rank, layout_.value(number)) == host_stamp(static_cast<HostUse>(use + 1), number);
 }
 
 void HostWorld::complain(Rank rank, OperationNumber number, const std::string& what) {
@@ -302,22 +296,23 @@ std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) 
   return call.pattern == HostPattern::gather_all ? blocks : sum;
 }
 
-void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {
+// Nobody is owed agreement, and nobody may have data that were given for something else.
+void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResult& result) {
   const HostCall& call = plan_.program[number];
-  if (plan_.differs !=
-      no_rank) {  // nobody is owed agreement, and nobody may have data that were given for something else
-    const bool reads_all = call.pattern == HostPattern::reduce_all || call.pattern == HostPattern::gather_all ||
-                           (call.pattern == HostPattern::reduce_to && call.root == rank);
-    const bool reads_root = call.pattern == HostPattern::broadcast_of && call.root != rank;
-    const int use = at(rank).use;
-    bool is_mixed = false;
-    for (Rank other = 0; other < plan_.ranks; ++other)
-      if (has_stamped(other, use, number) && (other == plan_.differs) != (rank == plan_.differs))
-        is_mixed = is_mixed || reads_all || (reads_root && other == call.root);
-    if (is_mixed && result.outcome == Outcome::success)
-      complain(rank, number, "a success with data of another operation");
-    return;
-  }
+  const bool reads_all = call.pattern == HostPattern::reduce_all || call.pattern == HostPattern::gather_all ||
+                         (call.pattern == HostPattern::reduce_to && call.root == rank);
+  const bool reads_root = call.pattern == HostPattern::broadcast_of && call.root != rank;
+  bool is_mixed = false;
+  for (Rank other = 0; other < plan_.ranks; ++other)
+    if (has_stamped(other, at(rank).use, number) && (other == plan_.differs) != (rank == plan_.differs))
+      is_mixed = is_mixed || reads_all || (reads_root && other == call.root);
+  if (is_mixed && result.outcome == Outcome::success)
+    complain(rank, number, "a success with data of another operation");
+}
+
+void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {
+  if (plan_.differs != no_rank) return check_mixture(rank, number, result);
+  const HostCall& call = plan_.program[number];
   const bool is_root = call.root == rank;
   if (call.pattern == HostPattern::reduce_to && !is_root) {
     if (result.outcome == Outcome::root_failed && at(call.root).is_alive) complain(rank, number, "the root lives");

@@ -86,9 +86,15 @@ class HostWorld {
   static HostWord given(Rank rank, int use, OperationNumber number, std::uint64_t element);
   static std::vector<HostWord> given(Rank rank, int use, OperationNumber number, const HostCall& call);
   void step(Rank rank);
-  void run(Node& node, HostStage& stage, Memory& memory) const;
+  void run(Node& node, HostStage& stage, Memory& memory, std::vector<OperationNumber>& completed) const;
+  HostWord& word(Rank owner, HostPlace place) { return words_[index(owner, place)]; }
+  const HostWord& word(Rank owner, HostPlace place) const { return words_[index(owner, place)]; }
+  std::size_t index(Rank owner, HostPlace place) const {
+    return static_cast<std::size_t>(owner) * layout_.words() + place;
+  }
   void check_reuse(Rank rank);
   void check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
+  void check_mixture(Rank rank, OperationNumber number, const HostResult& result);
   void check_sum(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
   std::vector<HostWord> expected_data(int use, OperationNumber number) const;
   bool has_stamped(Rank rank, int use, OperationNumber number) const;

@@ -19,9 +19,10 @@ class HostTree {
     for (Rank rank = 1; rank < ranks; ++rank) tree.children_[0].push_back(rank);
     return tree;
   }
-  // Inner nodes have up to `degree` children with subtrees of about the same size.
+  // Inner nodes have up to `degree` children with subtrees of about the same size. 0: flat.
   static HostTree of_degree(Rank ranks, int degree) {
-    assert(degree > 0);
+    assert(degree >= 0);
+    if (degree == 0) return flat(ranks);
     HostTree tree(ranks, degree);
     tree.split(0, ranks, degree);
     return tree;

@@ -99,8 +99,7 @@ class HostJob {
     alarm(120);  // a hang ends
     SharedMemory memory(shared(), me);
     HostStage stage({me, shape_.ranks, shape_.window, 1, shape_.patience}, layout_,
-                    std::make_shared<HostTree>(shape_.degree == 0 ? HostTree::flat(shape_.ranks)
-                                                                  : HostTree::of_degree(shape_.ranks, shape_.degree)));
+                    std::make_shared<HostTree>(HostTree::of_degree(shape_.ranks, shape_.degree)));
     Report& mine = report(me);
     run_program(
         memory, stage, me, shape_.ranks, {0, operations, most_elements},

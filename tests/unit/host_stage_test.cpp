@@ -40,8 +40,7 @@ class HostThreads : public testing::TestWithParam<Case> {
     const Case& each = GetParam();
     return {{me, each.ranks, each.window, use, each.patience},
             layout(),
-            std::make_shared<HostTree>(each.degree == 0 ? HostTree::flat(each.ranks)
-                                                        : HostTree::of_degree(each.ranks, each.degree))};
+            std::make_shared<HostTree>(HostTree::of_degree(each.ranks, each.degree))};
   }
   // All ranks' results, each compared with the plan and with what others were told.
   void note(Rank me, OperationNumber number, const HostTold& told) {
