@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <bit>
 #include <map>
 
 #include "simulator/commands.hpp"
@@ -30,7 +31,8 @@ HostPlan plan_of(const Options& options) {
   HostPlan plan;
   plan.ranks = options.ranks;
   plan.window = options.window;
-  plan.banks = options.banks == 0 ? 2 * options.window : options.banks;
+  plan.banks =
+      options.banks == 0 ? static_cast<int>(std::bit_ceil(2u * static_cast<unsigned>(options.window))) : options.banks;
   plan.degree = options.degree;
   plan.patience = options.patience;
   plan.uses = options.uses;
@@ -43,6 +45,7 @@ HostPlan plan_of(const Options& options) {
     call.root = options.root;
     plan.program.push_back(call);
   }
+  if (plan.uses > 1) plan.program.push_back({HostPattern::reduce_all});  // each ends with a barrier
   return plan;
 }
 
@@ -89,14 +92,16 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 8))->capture_default_str();
   explore->add_option("--root", options->root, "of reduce and broadcast")->capture_default_str();
   explore->add_option("--window", options->window, "W")->check(CLI::Range(1, 64))->capture_default_str();
-  explore->add_option("--banks", options->banks, "of memory (default: 2 W): more than W")->check(CLI::Range(1, 256));
+  explore
+      ->add_option("--banks", options->banks, "of memory, a power of two (default: the first from 2 W on): more than W")
+      ->check(CLI::Range(1, 256));
   explore->add_option("--degree", options->degree, "of the tree of an allreduce; 0: flat")
       ->check(CLI::Range(0, 7))
       ->capture_default_str();
   explore->add_option("--patience", options->patience, "looks at an inner node's sum before its work is done for it")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
-  explore->add_option("--uses", options->uses, "of the same memory, one after the other")
+  explore->add_option("--uses", options->uses, "of the same memory, one after the other; then each ends with a barrier")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   explore->add_option("--deaths", options->deaths, "at most")->check(CLI::Range(0, 7))->capture_default_str();
@@ -111,6 +116,8 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   explore->callback([options, &exit_code] {
     if (options->root < 0 || options->root >= options->ranks)
       refuse(fmt::format("--root {} is not a rank: there are {}", options->root, options->ranks));
+    if (options->banks != 0 && !std::has_single_bit(static_cast<unsigned>(options->banks)))
+      refuse(fmt::format("--banks {}: a power of two is needed", options->banks));
     if (options->banks != 0 && options->banks <= options->window)
       refuse(fmt::format("--banks {}: more than --window {} are needed", options->banks, options->window));
     if (options->deaths >= options->ranks)

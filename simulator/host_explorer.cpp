@@ -91,7 +91,7 @@ class Search {
   void report(const std::string& what, std::uint32_t state) {
     std::string way;
     for (; state != none; state = states_[state].from)
-      if (states_[state].from != none) way = " " + HostWorld::words(states_[state].event) + ";" + way;
+      if (states_[state].from != none) way = fmt::format(" {};{}", HostWorld::words(states_[state].event), way);
     found.violation = what + ":" + way;
   }
 

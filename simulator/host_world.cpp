@@ -23,10 +23,19 @@ struct Pause {};
 // One access of a call, after those that were made before.
 class HostWorld::Memory {
  public:
-  Memory(HostWorld& world, Rank me) : world_(world), me_(me), delivered_(world.at(me).delivered) {}
+  Memory(HostWorld& world, Rank me, State& state) : world_(world), me_(me), state_(state) {}
 
   HostWord load(Rank owner, HostPlace place) {
+    auto found = state_.found.begin() + owner;
+    if (!*found && lease(owner) == HostLease::none) return 0;
+    *found = true;
     return access([&] { return world_.word(owner, place); });
+  }
+  HostLease lease(Rank owner) {
+    return static_cast<HostLease>(access([&] { return world_.lease(owner, state_.use); }));
+  }
+  void set_lease(HostLease lease) {
+    access([&] { return world_.lease(me_, state_.use) = static_cast<HostWord>(lease); });
   }
   void store(HostPlace place, HostWord word) {
     access([&] {
@@ -41,9 +50,13 @@ class HostWorld::Memory {
       store(first + i, word);
     }
   }
+  void clear(HostPlace place) {  // no step if it is clear
+    if (access([&] { return world_.word(me_, place); }, true) != 0) store(place, 0);
+  }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes) {
-    for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) view_[i] = load(owner, first + i);
-    return reinterpret_cast<const std::byte*>(view_);
+    HostWord* const view = views_[++reads_ % 2];
+    for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) view[i] = load(owner, first + i);
+    return reinterpret_cast<const std::byte*>(view);
   }
   bool is_dead(Rank rank) {
     if (rank == me_) return false;
@@ -55,12 +68,13 @@ class HostWorld::Memory {
     return reinterpret_cast<std::byte*>(scratch_[level]);
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
-    std::vector<HostWord>& all = delivered_[number];
+    std::vector<HostWord>& all = state_.delivered[number];
     all.resize(std::max(all.size(), (offset + bytes) / sizeof(HostWord)));
     std::memcpy(all.data() + offset / sizeof(HostWord), data, bytes);
   }
+  bool expects_block(OperationNumber, Rank, std::uint64_t) const { return true; }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
-    std::vector<HostWord>& all = delivered_[number];
+    std::vector<HostWord>& all = state_.delivered[number];
     all.push_back(static_cast<HostWord>(rank));
     for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) {
       HostWord word = 0;
@@ -69,46 +83,57 @@ class HostWorld::Memory {
     }
   }
 
-  std::map<OperationNumber, std::vector<HostWord>>& delivered() { return delivered_; }
-
  private:
+  // own: of what nobody else stores to, so when it is looked at makes no difference.
   template <class Act>
-  HostWord access(Act act) {
+  HostWord access(Act act, bool own = false) {
     std::vector<HostWord>& log = world_.at(me_).log;
     if (next_ < log.size()) return log[next_++];
-    if (has_accessed_) throw Pause{};
-    has_accessed_ = true;
+    if (has_accessed_ && !own) throw Pause{};
+    has_accessed_ = has_accessed_ || !own;
     log.push_back(act());
     return log[next_++];
   }
 
   HostWorld& world_;
   Rank me_;
-  std::size_t next_ = 0;
+  State& state_;
+  std::size_t next_ = 0, reads_ = 0;
   bool has_accessed_ = false;
-  HostWord view_[most_elements] = {}, scratch_[levels][elements] = {};
-  std::map<OperationNumber, std::vector<HostWord>> delivered_;
+  HostWord views_[2][most_elements] = {}, scratch_[levels][most_elements] = {};
 };
 
 HostWorld::HostWorld(const HostPlan& plan)
     : plan_(plan),
-      layout_{plan.banks, elements * sizeof(HostWord), plan.areas, most_elements * sizeof(HostWord),
+      layout_{plan.banks, elements * sizeof(HostWord), (plan.has_chunks ? elements : most_elements) * sizeof(HostWord),
               elements * sizeof(HostWord)},
       tree_(std::make_shared<HostTree>(HostTree::of_degree(plan.ranks, plan.degree))),
-      words_(static_cast<std::size_t>(plan.ranks) * layout_.words()),
+      words_(static_cast<std::size_t>(plan.ranks) * words()),
+      leases_(static_cast<std::size_t>(plan.ranks * plan.uses)),
       deliveries_(static_cast<std::size_t>(plan.uses) * plan.program.size()) {
-  for (Rank rank = 0; rank < plan.ranks; ++rank)
-    nodes_.push_back({stage_of(rank, 0),
-                      true,
-                      0,
-                      Event::What::go_on,
-                      {},
-                      {},
-                      std::vector<bool>(static_cast<std::size_t>(plan.ranks))});
+  for (Rank rank = 0; rank < plan.ranks; ++rank) {
+    nodes_.push_back(
+        {state_of(rank, 0), true, Event::What::go_on, {}, std::vector<bool>(static_cast<std::size_t>(plan.ranks))});
+    lease(rank, 0) = static_cast<HostWord>(HostLease::open);
+  }
 }
 
-HostStage HostWorld::stage_of(Rank rank, int use) const {
-  return {{rank, plan_.ranks, plan_.window, static_cast<HostUse>(use + 1), plan_.patience}, layout_, tree_};
+HostWorld::State HostWorld::state_of(Rank rank, int use) const {
+  // Those of the first use are found at once: all have been there from the beginning.
+  return {{{rank, plan_.ranks, plan_.window, plan_.patience}, layout_, tree_},
+          use,
+          {},
+          {},
+          std::vector<bool>(static_cast<std::size_t>(plan_.ranks), use == 0)};
+}
+
+// Data, then chunks or a partial result, and stamps.
+HostPlace HostWorld::area_words() const { return 3 * most_elements; }
+
+// May this rank still read the others' slabs for that use?
+bool HostWorld::reads(Rank rank, int use) const {
+  return at(rank).is_alive && at(rank).state.use == use &&
+         leases_[static_cast<std::size_t>(use * plan_.ranks + rank)] == static_cast<HostWord>(HostLease::open);
 }
 
 HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
@@ -142,13 +167,13 @@ std::vector<HostWorld::Event> HostWorld::events() const {
     if (!node.is_alive) continue;
     if (node.call != Event::What::go_on) {
       all.push_back({Event::What::go_on, rank});
-    } else if (node.use < plan_.uses) {
-      const bool has_posted_all = node.stage.next() == plan_.program.size();
-      const bool has_closed = word(rank, HostLayout::closed()) == static_cast<HostWord>(node.use + 1);
+    } else if (node.state.use < plan_.uses) {
+      const HostStage& stage = node.state.stage;
+      const bool has_posted_all = stage.next() == plan_.program.size();
       if (!has_posted_all) all.push_back({Event::What::post, rank});
-      if (!node.stage.idle()) all.push_back({Event::What::progress, rank});
-      if (has_posted_all && node.stage.idle())
-        all.push_back({has_closed ? Event::What::reuse : Event::What::close, rank});
+      if (!stage.idle()) all.push_back({Event::What::progress, rank});
+      if (has_posted_all && stage.idle())
+        all.push_back({reads(rank, node.state.use) ? Event::What::close : Event::What::reuse, rank});
     }
     if (deaths_ < plan_.max_deaths) all.push_back({Event::What::death, rank});
     for (Rank other = 0; other < plan_.ranks; ++other)
@@ -177,65 +202,80 @@ void HostWorld::happen(const Event& event) {
 // Calls that make no access end at once.
 void HostWorld::step(Rank rank) {
   Node& node = at(rank);
-  HostStage stage = node.stage;
-  Memory memory(*this, rank);
+  State state = node.state;
+  Memory memory(*this, rank, state);
   std::vector<OperationNumber> completed;
   try {
-    run(node, stage, memory, completed);
+    run(rank, state, memory, completed);
   } catch (const Pause&) {
     return;
   }
   for (OperationNumber number : completed) {
-    check(rank, number, stage.result(number), memory.delivered()[number]);
-    memory.delivered().erase(number);
+    check(rank, number, state.stage.result(number), state.delivered[number]);
+    state.delivered.erase(number);
   }
-  node.delivered = std::move(memory.delivered());
-  node.stage = std::move(stage);
+  node.state = std::move(state);
   node.call = Event::What::go_on;
   node.log.clear();
 }
 
-void HostWorld::run(Node& node, HostStage& stage, Memory& memory, std::vector<OperationNumber>& completed) const {
-  const auto rank = static_cast<Rank>(&node - nodes_.data());
-  switch (node.call) {
-    case Event::What::post: {
-      const HostCall call = call_of(rank, stage.next());
-      if (!stage.ready(memory, stage.bytes_given(call))) break;
-      const std::vector<HostWord> data = given(rank, node.use, stage.next(), call);
-      stage.post(memory, call, reinterpret_cast<const std::byte*>(data.data()));
-      break;
-    }
+void HostWorld::run(Rank rank, State& state, Memory& memory, std::vector<OperationNumber>& completed) const {
+  switch (at(rank).call) {
+    case Event::What::post: return post(rank, state, memory);
     case Event::What::progress:
-      stage.progress(memory, [&](OperationNumber number) { completed.push_back(number); });
-      break;
-    case Event::What::close: stage.close(memory); break;
-    case Event::What::reuse:
-      if (!stage.is_closed_by_all(memory)) break;
-      ++node.use;
-      if (node.use < plan_.uses) stage = stage_of(rank, node.use);
-      break;
-    default: break;
+      state.stage.progress(memory, [&](OperationNumber number) { completed.push_back(number); });
+      return;
+    case Event::What::close: return memory.set_lease(HostLease::closed);
+    case Event::What::reuse: return begin_anew(rank, state, memory);
+    default: return;
   }
 }
 
-// A rank is about to store something: for what it posts, into a bank that nobody may need for what was in it before.
+void HostWorld::post(Rank rank, State& state, Memory& memory) const {
+  HostStage& stage = state.stage;
+  const HostCall call = call_of(rank, stage.next());
+  if (!stage.ready(memory)) return;
+  const std::vector<HostWord> data = given(rank, state.use, stage.next(), call);
+  HostData its{reinterpret_cast<const std::byte*>(data.data())};
+  if (!layout_.is_inline(stage.bytes_given(call))) {
+    const std::size_t areas = static_cast<std::size_t>(plan_.areas), earlier = state.users.size();
+    if (earlier >= areas && !stage.is_free(memory, state.users[earlier - areas])) return;
+    its.place = layout_.words() + earlier % areas * area_words();
+    its.combined = its.place + most_elements;
+    state.users.push_back(stage.next());
+  }
+  stage.post(memory, call, its);
+}
+
+void HostWorld::begin_anew(Rank rank, State& state, Memory& memory) const {
+  if (!may_end_lease(memory, rank, plan_.ranks)) return;
+  memory.set_lease(HostLease::none);
+  for (HostPlace place = 0; place < layout_.words(); ++place) memory.clear(place);
+  const int next = state.use + 1;
+  if (next == plan_.uses) {
+    state.use = next;
+    return;
+  }
+  state = state_of(rank, next);
+  memory.set_lease(HostLease::open);
+}
+
+// A rank is about to store something: in a call that posts, into a bank that nobody may need for what was in it before; in one
+// that begins anew, into a slab that nobody reads.
 void HostWorld::check_reuse(Rank rank) {
   const Node& node = at(rank);
-  if (node.call != Event::What::post) return;
-  const OperationNumber number = node.stage.next();
+  const OperationNumber number = node.state.stage.next();
   for (Rank other = 0; other < plan_.ranks; ++other) {
-    const Node& its = at(other);
-    if (!its.is_alive || other == rank) continue;
-    const bool has_closed = word(other, HostLayout::closed()) >= static_cast<HostWord>(node.use);
-    const bool is_in_bank = its.stage.done() + static_cast<OperationNumber>(plan_.banks) <= number;
-    if ((its.use < node.use && !has_closed) || (its.use == node.use && is_in_bank))
+    if (other == rank || !reads(other, node.state.use)) continue;
+    const bool is_in_bank = at(other).state.stage.done() + static_cast<OperationNumber>(plan_.banks) <= number;
+    if (node.call == Event::What::reuse || (node.call == Event::What::post && is_in_bank))
       complain(rank, number, fmt::format("stores into a bank that rank {} may read", other));
   }
 }
 
 bool HostWorld::is_over() const {
   for (const Node& node : nodes_)
-    if (node.is_alive && node.use < plan_.uses) return false;
+    if (node.is_alive && node.state.use < plan_.uses) return false;
   return true;
 }
 
@@ -246,17 +286,21 @@ HostWorld::Fingerprint HostWorld::fingerprint() const {
     print.b = mixed(value ^ 0x5bd1e995, print.b);
   };
   for (HostWord each : words_) word(each);
+  for (HostWord each : leases_) word(each);
   for (const Node& node : nodes_) {
     word(static_cast<std::uint64_t>(node.is_alive));
     if (!node.is_alive) continue;
-    word(static_cast<std::uint64_t>(node.call) << 32 | static_cast<std::uint64_t>(node.use));
-    std::uint64_t dead = 0;
-    for (bool each : node.knows_dead) dead = dead << 1 | static_cast<std::uint64_t>(each);
-    word(dead);
-    node.stage.describe(word);
+    const State& state = node.state;
+    word(static_cast<std::uint64_t>(node.call) << 32 | static_cast<std::uint64_t>(state.use));
+    std::uint64_t known = 0;
+    for (bool each : node.knows_dead) known = known << 1 | static_cast<std::uint64_t>(each);
+    for (bool each : state.found) known = known << 1 | static_cast<std::uint64_t>(each);
+    word(known);
+    state.stage.describe(word);
+    for (OperationNumber each : state.users) word(each);
     word(node.log.size());
     for (HostWord each : node.log) word(each);
-    for (const auto& [number, data] : node.delivered) {
+    for (const auto& [number, data] : state.delivered) {
       word(number);
       for (HostWord each : data) word(each);
     }
@@ -273,12 +317,13 @@ HostWorld::Fingerprint HostWorld::fingerprint() const {
 // ---- what is promised -----------------------------------------------------------------------------------------------
 
 bool HostWorld::has_stamped(Rank rank, int use, OperationNumber number) const {
-  return word(rank, layout_.value(number)) == host_stamp(static_cast<HostUse>(use + 1), number);
+  return leases_[static_cast<std::size_t>(use * plan_.ranks + rank)] != static_cast<HostWord>(HostLease::none) &&
+         word(rank, layout_.value(number)) == host_stamp(number);
 }
 
 void HostWorld::complain(Rank rank, OperationNumber number, const std::string& what) {
   if (violation_.empty())
-    violation_ = fmt::format("rank {}, use {}, operation {}: {}", rank, at(rank).use + 1, number, what);
+    violation_ = fmt::format("rank {}, use {}, operation {}: {}", rank, at(rank).state.use + 1, number, what);
 }
 
 // From the plan and the stamps alone: at the first delivery they are all still there.
@@ -304,7 +349,7 @@ void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResul
   const bool reads_root = call.pattern == HostPattern::broadcast_of && call.root != rank;
   bool is_mixed = false;
   for (Rank other = 0; other < plan_.ranks; ++other)
-    if (has_stamped(other, at(rank).use, number) && (other == plan_.differs) != (rank == plan_.differs))
+    if (has_stamped(other, at(rank).state.use, number) && (other == plan_.differs) != (rank == plan_.differs))
       is_mixed = is_mixed || reads_all || (reads_root && other == call.root);
   if (is_mixed && result.outcome == Outcome::success)
     complain(rank, number, "a success with data of another operation");
@@ -325,7 +370,7 @@ void HostWorld::check(Rank rank, OperationNumber number, const HostResult& resul
 void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& result,
                           const std::vector<HostWord>& data) {
   const HostCall& call = plan_.program[number];
-  const int use = at(rank).use;
+  const int use = at(rank).state.use;
   Delivery& first = deliveries_[static_cast<std::size_t>(use) * plan_.program.size() + number];
   if (first.is_known) {
     if (first.result.outcome != result.outcome || first.result.contributors != result.contributors ||

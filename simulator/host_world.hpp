@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/host/host_lease.hpp"
 #include "collectives/host/host_stage.hpp"
 
 namespace ucft::detail::simulator {
@@ -24,8 +25,10 @@ struct HostPlan {
   int degree = 0;  // of the tree; 0: flat
   int patience = 0;
   std::vector<HostCall> program;  // of 64-bit sums: up to 1 element in a slab, up to 2 in an area
-  int areas = 0;
-  int uses = 1;  // of the memory, each with the whole program
+  int areas = 0;                  // beside each slab
+  bool has_chunks = true;  // data in areas are large: combined in chunks; else each combines them, or the tree does
+  int uses =
+      1;  // of the memory, each with the whole program, whose last operation must be a barrier if there are several
   int max_deaths = 1;
   Rank differs = no_rank;          // this rank posts another operation than the others:
   bool differs_in_length = false;  // of the same signature
@@ -63,13 +66,19 @@ class HostWorld {
 
  private:
   class Memory;
-  struct Node {
+  // What a call changes, once it is over.
+  struct State {
     HostStage stage;
-    bool is_alive = true;
     int use = 0;
-    Event::What call = Event::What::go_on;                       // none: go_on
-    std::vector<HostWord> log;                                   // of the call: what its accesses have returned
+    std::vector<OperationNumber> users;                          // of this rank's areas: the operations that used them
     std::map<OperationNumber, std::vector<HostWord>> delivered;  // of operations that are not complete
+    std::vector<bool> found;                                     // whose slab
+  };
+  struct Node {
+    State state;
+    bool is_alive = true;
+    Event::What call = Event::What::go_on;  // none: go_on
+    std::vector<HostWord> log;              // of the call: what its accesses have returned
     std::vector<bool> knows_dead;
   };
   // What the first to have it was given, and all others must be.
@@ -81,17 +90,21 @@ class HostWorld {
 
   Node& at(Rank rank) { return nodes_[static_cast<std::size_t>(rank)]; }
   const Node& at(Rank rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
-  HostStage stage_of(Rank rank, int use) const;
+  State state_of(Rank rank, int use) const;
   HostCall call_of(Rank rank, OperationNumber number) const;
   static HostWord given(Rank rank, int use, OperationNumber number, std::uint64_t element);
   static std::vector<HostWord> given(Rank rank, int use, OperationNumber number, const HostCall& call);
   void step(Rank rank);
-  void run(Node& node, HostStage& stage, Memory& memory, std::vector<OperationNumber>& completed) const;
+  void run(Rank rank, State& state, Memory& memory, std::vector<OperationNumber>& completed) const;
+  void post(Rank rank, State& state, Memory& memory) const;
+  void begin_anew(Rank rank, State& state, Memory& memory) const;
+  HostPlace area_words() const;
+  HostPlace words() const { return layout_.words() + static_cast<HostPlace>(plan_.areas) * area_words(); }
+  HostWord& lease(Rank rank, int use) { return leases_[static_cast<std::size_t>(use * plan_.ranks + rank)]; }
+  bool reads(Rank rank, int use) const;
   HostWord& word(Rank owner, HostPlace place) { return words_[index(owner, place)]; }
   const HostWord& word(Rank owner, HostPlace place) const { return words_[index(owner, place)]; }
-  std::size_t index(Rank owner, HostPlace place) const {
-    return static_cast<std::size_t>(owner) * layout_.words() + place;
-  }
+  std::size_t index(Rank owner, HostPlace place) const { return static_cast<std::size_t>(owner) * words() + place; }
   void check_reuse(Rank rank);
   void check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
   void check_mixture(Rank rank, OperationNumber number, const HostResult& result);
@@ -103,7 +116,8 @@ class HostWorld {
   HostPlan plan_;
   HostLayout layout_;
   std::shared_ptr<const HostTree> tree_;
-  std::vector<HostWord> words_;  // slab by slab
+  std::vector<HostWord> words_;   // of each rank: slab, areas
+  std::vector<HostWord> leases_;  // by use and rank
   std::vector<Node> nodes_;
   std::vector<Delivery> deliveries_;  // by use and operation
   int deaths_ = 0;

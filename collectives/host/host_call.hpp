@@ -24,6 +24,13 @@ struct HostCall {
   std::uint64_t bytes() const { return count * element_bytes(reduction.type); }
 };
 
+// Data of a rank, and where they are to be, if not in the slab.
+struct HostData {
+  const std::byte* data = nullptr;  // needed during the call only; null: none, or they are in their place already
+  HostPlace place = 0;
+  HostPlace combined = 0;  // room for what HostStage::combined_bytes() says
+};
+
 struct HostResult {
   Outcome outcome = Outcome::success;
   Rank culprit = no_rank;          // mismatch, no_memory
@@ -34,8 +41,7 @@ struct HostResult {
 struct HostSeat {
   Rank me = 0, ranks = 1;
   std::int32_t window = 2;  // operations that may be in flight
-  HostUse use = 1;
-  int patience = 0;  // looks at an inner node's P before its work is done for it, though it lives
+  int patience = 0;         // looks at an inner node's P before its work is done for it, though it lives
 };
 
 }  // namespace ucft::detail

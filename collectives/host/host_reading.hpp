@@ -22,23 +22,32 @@ class HostReading {
  public:
   HostReading(const HostSeat& seat, const HostLayout& layout, const HostTree& tree, const HostCall& call,
               OperationNumber number, Memory& memory)
-      : seat_(seat), layout_(layout), tree_(tree), call_(call), number_(number), memory_(memory) {}
+      : seat_(seat),
+        layout_(layout),
+        tree_(tree),
+        call_(call),
+        number_(number),
+        cell_(layout.value(number)),
+        memory_(memory) {}
 
   Memory& memory() const { return memory_; }
   OperationNumber number() const { return number_; }
   const HostCall& call() const { return call_; }
-  HostWord stamp() const { return host_stamp(seat_.use, number_); }
+  HostWord stamp() const { return host_stamp(number_); }
 
   // ---- values
 
-  bool is_there(Rank x) const { return is_stamped(x, layout_.value(number_)); }
+  bool is_there(Rank x) const { return is_stamped(x, cell_); }
   // V[x] is there, or never will be: x is proved dead. Only after that is it looked at whether it is.
   bool is_settled(Rank x) const { return is_there(x) || memory_.is_dead(x); }
-  HostNote note_of(Rank x) const { return HostNote::of(memory_.load(x, layout_.value(number_) + 1)); }
-  // Of the data of a V with that note.
-  HostPlace data_place(const HostNote& note) const {
-    return layout_.is_large(note.count) ? layout_.input(note.area) : layout_.value(number_) + 2;
+  HostNote note_of(Rank x) const { return HostNote::of(memory_.load(x, cell_ + 1)); }
+  // Of `bytes` of data in V[x], or P[x], which begins there.
+  HostPlace data_place(Rank x, HostPlace cell, std::uint64_t bytes) const {
+    return layout_.is_inline(bytes) ? cell + 2 : memory_.load(x, cell + 2);
   }
+  HostPlace value_place(Rank x, std::uint64_t bytes) const { return data_place(x, cell_, bytes); }
+  // Where x, whose V is there, combines.
+  HostPlace combined_place(Rank x) const { return memory_.load(x, cell_ + 3); }
   // What V[x] says, if it is there. True if there are data in it.
   bool add_note(Rank x, HostResult& result) const {
     if (!is_there(x)) return false;
@@ -80,7 +89,7 @@ class HostReading {
     if (has_partial(x) && is_stamped(x, layout_.partial(number_))) return partial_of(x);
     HostPartial sum;
     if (add_note(x, sum.result)) {
-      sum.data = memory_.read(x, layout_.value(number_) + 2, call_.bytes());
+      sum.data = memory_.read(x, value_place(x, call_.bytes()), call_.bytes());
       if (!tree_.is_inner(x)) return sum;
     }
     std::byte* const mine = memory_.scratch(level);
@@ -101,39 +110,74 @@ class HostReading {
     return sum;
   }
 
-  // ---- chunks of large data
-
-  std::uint64_t chunks() const { return (call_.bytes() + layout_.chunk_bytes - 1) / layout_.chunk_bytes; }
-  std::uint64_t bytes_of_chunk(std::uint64_t chunk) const {
-    return std::min(layout_.chunk_bytes, call_.bytes() - offset_of_chunk(chunk));
-  }
-  std::uint64_t offset_of_chunk(std::uint64_t chunk) const { return chunk * layout_.chunk_bytes; }
-  // In scratch: of all values, which are settled, in rank order.
-  const std::byte* combined_chunk(std::uint64_t chunk) const {
-    const std::uint64_t bytes = bytes_of_chunk(chunk);
-    std::byte* const sum = memory_.scratch(0);
-    bool is_first = true;
+  // Of all values, which are settled, in rank order; read by this rank alone.
+  HostPartial sum_of_values() const {
+    HostPartial sum;
+    const std::uint64_t bytes = call_.bytes();
+    const HostWord usual = HostNote{call_.signature, Outcome::success, static_cast<std::uint32_t>(bytes)}.word();
+    std::uint32_t usual_ones = 0;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
-      const HostPlace place = data_place(note_of(x)) + HostLayout::words_of(offset_of_chunk(chunk));
-      const std::byte* const data = memory_.read(x, place, bytes);
-      if (std::exchange(is_first, false))
-        std::copy(data, data + bytes, sum);
-      else
-        combine(call_.reduction, sum, sum, data, bytes / element_bytes(call_.reduction.type));
+      if (memory_.load(x, cell_ + 1) == usual)
+        ++usual_ones;
+      else if (!add_note(x, sum.result))
+        continue;
+      sum.data = add(sum.data, memory_.read(x, value_place(x, bytes), bytes), call_.count);
+    }
+    if (!has_culprit(sum.result.outcome)) sum.result.contributors += usual_ones;
+    return sum;
+  }
+
+  // ---- chunks of large data
+
+  std::uint64_t chunks() const { return layout_.chunks(call_.bytes(), seat_.ranks); }
+  std::uint64_t bytes_of_chunk(std::uint64_t chunk) const {
+    return std::min(layout_.bytes_of_chunks(call_.bytes(), seat_.ranks), call_.bytes() - offset_of_chunk(chunk));
+  }
+  std::uint64_t offset_of_chunk(std::uint64_t chunk) const {
+    return chunk * layout_.bytes_of_chunks(call_.bytes(), seat_.ranks);
+  }
+  Rank owner_of(std::uint64_t chunk) const {
+    return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
+  }
+  // From the beginning of its owner's room: all of its chunks, then the stamps of them.
+  HostPlace chunk_place(std::uint64_t chunk) const {
+    return chunk / static_cast<std::uint64_t>(seat_.ranks) *
+           HostLayout::words_of(layout_.bytes_of_chunks(call_.bytes(), seat_.ranks));
+  }
+  HostPlace chunk_stamp(std::uint64_t chunk) const {
+    return layout_.own_chunks(call_.bytes(), seat_.ranks) *
+               HostLayout::words_of(layout_.bytes_of_chunks(call_.bytes(), seat_.ranks)) +
+           chunk / static_cast<std::uint64_t>(seat_.ranks);
+  }
+  // Of all values, which are settled, in rank order; valid until the next read.
+  const std::byte* combined_chunk(std::uint64_t chunk) const {
+    const std::uint64_t bytes = bytes_of_chunk(chunk);
+    const std::byte* sum = nullptr;
+    for (Rank x = 0; x < seat_.ranks; ++x) {
+      if (!is_there(x)) continue;
+      const HostPlace place = value_place(x, call_.bytes()) + HostLayout::words_of(offset_of_chunk(chunk));
+      sum = add(sum, memory_.read(x, place, bytes), bytes / element_bytes(call_.reduction.type));
     }
     return sum;
   }
-  // What `owner`, whose V is there, has combined; null if it has not.
-  const std::byte* chunk_of(Rank owner, std::uint64_t chunk) const {
-    const std::uint64_t area = note_of(owner).area;
-    if (!is_stamped(owner, layout_.chunk_stamp(area, chunk))) return nullptr;
-    return memory_.read(owner, layout_.combined(area) + HostLayout::words_of(offset_of_chunk(chunk)),
-                        bytes_of_chunk(chunk));
+  // What its owner, whose V is there, has combined; null if it has not.
+  const std::byte* given_chunk(std::uint64_t chunk) const {
+    const Rank owner = owner_of(chunk);
+    const HostPlace room = combined_place(owner);
+    if (!is_stamped(owner, room + chunk_stamp(chunk))) return nullptr;
+    return memory_.read(owner, room + chunk_place(chunk), bytes_of_chunk(chunk));
   }
 
  private:
   bool is_stamped(Rank x, HostPlace place) const { return memory_.load(x, place) == stamp(); }
+
+  // sum: null, what was read last, or in scratch already.
+  const std::byte* add(const std::byte* sum, const std::byte* data, std::uint64_t count) const {
+    if (sum == nullptr) return data;
+    if (count > 0) combine(call_.reduction, memory_.scratch(0), sum, data, count);
+    return memory_.scratch(0);
+  }
 
   // Signatures of different counts may be equal. Blocks of an allgather may differ: deliver_block() sees to those.
   bool has_right_length(const HostNote& note) const {
@@ -149,7 +193,8 @@ class HostReading {
     if (has_culprit(note.outcome))
       given.result = {note.outcome, static_cast<Rank>(note.count) - 1, 0};
     else
-      given = {{note.outcome, no_rank, note.count}, memory_.read(x, place + 2, call_.bytes())};
+      given = {{note.outcome, no_rank, note.count},
+               memory_.read(x, data_place(x, place, call_.bytes()), call_.bytes())};
     return given;
   }
 
@@ -165,6 +210,7 @@ class HostReading {
   const HostTree& tree_;
   const HostCall& call_;
   OperationNumber number_;
+  HostPlace cell_;  // of V
   Memory& memory_;
 };
 

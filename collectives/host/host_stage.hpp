@@ -22,25 +22,26 @@
 //
 // Large data (host_slab.hpp), of an allreduce: when every V is there or never will be, the set of contributors is fixed. Then
 // rank i combines the chunks c with c mod n = i, from all inputs, and stamps each; all take them from there. Chunks of a dead rank
-// that it has not stamped, each combines itself: the inputs are in memory that outlives it. An area is used again when all have
-// said that they are through with it, or are proved dead.
+// that it has not stamped, each combines itself: the inputs are in memory that outlives it. Memory outside the slab is used
+// again when all are through with the operation, or are proved dead.
 //
 // A value: it holds no pointer into that memory, has no clock, and every access goes through a Memory, which is an argument:
 //
 //   HostWord load(Rank owner, HostPlace)          acquire
 //   void store(HostPlace, HostWord)               release; this rank's slab
 //   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store
-//   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read
+//   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
-//   std::byte* scratch(int level)                 payload_bytes, or chunk_bytes if more; for each level < depth() of the tree
+//   std::byte* scratch(int level)                 large_bytes, or chunk_bytes if more; for each level < depth() of the tree
 //   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it
-//   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor.
-//                                                 The length is what that rank has given: compare it
+//   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor
+//   bool expects_block(OperationNumber, Rank, std::uint64_t bytes) whether that is the length that this rank expects of it
 //
 // On atomics these are single instructions; the explorer (simulator/host_world.hpp) makes each a step of its own, between
 // which any other rank may go on or die.
 #pragma once
 
+#include <bit>
 #include <cassert>
 #include <memory>
 #include <utility>
@@ -57,42 +58,65 @@ class HostStage {
       : seat_(seat),
         layout_(layout),
         tree_(std::move(tree)),
-        users_(static_cast<std::size_t>(layout.areas)),
-        operations_(static_cast<std::size_t>(seat.window)) {
+        operations_(std::bit_ceil(static_cast<std::size_t>(seat.window))) {
     assert(tree_->ranks() == seat.ranks && seat.me >= 0 && seat.me < seat.ranks && seat.window >= 1);
-    assert(seat.use >= 1 && seat.use < host_uses && layout.banks > seat.window && layout.areas <= 256);
-    assert(layout.most_bytes() <= 0xffffffff && (layout.areas == 0 || layout.chunk_bytes > 0));
+    assert(layout.banks > seat.window && std::has_single_bit(static_cast<unsigned>(layout.banks)) &&
+           layout.inline_bytes <= layout.large_bytes && layout.chunk_bytes > 0);
   }
 
-  // Whether an operation to which this rank gives that many bytes can be posted now. If the window has room but memory may still be
-  // read by others, it looks how far they are.
+  // Whether an operation can be posted now. If the window has room but a bank may still be read by others, it looks how far they
+  // are.
   template <class Memory>
-  bool ready(Memory& memory, std::uint64_t bytes) {
-    if (next_ - done_ >= static_cast<OperationNumber>(seat_.window)) return false;
-    return is_bank_free(memory) && (!layout_.is_large(bytes) || is_area_free(memory));
+  bool ready(Memory& memory) {
+    return next_ - done_ < static_cast<OperationNumber>(seat_.window) && is_bank_free(memory);
   }
 
-  // Requires ready(). data: call.bytes(), needed during the call only; null where this rank gives none.
+  // Bytes that this rank gives; they need a place of their own if they are not inline.
+  std::uint64_t bytes_given(const HostCall& call) const { return gives(call) && !call.lacks_memory ? call.bytes() : 0; }
+  // Bytes of the room that this rank needs beside it, to combine in.
+  std::uint64_t combined_bytes(const HostCall& call) const {
+    const std::uint64_t bytes = bytes_given(call);
+    if (layout_.is_inline(bytes) || call.pattern != HostPattern::reduce_all) return 0;
+    if (!layout_.is_large(bytes)) return tree_->is_flat() || !tree_->is_inner(seat_.me) ? 0 : bytes;
+    return layout_.own_chunks(bytes, seat_.ranks) *
+           (HostLayout::words_of(layout_.bytes_of_chunks(bytes, seat_.ranks)) + 1) * sizeof(HostWord);
+  }
+
+  // Requires ready().
   template <class Memory>
-  OperationNumber post(Memory& memory, const HostCall& call, const std::byte* data) {
-    assert(call.bytes() <= layout_.most_bytes() && next_ + 1 < host_numbers);
+  OperationNumber post(Memory& memory, const HostCall& call, const HostData& given) {
     const OperationNumber number = next_++;
     Operation& operation = at(number);
     operation = Operation{};
     operation.call = call;
     const HostPlace place = layout_.value(number);
     const std::uint64_t bytes = bytes_given(call);
-    HostNote note{call.signature, call.lacks_memory ? Outcome::no_memory : Outcome::success, 0,
-                  static_cast<std::uint32_t>(bytes)};
-    if (layout_.is_large(bytes)) {
-      note.area = static_cast<std::uint8_t>(larges_ % users_.size());
-      users_[note.area] = number;
-      ++larges_;
+    assert(bytes <= 0xffffffff);
+    if (!layout_.is_inline(bytes)) {
+      memory.store(place + 2, given.place);
+      memory.store(place + 3, given.combined);
+      if (layout_.is_large(bytes) && call.pattern == HostPattern::reduce_all)
+        clear_stamps(reading(memory, number), given.combined);
     }
-    if (bytes > 0) memory.write(reading(memory, number).data_place(note), data, bytes);
-    memory.store(place + 1, note.word());
-    memory.store(place, stamp(number));
+    if (bytes > 0 && given.data != nullptr)
+      memory.write(layout_.is_inline(bytes) ? place + 2 : given.place, given.data, bytes);
+    const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
+    memory.store(place + 1, HostNote{call.signature, outcome, static_cast<std::uint32_t>(bytes)}.word());
+    memory.store(place, host_stamp(number));
     return number;
+  }
+
+  // Whether nobody reads any more what this rank gave to that operation, outside the slab. Looks at the others only if it has to.
+  template <class Memory>
+  bool is_free(Memory& memory, OperationNumber number) const {
+    if (finished_by_all(number)) return true;
+    for (Rank x = 0; x < seat_.ranks; ++x)
+      if (memory.load(x, HostLayout::through()) < host_stamp(number) && !memory.is_dead(x)) return false;
+    return true;
+  }
+  // As far as this rank knows without looking. (Who has posted t has completed t - W, and all before it.)
+  bool finished_by_all(OperationNumber number) const {
+    return number + static_cast<OperationNumber>(seat_.window) < posted_by_all_;
   }
 
   // Goes as far as what others have stored allows; calls completed(number) for each operation that is through now, with its
@@ -107,24 +131,10 @@ class HostStage {
       }
     const OperationNumber before = done_;
     while (done_ < next_ && at(done_).finished) ++done_;
-    if (layout_.areas > 0 && done_ > before) memory.store(layout_.through(), stamp(done_ - 1));
+    if (done_ > before) memory.store(HostLayout::through(), host_stamp(done_ - 1));
     return any;
   }
 
-  // The slab's last word of this use: nothing in it will be read by this rank again. Requires idle().
-  template <class Memory>
-  void close(Memory& memory) {
-    looked_at_ = 0;  // it may have stood still in ready()
-    memory.store(layout_.closed(), seat_.use);
-  }
-  // Whether all have closed it, or are proved dead: then it may be given to a greater use. Its first word is for ever.
-  template <class Memory>
-  bool is_closed_by_all(Memory& memory) {
-    return all_have(memory, looked_at_, layout_.closed(), seat_.use);
-  }
-
-  // Of what is posted next, as ready() wants to know it.
-  std::uint64_t bytes_given(const HostCall& call) const { return gives(call) && !call.lacks_memory ? call.bytes() : 0; }
   OperationNumber next() const { return next_; }
   OperationNumber done() const { return done_; }  // all before it are finished
   bool idle() const { return done_ == next_; }
@@ -134,9 +144,7 @@ class HostStage {
   // All that its future depends on, a word at a time.
   template <class Use>
   void describe(Use word) const {
-    for (HostWord each : {next_, done_, posted_by_all_, larges_}) word(each);
-    for (OperationNumber each : users_) word(each);
-    word(static_cast<HostWord>(looked_at_) << 32 | static_cast<HostWord>(looked_through_));
+    for (HostWord each : {next_, done_, posted_by_all_, static_cast<HostWord>(looked_at_)}) word(each);
     for (OperationNumber number = done_; number < next_; ++number) {
       const Operation& each = at(number);
       word(each.chunks_done << 1 | static_cast<HostWord>(each.has_combined_mine));
@@ -156,9 +164,8 @@ class HostStage {
     std::uint64_t chunks_done = 0;   // large: delivered
   };
 
-  HostWord stamp(OperationNumber number) const { return host_stamp(seat_.use, number); }
-  Operation& at(OperationNumber number) { return operations_[number % operations_.size()]; }
-  const Operation& at(OperationNumber number) const { return operations_[number % operations_.size()]; }
+  Operation& at(OperationNumber number) { return operations_[number & (operations_.size() - 1)]; }
+  const Operation& at(OperationNumber number) const { return operations_[number & (operations_.size() - 1)]; }
   bool gives(const HostCall& call) const { return call.pattern != HostPattern::broadcast_of || call.root == seat_.me; }
   template <class Memory>
   HostReading<Memory> reading(Memory& memory, OperationNumber number) const {
@@ -171,25 +178,19 @@ class HostStage {
     if (next_ < banks) return true;
     const OperationNumber needed = next_ - banks + window;
     if (needed < posted_by_all_) return true;
-    if (!all_have(memory, looked_at_, layout_.value(needed), stamp(needed))) return false;
+    for (; looked_at_ < seat_.ranks; ++looked_at_)
+      if (memory.load(looked_at_, layout_.value(needed)) < host_stamp(needed) && !memory.is_dead(looked_at_))
+        return false;
     note_posted_by_all(needed);
     return true;
   }
 
-  // Of an area that has been used, all must be through with the operation that used it.
+  // Of the chunks that this rank will combine: what was in that memory before must not be taken for them.
   template <class Memory>
-  bool is_area_free(Memory& memory) {
-    if (larges_ < users_.size()) return true;
-    return all_have(memory, looked_through_, layout_.through(), stamp(users_[larges_ % users_.size()]));
-  }
-
-  // Each rank has stored `least` or more there, or is proved dead. cursor: how far it has been seen; it begins anew when all have.
-  template <class Memory>
-  bool all_have(Memory& memory, Rank& cursor, HostPlace place, HostWord least) const {
-    for (; cursor < seat_.ranks; ++cursor)
-      if (memory.load(cursor, place) < least && !memory.is_dead(cursor)) return false;
-    cursor = 0;
-    return true;
+  void clear_stamps(const HostReading<Memory>& all, HostPlace room) const {
+    for (std::uint64_t chunk = static_cast<std::uint64_t>(seat_.me); chunk < all.chunks();
+         chunk += static_cast<std::uint64_t>(seat_.ranks))
+      all.memory().store(room + all.chunk_stamp(chunk), 0);
   }
 
   template <class Memory>
@@ -225,17 +226,19 @@ class HostStage {
 
   template <class Memory>
   bool sum_up(const HostReading<Memory>& all) {
-    return finish(all, all.combined(0, 0));
+    return finish(all, tree_->is_flat() ? all.sum_of_values() : all.combined(0, 0));
   }
 
   template <class Memory>
   bool take_blocks(const HostReading<Memory>& all) {
-    const HostResult result = all.result_of_all();
+    HostResult result = all.result_of_all();
+    for (Rank x = 0; x < seat_.ranks && result.outcome == Outcome::success; ++x)
+      if (all.is_there(x) && !all.memory().expects_block(all.number(), x, all.note_of(x).count))
+        result = {Outcome::mismatch, x, 0};
     for (Rank x = 0; x < seat_.ranks && result.outcome == Outcome::success; ++x) {
       if (!all.is_there(x)) continue;
-      const HostNote note = all.note_of(x);
-      const std::byte* const block = all.memory().read(x, all.data_place(note), note.count);
-      all.memory().deliver_block(all.number(), x, block, note.count);
+      const std::uint64_t bytes = all.note_of(x).count;
+      all.memory().deliver_block(all.number(), x, all.memory().read(x, all.value_place(x, bytes), bytes), bytes);
     }
     return finish(all, {result, nullptr});
   }
@@ -250,16 +253,19 @@ class HostStage {
     if (!all.is_there(root)) {
       got.result.outcome = Outcome::root_failed;
     } else if (all.add_note(root, got.result) && root != seat_.me) {
-      got.data = all.memory().read(root, all.data_place(all.note_of(root)), all.call().bytes());
+      got.data = all.memory().read(root, all.value_place(root, all.call().bytes()), all.call().bytes());
     }
     return finish(all, got);
   }
 
-  // What became of the sum only the root knows.
+  // What became of the sum only the root knows. But who has given nothing knows that.
   template <class Memory>
   bool leave_to_root(const HostReading<Memory>& all) {
     HostPartial none;
-    if (all.memory().is_dead(all.call().root)) none.result.outcome = Outcome::root_failed;
+    if (all.call().lacks_memory)
+      none.result = {Outcome::no_memory, seat_.me, 0};
+    else if (all.memory().is_dead(all.call().root))
+      none.result.outcome = Outcome::root_failed;
     return finish(all, none);
   }
 
@@ -289,10 +295,14 @@ class HostStage {
     const HostPartial mine = all.combined(seat_.me, 0);
     const HostCall& call = all.call();
     const HostPlace place = layout_.partial(all.number());
-    if (mine.data != nullptr && call.bytes() > 0) all.memory().write(place + 2, mine.data, call.bytes());
+    if (mine.result.outcome == Outcome::success && mine.data != nullptr && call.bytes() > 0) {
+      const HostPlace room = layout_.is_inline(call.bytes()) ? place + 2 : all.combined_place(seat_.me);
+      if (room != place + 2) all.memory().store(place + 2, room);
+      all.memory().write(room, mine.data, call.bytes());
+    }
     const std::uint32_t count = has_culprit(mine.result.outcome) ? static_cast<std::uint32_t>(mine.result.culprit + 1)
                                                                  : mine.result.contributors;
-    all.memory().store(place + 1, HostNote{call.signature, mine.result.outcome, 0, count}.word());
+    all.memory().store(place + 1, HostNote{call.signature, mine.result.outcome, count}.word());
     all.memory().store(place, all.stamp());
   }
 
@@ -301,36 +311,33 @@ class HostStage {
   template <class Memory>
   bool scatter_and_gather(const HostReading<Memory>& all) {
     Operation& operation = at(all.number());
-    const HostResult result = all.result_of_all();
-    if (result.outcome != Outcome::success) return finish(all, {result, nullptr});
     if (!operation.has_combined_mine) {
-      for (std::uint64_t chunk = 0; chunk < all.chunks(); ++chunk)
-        if (owner_of(chunk) == seat_.me) give_chunk(all, chunk);
+      operation.result = all.result_of_all();
+      if (operation.result.outcome != Outcome::success) return finish(all, {operation.result, nullptr});
+      for (std::uint64_t chunk = static_cast<std::uint64_t>(seat_.me); chunk < all.chunks();
+           chunk += static_cast<std::uint64_t>(seat_.ranks))
+        give_chunk(all, chunk);
       operation.has_combined_mine = true;
     }
     const bool helps = has_patience_ended(operation);
     for (; operation.chunks_done < all.chunks(); ++operation.chunks_done)
       if (!take_chunk(all, operation.chunks_done, helps)) return false;
-    return finish(all, {result, nullptr});
-  }
-  Rank owner_of(std::uint64_t chunk) const {
-    return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
+    return finish(all, {operation.result, nullptr});
   }
 
   template <class Memory>
   void give_chunk(const HostReading<Memory>& all, std::uint64_t chunk) {
-    const std::uint64_t area = all.note_of(seat_.me).area;
-    all.memory().write(layout_.combined(area) + HostLayout::words_of(all.offset_of_chunk(chunk)),
-                       all.combined_chunk(chunk), all.bytes_of_chunk(chunk));
-    all.memory().store(layout_.chunk_stamp(area, chunk), all.stamp());
+    const HostPlace room = all.combined_place(seat_.me);
+    all.memory().write(room + all.chunk_place(chunk), all.combined_chunk(chunk), all.bytes_of_chunk(chunk));
+    all.memory().store(room + all.chunk_stamp(chunk), all.stamp());
   }
 
   // From its owner; or combined here, if the owner is dead, or lives and does not come to it.
   template <class Memory>
   bool take_chunk(const HostReading<Memory>& all, std::uint64_t chunk, bool helps) {
-    const Rank owner = owner_of(chunk);
+    const Rank owner = all.owner_of(chunk);
     const bool gives = all.is_there(owner);  // else it is dead
-    const std::byte* const data = gives ? all.chunk_of(owner, chunk) : nullptr;
+    const std::byte* const data = gives ? all.given_chunk(chunk) : nullptr;
     if (data == nullptr && gives && !helps && !all.memory().is_dead(owner)) return false;
     deliver_chunk(all, chunk, data != nullptr ? data : all.combined_chunk(chunk));
     return true;
@@ -366,10 +373,8 @@ class HostStage {
   HostLayout layout_;
   std::shared_ptr<const HostTree> tree_;
   OperationNumber next_ = 0, done_ = 0;
-  OperationNumber posted_by_all_ = 0;        // those before it: by all that live
-  OperationNumber larges_ = 0;               // posted, with large data of this rank
-  Rank looked_at_ = 0, looked_through_ = 0;  // of the ranks whose word is waited for: all lower ones were fine
-  std::vector<OperationNumber> users_;       // of this rank's areas: the operation that has used each last
+  OperationNumber posted_by_all_ = 0;  // those before it: by all that live
+  Rank looked_at_ = 0;                 // of the ranks whose stamp frees a bank: all lower ones have it
   std::vector<Operation> operations_;
 };
 

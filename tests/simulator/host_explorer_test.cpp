@@ -8,8 +8,8 @@ namespace ucft::detail::simulator {
 namespace {
 
 #ifdef UCFT_SMALL
-constexpr std::int64_t most_states = 20000;  // then it stops, and says so
-constexpr std::int64_t walks = 20;
+constexpr std::int64_t most_states = 5000;  // then it stops, and says so
+constexpr std::int64_t walks = 8;
 #else
 constexpr std::int64_t most_states = 100000000;
 constexpr std::int64_t walks = 300;
@@ -58,7 +58,7 @@ TEST(HostExplorer, SeveralOperationsInFlightAndBanksThatAreUsedAgain) {
                .program = {allreduce, broadcast(0), reduce(1), gather, barrier, allreduce}},
               20000);
   explore_all(
-      {.ranks = 2, .window = 3, .banks = 6, .program = {reduce(0), reduce(1), reduce(0), broadcast(0), broadcast(0)}},
+      {.ranks = 2, .window = 3, .banks = 4, .program = {reduce(0), reduce(1), reduce(0), broadcast(0), broadcast(0)}},
       20000);
   explore_all({.ranks = 2, .window = 1, .banks = 2, .program = std::vector<HostCall>(7, allreduce)}, 4000);
 }
@@ -130,8 +130,16 @@ TEST(HostExplorer, DataInAreasThatAreUsedAgain) {
   const HostCall sum = large(HostPattern::reduce_all), blocks = large(HostPattern::gather_all),
                  from = large(HostPattern::broadcast_of), to = large(HostPattern::reduce_to, 1);
   for (int patience : {0, 1}) explore_all({.ranks = 2, .patience = patience, .program = {sum, sum}, .areas = 1}, 9000);
-  explore_all({.ranks = 2, .window = 3, .banks = 6, .program = {from, to, from, blocks}, .areas = 1}, 5000);
+  explore_all({.ranks = 2, .window = 3, .banks = 4, .program = {from, to, from, blocks}, .areas = 1}, 5000);
   explore_all({.ranks = 2, .program = {sum, allreduce, blocks, to}, .areas = 2}, 9000);
+}
+
+// Too long for the slab, and not for each to combine, or for the tree.
+TEST(HostExplorer, DataInAreasWithoutChunks) {
+  const HostCall sum = large(HostPattern::reduce_all);
+  for (int degree : {0, 1})
+    explore_all({.ranks = 2, .degree = degree, .program = {sum, sum}, .areas = 1, .has_chunks = false}, 5000);
+  explore_all({.ranks = 3, .degree = 1, .program = {sum}, .areas = 1, .has_chunks = false, .max_deaths = 0}, 5000);
 }
 
 // Of the chunks of three ranks the third has none; who dies may leave one that it had combined, or not.
@@ -147,14 +155,18 @@ TEST(HostExplorer, ChunksOfTheDeadAreCombinedByAll) {
   EXPECT_GE(found.ends_of_several * 2, found.ends);
 }
 
+// A communicator ends with a barrier.
 TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
-  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {allreduce, broadcast(0)}, .uses = 3}, 2000);
-  explore_all({.ranks = 2, .window = 2, .banks = 4, .program = {broadcast(1), reduce(0), broadcast(0)}, .uses = 2},
+  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {allreduce, broadcast(0), barrier}, .uses = 3}, 2000);
+  explore_all({.ranks = 2, .window = 2, .banks = 4, .program = {broadcast(1), reduce(0), barrier}, .uses = 2}, 2000);
+  explore_all({.ranks = 3, .window = 1, .banks = 2, .program = {barrier}, .uses = 2, .max_deaths = 0}, 2000);
+  explore_all({.ranks = 2,
+               .window = 1,
+               .banks = 2,
+               .program = {call(HostPattern::reduce_all, 0, 2), barrier},
+               .areas = 1,
+               .uses = 2},
               2000);
-  explore_all({.ranks = 3, .window = 1, .banks = 2, .program = {broadcast(0)}, .uses = 2, .max_deaths = 0}, 2000);
-  explore_all(
-      {.ranks = 2, .window = 1, .banks = 2, .program = {call(HostPattern::reduce_all, 0, 2)}, .areas = 1, .uses = 2},
-      2000);
 }
 
 TEST(HostExplorer, OneWithoutMemoryIsNamedByAll) {
@@ -186,12 +198,13 @@ TEST(HostExplorer, LargerWorldsByChance) {
     program.push_back(std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather, barrier,
                                             large(HostPattern::reduce_all), large(HostPattern::reduce_to, i % 4),
                                             large(HostPattern::broadcast_of, i % 3)}[i * 7 % 11 % 8]);
+  program.push_back(barrier);
   for (Rank ranks : {4, 5, 8})
     for (int degree : {0, 1, 2})
       for (int window : {1, 3}) {
         const HostExploration found = walk({.ranks = ranks,
                                             .window = window,
-                                            .banks = 2 * window,
+                                            .banks = window == 1 ? 2 : 4,
                                             .degree = degree,
                                             .patience = degree * window,
                                             .program = program,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -51,7 +52,8 @@ class HostJob {
  public:
   explicit HostJob(const Shape& shape)
       : shape_(shape),
-        layout_{2 * shape.window, 20 * 8, 2, most_elements * 8, 16 * 8},
+        layout_{static_cast<std::int32_t>(std::bit_ceil(2u * static_cast<unsigned>(shape.window))), 12 * 8, 24 * 8,
+                16 * 8},
         slab_bytes_((Shared::bytes(layout_, shape.ranks) + 4095) / 4096 * 4096),
         bytes_(slab_bytes_ + sizeof(Report) * static_cast<std::size_t>(shape.ranks)) {
     void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -98,7 +100,7 @@ class HostJob {
     if (process != 0) return process;
     alarm(120);  // a hang ends
     SharedMemory memory(shared(), me);
-    HostStage stage({me, shape_.ranks, shape_.window, 1, shape_.patience}, layout_,
+    HostStage stage({me, shape_.ranks, shape_.window, shape_.patience}, layout_,
                     std::make_shared<HostTree>(HostTree::of_degree(shape_.ranks, shape_.degree)));
     Report& mine = report(me);
     run_program(

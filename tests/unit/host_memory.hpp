@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/host/host_lease.hpp"
 #include "collectives/host/host_stage.hpp"
 #include "collectives/random.hpp"
 
@@ -16,28 +17,49 @@ namespace ucft::detail::test {
 
 // What the ranks of a test share. All zero at first.
 struct Shared {
-  std::byte* slabs;                         // each layout.words() words, rounded up to whole cache lines
+  static constexpr std::uint64_t areas = 2, area_bytes = 1024;  // of each rank, behind its slab
+
+  std::byte* slabs;                         // with their areas
   std::atomic<std::uint32_t>* proved_dead;  // by rank: != 0
+  std::atomic<std::uint32_t>* leases;       // by rank: 2 * use, and 1 once it is closed
   HostLayout layout;
   Rank ranks;
 
-  static std::uint64_t slab_bytes(const HostLayout& layout) { return (layout.words() * 8 + 63) / 64 * 64; }
+  static std::uint64_t slab_bytes(const HostLayout& layout) {
+    return (layout.words() * 8 + 63) / 64 * 64 + areas * area_bytes;
+  }
   static std::uint64_t bytes(const HostLayout& layout, Rank ranks) {
-    return static_cast<std::uint64_t>(ranks) * (slab_bytes(layout) + sizeof(std::uint32_t));
+    return static_cast<std::uint64_t>(ranks) * (slab_bytes(layout) + 2 * sizeof(std::uint32_t));
   }
   static Shared in(std::byte* memory, const HostLayout& layout, Rank ranks) {
-    auto* dead = memory + static_cast<std::uint64_t>(ranks) * slab_bytes(layout);
-    return {memory, reinterpret_cast<std::atomic<std::uint32_t>*>(dead), layout, ranks};
+    auto* dead =
+        reinterpret_cast<std::atomic<std::uint32_t>*>(memory + static_cast<std::uint64_t>(ranks) * slab_bytes(layout));
+    return {memory, dead, dead + ranks, layout, ranks};
+  }
+  HostPlace area(std::uint64_t number) const {
+    return (slab_bytes(layout) - (1 + number % areas) * area_bytes) / sizeof(HostWord);
   }
 };
 
 class SharedMemory {
  public:
-  SharedMemory(const Shared& shared, Rank me) : shared_(shared), me_(me) {
-    for (auto& each : scratch_) each.resize(std::max(shared.layout.payload_bytes, shared.layout.chunk_bytes));
+  // use: 0, or of a slab that others find only when it is open for that use.
+  SharedMemory(const Shared& shared, Rank me, std::uint32_t use = 0) : shared_(shared), me_(me), use_(use) {
+    for (auto& each : scratch_) each.resize(std::max(shared.layout.large_bytes, shared.layout.chunk_bytes));
+    std::memset(at(me, 0), 0, shared.layout.words() * sizeof(HostWord));
+    shared_.leases[me].store(2 * use, std::memory_order_release);
   }
+  void close() { shared_.leases[me_].store(2 * use_ + 1, std::memory_order_release); }
+  HostLease lease(Rank owner) const {
+    const std::uint32_t word = shared_.leases[owner].load(std::memory_order_acquire);
+    return word / 2 != use_ ? HostLease::none : word % 2 != 0 ? HostLease::closed : HostLease::open;
+  }
+  void end_lease() { shared_.leases[me_].store(0, std::memory_order_release); }
+  const Shared& shared() const { return shared_; }
 
-  HostWord load(Rank owner, HostPlace place) { return word(owner, place).load(std::memory_order_acquire); }
+  HostWord load(Rank owner, HostPlace place) {
+    return lease(owner) == HostLease::none ? 0 : word(owner, place).load(std::memory_order_acquire);
+  }
   void store(HostPlace place, HostWord value) { word(me_, place).store(value, std::memory_order_release); }
   void write(HostPlace first, const std::byte* data, std::uint64_t bytes) { std::memcpy(at(me_, first), data, bytes); }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) { return at(owner, first); }
@@ -48,6 +70,7 @@ class SharedMemory {
     all.resize(std::max(all.size(), static_cast<std::size_t>(offset + bytes)));
     std::memcpy(all.data() + offset, data, bytes);
   }
+  bool expects_block(OperationNumber, Rank, std::uint64_t) const { return true; }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     delivered_[number].blocks.push_back(rank);
     delivered_[number].data.insert(delivered_[number].data.end(), data, data + bytes);
@@ -74,6 +97,7 @@ class SharedMemory {
 
   Shared shared_;
   Rank me_;
+  std::uint32_t use_;
   std::vector<std::byte> scratch_[16];
   std::map<OperationNumber, Delivered> delivered_;
 };
@@ -164,14 +188,20 @@ template <class Told, class Idle>
 void run_program(SharedMemory& memory, HostStage& stage, Rank me, Rank ranks, const HostProgram& program, Told told,
                  Idle idle) {
   const auto [first, operations, most_elements] = program;
+  std::vector<OperationNumber> users;  // of this rank's areas
   while (stage.done() < operations) {
     bool any = false;
     const OperationNumber number = first + stage.next();
     const HostCall call = host_call(number, ranks, most_elements);
-    if (stage.next() < operations && stage.ready(memory, stage.bytes_given(call))) {
+    const bool is_inline = memory.shared().layout.is_inline(stage.bytes_given(call));
+    const bool has_room =
+        is_inline || users.size() < Shared::areas || stage.is_free(memory, users[users.size() - Shared::areas]);
+    if (stage.next() < operations && stage.ready(memory) && has_room) {
       std::vector<std::uint64_t> data;
       for (std::uint64_t i = 0; i < call.count; ++i) data.push_back(host_given(me, number, i));
-      stage.post(memory, call, reinterpret_cast<const std::byte*>(data.data()));
+      const HostPlace area = memory.shared().area(users.size());
+      if (!is_inline) users.push_back(stage.next());
+      stage.post(memory, call, {reinterpret_cast<const std::byte*>(data.data()), area, area + Shared::area_bytes / 16});
       any = true;
     }
     any = stage.progress(memory, [&](OperationNumber completed) {
@@ -182,6 +212,18 @@ void run_program(SharedMemory& memory, HostStage& stage, Rank me, Rank ranks, co
     }) || any;
     if (!any) idle();
   }
+}
+
+// The last barrier of a use; after it the slab may go to another.
+template <class Idle>
+void end_use(SharedMemory& memory, HostStage& stage, Rank me, Rank ranks, Idle idle) {
+  while (!stage.ready(memory)) idle();
+  stage.post(memory, {}, {});
+  while (!stage.idle())
+    if (!stage.progress(memory, [](OperationNumber) {})) idle();
+  memory.close();
+  while (!may_end_lease(memory, me, ranks)) idle();
+  memory.end_lease();
 }
 
 }  // namespace ucft::detail::test

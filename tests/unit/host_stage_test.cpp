@@ -25,20 +25,18 @@ constexpr std::uint64_t most_elements = 9;
 
 struct Case {
   Rank ranks;
-  int window, degree, patience, banks_per_window;
+  int window, degree, patience, banks;
 };
 
 class HostThreads : public testing::TestWithParam<Case> {
  protected:
   HostThreads() : memory_(new std::byte[Shared::bytes(layout(), GetParam().ranks)]()) {}
 
-  static HostLayout layout() {
-    return {GetParam().banks_per_window * GetParam().window, 5 * 8, 2, most_elements * 8, 2 * 8};
-  }
+  static HostLayout layout() { return {GetParam().banks, 4 * 8, 6 * 8, 2 * 8}; }
   Shared shared() { return Shared::in(memory_.get(), layout(), GetParam().ranks); }
-  HostStage stage(Rank me, HostUse use) const {
+  HostStage stage(Rank me) const {
     const Case& each = GetParam();
-    return {{me, each.ranks, each.window, use, each.patience},
+    return {{me, each.ranks, each.window, each.patience},
             layout(),
             std::make_shared<HostTree>(HostTree::of_degree(each.ranks, each.degree))};
   }
@@ -66,7 +64,7 @@ TEST_P(HostThreads, AllHaveTheSameRightResults) {
   for (Rank me = 0; me < ranks; ++me)
     threads.emplace_back([&, me] {
       SharedMemory memory(shared(), me);
-      HostStage mine = stage(me, 1);
+      HostStage mine = stage(me);
       run_program(
           memory, mine, me, ranks, {0, operations, most_elements},
           [&](OperationNumber number, const HostTold& told) {
@@ -91,7 +89,7 @@ TEST_P(HostThreads, SurvivorsAgreeOnEverything) {
   for (Rank me = 0; me < ranks; ++me)
     threads.emplace_back([&, me] {
       SharedMemory memory(shared(), me);
-      HostStage mine = stage(me, 1);
+      HostStage mine = stage(me);
       const OperationNumber last =
           me == 0 ? operations : operations * static_cast<OperationNumber>(me) / static_cast<OperationNumber>(ranks);
       try {
@@ -114,30 +112,29 @@ TEST_P(HostThreads, SurvivorsAgreeOnEverything) {
   EXPECT_EQ(last_contributors, 1u);
 }
 
-// The slabs go from one use to the next as soon as all have closed them.
+// The slabs go from one use to the next as soon as all are through.
 TEST_P(HostThreads, MemoryIsUsedAgain) {
   const Rank ranks = GetParam().ranks;
   std::vector<std::thread> threads;
   for (Rank me = 0; me < ranks; ++me)
     threads.emplace_back([&, me] {
-      SharedMemory memory(shared(), me);
-      for (HostUse use = 1; use <= 200; ++use) {
-        HostStage mine = stage(me, use);
+      for (std::uint32_t use = 1; use <= 200; ++use) {
+        SharedMemory memory(shared(), me, use);
+        HostStage mine = stage(me);
         run_program(
             memory, mine, me, ranks, {use * 10, 1 + use % 7, most_elements},
             [&](OperationNumber number, const HostTold& told) { note(me, number, told); },
             [] { std::this_thread::yield(); });
-        mine.close(memory);
-        while (!mine.is_closed_by_all(memory)) std::this_thread::yield();
+        end_use(memory, mine, me, ranks, [] { std::this_thread::yield(); });
       }
     });
   for (std::thread& each : threads) each.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, HostThreads,
-                         testing::Values(Case{1, 1, 0, 0, 2}, Case{2, 1, 0, 0, 2}, Case{2, 4, 0, 0, 2},
-                                         Case{3, 2, 0, 0, 2}, Case{4, 2, 1, 0, 2}, Case{4, 3, 2, 5, 3},
-                                         Case{5, 2, 2, 1000, 2}),
+                         testing::Values(Case{1, 1, 0, 0, 2}, Case{2, 1, 0, 0, 2}, Case{2, 4, 0, 0, 8},
+                                         Case{3, 2, 0, 0, 4}, Case{4, 2, 1, 0, 4}, Case{4, 3, 2, 5, 8},
+                                         Case{5, 3, 2, 1000, 4}),
                          [](const auto& tested) {
                            const Case& each = tested.param;
                            return std::to_string(each.ranks) + "RanksW" + std::to_string(each.window) +
@@ -163,25 +160,37 @@ TEST(HostTree, SubtreesAreRangesOfRanks) {
 }
 
 TEST(HostSlab, PlacesDoNotOverlapAndNotesComeBack) {
-  const HostLayout layout{3, 20, 2, 40, 16};
-  EXPECT_EQ(layout.value(0), 2u);
-  EXPECT_EQ(layout.partial(0), 7u);
-  EXPECT_EQ(layout.value(1), 12u);
-  EXPECT_EQ(layout.value(3), layout.value(0));
-  EXPECT_EQ(layout.input(0), 32u);
-  EXPECT_EQ(layout.combined(0), 37u);
-  EXPECT_EQ(layout.chunk_stamp(0, 0), 42u);
-  EXPECT_EQ(layout.input(1), 45u);  // after 3 stamps
-  EXPECT_EQ(layout.words(), 58u);
-  EXPECT_FALSE(layout.is_large(20));
-  EXPECT_TRUE(layout.is_large(21));
-  const HostNote note{0xfedc, Outcome::no_memory, 0xab, 0xffffffff}, back = HostNote::of(note.word());
+  const HostLayout layout{4, 20, 64, 16};
+  EXPECT_EQ(layout.value(0), 8u);
+  EXPECT_EQ(layout.partial(0), 13u);
+  EXPECT_EQ(layout.value(1), 18u);
+  EXPECT_EQ(layout.value(4), layout.value(0));
+  EXPECT_EQ(layout.words(), 48u);
+  EXPECT_TRUE(layout.is_inline(20));
+  EXPECT_FALSE(layout.is_inline(21));
+  EXPECT_FALSE(layout.is_large(64));
+  EXPECT_TRUE(layout.is_large(65));
+  const HostLayout smallest{4, 8, 64, 16};
+  EXPECT_EQ(smallest.partial(0) - smallest.value(0), 4u);  // room for two places
+  const HostNote note{0xfedc, Outcome::no_memory, 0xffffffff}, back = HostNote::of(note.word());
   EXPECT_EQ(back.signature, note.signature);
   EXPECT_EQ(back.outcome, note.outcome);
-  EXPECT_EQ(back.area, note.area);
   EXPECT_EQ(back.count, note.count);
-  EXPECT_LT(host_stamp(1, (OperationNumber{1} << 39)), host_stamp(2, 0));
-  EXPECT_NE(host_stamp(1, 0), 0u);
+  EXPECT_NE(host_stamp(0), 0u);
+}
+
+// A chunk is a cache line at least, and there is one for each rank, if they are not too short.
+TEST(HostSlab, ChunksCoverTheDataAndAreSharedOut) {
+  const HostLayout layout{4, 48, 1000, 4096};
+  for (std::uint64_t bytes : {1001ul, 4096ul, 8192ul, 100001ul, 1048576ul})
+    for (Rank ranks : {1, 2, 3, 8, 100}) {
+      const std::uint64_t each = layout.bytes_of_chunks(bytes, ranks), all = layout.chunks(bytes, ranks);
+      EXPECT_EQ(each % 64, 0u);
+      EXPECT_LE(each, 4096u);
+      EXPECT_GE(all * each, bytes);
+      EXPECT_LT((all - 1) * each, bytes);
+      EXPECT_GE(layout.own_chunks(bytes, ranks) * static_cast<std::uint64_t>(ranks), all);
+    }
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+// Which communicator uses a slab, and until when.
+//
+// Each rank says in its directory, for each communicator that it is in, what it has for it; nobody else writes there. A slab that
+// no lease names yet reads as zeros. The lease is open from when the slab is all zeros until its owner has completed the last
+// barrier, then closed: its owner reads nothing of this communicator any more. When no lease of a live member is open, this rank
+// takes its own away, and the slab may go to another communicator.
+//
+// Whose lease is gone has seen all others closed, so it was. And nobody who reaches the last barrier's end takes a lease that is
+// not there yet for one that is gone: every live member has entered that barrier, with an open one.
+#pragma once
+
+#include "collectives/host/host_slab.hpp"
+
+namespace ucft::detail {
+
+enum class HostLease : std::uint8_t {
+  none,   // not yet, or no more
+  open,   // its owner reads the others' slabs
+  closed  // no more; but others may read its own
+};
+
+// Requires that this rank's is closed. Memory: HostLease lease(Rank), acquire; bool is_dead(Rank).
+template <class Memory>
+bool may_end_lease(Memory& memory, Rank me, Rank ranks) {
+  for (Rank x = 0; x < ranks; ++x)
+    if (x != me && memory.lease(x) == HostLease::open && !memory.is_dead(x)) return false;
+  return true;
+}
+
+}  // namespace ucft::detail
