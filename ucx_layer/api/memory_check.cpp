@@ -14,20 +14,25 @@ struct Range {
   std::uintptr_t begin = 0, end = 0;
   bool writable = false;
 };
-thread_local std::array<Range, 8> known{};
-thread_local std::size_t next_known = 0;
-
-thread_local std::size_t last_known = 0;
+// Of the calling thread. (In static thread storage, which libraries that are loaded later have some of, too: a look is a load then,
+// and no call.)
+struct Known {
+  std::array<Range, 8> ranges;
+  std::size_t next;
+  std::size_t last[2];  // the latest found: to be read, to be written
+};
+[[gnu::tls_model("initial-exec")]] constinit thread_local Known known{};
 
 bool is_in(const Range& range, std::uintptr_t begin, std::uintptr_t end, bool write) {
   return begin >= range.begin && end <= range.end && (range.writable || !write);
 }
 
 bool is_known(std::uintptr_t begin, std::uintptr_t end, bool write) {
-  if (is_in(known[last_known], begin, end, write)) return true;
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (!is_in(known[i], begin, end, write)) continue;
-    last_known = i;
+  std::size_t& last = known.last[write ? 1 : 0];
+  if (is_in(known.ranges[last], begin, end, write)) return true;
+  for (std::size_t i = 0; i < known.ranges.size(); ++i) {
+    if (!is_in(known.ranges[i], begin, end, write)) continue;
+    last = i;
     return true;
   }
   return false;
@@ -46,7 +51,7 @@ bool check(const void* memory, std::size_t bytes, bool write) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory), end = begin + bytes;
   if (is_known(begin, end, write)) return true;
   if (end < begin || !try_byte(begin, write) || !try_byte(end - 1, write)) return false;
-  known[next_known++ % known.size()] = {begin, end, write};
+  known.ranges[known.next++ % known.ranges.size()] = {begin, end, write};
   return true;
 }
 
