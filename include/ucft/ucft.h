@@ -55,7 +55,7 @@ typedef enum UCFT_OF_INT {
   UCFT_ERR_TIMED_OUT = -4,         /* ucft_wait's limit passed; the operation is still in progress         */
   UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before anybody had its result */
   UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f died in one operation; the same on every survivor (of a
-                                      reduce: at its root only)                                            */
+                                      reduce: at its root only). Never where all ranks share memory        */
   UCFT_ERR_MISMATCH = -7,          /* ranks posted different operations or arguments                       */
   UCFT_ERR_EXCLUDED = -8,          /* the others have declared this rank dead and went on without it       */
   UCFT_ERR_PARTITION = -9,         /* ranks of other hosts are silent, and this side is not the majority   */
@@ -89,8 +89,9 @@ typedef enum UCFT_OF_INT {
 typedef enum UCFT_OF_INT { UCFT_SUM = 0, UCFT_PROD = 1, UCFT_MIN = 2, UCFT_MAX = 3, UCFT_USER = 4 } ucft_op_t;
 
 /* inout[i] = in[i] op inout[i] for count elements. Must be associative and commutative up to rounding: the order of the
- * ranks is fixed by the algorithm, and is not 0, 1, 2 ... Must not call ucft; may be called on any rank any number of
- * times, after a failure also on ucft's own thread (never two at once). */
+ * ranks is fixed by the algorithm, and is not 0, 1, 2 ... The same operands must give the same bits on every rank: ranks
+ * that share memory each compute the result. Must not call ucft; may be called on any rank any number of times, after a
+ * failure also on ucft's own thread (never two at once). */
 typedef void (*ucft_user_function_t)(const void* in, void* inout, uint64_t count, ucft_dtype_t dtype, void* arg);
 
 typedef struct ucft_context_handle* ucft_context_h;
@@ -175,8 +176,8 @@ UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_p
 /* Lets pending operations advance. Calls that wait do this themselves. */
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
-/* Memory that peers of the same host read from without a staging copy, in an allreduce that is not in place and above
- * 2 KiB. Aligned to 64 bytes. Free it before the context is destroyed, or it goes with it. */
+/* Memory that peers of the same host read from without a staging copy, in an allreduce that is not in place and of
+ * 2 KiB or more. Aligned to 64 bytes. Free it before the context is destroyed, or it goes with it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
 UCFT_API ucft_status_t ucft_free(ucft_context_h context, void* memory);
 
@@ -254,7 +255,7 @@ typedef struct {
   ucft_status_t status;
   uint32_t contributors;    /* ranks whose value is in the result (averages divide by it). 0 where the result is not
                                 known: reduce away from the root. Broadcast: 1 */
-  uint32_t attempts;        /* roots that this rank tried, from 1 */
+  uint32_t attempts;        /* roots that this rank tried, from 1; always 1 where all ranks share memory */
   int32_t* missing;         /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
                                 With failure_info LIST only (allgather: always) */
   int32_t missing_capacity; /* of it */

@@ -179,7 +179,16 @@ bool is_from_launcher(const std::string& line, Launcher launcher) {
 
 }  // namespace
 
+std::vector<const char*> all_transports() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return {"shm", "tcp", "hosts"};
+#else
+  return {"shm", "corrected", "tcp", "hosts"};
+#endif
+}
+
 std::map<std::string, std::string> over(const std::string& transport) {
+  if (transport == "corrected") return {{"UCFT_ALGORITHM", "corrected"}};
   if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
   // UCFT_SPIN: its default where ranks share cores, which these "hosts" don't know.
   if (transport == "hosts")

@@ -37,9 +37,12 @@ struct JobResult {
   std::vector<std::string> left_behind;  // in /dev/shm
 };
 
-// The environment of a job over "shm", "tcp", or "hosts": shared memory between every two ranks, which believe to be a
-// host, and tcp between hosts.
+// The environment of a job over "shm": all ranks read each other's memory; "corrected": the same memory, with messages in it; "tcp";
+// or "hosts": shared memory between every two ranks, which believe to be a host, and tcp between hosts.
 std::map<std::string, std::string> over(const std::string& transport);
+inline bool needs_ucx(const std::string& transport) { return transport == "tcp" || transport == "hosts"; }
+// All of them; with sanitizers without "corrected", whose code the last two run as well.
+std::vector<const char*> all_transports();
 
 // UCFT_SUSPECT_AFTER for tests that wait for it. Whoever wants to run and gets no processor is spared on its own host, but not
 // by other hosts, which can't know: there a machine that stops for a second must not look like a death.

@@ -57,6 +57,12 @@ void start_up(ucft_failure_callback_t on_failure) {
   check(ucft_comm_size(comm, &size_), "size");
 }
 
+bool reads_memory() {
+  ucft_context_paths_t paths = UCFT_CONTEXT_PATHS_INIT;
+  check(ucft_context_paths(context, &paths), "paths");
+  return paths.shared_memory == size_ - 1 && std::getenv("UCFT_ALGORITHM") == nullptr;
+}
+
 int rank_before_start_up() {
   for (const char* name : {"UCFT_RANK", "PMIX_RANK"})
     if (const char* text = std::getenv(name); text != nullptr) return std::atoi(text);

@@ -41,6 +41,9 @@ void say_started();
 // Into the job. Where UCFT_TEST_MAY_DIE_IN_STARTUP is set a start-up that fails is the verdict.
 void start_up(ucft_failure_callback_t on_failure = nullptr);
 
+// Whether the ranks of this job read each other's memory instead of sending messages.
+bool reads_memory();
+
 // By what the launcher says; -1: nothing.
 int rank_before_start_up();
 bool is_last_before_start_up();  // ucft_run alone says how many there are

@@ -1,10 +1,6 @@
 #include "ucx_layer/runtime/communicator.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
-#include <cstring>
-#include <numeric>
 
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
@@ -17,6 +13,8 @@ std::int32_t place_of(std::int32_t context_rank, const std::vector<std::int32_t>
   return static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), context_rank) - ranks.begin());
 }
 
+}  // namespace
+
 ucft_status_t status_of(Outcome outcome) {
   switch (outcome) {
     case Outcome::success: return UCFT_OK;
@@ -28,35 +26,28 @@ ucft_status_t status_of(Outcome outcome) {
   return UCFT_ERR_UNSUPPORTED;
 }
 
-}  // namespace
-
 Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks)
-    : context_(context),
-      id_(id),
-      ranks_(std::move(ranks)),
-      me_(place_of(context.rank(), ranks_)),
-      window_({me_, size(), context.settings().window}, context.transport().buffers()),
-      outbox_(context.transport().buffers()),
-      requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window) * 4), nullptr) {
+    : context_(context), id_(id), ranks_(std::move(ranks)), me_(place_of(context.rank(), ranks_)) {
   bool identity = true;
   for (std::int32_t rank = 0; rank < size(); ++rank) identity = identity && context_rank(rank) == rank;
-  if (identity) return;
-  inverse_.assign(static_cast<std::size_t>(context.size()), -1);
-  for (std::int32_t rank = 0; rank < size(); ++rank) inverse_[static_cast<std::size_t>(context_rank(rank))] = rank;
+  if (!identity) {
+    inverse_.assign(static_cast<std::size_t>(context.size()), -1);
+    for (std::int32_t rank = 0; rank < size(); ++rank) inverse_[static_cast<std::size_t>(context_rank(rank))] = rank;
+  }
+  if (context.reads_memory_of_all(ranks_))
+    host_ = std::make_unique<HostOperations>(*this, context);
+  else
+    corrected_ = std::make_unique<CorrectedOperations>(*this, context);
 }
+
+Communicator::~Communicator() = default;
 
 const BroadcastShape& Communicator::fastest_shape(std::uint64_t bytes) {
-  if (bytes != shape_bytes_) shape_ = best_shape(context_.costs(), bytes);
-  shape_bytes_ = bytes;
-  return shape_;
-}
-
-Communicator::~Communicator() {
-  window_.release_all();
-  for (const Message& send : outbox_.sends()) {
-    outbox_.buffers().release(send.value);
-    outbox_.buffers().release(send.list);
+  if (host_ == nullptr && bytes != shape_bytes_) {
+    shape_ = best_shape(context_.costs(), bytes);
+    shape_bytes_ = bytes;
   }
+  return shape_;
 }
 
 std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
@@ -65,84 +56,14 @@ std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
   return inverse_[static_cast<std::size_t>(context_rank)];
 }
 
-// ---- posting --------------------------------------------------------------------------------------------------------
-
-// Input and a block for the result, so that what has been decided can be kept. What sums need on the way is not reserved: a
-// rank that lacks it says so in its message.
-Operation::Memory Communicator::provide(Request& request) {
-  const Arguments& arguments = request.arguments;
-  const CatalogueRow& row = arguments.row();
-  const bool is_root = arguments.root == me_;
-  Buffers& buffers = context_.transport().buffers();
-  Operation::Memory memory;
-  if (arguments.bytes() == 0 && row.kind != Kind::allgather) return memory;
-  if (is_one_of(row.gets, is_root)) {
-    const std::uint64_t bytes =
-        with_collective(row.kind, [&](auto collective) { return collective.result_bytes(arguments, size()); });
-    if (bytes > inline_limit) memory.result = buffers.allocate(bytes);
-    memory.lacks = bytes > inline_limit && memory.result == no_buffer;
-  }
-  if (memory.lacks || !is_one_of(row.gives, is_root)) return memory;
-  memory.input = stage(request);
-  memory.lacks = !memory.input;
-  return memory;
-}
-
-// The input as a buffer: a copy, or the caller's own memory if peers can map it and nothing will be written to it.
-Slice Communicator::stage(Request& request) {
-  const Arguments& arguments = request.arguments;
-  const std::uint64_t bytes = arguments.bytes();
-  Buffers& buffers = context_.transport().buffers();
-  if (arguments.kind == Kind::allgather) {
-    const Slice block = buffers.whole(buffers.allocate(Allgather::input_bytes(arguments)));
-    if (block) Allgather::pack(arguments, me_, request.send, buffers.data(block));
-    return block;
-  }
-  const bool lend = arguments.kind == Kind::allreduce && bytes > inline_limit && request.send != request.receive &&
-                    context_.transport().is_shared(request.send, bytes);
-  if (!lend) return buffers.whole(buffers.copy_in(request.send, bytes));
-  request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, lent_by_caller);
-  buffers.retain(request.lent_input);  // one for the operation, one to see when everybody is done with it
-  return buffers.whole(request.lent_input);
-}
-
 ucft_status_t Communicator::post(Request& request) {
   if (context_.excluded()) return context_.why_excluded();
-  const bool ready = window_.ready(outbox_);
-  if (!outbox_.empty() || !window_.completed().empty()) {
-    flush();
-    collect();
-  }
-  if (context_.excluded()) return context_.why_excluded();
-  if (!ready) return UCFT_ERR_BUSY;
-  const Operation::Memory memory = provide(request);
-
-  request.state = Request::State::active;
-  ++pending_;
-  request.number = window_.next();
-  slot(request.number) = &request;
-  window_.post(request.arguments, memory, outbox_);
-  flush();
-  collect();
-  return UCFT_OK;
+  return host_ != nullptr ? host_->post(request) : corrected_->post(request);
 }
 
-bool Communicator::post_farewell() {
-  if (farewell_posted_) return true;
-  const bool ready = window_.ready(outbox_);
-  flush();
-  collect();
-  if (!ready) return false;
-  Arguments barrier;
-  barrier.kind = Kind::barrier;
-  barrier.f = context_.settings().f;
-  slot(window_.next()) = nullptr;
-  window_.post(barrier, {}, outbox_);
-  farewell_posted_ = true;
-  flush();
-  collect();
-  return true;
-}
+bool Communicator::post_farewell() { return host_ != nullptr ? host_->post_farewell() : corrected_->post_farewell(); }
+
+std::unique_ptr<HostSlabs> Communicator::close() { return host_ == nullptr ? nullptr : host_->close(); }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
@@ -154,40 +75,30 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
                ? gossip_->on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes})
                : context_.communicators().note_stale();
   }
-  if (!window_.acceptable(message.operation)) return context_.communicators().note_stale();  // see accepts()
-  if (message.operation >= window_.dropped_upto() && message.operation < window_.next()) {
-    const auto epoch = static_cast<std::uint16_t>(window_.operation(message.operation).members().excluded().size());
-    if (header.epoch != epoch)
-      return context_.communicators().note_stale();  // planned with another membership: its sender is dead
-  }
-  window_.on_message(message, outbox_);
-  flush();
-  collect();
+  if (corrected_ == nullptr) return context_.communicators().note_stale();
+  corrected_->on_message(header, message);
 }
 
 void Communicator::on_failure(std::int32_t failed) {
   const std::int32_t rank = rank_of(failed);
   if (rank < 0 || context_.excluded()) return;
-  window_.on_failure(rank, outbox_);
-  flush();
-  collect();
+  if (corrected_ != nullptr) corrected_->on_failure(rank);
   if (gossip_ != nullptr) gossip_->on_failure(rank);
 }
 
 // Who has not entered the last barrier, and hears this, has made other calls than the others, or is out in their eyes:
 // then nothing is to be had from that rank any more.
 void Communicator::on_gone(std::int32_t gone) {
-  if (!farewell_posted_) return on_failure(gone);
   if (rank_of(gone) < 0 || context_.excluded()) return;
-  window_.on_gone(outbox_);
-  flush();
-  collect();
+  if (corrected_ != nullptr && !corrected_->on_gone()) on_failure(gone);
 }
 
 GossipDriver& Communicator::gossip() {
   if (gossip_ == nullptr) {
     gossip_ = std::make_unique<GossipDriver>(*this);
-    for (Rank rank : window_.failed().ranks()) gossip_->on_failure(rank);
+    context_.communicators().note_gossip(*this);
+    for (std::int32_t rank = 0; rank < size(); ++rank)
+      if (context_.is_gone(context_rank(rank))) gossip_->on_failure(rank);
   }
   has_more_ = true;  // the caller is about to give it something
   return *gossip_;
@@ -202,159 +113,16 @@ void Communicator::send_aside(const GossipMessage& message, BufferId value) {
 
 bool Communicator::on_turn() {
   if (context_.excluded()) return false;
-  if (window_.wants_turn()) {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    window_.on_turn(outbox_, std::chrono::duration_cast<std::chrono::microseconds>(now).count());
-    flush();
-  }
-  for (std::size_t i = 0; i < copying_.size();) {
-    Request& request = *copying_[i];
-    if (context_.transport().buffers().references(request.lent_input) > 1) {
-      ++i;
-      continue;
-    }
-    copy_out(request);
-    copying_.erase(copying_.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  if (corrected_ != nullptr) corrected_->on_turn();
   const bool active = gossip_ != nullptr && gossip_->on_turn();
-  has_more_ = !copying_.empty() || (gossip_ != nullptr && gossip_->active() > 0);
+  has_more_ = gossip_ != nullptr && gossip_->active() > 0;
   return active;
 }
 
 void Communicator::exclude_self(ucft_status_t why) {
-  Buffers& buffers = context_.transport().buffers();
-  const auto give_up = [&](Request& request) {
-    buffers.release(request.value);
-    buffers.release(request.lent_input);
-    request.value = {};
-    request.lent_input = no_buffer;
-    request.status = why;
-    request.state = Request::State::complete;
-    --pending_;
-  };
-  for (Request*& request : requests_) {
-    if (request != nullptr && request->pending()) give_up(*request);
-    request = nullptr;
-  }
-  for (Request* request : copying_) give_up(*request);
-  copying_.clear();
+  if (host_ != nullptr) host_->exclude_self(why);
+  if (corrected_ != nullptr) corrected_->exclude_self(why);
   if (gossip_ != nullptr) gossip_->exclude_self(why);
-}
-
-void Communicator::flush() {
-  if (outbox_.empty()) return;
-  Transport& transport = context_.transport();
-  WireStamp wire{context_.cookie(), id_, 0, me_};
-  for (const Message& send : outbox_.sends()) {
-    UCFT_TEST_POINT(send);
-    wire.epoch = static_cast<std::uint16_t>(window_.operation(send.operation).members().excluded().size());
-    transport.send(context_rank(send.peer), send, wire);
-    transport.buffers().release(send.value);
-    transport.buffers().release(send.list);
-  }
-  outbox_.clear();
-  transport.ring_doorbells();
-}
-
-void Communicator::collect() {
-  if (window_.completed().empty()) return;
-  for (OperationNumber number : window_.completed()) {
-    Request*& request = slot(number);
-    if (request != nullptr && request->number == number && request->state == Request::State::active) {
-      Request& finished = *request;
-      request = nullptr;
-      complete(finished, window_.operation(number));
-    }
-  }
-  window_.completed().clear();
-  if (window_.is_out()) context_.exclude_self();  // the others have decided to go on without us
-}
-
-void Communicator::complete(Request& request, const Operation& operation) {
-  const Decision& decision = operation.decision();
-  Buffers& buffers = context_.transport().buffers();
-  request.status = status_of(decision.outcome);
-  request.contributors = decision.contributors;
-  request.attempts = operation.attempts();
-  request.culprit = decision.culprit;
-  const CatalogueRow& row = operation.row();
-  const bool is_root = request.arguments.root == me_;
-  const bool knows = request.status == UCFT_OK && (row.disseminates || is_root);
-  if (!knows) request.contributors = 0;
-  request.missing.clear();
-  request.missing_known = knows && request.arguments.failure_info == FailureInfo::list && !decision.truncated;
-  request.missing_count = knows && row.collects ? size() - static_cast<std::int32_t>(decision.contributors) : -1;
-  if (request.missing_known && request.missing_count > 0) {
-    request.missing = operation.members().excluded();
-    const auto* list = reinterpret_cast<const std::uint32_t*>(buffers.data(decision.list));
-    for (std::uint32_t i = 0; i < decision.list_length; ++i)
-      if ((list[i] & contributed_bit) == 0) request.missing.push_back(static_cast<std::int32_t>(list[i]));
-    std::sort(request.missing.begin(), request.missing.end());
-  }
-  if (knows && decision.value && is_one_of(row.gets, is_root)) {
-    request.value = decision.value;
-    buffers.retain(request.value);
-  }
-  if (request.lent_input != no_buffer && buffers.references(request.lent_input) > 1) {
-    request.state = Request::State::copying;
-    copying_.push_back(&request);
-    has_more_ = true;
-    return;
-  }
-  copy_out(request);
-}
-
-void Communicator::copy_out(Request& request) {
-  Buffers& buffers = context_.transport().buffers();
-  if (request.value) {
-    const std::byte* value = buffers.data(request.value);
-    if (request.arguments.kind == Kind::allgather)
-      place_blocks(request, {value, request.value.bytes});
-    else if (request.value.bytes == sizeof(std::uint64_t))
-      std::memcpy(request.receive, value, sizeof(std::uint64_t));
-    else
-      std::memcpy(request.receive, value, std::min<std::uint64_t>(request.value.bytes, request.arguments.bytes()));
-    buffers.release(request.value);
-    request.value = {};
-  }
-  buffers.release(request.lent_input);
-  request.lent_input = no_buffer;
-  request.state = Request::State::complete;
-  --pending_;
-}
-
-// Whose blocks are there, they say themselves; the places of the others are left as they are. Nothing is written if a block
-// does not fit its place: then some rank gave other counts.
-void Communicator::place_blocks(Request& request, std::span<const std::byte> blocks) {
-  std::vector<bool> there(ranks_.size());
-  std::uint32_t count = 0;
-  Rank culprit = no_rank;
-  bool fits = true;
-  fits &= Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
-    const auto place = static_cast<std::size_t>(rank);
-    fits = fits && place < ranks_.size() && !there[place] && block.size() == request.layout.bytes_of(rank);
-    if (!fits && culprit == no_rank && place < ranks_.size()) culprit = rank;
-    if (place < ranks_.size()) there[place] = true;
-    ++count;
-  });
-  request.missing.clear();
-  if (!fits || count != request.contributors) {
-    request.status = UCFT_ERR_MISMATCH;
-    request.culprit = culprit;
-    request.contributors = 0;
-    request.missing_count = -1;
-    request.missing_known = false;
-    return;
-  }
-  Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
-    if (!block.empty())
-      std::memcpy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), block.data(),
-                  block.size());
-  });
-  request.missing_known = true;
-  for (Rank rank = 0; rank < size(); ++rank)
-    if (!there[static_cast<std::size_t>(rank)]) request.missing.push_back(rank);
-  request.missing_count = static_cast<std::int32_t>(request.missing.size());
 }
 
 }  // namespace ucft::detail

@@ -22,8 +22,10 @@ Communicator* Communicators::create_for_all(std::int32_t ranks) {
 }
 
 Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
+  end_slabs();
   communicators_.push_back(std::make_unique<Communicator>(context_, id, std::move(ranks)));
   Communicator* created = communicators_.back().get();
+  if (!created->is_on_host()) turning_.push_back(created);
   for (std::int32_t peer = 0; peer < context_.size(); ++peer)
     if (departures_.is_gone(peer)) created->on_failure(peer);
   for (const Early& each : std::exchange(early_, {})) {
@@ -45,7 +47,9 @@ void Communicators::release(const Early& early) {
 void Communicators::clear() {
   for (const Early& each : early_) release(each);
   early_.clear();
+  turning_.clear();
   communicators_.clear();
+  closed_.clear();
 }
 
 std::vector<Communicator*> Communicators::all() const {
@@ -61,7 +65,28 @@ void Communicators::destroy(Communicator* communicator) {
   for (std::int32_t rank : communicator->ranks())
     if (departures_.is_gone(rank)) tell_gone(communicator->id(), communicator->ranks(), rank);
   transport().ring_doorbells();
+  // Who is out has no part in any last barrier, and others may go on reading what it has left.
+  if (std::unique_ptr<HostSlabs> slabs = communicator->close(); slabs != nullptr && !context_.excluded())
+    closed_.push_back(std::move(slabs));
+  end_slabs();
+  gossiping_ -= communicator->has_gossip();
+  std::erase(turning_, communicator);
   std::erase_if(communicators_, [&](const auto& each) { return each.get() == communicator; });
+}
+
+void Communicators::note_gossip(Communicator& communicator) {
+  ++gossiping_;
+  if (communicator.is_on_host()) turning_.push_back(&communicator);
+}
+
+// A few at a time, in turns: so the cost of a communicator does not grow with their number.
+void Communicators::end_slabs() {
+  if (context_.excluded()) return;
+  for (std::size_t i = std::min<std::size_t>(closed_.size(), 4); i > 0; --i) {
+    std::unique_ptr<HostSlabs> oldest = std::move(closed_.front());
+    closed_.pop_front();
+    if (!oldest->end()) closed_.push_back(std::move(oldest));
+  }
 }
 
 Communicator* Communicators::find_other(std::uint32_t id) {

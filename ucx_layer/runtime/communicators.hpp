@@ -25,6 +25,10 @@ class Communicators {
   std::uint32_t next_id() const { return next_id_; }
   void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
   void destroy(Communicator* communicator);  // after its last barrier
+  bool have_gossip() const { return gossiping_ > 0; }
+  void note_gossip(Communicator& communicator);  // it has some now
+  // Those that may want turns: all but those whose ranks read each other's memory and don't gossip.
+  const std::vector<Communicator*>& turning() const { return turning_; }
   void clear();
   std::vector<Communicator*> all() const;
   auto begin() const { return communicators_.begin(); }
@@ -54,6 +58,7 @@ class Communicators {
   void answer_gone(const WireHeader& header, int peer);
   void tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed);
   void release(const Early& early);
+  void end_slabs();
   Transport& transport();
 
   Context& context_;
@@ -61,10 +66,13 @@ class Communicators {
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::deque<std::pair<std::uint32_t, std::vector<std::int32_t>>>
       destroyed_;  // the latest: whom a late message came from
+  std::vector<Communicator*> turning_;
   Communicator* last_found_ = nullptr;
   std::vector<Early> early_;
   std::uint32_t next_id_ = 0, made_for_all_ = 0;
   std::uint64_t stale_ = 0;
+  int gossiping_ = 0;
+  std::deque<std::unique_ptr<HostSlabs>> closed_;  // slabs that others may still read
 };
 
 }  // namespace ucft::detail

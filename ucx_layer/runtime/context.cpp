@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bit>
 #include <system_error>
 
 #include "ucx_layer/runtime/descriptors.hpp"
@@ -20,6 +21,15 @@ namespace {
 
 // Whoever writes into our memory from this host wakes us; a put from another one doesn't.
 constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
+
+// Of operations in shared memory: the stamp, the note and these fill a cache line,
+constexpr std::uint64_t host_inline_bytes = 48;
+// up to these each rank combines all by itself,
+constexpr std::uint64_t host_large_bytes = 8192;
+constexpr std::uint64_t host_chunk_bytes = 32768;
+// and so many ranks read each other's values, more ranks a tree of partial results.
+constexpr std::int32_t host_flat_ranks = 16;
+constexpr int host_degree = 8;
 
 std::atomic<int> process_id{0};
 
@@ -72,6 +82,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
+  transport_->slabs().set_bytes(host_layout().words() * sizeof(HostWord));
   bool watching = true;
   try {
     helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);
@@ -134,14 +145,37 @@ bool Context::farewell(std::vector<Communicator*> leaving) {
 
 // ---- the loop -------------------------------------------------------------------------------------------------------
 
+// Messages can wait for a few looks where nothing else is under way than operations in shared memory.
 bool Context::progress() {
+  if (on_host_.empty()) return progress_all();
+  const bool active = progress_host();
+  const std::uint32_t apart = active ? 64 : 8;
+  if (++looks_ % apart != 0 && job_.all_share_memory && !communicators_.have_gossip() && !departures_.has_news())
+    return active;
+  return progress_all() || active;
+}
+
+bool Context::progress_host() {
+  bool active = false;
+  for (std::size_t i = 0; i < on_host_.size();) {
+    active |= on_host_[i]->progress();
+    if (on_host_[i]->wants_progress())
+      ++i;
+    else
+      on_host_.erase(on_host_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return active;
+}
+
+bool Context::progress_all() {
   bool active = transport_->poll();
   if (departures_.has_news()) {
     departures_.on_turn(Clock::now());
     active = true;
   }
-  for (const auto& communicator : communicators_)
-    if (communicator->wants_turn()) active |= communicator->on_turn();
+  const std::vector<Communicator*>& turning = communicators_.turning();
+  for (std::size_t i = 0; i < turning.size(); ++i)  // a turn may make others
+    if (turning[i]->wants_turn()) active |= turning[i]->on_turn();
   if (departures_.has_reports() && !in_helper_) departures_.report();
   return active;
 }
@@ -175,10 +209,12 @@ void Context::glance() {
 void Context::sleep_a_little() {
   std::atomic<std::uint32_t>& sleeping = transport_->control()->sleeping;
   transport_->publish_credit();
+  const bool is_awaited = !on_host_.empty();
+  if (is_awaited) transport_->note_sleep(job_.rank, true);
   sleeping.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (job_.all_membarriers) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-  const bool arrived = progress();
+  const bool arrived = progress_host() || progress_all();
   if (!arrived && !departures_.has_news()) {
     if (!transport_->uses_messages() || transport_->has_remote_mailboxes()) {
       const timespec limit{0, transport_->has_remote_mailboxes() ? remote_nap_ns : local_nap_ns};
@@ -189,6 +225,42 @@ void Context::sleep_a_little() {
     }
   }
   sleeping.store(0, std::memory_order_relaxed);
+  if (is_awaited) transport_->note_sleep(job_.rank, false);
+}
+
+// ---- operations in shared memory ------------------------------------------------------------------------------------
+
+bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const {
+  return settings().algorithm == Algorithm::automatic && std::all_of(ranks.begin(), ranks.end(), [&](auto rank) {
+           const Job::Peer& peer = job_.peer(rank);
+           return rank == job_.rank ? ranks.size() == 1 || peer.may_prove
+                                    : peer.may_prove && peer.shares_memory_with(job_.me());
+         });
+}
+
+HostLayout Context::host_layout() const {
+  HostLayout layout;
+  layout.banks = static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(2 * settings().window)));
+  layout.inline_bytes = host_inline_bytes;
+  layout.large_bytes = host_large_bytes;
+  layout.chunk_bytes = host_chunk_bytes;
+  return layout;
+}
+
+int Context::host_patience() const { return 64; }
+
+std::shared_ptr<const HostTree> Context::host_tree(std::int32_t ranks) {
+  std::shared_ptr<const HostTree>& tree = host_trees_[ranks];
+  if (tree == nullptr)
+    tree = std::make_shared<const HostTree>(HostTree::of_degree(ranks, ranks <= host_flat_ranks ? 0 : host_degree));
+  return tree;
+}
+
+std::byte* Context::host_scratch(int level, std::uint64_t bytes) {
+  const auto place = static_cast<std::size_t>(level);
+  if (host_scratch_.size() <= place) host_scratch_.resize(place + 1);
+  if (host_scratch_[place].size() < bytes) host_scratch_[place].resize(bytes);
+  return host_scratch_[place].data();
 }
 
 // The helper's turn: no caller is inside.

@@ -4,7 +4,9 @@
 // that a rank which computes still answers those that lost a root (turns.hpp).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,10 +48,26 @@ class Context {
   Transport& transport() { return *transport_; }
   Communicators& communicators() { return communicators_; }
   bool has_failed(std::int32_t rank) const { return departures_.state().has_failed(rank); }
+  bool is_gone(std::int32_t rank) const { return departures_.state().is_gone(rank); }
+  // It stores nothing any more: proved dead, out by its own word, or it has left.
+  bool is_final(std::int32_t rank) const {
+    return departures_.state().is_proved(rank) || departures_.state().has_left(rank);
+  }
   bool excluded() const { return departures_.is_out(); }
   ucft_status_t why_excluded() const { return departures_.why_out(); }
   std::string exclusion_text() const { return departures_.exclusion_text(); }
   void exclude_self() { departures_.exclude_self(); }  // ends all operations
+
+  // Operations in memory that the ranks share (HostOperations). Whether these can have them: the same on all of them.
+  bool reads_memory_of_all(const std::vector<std::int32_t>& ranks) const;
+  HostLayout host_layout() const;
+  std::shared_ptr<const HostTree> host_tree(std::int32_t ranks);
+  int host_patience() const;
+  std::byte* host_scratch(int level, std::uint64_t bytes);
+  void want_host(HostOperations& operations) {  // until it wants none any more
+    if (std::find(on_host_.begin(), on_host_.end(), &operations) == on_host_.end()) on_host_.push_back(&operations);
+  }
+  void forget_host(const HostOperations& operations) { std::erase(on_host_, &operations); }
 
   // The caller's way in and out. False: somebody is inside.
   bool enter() { return turns_.enter(); }
@@ -90,6 +108,8 @@ class Context {
   static void endpoint_failed(void* self, int peer, const char* why);
   static void helper_turn(void* self);
   void meet();
+  bool progress_all();
+  bool progress_host();
   bool rest(Idle& idle, Clock::time_point limit);
   void sleep_a_little();
 
@@ -97,6 +117,10 @@ class Context {
   std::unique_ptr<Transport> transport_;
   DeparturesDriver departures_{job_, communicators_};
   Communicators communicators_{*this, departures_.state()};
+  std::vector<HostOperations*> on_host_;                                // that have something to do
+  std::map<std::int32_t, std::shared_ptr<const HostTree>> host_trees_;  // by ranks
+  std::vector<std::vector<std::byte>> host_scratch_;                    // by level
+  std::uint32_t looks_ = 0;
   std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread
   Turns turns_;
   std::uint32_t glances_ = 0, idle_glances_ = 0;

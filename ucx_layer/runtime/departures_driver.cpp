@@ -220,6 +220,7 @@ void DeparturesDriver::carry_out(const Departures::Action& action) {
 void DeparturesDriver::depart(const Departures::Action& action) {
   const std::int32_t rank = action.rank;
   transport_->forget(rank);
+  if (transport_->control_of(rank) != nullptr) transport_->note_sleep(rank, false);  // it may have died asleep
   communicators_.on_departure(rank, action.has_left);
   answering_.store(true, std::memory_order_release);
   if (action.has_left && detector_) detector_->forget(rank);

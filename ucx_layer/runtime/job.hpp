@@ -16,6 +16,7 @@ struct Job {
     std::uint64_t host = 0;
     std::string host_name;
     bool may_share = false;  // memory, with ranks of its host
+    bool may_prove = false;  // it can prove deaths, and kills who is silent
     bool shares_memory_with(const Peer& other) const { return host == other.host && may_share && other.may_share; }
   };
 

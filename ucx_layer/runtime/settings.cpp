@@ -64,6 +64,11 @@ bool parse_auto_or_bytes(std::string_view text, std::uint64_t& bytes) {
   return bytes <= std::uint64_t{1} << 44;
 }
 
+bool parse_algorithm(std::string_view text, std::uint64_t& value) {
+  value = text == "auto" ? std::uint64_t(-1) : static_cast<std::uint64_t>(Algorithm::corrected);
+  return text == "auto" || text == "corrected";
+}
+
 using Parser = bool (*)(std::string_view, std::uint64_t&);
 
 // One row a setting: its name in the environment, how it is written, and its limits.
@@ -99,6 +104,7 @@ class Reader {
   static std::string text_of(std::int64_t value, Parser parse) {
     if (value < 0) return "auto";
     if (parse == parse_auto_or_off) return "off";
+    if (parse == parse_algorithm) return "corrected";
     return fmt::format("{}{}", value, parse == parse_duration ? "us" : "");
   }
 
@@ -159,6 +165,9 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_SHARED_MEMORY", parse_auto_or_bytes, "auto or bytes such as 512M, at most 16384G",
               settings.shared_memory_bytes, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_WINDOW", parse_number, "a number", settings.window, false, 0, 2, 1024);
+  std::int32_t algorithm = -1;
+  reader.read("UCFT_ALGORITHM", parse_algorithm, "auto or corrected", algorithm, false, 0, 0, UINT64_MAX);
+  settings.algorithm = algorithm < 0 ? Algorithm::automatic : Algorithm::corrected;
   read_model(settings, reader);
   if (reader.ok() && settings.suspect_after_us < 3 * settings.heartbeat_period_us)
     reader.fail(fmt::format("UCFT_SUSPECT_AFTER ({} us) must be at least 3 times UCFT_HEARTBEAT_PERIOD ({} us)",

@@ -12,6 +12,8 @@
 
 namespace ucft::detail {
 
+enum class Algorithm : std::uint8_t { automatic, corrected };
+
 struct Settings {
   // behaviour
   std::int32_t f = 1;                           // UCFT_F
@@ -28,8 +30,10 @@ struct Settings {
   std::int32_t spin = -1;               // UCFT_SPIN; -1: chosen at start-up
   std::uint64_t sleep_after_us = 2000;  // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps
   std::int64_t shared_memory_bytes =
-      -1;                      // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory
-  std::int32_t window = 8;     // UCFT_WINDOW: operations in flight per communicator
+      -1;                   // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory
+  std::int32_t window = 8;  // UCFT_WINDOW: operations in flight per communicator
+  Algorithm algorithm =
+      Algorithm::automatic;    // UCFT_ALGORITHM: corrected: by messages, also where all ranks share memory
   std::optional<LogGP> costs;  // UCFT_MODEL: a file, us; none: built-in values
 
   struct Source {

@@ -26,7 +26,9 @@ struct Identity {
   std::int32_t window;       // this and the detector's times must be the same on all ranks
   std::int32_t may_share;    // memory with ranks of the same host (UCX_TLS)
   std::int32_t has_barrier;  // others can make it fence
-  std::uint64_t mappable;    // SharedRange::mappable()
+  std::int32_t may_prove;    // see Job
+  std::int32_t algorithm;
+  std::uint64_t mappable;  // SharedRange::mappable()
   std::uint64_t suspect_after_us, heartbeat_period_us;
   std::uint64_t gossip_faults;  // of the text
   char host_name[64];
@@ -112,6 +114,8 @@ bool StartUp::exchange_identities(std::string& error) {
     mine.gossip_faults = mixed(mine.gossip_faults, static_cast<std::uint64_t>(each));
   mine.may_share = shared_memory_allowed();
   mine.has_barrier = job_.membarriers;
+  mine.may_prove = job_.settings.fence && ProcessWatch::has_pidfds();
+  mine.algorithm = static_cast<std::int32_t>(job_.settings.algorithm);
   mine.mappable = SharedRange::mappable();
   gethostname(mine.host_name, sizeof mine.host_name - 1);
   std::vector<Identity> all(static_cast<std::size_t>(job_.size));
@@ -124,6 +128,7 @@ bool StartUp::exchange_identities(std::string& error) {
     peer.start_time = identity.start_time;
     peer.host = identity.host;
     peer.may_share = identity.may_share != 0;
+    peer.may_prove = identity.may_prove != 0;
     job_.one_network = job_.one_network && identity.network == mine.network;
     if (identity.host == mine.host && identity.mappable < mappable_) {
       mappable_ = identity.mappable;
@@ -145,6 +150,12 @@ bool StartUp::exchange_identities(std::string& error) {
         differs("UCFT_SUSPECT_AFTER", mine.suspect_after_us, identity.suspect_after_us, "us") ||
         differs("UCFT_HEARTBEAT_PERIOD", mine.heartbeat_period_us, identity.heartbeat_period_us, "us"))
       return false;
+    if (mine.algorithm != identity.algorithm) {
+      const auto name = [](std::int32_t algorithm) { return algorithm == 0 ? "auto" : "corrected"; };
+      error = fmt::format("UCFT_ALGORITHM is {} on rank {} and {} on rank {}: it must be the same",
+                          name(mine.algorithm), job_.rank, name(identity.algorithm), rank);
+      return false;
+    }
     if (mine.gossip_faults != identity.gossip_faults) {
       error = fmt::format("UCFT_GOSSIP_FAULTS is '{}' on rank {} and another one on rank {}: it must be the same",
                           job_.settings.gossip_faults_text, job_.rank, rank);

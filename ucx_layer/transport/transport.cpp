@@ -27,6 +27,7 @@ void Rejects::note(Malformed what, int peer) {
 Transport::Transport(const Setup& setup)
     : setup_(setup),
       first_(setup.ranks),
+      slabs_(segments_),
       buffers_(ChunkSource{&chunk_of, &segments_}),
       rejects_(setup.me, setup.log),
       station_{setup.me, setup.ranks, setup.cookie, setup.sink, buffers_, rejects_},

@@ -100,6 +100,14 @@ class Transport {
   bool free_shared(void* memory);
   bool is_shared(const void* memory, std::size_t bytes) const { return segments_.is_lent(memory, bytes); }
   Windows& windows() { return windows_; }
+  Slabs& slabs() { return slabs_; }
+  // What a peer that shares memory with us has for that communicator.
+  SlabView slab_of(int peer, std::uint32_t communicator) const {
+    return shared_.slab_of(peer, communicator, slabs_.bytes());
+  }
+  // Something that some of them may wait for is in shared memory: wakes those that sleep.
+  void wake(const SharedPath::Ranks& ranks) { shared_.wake(ranks); }
+  void note_sleep(int rank, bool sleeps) { shared_.note_sleep(rank, sleeps); }  // see SharedPath
 
  private:
   void hand_over(int peer, const Outgoing& message) {
@@ -114,6 +122,7 @@ class Transport {
   Setup setup_;
   const FirstSegment first_;
   Segments segments_;
+  Slabs slabs_;
   Buffers buffers_;
   Rejects rejects_;
   const Station station_;

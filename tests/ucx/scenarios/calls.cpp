@@ -1,6 +1,7 @@
 // What callers may do: arguments that differ, waits with a limit, a full operation window, looking instead of waiting.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,12 +10,37 @@
 #include <vector>
 
 #include <sched.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 #include "tests/ucx/operations.hpp"
 #include "tests/ucx/scenarios/scenario.hpp"
 
 namespace ucft::detail::test {
 namespace {
+
+#if defined(__SSE2__)
+// Rank 1 has its processor flush denormal numbers to zero, as programs built with -ffast-math do. Each rank computes the result.
+RANKS(denormals) {
+  constexpr unsigned flushes = 0x8040;
+  if (rank_ == 1) _mm_setcsr(_mm_getcsr() | flushes);
+  for (std::size_t count : {1u, 100u, 5000u}) {
+    const std::uint64_t tiny = 1, expected = static_cast<std::uint64_t>(size_);  // in units of the least denormal
+    std::vector<double> in(count, std::bit_cast<double>(tiny)), out(count);
+    check(ucft_allreduce(comm, in.data(), out.data(), count, UCFT_DOUBLE, UCFT_SUM, nullptr, nullptr), "allreduce");
+    for (double each : out)
+      if (std::bit_cast<std::uint64_t>(each) != expected)
+        wrong("count {}: {:x}", count, std::bit_cast<std::uint64_t>(each));
+  }
+  if (rank_ == 1 && (_mm_getcsr() & flushes) != flushes) wrong("the caller's rounding is lost");
+}
+
+TEST(HostScenario, WhoFlushesDenormalNumbersHasTheSameResults) {
+  const JobPlan made{3, denormals, {}, {}, over("shm")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+#endif
 
 // The ranks differ in one argument. Everybody must be told, and the next operation must work.
 RANKS(mismatch) {

@@ -111,7 +111,7 @@ RANKS(come_and_go) {
 TEST_P(Scenario, CommunicatorsComeAndGoWithoutAnyFailure) {
   for (const char* f : {"1", "2", "3"})
     for (int ranks : {4, 8}) {
-      JobPlan made = plan(ranks, come_and_go, {std::string(GetParam()) == "shm" ? "1000" : "150"});
+      JobPlan made = plan(ranks, come_and_go, {needs_ucx(GetParam()) ? "150" : "1000"});
       made.environment["UCFT_F"] = f;
       expect_right(made);
     }

@@ -39,7 +39,7 @@ TEST_P(Scenario, TheAnswerComesFromRanksThatAreNotCalling) {
   }
 }
 
-// More than f die at once: the same named error everywhere, then it goes on.
+// More than f die at once: the same named error everywhere, then it goes on. Who reads the others' memory gets no error at all.
 RANKS(too_many) {
   for (int i = 0; i < 20; ++i) allreduce(i, 1);
   if (rank_ == 1 || rank_ == 2) std::raise(SIGKILL);
@@ -59,6 +59,7 @@ RANKS(too_many) {
       ++errors;
     }
   }
+  if (reads_memory() && errors > 0) wrong("{} errors", errors);
   if (right < 30) wrong("only {} of 40 operations went right afterwards", right);
 }
 
@@ -66,6 +67,24 @@ TEST_P(Scenario, MoreThanFDeathsAreTheSameErrorForAll) {
   JobPlan made = plan(6, too_many);
   made.launcher = {"--expect-kill", "1", "--expect-kill", "2"};
   expect_right(made, {1, 2});
+}
+
+// All but one die, one after the other or together, with f = 1.
+RANKS(all_but_one) {
+  for (int i = 0; i < 60; ++i) {
+    const int missing = allreduce(i, 1 + static_cast<std::size_t>(i) * 700);  // in the slab, beside it, in chunks
+    if (rank_ > 0 && i >= 10 + 10 * (rank_ / 2)) std::raise(SIGKILL);         // two, two, one
+    if (i >= 40 && missing != size_ - 1) wrong("{} are missing", missing);
+    broadcast(i, 0, 3);
+    allgather(i, 5);
+  }
+}
+
+TEST(HostScenario, TheLastOneGoesOnAlone) {
+  JobPlan made{6, all_but_one, {}, {}, over("shm")};
+  for (int rank = 1; rank < 6; ++rank)
+    made.launcher.insert(made.launcher.end(), {"--expect-kill", std::to_string(rank)});
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {1, 2, 3, 4, 5}), "");
 }
 
 int failures_seen = 0;

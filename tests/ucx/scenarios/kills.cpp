@@ -45,7 +45,7 @@ void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int 
 }
 
 class Kill : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::Values("shm", "tcp", "hosts"),
+INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::ValuesIn(all_transports()),
                          [](const auto& each) { return std::string(each.param); });
 
 // loop ITERATIONS LARGE [AFTER_DEATH]: every operation in turn; LARGE is the count of the big ones. With AFTER_DEATH, no
@@ -124,7 +124,7 @@ TEST(KillInAMailbox, AnyRankBetweenTwoLinesOfAMessage) {
   for (int run = 0; run < runs(60); ++run) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan plan{ranks, loop, {"40", "250"}, {"--expect-kill", std::to_string(victim)}, {}};
+    JobPlan plan{ranks, loop, {"40", "250"}, {"--expect-kill", std::to_string(victim)}, over("corrected")};
     plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":line:" + std::to_string(random() % 1500);
     expect_right(plan, {victim}, run);
   }

@@ -14,7 +14,7 @@ void Scenario::expect_right(const JobPlan& made, const std::vector<int>& may_be_
 
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Over, Scenario, testing::Values("shm", "tcp", "hosts"),
+INSTANTIATE_TEST_SUITE_P(Over, Scenario, testing::ValuesIn(all_transports()),
                          [](const auto& each) { return std::string(each.param); });
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace ucft::detail::test {
 
-// Its parameter: "shm", "tcp" or "hosts".
+// Its parameter: one of all_transports().
 class Scenario : public testing::TestWithParam<const char*> {
  protected:
   JobPlan plan(int ranks, const std::string& name, std::vector<std::string> arguments = {}) const;

@@ -93,8 +93,7 @@ TEST_P(Scenario, RanksWithoutPidfdsSurviveDeathsAllTheSame) {
   JobPlan made = plan(4, excluded);
   made.environment["UCFT_TEST_NO_PIDFD"] = "y";
   made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
-  if (std::string(GetParam()) == "shm")
-    expect_right(made, {1});  // without UCFT_FENCE=n: there is nothing to fence with
+  if (!needs_ucx(GetParam())) expect_right(made, {1});  // without UCFT_FENCE=n: there is nothing to fence with
 }
 
 // Ranks a to b-1 are cut off for 5 s: they stop, and a child of the first one wakes all of them at once, or those of one host would

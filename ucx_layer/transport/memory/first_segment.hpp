@@ -1,6 +1,7 @@
 // The first segment of a rank's range, which all peers find at its beginning:
 //
-//   control page | credit, one line a reader | pull tables, one a reader | rings, one a writer
+//   control page | slabs: the first page of their directory | credit, one line a reader | pull tables, one a reader |
+//   rings, one a writer
 #pragma once
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <cstdint>
 
 #include "ucx_layer/transport/memory/mailbox.hpp"
+#include "ucx_layer/transport/memory/slabs.hpp"
 
 namespace ucft::detail {
 
@@ -18,6 +20,10 @@ struct ControlPage {
   alignas(64) std::atomic<std::uint64_t> heartbeat;
   alignas(64) std::atomic<std::uint32_t> left;      // 1: the rank has left the job; 2: it is out of it (excluded)
   alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
+  // Of the host's first rank: one bit for each rank of the host that sleeps, so that who has news for many finds out with a look
+  // at a word or two (written by all). Ranks share bits if there are more.
+  static constexpr int sleeper_words = 16;
+  alignas(64) std::atomic<std::uint64_t> sleepers[sleeper_words];
 };
 
 inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one peer may be reading
@@ -28,10 +34,10 @@ class FirstSegment {
   explicit FirstSegment(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
 
   // How far `reader` says that it has read this rank's messages: a word.
-  std::size_t credit(int reader) const { return page + static_cast<std::size_t>(reader) * 64; }
+  std::size_t credit(int reader) const { return 2 * page + static_cast<std::size_t>(reader) * 64; }
   // Which of this rank's payloads `reader` has read: pull_tickets generations.
   std::size_t pulled(int reader) const {
-    return page + ranks_ * 64 + static_cast<std::size_t>(reader) * pull_tickets * sizeof(std::uint32_t);
+    return 2 * page + ranks_ * 64 + static_cast<std::size_t>(reader) * pull_tickets * sizeof(std::uint32_t);
   }
   // What `writer` has to say to this rank.
   std::size_t ring(int writer) const {
@@ -40,6 +46,7 @@ class FirstSegment {
   std::size_t bytes() const { return ring(static_cast<int>(ranks_)); }
 
   static ControlPage* control_in(std::byte* segment) { return reinterpret_cast<ControlPage*>(segment); }
+  static SlabPage* slabs_in(std::byte* segment) { return reinterpret_cast<SlabPage*>(segment + page); }
   std::atomic<std::uint64_t>* credit_in(std::byte* segment, int reader) const {
     return reinterpret_cast<std::atomic<std::uint64_t>*>(segment + credit(reader));
   }

@@ -42,18 +42,18 @@ void Segments::take_back(const Segment& lent) {
 }
 
 // Peers map whole segments, and devices register them: so few, each as large as all before it.
-std::byte* Segments::carve_window(std::size_t bytes) {
+std::byte* Segments::carve(std::size_t bytes) {
   constexpr std::size_t smallest = 1 << 18;
-  if (windows_.empty() || windows_.back().name().bytes - window_bytes_used_ < bytes) {
+  if (carved_.empty() || carved_.back().name().bytes - carved_bytes_ < bytes) {
     std::size_t all = smallest;
-    for (const Segment& each : windows_) all += each.name().bytes;
-    if (!take(std::max(bytes, all), SharedRange::Use::internal, windows_) &&
-        !take(bytes, SharedRange::Use::internal, windows_))
+    for (const Segment& each : carved_) all += each.name().bytes;
+    if (!take(std::max(bytes, all), SharedRange::Use::internal, carved_) &&
+        !take(bytes, SharedRange::Use::internal, carved_))
       return nullptr;
-    window_bytes_used_ = 0;
+    carved_bytes_ = 0;
   }
-  std::byte* data = windows_.back().data() + window_bytes_used_;
-  window_bytes_used_ += bytes;
+  std::byte* data = carved_.back().data() + carved_bytes_;
+  carved_bytes_ += bytes;
   return data;
 }
 
@@ -64,8 +64,8 @@ const Segment* Segments::payload_segment(const void* memory, std::size_t bytes) 
   return nullptr;
 }
 
-const Segment* Segments::window_segment(const std::byte* memory) const {
-  for (const Segment& each : windows_)
+const Segment* Segments::carved_segment(const std::byte* memory) const {
+  for (const Segment& each : carved_)
     if (each.contains(memory, 1)) return &each;
   return nullptr;
 }

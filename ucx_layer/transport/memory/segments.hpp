@@ -24,20 +24,20 @@ class Segments {
   const Segment* lent_at(const void* memory) const;  // that begins there
   bool is_lent(const void* memory, std::size_t bytes) const;
   void take_back(const Segment& lent);
-  // For RMA windows, for as long as the job lasts.
-  std::byte* carve_window(std::size_t bytes);
+  // For RMA windows and slabs, for as long as the job lasts. Aligned to 64 bytes if all lengths are multiples of that.
+  std::byte* carve(std::size_t bytes);
 
   // nullptr: it is in no chunk and in nothing lent.
   const Segment* payload_segment(const void* memory, std::size_t bytes) const;
-  const Segment* window_segment(const std::byte* memory) const;
+  const Segment* carved_segment(const std::byte* memory) const;
 
  private:
   bool take(std::size_t bytes, SharedRange::Use use, std::vector<Segment>& list);
 
   SharedRange range_;
   Segment first_;
-  std::vector<Segment> chunks_, lent_, windows_;
-  std::size_t window_bytes_used_ = 0;  // of the last one
+  std::vector<Segment> chunks_, lent_, carved_;
+  std::size_t carved_bytes_ = 0;  // of the last one
 };
 
 }  // namespace ucft::detail

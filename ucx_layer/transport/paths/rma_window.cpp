@@ -47,7 +47,7 @@ WindowMemory* Windows::take(int peer, std::size_t bytes) {
   if (best == nullptr) {
     WindowMemory fresh;
     fresh.bytes = std::bit_ceil(bytes);  // so that what is too small, later, is no more than what is used
-    fresh.data = paths_.segments.carve_window(fresh.bytes);
+    fresh.data = paths_.segments.carve(fresh.bytes);
     if (fresh.data == nullptr) return nullptr;
     windows.push_back(std::make_unique<WindowMemory>(fresh));
     best = windows.back().get();
@@ -68,7 +68,7 @@ RmaWindow::RmaWindow(Windows& windows, int peer, std::size_t head_bytes, std::si
   if (taken == nullptr) return;
   if (!mapped_) {
     copy_ = paths_.buffers.allocate(bytes);
-    if (copy_ == no_buffer || paths_.registrations->key_of(*paths_.segments.window_segment(taken->data)).empty()) {
+    if (copy_ == no_buffer || paths_.registrations->key_of(*paths_.segments.carved_segment(taken->data)).empty()) {
       taken->taken = false;
       return;
     }
@@ -83,7 +83,7 @@ RmaWindow::~RmaWindow() {
 }
 
 std::vector<std::byte> RmaWindow::name() const {
-  const Segment* segment = paths_.segments.window_segment(mine_->data);
+  const Segment* segment = paths_.segments.carved_segment(mine_->data);
   const auto key = mapped_ ? std::span<const std::byte>{} : paths_.registrations->key_of(*segment);
   const WindowName name{segment->name(), reinterpret_cast<std::uint64_t>(mine_->data), layout_.lines(),
                         mine_->generation, key.size()};

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bit>
 #include <climits>
 
 namespace ucft::detail {
@@ -30,6 +31,7 @@ bool SharedPath::connect(int peer, const RangeName& range, std::string& error) {
     return false;
   }
   link->pulled_there = first_.pulled_in(there, station_.me);
+  if (sleepers_ == nullptr && peer < station_.me) sleepers_ = link->control->sleepers;
   add(peer, std::move(link), first_.ring_in(there, station_.me), first_.credit_in(there, station_.me));
   return true;
 }
@@ -70,11 +72,51 @@ void SharedPath::ring_doorbells() {
   for (int peer : touched_) {
     SharedLink& link = link_of(peer);
     link.touched = false;
-    if (link.control->sleeping.load(std::memory_order_relaxed) == 0) continue;
-    link.control->sleeping.store(0, std::memory_order_relaxed);
-    futex_wake(&link.control->sleeping);
+    wake_up(link);
   }
   touched_.clear();
+}
+
+void SharedPath::wake_up(SharedLink& link) {
+  if (link.control->sleeping.load(std::memory_order_relaxed) == 0) return;
+  link.control->sleeping.store(0, std::memory_order_relaxed);
+  futex_wake(&link.control->sleeping);
+}
+
+void SharedPath::wake_sleepers(std::size_t word, std::uint64_t bits) {
+  constexpr int apart = 64 * ControlPage::sleeper_words;
+  for (; bits != 0; bits &= bits - 1)
+    for (int rank = static_cast<int>(word) * 64 + std::countr_zero(bits); rank < station_.ranks; rank += apart)
+      if (has(rank)) wake_up(link_of(rank));
+}
+
+void SharedPath::note_sleep(int rank, bool sleeps) {
+  Ranks bit{};
+  include(rank, bit);
+  for (std::size_t word = 0; word < words_of_sleepers_; ++word) {
+    if (bit[word] == 0) continue;
+    if (sleeps)
+      sleepers()[word].fetch_or(bit[word]);
+    else
+      sleepers()[word].fetch_and(~bit[word]);
+  }
+}
+
+SlabView SharedPath::slab_of(int peer, std::uint32_t communicator, std::size_t bytes) const {
+  const SharedLink& link = link_of(peer);
+  auto* page = FirstSegment::slabs_in(reinterpret_cast<std::byte*>(link.control));
+  while (page != nullptr) {
+    for (std::size_t probe = 0; probe < SlabPage::probes; ++probe) {
+      const SlabEntry& entry = page->place(communicator, probe);
+      const std::uint64_t key = entry.key.load(std::memory_order_acquire);
+      if ((key & ~SlabEntry::closed) != std::uint64_t{communicator} + 1) continue;
+      const std::uint64_t address = entry.address.load(std::memory_order_relaxed);
+      return {true, (key & SlabEntry::closed) != 0, address == 0 ? nullptr : memory_of(peer, address, bytes)};
+    }
+    const std::uint64_t next = page->next.load(std::memory_order_acquire);
+    page = next == 0 ? nullptr : reinterpret_cast<SlabPage*>(memory_of(peer, next, sizeof(SlabPage)));
+  }
+  return {};
 }
 
 bool SharedPath::take_payload(int peer, SharedLink& link, const WireHeader& header) {

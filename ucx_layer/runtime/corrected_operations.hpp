@@ -1,0 +1,61 @@
+// The operations of a communicator whose ranks send each other messages: an OperationWindow, the requests that wait for its
+// results, and the way out of its outbox.
+// Threads: one at a time, the one that is inside the context.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/operation_window.hpp"
+#include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/transport/wire_format.hpp"
+
+namespace ucft::detail {
+
+class Communicator;
+class Context;
+
+class CorrectedOperations {
+ public:
+  CorrectedOperations(Communicator& communicator, Context& context);
+  ~CorrectedOperations();
+
+  // See Communicator.
+  ucft_status_t post(Request& request);
+  bool post_farewell();
+  bool farewell_done() const { return farewell_posted_ && window_.idle(); }
+  bool has_pending() const { return pending_ > 0; }
+  // A number that no live rank can have reached is taken, and dropped in on_message().
+  bool accepts(const WireHeader& header) const {
+    return window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();
+  }
+  void on_message(const WireHeader& header, const Message& message);
+  void on_failure(Rank rank);
+  // False: it has not entered the last barrier.
+  bool on_gone();
+  void on_turn();
+  bool wants_turn() const { return !copying_.empty() || window_.wants_turn(); }
+  void exclude_self(ucft_status_t why);
+
+ private:
+  Slice stage(Request& request);
+  Operation::Memory provide(Request& request);
+  void flush();
+  void collect();
+  void complete(Request& request, const Operation& operation);
+  void copy_out(Request& request);
+  void place_blocks(Request& request, std::span<const std::byte> blocks);
+  Request*& slot(OperationNumber number) { return requests_[number & (requests_.size() - 1)]; }
+
+  Communicator& communicator_;
+  Context& context_;
+  const Rank me_;
+  OperationWindow window_;
+  Outbox outbox_;
+  std::vector<Request*> requests_;  // by operation number
+  std::vector<Request*> copying_;
+  int pending_ = 0;
+  bool farewell_posted_ = false;
+};
+
+}  // namespace ucft::detail

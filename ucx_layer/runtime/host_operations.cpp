@@ -1,0 +1,337 @@
+#include "ucx_layer/runtime/host_operations.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+#include "ucx_layer/runtime/context.hpp"
+
+namespace ucft::detail {
+
+namespace {
+
+constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory is read, if it is shared
+constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
+constexpr std::uint64_t block_alignment = 64;
+static_assert(least_block > Buffers::private_limit);
+
+std::uint64_t aligned(std::uint64_t bytes) { return (bytes + block_alignment - 1) / block_alignment * block_alignment; }
+
+// In pieces: for more at once the C library may take string instructions, which are several times slower where the other core's
+// cache has the lines.
+void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  constexpr std::uint64_t piece = 1024;
+  if (bytes == sizeof(HostWord)) {
+    std::memcpy(to, from, sizeof(HostWord));
+    return;
+  }
+  for (; bytes > piece; bytes -= piece, to += piece, from += piece) std::memcpy(to, from, piece);
+  std::memcpy(to, from, bytes);
+}
+
+// Several ranks compute one result: with the same rounding, whatever their programs have set.
+class DefaultRounding {
+ public:
+#if defined(__SSE2__)
+  DefaultRounding() : was_(_mm_getcsr()) {
+    if ((was_ & ~exceptions) != usual) _mm_setcsr(usual);
+  }
+  ~DefaultRounding() {
+    if ((was_ & ~exceptions) != usual) _mm_setcsr(was_);
+  }
+#else
+  DefaultRounding() {}
+  ~DefaultRounding() {}
+#endif
+  DefaultRounding(const DefaultRounding&) = delete;
+  DefaultRounding& operator=(const DefaultRounding&) = delete;
+
+#if defined(__SSE2__)
+ private:
+  static constexpr unsigned exceptions = 0x3f, usual = 0x1f80;
+  const unsigned was_;
+#endif
+};
+
+}  // namespace
+
+// ---- slabs ----------------------------------------------------------------------------------------------------------
+
+HostSlabs::HostSlabs(Communicator& communicator, Context& context, const HostLayout& layout)
+    : context_(context),
+      communicator_(communicator.id()),
+      ranks_(communicator.ranks()),
+      me_(communicator.rank()),
+      layout_(layout),
+      view_(context.transport().slabs().open(communicator.id())),
+      lacks_(view_.data == nullptr),
+      own_(view_.data),
+      slabs_(ranks_.size(), nullptr),
+      ghost_(layout.words()) {
+  if (lacks_) {
+    private_.resize(layout.words());
+    own_ = reinterpret_cast<std::byte*>(private_.data());
+  }
+  slabs_[static_cast<std::size_t>(me_)] = own_;
+  ghost_[HostLayout::through()] = ~HostWord{0};
+  for (std::int32_t rank : ranks_)
+    if (rank != context.rank()) SharedPath::include(rank, to_wake_);
+}
+
+const std::byte* HostSlabs::find(Rank owner) {
+  const auto place = static_cast<std::size_t>(owner);
+  const SlabView found = context_.transport().slab_of(ranks_[place], communicator_);
+  if (!found.is_there) return nullptr;
+  slabs_[place] = found.data != nullptr ? found.data : reinterpret_cast<const std::byte*>(ghost_.data());
+  return slabs_[place];
+}
+
+bool HostSlabs::is_dead(Rank rank) const {
+  return rank != me_ && context_.is_final(ranks_[static_cast<std::size_t>(rank)]);
+}
+
+void HostSlabs::note_post(OperationNumber number, std::uint16_t signature) {
+  const HostPlace place = layout_.value(number);
+  ghost_[place + 1] = HostNote{signature, Outcome::no_memory, 0}.word();
+  ghost_[place] = host_stamp(number);
+}
+
+void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
+
+void HostSlabs::close() {
+  if (view_.is_there) context_.transport().slabs().close(communicator_);
+}
+
+HostLease HostSlabs::lease(Rank rank) const {
+  const SlabView found = context_.transport().slab_of(ranks_[static_cast<std::size_t>(rank)], communicator_);
+  return !found.is_there ? HostLease::none : found.is_closed ? HostLease::closed : HostLease::open;
+}
+
+bool HostSlabs::end() {
+  if (!may_end_lease(*this, me_, static_cast<Rank>(ranks_.size()))) return false;
+  if (view_.is_there) context_.transport().slabs().end(communicator_, view_);
+  return true;
+}
+
+// ---- the stage's memory ---------------------------------------------------------------------------------------------
+
+class HostOperations::Memory {
+ public:
+  explicit Memory(HostOperations& operations) : operations_(operations), slabs_(*operations.slabs_) {}
+
+  HostWord load(Rank owner, HostPlace place) { return slabs_.load(owner, place); }
+  void store(HostPlace place, HostWord word) { slabs_.store(place, word); }
+  void write(HostPlace first, const std::byte* data, std::uint64_t bytes) { copy(slabs_.write_to(first), data, bytes); }
+  const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
+  bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
+  std::byte* scratch(int level) {
+    return operations_.context_.host_scratch(
+        level, std::max(operations_.layout_.large_bytes, operations_.layout_.chunk_bytes));
+  }
+  void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
+    const Request* request = operations_.slot(number);
+    if (request == nullptr) return;
+    copy(static_cast<std::byte*>(request->receive) + offset, data, bytes);
+  }
+  bool expects_block(OperationNumber number, Rank rank, std::uint64_t bytes) {
+    return operations_.slot(number)->layout.bytes_of(rank) == bytes;
+  }
+  void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
+    const Request* request = operations_.slot(number);
+    if (bytes > 0) copy(static_cast<std::byte*>(request->receive) + request->layout.offset_of(rank), data, bytes);
+  }
+
+ private:
+  HostOperations& operations_;
+  HostSlabs& slabs_;
+};
+
+// ---- posting --------------------------------------------------------------------------------------------------------
+
+HostOperations::HostOperations(Communicator& communicator, Context& context)
+    : communicator_(communicator),
+      context_(context),
+      layout_(context.host_layout()),
+      slabs_(std::make_unique<HostSlabs>(communicator, context, layout_)),
+      stage_({communicator.rank(), communicator.size(), context.settings().window, context.host_patience()}, layout_,
+             context.host_tree(communicator.size())),
+      requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
+      rooms_(static_cast<std::size_t>(layout_.banks) + 1) {}
+
+HostOperations::~HostOperations() {
+  context_.forget_host(*this);
+  for (; room_count_ > 0; --room_count_) {
+    context_.transport().buffers().release(rooms_[first_room_].block);
+    first_room_ = (first_room_ + 1) % rooms_.size();
+  }
+}
+
+HostCall HostOperations::call_of(const Request& request) const {
+  const Arguments& arguments = request.arguments;
+  HostCall call;
+  switch (arguments.kind) {
+    case Kind::allreduce:
+    case Kind::barrier: call.pattern = HostPattern::reduce_all; break;
+    case Kind::broadcast: call.pattern = HostPattern::broadcast_of; break;
+    case Kind::reduce: call.pattern = HostPattern::reduce_to; break;
+    case Kind::allgather: call.pattern = HostPattern::gather_all; break;
+  }
+  call.reduction = arguments.reduction;
+  call.count = arguments.kind == Kind::allgather ? arguments.own_count : arguments.count;
+  call.root = arguments.root;
+  call.signature = arguments.signature();
+  call.lacks_memory = slabs_->lacks();
+  return call;
+}
+
+// For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it; else a
+// copy. False: others may still read what there is. If there is nothing, data.data is null.
+bool HostOperations::find_room(Request& request, const HostCall& call, HostData& data, Room& room) {
+  Buffers& buffers = context_.transport().buffers();
+  const auto* const send = static_cast<const std::byte*>(request.send);
+  const std::uint64_t bytes = stage_.bytes_given(call), combined = stage_.combined_bytes(call);
+  const bool lends = call.pattern == HostPattern::reduce_all && bytes >= lent_from && request.send != request.receive &&
+                     reinterpret_cast<std::uintptr_t>(send) % sizeof(HostWord) == 0 &&
+                     context_.transport().is_shared(send, bytes);
+  const std::uint64_t wanted = (lends ? 0 : aligned(bytes)) + combined;
+  if (wanted > 0) {
+    room.block = buffers.allocate(std::max(wanted, least_block));
+    if (room.block == no_buffer) {
+      free_rooms(true);
+      room.block = buffers.allocate(std::max(wanted, least_block));
+    }
+    if (room.block == no_buffer && room_count_ > 0) return false;
+    if (room.block == no_buffer) {
+      data.data = nullptr;
+      return true;
+    }
+  }
+  std::byte* const block = room.block == no_buffer ? nullptr : buffers.data(room.block);
+  room.is_large = lends || layout_.is_large(bytes);
+  room.lender = lends ? &request : nullptr;
+  data = {lends ? nullptr : send, slabs_->place_of(lends ? send : block),
+          combined == 0 ? 0 : slabs_->place_of(block + (lends ? 0 : aligned(bytes)))};
+  return true;
+}
+
+ucft_status_t HostOperations::post(Request& request) {
+  Memory memory(*this);
+  if (!stage_.ready(memory)) return UCFT_ERR_BUSY;
+  HostCall call = call_of(request);
+  HostData data{static_cast<const std::byte*>(request.send)};
+  Room room{stage_.next(), no_buffer, false, nullptr};
+  if (!layout_.is_inline(stage_.bytes_given(call))) {
+    if (room_count_ > 0) free_rooms(larges_ > 0);
+    if (room_count_ == rooms_.size() || !find_room(request, call, data, room)) return UCFT_ERR_BUSY;
+    if (room.block == no_buffer && room.lender == nullptr) call.lacks_memory = true;
+    if (!call.lacks_memory) {
+      rooms_[(first_room_ + room_count_) % rooms_.size()] = room;
+      ++room_count_;
+      larges_ += room.is_large;
+    }
+  }
+  request.state = Request::State::active;
+  request.number = stage_.next();
+  ++pending_;
+  slot(request.number) = &request;
+  slabs_->note_post(request.number, call.signature);
+  stage_.post(memory, call, data);
+  slabs_->wake();
+  progress();
+  if (wants_progress()) context_.want_host(*this);
+  return UCFT_OK;
+}
+
+bool HostOperations::post_farewell() {
+  if (has_posted_farewell_) return true;
+  Memory memory(*this);
+  if (!stage_.ready(memory)) return false;
+  HostCall barrier;
+  barrier.lacks_memory = slabs_->lacks();
+  slot(stage_.next()) = nullptr;
+  slabs_->note_post(stage_.next(), barrier.signature);
+  stage_.post(memory, barrier, {});
+  slabs_->wake();
+  has_posted_farewell_ = true;
+  context_.want_host(*this);
+  return true;
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+bool HostOperations::progress() {
+  const DefaultRounding rounding;
+  Memory memory(*this);
+  const bool any = stage_.progress(memory, [this](OperationNumber number) { complete(number); });
+  if (larges_ > 0) free_rooms(true);
+  slabs_->wake();
+  return any;
+}
+
+void HostOperations::free_rooms(bool looks) {
+  Memory memory(*this);
+  while (room_count_ > 0) {
+    const Room& room = rooms_[first_room_];
+    if (!stage_.finished_by_all(room.number) && !(looks && stage_.is_free(memory, room.number))) return;
+    context_.transport().buffers().release(room.block);
+    if (room.lender != nullptr && room.lender->state == Request::State::copying) finish(*room.lender);
+    larges_ -= room.is_large;
+    first_room_ = (first_room_ + 1) % rooms_.size();
+    --room_count_;
+  }
+}
+
+void HostOperations::complete(OperationNumber number) {
+  Request* const found = std::exchange(slot(number), nullptr);
+  if (found == nullptr) return;
+  Request& request = *found;
+  const HostResult& result = stage_.result(number);
+  const CatalogueRow& row = request.arguments.row();
+  request.status = status_of(result.outcome);
+  request.attempts = 1;
+  request.culprit = result.culprit;
+  const bool knows =
+      result.outcome == Outcome::success && (row.disseminates || request.arguments.root == communicator_.rank());
+  request.contributors = knows ? result.contributors : 0;
+  request.missing_known =
+      knows && (request.arguments.failure_info == FailureInfo::list || request.arguments.kind == Kind::allgather);
+  request.missing_count =
+      knows && row.collects ? communicator_.size() - static_cast<std::int32_t>(result.contributors) : -1;
+  request.missing.clear();
+  if (request.missing_count > 0 && request.missing_known)
+    for (Rank rank = 0; rank < communicator_.size(); ++rank)
+      if (slabs_->load(rank, layout_.value(number)) != host_stamp(number)) request.missing.push_back(rank);
+  request.state = Request::State::copying;
+  for (std::size_t i = 0; larges_ > 0 && i < room_count_; ++i)
+    if (rooms_[(first_room_ + i) % rooms_.size()].lender == &request) return;  // others may read its memory yet
+  finish(request);
+}
+
+void HostOperations::finish(Request& request) {
+  request.state = Request::State::complete;
+  --pending_;
+}
+
+// Nothing is stored any more: others take what this rank has said of itself for its last word.
+void HostOperations::exclude_self(ucft_status_t why) {
+  const auto give_up = [&](Request& request) {
+    if (!request.pending()) return;
+    request.status = why;
+    finish(request);
+  };
+  for (Request*& request : requests_)
+    if (Request* each = std::exchange(request, nullptr)) give_up(*each);
+  for (std::size_t i = 0; i < room_count_; ++i)
+    if (Request* lender = std::exchange(rooms_[(first_room_ + i) % rooms_.size()].lender, nullptr)) give_up(*lender);
+  context_.forget_host(*this);
+}
+
+std::unique_ptr<HostSlabs> HostOperations::close() {
+  slabs_->close();
+  return std::move(slabs_);
+}
+
+}  // namespace ucft::detail

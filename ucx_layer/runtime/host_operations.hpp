@@ -1,0 +1,136 @@
+// The operations of a communicator whose ranks share memory: a HostStage, its memory, and the requests that wait for its results.
+//
+// What is decided is read in the ranks' slabs, so nobody needs a rank that computes, and any number may die; but a dead rank is one
+// that is proved dead, or has left: a suspicion waits for that.
+// Threads: one at a time, the one that is inside the context.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "collectives/host/host_lease.hpp"
+#include "collectives/host/host_stage.hpp"
+#include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/test_points.hpp"
+#include "ucx_layer/transport/memory/slabs.hpp"
+#include "ucx_layer/transport/paths/shared.hpp"
+
+namespace ucft::detail {
+
+class Communicator;
+class Context;
+
+// The slabs of a communicator's ranks. After its end, until nobody reads this rank's any more, too.
+class HostSlabs {
+ public:
+  HostSlabs(Communicator& communicator, Context& context, const HostLayout& layout);
+
+  bool lacks() const { return lacks_; }  // this rank has no memory for its own
+
+  HostWord load(Rank owner, HostPlace place) {
+    const std::byte* slab = slabs_[static_cast<std::size_t>(owner)];
+    if (slab == nullptr && (slab = find(owner)) == nullptr) [[unlikely]]
+      return 0;
+    return reinterpret_cast<const std::atomic<HostWord>*>(slab + place * sizeof(HostWord))
+        ->load(std::memory_order_acquire);
+  }
+  void store(HostPlace place, HostWord word) {
+    UCFT_TEST_POINT(send);
+    reinterpret_cast<std::atomic<HostWord>*>(own_ + place * sizeof(HostWord))->store(word, std::memory_order_release);
+    has_stored_ |= place != HostLayout::through();  // nobody sleeps for that
+  }
+  std::byte* write_to(HostPlace place) {
+    UCFT_TEST_POINT(send);
+    return own_ + place * sizeof(HostWord);
+  }
+  const std::byte* read(Rank owner, HostPlace place) const {
+    return slabs_[static_cast<std::size_t>(owner)] + place * sizeof(HostWord);
+  }
+  HostPlace place_of(const std::byte* memory) const {  // a multiple of 8 bytes away from the slab
+    return static_cast<HostPlace>((reinterpret_cast<std::intptr_t>(memory) - reinterpret_cast<std::intptr_t>(own_)) /
+                                  static_cast<std::intptr_t>(sizeof(HostWord)));
+  }
+  bool is_dead(Rank rank) const;
+
+  // Whoever has no slab has posted the same, and has no memory.
+  void note_post(OperationNumber number, std::uint16_t signature);
+  // Wakes those that wait for what was stored since.
+  void wake() {
+    if (std::exchange(has_stored_, false) && ranks_.size() > 1) wake_others();
+  }
+
+  // The last barrier is over.
+  void close();
+  HostLease lease(Rank rank) const;
+  // True: nobody reads this rank's slab any more, and it is given back.
+  bool end();
+
+ private:
+  const std::byte* find(Rank owner);
+  void wake_others();
+
+  Context& context_;
+  const std::uint32_t communicator_;
+  const std::vector<std::int32_t> ranks_;  // context ranks
+  const Rank me_;
+  const HostLayout layout_;
+  SlabView view_;
+  bool lacks_ = false, has_stored_ = false;
+  std::byte* own_ = nullptr;
+  std::vector<const std::byte*> slabs_;  // by rank, as far as they have been found
+  std::vector<HostWord> private_;        // instead of this rank's, if there is no memory for it
+  std::vector<HostWord> ghost_;          // of those that have none
+  SharedPath::Ranks to_wake_{};
+};
+
+class HostOperations {
+ public:
+  HostOperations(Communicator& communicator, Context& context);
+  ~HostOperations();
+  HostOperations(const HostOperations&) = delete;
+  HostOperations& operator=(const HostOperations&) = delete;
+
+  // See Communicator.
+  ucft_status_t post(Request& request);
+  bool post_farewell();
+  bool farewell_done() const { return has_posted_farewell_ && stage_.idle(); }
+  bool has_pending() const { return pending_ > 0; }
+  void exclude_self(ucft_status_t why);
+  std::unique_ptr<HostSlabs> close();
+
+  bool progress();  // true if something is complete
+  bool wants_progress() const { return !stage_.idle() || larges_ > 0; }
+
+ private:
+  class Memory;
+  // Memory outside the slab, which others may read.
+  struct Room {
+    OperationNumber number;
+    BufferId block;
+    bool is_large;
+    Request* lender;  // null: the block is ours
+  };
+
+  HostCall call_of(const Request& request) const;
+  bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
+  void free_rooms(bool looks);
+  void complete(OperationNumber number);
+  void finish(Request& request);
+  Request*& slot(OperationNumber number) { return requests_[number & (requests_.size() - 1)]; }
+
+  Communicator& communicator_;
+  Context& context_;
+  const HostLayout layout_;
+  std::unique_ptr<HostSlabs> slabs_;
+  HostStage stage_;
+  std::vector<Request*> requests_;  // by operation number
+  std::vector<Room> rooms_;         // a ring, oldest first
+  std::size_t first_room_ = 0, room_count_ = 0;
+  int pending_ = 0, larges_ = 0;
+  bool has_posted_farewell_ = false;
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,68 @@
+// Slabs: pieces of shared memory of one size, each for a communicator, that peers find by the communicator's number.
+//
+// The directory is in pages, the first of them in the first segment; each names the next. An entry is written by its owner alone:
+// first where the slab is, then, as what makes it valid, whose it is. Nothing of UCX here, and no locks: peers look at any time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ucx_layer/transport/memory/segments.hpp"
+
+namespace ucft::detail {
+
+struct SlabEntry {
+  static constexpr std::uint64_t closed = std::uint64_t{1} << 63;
+
+  std::atomic<std::uint64_t> key;      // 1 + communicator, and `closed`; 0: free
+  std::atomic<std::uint64_t> address;  // in its owner; 0: it had no memory for a slab
+};
+
+struct SlabPage {
+  static constexpr std::size_t size = 255, probes = 8;
+
+  std::atomic<std::uint64_t> next;  // address in its owner; 0: none yet
+  std::uint64_t unused;
+  SlabEntry entries[size];
+
+  // Where the entry of that communicator may be: `probes` places.
+  SlabEntry& place(std::uint32_t communicator, std::size_t probe) {
+    return entries[((communicator * 0x9e3779b1u >> 8) + probe) % size];
+  }
+};
+static_assert(sizeof(SlabPage) == 4096);
+
+// What one rank has for a communicator.
+struct SlabView {
+  bool is_there = false;      // not yet, or no more
+  bool is_closed = false;     // its owner reads no other slab of this communicator any more
+  std::byte* data = nullptr;  // in this process; null: its owner had no memory for it
+};
+
+// This rank's.
+class Slabs {
+ public:
+  explicit Slabs(Segments& segments) : segments_(segments) {}
+
+  // All slabs have that length. Before the first is opened.
+  void set_bytes(std::size_t bytes) { bytes_ = (bytes + 63) / 64 * 64; }
+  std::size_t bytes() const { return bytes_; }
+  // Zeroed, and found by peers from now on. Without memory the view has none; if there is not even an entry it is not there.
+  SlabView open(std::uint32_t communicator);
+  void close(std::uint32_t communicator);
+  // Nobody may need it any more.
+  void end(std::uint32_t communicator, const SlabView& view);
+
+ private:
+  SlabPage* first_page() const;
+  SlabEntry* free_entry(std::uint32_t communicator);
+  SlabEntry* entry_of(std::uint32_t communicator) const;
+
+  Segments& segments_;
+  std::size_t bytes_ = 0;
+  std::vector<std::byte*> free_;
+};
+
+}  // namespace ucft::detail
