@@ -33,9 +33,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   helper_ = &helper;
   std::vector<DetectorThread::Peer> watched;
   std::vector<DetectorThread::RemotePeer> afar;
-  for (auto& [rank, line] : lifelines) {
-    afar.push_back({rank, job_.peer(rank).pid, std::move(line)});
-  }
+  for (auto& each : lifelines) afar.push_back({each.first, job_.peer(each.first).pid, std::move(each.second)});
   for (int rank = 0; rank < job_.size; ++rank) {
     const Job::Peer& peer = job_.peer(rank);
     if (rank == job_.rank || peer.host != job_.me().host) continue;
