@@ -254,6 +254,7 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->type_name("FILE");
   app.add_option(
          "-a", raw.algorithm,
+         "auto; corrected: by messages, also where all ranks share memory; or, by messages, too, "
          "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), "
          "knomial (radix K), lame "
          "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. With -t gossip: push_sum, push_flow, "
@@ -367,7 +368,8 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   else if (std::uint64_t seed = 1; !interpret_faults(raw, seed).empty() || seed != 1)
     throw std::invalid_argument("--loss, --flip-rate, --flip, --flip-target, --fail-link, --seed: of -t gossip");
   else
-    arguments.options = AlgorithmParser(raw.algorithm).parse();
+    arguments.options = AlgorithmParser(raw.algorithm == "corrected" ? "auto" : raw.algorithm).parse();
+  arguments.by_messages = !arguments.calibrate.empty() || (raw.test != "gossip" && raw.algorithm != "auto");
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())
     arguments.options.correction_delay_us =

@@ -45,6 +45,7 @@ struct Arguments {
   bool shared_memory = false;  // buffers from ucft_alloc
   bool json = false;
   std::optional<GossipArguments> gossip;  // instead of `test`
+  bool by_messages = false;               // also where all ranks share memory: UCFT_ALGORITHM=corrected
   std::string calibrate;                  // a file: measure the cost model instead
 };
 

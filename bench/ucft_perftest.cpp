@@ -422,6 +422,7 @@ int main(int argument_count, char** argument_values) {
   using namespace ucft::detail::bench;
   const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::ucft, is_first_process());
   if (!parsed.arguments) return parsed.exit_code;
+  if (parsed.arguments->by_messages) setenv("UCFT_ALGORITHM", "corrected", 1);
   try {
     return run(*parsed.arguments);
   } catch (const ucft::Error& error) {

@@ -51,7 +51,8 @@ typedef enum UCFT_OF_INT {
   UCFT_INPROGRESS = 1,
   UCFT_ERR_INVALID_PARAM = -1,     /* a bad argument; nothing was sent                                     */
   UCFT_ERR_NO_MEMORY = -2,         /* memory, or shared memory, is exhausted: here, or on the rank named   */
-  UCFT_ERR_BUSY = -3,              /* too many operations in flight: complete one, then post again         */
+  UCFT_ERR_BUSY = -3,              /* too many operations in flight, here or on a rank that is behind:
+                                      progress, then post again                                            */
   UCFT_ERR_TIMED_OUT = -4,         /* ucft_wait's limit passed; the operation is still in progress         */
   UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before anybody had its result */
   UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f died in one operation; the same on every survivor (of a
@@ -177,7 +178,9 @@ UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_p
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
 /* Memory that peers of the same host read from without a staging copy, in an allreduce that is not in place and of
- * 2 KiB or more. Aligned to 64 bytes. Free it before the context is destroyed, or it goes with it. */
+ * 2 KiB or more. Aligned to 64 bytes. Free it before the context is destroyed, or it goes with it.
+ * A rank that gets UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION must not write any more to what it gave to an operation in flight:
+ * the others may go on reading it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
 UCFT_API ucft_status_t ucft_free(ucft_context_h context, void* memory);
 
@@ -331,8 +334,8 @@ UCFT_API ucft_status_t ucft_post(ucft_request_h request);
 /* UCFT_INPROGRESS, or the operation's status (once complete, every test says the same until the next post). */
 UCFT_API ucft_status_t ucft_test(ucft_request_h request);
 /* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress. A second wait after
- * completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs
- * (docs/failure_model.md). */
+ * completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs, but for a silent rank
+ * of this host that can't be killed (docs/failure_model.md). */
 UCFT_API ucft_status_t ucft_wait(ucft_request_h request, uint64_t timeout_us);
 /* Of the last completed post. UCFT_ERR_STATE before that. */
 UCFT_API ucft_status_t ucft_request_result(ucft_request_h request, ucft_result_t* result);

@@ -76,7 +76,8 @@ ucft_status_t post(Request& request) {
   if (status == UCFT_ERR_BUSY && request.gossip != nullptr)
     return fail(status, "{} gossip operations are in flight on this communicator", GossipDriver::in_flight);
   if (status == UCFT_ERR_BUSY)
-    return fail(status, "too many operations in flight on this communicator (UCFT_WINDOW is {})",
+    return fail(status,
+                "too many operations in flight on this communicator, here or on another rank (UCFT_WINDOW is {})",
                 request.communicator->context().settings().window);
   if (status == UCFT_ERR_NO_MEMORY) return fail(status, "no shared memory for {} bytes", request.arguments.bytes());
   if (status == UCFT_ERR_EXCLUDED || status == UCFT_ERR_PARTITION) {
@@ -274,7 +275,8 @@ ucft_status_t ucft_alloc(ucft_context_h handle, size_t bytes, void** memory) {
 ucft_status_t ucft_free(ucft_context_h handle, void* memory) {
   UCFT_FIND(context, contexts, handle, "context");
   UCFT_ENTER(*context);
-  if (memory == nullptr || context->transport().free_shared(memory)) return UCFT_OK;
+  // What others may still read, though this rank is out, goes with the context.
+  if (memory == nullptr || context->excluded() || context->transport().free_shared(memory)) return UCFT_OK;
   return fail(UCFT_ERR_INVALID_PARAM, "{} did not come from ucft_alloc", memory);
 }
 

@@ -38,8 +38,12 @@ namespace {
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
 ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given, Arguments& arguments) {
-  static constexpr ucft_coll_options_t defaults = UCFT_COLL_OPTIONS_INIT;
-  const ucft_coll_options_t& options = given == nullptr ? defaults : *given;
+  if (given == nullptr) {  // what UCFT_COLL_OPTIONS_INIT says; the rest are the defaults of Arguments
+    arguments.f = std::min(comm.context().settings().f, comm.size() - 1);
+    arguments.shape = comm.fastest_shape(arguments.bytes());
+    return UCFT_OK;
+  }
+  const ucft_coll_options_t& options = *given;
   if (options.struct_size != sizeof options)
     return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT",
                 options.struct_size, sizeof options);

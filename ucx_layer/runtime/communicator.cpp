@@ -63,7 +63,7 @@ ucft_status_t Communicator::post(Request& request) {
 
 bool Communicator::post_farewell() { return host_ != nullptr ? host_->post_farewell() : corrected_->post_farewell(); }
 
-std::unique_ptr<HostSlabs> Communicator::close() { return host_ == nullptr ? nullptr : host_->close(); }
+std::unique_ptr<HostSlabs> Communicator::close() { return host_->close(); }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,8 @@ class Communicator {
            (gossip_ != nullptr && gossip_->active() > 0);
   }
   bool is_on_host() const { return host_ != nullptr; }
-  // The last barrier is over, and this rank reads nothing any more. Whose slab it leaves; null: none.
+  bool lacks_slab() const { return host_ != nullptr && !host_->has_slab(); }
+  // On a host: the last barrier is over, and this rank reads nothing any more. The slab that others may still read.
   std::unique_ptr<HostSlabs> close();
   GossipDriver& gossip();  // made when first needed
   bool has_gossip() const { return gossip_ != nullptr; }

@@ -26,6 +26,8 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
   communicators_.push_back(std::make_unique<Communicator>(context_, id, std::move(ranks)));
   Communicator* created = communicators_.back().get();
   if (!created->is_on_host()) turning_.push_back(created);
+  if (created->lacks_slab())
+    context_.stand_aside("this rank has no shared memory for a communicator: the others go on without it");
   for (std::int32_t peer = 0; peer < context_.size(); ++peer)
     if (departures_.is_gone(peer)) created->on_failure(peer);
   for (const Early& each : std::exchange(early_, {})) {
@@ -59,16 +61,18 @@ std::vector<Communicator*> Communicators::all() const {
 }
 
 void Communicators::destroy(Communicator* communicator) {
-  destroyed_.emplace_back(communicator->id(), communicator->ranks());
-  if (destroyed_.size() > destroyed_limit) destroyed_.pop_front();
   if (last_found_ == communicator) last_found_ = nullptr;
-  for (std::int32_t rank : communicator->ranks())
-    if (departures_.is_gone(rank)) tell_gone(communicator->id(), communicator->ranks(), rank);
-  transport().ring_doorbells();
-  // Who is out has no part in any last barrier, and others may go on reading what it has left.
-  if (std::unique_ptr<HostSlabs> slabs = communicator->close(); slabs != nullptr && !context_.excluded())
-    closed_.push_back(std::move(slabs));
-  end_slabs();
+  if (!communicator->is_on_host()) {
+    destroyed_.emplace_back(communicator->id(), communicator->ranks());
+    if (destroyed_.size() > destroyed_limit) destroyed_.pop_front();
+    for (std::int32_t rank : communicator->ranks())
+      if (departures_.is_gone(rank)) tell_gone(communicator->id(), communicator->ranks(), rank);
+    transport().ring_doorbells();
+  } else if (
+      !context_.excluded()) {  // else it had no part in any last barrier, and others may go on reading what it has left
+    closed_.push_back(communicator->close());
+    end_slabs();
+  }
   gossiping_ -= communicator->has_gossip();
   std::erase(turning_, communicator);
   std::erase_if(communicators_, [&](const auto& each) { return each.get() == communicator; });

@@ -137,8 +137,9 @@ bool Context::farewell(std::vector<Communicator*> leaving) {
   return wait_until(
       [&] {
         bool done = true;
+        if (excluded()) return true;  // and has said its last word
         for (Communicator* each : leaving) done = each->post_farewell() && each->farewell_done() && done;
-        return done || excluded();
+        return done;
       },
       Clock::time_point::max());
 }
@@ -209,8 +210,7 @@ void Context::glance() {
 void Context::sleep_a_little() {
   std::atomic<std::uint32_t>& sleeping = transport_->control()->sleeping;
   transport_->publish_credit();
-  const bool is_awaited = !on_host_.empty();
-  if (is_awaited) transport_->note_sleep(job_.rank, true);
+  transport_->note_sleep(job_.rank, true);
   sleeping.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (job_.all_membarriers) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
@@ -225,7 +225,7 @@ void Context::sleep_a_little() {
     }
   }
   sleeping.store(0, std::memory_order_relaxed);
-  if (is_awaited) transport_->note_sleep(job_.rank, false);
+  transport_->note_sleep(job_.rank, false);
 }
 
 // ---- operations in shared memory ------------------------------------------------------------------------------------
@@ -269,7 +269,8 @@ void Context::helper_turn(void* arg) {
   if (!self.turns_.helper_enter()) return;
   self.in_helper_ = true;
   if (self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
-  for (int rounds = 0; rounds < 64 && self.progress(); ++rounds) {}
+  for (int rounds = 0; rounds < 64; ++rounds)
+    if (const bool active = self.progress_host(); !self.progress_all() && !active) break;
   self.transport_->publish_credit();
   self.in_helper_ = false;
   self.turns_.helper_leave();

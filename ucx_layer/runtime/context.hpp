@@ -49,14 +49,15 @@ class Context {
   Communicators& communicators() { return communicators_; }
   bool has_failed(std::int32_t rank) const { return departures_.state().has_failed(rank); }
   bool is_gone(std::int32_t rank) const { return departures_.state().is_gone(rank); }
-  // It stores nothing any more: proved dead, out by its own word, or it has left.
-  bool is_final(std::int32_t rank) const {
-    return departures_.state().is_proved(rank) || departures_.state().has_left(rank);
-  }
+  // A rank of this host stores nothing any more: this rank's own detector has proved it dead, or it has said itself that it is out,
+  // or leaves. What others say is no proof here.
+  bool is_final(std::int32_t rank) const { return departures_.is_final(rank); }
   bool excluded() const { return departures_.is_out(); }
   ucft_status_t why_excluded() const { return departures_.why_out(); }
   std::string exclusion_text() const { return departures_.exclusion_text(); }
   void exclude_self() { departures_.exclude_self(); }  // ends all operations
+  // The same, since this rank can't go on. why: for exclusion_text().
+  void stand_aside(const std::string& why) { departures_.exclude_self(why); }
 
   // Operations in memory that the ranks share (HostOperations). Whether these can have them: the same on all of them.
   bool reads_memory_of_all(const std::vector<std::int32_t>& ranks) const;

@@ -22,6 +22,7 @@ Departures::Mark mark_of(const ControlPage* control) {
 void DeparturesDriver::begin() {
   std::vector<std::uint64_t> hosts;
   for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
+  proved_here_.assign(hosts.size(), false);
   departures_ = Departures(
       job_.rank, hosts,
       {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
@@ -157,7 +158,10 @@ void DeparturesDriver::take_news() {
   }
   for (const News& each : news) {
     switch (each.kind) {
-      case News::Kind::verdict: departures_.on_verdict(each.rank, each.proved); break;
+      case News::Kind::verdict:
+        departures_.on_verdict(each.rank, each.proved);
+        if (each.proved) proved_here_[static_cast<std::size_t>(each.rank)] = true;
+        break;
       case News::Kind::excluded: departures_.on_excluded_word(each.rank); break;
       case News::Kind::leave: departures_.on_lifeline_leave(each.rank, Clock::now().time_since_epoch()); break;
       case News::Kind::line_lost: departures_.on_line_lost(each.rank); break;
@@ -174,8 +178,8 @@ void DeparturesDriver::on_turn(Clock::time_point now) {
   follow_up();
 }
 
-// Communicators have found it out.
-void DeparturesDriver::exclude_self() {
+void DeparturesDriver::exclude_self(const std::string& why) {
+  why_aside_ = why;
   departures_.on_excluded_mark(-1);
   on_turn(Clock::now());
 }
@@ -247,6 +251,7 @@ void DeparturesDriver::fence(std::int32_t rank) {
 }
 
 std::string DeparturesDriver::exclusion_text() const {
+  if (!why_aside_.empty()) return why_aside_;
   if (departures_.exclusion() != Departures::Exclusion::minority) {
     const std::int32_t by = departures_.excluded_by();
     return fmt::format("{} declared this rank dead and the others went on without it",

@@ -45,7 +45,14 @@ class DeparturesDriver {
     return departures_.exclusion() == Departures::Exclusion::minority ? UCFT_ERR_PARTITION : UCFT_ERR_EXCLUDED;
   }
   std::string exclusion_text() const;
-  void exclude_self();  // communicators have found out that the others have decided to go on without us
+  // Communicators have found out that the others have decided to go on without us; or why this rank can't go on.
+  void exclude_self(const std::string& why = {});
+  // A rank of this host will not store anything any more.
+  bool is_final(std::int32_t rank) const {
+    const ControlPage* const control = transport_->control_of(rank);
+    return proved_here_[static_cast<std::size_t>(rank)] ||
+           (control != nullptr && control->left.load(std::memory_order_acquire) != 0);
+  }
 
   // A word of another rank: leave, excluded, failed. A connection that UCX calls lost.
   void on_control(const WireHeader& header);
@@ -90,6 +97,8 @@ class DeparturesDriver {
   const Job& job_;
   Communicators& communicators_;
   Departures departures_;
+  std::vector<bool> proved_here_;  // dead, by this rank's own detector
+  std::string why_aside_;          // of this rank's own accord
   Transport* transport_ = nullptr;
   HelperThread* helper_ = nullptr;
   ucft_failure_callback_t callback_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cstring>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -60,43 +61,26 @@ class DefaultRounding {
 
 // ---- slabs ----------------------------------------------------------------------------------------------------------
 
-HostSlabs::HostSlabs(Communicator& communicator, Context& context, const HostLayout& layout)
+HostSlabs::HostSlabs(Communicator& communicator, Context& context)
     : context_(context),
       communicator_(communicator.id()),
       ranks_(communicator.ranks()),
       me_(communicator.rank()),
-      layout_(layout),
       view_(context.transport().slabs().open(communicator.id())),
-      lacks_(view_.data == nullptr),
       own_(view_.data),
-      slabs_(ranks_.size(), nullptr),
-      ghost_(layout.words()) {
-  if (lacks_) {
-    private_.resize(layout.words());
-    own_ = reinterpret_cast<std::byte*>(private_.data());
-  }
+      slabs_(ranks_.size(), nullptr) {
   slabs_[static_cast<std::size_t>(me_)] = own_;
-  ghost_[HostLayout::through()] = ~HostWord{0};
   for (std::int32_t rank : ranks_)
     if (rank != context.rank()) SharedPath::include(rank, to_wake_);
 }
 
 const std::byte* HostSlabs::find(Rank owner) {
   const auto place = static_cast<std::size_t>(owner);
-  const SlabView found = context_.transport().slab_of(ranks_[place], communicator_);
-  if (!found.is_there) return nullptr;
-  slabs_[place] = found.data != nullptr ? found.data : reinterpret_cast<const std::byte*>(ghost_.data());
-  return slabs_[place];
+  return slabs_[place] = context_.transport().slab_of(ranks_[place], communicator_).data;
 }
 
 bool HostSlabs::is_dead(Rank rank) const {
   return rank != me_ && context_.is_final(ranks_[static_cast<std::size_t>(rank)]);
-}
-
-void HostSlabs::note_post(OperationNumber number, std::uint16_t signature) {
-  const HostPlace place = layout_.value(number);
-  ghost_[place + 1] = HostNote{signature, Outcome::no_memory, 0}.word();
-  ghost_[place] = host_stamp(number);
 }
 
 void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
@@ -155,7 +139,7 @@ HostOperations::HostOperations(Communicator& communicator, Context& context)
     : communicator_(communicator),
       context_(context),
       layout_(context.host_layout()),
-      slabs_(std::make_unique<HostSlabs>(communicator, context, layout_)),
+      slabs_(std::make_unique<HostSlabs>(communicator, context)),
       stage_({communicator.rank(), communicator.size(), context.settings().window, context.host_patience()}, layout_,
              context.host_tree(communicator.size())),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
@@ -183,7 +167,6 @@ HostCall HostOperations::call_of(const Request& request) const {
   call.count = arguments.kind == Kind::allgather ? arguments.own_count : arguments.count;
   call.root = arguments.root;
   call.signature = arguments.signature();
-  call.lacks_memory = slabs_->lacks();
   return call;
 }
 
@@ -219,13 +202,17 @@ bool HostOperations::find_room(Request& request, const HostCall& call, HostData&
 
 ucft_status_t HostOperations::post(Request& request) {
   Memory memory(*this);
-  if (!stage_.ready(memory)) return UCFT_ERR_BUSY;
+  if (!stage_.ready(memory)) {
+    progress();
+    if (!stage_.ready(memory)) return UCFT_ERR_BUSY;
+  }
   HostCall call = call_of(request);
   HostData data{static_cast<const std::byte*>(request.send)};
   Room room{stage_.next(), no_buffer, false, nullptr};
   if (!layout_.is_inline(stage_.bytes_given(call))) {
     if (room_count_ > 0) free_rooms(larges_ > 0);
-    if (room_count_ == rooms_.size() || !find_room(request, call, data, room)) return UCFT_ERR_BUSY;
+    assert(room_count_ < rooms_.size() && "of operations whose banks are not free");
+    if (!find_room(request, call, data, room)) return UCFT_ERR_BUSY;
     if (room.block == no_buffer && room.lender == nullptr) call.lacks_memory = true;
     if (!call.lacks_memory) {
       rooms_[(first_room_ + room_count_) % rooms_.size()] = room;
@@ -237,7 +224,6 @@ ucft_status_t HostOperations::post(Request& request) {
   request.number = stage_.next();
   ++pending_;
   slot(request.number) = &request;
-  slabs_->note_post(request.number, call.signature);
   stage_.post(memory, call, data);
   slabs_->wake();
   progress();
@@ -249,11 +235,8 @@ bool HostOperations::post_farewell() {
   if (has_posted_farewell_) return true;
   Memory memory(*this);
   if (!stage_.ready(memory)) return false;
-  HostCall barrier;
-  barrier.lacks_memory = slabs_->lacks();
   slot(stage_.next()) = nullptr;
-  slabs_->note_post(stage_.next(), barrier.signature);
-  stage_.post(memory, barrier, {});
+  stage_.post(memory, HostCall{}, {});
   slabs_->wake();
   has_posted_farewell_ = true;
   context_.want_host(*this);

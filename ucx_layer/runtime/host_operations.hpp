@@ -26,9 +26,10 @@ class Context;
 // The slabs of a communicator's ranks. After its end, until nobody reads this rank's any more, too.
 class HostSlabs {
  public:
-  HostSlabs(Communicator& communicator, Context& context, const HostLayout& layout);
+  HostSlabs(Communicator& communicator, Context& context);
 
-  bool lacks() const { return lacks_; }  // this rank has no memory for its own
+  // False: there is no memory for this rank's own, so it can take no part, and must stand aside.
+  bool is_there() const { return own_ != nullptr; }
 
   HostWord load(Rank owner, HostPlace place) {
     const std::byte* slab = slabs_[static_cast<std::size_t>(owner)];
@@ -40,7 +41,7 @@ class HostSlabs {
   void store(HostPlace place, HostWord word) {
     UCFT_TEST_POINT(send);
     reinterpret_cast<std::atomic<HostWord>*>(own_ + place * sizeof(HostWord))->store(word, std::memory_order_release);
-    has_stored_ |= place != HostLayout::through();  // nobody sleeps for that
+    has_stored_ |= place != HostLayout::through();  // whoever sleeps for that may sleep a millisecond longer
   }
   std::byte* write_to(HostPlace place) {
     UCFT_TEST_POINT(send);
@@ -55,8 +56,6 @@ class HostSlabs {
   }
   bool is_dead(Rank rank) const;
 
-  // Whoever has no slab has posted the same, and has no memory.
-  void note_post(OperationNumber number, std::uint16_t signature);
   // Wakes those that wait for what was stored since.
   void wake() {
     if (std::exchange(has_stored_, false) && ranks_.size() > 1) wake_others();
@@ -76,13 +75,10 @@ class HostSlabs {
   const std::uint32_t communicator_;
   const std::vector<std::int32_t> ranks_;  // context ranks
   const Rank me_;
-  const HostLayout layout_;
   SlabView view_;
-  bool lacks_ = false, has_stored_ = false;
+  bool has_stored_ = false;
   std::byte* own_ = nullptr;
   std::vector<const std::byte*> slabs_;  // by rank, as far as they have been found
-  std::vector<HostWord> private_;        // instead of this rank's, if there is no memory for it
-  std::vector<HostWord> ghost_;          // of those that have none
   SharedPath::Ranks to_wake_{};
 };
 
@@ -98,6 +94,7 @@ class HostOperations {
   bool post_farewell();
   bool farewell_done() const { return has_posted_farewell_ && stage_.idle(); }
   bool has_pending() const { return pending_ > 0; }
+  bool has_slab() const { return slabs_->is_there(); }
   void exclude_self(ucft_status_t why);
   std::unique_ptr<HostSlabs> close();
 

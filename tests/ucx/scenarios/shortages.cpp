@@ -122,6 +122,38 @@ RANKS_BEFORE_START_UP(out_of_memory) {
   }
 }
 
+// The last rank has shared memory for some hundred communicators, and not for their slabs after that: it is out then, and says why,
+// and the others go on without it.
+RANKS_BEFORE_START_UP(out_of_slabs) {
+  const bool lacks = is_last_before_start_up();
+  if (lacks) set_limit(RLIMIT_FSIZE, rlim_t{2} << 20);
+  start_up();
+  std::uint32_t contributors = 0;
+  for (int i = 0; i < 1500; ++i) {
+    ucft_comm_h each = UCFT_COMM_NULL;
+    check(ucft_comm_create(context, &each), "comm");
+    const std::uint64_t in = std::uint64_t{1} << rank_;
+    std::uint64_t out = 0;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    const ucft_status_t status = ucft_allreduce(each, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result);
+    if (lacks && status == UCFT_ERR_EXCLUDED) {
+      if (std::strstr(ucft_last_error(), "no shared memory") == nullptr) wrong("{}", ucft_last_error());
+      return;
+    }
+    check(status, "allreduce");
+    if (static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors) wrong("sum {:x}", out);
+    contributors = result.contributors;
+    note(out);
+  }
+  if (lacks) wrong("there was memory for all");
+  if (contributors != static_cast<std::uint32_t>(size_) - 1) wrong("{} contributors at the end", contributors);
+}
+
+TEST(HostScenario, WhoHasNoMemoryForACommunicatorStandsAside) {
+  const JobPlan made{4, out_of_slabs, {}, {}, over("shm")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {3}), "");
+}
+
 TEST_P(Scenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {
   for (int ranks : {2, 5})
     for (const char* f : {"1", "2"}) {

@@ -49,7 +49,7 @@ class Slabs {
   // All slabs have that length. Before the first is opened.
   void set_bytes(std::size_t bytes) { bytes_ = (bytes + 63) / 64 * 64; }
   std::size_t bytes() const { return bytes_; }
-  // Zeroed, and found by peers from now on. Without memory the view has none; if there is not even an entry it is not there.
+  // Zeroed, and found by peers from now on. No data: there is no memory for it.
   SlabView open(std::uint32_t communicator);
   void close(std::uint32_t communicator);
   // Nobody may need it any more.

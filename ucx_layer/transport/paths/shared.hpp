@@ -49,7 +49,10 @@ class SharedPath final : public RingPath<SharedPath, SharedLink> {
   }
   // Something was written that some of them may wait for: wakes those that sleep.
   void wake(const Ranks& ranks) {
-    if (!sleeper_fences_) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (sleeper_fences_)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    else
+      std::atomic_thread_fence(std::memory_order_seq_cst);
     for (std::size_t word = 0; word < words_of_sleepers_; ++word)
       if (const std::uint64_t found = sleepers()[word].load(std::memory_order_relaxed) & ranks[word]; found != 0)
         wake_sleepers(word, found);
