@@ -46,6 +46,7 @@ class SharedMemory {
   // use: 0, or of a slab that others find only when it is open for that use.
   SharedMemory(const Shared& shared, Rank me, std::uint32_t use = 0) : shared_(shared), me_(me), use_(use) {
     for (auto& each : scratch_) each.resize(std::max(shared.layout.large_bytes, shared.layout.chunk_bytes));
+    if (use == 0) return;  // open, and all zeros, from the beginning
     std::memset(at(me, 0), 0, shared.layout.words() * sizeof(HostWord));
     shared_.leases[me].store(2 * use, std::memory_order_release);
   }
