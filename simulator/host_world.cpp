@@ -132,8 +132,7 @@ HostPlace HostWorld::area_words() const { return 3 * most_elements; }
 
 // May this rank still read the others' slabs for that use?
 bool HostWorld::reads(Rank rank, int use) const {
-  return at(rank).is_alive && at(rank).state.use == use &&
-         leases_[static_cast<std::size_t>(use * plan_.ranks + rank)] == static_cast<HostWord>(HostLease::open);
+  return at(rank).is_alive && at(rank).state.use == use && lease_of(rank, use) == HostLease::open;
 }
 
 HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
@@ -317,8 +316,7 @@ HostWorld::Fingerprint HostWorld::fingerprint() const {
 // ---- what is promised -----------------------------------------------------------------------------------------------
 
 bool HostWorld::has_stamped(Rank rank, int use, OperationNumber number) const {
-  return leases_[static_cast<std::size_t>(use * plan_.ranks + rank)] != static_cast<HostWord>(HostLease::none) &&
-         word(rank, layout_.value(number)) == host_stamp(number);
+  return lease_of(rank, use) != HostLease::none && word(rank, layout_.value(number)) == host_stamp(number);
 }
 
 void HostWorld::complain(Rank rank, OperationNumber number, const std::string& what) {

@@ -101,6 +101,9 @@ class HostWorld {
   HostPlace area_words() const;
   HostPlace words() const { return layout_.words() + static_cast<HostPlace>(plan_.areas) * area_words(); }
   HostWord& lease(Rank rank, int use) { return leases_[static_cast<std::size_t>(use * plan_.ranks + rank)]; }
+  HostLease lease_of(Rank rank, int use) const {
+    return static_cast<HostLease>(leases_[static_cast<std::size_t>(use * plan_.ranks + rank)]);
+  }
   bool reads(Rank rank, int use) const;
   HostWord& word(Rank owner, HostPlace place) { return words_[index(owner, place)]; }
   const HostWord& word(Rank owner, HostPlace place) const { return words_[index(owner, place)]; }

@@ -38,8 +38,9 @@ namespace {
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
 ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given, Arguments& arguments) {
+  const std::int32_t usual_f = std::min(comm.context().settings().f, comm.size() - 1);
   if (given == nullptr) {  // what UCFT_COLL_OPTIONS_INIT says; the rest are the defaults of Arguments
-    arguments.f = std::min(comm.context().settings().f, comm.size() - 1);
+    arguments.f = usual_f;
     arguments.shape = comm.fastest_shape(arguments.bytes());
     return UCFT_OK;
   }
@@ -87,7 +88,7 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
                   comm.size() - 1);
     arguments.root = std::max(options.first_root, 0);
   }
-  arguments.f = options.f == -1 ? std::min(comm.context().settings().f, comm.size() - 1) : options.f;
+  arguments.f = options.f == -1 ? usual_f : options.f;
   arguments.shape.tree = tree;
   arguments.shape.arity = options.arity == 0 ? 4 : options.arity;
   arguments.shape.numbering = static_cast<Numbering>(options.numbering);

@@ -15,17 +15,6 @@ std::int32_t place_of(std::int32_t context_rank, const std::vector<std::int32_t>
 
 }  // namespace
 
-ucft_status_t status_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::success: return UCFT_OK;
-    case Outcome::root_failed: return UCFT_ERR_ROOT_FAILED;
-    case Outcome::too_many_failures: return UCFT_ERR_TOO_MANY_FAILURES;
-    case Outcome::mismatch: return UCFT_ERR_MISMATCH;
-    case Outcome::no_memory: return UCFT_ERR_NO_MEMORY;
-  }
-  return UCFT_ERR_UNSUPPORTED;
-}
-
 Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks)
     : context_(context), id_(id), ranks_(std::move(ranks)), me_(place_of(context.rank(), ranks_)) {
   bool identity = true;

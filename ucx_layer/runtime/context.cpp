@@ -102,7 +102,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
 }
 
 // A barrier over the survivors: the launcher's are for ranks that it knows, and can't survive. A rank that dies in it is dead
-// like any other; more than f deaths end it, too.
+// like any other; by messages more than f deaths end it, too.
 void Context::meet() {
   Communicator* everybody = communicators_.create_for_all(size());
   farewell({everybody});
@@ -231,11 +231,12 @@ void Context::sleep_a_little() {
 // ---- operations in shared memory ------------------------------------------------------------------------------------
 
 bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const {
-  return settings().algorithm == Algorithm::automatic && std::all_of(ranks.begin(), ranks.end(), [&](auto rank) {
-           const Job::Peer& peer = job_.peer(rank);
-           return rank == job_.rank ? ranks.size() == 1 || peer.may_prove
-                                    : peer.may_prove && peer.shares_memory_with(job_.me());
-         });
+  if (settings().algorithm != Algorithm::automatic) return false;
+  if (ranks.size() == 1) return true;  // nobody's death matters
+  return std::all_of(ranks.begin(), ranks.end(), [this](std::int32_t rank) {
+    const Job::Peer& peer = job_.peer(rank);
+    return peer.may_prove && (rank == job_.rank || peer.shares_memory_with(job_.me()));
+  });
 }
 
 HostLayout Context::host_layout() const {
@@ -246,8 +247,6 @@ HostLayout Context::host_layout() const {
   layout.chunk_bytes = host_chunk_bytes;
   return layout;
 }
-
-int Context::host_patience() const { return 64; }
 
 std::shared_ptr<const HostTree> Context::host_tree(std::int32_t ranks) {
   std::shared_ptr<const HostTree>& tree = host_trees_[ranks];

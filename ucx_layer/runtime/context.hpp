@@ -63,7 +63,6 @@ class Context {
   bool reads_memory_of_all(const std::vector<std::int32_t>& ranks) const;
   HostLayout host_layout() const;
   std::shared_ptr<const HostTree> host_tree(std::int32_t ranks);
-  int host_patience() const;
   std::byte* host_scratch(int level, std::uint64_t bytes);
   void want_host(HostOperations& operations) {  // until it wants none any more
     if (std::find(on_host_.begin(), on_host_.end(), &operations) == on_host_.end()) on_host_.push_back(&operations);

@@ -201,18 +201,10 @@ void CorrectedOperations::collect() {
 void CorrectedOperations::complete(Request& request, const Operation& operation) {
   const Decision& decision = operation.decision();
   Buffers& buffers = context_.transport().buffers();
-  request.status = status_of(decision.outcome);
-  request.contributors = decision.contributors;
-  request.attempts = operation.attempts();
-  request.culprit = decision.culprit;
-  const CatalogueRow& row = operation.row();
-  const bool is_root = request.arguments.root == me_;
-  const bool knows = request.status == UCFT_OK && (row.disseminates || is_root);
-  if (!knows) request.contributors = 0;
-  request.missing.clear();
-  request.missing_known = knows && request.arguments.failure_info == FailureInfo::list && !decision.truncated;
-  request.missing_count =
-      knows && row.collects ? communicator_.size() - static_cast<std::int32_t>(decision.contributors) : -1;
+  const bool knows = request.take_outcome(
+      {decision.outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), decision.culprit},
+      me_, communicator_.size());
+  request.missing_known = request.missing_known && !decision.truncated;
   if (request.missing_known && request.missing_count > 0) {
     request.missing = operation.members().excluded();
     const auto* list = reinterpret_cast<const std::uint32_t*>(buffers.data(decision.list));
@@ -220,7 +212,7 @@ void CorrectedOperations::complete(Request& request, const Operation& operation)
       if ((list[i] & contributed_bit) == 0) request.missing.push_back(static_cast<std::int32_t>(list[i]));
     std::sort(request.missing.begin(), request.missing.end());
   }
-  if (knows && decision.value && is_one_of(row.gets, is_root)) {
+  if (knows && decision.value && is_one_of(operation.row().gets, request.arguments.root == me_)) {
     request.value = decision.value;
     buffers.retain(request.value);
   }

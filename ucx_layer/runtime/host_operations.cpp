@@ -17,6 +17,7 @@ namespace {
 constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory is read, if it is shared
 constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
 constexpr std::uint64_t block_alignment = 64;
+constexpr int patience = 64;  // looks, before another inner node's work is done for it
 static_assert(least_block > Buffers::private_limit);
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + block_alignment - 1) / block_alignment * block_alignment; }
@@ -34,28 +35,25 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
 }
 
 // Several ranks compute one result: with the same rounding, whatever their programs have set.
+#if defined(__SSE2__)
 class DefaultRounding {
  public:
-#if defined(__SSE2__)
   DefaultRounding() : was_(_mm_getcsr()) {
     if ((was_ & ~exceptions) != usual) _mm_setcsr(usual);
   }
   ~DefaultRounding() {
     if ((was_ & ~exceptions) != usual) _mm_setcsr(was_);
   }
-#else
-  DefaultRounding() {}
-  ~DefaultRounding() {}
-#endif
   DefaultRounding(const DefaultRounding&) = delete;
   DefaultRounding& operator=(const DefaultRounding&) = delete;
 
-#if defined(__SSE2__)
  private:
   static constexpr unsigned exceptions = 0x3f, usual = 0x1f80;
   const unsigned was_;
-#endif
 };
+#else
+struct DefaultRounding {};
+#endif
 
 }  // namespace
 
@@ -66,8 +64,7 @@ HostSlabs::HostSlabs(Communicator& communicator, Context& context)
       communicator_(communicator.id()),
       ranks_(communicator.ranks()),
       me_(communicator.rank()),
-      view_(context.transport().slabs().open(communicator.id())),
-      own_(view_.data),
+      own_(context.transport().slabs().open(communicator.id())),
       slabs_(ranks_.size(), nullptr) {
   slabs_[static_cast<std::size_t>(me_)] = own_;
   for (std::int32_t rank : ranks_)
@@ -85,9 +82,7 @@ bool HostSlabs::is_dead(Rank rank) const {
 
 void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
 
-void HostSlabs::close() {
-  if (view_.is_there) context_.transport().slabs().close(communicator_);
-}
+void HostSlabs::close() { context_.transport().slabs().close(communicator_); }
 
 HostLease HostSlabs::lease(Rank rank) const {
   const SlabView found = context_.transport().slab_of(ranks_[static_cast<std::size_t>(rank)], communicator_);
@@ -96,7 +91,7 @@ HostLease HostSlabs::lease(Rank rank) const {
 
 bool HostSlabs::end() {
   if (!may_end_lease(*this, me_, static_cast<Rank>(ranks_.size()))) return false;
-  if (view_.is_there) context_.transport().slabs().end(communicator_, view_);
+  context_.transport().slabs().end(communicator_, own_);
   return true;
 }
 
@@ -116,9 +111,7 @@ class HostOperations::Memory {
         level, std::max(operations_.layout_.large_bytes, operations_.layout_.chunk_bytes));
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
-    const Request* request = operations_.slot(number);
-    if (request == nullptr) return;
-    copy(static_cast<std::byte*>(request->receive) + offset, data, bytes);
+    copy(static_cast<std::byte*>(operations_.slot(number)->receive) + offset, data, bytes);
   }
   bool expects_block(OperationNumber number, Rank rank, std::uint64_t bytes) {
     return operations_.slot(number)->layout.bytes_of(rank) == bytes;
@@ -140,17 +133,14 @@ HostOperations::HostOperations(Communicator& communicator, Context& context)
       context_(context),
       layout_(context.host_layout()),
       slabs_(std::make_unique<HostSlabs>(communicator, context)),
-      stage_({communicator.rank(), communicator.size(), context.settings().window, context.host_patience()}, layout_,
+      stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_,
              context.host_tree(communicator.size())),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       rooms_(static_cast<std::size_t>(layout_.banks) + 1) {}
 
 HostOperations::~HostOperations() {
   context_.forget_host(*this);
-  for (; room_count_ > 0; --room_count_) {
-    context_.transport().buffers().release(rooms_[first_room_].block);
-    first_room_ = (first_room_ + 1) % rooms_.size();
-  }
+  for (std::size_t i = 0; i < room_count_; ++i) context_.transport().buffers().release(room(i).block);
 }
 
 HostCall HostOperations::call_of(const Request& request) const {
@@ -208,16 +198,15 @@ ucft_status_t HostOperations::post(Request& request) {
   }
   HostCall call = call_of(request);
   HostData data{static_cast<const std::byte*>(request.send)};
-  Room room{stage_.next(), no_buffer, false, nullptr};
+  Room given{stage_.next(), no_buffer, false, nullptr};
   if (!layout_.is_inline(stage_.bytes_given(call))) {
     if (room_count_ > 0) free_rooms(larges_ > 0);
     assert(room_count_ < rooms_.size() && "of operations whose banks are not free");
-    if (!find_room(request, call, data, room)) return UCFT_ERR_BUSY;
-    if (room.block == no_buffer && room.lender == nullptr) call.lacks_memory = true;
+    if (!find_room(request, call, data, given)) return UCFT_ERR_BUSY;
+    if (given.block == no_buffer && given.lender == nullptr) call.lacks_memory = true;
     if (!call.lacks_memory) {
-      rooms_[(first_room_ + room_count_) % rooms_.size()] = room;
-      ++room_count_;
-      larges_ += room.is_large;
+      room(room_count_++) = given;
+      larges_ += given.is_large;
     }
   }
   request.state = Request::State::active;
@@ -246,7 +235,7 @@ bool HostOperations::post_farewell() {
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 bool HostOperations::progress() {
-  const DefaultRounding rounding;
+  [[maybe_unused]] const DefaultRounding rounding;
   Memory memory(*this);
   const bool any = stage_.progress(memory, [this](OperationNumber number) { complete(number); });
   if (larges_ > 0) free_rooms(true);
@@ -257,11 +246,11 @@ bool HostOperations::progress() {
 void HostOperations::free_rooms(bool looks) {
   Memory memory(*this);
   while (room_count_ > 0) {
-    const Room& room = rooms_[first_room_];
-    if (!stage_.finished_by_all(room.number) && !(looks && stage_.is_free(memory, room.number))) return;
-    context_.transport().buffers().release(room.block);
-    if (room.lender != nullptr && room.lender->state == Request::State::copying) finish(*room.lender);
-    larges_ -= room.is_large;
+    const Room& oldest = room(0);
+    if (!stage_.finished_by_all(oldest.number) && !(looks && stage_.is_free(memory, oldest.number))) return;
+    context_.transport().buffers().release(oldest.block);
+    if (oldest.lender != nullptr && oldest.lender->state == Request::State::copying) finish(*oldest.lender);
+    larges_ -= oldest.is_large;
     first_room_ = (first_room_ + 1) % rooms_.size();
     --room_count_;
   }
@@ -272,24 +261,15 @@ void HostOperations::complete(OperationNumber number) {
   if (found == nullptr) return;
   Request& request = *found;
   const HostResult& result = stage_.result(number);
-  const CatalogueRow& row = request.arguments.row();
-  request.status = status_of(result.outcome);
-  request.attempts = 1;
-  request.culprit = result.culprit;
-  const bool knows =
-      result.outcome == Outcome::success && (row.disseminates || request.arguments.root == communicator_.rank());
-  request.contributors = knows ? result.contributors : 0;
-  request.missing_known =
-      knows && (request.arguments.failure_info == FailureInfo::list || request.arguments.kind == Kind::allgather);
-  request.missing_count =
-      knows && row.collects ? communicator_.size() - static_cast<std::int32_t>(result.contributors) : -1;
-  request.missing.clear();
+  const bool knows = request.take_outcome({result.outcome, result.contributors, 1, result.culprit},
+                                          communicator_.rank(), communicator_.size());
+  request.missing_known = request.missing_known || (knows && request.arguments.kind == Kind::allgather);
   if (request.missing_count > 0 && request.missing_known)
     for (Rank rank = 0; rank < communicator_.size(); ++rank)
       if (slabs_->load(rank, layout_.value(number)) != host_stamp(number)) request.missing.push_back(rank);
   request.state = Request::State::copying;
   for (std::size_t i = 0; larges_ > 0 && i < room_count_; ++i)
-    if (rooms_[(first_room_ + i) % rooms_.size()].lender == &request) return;  // others may read its memory yet
+    if (room(i).lender == &request) return;  // others may read its memory yet
   finish(request);
 }
 
@@ -308,7 +288,7 @@ void HostOperations::exclude_self(ucft_status_t why) {
   for (Request*& request : requests_)
     if (Request* each = std::exchange(request, nullptr)) give_up(*each);
   for (std::size_t i = 0; i < room_count_; ++i)
-    if (Request* lender = std::exchange(rooms_[(first_room_ + i) % rooms_.size()].lender, nullptr)) give_up(*lender);
+    if (Request* lender = std::exchange(room(i).lender, nullptr)) give_up(*lender);
   context_.forget_host(*this);
 }
 

@@ -75,7 +75,6 @@ class HostSlabs {
   const std::uint32_t communicator_;
   const std::vector<std::int32_t> ranks_;  // context ranks
   const Rank me_;
-  SlabView view_;
   bool has_stored_ = false;
   std::byte* own_ = nullptr;
   std::vector<const std::byte*> slabs_;  // by rank, as far as they have been found
@@ -116,6 +115,7 @@ class HostOperations {
   void free_rooms(bool looks);
   void complete(OperationNumber number);
   void finish(Request& request);
+  Room& room(std::size_t place) { return rooms_[(first_room_ + place) % rooms_.size()]; }  // 0: the oldest
   Request*& slot(OperationNumber number) { return requests_[number & (requests_.size() - 1)]; }
 
   Communicator& communicator_;

@@ -48,9 +48,16 @@ struct Request {
   std::int32_t culprit = -1;              // of a mismatch
   std::unique_ptr<GossipRequest> gossip;  // a gossip all-reduce: `arguments` don't count
 
+  // What has come of the operation, and what follows for rank `me` of so many. missing stays empty: whoever can tell adds them. True
+  // if this rank has, or may read, the result.
+  struct Verdict {
+    Outcome outcome;
+    std::uint32_t contributors, attempts;
+    Rank culprit;
+  };
+  bool take_outcome(const Verdict& verdict, Rank me, Rank ranks);
+
   bool pending() const { return state == State::active || state == State::copying; }
 };
-
-ucft_status_t status_of(Outcome outcome);
 
 }  // namespace ucft::detail

@@ -43,7 +43,8 @@ void Segments::take_back(const Segment& lent) {
 
 // Peers map whole segments, and devices register them: so few, each as large as all before it.
 std::byte* Segments::carve(std::size_t bytes) {
-  constexpr std::size_t smallest = 1 << 18;
+  constexpr std::size_t smallest = 1 << 18, line = 64;
+  bytes = (bytes + line - 1) / line * line;
   if (carved_.empty() || carved_.back().name().bytes - carved_bytes_ < bytes) {
     std::size_t all = smallest;
     for (const Segment& each : carved_) all += each.name().bytes;

@@ -24,7 +24,7 @@ class Segments {
   const Segment* lent_at(const void* memory) const;  // that begins there
   bool is_lent(const void* memory, std::size_t bytes) const;
   void take_back(const Segment& lent);
-  // For RMA windows and slabs, for as long as the job lasts. Aligned to 64 bytes if all lengths are multiples of that.
+  // For RMA windows and slabs, for as long as the job lasts. Whole cache lines.
   std::byte* carve(std::size_t bytes);
 
   // nullptr: it is in no chunk and in nothing lent.

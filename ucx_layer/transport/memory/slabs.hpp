@@ -15,9 +15,10 @@ namespace ucft::detail {
 
 struct SlabEntry {
   static constexpr std::uint64_t closed = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t key_of(std::uint32_t communicator) { return std::uint64_t{communicator} + 1; }
 
   std::atomic<std::uint64_t> key;      // 1 + communicator, and `closed`; 0: free
-  std::atomic<std::uint64_t> address;  // in its owner; 0: it had no memory for a slab
+  std::atomic<std::uint64_t> address;  // in its owner
 };
 
 struct SlabPage {
@@ -27,9 +28,13 @@ struct SlabPage {
   std::uint64_t unused;
   SlabEntry entries[size];
 
-  // Where the entry of that communicator may be: `probes` places.
-  SlabEntry& place(std::uint32_t communicator, std::size_t probe) {
-    return entries[((communicator * 0x9e3779b1u >> 8) + probe) % size];
+  // Among the `probes` places where that communicator's entry may be, the first with that key but for `closed`; null: none.
+  SlabEntry* find(std::uint32_t communicator, std::uint64_t wanted) {
+    for (std::size_t probe = 0; probe < probes; ++probe) {
+      SlabEntry& entry = entries[((communicator * 0x9e3779b1u >> 8) + probe) % size];
+      if ((entry.key.load(std::memory_order_acquire) & ~SlabEntry::closed) == wanted) return &entry;
+    }
+    return nullptr;
   }
 };
 static_assert(sizeof(SlabPage) == 4096);
@@ -38,7 +43,7 @@ static_assert(sizeof(SlabPage) == 4096);
 struct SlabView {
   bool is_there = false;      // not yet, or no more
   bool is_closed = false;     // its owner reads no other slab of this communicator any more
-  std::byte* data = nullptr;  // in this process; null: its owner had no memory for it
+  std::byte* data = nullptr;  // in this process; null: it is not there
 };
 
 // This rank's.
@@ -47,13 +52,13 @@ class Slabs {
   explicit Slabs(Segments& segments) : segments_(segments) {}
 
   // All slabs have that length. Before the first is opened.
-  void set_bytes(std::size_t bytes) { bytes_ = (bytes + 63) / 64 * 64; }
+  void set_bytes(std::size_t bytes) { bytes_ = bytes; }
   std::size_t bytes() const { return bytes_; }
-  // Zeroed, and found by peers from now on. No data: there is no memory for it.
-  SlabView open(std::uint32_t communicator);
+  // Zeroed, and found by peers from now on. nullptr: there is no memory for it; then neither of the others is called.
+  std::byte* open(std::uint32_t communicator);
   void close(std::uint32_t communicator);
   // Nobody may need it any more.
-  void end(std::uint32_t communicator, const SlabView& view);
+  void end(std::uint32_t communicator, std::byte* slab);
 
  private:
   SlabPage* first_page() const;

@@ -106,13 +106,9 @@ SlabView SharedPath::slab_of(int peer, std::uint32_t communicator, std::size_t b
   const SharedLink& link = link_of(peer);
   auto* page = FirstSegment::slabs_in(reinterpret_cast<std::byte*>(link.control));
   while (page != nullptr) {
-    for (std::size_t probe = 0; probe < SlabPage::probes; ++probe) {
-      const SlabEntry& entry = page->place(communicator, probe);
-      const std::uint64_t key = entry.key.load(std::memory_order_acquire);
-      if ((key & ~SlabEntry::closed) != std::uint64_t{communicator} + 1) continue;
-      const std::uint64_t address = entry.address.load(std::memory_order_relaxed);
-      return {true, (key & SlabEntry::closed) != 0, address == 0 ? nullptr : memory_of(peer, address, bytes)};
-    }
+    if (const SlabEntry* const entry = page->find(communicator, SlabEntry::key_of(communicator)))
+      return {true, (entry->key.load(std::memory_order_relaxed) & SlabEntry::closed) != 0,
+              memory_of(peer, entry->address.load(std::memory_order_relaxed), bytes)};
     const std::uint64_t next = page->next.load(std::memory_order_acquire);
     page = next == 0 ? nullptr : reinterpret_cast<SlabPage*>(memory_of(peer, next, sizeof(SlabPage)));
   }
