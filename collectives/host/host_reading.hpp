@@ -27,6 +27,7 @@ class HostReading {
         tree_(tree),
         call_(call),
         number_(number),
+        bytes_(call.bytes()),
         cell_(layout.value(number)),
         memory_(memory) {}
 
@@ -89,14 +90,14 @@ class HostReading {
     if (has_partial(x) && is_stamped(x, layout_.partial(number_))) return partial_of(x);
     HostPartial sum;
     if (add_note(x, sum.result)) {
-      sum.data = memory_.read(x, value_place(x, call_.bytes()), call_.bytes());
+      sum.data = memory_.read(x, value_place(x, bytes_), bytes_);
       if (!tree_.is_inner(x)) return sum;
     }
     std::byte* const mine = memory_.scratch(level);
     const auto add = [&](const std::byte* data) {
-      if (data == nullptr || call_.bytes() == 0) return;
+      if (data == nullptr || bytes_ == 0) return;
       if (sum.data == nullptr)
-        std::copy(data, data + call_.bytes(), mine);
+        std::copy(data, data + bytes_, mine);
       else
         combine(call_.reduction, mine, mine, data, call_.count);
       sum.data = mine;
@@ -113,8 +114,7 @@ class HostReading {
   // Of all values, which are settled, in rank order; read by this rank alone.
   HostPartial sum_of_values() const {
     HostPartial sum;
-    const std::uint64_t bytes = call_.bytes();
-    const HostWord usual = HostNote{call_.signature, Outcome::success, static_cast<std::uint32_t>(bytes)}.word();
+    const HostWord usual = HostNote{call_.signature, Outcome::success, static_cast<std::uint32_t>(bytes_)}.word();
     std::uint32_t usual_ones = 0;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
@@ -122,7 +122,7 @@ class HostReading {
         ++usual_ones;
       else if (!add_note(x, sum.result))
         continue;
-      sum.data = add(sum.data, memory_.read(x, value_place(x, bytes), bytes), call_.count);
+      sum.data = add(sum.data, memory_.read(x, value_place(x, bytes_), bytes_), call_.count);
     }
     if (!has_culprit(sum.result.outcome)) sum.result.contributors += usual_ones;
     return sum;
@@ -130,12 +130,12 @@ class HostReading {
 
   // ---- chunks of large data
 
-  std::uint64_t chunks() const { return layout_.chunks(call_.bytes(), seat_.ranks); }
+  std::uint64_t chunks() const { return layout_.chunks(bytes_, seat_.ranks); }
   std::uint64_t bytes_of_chunk(std::uint64_t chunk) const {
-    return std::min(layout_.bytes_of_chunks(call_.bytes(), seat_.ranks), call_.bytes() - offset_of_chunk(chunk));
+    return std::min(layout_.bytes_of_chunks(bytes_, seat_.ranks), bytes_ - offset_of_chunk(chunk));
   }
   std::uint64_t offset_of_chunk(std::uint64_t chunk) const {
-    return chunk * layout_.bytes_of_chunks(call_.bytes(), seat_.ranks);
+    return chunk * layout_.bytes_of_chunks(bytes_, seat_.ranks);
   }
   Rank owner_of(std::uint64_t chunk) const {
     return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
@@ -143,11 +143,11 @@ class HostReading {
   // From the beginning of its owner's room: all of its chunks, then the stamps of them.
   HostPlace chunk_place(std::uint64_t chunk) const {
     return chunk / static_cast<std::uint64_t>(seat_.ranks) *
-           HostLayout::words_of(layout_.bytes_of_chunks(call_.bytes(), seat_.ranks));
+           HostLayout::words_of(layout_.bytes_of_chunks(bytes_, seat_.ranks));
   }
   HostPlace chunk_stamp(std::uint64_t chunk) const {
-    return layout_.own_chunks(call_.bytes(), seat_.ranks) *
-               HostLayout::words_of(layout_.bytes_of_chunks(call_.bytes(), seat_.ranks)) +
+    return layout_.own_chunks(bytes_, seat_.ranks) *
+               HostLayout::words_of(layout_.bytes_of_chunks(bytes_, seat_.ranks)) +
            chunk / static_cast<std::uint64_t>(seat_.ranks);
   }
   // Of all values, which are settled, in rank order; valid until the next read.
@@ -156,7 +156,7 @@ class HostReading {
     const std::byte* sum = nullptr;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
-      const HostPlace place = value_place(x, call_.bytes()) + HostLayout::words_of(offset_of_chunk(chunk));
+      const HostPlace place = value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk));
       sum = add(sum, memory_.read(x, place, bytes), bytes / element_bytes(call_.reduction.type));
     }
     return sum;
@@ -181,7 +181,7 @@ class HostReading {
 
   // Signatures of different counts may be equal. Blocks of an allgather may differ: deliver_block() sees to those.
   bool has_right_length(const HostNote& note) const {
-    return call_.pattern == HostPattern::gather_all || note.outcome != Outcome::success || note.count == call_.bytes();
+    return call_.pattern == HostPattern::gather_all || note.outcome != Outcome::success || note.count == bytes_;
   }
 
   // x has posted the same as this rank, and so have those below it, or P says that it has not.
@@ -193,8 +193,7 @@ class HostReading {
     if (has_culprit(note.outcome))
       given.result = {note.outcome, static_cast<Rank>(note.count) - 1, 0};
     else
-      given = {{note.outcome, no_rank, note.count},
-               memory_.read(x, data_place(x, place, call_.bytes()), call_.bytes())};
+      given = {{note.outcome, no_rank, note.count}, memory_.read(x, data_place(x, place, bytes_), bytes_)};
     return given;
   }
 
@@ -209,8 +208,9 @@ class HostReading {
   const HostLayout& layout_;
   const HostTree& tree_;
   const HostCall& call_;
-  OperationNumber number_;
-  HostPlace cell_;  // of V
+  const OperationNumber number_;
+  const std::uint64_t bytes_;  // of the call
+  const HostPlace cell_;       // of V
   Memory& memory_;
 };
 

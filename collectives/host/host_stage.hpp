@@ -14,8 +14,8 @@
 // - A word of a slab is stored by its owner alone, the stamp after what it speaks for. Stamps and is_dead() are loaded with
 //   acquire order, stamps stored with release order: who has seen the stamp sees the data, who has seen the proof sees all
 //   that the dead has stored. Nothing needs an order between a load and an earlier store (no Dekker), so x86 needs no fence.
-// - Bank s mod B is stored to again, for s + B, when all have completed s: each has posted s + W, or is proved dead.
-//   (Who has posted t has completed t - W.) After an operation that all take part in that is known without looking.
+// - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead. After an
+//   operation that all take part in much of that is known without looking: who has posted t has completed t - W.
 // - Every rank stamps every operation, also where it gives no data: what it has posted is compared there, signature and length, by
 //   those who read it. Who posts something else holds nobody up; who posts nothing more, and lives, does.
 // - Several ranks compute one result: reductions give the same bits for the same operands on all ranks. User operators must, too.
@@ -41,6 +41,7 @@
 // which any other rank may go on or die.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <memory>
@@ -58,7 +59,8 @@ class HostStage {
       : seat_(seat),
         layout_(layout),
         tree_(std::move(tree)),
-        operations_(std::bit_ceil(static_cast<std::size_t>(seat.window))) {
+        operations_(std::bit_ceil(static_cast<std::size_t>(seat.window))),
+        mask_(operations_.size() - 1) {
     assert(tree_->ranks() == seat.ranks && seat.me >= 0 && seat.me < seat.ranks && seat.window >= 1);
     assert(layout.banks > seat.window && std::has_single_bit(static_cast<unsigned>(layout.banks)) &&
            layout.inline_bytes <= layout.large_bytes && layout.chunk_bytes > 0);
@@ -106,18 +108,23 @@ class HostStage {
     return number;
   }
 
-  // Whether nobody reads any more what this rank gave to that operation, outside the slab. Looks at the others only if it has to.
+  // Whether nobody reads any more what this rank gave to that operation, and all before it. Looks at the others only if it has to.
   template <class Memory>
-  bool is_free(Memory& memory, OperationNumber number) const {
+  bool is_free(Memory& memory, OperationNumber number) {
     if (finished_by_all(number)) return true;
-    for (Rank x = 0; x < seat_.ranks; ++x)
-      if (memory.load(x, HostLayout::through()) < host_stamp(number) && !memory.is_dead(x)) return false;
+    OperationNumber finished = next_;
+    for (Rank x = 0; x < seat_.ranks; ++x) {
+      const HostWord through = memory.load(x, HostLayout::through());  // the stamp of an operation: 1 + its number
+      if (through >= host_stamp(number))
+        finished = std::min(finished, through);
+      else if (!memory.is_dead(x))
+        return false;
+    }
+    finished_by_all_ = finished;
     return true;
   }
-  // As far as this rank knows without looking. (Who has posted t has completed t - W, and all before it.)
-  bool finished_by_all(OperationNumber number) const {
-    return number + static_cast<OperationNumber>(seat_.window) < posted_by_all_;
-  }
+  // As far as this rank knows without looking.
+  bool finished_by_all(OperationNumber number) const { return number < finished_by_all_; }
 
   // Goes as far as what others have stored allows; calls completed(number) for each operation that is through now, with its
   // data delivered. True if there was one.
@@ -144,7 +151,7 @@ class HostStage {
   // All that its future depends on, a word at a time.
   template <class Use>
   void describe(Use word) const {
-    for (HostWord each : {next_, done_, posted_by_all_, static_cast<HostWord>(looked_at_)}) word(each);
+    for (HostWord each : {next_, done_, finished_by_all_}) word(each);
     for (OperationNumber number = done_; number < next_; ++number) {
       const Operation& each = at(number);
       word(each.chunks_done << 1 | static_cast<HostWord>(each.has_combined_mine));
@@ -164,8 +171,8 @@ class HostStage {
     std::uint64_t chunks_done = 0;   // large: delivered
   };
 
-  Operation& at(OperationNumber number) { return operations_[number & (operations_.size() - 1)]; }
-  const Operation& at(OperationNumber number) const { return operations_[number & (operations_.size() - 1)]; }
+  Operation& at(OperationNumber number) { return operations_[number & mask_]; }
+  const Operation& at(OperationNumber number) const { return operations_[number & mask_]; }
   bool gives(const HostCall& call) const { return call.pattern != HostPattern::broadcast_of || call.root == seat_.me; }
   template <class Memory>
   HostReading<Memory> reading(Memory& memory, OperationNumber number) const {
@@ -174,15 +181,8 @@ class HostStage {
 
   template <class Memory>
   bool is_bank_free(Memory& memory) {
-    const auto banks = static_cast<OperationNumber>(layout_.banks), window = static_cast<OperationNumber>(seat_.window);
-    if (next_ < banks) return true;
-    const OperationNumber needed = next_ - banks + window;
-    if (needed < posted_by_all_) return true;
-    for (; looked_at_ < seat_.ranks; ++looked_at_)
-      if (memory.load(looked_at_, layout_.value(needed)) < host_stamp(needed) && !memory.is_dead(looked_at_))
-        return false;
-    note_posted_by_all(needed);
-    return true;
+    const auto banks = static_cast<OperationNumber>(layout_.banks);
+    return next_ < banks || is_free(memory, next_ - banks);
   }
 
   // Of the chunks that this rank will combine: what was in that memory before must not be taken for them.
@@ -219,9 +219,8 @@ class HostStage {
     return true;
   }
   void note_posted_by_all(OperationNumber number) {
-    if (number < posted_by_all_) return;
-    posted_by_all_ = number + 1;
-    looked_at_ = 0;
+    const auto window = static_cast<OperationNumber>(seat_.window);
+    if (number >= window) finished_by_all_ = std::max(finished_by_all_, number - window + 1);
   }
 
   template <class Memory>
@@ -373,9 +372,9 @@ class HostStage {
   HostLayout layout_;
   std::shared_ptr<const HostTree> tree_;
   OperationNumber next_ = 0, done_ = 0;
-  OperationNumber posted_by_all_ = 0;  // those before it: by all that live
-  Rank looked_at_ = 0;                 // of the ranks whose stamp frees a bank: all lower ones have it
+  OperationNumber finished_by_all_ = 0;  // those before it: by all that live
   std::vector<Operation> operations_;
+  OperationNumber mask_;
 };
 
 }  // namespace ucft::detail

@@ -30,7 +30,8 @@ struct Reduction {
 
 // Bytes of one element.
 constexpr std::size_t element_bytes(DataType type) {
-  return type == DataType::float32 || type == DataType::int32 ? 4 : 8;
+  constexpr std::uint8_t bytes[] = {4, 8, 4, 8, 8};
+  return bytes[static_cast<std::size_t>(type)];
 }
 
 // destination[i] = lower[i] op higher[i] for count elements.

@@ -75,6 +75,20 @@ TEST(HostExplorer, BroadcastsAndReducesAloneNeverOverwriteWhatIsStillRead) {
                   2000);
 }
 
+TEST(HostExplorer, TheDeadHoldNoBank) {
+  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = std::vector<HostCall>(3, broadcast(0)), .max_deaths = 1},
+              500);
+}
+
+TEST(HostExplorer, WhoHasPostedAnOperationMayReadItYet) {
+  explore_all({.ranks = 2,
+               .window = 1,
+               .banks = 2,
+               .program = {broadcast(0), allreduce, broadcast(0), broadcast(0)},
+               .max_deaths = 1},
+              2000);
+}
+
 TEST(HostExplorer, ATreeWhoseBanksAreUsedAgain) {
   explore_all({.ranks = 2, .window = 1, .banks = 2, .degree = 1, .program = std::vector<HostCall>(5, allreduce)}, 5000);
 }

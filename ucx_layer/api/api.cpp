@@ -26,10 +26,8 @@ HandleTable<Request, ucft_request_h, 3> requests;
 class Entry {
  public:
   explicit Entry(Context& context) : context_(context) {
-    if (context.forked())
-      status_ = fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
-    else if (!context.enter())
-      status_ = fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
+    if (context.forked() || !context.enter()) [[unlikely]]
+      status_ = refusal();
   }
   ~Entry() {
     if (status_ == UCFT_OK) context_.leave();
@@ -39,6 +37,12 @@ class Entry {
   ucft_status_t status() const { return status_; }
 
  private:
+  [[gnu::noinline, gnu::cold]] ucft_status_t refusal() const {
+    if (context_.forked())
+      return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+    return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
+  }
+
   Context& context_;
   ucft_status_t status_ = UCFT_OK;
 };
@@ -81,7 +85,7 @@ ucft_status_t post(Request& request) {
                 request.communicator->context().settings().window);
   if (status == UCFT_ERR_NO_MEMORY) return fail(status, "no shared memory for {} bytes", request.arguments.bytes());
   if (status == UCFT_ERR_EXCLUDED || status == UCFT_ERR_PARTITION) {
-    request.status = status;
+    request.give_up(status);
     return explain(request);
   }
   return status;
@@ -95,14 +99,14 @@ ucft_status_t run(Request& request, ucft_result_t* result) {
     context.wait_until([&] { return (status = start(request)) != UCFT_ERR_BUSY; }, Context::Clock::time_point::max());
   }
   if (status != UCFT_OK) {
-    request.status = status;
+    request.give_up(status);
     write_result(request, result);
     return status == UCFT_ERR_NO_MEMORY ? fail(status, "no shared memory for {} bytes", request.arguments.bytes())
                                         : explain(request);
   }
-  context.wait_until([&] { return !request.pending(); }, Context::Clock::time_point::max());
+  if (request.pending()) context.wait_until([&] { return !request.pending(); }, Context::Clock::time_point::max());
   if (ucft_status_t wrong = write_result(request, result); wrong != UCFT_OK) return wrong;
-  return explain(request);
+  return request.status == UCFT_OK ? UCFT_OK : explain(request);
 }
 
 ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* result) {
@@ -111,10 +115,12 @@ ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* resu
   if (result != nullptr && result->struct_size != sizeof *result)
     return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
                 result->struct_size, sizeof *result);
-  Request request;
-  if (ucft_status_t status = prepare(*comm, call, request); status != UCFT_OK) {
-    if (result != nullptr) result->status = status;
-    return status;
+  Request& request = comm->blocking();
+  if (!is_prepared_for(call, request)) {
+    if (ucft_status_t status = prepare(*comm, call, request); status != UCFT_OK) {
+      if (result != nullptr) result->status = status;
+      return status;
+    }
   }
   return run(request, result);
 }

@@ -206,8 +206,22 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
 
 }  // namespace
 
-ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
-  request.communicator = &comm;  // request.arguments are the defaults
+bool is_prepared_for(const Call& call, const Request& request) {
+  const Call& was = request.call;
+  if (request.communicator == nullptr || call.kind != was.kind || call.send != was.send ||
+      call.receive != was.receive || call.count != was.count || call.dtype != was.dtype || call.root != was.root)
+    return false;
+  // What they pointed to may have changed.
+  if (call.options != nullptr || was.options != nullptr || call.counts != nullptr || was.counts != nullptr)
+    return false;
+  if (call.op == nullptr || was.op == nullptr) return call.op == was.op;
+  return call.op->struct_size == sizeof *call.op && call.op->op != UCFT_USER &&
+         static_cast<Operator>(call.op->op) == request.arguments.reduction.op;
+}
+
+namespace {
+
+ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   Arguments& arguments = request.arguments;
   arguments.kind = call.kind;
   if (call.kind != Kind::barrier) {
@@ -247,6 +261,17 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   if (call.send == UCFT_IN_PLACE && call.receive != nullptr)  // this rank's block is in its place
     request.send = static_cast<const std::byte*>(call.receive) + request.layout.offset_of(comm.rank());
   return check_blocks(comm, call, request);
+}
+
+}  // namespace
+
+ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
+  request = Request{};
+  if (ucft_status_t status = fill_in(comm, call, request); status != UCFT_OK) return status;
+  request.communicator = &comm;
+  request.call = call;
+  comm.plan(request);
+  return UCFT_OK;
 }
 
 }  // namespace ucft::detail

@@ -10,21 +10,10 @@ namespace ucft::detail {
 
 inline constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // of an operation
 
-struct Call {
-  Kind kind;
-  const void* send = nullptr;
-  void* receive = nullptr;
-  std::uint64_t count = 0;
-  ucft_dtype_t dtype = UCFT_UINT64;
-  const ucft_operator_t* op = nullptr;
-  std::int32_t root = 0;
-  const ucft_coll_options_t* options = nullptr;
-  // allgather: elements of each rank's block and where they go; null: count each, one after the other
-  const std::uint64_t *counts = nullptr, *displacements = nullptr;
-};
-
 // Checks everything and fills the request in.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request);
+// Whether the request was prepared of the same call: then all of that is right still.
+bool is_prepared_for(const Call& call, const Request& request);
 // Of an operation whose values all have one length: are send and recv memory, and disjoint or the same?
 ucft_status_t check_memory(const Communicator& comm, const Call& call, const Request& request);
 const char* type_name(ucft_dtype_t dtype);

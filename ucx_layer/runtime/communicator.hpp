@@ -31,6 +31,12 @@ class Communicator {
   // UCFT_OK, UCFT_ERR_BUSY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION. Where memory lacks the operation goes on, and ends with
   // UCFT_ERR_NO_MEMORY on all.
   ucft_status_t post(Request& request);
+  // Once, before it is posted for the first time.
+  void plan(Request& request) const {
+    if (host_ != nullptr) request.host_call = HostOperations::call_of(request.arguments);
+  }
+  // Of the blocking calls, of which there is one at a time.
+  Request& blocking() { return blocking_; }
   // The last barrier, with which a communicator ends. False: not possible yet, progress and try again.
   bool post_farewell();
   bool farewell_done() const { return host_ != nullptr ? host_->farewell_done() : corrected_->farewell_done(); }
@@ -72,6 +78,7 @@ class Communicator {
   std::unique_ptr<HostOperations> host_;  // one of these two
   std::unique_ptr<CorrectedOperations> corrected_;
   std::unique_ptr<GossipDriver> gossip_;
+  Request blocking_;
   bool has_more_ = false;  // it may have something to do
 };
 

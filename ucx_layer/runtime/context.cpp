@@ -22,7 +22,7 @@ namespace {
 // Whoever writes into our memory from this host wakes us; a put from another one doesn't.
 constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 
-// Of operations in shared memory: the stamp, the note and these fill a cache line,
+// Of operations in shared memory: the stamp, the note and these fill a cache line.
 constexpr std::uint64_t host_inline_bytes = 48;
 // up to these each rank combines all by itself,
 constexpr std::uint64_t host_large_bytes = 8192;
@@ -35,13 +35,10 @@ std::atomic<int> process_id{0};
 
 void after_fork_in_child() { process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed); }
 
-int current_process() {
-  static const bool registered = [] {
-    process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed);
-    return pthread_atfork(nullptr, nullptr, &after_fork_in_child) == 0;
-  }();
+void note_process() {
+  static const bool registered = pthread_atfork(nullptr, nullptr, &after_fork_in_child) == 0;
   (void)registered;
-  return process_id.load(std::memory_order_relaxed);
+  process_id.store(static_cast<int>(getpid()), std::memory_order_relaxed);
 }
 
 void relax() {
@@ -68,7 +65,7 @@ std::string Job::describe(std::int32_t who) const {
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   job_.pid = static_cast<int>(getpid());
   raise_descriptor_limit();  // peers, lifelines and whoever connects to UCX need descriptors
-  forked();                  // registers the fork handler
+  note_process();
   job_.membarriers = register_membarrier();
   turns_.use(job_.membarriers);
   if (!read_settings(params, job_.settings, error)) return UCFT_ERR_INVALID_PARAM;
@@ -131,7 +128,7 @@ Context::~Context() {
   transport_.reset();
 }
 
-bool Context::forked() const { return job_.pid != current_process(); }
+bool Context::forked() const { return job_.pid != process_id.load(std::memory_order_relaxed); }
 
 bool Context::farewell(std::vector<Communicator*> leaving) {
   return wait_until(

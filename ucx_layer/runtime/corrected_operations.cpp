@@ -157,7 +157,7 @@ void CorrectedOperations::exclude_self(ucft_status_t why) {
     buffers.release(request.lent_input);
     request.value = {};
     request.lent_input = no_buffer;
-    request.status = why;
+    request.give_up(why);
     request.state = Request::State::complete;
     --pending_;
   };

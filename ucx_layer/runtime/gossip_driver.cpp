@@ -32,6 +32,7 @@ class Agreement {
     arguments.f = std::min(communicator.context().settings().f, communicator.size() - 1);
     arguments.shape = communicator.fastest_shape(arguments.bytes());
     request_.send = request_.receive = table_.data();
+    communicator.plan(request_);
     is_posted_ = communicator.post(request_) == UCFT_OK;
     return is_posted_;
   }

@@ -136,6 +136,7 @@ HostOperations::HostOperations(Communicator& communicator, Context& context)
       stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_,
              context.host_tree(communicator.size())),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
+      mask_(requests_.size() - 1),
       rooms_(static_cast<std::size_t>(layout_.banks) + 1) {}
 
 HostOperations::~HostOperations() {
@@ -143,8 +144,7 @@ HostOperations::~HostOperations() {
   for (std::size_t i = 0; i < room_count_; ++i) context_.transport().buffers().release(room(i).block);
 }
 
-HostCall HostOperations::call_of(const Request& request) const {
-  const Arguments& arguments = request.arguments;
+HostCall HostOperations::call_of(const Arguments& arguments) {
   HostCall call;
   switch (arguments.kind) {
     case Kind::allreduce:
@@ -196,7 +196,8 @@ ucft_status_t HostOperations::post(Request& request) {
     progress();
     if (!stage_.ready(memory)) return UCFT_ERR_BUSY;
   }
-  HostCall call = call_of(request);
+  assert(request.host_call.has_value());
+  HostCall call = *request.host_call;
   HostData data{static_cast<const std::byte*>(request.send)};
   Room given{stage_.next(), no_buffer, false, nullptr};
   if (!layout_.is_inline(stage_.bytes_given(call))) {
@@ -282,7 +283,7 @@ void HostOperations::finish(Request& request) {
 void HostOperations::exclude_self(ucft_status_t why) {
   const auto give_up = [&](Request& request) {
     if (!request.pending()) return;
-    request.status = why;
+    request.give_up(why);
     finish(request);
   };
   for (Request*& request : requests_)

@@ -94,6 +94,7 @@ class HostOperations {
   bool farewell_done() const { return has_posted_farewell_ && stage_.idle(); }
   bool has_pending() const { return pending_ > 0; }
   bool has_slab() const { return slabs_->is_there(); }
+  static HostCall call_of(const Arguments& arguments);
   void exclude_self(ucft_status_t why);
   std::unique_ptr<HostSlabs> close();
 
@@ -110,13 +111,12 @@ class HostOperations {
     Request* lender;  // null: the block is ours
   };
 
-  HostCall call_of(const Request& request) const;
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   void free_rooms(bool looks);
   void complete(OperationNumber number);
   void finish(Request& request);
   Room& room(std::size_t place) { return rooms_[(first_room_ + place) % rooms_.size()]; }  // 0: the oldest
-  Request*& slot(OperationNumber number) { return requests_[number & (requests_.size() - 1)]; }
+  Request*& slot(OperationNumber number) { return requests_[number & mask_]; }
 
   Communicator& communicator_;
   Context& context_;
@@ -124,7 +124,8 @@ class HostOperations {
   std::unique_ptr<HostSlabs> slabs_;
   HostStage stage_;
   std::vector<Request*> requests_;  // by operation number
-  std::vector<Room> rooms_;         // a ring, oldest first
+  const OperationNumber mask_;
+  std::vector<Room> rooms_;  // a ring, oldest first
   std::size_t first_room_ = 0, room_count_ = 0;
   int pending_ = 0, larges_ = 0;
   bool has_posted_farewell_ = false;

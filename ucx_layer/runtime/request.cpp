@@ -30,4 +30,13 @@ bool Request::take_outcome(const Verdict& verdict, Rank me, Rank ranks) {
   return knows;
 }
 
+void Request::give_up(ucft_status_t why) {
+  status = why;
+  contributors = attempts = 0;
+  culprit = -1;
+  missing.clear();
+  missing_known = false;
+  missing_count = -1;
+}
+
 }  // namespace ucft::detail

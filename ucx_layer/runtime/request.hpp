@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "collectives/host/host_call.hpp"
 #include "collectives/operations/catalogue.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/runtime/gossip_driver.hpp"
@@ -26,12 +28,28 @@ struct BlockLayout {
   }
 };
 
+// What a caller passed to a collective.
+struct Call {
+  Kind kind = Kind::barrier;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::uint64_t count = 0;
+  ucft_dtype_t dtype = UCFT_UINT64;
+  const ucft_operator_t* op = nullptr;
+  std::int32_t root = 0;
+  const ucft_coll_options_t* options = nullptr;
+  // allgather: elements of each rank's block and where they go; null: count each, one after the other
+  const std::uint64_t *counts = nullptr, *displacements = nullptr;
+};
+
 // What a caller holds from init to free. Each post makes an operation of it.
 struct Request {
   enum class State : std::uint8_t { idle, active, copying, complete, taken };
 
-  Communicator* communicator = nullptr;
+  Communicator* communicator = nullptr;  // null: not prepared
+  Call call;                             // of which it was; what that points to may be gone
   Arguments arguments;
+  std::optional<HostCall> host_call;  // by Communicator::plan(), where ranks read each other's memory
   const void* send = nullptr;
   void* receive = nullptr;
   BlockLayout layout;  // allgather
@@ -56,6 +74,8 @@ struct Request {
     Rank culprit;
   };
   bool take_outcome(const Verdict& verdict, Rank me, Rank ranks);
+  // There is no outcome.
+  void give_up(ucft_status_t why);
 
   bool pending() const { return state == State::active || state == State::copying; }
 };
