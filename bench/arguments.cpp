@@ -253,6 +253,12 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
          "Instead: measures LogGP parameters between the first and the last rank, for ucft_sim --model and UCFT_MODEL")
       ->type_name("FILE");
   app.add_option(
+         "--tune", arguments.tune,
+         "Instead: measures which shape and sizes are the fastest for so many ranks of one host, as a row of the "
+         "table for UCFT_TUNING_FILE; other rows of FILE stay")
+      ->type_name("FILE")
+      ->excludes("--calibrate");
+  app.add_option(
          "-a", raw.algorithm,
          "auto; corrected: by messages, also where all ranks share memory; or, by messages, too, "
          "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), "

@@ -47,6 +47,7 @@ struct Arguments {
   std::optional<GossipArguments> gossip;  // instead of `test`
   bool by_messages = false;               // also where all ranks share memory: UCFT_ALGORITHM=corrected
   std::string calibrate;                  // a file: measure the cost model instead
+  std::string tune;                       // a file: measure a row of the tuning table instead
 };
 
 inline constexpr int exit_usage = 2;

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,7 @@
 #include "bench/gossip.hpp"
 #include "bench/report.hpp"
 #include "bench/tally.hpp"
+#include "bench/tune.hpp"
 
 namespace ucft::detail::bench {
 namespace {
@@ -398,7 +400,27 @@ int calibrate_and_print(Communicator& world, const Arguments& arguments) {
   return 0;
 }
 
+int tune_and_write(const Arguments& arguments) {
+  HostTuning there;
+  std::string error;
+  if (!read_table(arguments.tune, there, error)) {
+    if (is_first_process()) fmt::print(stderr, "ucft_perftest: --tune: {}\n", error);
+    return exit_usage;
+  }
+  try {
+    const Tuned found = tune(arguments.json);
+    if (found.rank != 0 || write_row(arguments.tune, found.row, error)) return 0;
+    fmt::print(stderr, "ucft_perftest: --tune: {}\n", error);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& problem) {
+    fmt::print(stderr, "ucft_perftest: --tune: {}\n", problem.what());
+  }
+  return 1;
+}
+
 int run(const Arguments& arguments) {
+  if (!arguments.tune.empty()) return tune_and_write(arguments);
   if (arguments.gossip && !arguments.gossip->faults.empty())
     setenv("UCFT_GOSSIP_FAULTS", arguments.gossip->faults.c_str(), 1);
   Context context;

@@ -44,6 +44,9 @@ inline bool needs_ucx(const std::string& transport) { return transport == "tcp" 
 // All of them; with sanitizers without "corrected", whose code the last two run as well.
 std::vector<const char*> all_transports();
 
+// A file for UCFT_TUNING_FILE: trees of degree 2, chunks of 1 KiB from 64 bytes on.
+inline constexpr const char* table_of_a_tree = UCFT_TEST_TABLE;
+
 // UCFT_SUSPECT_AFTER for tests that wait for it. Whoever wants to run and gets no processor is spared on its own host, but not
 // by other hosts, which can't know: there a machine that stops for a second must not look like a death.
 inline std::string patience(const std::string& transport) { return transport == "hosts" ? "1200ms" : "300ms"; }

@@ -24,12 +24,6 @@ constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 
 // Of operations in shared memory: the stamp, the note and these fill a cache line.
 constexpr std::uint64_t host_inline_bytes = 48;
-// up to these each rank combines all by itself,
-constexpr std::uint64_t host_large_bytes = 8192;
-constexpr std::uint64_t host_chunk_bytes = 32768;
-// and so many ranks read each other's values, more ranks a tree of partial results.
-constexpr std::int32_t host_flat_ranks = 16;
-constexpr int host_degree = 8;
 
 std::atomic<int> process_id{0};
 
@@ -79,7 +73,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
-  transport_->slabs().set_bytes(host_layout().words() * sizeof(HostWord));
+  transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord));
   bool watching = true;
   try {
     helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);
@@ -236,20 +230,24 @@ bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const 
   });
 }
 
-HostLayout Context::host_layout() const {
+// What a slab's length depends on; the rest is the communicator's.
+HostLayout Context::slab_layout() const {
   HostLayout layout;
   layout.banks = static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(2 * settings().window)));
   layout.inline_bytes = host_inline_bytes;
-  layout.large_bytes = host_large_bytes;
-  layout.chunk_bytes = host_chunk_bytes;
   return layout;
 }
 
-std::shared_ptr<const HostTree> Context::host_tree(std::int32_t ranks) {
-  std::shared_ptr<const HostTree>& tree = host_trees_[ranks];
-  if (tree == nullptr)
-    tree = std::make_shared<const HostTree>(HostTree::of_degree(ranks, ranks <= host_flat_ranks ? 0 : host_degree));
-  return tree;
+HostShape Context::host_shape(const std::vector<std::int32_t>& ranks) {
+  const auto size = static_cast<std::int32_t>(ranks.size());
+  const HostTuning::Choice& choice = settings().tuning.choose({size, job_.ranks_per_core, 1});
+  HostShape shape{slab_layout(), host_trees_[{size, choice.degree}]};
+  shape.layout.large_bytes = choice.large_bytes;
+  shape.layout.chunk_bytes = choice.chunk_bytes;
+  if (shape.tree == nullptr)
+    shape.tree = host_trees_[{size, choice.degree}] =
+        std::make_shared<const HostTree>(HostTree::of_degree(size, choice.degree));
+  return shape;
 }
 
 std::byte* Context::host_scratch(int level, std::uint64_t bytes) {

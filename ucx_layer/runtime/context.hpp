@@ -61,8 +61,7 @@ class Context {
 
   // Operations in memory that the ranks share (HostOperations). Whether these can have them: the same on all of them.
   bool reads_memory_of_all(const std::vector<std::int32_t>& ranks) const;
-  HostLayout host_layout() const;
-  std::shared_ptr<const HostTree> host_tree(std::int32_t ranks);
+  HostShape host_shape(const std::vector<std::int32_t>& ranks);
   std::byte* host_scratch(int level, std::uint64_t bytes);
   void want_host(HostOperations& operations) {  // until it wants none any more
     if (std::find(on_host_.begin(), on_host_.end(), &operations) == on_host_.end()) on_host_.push_back(&operations);
@@ -108,6 +107,7 @@ class Context {
   static void endpoint_failed(void* self, int peer, const char* why);
   static void helper_turn(void* self);
   void meet();
+  HostLayout slab_layout() const;
   bool progress_all();
   bool progress_host();
   bool rest(Idle& idle, Clock::time_point limit);
@@ -117,9 +117,9 @@ class Context {
   std::unique_ptr<Transport> transport_;
   DeparturesDriver departures_{job_, communicators_};
   Communicators communicators_{*this, departures_.state()};
-  std::vector<HostOperations*> on_host_;                                // that have something to do
-  std::map<std::int32_t, std::shared_ptr<const HostTree>> host_trees_;  // by ranks
-  std::vector<std::vector<std::byte>> host_scratch_;                    // by level
+  std::vector<HostOperations*> on_host_;  // that have something to do
+  std::map<std::pair<std::int32_t, std::int32_t>, std::shared_ptr<const HostTree>> host_trees_;  // by ranks and degree
+  std::vector<std::vector<std::byte>> host_scratch_;                                             // by level
   std::uint32_t looks_ = 0;
   std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread
   Turns turns_;

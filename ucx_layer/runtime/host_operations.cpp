@@ -129,12 +129,14 @@ class HostOperations::Memory {
 // ---- posting --------------------------------------------------------------------------------------------------------
 
 HostOperations::HostOperations(Communicator& communicator, Context& context)
+    : HostOperations(communicator, context, context.host_shape(communicator.ranks())) {}
+
+HostOperations::HostOperations(Communicator& communicator, Context& context, const HostShape& shape)
     : communicator_(communicator),
       context_(context),
-      layout_(context.host_layout()),
+      layout_(shape.layout),
       slabs_(std::make_unique<HostSlabs>(communicator, context)),
-      stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_,
-             context.host_tree(communicator.size())),
+      stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
       rooms_(static_cast<std::size_t>(layout_.banks) + 1) {}

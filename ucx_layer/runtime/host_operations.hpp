@@ -81,6 +81,12 @@ class HostSlabs {
   SharedPath::Ranks to_wake_{};
 };
 
+// What a communicator's ranks have been given by the tuning table.
+struct HostShape {
+  HostLayout layout;
+  std::shared_ptr<const HostTree> tree;
+};
+
 class HostOperations {
  public:
   HostOperations(Communicator& communicator, Context& context);
@@ -88,13 +94,13 @@ class HostOperations {
   HostOperations(const HostOperations&) = delete;
   HostOperations& operator=(const HostOperations&) = delete;
 
+  static HostCall call_of(const Arguments& arguments);
   // See Communicator.
   ucft_status_t post(Request& request);
   bool post_farewell();
   bool farewell_done() const { return has_posted_farewell_ && stage_.idle(); }
   bool has_pending() const { return pending_ > 0; }
   bool has_slab() const { return slabs_->is_there(); }
-  static HostCall call_of(const Arguments& arguments);
   void exclude_self(ucft_status_t why);
   std::unique_ptr<HostSlabs> close();
 
@@ -102,6 +108,8 @@ class HostOperations {
   bool wants_progress() const { return !stage_.idle() || larges_ > 0; }
 
  private:
+  HostOperations(Communicator& communicator, Context& context, const HostShape& shape);
+
   class Memory;
   // Memory outside the slab, which others may read.
   struct Room {

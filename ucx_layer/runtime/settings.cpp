@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "collectives/host/tuning_file.hpp"
+
 namespace ucft::detail {
 
 namespace {
@@ -122,19 +124,35 @@ void read_gossip_faults(Settings& settings, Reader& reader) {
     reader.fail(fmt::format("UCFT_GOSSIP_FAULTS: {}", problem));
 }
 
-void read_model(Settings& settings, Reader& reader) {
-  const char* path = std::getenv("UCFT_MODEL");
-  settings.sources.push_back(
-      {"UCFT_MODEL", path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
-  if (path == nullptr) return;
+// The text of the file that the variable names; none if it is not set, or can't be read.
+std::optional<std::string> text_of_file(const char* variable, Settings& settings, Reader& reader) {
+  const char* path = std::getenv(variable);
+  settings.sources.push_back({variable, path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
+  if (path == nullptr) return std::nullopt;
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  if (!file.is_open() || text.bad()) return reader.fail(fmt::format("UCFT_MODEL={}: {}", path, std::strerror(errno)));
+  if (file.is_open() && !text.bad()) return text.str();
+  reader.fail(fmt::format("{}={}: {}", variable, path, std::strerror(errno)));
+  return std::nullopt;
+}
+
+void read_model(Settings& settings, Reader& reader) {
+  const std::optional<std::string> text = text_of_file("UCFT_MODEL", settings, reader);
+  if (!text) return;
   LogGP costs = network_costs;
   std::string problem;
-  if (!parse_costs(text.str(), costs, problem)) return reader.fail(fmt::format("UCFT_MODEL={}:{}", path, problem));
+  if (!parse_costs(*text, costs, problem))
+    return reader.fail(fmt::format("UCFT_MODEL={}:{}", settings.sources.back().value, problem));
   settings.costs = costs;
+}
+
+void read_tuning(Settings& settings, Reader& reader) {
+  settings.tuning = default_tuning();
+  const std::optional<std::string> text = text_of_file("UCFT_TUNING_FILE", settings, reader);
+  std::string problem;
+  if (text && !parse_tuning(*text, settings.tuning, problem))
+    reader.fail(fmt::format("UCFT_TUNING_FILE={}: {}", settings.sources.back().value, problem));
 }
 
 }  // namespace
@@ -169,6 +187,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_ALGORITHM", parse_algorithm, "auto or corrected", algorithm, false, 0, 0, UINT64_MAX);
   settings.algorithm = algorithm < 0 ? Algorithm::automatic : Algorithm::corrected;
   read_model(settings, reader);
+  read_tuning(settings, reader);
   if (reader.ok() && settings.suspect_after_us < 3 * settings.heartbeat_period_us)
     reader.fail(fmt::format("UCFT_SUSPECT_AFTER ({} us) must be at least 3 times UCFT_HEARTBEAT_PERIOD ({} us)",
                             settings.suspect_after_us, settings.heartbeat_period_us));

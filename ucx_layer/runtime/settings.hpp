@@ -8,6 +8,7 @@
 
 #include "collectives/cost_model.hpp"
 #include "collectives/gossip/faults.hpp"
+#include "collectives/host/host_tuning.hpp"
 #include "ucft/ucft.h"
 
 namespace ucft::detail {
@@ -35,6 +36,7 @@ struct Settings {
   Algorithm algorithm =
       Algorithm::automatic;    // UCFT_ALGORITHM: corrected: by messages, also where all ranks share memory
   std::optional<LogGP> costs;  // UCFT_MODEL: a file, us; none: built-in values
+  HostTuning tuning;           // UCFT_TUNING_FILE: a file; auto: built in
 
   struct Source {
     std::string name, value, source;

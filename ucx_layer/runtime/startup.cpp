@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "collectives/host/tuning_file.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
@@ -31,6 +32,8 @@ struct Identity {
   std::uint64_t mappable;  // SharedRange::mappable()
   std::uint64_t suspect_after_us, heartbeat_period_us;
   std::uint64_t gossip_faults;  // of the text
+  std::uint64_t tuning;         // of the table
+  std::int32_t cores;           // of the machine
   char host_name[64];
 };
 
@@ -117,6 +120,8 @@ bool StartUp::exchange_identities(std::string& error) {
   mine.may_prove = job_.settings.fence && ProcessWatch::has_pidfds();
   mine.algorithm = static_cast<std::int32_t>(job_.settings.algorithm);
   mine.mappable = SharedRange::mappable();
+  mine.tuning = tuning_hash(job_.settings.tuning);
+  mine.cores = static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
   gethostname(mine.host_name, sizeof mine.host_name - 1);
   std::vector<Identity> all(static_cast<std::size_t>(job_.size));
   if (!oob_.allgather(&mine, all.data(), sizeof mine, error)) return false;
@@ -129,6 +134,7 @@ bool StartUp::exchange_identities(std::string& error) {
     peer.host = identity.host;
     peer.may_share = identity.may_share != 0;
     peer.may_prove = identity.may_prove != 0;
+    peer.cores = identity.cores;
     job_.one_network = job_.one_network && identity.network == mine.network;
     if (identity.host == mine.host && identity.mappable < mappable_) {
       mappable_ = identity.mappable;
@@ -154,6 +160,11 @@ bool StartUp::exchange_identities(std::string& error) {
       const auto name = [](std::int32_t algorithm) { return algorithm == 0 ? "auto" : "corrected"; };
       error = fmt::format("UCFT_ALGORITHM is {} on rank {} and {} on rank {}: it must be the same",
                           name(mine.algorithm), job_.rank, name(identity.algorithm), rank);
+      return false;
+    }
+    if (mine.tuning != identity.tuning) {
+      error = fmt::format("UCFT_TUNING_FILE has another table on rank {} than on rank {}: it must be the same",
+                          job_.rank, rank);
       return false;
     }
     if (mine.gossip_faults != identity.gossip_faults) {
@@ -190,7 +201,10 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
     job_.all_share_memory = job_.all_share_memory && peer.host == me.host && peer.may_share;
     sharing += &peer == &me || peer.shares_memory_with(me);
   }
-  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  std::int32_t cores = me.cores;
+  for (const Job::Peer& peer : job_.peers)
+    if (peer.host == me.host) cores = std::min(cores, peer.cores);
+  job_.ranks_per_core = (local + cores - 1) / std::max(cores, 1);
   job_.spin = job_.settings.spin >= 0 ? static_cast<std::uint32_t>(job_.settings.spin) : local <= cores ? 1000 : 6;
 
   transport = std::make_unique<Transport>(Transport::Setup{

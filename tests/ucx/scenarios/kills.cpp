@@ -118,6 +118,19 @@ TEST_P(Kill, TwoRanksInDifferentOperations) {
   }
 }
 
+// What more than 16 ranks have by the built-in table: inner nodes die, and others do their work.
+TEST(KillOnATree, AnyRankBetweenTwoOfItsStores) {
+  std::mt19937 random(seed() + 4);
+  for (int run = 0; run < runs(60); ++run) {
+    const int ranks = 3 + static_cast<int>(random() % 6);
+    const int victim = static_cast<int>(random() % 3);  // the root, and those below it
+    JobPlan plan{ranks, loop, {"40", "5000"}, {"--expect-kill", std::to_string(victim)}, over("shm")};
+    plan.environment["UCFT_TUNING_FILE"] = table_of_a_tree;
+    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 600);
+    expect_right(plan, {victim}, run);
+  }
+}
+
 // Over shared memory only: the reader must never take a torn message for one.
 TEST(KillInAMailbox, AnyRankBetweenTwoLinesOfAMessage) {
   std::mt19937 random(seed() + 3);

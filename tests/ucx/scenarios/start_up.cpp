@@ -58,7 +58,8 @@ TEST_P(Scenario, SettingsThatMustBeTheSameAreCompared) {
   for (const auto& [name, value] : std::map<std::string, std::string>{{"UCFT_WINDOW", "16"},
                                                                       {"UCFT_SUSPECT_AFTER", "7s"},
                                                                       {"UCFT_HEARTBEAT_PERIOD", "20ms"},
-                                                                      {"UCFT_GOSSIP_FAULTS", "loss=0.1"}})
+                                                                      {"UCFT_GOSSIP_FAULTS", "loss=0.1"},
+                                                                      {"UCFT_TUNING_FILE", table_of_a_tree}})
     expect_right(plan(3, settings_differ, {name, value}));
 }
 

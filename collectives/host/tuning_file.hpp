@@ -1,0 +1,26 @@
+// The tuning table (HostTuning) as a JSON object:
+//
+//   {"from": "where it was measured", "rows": [{"ranks": 16, "ranks_per_core": 1, "caches": 1,
+//                                               "degree": 0, "large_bytes": 8192, "chunk_bytes": 32768}, ...]}
+//
+// "ranks", "ranks_per_core" and "caches" say up to how many a row is for; any, where one is missing. Bytes: large_bytes 64 to 1 MiB,
+// chunk_bytes 1 KiB to 16 MiB, both multiples of 64. degree: 0 (flat), or 1 to 1024.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "collectives/host/host_tuning.hpp"
+
+namespace ucft::detail {
+
+// False: error names the row and the field.
+bool parse_tuning(const std::string& text, HostTuning& tuning, std::string& error);
+// One row a line. from: a sentence for the reader.
+std::string tuning_text(const HostTuning& tuning, const std::string& from);
+// What is compared at start-up.
+std::uint64_t tuning_hash(const HostTuning& tuning);
+// Built in (default_tuning.json).
+const HostTuning& default_tuning();
+
+}  // namespace ucft::detail

@@ -1,0 +1,95 @@
+// The tuning table: what is chosen from it, and how its file reads.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "collectives/host/tuning_file.hpp"
+
+namespace ucft::detail {
+namespace {
+
+HostTuning parsed(const std::string& rows) {
+  HostTuning tuning;
+  std::string error;
+  EXPECT_TRUE(parse_tuning("{\"rows\": [" + rows + "]}", tuning, error)) << error;
+  return tuning;
+}
+
+TEST(Tuning, TheFirstRowThatIncludesAllThreeElseTheLast) {
+  const HostTuning tuning = parsed(
+      R"({"ranks": 64, "degree": 5, "large_bytes": 64, "chunk_bytes": 1024},
+         {"ranks": 16, "ranks_per_core": 1, "degree": 2, "large_bytes": 64, "chunk_bytes": 1024},
+         {"ranks": 16, "ranks_per_core": 8, "caches": 2, "degree": 3, "large_bytes": 64, "chunk_bytes": 1024},
+         {"ranks": 2, "degree": 0, "large_bytes": 64, "chunk_bytes": 1024})");
+  const auto degree = [&](std::int32_t ranks, std::int32_t per_core, std::int32_t caches) {
+    return tuning.choose({ranks, per_core, caches}).degree;
+  };
+  EXPECT_EQ(degree(2, 9, 9), 0);
+  EXPECT_EQ(degree(3, 1, 1), 2);
+  EXPECT_EQ(degree(16, 2, 2), 3);
+  EXPECT_EQ(degree(16, 2, 3), 5);
+  EXPECT_EQ(degree(16, 9, 1), 5);
+  EXPECT_EQ(degree(64, 1, 1), 5);
+  EXPECT_EQ(degree(65, 1, 1), 5);  // none is for so many
+}
+
+TEST(Tuning, WhatIsWrittenIsRead) {
+  const HostTuning tuning = default_tuning();
+  ASSERT_GE(tuning.rows.size(), 1u);
+  HostTuning again;
+  std::string error;
+  ASSERT_TRUE(parse_tuning(tuning_text(tuning, "a \"quoted\" machine"), again, error)) << error;
+  ASSERT_EQ(again.rows.size(), tuning.rows.size());
+  for (std::size_t i = 0; i < tuning.rows.size(); ++i) {
+    EXPECT_EQ(again.rows[i].where, tuning.rows[i].where);
+    EXPECT_EQ(again.rows[i].choice, tuning.rows[i].choice);
+  }
+  EXPECT_EQ(tuning_hash(again), tuning_hash(tuning));
+}
+
+TEST(Tuning, EachFieldCountsInTheHash) {
+  const std::string row =
+      R"({"ranks": 4, "ranks_per_core": 2, "caches": 1, "degree": 2, "large_bytes": 128, "chunk_bytes": 2048})";
+  const std::uint64_t hash = tuning_hash(parsed(row));
+  for (const auto& [from, to] : std::map<std::string, std::string>{{"\"ranks\": 4", "\"ranks\": 5"},
+                                                                   {"_core\": 2", "_core\": 3"},
+                                                                   {"\"caches\": 1", "\"caches\": 2"},
+                                                                   {"\"degree\": 2", "\"degree\": 0"},
+                                                                   {"128", "192"},
+                                                                   {"2048", "4096"}}) {
+    std::string other = row;
+    other.replace(other.find(from), from.size(), to);
+    EXPECT_NE(tuning_hash(parsed(other)), hash) << to;
+  }
+}
+
+TEST(Tuning, WhatIsWrongIsNamed) {
+  const std::string good = R"({"degree": 2, "large_bytes": 128, "chunk_bytes": 2048})";
+  const std::map<std::string, std::string> wrong{
+      {"", "not JSON"},
+      {"[]", "no object with an array \"rows\" that has at least one row"},
+      {R"({"rows": []})", "no object with an array \"rows\" that has at least one row"},
+      {R"({"rows": [)" + good + R"(, 7]})", "row 2: is not an object"},
+      {R"({"rows": [{"degree": 2, "large_bytes": 128}]})", "row 1: chunk_bytes is missing"},
+      {R"({"rows": [{"degree": -1, "large_bytes": 128, "chunk_bytes": 2048}]})",
+       "row 1: degree is -1: must be 0 .. 1024"},
+      {R"({"rows": [{"degree": "2", "large_bytes": 128, "chunk_bytes": 2048}]})",
+       "row 1: degree is \"2\": must be 0 .. 1024"},
+      {R"({"rows": [{"degree": 2, "large_bytes": 100, "chunk_bytes": 2048}]})",
+       "row 1: large_bytes is 100: must be 64 .. 1048576, a multiple of 64"},
+      {R"({"rows": [{"degree": 2, "large_bytes": 128, "chunk_bytes": 99999999}]})",
+       "row 1: chunk_bytes is 99999999: must be 1024 .. 16777216, a multiple of 64"},
+      {R"({"rows": [{"ranks": 0, "degree": 2, "large_bytes": 128, "chunk_bytes": 2048}]})",
+       "row 1: ranks is 0: must be 1 .. 1048576"},
+      {R"({"rows": [{"rank": 4, "degree": 2, "large_bytes": 128, "chunk_bytes": 2048}]})",
+       "row 1: unknown field 'rank'"}};
+  for (const auto& [text, expected] : wrong) {
+    HostTuning tuning;
+    std::string error;
+    EXPECT_FALSE(parse_tuning(text, tuning, error)) << text;
+    EXPECT_EQ(error, expected) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ucft::detail
