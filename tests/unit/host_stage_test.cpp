@@ -4,12 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/host_memory.hpp"
 
@@ -26,6 +26,7 @@ constexpr std::uint64_t most_elements = 9;
 struct Case {
   Rank ranks;
   int window, degree, patience, banks;
+  int packages = 1;  // ranks are dealt to them in turn
 };
 
 class HostThreads : public testing::TestWithParam<Case> {
@@ -36,9 +37,12 @@ class HostThreads : public testing::TestWithParam<Case> {
   Shared shared() { return Shared::in(memory_.get(), layout(), GetParam().ranks); }
   HostStage stage(Rank me) const {
     const Case& each = GetParam();
+    std::vector<HostSite> sites(static_cast<std::size_t>(each.ranks));
+    for (Rank rank = 0; rank < each.ranks; ++rank)
+      sites[static_cast<std::size_t>(rank)].package = static_cast<std::int16_t>(rank % each.packages);
     return {{me, each.ranks, each.window, each.patience},
             layout(),
-            std::make_shared<HostTree>(HostTree::of_degree(each.ranks, each.degree))};
+            std::make_shared<HostTree>(HostTree::of_sites(sites, each.degree))};
   }
   // All ranks' results, each compared with the plan and with what others were told.
   void note(Rank me, OperationNumber number, const HostTold& told) {
@@ -134,30 +138,14 @@ TEST_P(HostThreads, MemoryIsUsedAgain) {
 INSTANTIATE_TEST_SUITE_P(Of, HostThreads,
                          testing::Values(Case{1, 1, 0, 0, 2}, Case{2, 1, 0, 0, 2}, Case{2, 4, 0, 0, 8},
                                          Case{3, 2, 0, 0, 4}, Case{4, 2, 1, 0, 4}, Case{4, 3, 2, 5, 8},
-                                         Case{5, 3, 2, 1000, 4}),
+                                         Case{5, 3, 2, 1000, 4}, Case{5, 3, 2, 5, 8, 2}),
                          [](const auto& tested) {
                            const Case& each = tested.param;
                            return std::to_string(each.ranks) + "RanksW" + std::to_string(each.window) +
                                   (each.degree == 0 ? "Flat" : "Degree" + std::to_string(each.degree)) + "Patience" +
-                                  std::to_string(each.patience);
+                                  std::to_string(each.patience) +
+                                  (each.packages == 1 ? "" : "Packages" + std::to_string(each.packages));
                          });
-
-TEST(HostTree, SubtreesAreRangesOfRanks) {
-  for (Rank ranks = 1; ranks <= 40; ++ranks)
-    for (int degree = 1; degree <= 5; ++degree) {
-      const HostTree tree = HostTree::of_degree(ranks, degree);
-      const std::function<Rank(Rank)> end_of = [&](Rank root) {
-        Rank next = root + 1;
-        EXPECT_LE(tree.children(root).size(), static_cast<std::size_t>(degree));
-        for (Rank child : tree.children(root)) {
-          EXPECT_EQ(child, next);
-          next = end_of(child);
-        }
-        return next;
-      };
-      EXPECT_EQ(end_of(0), ranks) << degree;
-    }
-}
 
 TEST(HostSlab, PlacesDoNotOverlapAndNotesComeBack) {
   const HostLayout layout{4, 20, 64, 16};
