@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/run/arguments.hpp"
+#include "tools/run/binding.hpp"
 #include "tools/run/guard.hpp"
 #include "tools/run/job.hpp"
 #include "tools/run/program.hpp"
@@ -35,7 +36,12 @@ int main(int argument_count, char** argument_values) {
     fmt::print(stderr, "ucft_run: {}\n", program.error);
     return program.exit_code;
   }
+  const Binding binding = find_binding(parsed.arguments->bind, parsed.arguments->rank_count);
+  if (!binding.error.empty()) {
+    fmt::print(stderr, "ucft_run: {}\n", binding.error);
+    return binding.exit_code;
+  }
   return run_guarded(argument_count, argument_values, [&](const SupervisorContext& context) {
-    return Job(*parsed.arguments, program.path, context).run();
+    return Job(*parsed.arguments, program.path, binding.cpus, context).run();
   });
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/launcher/process.hpp"
+#include "ucx_layer/bootstrap/machine.hpp"
 
 namespace ucft::detail::test {
 namespace {
@@ -128,19 +129,66 @@ TEST(LauncherEnvironment, RanksKnowWhoTheyAre) {
   EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] 0 0 2 127.0.0.1 64", "[1] 1 1 2 127.0.0.1 64"}));
 }
 
+// The cpus that a rank may use, as it says itself: "0-1,8".
+std::multiset<std::string> affinities(const std::string& bind, int ranks) {
+  return lines(
+      run({"-n", std::to_string(ranks), "--bind", bind, "grep", "Cpus_allowed_list", "/proc/self/status"}).output);
+}
+
+std::string affinity_line(int rank, const std::vector<int>& cpus) {
+  std::string text;
+  for (std::size_t i = 0; i < cpus.size(); ++i) {
+    const bool follows = i > 0 && cpus[i] == cpus[i - 1] + 1;
+    if (follows && i + 1 < cpus.size() && cpus[i + 1] == cpus[i] + 1) continue;
+    text += (i == 0 ? "" : follows ? "-" : ",") + std::to_string(cpus[i]);
+  }
+  return "[" + std::to_string(rank) + "] Cpus_allowed_list:\t" + text;
+}
+
 TEST(LauncherEnvironment, BindingGoesRoundTheAllowedCores) {
-  std::vector<int> cores;
+  std::vector<int> cpus;
   cpu_set_t set;
   ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   }
-  const auto job = run({"-n", "3", "--bind", "core", "grep", "Cpus_allowed_list", "/proc/self/status"});
+  std::string error;
+  const auto cores = Machine::load(error)->units(Bind::core);
+  std::vector<int> all;
+  for (const auto& core : cores) all.insert(all.end(), core.cpus.begin(), core.cpus.end());
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, cpus);
+  const int ranks = static_cast<int>(cores.size()) + 1;
   std::multiset<std::string> expected;
-  for (std::size_t rank = 0; rank < 3; ++rank) {
-    expected.insert("[" + std::to_string(rank) + "] Cpus_allowed_list:\t" + std::to_string(cores[rank % cores.size()]));
+  for (int rank = 0; rank < ranks; ++rank)
+    expected.insert(affinity_line(rank, cores[static_cast<std::size_t>(rank) % cores.size()].cpus));
+  EXPECT_EQ(affinities("core", ranks), expected);
+}
+
+TEST(LauncherEnvironment, RanksFillCachesNumaNodesAndPackagesOneAfterTheOther) {
+  std::string error;
+  const auto machine = Machine::load(error);
+  constexpr int ranks = 5;
+  for (const std::string bind : {"l3", "numa", "package", "none"}) {
+    const auto units = machine->units(*bind_named(bind));
+    std::multiset<std::string> expected;
+    for (int rank = 0; rank < ranks; ++rank)
+      expected.insert(affinity_line(rank, units[unit_of_rank(*bind_named(bind), rank, ranks, units.size())].cpus));
+    EXPECT_EQ(affinities(bind, ranks), expected) << bind;
   }
-  EXPECT_EQ(lines(job.output), expected);
+}
+
+TEST(LauncherEnvironment, AMachineThatIsOnlyDescribedIsNotBoundTo) {
+  ASSERT_EQ(setenv("HWLOC_SYNTHETIC", "package:2 l3:2 core:2 pu:1", 1), 0);
+  const auto bound = run({"-n", "2", "--bind", "core", "true"}), unbound = run({"-n", "2", "true"});
+  ASSERT_EQ(setenv("HWLOC_SYNTHETIC", "nonsense", 1), 0);
+  const auto unreadable = run({"-n", "2", "--bind", "l3", "true"});
+  unsetenv("HWLOC_SYNTHETIC");
+  EXPECT_EQ(bound.exit_code, 2);
+  EXPECT_TRUE(contains(bound.errors, "HWLOC_SYNTHETIC describes another machine")) << bound.errors;
+  EXPECT_EQ(unbound.exit_code, 0) << unbound.errors;
+  EXPECT_EQ(unreadable.exit_code, 125);
+  EXPECT_TRUE(contains(unreadable.errors, "does not understand 'nonsense'")) << unreadable.errors;
 }
 
 TEST(LauncherEnvironment, SignalsAreAsTheLaunchersCallerHadThem) {
@@ -255,23 +303,24 @@ TEST(LauncherExit, WrongUsageIsNamedBeforeAnythingStarts) {
     Strings arguments;
     int exit_code;
     std::string named;
-  } cases[] = {{{"true"}, 2, "-n"},
-               {{"-n", "0", "true"}, 2, "-n: '0'"},
-               {{"-n", "-3", "true"}, 2, "-n"},
-               {{"-n", "many", "true"}, 2, "-n: 'many'"},
-               {{"-n", "2"}, 2, "no program"},
-               {{"-n", "2", "--what", "true"}, 2, "--what"},
-               {{"-n", "2", "--kill", "2@1s", "true"}, 2, "--kill 2@1s"},
-               {{"-n", "2", "--kill", "1", "true"}, 2, "--kill: '1'"},
-               {{"-n", "2", "--stop", "1@soon", "true"}, 2, "--stop 1@soon"},
-               {{"-n", "2", "--stop", "1@-1s", "true"}, 2, "--stop 1@-1s"},
-               {{"-n", "2", "--bind", "socket", "true"}, 2, "--bind: 'socket'"},
-               {{"-n", "2", "--timeout", "0", "true"}, 2, "--timeout"},
-               {{"-n", "2", "--startup-timeout", "1h", "true"}, 2, "--startup-timeout: '1h'"},
-               {{"-n", "2", "no_such_program"}, 127, "no_such_program"},
-               {{"-n", "2", "/no/such/program"}, 127, "/no/such/program"},
-               {{"-n", "2", "/etc/passwd"}, 126, "/etc/passwd"},
-               {{"-n", "2", "/etc"}, 126, "/etc"}};
+  } cases[] = {
+      {{"true"}, 2, "-n"},
+      {{"-n", "0", "true"}, 2, "-n: '0'"},
+      {{"-n", "-3", "true"}, 2, "-n"},
+      {{"-n", "many", "true"}, 2, "-n: 'many'"},
+      {{"-n", "2"}, 2, "no program"},
+      {{"-n", "2", "--what", "true"}, 2, "--what"},
+      {{"-n", "2", "--kill", "2@1s", "true"}, 2, "--kill 2@1s"},
+      {{"-n", "2", "--kill", "1", "true"}, 2, "--kill: '1'"},
+      {{"-n", "2", "--stop", "1@soon", "true"}, 2, "--stop 1@soon"},
+      {{"-n", "2", "--stop", "1@-1s", "true"}, 2, "--stop 1@-1s"},
+      {{"-n", "2", "--bind", "socket", "true"}, 2, "--bind: 'socket' is none of core, l3, numa, package, none"},
+      {{"-n", "2", "--timeout", "0", "true"}, 2, "--timeout"},
+      {{"-n", "2", "--startup-timeout", "1h", "true"}, 2, "--startup-timeout: '1h'"},
+      {{"-n", "2", "no_such_program"}, 127, "no_such_program"},
+      {{"-n", "2", "/no/such/program"}, 127, "/no/such/program"},
+      {{"-n", "2", "/etc/passwd"}, 126, "/etc/passwd"},
+      {{"-n", "2", "/etc"}, 126, "/etc"}};
   for (const auto& each : cases) {
     const auto job = run(each.arguments);
     EXPECT_EQ(job.exit_code, each.exit_code) << each.named;

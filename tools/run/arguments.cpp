@@ -83,8 +83,9 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.prefix_command();
   app.set_version_flag("--version", std::string("ucft_run ") + UCFT_VERSION_STRING);
   app.add_option("-n", raw.rank_count, "How many ranks to start")->type_name("N")->required();
-  app.add_option("--bind", raw.bind, "core: rank r runs on the r-th allowed core, modulo their number; none: anywhere")
-      ->type_name("core|none")
+  app.add_option("--bind", raw.bind,
+                 "Each rank runs on one core, L3 cache, NUMA node or package (see below), or anywhere")
+      ->type_name("core|l3|numa|package|none")
       ->capture_default_str();
   app.add_option("--kill", raw.kills, "Kill that rank (SIGKILL) TIME after the start; may be repeated")
       ->type_name("RANK@TIME")
@@ -105,6 +106,11 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_flag("--no-tag", raw.no_tag, "Do not put [RANK] in front of each line of output");
   app.add_flag("--json", arguments.json, "Print a JSON object about the job at the end, as one line on stdout");
   app.footer(
+      "--bind core: rank r runs on the r-th core that ucft_run may use, with all of its hardware threads, modulo "
+      "their\n"
+      "number. l3, numa, package: of U of them, rank r of N runs on number r*U/N, so that ranks fill one after the "
+      "other;\n"
+      "with fewer ranks than that, on number r. A machine without L3 caches: its packages.\n"
       "TIME: 500ms, 2s, 1.5s, 100us; a bare number is seconds.\n"
       "Exit code: 0 if each rank that was not killed or stopped on purpose exits with 0, else that of the first rank\n"
       "that failed (128+signal if it was killed). 2: wrong usage, 124: --timeout passed, 125: ucft_run itself failed,\n"
@@ -125,10 +131,11 @@ std::vector<std::string> command_of(const CLI::App& app) {
 
 void interpret(const RawArguments& raw, Arguments& arguments) {
   arguments.rank_count = parse_count("-n", raw.rank_count, 1, bootstrap::max_ranks);
-  if (raw.bind != "core" && raw.bind != "none") {
-    throw std::invalid_argument(fmt::format("--bind: '{}' is neither core nor none", raw.bind));
+  const auto bind = bind_named(raw.bind);
+  if (!bind) {
+    throw std::invalid_argument(fmt::format("--bind: '{}' is none of core, l3, numa, package, none", raw.bind));
   }
-  arguments.bind_to_cores = raw.bind == "core";
+  arguments.bind = *bind;
   for (const auto& text : raw.kills) {
     arguments.planned_signals.push_back(planned_signal("--kill", text, arguments.rank_count, SIGKILL));
   }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ucx_layer/bootstrap/machine.hpp"
+
 namespace ucft::detail::run {
 
 using Duration = std::chrono::microseconds;
@@ -20,7 +22,7 @@ struct PlannedSignal {
 
 struct Arguments {
   int rank_count = 0;
-  bool bind_to_cores = false;
+  Bind bind = Bind::none;
   std::vector<PlannedSignal> planned_signals;
   std::vector<int> expected_kills;  // ranks that may end by SIGKILL, whoever sends it
   Duration startup_limit = std::chrono::seconds(60);

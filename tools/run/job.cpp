@@ -45,12 +45,13 @@ constexpr std::size_t streams_entry = 4;
 
 }  // namespace
 
-Job::Job(Arguments arguments, std::string program_path, const SupervisorContext& context)
+Job::Job(Arguments arguments, std::string program_path, std::vector<std::vector<int>> cpus,
+         const SupervisorContext& context)
     : arguments_(std::move(arguments)),
       program_path_(std::move(program_path)),
+      cpus_(std::move(cpus)),
       context_(context),
       original_open_files_(raise_open_files()),
-      cores_(allowed_cores()),
       secret_(bootstrap::random_secret()),
       signals_(signalfd(-1, &context_.handled_signals, SFD_CLOEXEC | SFD_NONBLOCK)),
       output_(STDOUT_FILENO),
@@ -110,9 +111,7 @@ StartOrder Job::order_for(int rank) const {
                        {"UCFT_LOCAL_RANK", std::to_string(rank)},
                        {"UCFT_RENDEZVOUS", rendezvous_->address()},
                        {"UCFT_JOB_SECRET", bootstrap::secret_to_hex(secret_)}};
-  if (arguments_.bind_to_cores && !cores_.empty()) {
-    order.core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
-  }
+  order.cpus = cpus_[static_cast<std::size_t>(rank)];
   order.purpose = purpose_[1];
   order.signal_mask = context_.original_mask;
   order.open_files = original_open_files_;

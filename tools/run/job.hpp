@@ -30,7 +30,9 @@ namespace ucft::detail::run {
 
 class Job {
  public:
-  Job(Arguments arguments, std::string program_path, const SupervisorContext& context);
+  // cpus: of each rank, as StartOrder has them.
+  Job(Arguments arguments, std::string program_path, std::vector<std::vector<int>> cpus,
+      const SupervisorContext& context);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -77,9 +79,9 @@ class Job {
 
   Arguments arguments_;
   std::string program_path_;
+  std::vector<std::vector<int>> cpus_;  // by rank
   SupervisorContext context_;
   rlimit original_open_files_{};
-  std::vector<int> cores_;
   bootstrap::Secret secret_;
   std::unique_ptr<bootstrap::RendezvousServer> rendezvous_;
   int signals_ = -1;                    // signalfd

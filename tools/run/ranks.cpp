@@ -17,8 +17,6 @@ namespace ucft::detail::run {
 
 namespace {
 
-constexpr int most_cores = 8192;
-
 class Pipe {
  public:
   Pipe() {
@@ -46,11 +44,11 @@ class Pipe {
   std::array<int, 2> ends_{};
 };
 
-void bind_to_core(int core) {
-  cpu_set_t* set = CPU_ALLOC(most_cores);
-  const std::size_t bytes = CPU_ALLOC_SIZE(most_cores);
+void bind_to(const std::vector<int>& cpus) {
+  cpu_set_t* set = CPU_ALLOC(cpus.back() + 1);
+  const std::size_t bytes = CPU_ALLOC_SIZE(cpus.back() + 1);
   CPU_ZERO_S(bytes, set);
-  CPU_SET_S(static_cast<std::size_t>(core), bytes, set);
+  for (int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set);
   sched_setaffinity(0, bytes, set);
   CPU_FREE(set);
 }
@@ -71,7 +69,7 @@ struct ChildPipes {
   dup2(pipes.output, STDOUT_FILENO);
   dup2(pipes.errors, STDERR_FILENO);
   setrlimit(RLIMIT_NOFILE, &order.open_files);
-  if (order.core) bind_to_core(*order.core);
+  if (!order.cpus.empty()) bind_to(order.cpus);
   if (order.purpose >= 0) {  // goes on into the program
     fcntl(order.purpose, F_SETFD, 0);
     setenv("UCFT_PURPOSE_FD", std::to_string(order.purpose).c_str(), 1);
@@ -136,20 +134,6 @@ StartedRank start_rank(const StartOrder& order) {
   started.output = output.take_reader();
   started.errors = errors.take_reader();
   return started;
-}
-
-std::vector<int> allowed_cores() {
-  std::vector<int> cores;
-  cpu_set_t* set = CPU_ALLOC(most_cores);
-  const std::size_t bytes = CPU_ALLOC_SIZE(most_cores);
-  CPU_ZERO_S(bytes, set);
-  if (sched_getaffinity(0, bytes, set) == 0) {
-    for (int core = 0; core < most_cores; ++core) {
-      if (CPU_ISSET_S(static_cast<std::size_t>(core), bytes, set)) cores.push_back(core);
-    }
-  }
-  CPU_FREE(set);
-  return cores;
 }
 
 }  // namespace ucft::detail::run

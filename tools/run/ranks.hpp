@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <csignal>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +32,8 @@ struct StartOrder {
   std::string program;                                           // path
   std::vector<std::string> command;                              // argv
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to ours
-  std::optional<int> core;
-  int purpose = -1;  // writing end: see Job::take_announcements
+  std::vector<int> cpus;                                         // ascending; none: wherever this process may
+  int purpose = -1;                                              // writing end: see Job::take_announcements
   sigset_t signal_mask{};
   rlimit open_files{};
 };
@@ -49,8 +48,5 @@ struct StartedRank {
 
 // Returns once the program runs, or has been refused. stdin is /dev/null.
 StartedRank start_rank(const StartOrder& order);
-
-// The cores this process may use, ascending.
-std::vector<int> allowed_cores();
 
 }  // namespace ucft::detail::run
