@@ -1,19 +1,24 @@
-// ucft_info: the version, this machine with its RDMA devices, and with -f every setting with its value and where it
-// comes from.
+// ucft_info: the version, this machine with its topology and its RDMA devices; with -f every setting with its value and
+// where it comes from; with --tree how the ranks of a job on one host would be placed and combine.
 #include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tools/tree_report.hpp"
 #include "ucft/ucft.h"
+#include "ucx_layer/bootstrap/machine.hpp"
 #include "ucx_layer/transport/rdma_ports.hpp"
 
 namespace {
+
+using ucft::detail::bind_named, ucft::detail::Machine, ucft::detail::TreeQuestion;
 
 std::string settings_text() {
   std::string text(ucft_settings(UCFT_CONTEXT_NULL, nullptr, 0), '\0');
@@ -39,11 +44,36 @@ long allowed_core_count() {
   return count;
 }
 
+// "2 packages, 2 NUMA nodes, 16 L3, 128 cores"
+std::string topology_text() {
+  std::string error;
+  const std::unique_ptr<Machine> machine = Machine::load(error);
+  if (machine == nullptr) return "unknown: " + error;
+  const auto [packages, numa_nodes, l3_caches, cores] = machine->counts();
+  const auto plural = [](int count) { return count == 1 ? "" : "s"; };
+  return fmt::format("{} package{}, {} NUMA node{}, {} L3, {} core{}{}", packages, plural(packages), numa_nodes,
+                     plural(numa_nodes), l3_caches, cores, plural(cores),
+                     machine->is_this_system() ? "" : " (not this machine: HWLOC_XMLFILE or HWLOC_SYNTHETIC is set)");
+}
+
+nlohmann::json topology_json() {
+  std::string error;
+  const std::unique_ptr<Machine> machine = Machine::load(error);
+  if (machine == nullptr) return {{"error", error}};
+  const auto [packages, numa_nodes, l3_caches, cores] = machine->counts();
+  return {{"packages", packages},
+          {"numa_nodes", numa_nodes},
+          {"l3", l3_caches},
+          {"cores", cores},
+          {"is_this_machine", machine->is_this_system()}};
+}
+
 void print_json(bool with_settings) {
   nlohmann::json information = {{"version", ucft_version()},
                                 {"host", host_name()},
                                 {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
-                                {"allowed_cores", allowed_core_count()}};
+                                {"allowed_cores", allowed_core_count()},
+                                {"topology", topology_json()}};
   auto& ports = information["rdma_ports"] = nlohmann::json::array();
   for (const ucft::detail::RdmaPort& port : ucft::detail::rdma_ports()) {
     auto gids = nlohmann::json::array();
@@ -71,6 +101,7 @@ void print_text() {
   fmt::print("host           {}\n", host_name());
   fmt::print("cores          {}\n", sysconf(_SC_NPROCESSORS_ONLN));
   fmt::print("allowed cores  {}\n", allowed_core_count());
+  fmt::print("topology       {}\n", topology_text());
   const std::vector<ucft::detail::RdmaPort> ports = ucft::detail::rdma_ports();
   if (ports.empty()) fmt::print("RDMA           no device\n");
   for (const ucft::detail::RdmaPort& port : ports) {
@@ -82,15 +113,48 @@ void print_text() {
   }
 }
 
+// The exit code.
+int print_tree(const TreeQuestion& question, bool json) {
+  std::string error, report;
+  const std::unique_ptr<Machine> machine = Machine::load(error);
+  if (machine != nullptr) report = tree_report(*machine, question, json, error);
+  fmt::print("{}", report);
+  if (!error.empty()) fmt::print(stderr, "ucft_info: {}\n", error);
+  return error.empty() ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argument_count, char** argument_values) {
   CLI::App app("What ucft is and would use on this machine.", "ucft_info");
   bool with_settings = false;
   bool json = false;
+  TreeQuestion question;
   app.set_version_flag("--version", std::string("ucft_info ") + ucft_version());
-  app.add_flag("-f", with_settings, "All settings: name, value and where the value comes from");
+  CLI::Option* settings = app.add_flag("-f", with_settings, "All settings: name, value and where the value comes from");
   app.add_flag("--json", json, "As one JSON object");
+  CLI::Option* tree = app.add_option("--tree", question.ranks, "The tree in which N ranks of one host would combine")
+                          ->type_name("N")
+                          ->check(CLI::Range(1, 65536))
+                          ->excludes(settings);
+  app.add_option("--bind", question.bind, "--tree: ranks are bound as by ucft_run --bind")
+      ->type_name("core|l3|numa|package|none")
+      ->check([](const std::string& name) {
+        return bind_named(name) ? "" : fmt::format("'{}' is none of core, l3, numa, package, none", name);
+      })
+      ->needs(tree)
+      ->capture_default_str();
+  app.add_option("--degree", question.degree,
+                 "--tree: how many children a rank has at most, in its cache and at each level above")
+      ->type_name("D")
+      ->check(CLI::Range(2, 1024))
+      ->needs(tree)
+      ->capture_default_str();
+  app.footer(
+      "--tree prints a line for each rank that has children, with the package, the NUMA node and the L3 cache that it\n"
+      "is confined to (-: it may run on several, or unknown); --json has all ranks. HWLOC_SYNTHETIC or HWLOC_XMLFILE\n"
+      "may describe another machine: HWLOC_SYNTHETIC='package:2 [numa] l3:8 core:8 pu:1' ucft_info --tree 128 --bind "
+      "core");
   try {
     app.parse(argument_count, argument_values);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -99,6 +163,7 @@ int main(int argument_count, char** argument_values) {
     fmt::print(stderr, "ucft_info: {}\nRun with --help for more information.\n", problem.what());
     return 2;
   }
+  if (question.ranks > 0) return print_tree(question, json);
   if (json) {
     print_json(with_settings);
   } else if (with_settings) {

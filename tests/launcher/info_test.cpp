@@ -1,0 +1,134 @@
+// ucft_info as a process: the machine, and trees of ranks on machines that HWLOC_SYNTHETIC describes.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace ucft::detail::test {
+namespace {
+
+struct Answer {
+  std::string text;  // stdout and stderr
+  int exit_code;
+};
+
+// topology: for HWLOC_SYNTHETIC; empty: this machine.
+Answer info(const std::string& arguments, const std::string& topology = "") {
+  const std::string command = "HWLOC_XMLFILE= HWLOC_SYNTHETIC='" + topology + "' " UCFT_INFO " " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Answer answer{"", -1};
+  for (int byte; (byte = std::fgetc(pipe)) != EOF;) answer.text += static_cast<char>(byte);
+  const int status = pclose(pipe);
+  answer.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return answer;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+constexpr const char* two_packages = "package:2 [numa] l3:2 core:4 pu:1";
+
+TEST(Info, SaysWhatTheMachineHas) {
+  const auto here = nlohmann::json::parse(info("--json").text)["topology"];
+  EXPECT_EQ(here["is_this_machine"], true);
+  EXPECT_GE(here["numa_nodes"], 1);
+  EXPECT_TRUE(contains(info("").text, "\ntopology       ")) << info("").text;
+  EXPECT_TRUE(
+      contains(info("", two_packages).text, "topology       2 packages, 2 NUMA nodes, 4 L3, 16 cores (not this"));
+  EXPECT_TRUE(
+      contains(info("", "package:1 core:1 pu:1").text, "topology       1 package, 1 NUMA node, 0 L3, 1 core ("));
+  const auto there = nlohmann::json::parse(info("--json", two_packages).text)["topology"];
+  EXPECT_EQ(there["packages"], 2);
+  EXPECT_EQ(there["l3"], 4);
+  EXPECT_EQ(there["cores"], 16);
+  EXPECT_EQ(there["is_this_machine"], false);
+}
+
+TEST(Info, ATopologyThatCannotBeReadIsSaidToBeUnknown) {
+  const Answer text = info("", "nonsense"), json = info("--json", "nonsense"), tree = info("--tree 4", "nonsense");
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_TRUE(contains(text.text, "topology       unknown: HWLOC_SYNTHETIC")) << text.text;
+  EXPECT_TRUE(contains(nlohmann::json::parse(json.text)["topology"]["error"], "'nonsense'"));
+  EXPECT_EQ(tree.exit_code, 1);
+  EXPECT_TRUE(contains(tree.text, "'nonsense'")) << tree.text;
+}
+
+TEST(InfoTree, RanksOnCoresCombineInTheirCachesThenInTheirPackages) {
+  const Answer answer = info("--tree 16 --bind core", two_packages);
+  EXPECT_EQ(answer.exit_code, 0);
+  EXPECT_EQ(answer.text,
+            "16 ranks, --bind core: tree of degree 8, depth 4\n"
+            "rank 0 (package 0, numa 0, l3 0): children 1 2 3 4 8\n"
+            "rank 4 (package 0, numa 0, l3 1): children 5 6 7\n"
+            "rank 8 (package 1, numa 1, l3 2): children 9 10 11 12\n"
+            "rank 12 (package 1, numa 1, l3 3): children 13 14 15\n");
+}
+
+// Rank 16 runs on the core of rank 0.
+TEST(InfoTree, MoreRanksThanCoresGoRoundAgain) {
+  const auto report = nlohmann::json::parse(info("--tree 18 --bind core --json", two_packages).text);
+  EXPECT_EQ(report["nodes"][17]["l3"], 0);
+  EXPECT_EQ(report["nodes"][0]["children"], nlohmann::json({1, 2, 3, 16, 17, 4, 8}));
+}
+
+TEST(InfoTree, RanksOnPackagesFillOneAfterTheOther) {
+  const Answer answer = info("--tree 5 --bind package --degree 2", two_packages);
+  EXPECT_EQ(answer.text,
+            "5 ranks, --bind package: tree of degree 2, depth 3\n"
+            "rank 0 (package 0, numa 0, l3 -): children 1 2 3\n"
+            "rank 3 (package 1, numa 1, l3 -): children 4\n");
+}
+
+TEST(InfoTree, RanksThatAreNotBoundAreOneGroup) {
+  for (const char* arguments : {"--tree 4", "--tree 4 --bind none"})
+    EXPECT_EQ(info(arguments, two_packages).text,
+              "4 ranks, --bind none: tree of degree 8, depth 2\n"
+              "rank 0 (package -, numa -, l3 -): children 1 2 3\n");
+}
+
+TEST(InfoTree, JsonHasAllRanks) {
+  EXPECT_EQ(info("--tree 2 --bind numa --json", two_packages).text,
+            "{\"ranks\":2,\"bind\":\"numa\",\"degree\":8,\"nodes\":["
+            "{\"rank\":0,\"package\":0,\"numa\":0,\"l3\":null,\"children\":[1]},"
+            "{\"rank\":1,\"package\":1,\"numa\":1,\"l3\":null,\"children\":[]}]}\n");
+}
+
+TEST(InfoTree, FromOneRankTo65536) {
+  EXPECT_EQ(info("--tree 1 --bind l3", two_packages).text, "1 rank, --bind l3: tree of degree 8, depth 1\n");
+  const auto report = nlohmann::json::parse(info("--tree 65536 --bind l3 --json", two_packages).text);
+  ASSERT_EQ(report["nodes"].size(), 65536u);
+  EXPECT_EQ(report["nodes"][65535]["l3"], 3);
+}
+
+TEST(InfoTree, TheTreeOfThisMachineIsThereToo) {
+  for (const char* bind : {"core", "l3", "numa", "package", "none"}) {
+    const Answer answer = info(std::string("--tree 8 --json --bind ") + bind);
+    EXPECT_EQ(answer.exit_code, 0) << answer.text;
+    EXPECT_EQ(nlohmann::json::parse(answer.text)["nodes"].size(), 8u);
+  }
+}
+
+TEST(InfoTree, WrongUsageIsNamed) {
+  const struct {
+    const char* arguments;
+    const char* named;
+  } cases[] = {{"--tree 0", "--tree"},
+               {"--tree 65537", "--tree"},
+               {"--tree many", "--tree"},
+               {"--tree", "--tree"},
+               {"--tree 4 --bind socket", "--bind: 'socket' is none of core, l3, numa, package, none"},
+               {"--tree 4 --degree 1", "--degree"},
+               {"--tree 4 --degree 1025", "--degree"},
+               {"--bind core", "--bind requires --tree"},
+               {"--degree 4", "--degree requires --tree"},
+               {"--tree 4 -f", "-f excludes --tree"}};
+  for (const auto& each : cases) {
+    const Answer answer = info(each.arguments, two_packages);
+    EXPECT_EQ(answer.exit_code, 2) << each.arguments;
+    EXPECT_TRUE(contains(answer.text, each.named)) << answer.text;
+  }
+}
+
+}  // namespace
+}  // namespace ucft::detail::test
