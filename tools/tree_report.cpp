@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "collectives/host/host_tree.hpp"
@@ -20,8 +21,9 @@ nlohmann::ordered_json number_json(std::int16_t number) {
 }
 
 std::string text_of(const TreeQuestion& question, const std::vector<HostSite>& sites, const HostTree& tree) {
-  std::string text = fmt::format("{} rank{}, --bind {}: tree of degree {}, depth {}\n", tree.ranks(),
-                                 tree.ranks() == 1 ? "" : "s", question.bind, question.degree, tree.depth());
+  std::string text = fmt::format("{} rank{}, --bind {}: ", tree.ranks(), tree.ranks() == 1 ? "" : "s", question.bind);
+  if (tree.is_flat()) return text + "flat: each reads the values of all others\n";
+  text += fmt::format("tree of degree {}, depth {}\n", question.degree, tree.depth());
   for (Rank rank = 0; rank < tree.ranks(); ++rank) {
     if (!tree.is_inner(rank)) continue;
     const HostSite& site = sites[static_cast<std::size_t>(rank)];
@@ -50,7 +52,8 @@ std::string json_of(const TreeQuestion& question, const std::vector<HostSite>& s
 
 }  // namespace
 
-std::string tree_report(const Machine& machine, const TreeQuestion& question, bool json, std::string& error) {
+std::string tree_report(const Machine& machine, TreeQuestion question, const HostTuning& tuning, bool json,
+                        std::string& error) {
   const Bind bind = bind_named(question.bind).value();
   const std::vector<Machine::Unit> units = machine.units(bind);
   if (units.empty()) {
@@ -60,6 +63,11 @@ std::string tree_report(const Machine& machine, const TreeQuestion& question, bo
   std::vector<HostSite> sites;
   for (int rank = 0; rank < question.ranks; ++rank)
     sites.push_back(units[unit_of_rank(bind, rank, question.ranks, units.size())].site);
+  if (question.degree < 0) {
+    const auto cores = static_cast<int>(machine.units(Bind::core).size());
+    const auto caches = static_cast<int>(std::set<HostSite>(sites.begin(), sites.end()).size());
+    question.degree = tuning.choose({question.ranks, (question.ranks + cores - 1) / cores, caches}).degree;
+  }
   const HostTree tree = HostTree::of_sites(sites, question.degree);
   return json ? json_of(question, sites, tree) : text_of(question, sites, tree);
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "collectives/host/host_tuning.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
 
 namespace ucft::detail {
@@ -10,10 +11,11 @@ namespace ucft::detail {
 struct TreeQuestion {
   int ranks = 0;
   std::string bind = "none";  // a name of a Bind
-  int degree = 8;
+  int degree = -1;            // 0: flat; -1: by the tuning table
 };
 
 // Lines, or one line of JSON. Empty: `error` says why.
-std::string tree_report(const Machine& machine, const TreeQuestion& question, bool json, std::string& error);
+std::string tree_report(const Machine& machine, TreeQuestion question, const HostTuning& tuning, bool json,
+                        std::string& error);
 
 }  // namespace ucft::detail

@@ -2,15 +2,20 @@
 // where it comes from; with --tree how the ranks of a job on one host would be placed and combine.
 #include <fmt/core.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "collectives/host/tuning_file.hpp"
 #include "tools/tree_report.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/bootstrap/machine.hpp"
@@ -18,7 +23,8 @@
 
 namespace {
 
-using ucft::detail::bind_named, ucft::detail::Machine, ucft::detail::TreeQuestion;
+using ucft::detail::default_tuning, ucft::detail::HostTuning, ucft::detail::parse_tuning, ucft::detail::bind_named,
+    ucft::detail::Machine, ucft::detail::TreeQuestion;
 
 std::string settings_text() {
   std::string text(ucft_settings(UCFT_CONTEXT_NULL, nullptr, 0), '\0');
@@ -42,6 +48,17 @@ long allowed_core_count() {
   const long count = known ? CPU_COUNT_S(bytes, set) : -1;
   CPU_FREE(set);
   return count;
+}
+
+// Why ranks of this host, even if they share memory, would send messages; "": they would not.
+std::string why_messages() {
+  const std::string settings = settings_text();
+  if (settings.find("UCFT_ALGORITHM=corrected") != std::string::npos) return "UCFT_ALGORITHM=corrected";
+  if (settings.find("UCFT_FENCE=0") != std::string::npos) return "UCFT_FENCE is off";
+  const long own = syscall(SYS_pidfd_open, getpid(), 0);
+  if (own < 0) return std::string("this system has no pidfds: ") + std::strerror(errno);
+  close(static_cast<int>(own));
+  return "";
 }
 
 // "2 packages, 2 NUMA nodes, 16 L3, 128 cores"
@@ -74,6 +91,8 @@ void print_json(bool with_settings) {
                                 {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
                                 {"allowed_cores", allowed_core_count()},
                                 {"topology", topology_json()}};
+  auto& host = information["on_one_host"] = {{"reads_memory", why_messages().empty()}};
+  if (!why_messages().empty()) host["why_not"] = why_messages();
   auto& ports = information["rdma_ports"] = nlohmann::json::array();
   for (const ucft::detail::RdmaPort& port : ucft::detail::rdma_ports()) {
     auto gids = nlohmann::json::array();
@@ -102,6 +121,8 @@ void print_text() {
   fmt::print("cores          {}\n", sysconf(_SC_NPROCESSORS_ONLN));
   fmt::print("allowed cores  {}\n", allowed_core_count());
   fmt::print("topology       {}\n", topology_text());
+  fmt::print("on one host    {}\n",
+             why_messages().empty() ? "ranks read each other's memory" : "ranks send messages: " + why_messages());
   const std::vector<ucft::detail::RdmaPort> ports = ucft::detail::rdma_ports();
   if (ports.empty()) fmt::print("RDMA           no device\n");
   for (const ucft::detail::RdmaPort& port : ports) {
@@ -116,8 +137,18 @@ void print_text() {
 // The exit code.
 int print_tree(const TreeQuestion& question, bool json) {
   std::string error, report;
+  HostTuning tuning = default_tuning();
+  if (const char* path = std::getenv("UCFT_TUNING_FILE")) {
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    std::string problem;
+    if (!parse_tuning(text.str(), tuning, problem)) {
+      fmt::print(stderr, "ucft_info: UCFT_TUNING_FILE={}: {}\n", path, problem);
+      return 2;
+    }
+  }
   const std::unique_ptr<Machine> machine = Machine::load(error);
-  if (machine != nullptr) report = tree_report(*machine, question, json, error);
+  if (machine != nullptr) report = tree_report(*machine, question, tuning, json, error);
   fmt::print("{}", report);
   if (!error.empty()) fmt::print(stderr, "ucft_info: {}\n", error);
   return error.empty() ? 0 : 1;
@@ -144,12 +175,13 @@ int main(int argument_count, char** argument_values) {
       })
       ->needs(tree)
       ->capture_default_str();
-  app.add_option("--degree", question.degree,
-                 "--tree: how many children a rank has at most, in its cache and at each level above")
+  app.add_option(
+         "--degree", question.degree,
+         "--tree: how many children a rank has at most, in its cache and at each level above; 0: flat. Without it: "
+         "what the tuning table says (UCFT_TUNING_FILE, or the one built in)")
       ->type_name("D")
-      ->check(CLI::Range(2, 1024))
-      ->needs(tree)
-      ->capture_default_str();
+      ->check(CLI::Range(0, 1024))
+      ->needs(tree);
   app.footer(
       "--tree prints a line for each rank that has children, with the package, the NUMA node and the L3 cache that it\n"
       "is confined to (-: it may run on several, or unknown); --json has all ranks. HWLOC_SYNTHETIC or HWLOC_XMLFILE\n"

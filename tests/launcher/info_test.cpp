@@ -55,7 +55,7 @@ TEST(Info, ATopologyThatCannotBeReadIsSaidToBeUnknown) {
 }
 
 TEST(InfoTree, RanksOnCoresCombineInTheirCachesThenInTheirPackages) {
-  const Answer answer = info("--tree 16 --bind core", two_packages);
+  const Answer answer = info("--tree 16 --bind core --degree 8", two_packages);
   EXPECT_EQ(answer.exit_code, 0);
   EXPECT_EQ(answer.text,
             "16 ranks, --bind core: tree of degree 8, depth 4\n"
@@ -67,7 +67,7 @@ TEST(InfoTree, RanksOnCoresCombineInTheirCachesThenInTheirPackages) {
 
 // Rank 16 runs on the core of rank 0.
 TEST(InfoTree, MoreRanksThanCoresGoRoundAgain) {
-  const auto report = nlohmann::json::parse(info("--tree 18 --bind core --json", two_packages).text);
+  const auto report = nlohmann::json::parse(info("--tree 18 --bind core --degree 8 --json", two_packages).text);
   EXPECT_EQ(report["nodes"][17]["l3"], 0);
   EXPECT_EQ(report["nodes"][0]["children"], nlohmann::json({1, 2, 3, 16, 17, 4, 8}));
 }
@@ -81,21 +81,43 @@ TEST(InfoTree, RanksOnPackagesFillOneAfterTheOther) {
 }
 
 TEST(InfoTree, RanksThatAreNotBoundAreOneGroup) {
-  for (const char* arguments : {"--tree 4", "--tree 4 --bind none"})
+  for (const char* arguments : {"--tree 4 --degree 8", "--tree 4 --degree 8 --bind none"})
     EXPECT_EQ(info(arguments, two_packages).text,
               "4 ranks, --bind none: tree of degree 8, depth 2\n"
               "rank 0 (package -, numa -, l3 -): children 1 2 3\n");
 }
 
+TEST(InfoTree, WithoutADegreeTheTuningTableSays) {
+  EXPECT_EQ(info("--tree 16 --bind core", two_packages).text,
+            "16 ranks, --bind core: flat: each reads the values of all others\n");
+  EXPECT_TRUE(
+      contains(info("--tree 17 --bind core", two_packages).text, "17 ranks, --bind core: tree of degree 8, depth "));
+  setenv("UCFT_TUNING_FILE", UCFT_TEST_TABLE, 1);
+  EXPECT_TRUE(contains(info("--tree 4", two_packages).text, "4 ranks, --bind none: tree of degree 2, depth 3"));
+  setenv("UCFT_TUNING_FILE", UCFT_INFO, 1);
+  EXPECT_TRUE(contains(info("--tree 4", two_packages).text, ": not JSON"));
+  unsetenv("UCFT_TUNING_FILE");
+}
+
+TEST(Info, SaysWhetherRanksOfOneHostReadMemory) {
+  EXPECT_TRUE(contains(info("").text, "\non one host    ranks ")) << info("").text;
+  setenv("UCFT_ALGORITHM", "corrected", 1);
+  EXPECT_TRUE(contains(info("").text, "\non one host    ranks send messages: UCFT_ALGORITHM=corrected\n"));
+  const auto answer = nlohmann::json::parse(info("--json").text)["on_one_host"];
+  unsetenv("UCFT_ALGORITHM");
+  EXPECT_EQ(answer["reads_memory"], false);
+  EXPECT_EQ(answer["why_not"], "UCFT_ALGORITHM=corrected");
+}
+
 TEST(InfoTree, JsonHasAllRanks) {
-  EXPECT_EQ(info("--tree 2 --bind numa --json", two_packages).text,
+  EXPECT_EQ(info("--tree 2 --bind numa --degree 8 --json", two_packages).text,
             "{\"ranks\":2,\"bind\":\"numa\",\"degree\":8,\"nodes\":["
             "{\"rank\":0,\"package\":0,\"numa\":0,\"l3\":null,\"children\":[1]},"
             "{\"rank\":1,\"package\":1,\"numa\":1,\"l3\":null,\"children\":[]}]}\n");
 }
 
 TEST(InfoTree, FromOneRankTo65536) {
-  EXPECT_EQ(info("--tree 1 --bind l3", two_packages).text, "1 rank, --bind l3: tree of degree 8, depth 1\n");
+  EXPECT_EQ(info("--tree 1 --bind l3 --degree 8", two_packages).text, "1 rank, --bind l3: tree of degree 8, depth 1\n");
   const auto report = nlohmann::json::parse(info("--tree 65536 --bind l3 --json", two_packages).text);
   ASSERT_EQ(report["nodes"].size(), 65536u);
   EXPECT_EQ(report["nodes"][65535]["l3"], 3);
@@ -118,7 +140,7 @@ TEST(InfoTree, WrongUsageIsNamed) {
                {"--tree many", "--tree"},
                {"--tree", "--tree"},
                {"--tree 4 --bind socket", "--bind: 'socket' is none of core, l3, numa, package, none"},
-               {"--tree 4 --degree 1", "--degree"},
+               {"--tree 4 --degree -1", "--degree"},
                {"--tree 4 --degree 1025", "--degree"},
                {"--bind core", "--bind requires --tree"},
                {"--degree 4", "--degree requires --tree"},

@@ -40,15 +40,16 @@ std::string describe(hwloc_topology_t topology) {
   return "";
 }
 
-// Less is faster: devices, small caches and distances are not looked at.
+// Less is faster: devices, small caches and distances are not looked at. Nor may hwloc visit each cpu to ask it what it
+// is: ranks that start would get in each other's way, and threads of the program lose their places.
 void leave_out_what_is_not_needed(hwloc_topology_t topology) {
-  hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_NO_DISTANCES |
-                                         HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
+  hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
+                                         HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
+                                         HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
   hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
   for (hwloc_obj_type_t type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_CORE})
     hwloc_topology_set_type_filter(topology, type, HWLOC_TYPE_FILTER_KEEP_ALL);
-  // A NUMA node that is a part of a package hangs below a group; without groups it would have all of the package's
-  // cpus.
+  // A NUMA node that is a part of a package hangs below a group; without groups it would have all cpus of the package.
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
 }
 

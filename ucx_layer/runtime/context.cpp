@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <set>
 #include <system_error>
 
 #include "ucx_layer/runtime/descriptors.hpp"
@@ -239,14 +240,17 @@ HostLayout Context::slab_layout() const {
 }
 
 HostShape Context::host_shape(const std::vector<std::int32_t>& ranks) {
+  std::vector<HostSite> sites;
+  for (std::int32_t rank : ranks) sites.push_back(job_.peer(rank).site);
   const auto size = static_cast<std::int32_t>(ranks.size());
-  const HostTuning::Choice& choice = settings().tuning.choose({size, job_.ranks_per_core, 1});
-  HostShape shape{slab_layout(), host_trees_[{size, choice.degree}]};
+  const auto caches = static_cast<std::int32_t>(std::set<HostSite>(sites.begin(), sites.end()).size());
+  const HostTuning::Choice& choice = settings().tuning.choose({size, job_.ranks_per_core, caches});
+  HostShape shape{slab_layout(), nullptr};
   shape.layout.large_bytes = choice.large_bytes;
   shape.layout.chunk_bytes = choice.chunk_bytes;
-  if (shape.tree == nullptr)
-    shape.tree = host_trees_[{size, choice.degree}] =
-        std::make_shared<const HostTree>(HostTree::of_degree(size, choice.degree));
+  std::shared_ptr<const HostTree>& tree = host_trees_[{sites, choice.degree}];
+  if (tree == nullptr) tree = std::make_shared<const HostTree>(HostTree::of_sites(sites, choice.degree));
+  shape.tree = tree;
   return shape;
 }
 

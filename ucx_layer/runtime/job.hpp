@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/host/host_site.hpp"
 #include "ucx_layer/runtime/settings.hpp"
 
 namespace ucft::detail {
@@ -16,6 +17,7 @@ struct Job {
     std::uint64_t host = 0;
     std::string host_name;
     std::int32_t cores = 1;  // of its host, as it sees it
+    HostSite site;
     bool may_share = false;  // memory, with ranks of its host
     bool may_prove = false;  // it can prove deaths, and kills who is silent
     bool shares_memory_with(const Peer& other) const { return host == other.host && may_share && other.may_share; }

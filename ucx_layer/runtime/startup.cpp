@@ -1,6 +1,7 @@
 #include "ucx_layer/runtime/startup.hpp"
 
 #include <fmt/core.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <fstream>
 
 #include "collectives/host/tuning_file.hpp"
+#include "ucx_layer/bootstrap/machine.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
@@ -16,6 +18,7 @@ namespace ucft::detail {
 namespace {
 
 constexpr std::size_t text_bytes = 200;
+constexpr int most_cores = 8192;
 
 struct Identity {
   std::uint32_t version;
@@ -34,6 +37,7 @@ struct Identity {
   std::uint64_t gossip_faults;  // of the text
   std::uint64_t tuning;         // of the table
   std::int32_t cores;           // of the machine
+  HostSite site;
   char host_name[64];
 };
 
@@ -86,6 +90,21 @@ std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t want
   return std::min(memory, mappable / 2 / static_cast<std::uint64_t>(std::max(sharing, 1))) / page * page;
 }
 
+// Reading the whole machine takes time: only whoever is bound to a part of it does.
+HostSite own_site(const Job& job, std::int32_t cores) {
+  if (UCFT_TEST_SWITCH(has_sites)) {
+    const auto turn = static_cast<std::int16_t>(job.rank % 4);
+    return {static_cast<std::int16_t>(turn % 2), static_cast<std::int16_t>(turn % 2), turn};
+  }
+  cpu_set_t* const allowed = CPU_ALLOC(most_cores);
+  const std::size_t bytes = CPU_ALLOC_SIZE(most_cores);
+  const bool is_bound = sched_getaffinity(0, bytes, allowed) == 0 && CPU_COUNT_S(bytes, allowed) < cores;
+  CPU_FREE(allowed);
+  std::string unknown;
+  const std::unique_ptr<Machine> machine = is_bound ? Machine::load(unknown) : nullptr;
+  return machine == nullptr ? HostSite{} : machine->own_site();
+}
+
 void copy_text(char* target, std::size_t bytes, const std::string& text) {
   std::strncpy(target, text.c_str(), bytes - 1);
   target[bytes - 1] = 0;
@@ -122,6 +141,7 @@ bool StartUp::exchange_identities(std::string& error) {
   mine.mappable = SharedRange::mappable();
   mine.tuning = tuning_hash(job_.settings.tuning);
   mine.cores = static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  mine.site = own_site(job_, mine.cores);
   gethostname(mine.host_name, sizeof mine.host_name - 1);
   std::vector<Identity> all(static_cast<std::size_t>(job_.size));
   if (!oob_.allgather(&mine, all.data(), sizeof mine, error)) return false;
@@ -135,6 +155,7 @@ bool StartUp::exchange_identities(std::string& error) {
     peer.may_share = identity.may_share != 0;
     peer.may_prove = identity.may_prove != 0;
     peer.cores = identity.cores;
+    peer.site = identity.site;
     job_.one_network = job_.one_network && identity.network == mine.network;
     if (identity.host == mine.host && identity.mappable < mappable_) {
       mappable_ = identity.mappable;

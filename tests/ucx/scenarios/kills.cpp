@@ -126,6 +126,7 @@ TEST(KillOnATree, AnyRankBetweenTwoOfItsStores) {
     const int victim = static_cast<int>(random() % 3);  // the root, and those below it
     JobPlan plan{ranks, loop, {"40", "5000"}, {"--expect-kill", std::to_string(victim)}, over("shm")};
     plan.environment["UCFT_TUNING_FILE"] = table_of_a_tree;
+    if (run % 2 == 1) plan.environment["UCFT_TEST_SITES"] = "y";
     plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 600);
     expect_right(plan, {victim}, run);
   }
