@@ -106,7 +106,7 @@ class HostWorld::Memory {
 HostWorld::HostWorld(const HostPlan& plan)
     : plan_(plan),
       layout_{plan.banks, elements * sizeof(HostWord), (plan.has_chunks ? elements : most_elements) * sizeof(HostWord),
-              elements * sizeof(HostWord)},
+              elements * sizeof(HostWord), plan.degree == 0 ? 1 : 2},
       tree_(std::make_shared<HostTree>(HostTree::of_degree(plan.ranks, plan.degree))),
       words_(static_cast<std::size_t>(plan.ranks) * words()),
       leases_(static_cast<std::size_t>(plan.ranks * plan.uses)),

@@ -1,6 +1,6 @@
 // The memory of the host stage: one slab per member of a communicator, which that member alone writes and all have mapped.
 //
-// A slab has `banks` banks; operation s uses bank s mod banks. A bank holds the member's value V and, on a tree with inner
+// A slab has `banks` banks; operation s uses bank s mod banks. A bank holds the member's value V and, if the tree has inner
 // nodes, its partial result P: each a stamp, a note and a payload. The stamp is stored last: what it says is there.
 //
 // Data that are too long for a payload lie elsewhere in memory of their owner that all have mapped, and the payload says
@@ -32,16 +32,19 @@ struct HostLayout {
   std::uint64_t inline_bytes = 0;  // of V, and of P: more data lie elsewhere
   std::uint64_t large_bytes = 0;   // at least inline_bytes: more data are combined in chunks, by all together
   std::uint64_t chunk_bytes = 0;   // a multiple of 8: the most of a chunk
+  std::int32_t cells = 2;          // of a bank: V and P; 1: no P, for a flat tree
 
   bool is_inline(std::uint64_t bytes) const { return bytes <= inline_bytes; }
   bool is_large(std::uint64_t bytes) const { return bytes > large_bytes; }
 
   static constexpr HostPlace through() { return 0; }
   HostPlace value(OperationNumber number) const {
-    return line_words + 2 * (number & static_cast<HostPlace>(banks - 1)) * cell_words();
+    return line_words + (number & static_cast<HostPlace>(banks - 1)) * static_cast<HostPlace>(cells) * cell_words();
   }
   HostPlace partial(OperationNumber number) const { return value(number) + cell_words(); }
-  HostPlace words() const { return line_words + 2 * static_cast<HostPlace>(banks) * cell_words(); }
+  HostPlace words() const {
+    return line_words + static_cast<HostPlace>(banks) * static_cast<HostPlace>(cells) * cell_words();
+  }
 
   // Of large data of so many ranks: about as many chunks as ranks, or more.
   std::uint64_t bytes_of_chunks(std::uint64_t bytes, Rank ranks) const {

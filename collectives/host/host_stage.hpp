@@ -63,7 +63,8 @@ class HostStage {
         mask_(operations_.size() - 1) {
     assert(tree_->ranks() == seat.ranks && seat.me >= 0 && seat.me < seat.ranks && seat.window >= 1);
     assert(layout.banks > seat.window && std::has_single_bit(static_cast<unsigned>(layout.banks)) &&
-           layout.inline_bytes <= layout.large_bytes && layout.chunk_bytes > 0);
+           layout.inline_bytes <= layout.large_bytes && layout.chunk_bytes > 0 &&
+           (layout.cells == 2 || tree_->is_flat()));
   }
 
   // Whether an operation can be posted now. If the window has room but a bank may still be read by others, it looks how far they

@@ -33,7 +33,7 @@ class HostThreads : public testing::TestWithParam<Case> {
  protected:
   HostThreads() : memory_(new std::byte[Shared::bytes(layout(), GetParam().ranks)]()) {}
 
-  static HostLayout layout() { return {GetParam().banks, 4 * 8, 6 * 8, 2 * 8}; }
+  static HostLayout layout() { return {GetParam().banks, 4 * 8, 6 * 8, 2 * 8, GetParam().degree == 0 ? 1 : 2}; }
   Shared shared() { return Shared::in(memory_.get(), layout(), GetParam().ranks); }
   HostStage stage(Rank me) const {
     const Case& each = GetParam();

@@ -25,6 +25,9 @@ constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 
 // Of operations in shared memory: the stamp, the note and these fill a cache line.
 constexpr std::uint64_t host_inline_bytes = 48;
+// Who needs nobody, as the root of a broadcast, is ahead of the others by as many operations: where ranks share cores, a change
+// between them for each so many.
+constexpr std::int32_t host_banks = 64;
 
 std::atomic<int> process_id{0};
 
@@ -234,8 +237,10 @@ bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const 
 // What a slab's length depends on; the rest is the communicator's.
 HostLayout Context::slab_layout() const {
   HostLayout layout;
-  layout.banks = static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(2 * settings().window)));
+  layout.banks =
+      std::max(host_banks, static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(4 * settings().window))));
   layout.inline_bytes = host_inline_bytes;
+  layout.cells = 1;
   return layout;
 }
 
@@ -249,6 +254,10 @@ HostShape Context::host_shape(const std::vector<std::int32_t>& ranks) {
   shape.layout.large_bytes = choice.large_bytes;
   shape.layout.chunk_bytes = choice.chunk_bytes;
   std::shared_ptr<const HostTree>& tree = host_trees_[{sites, choice.degree}];
+  if (choice.degree > 0) {  // the same length
+    shape.layout.cells = 2;
+    shape.layout.banks /= 2;
+  }
   if (tree == nullptr) tree = std::make_shared<const HostTree>(HostTree::of_sites(sites, choice.degree));
   shape.tree = tree;
   return shape;

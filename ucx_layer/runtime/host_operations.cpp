@@ -139,7 +139,7 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
       stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
-      rooms_(static_cast<std::size_t>(layout_.banks) + 1) {}
+      rooms_(2 * static_cast<std::size_t>(context.settings().window)) {}
 
 HostOperations::~HostOperations() {
   context_.forget_host(*this);
@@ -203,8 +203,8 @@ ucft_status_t HostOperations::post(Request& request) {
   HostData data{static_cast<const std::byte*>(request.send)};
   Room given{stage_.next(), no_buffer, false, nullptr};
   if (!layout_.is_inline(stage_.bytes_given(call))) {
-    if (room_count_ > 0) free_rooms(larges_ > 0);
-    assert(room_count_ < rooms_.size() && "of operations whose banks are not free");
+    if (room_count_ > 0) free_rooms(larges_ > 0 || room_count_ == rooms_.size());
+    if (room_count_ == rooms_.size()) return UCFT_ERR_BUSY;
     if (!find_room(request, call, data, given)) return UCFT_ERR_BUSY;
     if (given.block == no_buffer && given.lender == nullptr) call.lacks_memory = true;
     if (!call.lacks_memory) {

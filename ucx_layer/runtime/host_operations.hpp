@@ -133,7 +133,7 @@ class HostOperations {
   HostStage stage_;
   std::vector<Request*> requests_;  // by operation number
   const OperationNumber mask_;
-  std::vector<Room> rooms_;  // a ring, oldest first
+  std::vector<Room> rooms_;  // a ring, oldest first; there is memory for so many operations
   std::size_t first_room_ = 0, room_count_ = 0;
   int pending_ = 0, larges_ = 0;
   bool has_posted_farewell_ = false;
