@@ -206,14 +206,26 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
 
 }  // namespace
 
+namespace {
+
+bool are_equal(const ucft_coll_options_t& a, const ucft_coll_options_t& b) {
+  const auto fields = [](const ucft_coll_options_t& of) {
+    return std::tie(of.struct_size, of.f, of.first_root, of.tree, of.arity, of.numbering, of.correction,
+                    of.correction_distance, of.failure_info, of.tree_delay_quarters, of.correction_delay_us);
+  };
+  return fields(a) == fields(b);
+}
+
+}  // namespace
+
 bool is_prepared_for(const Call& call, const Request& request) {
   const Call& was = request.call;
   if (request.communicator == nullptr || call.kind != was.kind || call.send != was.send ||
       call.receive != was.receive || call.count != was.count || call.dtype != was.dtype || call.root != was.root)
     return false;
-  // What they pointed to may have changed.
-  if (call.options != nullptr || was.options != nullptr || call.counts != nullptr || was.counts != nullptr)
-    return false;
+  if (call.counts != nullptr || was.counts != nullptr) return false;  // what they pointed to may have changed
+  if ((call.options == nullptr) != (was.options == nullptr)) return false;
+  if (call.options != nullptr && !are_equal(*call.options, request.options)) return false;
   if (call.op == nullptr || was.op == nullptr) return call.op == was.op;
   return call.op->struct_size == sizeof *call.op && call.op->op != UCFT_USER &&
          static_cast<Operator>(call.op->op) == request.arguments.reduction.op;
@@ -270,6 +282,7 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   if (ucft_status_t status = fill_in(comm, call, request); status != UCFT_OK) return status;
   request.communicator = &comm;
   request.call = call;
+  if (call.options != nullptr) request.options = *call.options;
   comm.plan(request);
   return UCFT_OK;
 }

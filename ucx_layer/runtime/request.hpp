@@ -47,7 +47,8 @@ struct Request {
   enum class State : std::uint8_t { idle, active, copying, complete, taken };
 
   Communicator* communicator = nullptr;  // null: not prepared
-  Call call;                             // of which it was; what that points to may be gone
+  Call call;                             // of which it was; what that points to may be gone,
+  ucft_coll_options_t options{};         // but for these
   Arguments arguments;
   std::optional<HostCall> host_call;  // by Communicator::plan(), where ranks read each other's memory
   const void* send = nullptr;
