@@ -1,6 +1,7 @@
 #include "bench/tune.hpp"
 
 #include <fmt/core.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -157,13 +158,20 @@ Tuned tune(bool json) {
     for (const char* by_messages : {"UCFT_ALGORITHM=corrected", "UCFT_FENCE=0"})
       if (settings.find(by_messages) != std::string::npos)
         throw std::runtime_error(fmt::format("{}: ranks send messages then, which the table is not for", by_messages));
-    const auto cores = static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
-    where.ranks = world.size();
-    where.ranks_per_core = (world.size() + cores - 1) / cores;
+    const long own = syscall(SYS_pidfd_open, getpid(), 0);
+    if (own < 0)
+      throw std::runtime_error("this system has no pidfds: ranks send messages then, which the table is not for");
+    close(static_cast<int>(own));
+    const std::vector<HostSite> unknown(static_cast<std::size_t>(world.size()));
+    where = HostTuning::where(unknown, world.size(),
+                              static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
+    const HostTuning::Where built_in = where;
+    where.caches = HostTuning::any;
+    found.row.choice = default_tuning().choose(built_in);
     found.rank = world.rank();
   }
   Trials trials(json);
-  Choice& choice = found.row.choice = default_tuning().choose(where);
+  Choice& choice = found.row.choice;
 
   std::vector<Choice> candidates{choice};
   for (const std::int32_t degree : {0, 2, 4, 8, 16})
@@ -209,11 +217,11 @@ bool read_table(const std::string& path, HostTuning& table, std::string& error) 
     return false;
   }
   std::ifstream file(path);
-  if (!file.is_open()) return true;
+  if (!file.is_open() && errno == ENOENT) return true;
   std::stringstream text;
   text << file.rdbuf();
-  std::string problem;
-  if (parse_tuning(text.str(), table, problem)) return true;
+  std::string problem = std::strerror(errno);
+  if (file.is_open() && parse_tuning(text.str(), table, problem)) return true;
   error = fmt::format("{} is there already, and no tuning table: {}", path, problem);
   return false;
 }

@@ -3,9 +3,10 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
 #include "collectives/host/host_tree.hpp"
@@ -64,9 +65,11 @@ std::string tree_report(const Machine& machine, TreeQuestion question, const Hos
   for (int rank = 0; rank < question.ranks; ++rank)
     sites.push_back(units[unit_of_rank(bind, rank, question.ranks, units.size())].site);
   if (question.degree < 0) {
-    const auto cores = static_cast<int>(machine.units(Bind::core).size());
-    const auto caches = static_cast<int>(std::set<HostSite>(sites.begin(), sites.end()).size());
-    question.degree = tuning.choose({question.ranks, (question.ranks + cores - 1) / cores, caches}).degree;
+    const auto threads = machine.is_this_system() ? sysconf(_SC_NPROCESSORS_ONLN)
+                                                  : static_cast<long>(machine.units(Bind::none).at(0).cpus.size());
+    question.degree =
+        tuning.choose(HostTuning::where(sites, question.ranks, static_cast<std::int32_t>(std::max(1L, threads))))
+            .degree;
   }
   const HostTree tree = HostTree::of_sites(sites, question.degree);
   return json ? json_of(question, sites, tree) : text_of(question, sites, tree);

@@ -8,7 +8,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <memory>
 #include <sstream>
@@ -23,7 +22,7 @@
 
 namespace {
 
-using ucft::detail::default_tuning, ucft::detail::HostTuning, ucft::detail::parse_tuning, ucft::detail::bind_named,
+using ucft::detail::default_tuning, ucft::detail::HostTuning, ucft::detail::read_tuning, ucft::detail::bind_named,
     ucft::detail::Machine, ucft::detail::TreeQuestion;
 
 std::string settings_text() {
@@ -59,6 +58,12 @@ std::string why_messages() {
   if (own < 0) return std::string("this system has no pidfds: ") + std::strerror(errno);
   close(static_cast<int>(own));
   return "";
+}
+
+std::string on_one_host_text() {
+  const std::string settings = settings_text(), why = why_messages();
+  if (settings.rfind("error: ", 0) == 0) return "unknown: " + settings.substr(7, settings.find('\n') - 7);
+  return why.empty() ? "ranks that share memory read each other's" : "ranks send messages: " + why;
 }
 
 // "2 packages, 2 NUMA nodes, 16 L3, 128 cores"
@@ -121,8 +126,7 @@ void print_text() {
   fmt::print("cores          {}\n", sysconf(_SC_NPROCESSORS_ONLN));
   fmt::print("allowed cores  {}\n", allowed_core_count());
   fmt::print("topology       {}\n", topology_text());
-  fmt::print("on one host    {}\n",
-             why_messages().empty() ? "ranks read each other's memory" : "ranks send messages: " + why_messages());
+  fmt::print("on one host    {}\n", on_one_host_text());
   const std::vector<ucft::detail::RdmaPort> ports = ucft::detail::rdma_ports();
   if (ports.empty()) fmt::print("RDMA           no device\n");
   for (const ucft::detail::RdmaPort& port : ports) {
@@ -139,10 +143,8 @@ int print_tree(const TreeQuestion& question, bool json) {
   std::string error, report;
   HostTuning tuning = default_tuning();
   if (const char* path = std::getenv("UCFT_TUNING_FILE")) {
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
     std::string problem;
-    if (!parse_tuning(text.str(), tuning, problem)) {
+    if (!read_tuning(path, tuning, problem)) {
       fmt::print(stderr, "ucft_info: UCFT_TUNING_FILE={}: {}\n", path, problem);
       return 2;
     }

@@ -32,7 +32,7 @@
 //   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
-//   std::byte* scratch(int level)                 large_bytes, or chunk_bytes if more; for each level < depth() of the tree
+//   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree
 //   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it
 //   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor
 //   bool expects_block(OperationNumber, Rank, std::uint64_t bytes) whether that is the length that this rank expects of it

@@ -2,11 +2,16 @@
 // The same on all ranks, and so is what is chosen from it: a pure function of the table and of what all know since start-up.
 #pragma once
 
+#include <algorithm>
+#include <cassert>
+#include <compare>
 #include <cstdint>
 #include <limits>
+#include <set>
+#include <span>
 #include <vector>
 
-#include "collectives/protocol.hpp"
+#include "collectives/host/host_site.hpp"
 
 namespace ucft::detail {
 
@@ -16,8 +21,8 @@ struct HostTuning {
   // What a row is for: up to so many.
   struct Where {
     std::int32_t ranks = any;           // of the communicator
-    std::int32_t ranks_per_core = any;  // of the job, on this host; rounded up
-    std::int32_t caches = any;          // that the communicator's ranks are spread over
+    std::int32_t ranks_per_core = any;  // of the job, per hardware thread that is online on this host; rounded up
+    std::int32_t caches = any;          // places that the communicator's ranks are bound to; 1: they are not bound
     auto operator<=>(const Where&) const = default;
     bool includes(const Where& where) const {
       return where.ranks <= ranks && where.ranks_per_core <= ranks_per_core && where.caches <= caches;
@@ -34,13 +39,21 @@ struct HostTuning {
     Choice choice;
   };
 
-  std::vector<Row> rows;  // never empty, in the order of `where`
+  std::vector<Row> rows;  // the last includes everything, once default_tuning() is behind those of a file
 
-  // That of the first row that includes it; else of the last.
+  // sites: of a communicator's ranks. The other two: of the host.
+  static Where where(std::span<const HostSite> sites, std::int32_t ranks, std::int32_t hardware_threads) {
+    const std::set<HostSite> caches(sites.begin(), sites.end());
+    return {static_cast<std::int32_t>(sites.size()), (ranks + hardware_threads - 1) / hardware_threads,
+            static_cast<std::int32_t>(caches.size())};
+  }
+
+  // That of the first row that includes it.
   const Choice& choose(const Where& where) const {
-    for (const Row& row : rows)
-      if (row.where.includes(where)) return row.choice;
-    return rows.back().choice;
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const Row& each) { return each.where.includes(where); });
+    assert(row != rows.end());
+    return row->choice;
   }
 };
 

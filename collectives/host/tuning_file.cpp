@@ -3,7 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <stdexcept>
 
 #include "collectives/random.hpp"
@@ -65,8 +69,20 @@ bool parse_tuning(const std::string& text, HostTuning& tuning, std::string& erro
     error = fmt::format("row {}: {}", tuning.rows.size() + 1, problem.what());
     return false;
   }
-  std::stable_sort(tuning.rows.begin(), tuning.rows.end(),
-                   [](const HostTuning::Row& a, const HostTuning::Row& b) { return a.where < b.where; });
+  return true;
+}
+
+bool read_tuning(const std::string& path, HostTuning& tuning, std::string& error) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file.is_open() || file.bad()) {
+    error = std::strerror(errno);
+    return false;
+  }
+  if (!parse_tuning(text.str(), tuning, error)) return false;
+  const std::vector<HostTuning::Row>& built_in = default_tuning().rows;
+  tuning.rows.insert(tuning.rows.end(), built_in.begin(), built_in.end());
   return true;
 }
 
@@ -104,6 +120,7 @@ const HostTuning& default_tuning() {
     HostTuning built_in;
     std::string error;
     if (!parse_tuning(default_tuning_text, built_in, error)) throw std::logic_error("default_tuning.json: " + error);
+    if (built_in.rows.back().where != HostTuning::Where{}) throw std::logic_error("default_tuning.json: the last row");
     return built_in;
   }();
   return tuning;

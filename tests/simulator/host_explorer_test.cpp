@@ -63,7 +63,7 @@ TEST(HostExplorer, SeveralOperationsInFlightAndBanksThatAreUsedAgain) {
   explore_all({.ranks = 2, .window = 1, .banks = 2, .program = std::vector<HostCall>(7, allreduce)}, 4000);
 }
 
-// Nobody learns from them that others are through: banks are free when all have posted what comes later.
+// Nobody learns from them that others are through: banks are free when all say that they are through.
 TEST(HostExplorer, BroadcastsAndReducesAloneNeverOverwriteWhatIsStillRead) {
   for (const HostCall& each : {broadcast(0), reduce(0)})
     for (Rank ranks : {2, 3})

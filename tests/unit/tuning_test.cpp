@@ -1,7 +1,10 @@
 // The tuning table: what is chosen from it, and how its file reads.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
 #include <map>
+#include <vector>
 
 #include "collectives/host/tuning_file.hpp"
 
@@ -15,12 +18,14 @@ HostTuning parsed(const std::string& rows) {
   return tuning;
 }
 
-TEST(Tuning, TheFirstRowThatIncludesAllThreeElseTheLast) {
+TEST(Tuning, TheFirstRowThatIncludesAllThree) {
   const HostTuning tuning = parsed(
-      R"({"ranks": 64, "degree": 5, "large_bytes": 64, "chunk_bytes": 1024},
+      R"({"ranks": 2, "degree": 0, "large_bytes": 64, "chunk_bytes": 1024},
          {"ranks": 16, "ranks_per_core": 1, "degree": 2, "large_bytes": 64, "chunk_bytes": 1024},
          {"ranks": 16, "ranks_per_core": 8, "caches": 2, "degree": 3, "large_bytes": 64, "chunk_bytes": 1024},
-         {"ranks": 2, "degree": 0, "large_bytes": 64, "chunk_bytes": 1024})");
+         {"ranks": 64, "degree": 5, "large_bytes": 64, "chunk_bytes": 1024},
+         {"ranks": 32, "degree": 6, "large_bytes": 64, "chunk_bytes": 1024},
+         {"degree": 7, "large_bytes": 64, "chunk_bytes": 1024})");
   const auto degree = [&](std::int32_t ranks, std::int32_t per_core, std::int32_t caches) {
     return tuning.choose({ranks, per_core, caches}).degree;
   };
@@ -29,8 +34,28 @@ TEST(Tuning, TheFirstRowThatIncludesAllThreeElseTheLast) {
   EXPECT_EQ(degree(16, 2, 2), 3);
   EXPECT_EQ(degree(16, 2, 3), 5);
   EXPECT_EQ(degree(16, 9, 1), 5);
-  EXPECT_EQ(degree(64, 1, 1), 5);
-  EXPECT_EQ(degree(65, 1, 1), 5);  // none is for so many
+  EXPECT_EQ(degree(32, 1, 1), 5);  // the order is that of the file
+  EXPECT_EQ(degree(65, 1, 1), 7);
+}
+
+TEST(Tuning, WhereIsCountedInRanksHardwareThreadsAndPlaces) {
+  const std::vector<HostSite> sites{{0, 0, 0}, {0, 0, 1}, {0, 0, 0}, {}};
+  EXPECT_EQ(HostTuning::where(sites, 9, 4), (HostTuning::Where{4, 3, 3}));
+  EXPECT_EQ(HostTuning::where(std::vector<HostSite>(5), 5, 8), (HostTuning::Where{5, 1, 1}));
+}
+
+TEST(Tuning, BehindTheRowsOfAFileComeThoseBuiltIn) {
+  const std::string path = testing::TempDir() + "ucft_tuning_test.json";
+  std::ofstream(path) << R"({"rows": [{"ranks": 4, "degree": 3, "large_bytes": 64, "chunk_bytes": 1024}]})";
+  HostTuning tuning;
+  std::string error;
+  ASSERT_TRUE(read_tuning(path, tuning, error)) << error;
+  EXPECT_EQ(tuning.choose({4, 1, 1}).degree, 3);
+  for (std::int32_t ranks : {5, 17, 4096})
+    EXPECT_EQ(tuning.choose({ranks, 1, 1}), default_tuning().choose({ranks, 1, 1})) << ranks;
+  std::remove(path.c_str());
+  EXPECT_FALSE(read_tuning(path, tuning, error));
+  EXPECT_EQ(error, "No such file or directory");
 }
 
 TEST(Tuning, WhatIsWrittenIsRead) {

@@ -228,7 +228,7 @@ bool is_prepared_for(const Call& call, const Request& request) {
   if (call.options != nullptr && !are_equal(*call.options, request.options)) return false;
   if (call.op == nullptr || was.op == nullptr) return call.op == was.op;
   return call.op->struct_size == sizeof *call.op && call.op->op != UCFT_USER &&
-         static_cast<Operator>(call.op->op) == request.arguments.reduction.op;
+         static_cast<int>(call.op->op) == static_cast<int>(request.arguments.reduction.op);
 }
 
 namespace {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <bit>
-#include <set>
 #include <system_error>
 
 #include "ucx_layer/runtime/descriptors.hpp"
@@ -247,18 +246,23 @@ HostLayout Context::slab_layout() const {
 HostShape Context::host_shape(const std::vector<std::int32_t>& ranks) {
   std::vector<HostSite> sites;
   for (std::int32_t rank : ranks) sites.push_back(job_.peer(rank).site);
-  const auto size = static_cast<std::int32_t>(ranks.size());
-  const auto caches = static_cast<std::int32_t>(std::set<HostSite>(sites.begin(), sites.end()).size());
-  const HostTuning::Choice& choice = settings().tuning.choose({size, job_.ranks_per_core, caches});
+  const HostTuning::Choice& choice =
+      settings().tuning.choose(HostTuning::where(sites, job_.local_ranks, job_.hardware_threads));
   HostShape shape{slab_layout(), nullptr};
   shape.layout.large_bytes = choice.large_bytes;
   shape.layout.chunk_bytes = choice.chunk_bytes;
-  std::shared_ptr<const HostTree>& tree = host_trees_[{sites, choice.degree}];
   if (choice.degree > 0) {  // the same length
     shape.layout.cells = 2;
     shape.layout.banks /= 2;
   }
-  if (tree == nullptr) tree = std::make_shared<const HostTree>(HostTree::of_sites(sites, choice.degree));
+  const auto size = static_cast<std::int32_t>(ranks.size());
+  if (choice.degree > 0 &&
+      std::any_of(sites.begin(), sites.end(), [&](const HostSite& each) { return each != sites[0]; })) {
+    shape.tree = std::make_shared<const HostTree>(HostTree::of_sites(sites, choice.degree));
+    return shape;
+  }
+  std::shared_ptr<const HostTree>& tree = host_trees_[{size, choice.degree}];
+  if (tree == nullptr) tree = std::make_shared<const HostTree>(HostTree::of_degree(size, choice.degree));
   shape.tree = tree;
   return shape;
 }

@@ -118,8 +118,8 @@ class Context {
   DeparturesDriver departures_{job_, communicators_};
   Communicators communicators_{*this, departures_.state()};
   std::vector<HostOperations*> on_host_;  // that have something to do
-  std::map<std::pair<std::vector<HostSite>, std::int32_t>, std::shared_ptr<const HostTree>>
-      host_trees_;                                    // by sites of the ranks, and degree
+  std::map<std::pair<std::int32_t, std::int32_t>, std::shared_ptr<const HostTree>>
+      host_trees_;  // by ranks and degree, of ranks that are all bound to one place, or to none
   std::vector<std::vector<std::byte>> host_scratch_;  // by level
   std::uint32_t looks_ = 0;
   std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread

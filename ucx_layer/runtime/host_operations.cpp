@@ -107,8 +107,9 @@ class HostOperations::Memory {
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
   bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
   std::byte* scratch(int level) {
+    const HostLayout& layout = operations_.layout_;  // chunks are combined in the first alone
     return operations_.context_.host_scratch(
-        level, std::max(operations_.layout_.large_bytes, operations_.layout_.chunk_bytes));
+        level, level == 0 ? std::max(layout.large_bytes, layout.chunk_bytes) : layout.large_bytes);
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     copy(static_cast<std::byte*>(operations_.slot(number)->receive) + offset, data, bytes);

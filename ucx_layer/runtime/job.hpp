@@ -16,7 +16,7 @@ struct Job {
     std::uint64_t start_time = 0;
     std::uint64_t host = 0;
     std::string host_name;
-    std::int32_t cores = 1;  // of its host, as it sees it
+    std::int32_t hardware_threads = 1;  // online on its host, as it sees it
     HostSite site;
     bool may_share = false;  // memory, with ranks of its host
     bool may_prove = false;  // it can prove deaths, and kills who is silent
@@ -29,10 +29,10 @@ struct Job {
   int pid = 0;
   std::vector<Peer> peers;  // by rank
   bool many_hosts = false, all_share_memory = true, one_network = true;
-  bool membarriers = false;         // this process can be made to fence by its own threads,
-  bool all_membarriers = true;      // and all ranks of this host by each other (see SharedPath::ring_doorbells)
-  std::uint32_t spin = 0;           // looks before a wait yields
-  std::int32_t ranks_per_core = 1;  // of this host, rounded up; the same on all its ranks
+  bool membarriers = false;     // this process can be made to fence by its own threads,
+  bool all_membarriers = true;  // and all ranks of this host by each other (see SharedPath::ring_doorbells)
+  std::uint32_t spin = 0;       // looks before a wait yields
+  std::int32_t local_ranks = 1, hardware_threads = 1;  // of this host; the same on all its ranks
 
   const Peer& peer(std::int32_t of) const { return peers[static_cast<std::size_t>(of)]; }
   const Peer& me() const { return peer(rank); }

@@ -124,35 +124,32 @@ void read_gossip_faults(Settings& settings, Reader& reader) {
     reader.fail(fmt::format("UCFT_GOSSIP_FAULTS: {}", problem));
 }
 
-// The text of the file that the variable names; none if it is not set, or can't be read.
-std::optional<std::string> text_of_file(const char* variable, Settings& settings, Reader& reader) {
+// The file that the variable names; null: none.
+const char* file_of(const char* variable, Settings& settings) {
   const char* path = std::getenv(variable);
   settings.sources.push_back({variable, path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
-  if (path == nullptr) return std::nullopt;
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (file.is_open() && !text.bad()) return text.str();
-  reader.fail(fmt::format("{}={}: {}", variable, path, std::strerror(errno)));
-  return std::nullopt;
+  return path;
 }
 
 void read_model(Settings& settings, Reader& reader) {
-  const std::optional<std::string> text = text_of_file("UCFT_MODEL", settings, reader);
-  if (!text) return;
+  const char* path = file_of("UCFT_MODEL", settings);
+  if (path == nullptr) return;
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file.is_open() || text.bad()) return reader.fail(fmt::format("UCFT_MODEL={}: {}", path, std::strerror(errno)));
   LogGP costs = network_costs;
   std::string problem;
-  if (!parse_costs(*text, costs, problem))
-    return reader.fail(fmt::format("UCFT_MODEL={}:{}", settings.sources.back().value, problem));
+  if (!parse_costs(text.str(), costs, problem)) return reader.fail(fmt::format("UCFT_MODEL={}:{}", path, problem));
   settings.costs = costs;
 }
 
 void read_tuning(Settings& settings, Reader& reader) {
   settings.tuning = default_tuning();
-  const std::optional<std::string> text = text_of_file("UCFT_TUNING_FILE", settings, reader);
+  const char* path = file_of("UCFT_TUNING_FILE", settings);
   std::string problem;
-  if (text && !parse_tuning(*text, settings.tuning, problem))
-    reader.fail(fmt::format("UCFT_TUNING_FILE={}: {}", settings.sources.back().value, problem));
+  if (path != nullptr && !detail::read_tuning(path, settings.tuning, problem))
+    reader.fail(fmt::format("UCFT_TUNING_FILE={}: {}", path, problem));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct Identity {
   std::uint64_t suspect_after_us, heartbeat_period_us;
   std::uint64_t gossip_faults;  // of the text
   std::uint64_t tuning;         // of the table
-  std::int32_t cores;           // of the machine
+  std::int32_t hardware_threads;
   HostSite site;
   char host_name[64];
 };
@@ -91,17 +91,20 @@ std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t want
 }
 
 // Reading the whole machine takes time: only whoever is bound to a part of it does.
-HostSite own_site(const Job& job, std::int32_t cores) {
+HostSite own_site(const Job& job, std::int32_t hardware_threads) {
   if (UCFT_TEST_SWITCH(has_sites)) {
     const auto turn = static_cast<std::int16_t>(job.rank % 4);
     return {static_cast<std::int16_t>(turn % 2), static_cast<std::int16_t>(turn % 2), turn};
   }
   cpu_set_t* const allowed = CPU_ALLOC(most_cores);
   const std::size_t bytes = CPU_ALLOC_SIZE(most_cores);
-  const bool is_bound = sched_getaffinity(0, bytes, allowed) == 0 && CPU_COUNT_S(bytes, allowed) < cores;
+  const bool is_bound = sched_getaffinity(0, bytes, allowed) == 0 && CPU_COUNT_S(bytes, allowed) < hardware_threads;
   CPU_FREE(allowed);
-  std::string unknown;
-  const std::unique_ptr<Machine> machine = is_bound ? Machine::load(unknown) : nullptr;
+  if (!is_bound) return {};
+  std::string problem;
+  const std::unique_ptr<Machine> machine = Machine::load(problem);
+  if (machine == nullptr && job.settings.log_errors)
+    fmt::print(stderr, "ucft: rank {}: where it is bound to is not known: {}\n", job.rank, problem);
   return machine == nullptr ? HostSite{} : machine->own_site();
 }
 
@@ -140,8 +143,8 @@ bool StartUp::exchange_identities(std::string& error) {
   mine.algorithm = static_cast<std::int32_t>(job_.settings.algorithm);
   mine.mappable = SharedRange::mappable();
   mine.tuning = tuning_hash(job_.settings.tuning);
-  mine.cores = static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
-  mine.site = own_site(job_, mine.cores);
+  mine.hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  mine.site = own_site(job_, mine.hardware_threads);
   gethostname(mine.host_name, sizeof mine.host_name - 1);
   std::vector<Identity> all(static_cast<std::size_t>(job_.size));
   if (!oob_.allgather(&mine, all.data(), sizeof mine, error)) return false;
@@ -154,7 +157,7 @@ bool StartUp::exchange_identities(std::string& error) {
     peer.host = identity.host;
     peer.may_share = identity.may_share != 0;
     peer.may_prove = identity.may_prove != 0;
-    peer.cores = identity.cores;
+    peer.hardware_threads = identity.hardware_threads;
     peer.site = identity.site;
     job_.one_network = job_.one_network && identity.network == mine.network;
     if (identity.host == mine.host && identity.mappable < mappable_) {
@@ -184,8 +187,10 @@ bool StartUp::exchange_identities(std::string& error) {
       return false;
     }
     if (mine.tuning != identity.tuning) {
-      error = fmt::format("UCFT_TUNING_FILE has another table on rank {} than on rank {}: it must be the same",
-                          job_.rank, rank);
+      error = fmt::format(
+          "UCFT_TUNING_FILE (or the table that is built in) has other rows on rank {} than on rank {}: it must be the "
+          "same",
+          job_.rank, rank);
       return false;
     }
     if (mine.gossip_faults != identity.gossip_faults) {
@@ -222,10 +227,11 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
     job_.all_share_memory = job_.all_share_memory && peer.host == me.host && peer.may_share;
     sharing += &peer == &me || peer.shares_memory_with(me);
   }
-  std::int32_t cores = me.cores;
+  std::int32_t cores = me.hardware_threads;
   for (const Job::Peer& peer : job_.peers)
-    if (peer.host == me.host) cores = std::min(cores, peer.cores);
-  job_.ranks_per_core = (local + cores - 1) / std::max(cores, 1);
+    if (peer.host == me.host) cores = std::min(cores, peer.hardware_threads);
+  job_.local_ranks = local;
+  job_.hardware_threads = cores;
   job_.spin = job_.settings.spin >= 0 ? static_cast<std::uint32_t>(job_.settings.spin) : local <= cores ? 1000 : 6;
 
   transport = std::make_unique<Transport>(Transport::Setup{

@@ -70,6 +70,115 @@ TEST_P(Scenario, DifferentArgumentsAreAMismatchForAll) {
     }
 }
 
+// A call that is repeated with the same arguments is not checked again; one that differs in anything is.
+RANKS(repeated) {
+  const auto n = static_cast<std::uint64_t>(size_), me = static_cast<std::uint64_t>(rank_);
+  std::uint64_t in[2] = {me + 1, 10}, out[2] = {};
+  const std::uint64_t ranks_sum = n * (n + 1) / 2;
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  ucft_comm_h on = comm;
+  const auto sum_up = [&](ucft_op_t op = UCFT_SUM, std::uint64_t count = 2, const ucft_coll_options_t* with = nullptr) {
+    out[0] = out[1] = 0;
+    return ucft_allreduce(on, in, out, count, UCFT_UINT64, op, with, nullptr);
+  };
+  const auto has = [&](std::uint64_t first, std::uint64_t second, const char* when) {
+    if (out[0] != first || out[1] != second) wrong("{}: {} {}", when, out[0], out[1]);
+  };
+  for (int i = 0; i < 3; ++i) {
+    in[1] = 10 + static_cast<std::uint64_t>(i);
+    check(sum_up(), "sum");
+    has(ranks_sum, n * in[1], "again, with other values");
+  }
+  check(sum_up(UCFT_MAX), "max");
+  has(n, in[1], "another operator");
+  check(sum_up(UCFT_MAX, 1), "max of one");
+  has(n, 0, "another count");
+  check(sum_up(), "sum");
+  expect(sum_up(static_cast<ucft_op_t>(256 + UCFT_SUM)), UCFT_ERR_INVALID_PARAM, "an operator like the one before");
+  check(sum_up(UCFT_SUM, 2, &options), "with options");
+  options.f = size_;
+  expect(sum_up(UCFT_SUM, 2, &options), UCFT_ERR_INVALID_PARAM, "options that have become wrong");
+  options.f = 0;
+  check(sum_up(UCFT_SUM, 2, &options), "with other options");
+  has(ranks_sum, n * in[1], "with other options");
+  check(sum_up(), "without options");
+
+  for (int root : {0, size_ - 1, 0}) {
+    std::uint64_t word = 100 + me;
+    for (int i = 0; i < 2; ++i) check(ucft_broadcast(comm, &word, 1, UCFT_UINT64, root, nullptr, nullptr), "broadcast");
+    if (word != 100 + static_cast<std::uint64_t>(root)) wrong("broadcast of {}: {}", root, word);
+    out[0] = 0;
+    check(ucft_reduce(comm, in, out, 1, UCFT_UINT64, UCFT_SUM, root, nullptr, nullptr), "reduce");
+    if (out[0] != (rank_ == root ? ranks_sum : 0)) wrong("reduce to {}: {}", root, out[0]);
+  }
+
+  std::vector<std::uint64_t> counts(n, 1), all(2 * n);
+  const auto gather = [&] {
+    return ucft_allgatherv(comm, in, all.data(), counts.data(), nullptr, UCFT_UINT64, nullptr, nullptr);
+  };
+  check(gather(), "allgatherv");
+  counts.assign(n, 2);
+  check(gather(), "allgatherv with other counts");
+  for (std::size_t rank = 0; rank < n; ++rank)
+    if (all[2 * rank] != rank + 1 || all[2 * rank + 1] != in[1]) wrong("block of {}", rank);
+
+  check(sum_up(), "sum");
+  if (size_ > 1) {
+    expect(sum_up(UCFT_SUM, rank_ == 0 ? 1 : 2), UCFT_ERR_MISMATCH, "ranks that differ");
+    check(sum_up(), "after a mismatch");
+    has(ranks_sum, n * in[1], "after a mismatch");
+  }
+  ucft_comm_h last = UCFT_COMM_NULL;
+  check(ucft_comm_split(comm, rank_ == size_ - 1 ? 1 : 0, 0, &last), "split");
+  on = last;
+  check(sum_up(), "the same on another communicator");
+  if (rank_ == size_ - 1) has(n, in[1], "alone");
+  check(ucft_comm_destroy(last), "destroy");
+  on = comm;
+  check(sum_up(), "sum");
+  has(ranks_sum, n * in[1], "at the end");
+}
+
+TEST_P(Scenario, RepeatedCallsAreWhatTheySay) {
+  for (int ranks : {1, 2, 4}) expect_right(plan(ranks, repeated));
+}
+
+// A root that nobody waits for is ahead of a rank that comes late by as much as there is memory for, then busy.
+RANKS(ahead) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
+  const bool is_late = rank_ == size_ - 1;
+  if (is_late) check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+  bool was_busy = false;
+  for (std::size_t count : {1u, 200u, 4000u}) {
+    constexpr std::size_t many = 300;
+    std::vector<std::vector<std::uint64_t>> words(many, std::vector<std::uint64_t>(count));
+    std::vector<ucft_request_h> requests(many);
+    for (std::size_t i = 0; i < many; ++i) {
+      if (rank_ == 0) words[i].assign(count, 1000 * count + i);
+      check(ucft_broadcast_init(comm, words[i].data(), count, UCFT_UINT64, 0, nullptr, &requests[i]), "init");
+      while (ucft_post(requests[i]) == UCFT_ERR_BUSY) {
+        if (!was_busy && !is_late) check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+        was_busy = true;
+        check(ucft_progress(context), "progress");
+      }
+    }
+    for (std::size_t i = 0; i < many; ++i) {
+      check(ucft_wait(requests[i], UINT64_MAX), "wait");
+      for (std::uint64_t word : words[i])
+        if (word != 1000 * count + i) wrong("broadcast {} of {} words: {}", i, count, word);
+      check(ucft_request_free(requests[i]), "free");
+    }
+  }
+  if (rank_ == 0 && !was_busy) wrong("never busy");
+  if (!was_busy && !is_late) check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+  check(ucft_comm_destroy(copy), "destroy");
+}
+
+TEST_P(Scenario, ARootThatIsAheadIsBusyAndLosesNothing) {
+  for (int ranks : {2, 4}) expect_right(plan(ranks, ahead));
+}
+
 // A rank comes late to an operation: a wait of the others with a limit gives up and goes on later. A barrier of a second
 // communicator tells the late one that they have.
 RANKS(time_limit) {

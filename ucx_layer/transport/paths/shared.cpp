@@ -107,7 +107,7 @@ SlabView SharedPath::slab_of(int peer, std::uint32_t communicator, std::size_t b
   auto* page = FirstSegment::slabs_in(reinterpret_cast<std::byte*>(link.control));
   while (page != nullptr) {
     if (const SlabEntry* const entry = page->find(communicator, SlabEntry::key_of(communicator)))
-      return {true, (entry->key.load(std::memory_order_relaxed) & SlabEntry::closed) != 0,
+      return {true, (entry->key.load(std::memory_order_acquire) & SlabEntry::closed) != 0,
               memory_of(peer, entry->address.load(std::memory_order_relaxed), bytes)};
     const std::uint64_t next = page->next.load(std::memory_order_acquire);
     page = next == 0 ? nullptr : reinterpret_cast<SlabPage*>(memory_of(peer, next, sizeof(SlabPage)));
