@@ -17,6 +17,11 @@
 namespace ucft::detail {
 namespace {
 
+constexpr std::size_t few = 16;       // peers of this host, who are all looked at every period
+constexpr std::size_t followers = 8;  // else so many are
+constexpr std::size_t endings_a_turn =
+    2;  // a look takes as long as 50 at a heartbeat, and on a busy host many have missed one
+
 TimeoutDetector::Time time_now() {
   return std::chrono::duration_cast<TimeoutDetector::Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
@@ -33,6 +38,8 @@ DetectorThread::DetectorThread(const Setup& setup, const std::vector<Peer>& peer
     processes_.add(peer.rank, peer.pid, peer.start_time);
     watch(peer, false, {}, now);
   }
+  here_ = watched_.size();
+  choose_closely_watched();
   for (RemotePeer& peer : remote) watch({peer.rank, peer.pid, 0, nullptr}, true, std::move(peer.line), now);
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
@@ -106,7 +113,7 @@ void DetectorThread::take_turn(Time now) {
   report_deaths();
   speak(now);
   listen(now);
-  look_for_endings(now);
+  look_for_endings();
   for (const TimeoutDetector::Peer peer : silence_.tick(now)) judge(static_cast<std::size_t>(peer), now);
   if (silence_.was_away()) begin_waiting_anew(now);
   give_up_fencing(now);
@@ -124,43 +131,76 @@ void DetectorThread::begin_waiting_anew(Time now) {
   }
 }
 
+void DetectorThread::choose_closely_watched() {
+  const auto first = static_cast<std::size_t>(
+      std::find_if(watched_.begin(), watched_.end(), [&](const auto& each) { return each->peer.rank > setup_.rank; }) -
+      watched_.begin());
+  for (std::size_t i = 0; i < here_; ++i) {
+    const std::size_t index = (first + i) % here_;
+    if (here_ <= few || i < followers || watched_[index]->peer.heartbeat == nullptr) closely_.push_back(index);
+  }
+}
+
 void DetectorThread::listen(Time now) {
   states_looked_at_ = now >= next_state_look_;
   if (states_looked_at_) next_state_look_ = now + setup_.options.suspect_after / 4;
-  const bool silence_counts = silence_counts_.load(std::memory_order_acquire);
-  for (std::size_t index = 0; index < watched_.size(); ++index) {
-    Watched& watched = *watched_[index];
-    if (!silence_counts) heard(index, now);
-    if (watched.remote) {
-      listen_afar(index, now);
-    } else if (watched.peer.heartbeat == nullptr) {
-      if (!states_looked_at_) continue;
-      const ProcessState state = processes_.state(watched.peer.rank);
-      if (state != ProcessState::stopped && state != ProcessState::dead) heard(index, now);
-    } else if (const auto beat = watched.peer.heartbeat->load(std::memory_order_relaxed);
-               beat != watched.last_heartbeat) {
-      watched.last_heartbeat = beat;
-      heard(index, now);
-    }
+  if (!silence_counts_.load(std::memory_order_acquire))
+    for (std::size_t index = 0; index < watched_.size(); ++index) heard(index, now);
+  listen_here(now);
+  for (std::size_t index = here_; index < watched_.size(); ++index) listen_afar(index, now);
+}
+
+void DetectorThread::listen_here(Time now) {
+  for (std::size_t index : closely_) look_at(index, now);
+  std::erase_if(missed_, [&](std::size_t index) { return !look_at(index, now); });
+  const Time round = setup_.options.suspect_after / 4, since = std::min(now - std::exchange(listened_at_, now), round);
+  if (closely_.size() == here_) return;
+  for (std::size_t looks =
+           here_ * static_cast<std::size_t>(since.count()) / static_cast<std::size_t>(round.count()) + 1;
+       looks > 0; --looks) {
+    look_at(next_look_, now);
+    next_look_ = (next_look_ + 1) % here_;
   }
+}
+
+// Whether it has missed a heartbeat, and stands in missed_.
+bool DetectorThread::look_at(std::size_t index, Time now) {
+  Watched& watched = *watched_[index];
+  if (watched.peer.heartbeat == nullptr) {
+    if (!states_looked_at_) return false;
+    const ProcessState state = processes_.state(watched.peer.rank);
+    if (state != ProcessState::stopped && state != ProcessState::dead) heard(index, now);
+    return false;
+  }
+  if (const auto beat = watched.peer.heartbeat->load(std::memory_order_relaxed); beat != watched.last_heartbeat) {
+    watched.last_heartbeat = beat;
+    heard(index, now);
+  }
+  const bool missed = !watched.proved && !watched.has_left() &&
+                      now - watched.heard_at.load(std::memory_order_relaxed) >= 2 * setup_.options.heartbeat_period;
+  if (missed && !watched.missed) missed_.push_back(index);
+  return watched.missed = missed;
 }
 
 // A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk: whoever has missed a heartbeat
 // is looked at. It isn't killed then, which would cut its dump short.
-void DetectorThread::look_for_endings(Time now) {
-  for (std::size_t index = 0; index < watched_.size(); ++index) {
-    Watched& watched = *watched_[index];
-    if (watched.remote || watched.proved) continue;
-    const bool may_be = watched.peer.heartbeat == nullptr ? states_looked_at_
-                                                          : now - watched.heard_at.load(std::memory_order_relaxed) >=
-                                                                2 * setup_.options.heartbeat_period;
-    if (!may_be) continue;
-    const std::uint64_t before = std::exchange(watched.ending, processes_.ending(watched.peer.rank));
-    if (before == 0 || before != watched.ending) continue;
-    silence_.forget(static_cast<TimeoutDetector::Peer>(index));
-    watched.fencing = false;
-    report(watched, Verdict::Kind::proved);
-  }
+void DetectorThread::look_for_endings() {
+  if (states_looked_at_)
+    for (std::size_t index : closely_)
+      if (watched_[index]->peer.heartbeat == nullptr) look_for_ending(index);
+  const std::size_t looks = std::min(endings_a_turn, missed_.size());
+  for (std::size_t i = 0; i < looks; ++i) look_for_ending(missed_[i]);
+  std::rotate(missed_.begin(), missed_.begin() + static_cast<std::ptrdiff_t>(looks), missed_.end());
+}
+
+void DetectorThread::look_for_ending(std::size_t index) {
+  Watched& watched = *watched_[index];
+  if (watched.proved) return;
+  const std::uint64_t before = std::exchange(watched.ending, processes_.ending(watched.peer.rank));
+  if (before == 0 || before != watched.ending) return;
+  silence_.forget(static_cast<TimeoutDetector::Peer>(index));
+  watched.fencing = false;
+  report(watched, Verdict::Kind::proved);
 }
 
 // The end of a lifeline proves more than silence could. Whose lifeline was lost here can't be heard any more, and its
@@ -201,7 +241,8 @@ void DetectorThread::speak(Time now) {
   const bool out = out_.load(std::memory_order_acquire);
   const bool beat = now >= next_beat_;
   if (beat) next_beat_ = now + std::max(setup_.options.heartbeat_period, setup_.options.suspect_after / 10);
-  for (auto& watched : watched_) {
+  for (std::size_t index = here_; index < watched_.size(); ++index) {
+    const auto& watched = watched_[index];
     Lifeline& line = watched->lifeline;
     if (!line.is_open()) continue;
     if (watched->tell_excluded.exchange(false)) line.say(LifelineWord::excluded);
@@ -255,13 +296,15 @@ bool DetectorThread::is_starved(std::int32_t rank) const {
 // The end of a process that was killed is seen by report_deaths(), some 0.1 ms later unless it hangs in the kernel or the
 // host is loaded. That of another host's may yet be seen by its lifeline.
 void DetectorThread::start_waiting(std::size_t index, Time until) {
-  watched_[index]->fencing = true;
+  watched_[index]->fencing = any_fencing_ = true;
   watched_[index]->fence_until = until;
 }
 
 void DetectorThread::give_up_fencing(Time now) {
+  if (!std::exchange(any_fencing_, false)) return;
   bool silent_host = false;
   for (auto& watched : watched_) {
+    any_fencing_ |= watched->fencing;
     if (!watched->fencing || now < watched->fence_until) continue;
     if (watched->remote) {
       silent_host = true;
@@ -308,8 +351,11 @@ bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool more) {
 // Until a death, a poke, or the next heartbeat.
 void DetectorThread::sleep() {
   awaited_.assign({{wake_, POLLIN, 0}, {processes_.epoll_descriptor(), POLLIN, 0}});
-  for (const auto& watched : watched_)  // not for heartbeats, which can wait until we wake anyway: for ends
-    if (watched->lifeline.is_open()) awaited_.push_back({watched->lifeline.descriptor(), POLLRDHUP, 0});
+  for (std::size_t index = here_; index < watched_.size(); ++index) {
+    // Not for heartbeats, which can wait until we wake anyway: for ends.
+    const Lifeline& line = watched_[index]->lifeline;
+    if (line.is_open()) awaited_.push_back({line.descriptor(), POLLRDHUP, 0});
+  }
   const auto period = setup_.options.heartbeat_period;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(period);
   const timespec limit{static_cast<time_t>(seconds.count()), static_cast<long>((period - seconds).count())};

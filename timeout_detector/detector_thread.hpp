@@ -39,7 +39,10 @@ struct Verdict {
 };
 
 // What is heard of a peer
-//  - with a heartbeat counter: a change of it. Looked at every period.
+//  - with a heartbeat counter: a change of it. Looked at every period, if it is one of few or follows this rank closely, or
+//    was silent at the last look; else in its turn, such that all are looked at in a quarter of suspect_after, which may find
+//    silence that much later. So many ranks of a host share the work: with fencing it is enough that one of them kills the
+//    silent one, which proves its death to all.
 //  - without one (nullptr): a state in /proc that isn't "stopped". Looked at every quarter of suspect_after, so a stop
 //    may be suspected up to a quarter early; a hang that isn't a stop is not seen.
 //  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than every
@@ -50,7 +53,7 @@ struct Verdict {
 class DetectorThread {
  public:
   struct Peer {
-    std::int32_t rank;
+    std::int32_t rank;  // ascending; those that follow our own follow closely
     int pid;
     std::uint64_t start_time;                          // process_start_time() as the peer itself had it
     const std::atomic<std::uint64_t>* heartbeat;       // stays mapped until stop(); may be nullptr
@@ -68,6 +71,7 @@ class DetectorThread {
 
   struct Setup {
     TimeoutDetector::Options options;  // valid
+    std::int32_t rank = 0;             // our own
     bool fence = true;                 // kill silent peers before they are declared dead
     bool silence_counts =
         true;  // false: not before count_silence(), so that peers may begin to beat later than we watch
@@ -121,7 +125,8 @@ class DetectorThread {
   struct Watched {
     Peer peer;
     bool remote = false;
-    Lifeline lifeline;  // if remote
+    bool missed = false;  // silent for two periods when it was last looked at
+    Lifeline lifeline;    // if remote
     std::uint64_t last_heartbeat = 0;
     std::atomic<Time> heard_at{};  // for silent_for; the detector has its own
     std::atomic<bool> forgotten{false};
@@ -140,7 +145,11 @@ class DetectorThread {
   void run();
   void take_turn(Time now);
   void listen(Time now);
-  void look_for_endings(Time now);
+  void look_for_endings();
+  void look_for_ending(std::size_t index);
+  void choose_closely_watched();
+  void listen_here(Time now);
+  bool look_at(std::size_t index, Time now);
   void listen_afar(std::size_t index, Time now);
   void speak(Time now);
   void heard(std::size_t index, Time now);
@@ -158,10 +167,14 @@ class DetectorThread {
 
   Setup setup_;
   int creator_pid_;
-  std::vector<std::unique_ptr<Watched>> watched_;  // the index is the detector's name for the peer
+  std::vector<std::unique_ptr<Watched>> watched_;  // the index is the detector's name for the peer; of this host first
+  std::size_t here_ = 0;                           // so many are of this host
+  std::vector<std::size_t> closely_, missed_;      // looked at every period: by choice; for having missed a heartbeat
+  std::size_t next_look_ = 0;                      // whose turn it is, of all of this host
+  bool any_fencing_ = false;
   ProcessWatch processes_;
   TimeoutDetector silence_;  // the thread's alone
-  Time next_state_look_{}, next_beat_{};
+  Time listened_at_{}, next_state_look_{}, next_beat_{};
   bool states_looked_at_ = false;  // in this turn, of those without a heartbeat counter
   std::mutex verdicts_;
   std::atomic<bool> stopping_ = false, out_ = false, silence_counts_ = true;

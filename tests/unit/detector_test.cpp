@@ -645,6 +645,41 @@ TEST(DetectorThread, StoppedPeerIsFencedAndThenProved) {
   EXPECT_EQ(record.all().size(), 1u);
 }
 
+// Of many peers most are looked at in their turn only: nobody is missed, and nobody who beats is taken for silent.
+TEST(DetectorThread, OfManyPeersTheSilentOnesAreFencedWhereverTheyStand) {
+  constexpr std::int32_t me = 12, ranks = 30;
+  std::vector<std::unique_ptr<SharedCounter>> heartbeats;
+  std::vector<std::unique_ptr<Child>> children;
+  std::vector<DetectorThread::Peer> peers;
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    if (rank == me) continue;
+    heartbeats.push_back(std::make_unique<SharedCounter>());
+    children.push_back(std::make_unique<Child>(beating(heartbeats.back()->get())));
+    peers.push_back(peer_of(rank, *children.back(), heartbeats.back()->get()));
+  }
+  const auto child_of = [&](std::int32_t rank) -> Child& {
+    return *children[static_cast<std::size_t>(rank - (rank > me))];
+  };
+  Record record;
+  auto setup = setup_for(record, true, 300ms);
+  setup.rank = me;
+  DetectorThread detector(setup, peers);
+  ASSERT_TRUE(record.wait_for_more_ticks(150));  // more than one round, and suspect_after
+  EXPECT_EQ(record.all().size(), 0u);
+  std::vector<std::int32_t> stopped = {me + 1, me - 1, 3, ranks - 1};
+  for (const std::int32_t rank : stopped) child_of(rank).stop();
+  ASSERT_TRUE(record.wait_for(stopped.size()));
+  ASSERT_TRUE(record.wait_for_more_ticks(150));
+  std::vector<std::int32_t> proved;
+  for (const Verdict& verdict : record.all()) {
+    EXPECT_EQ(verdict.kind, Verdict::Kind::proved) << verdict.rank;
+    proved.push_back(verdict.rank);
+  }
+  std::sort(proved.begin(), proved.end());
+  std::sort(stopped.begin(), stopped.end());
+  EXPECT_EQ(proved, stopped);
+}
+
 // What a large process does: its memory goes, or is written to a file, before its pidfd says anything.
 void touch(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -57,6 +57,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   DetectorThread::Setup setup;
   setup.options.heartbeat_period = std::chrono::microseconds(job_.settings.heartbeat_period_us);
   setup.options.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us);
+  setup.rank = job_.rank;
   setup.fence = job_.settings.fence;
   setup.silence_counts = false;
   setup.own_heartbeat = &transport_->control()->heartbeat;
