@@ -63,6 +63,7 @@ class HostWorld::Memory {
     return access([&] { return static_cast<HostWord>(world_.at(me_).knows_dead[static_cast<std::size_t>(rank)]); }) !=
            0;
   }
+  std::byte* room(HostPlace) { return scratch(0); }
   std::byte* scratch(int level) {
     assert(level < levels);
     return reinterpret_cast<std::byte*>(scratch_[level]);

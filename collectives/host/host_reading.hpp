@@ -122,7 +122,7 @@ class HostReading {
         ++usual_ones;
       else if (!add_note(x, sum.result))
         continue;
-      sum.data = add(sum.data, memory_.read(x, value_place(x, bytes_), bytes_), call_.count);
+      sum.data = add(sum.data, memory_.read(x, value_place(x, bytes_), bytes_), call_.count, memory_.scratch(0));
     }
     if (!has_culprit(sum.result.outcome)) sum.result.contributors += usual_ones;
     return sum;
@@ -150,14 +150,14 @@ class HostReading {
                HostLayout::words_of(layout_.bytes_of_chunks(bytes_, seat_.ranks)) +
            chunk / static_cast<std::uint64_t>(seat_.ranks);
   }
-  // Of all values, which are settled, in rank order; valid until the next read.
-  const std::byte* combined_chunk(std::uint64_t chunk) const {
+  // Of all values, which are settled, in rank order: in `into`, or what was read last, which is valid until the next read.
+  const std::byte* combined_chunk(std::uint64_t chunk, std::byte* into) const {
     const std::uint64_t bytes = bytes_of_chunk(chunk);
     const std::byte* sum = nullptr;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
       const HostPlace place = value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk));
-      sum = add(sum, memory_.read(x, place, bytes), bytes / element_bytes(call_.reduction.type));
+      sum = add(sum, memory_.read(x, place, bytes), bytes / element_bytes(call_.reduction.type), into);
     }
     return sum;
   }
@@ -172,11 +172,11 @@ class HostReading {
  private:
   bool is_stamped(Rank x, HostPlace place) const { return memory_.load(x, place) == stamp(); }
 
-  // sum: null, what was read last, or in scratch already.
-  const std::byte* add(const std::byte* sum, const std::byte* data, std::uint64_t count) const {
+  // sum: null, what was read last, or in `into` already.
+  const std::byte* add(const std::byte* sum, const std::byte* data, std::uint64_t count, std::byte* into) const {
     if (sum == nullptr) return data;
-    if (count > 0) combine(call_.reduction, memory_.scratch(0), sum, data, count);
-    return memory_.scratch(0);
+    if (count > 0) combine(call_.reduction, into, sum, data, count);
+    return into;
   }
 
   // Signatures of different counts may be equal. Blocks of an allgather may differ: deliver_block() sees to those.

@@ -29,7 +29,9 @@
 //
 //   HostWord load(Rank owner, HostPlace)          acquire
 //   void store(HostPlace, HostWord)               release; this rank's slab
-//   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store
+//   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store; data: elsewhere,
+//                                                 or room(first)
+//   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or scratch(0)
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
 //   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree
@@ -327,8 +329,8 @@ class HostStage {
 
   template <class Memory>
   void give_chunk(const HostReading<Memory>& all, std::uint64_t chunk) {
-    const HostPlace room = all.combined_place(seat_.me);
-    all.memory().write(room + all.chunk_place(chunk), all.combined_chunk(chunk), all.bytes_of_chunk(chunk));
+    const HostPlace room = all.combined_place(seat_.me), place = room + all.chunk_place(chunk);
+    all.memory().write(place, all.combined_chunk(chunk, all.memory().room(place)), all.bytes_of_chunk(chunk));
     all.memory().store(room + all.chunk_stamp(chunk), all.stamp());
   }
 
@@ -339,7 +341,7 @@ class HostStage {
     const bool gives = all.is_there(owner);  // else it is dead
     const std::byte* const data = gives ? all.given_chunk(chunk) : nullptr;
     if (data == nullptr && gives && !helps && !all.memory().is_dead(owner)) return false;
-    deliver_chunk(all, chunk, data != nullptr ? data : all.combined_chunk(chunk));
+    deliver_chunk(all, chunk, data != nullptr ? data : all.combined_chunk(chunk, all.memory().scratch(0)));
     return true;
   }
 
@@ -348,7 +350,7 @@ class HostStage {
   bool take_all_chunks(const HostReading<Memory>& all) {
     const HostResult result = all.result_of_all();
     for (std::uint64_t chunk = 0; chunk < all.chunks() && result.outcome == Outcome::success; ++chunk)
-      deliver_chunk(all, chunk, all.combined_chunk(chunk));
+      deliver_chunk(all, chunk, all.combined_chunk(chunk, all.memory().scratch(0)));
     return finish(all, {result, nullptr});
   }
 

@@ -62,7 +62,10 @@ class SharedMemory {
     return lease(owner) == HostLease::none ? 0 : word(owner, place).load(std::memory_order_acquire);
   }
   void store(HostPlace place, HostWord value) { word(me_, place).store(value, std::memory_order_release); }
-  void write(HostPlace first, const std::byte* data, std::uint64_t bytes) { std::memcpy(at(me_, first), data, bytes); }
+  void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
+    if (data != room(first)) std::memcpy(room(first), data, bytes);
+  }
+  std::byte* room(HostPlace first) { return at(me_, first); }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) { return at(owner, first); }
   bool is_dead(Rank rank) { return rank != me_ && shared_.proved_dead[rank].load(std::memory_order_acquire) != 0; }
   std::byte* scratch(int level) { return scratch_[level].data(); }
