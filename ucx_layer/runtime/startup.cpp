@@ -205,7 +205,7 @@ bool StartUp::exchange_identities(std::string& error) {
 
 bool StartUp::agree(bool ok, std::string& error, const char* step) {
   StepResult mine{ok ? 1 : 0, {}};
-  copy_text(mine.error, sizeof mine.error, ok ? std::string() : error);
+  if (!ok) copy_text(mine.error, sizeof mine.error, error);
   std::vector<StepResult> all(static_cast<std::size_t>(job_.size));
   if (!oob_.allgather(&mine, all.data(), sizeof mine, error, [this] { transport_->poll(); })) return false;
   for (int rank = 0; rank < job_.size; ++rank) {
