@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct Hash {
 
 class Search {
  public:
+  explicit Search(bool compares) : compares_(compares) {}
+
   void run(const HostPlan& plan, std::int64_t max_states) {
     enter(HostWorld(plan), none, {});
     while (!open_.empty() && found.violation.empty()) {
@@ -34,7 +37,7 @@ class Search {
         ++found.transitions;
         const std::string violation = next.violation();
         const std::uint32_t there = enter(std::move(next), state, event);
-        if (event.what != HostWorld::Event::What::death) ways_.push_back({there, state});
+        if (event.what != HostWorld::Event::What::death && there != state) ways_.push_back({there, state});
         if (!violation.empty()) return report(violation, there);
       }
     }
@@ -58,6 +61,7 @@ class Search {
     if (!is_new) return place->second;
     states_.push_back({from, event});
     ++found.states;
+    if (compares_) note_contents(world);
     if (world.is_over()) {
       ends_.push_back(place->second);
       ++found.ends;
@@ -65,6 +69,14 @@ class Search {
     }
     open_.emplace_back(std::move(world), place->second);
     return place->second;
+  }
+
+  void note_contents(const HostWorld& world) {
+    HostWorld::Fingerprint contents = world.outside();
+    contents.a ^= static_cast<std::uint64_t>(world.is_over());
+    if (!contents_.insert(contents).second) return;
+    ++found.contents;
+    found.sum_of_contents += mixed(contents.a, contents.b);
   }
 
   // Backwards from all ends.
@@ -95,6 +107,8 @@ class Search {
     found.violation = what + ":" + way;
   }
 
+  const bool compares_;
+  std::unordered_set<HostWorld::Fingerprint, Hash> contents_;
   std::unordered_map<HostWorld::Fingerprint, std::uint32_t, Hash> seen_;
   std::vector<State> states_;
   std::vector<Way> ways_;
@@ -104,8 +118,8 @@ class Search {
 
 }  // namespace
 
-HostExploration explore(const HostPlan& plan, std::int64_t max_states) {
-  Search search;
+HostExploration explore(const HostPlan& plan, std::int64_t max_states, bool compares) {
+  Search search(compares);
   search.run(plan, max_states);
   return search.found;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "collectives/random.hpp"
@@ -15,31 +16,31 @@ namespace {
 constexpr std::uint64_t elements = 1;       // of a payload, and of a chunk: one word, so that an access is one
 constexpr std::uint64_t most_elements = 2;  // of an area
 constexpr int levels = 8;
+constexpr HostPlace no_cell = ~HostPlace{0};
 
 struct Pause {};
 
 }  // namespace
 
-// One access of a call, after those that were made before.
+// Of a call, after the accesses that were made before: so many more, and the final looks behind them.
 class HostWorld::Memory {
  public:
-  Memory(HostWorld& world, Rank me, State& state) : world_(world), me_(me), state_(state) {}
+  Memory(HostWorld& world, Rank me, State& state, int steps) : world_(world), me_(me), state_(state), steps_(steps) {}
 
   HostWord load(Rank owner, HostPlace place) {
-    auto found = state_.found.begin() + owner;
-    if (!*found && lease(owner) == HostLease::none) return 0;
-    *found = true;
-    return access([&] { return world_.word(owner, place); });
+    if ((state_.found & bit(owner)) == 0 && lease(owner) == HostLease::none) return 0;
+    state_.found |= bit(owner);
+    return access({What::load, owner, place}, [&] { return world_.word(owner, place); });
   }
   HostLease lease(Rank owner) {
-    return static_cast<HostLease>(access([&] { return world_.lease(owner, state_.use); }));
+    return static_cast<HostLease>(access({What::lease, owner}, [&] { return world_.lease(owner, state_.use); }));
   }
   void set_lease(HostLease lease) {
-    access([&] { return world_.lease(me_, state_.use) = static_cast<HostWord>(lease); });
+    access({What::store, me_}, [&] { return world_.lease(me_, state_.use) = static_cast<HostWord>(lease); });
   }
   void store(HostPlace place, HostWord word) {
-    access([&] {
-      world_.check_reuse(me_);
+    access({What::store, me_, place}, [&] {
+      world_.check_store(me_, place);
       return world_.word(me_, place) = word;
     });
   }
@@ -51,7 +52,9 @@ class HostWorld::Memory {
     }
   }
   void clear(HostPlace place) {  // no step if it is clear
-    if (access([&] { return world_.word(me_, place); }, true) != 0) store(place, 0);
+    if (access(
+            {What::load, me_, place}, [&] { return world_.word(me_, place); }, true) != 0)
+      store(place, 0);
   }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes) {
     HostWord* const view = views_[++reads_ % 2];
@@ -60,8 +63,7 @@ class HostWorld::Memory {
   }
   bool is_dead(Rank rank) {
     if (rank == me_) return false;
-    return access([&] { return static_cast<HostWord>(world_.at(me_).knows_dead[static_cast<std::size_t>(rank)]); }) !=
-           0;
+    return access({What::is_dead, rank}, [&] { return HostWord{world_.at(me_).knows_dead & bit(rank)}; }) != 0;
   }
   std::byte* room(HostPlace) { return scratch(0); }
   std::byte* scratch(int level) {
@@ -84,14 +86,21 @@ class HostWorld::Memory {
     }
   }
 
+  // That was made last, or would be made next.
+  const Access& last() const { return last_; }
+  bool ends_with_final_look() const { return ends_with_final_look_; }
+
  private:
+  using What = Access::What;
+
   // own: of what nobody else stores to, so when it is looked at makes no difference.
   template <class Act>
-  HostWord access(Act act, bool own = false) {
+  HostWord access(const Access& it, Act act, bool own = false) {
     std::vector<HostWord>& log = world_.at(me_).log;
     if (next_ < log.size()) return log[next_++];
-    if (has_accessed_ && !own) throw Pause{};
-    has_accessed_ = has_accessed_ || !own;
+    last_ = it;
+    ends_with_final_look_ = steps_ == 0 && !own && world_.is_final(me_, it);
+    if (!own && !ends_with_final_look_ && steps_-- == 0) throw Pause{};
     log.push_back(act());
     return log[next_++];
   }
@@ -99,13 +108,15 @@ class HostWorld::Memory {
   HostWorld& world_;
   Rank me_;
   State& state_;
+  int steps_;
   std::size_t next_ = 0, reads_ = 0;
-  bool has_accessed_ = false;
+  Access last_;
+  bool ends_with_final_look_ = false;
   HostWord views_[2][most_elements] = {}, scratch_[levels][most_elements] = {};
 };
 
 HostWorld::HostWorld(const HostPlan& plan)
-    : plan_(plan),
+    : shared_plan_(std::make_shared<HostPlan>(plan)),
       layout_{plan.banks, elements * sizeof(HostWord), (plan.has_chunks ? elements : most_elements) * sizeof(HostWord),
               elements * sizeof(HostWord), plan.degree == 0 ? 1 : 2},
       tree_(std::make_shared<HostTree>(HostTree::of_degree(plan.ranks, plan.degree))),
@@ -113,19 +124,18 @@ HostWorld::HostWorld(const HostPlan& plan)
       leases_(static_cast<std::size_t>(plan.ranks * plan.uses)),
       deliveries_(static_cast<std::size_t>(plan.uses) * plan.program.size()) {
   for (Rank rank = 0; rank < plan.ranks; ++rank) {
-    nodes_.push_back(
-        {state_of(rank, 0), true, Event::What::go_on, {}, std::vector<bool>(static_cast<std::size_t>(plan.ranks))});
+    nodes_.push_back(std::make_shared<Node>(Node{.state = state_of(rank, 0)}));
     lease(rank, 0) = static_cast<HostWord>(HostLease::open);
   }
 }
 
 HostWorld::State HostWorld::state_of(Rank rank, int use) const {
   // Those of the first use are found at once: all have been there from the beginning.
-  return {{{rank, plan_.ranks, plan_.window, plan_.patience}, layout_, tree_},
+  return {{{rank, plan_().ranks, plan_().window, plan_().patience}, layout_, tree_},
           use,
           {},
           {},
-          std::vector<bool>(static_cast<std::size_t>(plan_.ranks), use == 0)};
+          use == 0 ? ~std::uint32_t{0} : 0};
 }
 
 // Data, then chunks or a partial result, and stamps.
@@ -137,14 +147,14 @@ bool HostWorld::reads(Rank rank, int use) const {
 }
 
 HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
-  HostCall call = plan_.program[number];
+  HostCall call = plan_().program[number];
   call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
   call.signature = static_cast<std::uint16_t>(1 + number);
-  if (rank == plan_.differs && plan_.differs_in_length)
+  if (rank == plan_().differs && plan_().differs_in_length)
     call.count = call.count == 1 ? most_elements : 1;
-  else if (rank == plan_.differs)
+  else if (rank == plan_().differs)
     call.signature = 99;
-  call.lacks_memory = rank == plan_.lacks;
+  call.lacks_memory = rank == plan_().lacks;
   return call;
 }
 
@@ -162,26 +172,56 @@ std::vector<HostWord> HostWorld::given(Rank rank, int use, OperationNumber numbe
 
 std::vector<HostWorld::Event> HostWorld::events() const {
   std::vector<Event> all;
-  for (Rank rank = 0; rank < plan_.ranks; ++rank) {
-    const Node& node = at(rank);
-    if (!node.is_alive) continue;
-    if (node.call != Event::What::go_on) {
-      all.push_back({Event::What::go_on, rank});
-    } else if (node.state.use < plan_.uses) {
-      const HostStage& stage = node.state.stage;
-      const bool has_posted_all = stage.next() == plan_.program.size();
-      if (!has_posted_all) all.push_back({Event::What::post, rank});
-      if (!stage.idle()) all.push_back({Event::What::progress, rank});
-      if (has_posted_all && stage.idle())
-        all.push_back({reads(rank, node.state.use) ? Event::What::close : Event::What::reuse, rank});
-    }
-    if (deaths_ < plan_.max_deaths) all.push_back({Event::What::death, rank});
-    for (Rank other = 0; other < plan_.ranks; ++other)
-      if ((!at(other).is_alive || (plan_.trusts_suspicions && other != rank)) &&
-          !node.knows_dead[static_cast<std::size_t>(other)])
-        all.push_back({Event::What::news, rank, other});
+  for (Rank rank = 0; rank < plan_().ranks; ++rank) {
+    if (!at(rank).is_alive) continue;
+    add_calls(rank, all);
+    if (deaths_ < plan_().max_deaths) all.push_back({Event::What::death, rank});
+    add_news(rank, all);
   }
   return all;
+}
+
+// What a rank may do itself.
+void HostWorld::add_calls(Rank rank, std::vector<Event>& all) const {
+  const Node& node = at(rank);
+  if (node.call != Event::What::go_on) {
+    all.push_back({Event::What::go_on, rank});
+  } else if (node.state.use < plan_().uses) {
+    const HostStage& stage = node.state.stage;
+    const bool has_posted_all = stage.next() == plan_().program.size();
+    if (!has_posted_all) all.push_back({Event::What::post, rank});
+    if (!stage.idle()) all.push_back({Event::What::progress, rank});
+    if (has_posted_all && stage.idle())
+      all.push_back({reads(rank, node.state.use) ? Event::What::close : Event::What::reuse, rank});
+  }
+}
+
+void HostWorld::add_news(Rank rank, std::vector<Event>& all) const {
+  std::uint32_t news = 0;
+  for (Rank other = 0; other < plan_().ranks; ++other)
+    if (!at(other).is_alive || (plan_().trusts_suspicions && other != rank)) news |= bit(other);
+  news &= ~at(rank).knows_dead;
+  if (news != 0 && plan_().reduced) news &= asked_by(rank);
+  for (Rank other = 0; other < plan_().ranks; ++other)
+    if ((news & bit(other)) != 0) all.push_back({Event::What::news, rank, other});
+}
+
+// Whose death the next access of one of this rank's calls asks for, but for final looks before it.
+std::uint32_t HostWorld::asked_by(Rank rank) const {
+  std::vector<Event> calls;
+  add_calls(rank, calls);
+  std::uint32_t asked = 0;
+  for (const Event& event : calls) {
+    Access next = at(rank).next;
+    if (event.what != Event::What::go_on) {
+      HostWorld trial = *this;
+      trial.at(rank).call = event.what;
+      trial.step(rank, 0);
+      next = std::as_const(trial).at(rank).next;
+    }
+    if (next.what == Access::What::is_dead) asked |= bit(next.owner);
+  }
+  return asked;
 }
 
 void HostWorld::happen(const Event& event) {
@@ -190,24 +230,34 @@ void HostWorld::happen(const Event& event) {
     case Event::What::death:
       node.is_alive = false;
       node.log.clear();
+      node.next = {};
       ++deaths_;
-      return;
-    case Event::What::news: node.knows_dead[static_cast<std::size_t>(event.other)] = true; return;
-    case Event::What::go_on: break;
-    default: node.call = event.what;
+      break;
+    case Event::What::news: node.knows_dead |= bit(event.other); break;
+    case Event::What::go_on: step(event.rank, 1); break;
+    default: node.call = event.what; step(event.rank, 1);
   }
-  step(event.rank);
+  if (plan_().reduced) make_final_looks();
 }
 
-// Calls that make no access end at once.
-void HostWorld::step(Rank rank) {
+// Of a call: so many accesses, and the final looks behind them, but for one that completes an operation. Calls that make no
+// access end at once.
+void HostWorld::step(Rank rank, int steps) {
   Node& node = at(rank);
   State state = node.state;
-  Memory memory(*this, rank, state);
+  Memory memory(*this, rank, state, steps);
   std::vector<OperationNumber> completed;
+  node.completes = false;
   try {
     run(rank, state, memory, completed);
   } catch (const Pause&) {
+    node.next = memory.last();
+    return;
+  }
+  if (memory.ends_with_final_look() && !completed.empty()) {
+    node.log.pop_back();
+    node.next = memory.last();
+    node.completes = true;
     return;
   }
   for (OperationNumber number : completed) {
@@ -217,6 +267,32 @@ void HostWorld::step(Rank rank) {
   node.state = std::move(state);
   node.call = Event::What::go_on;
   node.log.clear();
+  node.next = {};
+}
+
+// That have become final. Those of one rank make no others so.
+void HostWorld::make_final_looks() {
+  for (Rank rank = 0; rank < plan_().ranks; ++rank)
+    if (const Node& node = *nodes_[static_cast<std::size_t>(rank)];
+        node.is_alive && !node.completes && is_final(rank, node.next))
+      step(rank, 0);
+}
+
+bool HostWorld::is_final(Rank rank, const Access& access) const {
+  if (!plan_().reduced || access.what == Access::What::none || access.what == Access::What::store) return false;
+  if (access.what == Access::What::is_dead) return (at(rank).knows_dead & bit(access.owner)) != 0;
+  if (access.owner == rank || !at(access.owner).is_alive) return true;
+  if (access.what == Access::What::lease || cell_of(access.place) == no_cell) return false;
+  const State& state = at(rank).state;
+  return reads(rank, state.use) && at(access.owner).state.use == state.use &&
+         word(access.owner, cell_of(access.place)) >= host_stamp(state.stage.done());
+}
+
+// The V or P that this word is in: where its stamp is.
+HostPlace HostWorld::cell_of(HostPlace place) const {
+  const HostPlace first = layout_.value(0), length = layout_.partial(0) - first;
+  if (place < first || place >= layout_.words()) return no_cell;
+  return place - (place - first) % length;
 }
 
 void HostWorld::run(Rank rank, State& state, Memory& memory, std::vector<OperationNumber>& completed) const {
@@ -238,7 +314,7 @@ void HostWorld::post(Rank rank, State& state, Memory& memory) const {
   const std::vector<HostWord> data = given(rank, state.use, stage.next(), call);
   HostData its{reinterpret_cast<const std::byte*>(data.data())};
   if (!layout_.is_inline(stage.bytes_given(call))) {
-    const std::size_t areas = static_cast<std::size_t>(plan_.areas), earlier = state.users.size();
+    const std::size_t areas = static_cast<std::size_t>(plan_().areas), earlier = state.users.size();
     if (earlier >= areas && !stage.is_free(memory, state.users[earlier - areas])) return;
     its.place = layout_.words() + earlier % areas * area_words();
     its.combined = its.place + most_elements;
@@ -248,11 +324,11 @@ void HostWorld::post(Rank rank, State& state, Memory& memory) const {
 }
 
 void HostWorld::begin_anew(Rank rank, State& state, Memory& memory) const {
-  if (!may_end_lease(memory, rank, plan_.ranks)) return;
+  if (!may_end_lease(memory, rank, plan_().ranks)) return;
   memory.set_lease(HostLease::none);
   for (HostPlace place = 0; place < layout_.words(); ++place) memory.clear(place);
   const int next = state.use + 1;
-  if (next == plan_.uses) {
+  if (next == plan_().uses) {
     state.use = next;
     return;
   }
@@ -261,42 +337,53 @@ void HostWorld::begin_anew(Rank rank, State& state, Memory& memory) const {
 }
 
 // A rank is about to store something: in a call that posts, into a bank that nobody may need for what was in it before; in one
-// that begins anew, into a slab that nobody reads.
-void HostWorld::check_reuse(Rank rank) {
+// that begins anew, into a slab that nobody reads; never into a V or P that is stamped for somebody who may still read it.
+void HostWorld::check_store(Rank rank, HostPlace place) {
   const Node& node = at(rank);
   const OperationNumber number = node.state.stage.next();
-  for (Rank other = 0; other < plan_.ranks; ++other) {
+  for (Rank other = 0; other < plan_().ranks; ++other) {
     if (other == rank || !reads(other, node.state.use)) continue;
-    const bool is_in_bank = at(other).state.stage.done() + static_cast<OperationNumber>(plan_.banks) <= number;
+    const bool is_in_bank = at(other).state.stage.done() + static_cast<OperationNumber>(plan_().banks) <= number;
     if (node.call == Event::What::reuse || (node.call == Event::What::post && is_in_bank))
       complain(rank, number, fmt::format("stores into a bank that rank {} may read", other));
+    if (cell_of(place) != no_cell && word(rank, cell_of(place)) >= host_stamp(at(other).state.stage.done()))
+      complain(rank, number, fmt::format("stores behind a stamp that rank {} may have seen", other));
   }
 }
 
 bool HostWorld::is_over() const {
-  for (const Node& node : nodes_)
-    if (node.is_alive && node.state.use < plan_.uses) return false;
+  for (const auto& node : nodes_)
+    if (node->is_alive && node->state.use < plan_().uses) return false;
   return true;
 }
 
+namespace {
+
+class Hasher {
+ public:
+  // Different values never bring two to the same, nor one value two different.
+  void operator()(std::uint64_t value) {
+    print_.a = mixed(print_.a ^ value);
+    print_.b = mixed(print_.b + value * 0x9e3779b97f4a7c15);
+  }
+  const HostWorld::Fingerprint& print() const { return print_; }
+
+ private:
+  HostWorld::Fingerprint print_{1, 2};
+};
+
+}  // namespace
+
 HostWorld::Fingerprint HostWorld::fingerprint() const {
-  Fingerprint print{1, 2};
-  const auto word = [&](std::uint64_t value) {
-    print.a = mixed(print.a, value);
-    print.b = mixed(value ^ 0x5bd1e995, print.b);
-  };
-  for (HostWord each : words_) word(each);
-  for (HostWord each : leases_) word(each);
-  for (const Node& node : nodes_) {
-    word(static_cast<std::uint64_t>(node.is_alive));
+  Hasher word;
+  describe_outside(word);
+  for (const auto& shared : nodes_) {
+    const Node& node = *shared;
     if (!node.is_alive) continue;
     const State& state = node.state;
     word(static_cast<std::uint64_t>(node.call) << 32 | static_cast<std::uint64_t>(state.use));
-    std::uint64_t known = 0;
-    for (bool each : node.knows_dead) known = known << 1 | static_cast<std::uint64_t>(each);
-    for (bool each : state.found) known = known << 1 | static_cast<std::uint64_t>(each);
-    word(known);
-    state.stage.describe(word);
+    word(static_cast<std::uint64_t>(node.knows_dead) << 32 | state.found);
+    state.stage.describe(std::ref(word));
     for (OperationNumber each : state.users) word(each);
     word(node.log.size());
     for (HostWord each : node.log) word(each);
@@ -305,13 +392,26 @@ HostWorld::Fingerprint HostWorld::fingerprint() const {
       for (HostWord each : data) word(each);
     }
   }
+  return word.print();
+}
+
+HostWorld::Fingerprint HostWorld::outside() const {
+  Hasher word;
+  describe_outside(word);
+  return word.print();
+}
+
+template <class Use>
+void HostWorld::describe_outside(Use& word) const {
+  for (HostWord each : words_) word(each);
+  for (HostWord each : leases_) word(each);
+  for (const auto& node : nodes_) word(static_cast<std::uint64_t>(node->is_alive));
   for (const Delivery& each : deliveries_) {
     word(static_cast<std::uint64_t>(each.is_known) << 32 | static_cast<std::uint64_t>(each.result.outcome) << 40 |
          each.result.contributors);
     word(static_cast<std::uint64_t>(each.result.culprit));
     for (HostWord data : each.data) word(data);
   }
-  return print;
 }
 
 // ---- what is promised -----------------------------------------------------------------------------------------------
@@ -327,10 +427,10 @@ void HostWorld::complain(Rank rank, OperationNumber number, const std::string& w
 
 // From the plan and the stamps alone: at the first delivery they are all still there.
 std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) const {
-  const HostCall& call = plan_.program[number];
+  const HostCall& call = plan_().program[number];
   if (call.pattern == HostPattern::broadcast_of) return given(call.root, use, number, call);
   std::vector<HostWord> blocks, sum(call.count);
-  for (Rank rank = 0; rank < plan_.ranks; ++rank) {
+  for (Rank rank = 0; rank < plan_().ranks; ++rank) {
     if (!has_stamped(rank, use, number)) continue;
     const std::vector<HostWord> its = given(rank, use, number, call);
     for (std::uint64_t i = 0; i < call.count; ++i) sum[i] += its[i];
@@ -342,21 +442,21 @@ std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) 
 
 // Nobody is owed agreement, and nobody may have data that were given for something else.
 void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResult& result) {
-  const HostCall& call = plan_.program[number];
+  const HostCall& call = plan_().program[number];
   const bool reads_all = call.pattern == HostPattern::reduce_all || call.pattern == HostPattern::gather_all ||
                          (call.pattern == HostPattern::reduce_to && call.root == rank);
   const bool reads_root = call.pattern == HostPattern::broadcast_of && call.root != rank;
   bool is_mixed = false;
-  for (Rank other = 0; other < plan_.ranks; ++other)
-    if (has_stamped(other, at(rank).state.use, number) && (other == plan_.differs) != (rank == plan_.differs))
+  for (Rank other = 0; other < plan_().ranks; ++other)
+    if (has_stamped(other, at(rank).state.use, number) && (other == plan_().differs) != (rank == plan_().differs))
       is_mixed = is_mixed || reads_all || (reads_root && other == call.root);
   if (is_mixed && result.outcome == Outcome::success)
     complain(rank, number, "a success with data of another operation");
 }
 
 void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {
-  if (plan_.differs != no_rank) return check_mixture(rank, number, result);
-  const HostCall& call = plan_.program[number];
+  if (plan_().differs != no_rank) return check_mixture(rank, number, result);
+  const HostCall& call = plan_().program[number];
   const bool is_root = call.root == rank;
   if (call.pattern == HostPattern::reduce_to && !is_root) {
     if (result.outcome == Outcome::root_failed && at(call.root).is_alive) complain(rank, number, "the root lives");
@@ -368,9 +468,9 @@ void HostWorld::check(Rank rank, OperationNumber number, const HostResult& resul
 
 void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& result,
                           const std::vector<HostWord>& data) {
-  const HostCall& call = plan_.program[number];
+  const HostCall& call = plan_().program[number];
   const int use = at(rank).state.use;
-  Delivery& first = deliveries_[static_cast<std::size_t>(use) * plan_.program.size() + number];
+  Delivery& first = deliveries_[static_cast<std::size_t>(use) * plan_().program.size() + number];
   if (first.is_known) {
     if (first.result.outcome != result.outcome || first.result.contributors != result.contributors ||
         first.data != data || first.result.culprit != result.culprit)
@@ -381,7 +481,7 @@ void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& r
   if (result.outcome == Outcome::mismatch) return complain(rank, number, "a mismatch that is none");
   if (result.outcome != Outcome::success && !data.empty()) complain(rank, number, "data beside an error");
   if (result.outcome == Outcome::no_memory) {
-    if (result.culprit != plan_.lacks) complain(rank, number, "no memory, of one who has some");
+    if (result.culprit != plan_().lacks) complain(rank, number, "no memory, of one who has some");
     return;
   }
   if (result.outcome == Outcome::root_failed) {
@@ -393,10 +493,11 @@ void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& r
     return complain(rank, number, "the data are not those of the ranks that have stamped");
   if (call.pattern == HostPattern::broadcast_of) return;
   std::uint32_t stamped = 0;
-  for (Rank other = 0; other < plan_.ranks; ++other) {
+  for (Rank other = 0; other < plan_().ranks; ++other) {
     stamped += has_stamped(other, use, number);
     if (at(other).is_alive && !has_stamped(other, use, number)) complain(rank, number, "a live rank is missing");
-    if (other == plan_.lacks && has_stamped(other, use, number)) complain(rank, number, "a sum without what one lacks");
+    if (other == plan_().lacks && has_stamped(other, use, number))
+      complain(rank, number, "a sum without what one lacks");
   }
   if (result.contributors != stamped) complain(rank, number, "the contributors are not those that have stamped");
 }

@@ -5,11 +5,26 @@
 // A rank in the middle of a call is its state before the call and what its accesses have returned since: a step repeats the call
 // with these and makes one access more. So what is explored are the product's own functions, unchanged.
 //
+// The reduced world leaves out orders that nobody can tell apart from others:
+//
+// - A look is *final* if it finds the same whenever it is made: at memory of the dead, at a death that this rank has heard of, at
+//   its own memory, at V or P of an operation that it has not completed, once that is stamped. For the last: whoever stores there
+//   before it is through breaks a promise by that store (check_store), which ends the way; until then nobody does. A final look
+//   changes only what this rank has seen, which no other looks at, no promise speaks of, and its death forgets. So in any way it
+//   can be moved to where it became possible, and, where the way has none, added there: memory, deaths and results are the same
+//   at each place of it. So it is made at once, and is no step. Unless an operation is completed by it: that is checked then.
+// - News of a death differ from later news only for who asks in between, so they come when a rank is about to ask.
+//
+// So each way of the full world has one here that passes through the same contents of memory, deaths and results, in the same
+// order; and where no end can be reached there, none can be reached here: a rank that has made its final looks, or has not heard
+// what it has not asked for yet, is where it could be there. No rank runs on for ever: calls end, and nobody begins one unasked.
+//
 // The world is a value.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,6 +49,7 @@ struct HostPlan {
   bool differs_in_length = false;  // of the same signature
   Rank lacks = no_rank;            // this one has no memory
   bool trusts_suspicions = false;  // somebody may hear of the death of one who lives: to see what goes wrong
+  bool reduced = false;            // see above
 };
 
 class HostWorld {
@@ -56,9 +72,11 @@ class HostWorld {
     bool operator==(const Fingerprint&) const = default;
   };
   Fingerprint fingerprint() const;
+  // Only what is common to all: memory, who lives, what was delivered. Those of the reduced world are those of the full one.
+  Fingerprint outside() const;
 
   bool is_over() const;  // every live rank has been through all uses
-  int alive() const { return plan_.ranks - deaths_; }
+  int alive() const { return plan_().ranks - deaths_; }
   bool is_alive(Rank rank) const { return at(rank).is_alive; }
   // "" or the first promise that was broken.
   const std::string& violation() const { return violation_; }
@@ -66,20 +84,28 @@ class HostWorld {
 
  private:
   class Memory;
+  // One of a rank's, to memory or to what it knows.
+  struct Access {
+    enum class What : std::uint8_t { none, load, lease, is_dead, store } what = What::none;
+    Rank owner = no_rank;  // is_dead: who may be dead
+    HostPlace place = 0;
+  };
   // What a call changes, once it is over.
   struct State {
     HostStage stage;
     int use = 0;
     std::vector<OperationNumber> users;                          // of this rank's areas: the operations that used them
     std::map<OperationNumber, std::vector<HostWord>> delivered;  // of operations that are not complete
-    std::vector<bool> found;                                     // whose slab
+    std::uint32_t found = 0;                                     // whose slab: bits
   };
   struct Node {
     State state;
     bool is_alive = true;
     Event::What call = Event::What::go_on;  // none: go_on
-    std::vector<HostWord> log;              // of the call: what its accesses have returned
-    std::vector<bool> knows_dead;
+    std::vector<HostWord> log{};            // of the call: what its accesses have returned
+    std::uint32_t knows_dead = 0;           // bits
+    Access next{};                          // of the call
+    bool completes = false;                 // with which it completes an operation, though it is a final look
   };
   // What the first to have it was given, and all others must be.
   struct Delivery {
@@ -88,27 +114,40 @@ class HostWorld {
     std::vector<HostWord> data;
   };
 
-  Node& at(Rank rank) { return nodes_[static_cast<std::size_t>(rank)]; }
-  const Node& at(Rank rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
+  static std::uint32_t bit(Rank rank) { return std::uint32_t{1} << rank; }
+  Node& at(Rank rank) {
+    std::shared_ptr<Node>& node = nodes_[static_cast<std::size_t>(rank)];
+    if (node.use_count() > 1) node = std::make_shared<Node>(*node);
+    return *node;
+  }
+  const Node& at(Rank rank) const { return *nodes_[static_cast<std::size_t>(rank)]; }
   State state_of(Rank rank, int use) const;
   HostCall call_of(Rank rank, OperationNumber number) const;
   static HostWord given(Rank rank, int use, OperationNumber number, std::uint64_t element);
   static std::vector<HostWord> given(Rank rank, int use, OperationNumber number, const HostCall& call);
-  void step(Rank rank);
+  void step(Rank rank, int steps);
   void run(Rank rank, State& state, Memory& memory, std::vector<OperationNumber>& completed) const;
+  void add_calls(Rank rank, std::vector<Event>& all) const;
+  void add_news(Rank rank, std::vector<Event>& all) const;
+  std::uint32_t asked_by(Rank rank) const;
+  bool is_final(Rank rank, const Access& access) const;
+  void make_final_looks();
+  template <class Use>
+  void describe_outside(Use& word) const;
   void post(Rank rank, State& state, Memory& memory) const;
   void begin_anew(Rank rank, State& state, Memory& memory) const;
   HostPlace area_words() const;
-  HostPlace words() const { return layout_.words() + static_cast<HostPlace>(plan_.areas) * area_words(); }
-  HostWord& lease(Rank rank, int use) { return leases_[static_cast<std::size_t>(use * plan_.ranks + rank)]; }
+  HostPlace words() const { return layout_.words() + static_cast<HostPlace>(plan_().areas) * area_words(); }
+  HostWord& lease(Rank rank, int use) { return leases_[static_cast<std::size_t>(use * plan_().ranks + rank)]; }
   HostLease lease_of(Rank rank, int use) const {
-    return static_cast<HostLease>(leases_[static_cast<std::size_t>(use * plan_.ranks + rank)]);
+    return static_cast<HostLease>(leases_[static_cast<std::size_t>(use * plan_().ranks + rank)]);
   }
   bool reads(Rank rank, int use) const;
   HostWord& word(Rank owner, HostPlace place) { return words_[index(owner, place)]; }
   const HostWord& word(Rank owner, HostPlace place) const { return words_[index(owner, place)]; }
   std::size_t index(Rank owner, HostPlace place) const { return static_cast<std::size_t>(owner) * words() + place; }
-  void check_reuse(Rank rank);
+  HostPlace cell_of(HostPlace place) const;
+  void check_store(Rank rank, HostPlace place);
   void check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
   void check_mixture(Rank rank, OperationNumber number, const HostResult& result);
   void check_sum(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
@@ -116,13 +155,14 @@ class HostWorld {
   bool has_stamped(Rank rank, int use, OperationNumber number) const;
   void complain(Rank rank, OperationNumber number, const std::string& what);
 
-  HostPlan plan_;
+  std::shared_ptr<const HostPlan> shared_plan_;
+  const HostPlan& plan_() const { return *shared_plan_; }
   HostLayout layout_;
   std::shared_ptr<const HostTree> tree_;
-  std::vector<HostWord> words_;   // of each rank: slab, areas
-  std::vector<HostWord> leases_;  // by use and rank
-  std::vector<Node> nodes_;
-  std::vector<Delivery> deliveries_;  // by use and operation
+  std::vector<HostWord> words_;               // of each rank: slab, areas
+  std::vector<HostWord> leases_;              // by use and rank
+  std::vector<std::shared_ptr<Node>> nodes_;  // shared with other worlds until they change
+  std::vector<Delivery> deliveries_;          // by use and operation
   int deaths_ = 0;
   std::string violation_;
 };
