@@ -7,6 +7,11 @@
 //
 // Whose lease is gone has seen all others closed, so it was. And nobody who reaches the last barrier's end takes a lease that is
 // not there yet for one that is gone: every live member has entered that barrier, with an open one.
+//
+// Order: leases are stored with release and loaded with acquire order. Who sees an open one sees zeros behind it, or what was stored
+// since; who sees a closed one zeroes its slab behind its owner's last read. Its owner opened it before it stamped the barrier, so
+// whoever has completed that, by however many others' P, sees it open, or later. Two that close at once may both see the other's
+// open: they look again.
 #pragma once
 
 #include "collectives/host/host_slab.hpp"

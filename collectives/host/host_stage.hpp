@@ -14,6 +14,9 @@
 // - A word of a slab is stored by its owner alone, the stamp after what it speaks for. Stamps and is_dead() are loaded with
 //   acquire order, stamps stored with release order: who has seen the stamp sees the data, who has seen the proof sees all
 //   that the dead has stored. Nothing needs an order between a load and an earlier store (no Dekker), so x86 needs no fence.
+//   `through`, and the stamp of t for t - W, are stored behind the last read of what may then be overwritten; release order keeps
+//   that read before them, also where the overwriter learns of the stamp by P of others, who have loaded it (acquire) and stored
+//   theirs (release) behind it. The shapes are raced in tests/unit/litmus_test.cpp.
 // - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead. After an
 //   operation that all take part in much of that is known without looking: who has posted t has completed t - W.
 // - Every rank stamps every operation, also where it gives no data: what it has posted is compared there, signature and length, by
