@@ -64,7 +64,8 @@ std::string on_one_host_text() {
   const std::string settings = settings_text(), why = why_messages();
   if (settings.rfind("error: ", 0) == 0) return "unknown: " + settings.substr(7, settings.find('\n') - 7);
   if (!why.empty()) return "ranks send messages: " + why;
-  return "ranks read each other's memory; where some of a communicator don't share it (hosts, containers), they send messages";
+  return "ranks read each other's memory; where some of a communicator don't share it (hosts, containers), they send "
+         "messages";
 }
 
 // "2 packages, 2 NUMA nodes, 16 L3, 128 cores"
