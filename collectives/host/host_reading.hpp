@@ -140,6 +140,8 @@ class HostReading {
   Rank owner_of(std::uint64_t chunk) const {
     return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
   }
+  // A round: a chunk of each rank.
+  std::uint64_t rounds() const { return layout_.own_chunks(bytes_, seat_.ranks); }
   // From the beginning of its owner's room: all of its chunks, then the stamps of them.
   HostPlace chunk_place(std::uint64_t chunk) const {
     return chunk / static_cast<std::uint64_t>(seat_.ranks) *

@@ -160,7 +160,7 @@ class HostStage {
     for (HostWord each : {next_, done_, finished_by_all_}) word(each);
     for (OperationNumber number = done_; number < next_; ++number) {
       const Operation& each = at(number);
-      word(each.chunks_done << 1 | static_cast<HostWord>(each.has_combined_mine));
+      word(each.chunks_done << 32 | each.rounds_given);
       word(static_cast<HostWord>(each.seen) << 32 | static_cast<HostWord>(each.looks) << 2 |
            static_cast<HostWord>(each.has_given_partial) << 1 | static_cast<HostWord>(each.finished));
     }
@@ -173,7 +173,7 @@ class HostStage {
     Rank seen = 0;  // V of all lower ranks is there, or never will be
     int looks = 0;
     bool has_given_partial = false, finished = false;
-    bool has_combined_mine = false;  // large: this rank's chunks
+    std::uint64_t rounds_given = 0;  // large: of chunks, one of each rank, in which this rank has given its own
     std::uint64_t chunks_done = 0;   // large: delivered
   };
 
@@ -316,18 +316,18 @@ class HostStage {
   template <class Memory>
   bool scatter_and_gather(const HostReading<Memory>& all) {
     Operation& operation = at(all.number());
-    if (!operation.has_combined_mine) {
+    if (operation.rounds_given == 0) {
       operation.result = all.result_of_all();
       if (operation.result.outcome != Outcome::success) return finish(all, {operation.result, nullptr});
-      for (std::uint64_t chunk = static_cast<std::uint64_t>(seat_.me); chunk < all.chunks();
-           chunk += static_cast<std::uint64_t>(seat_.ranks))
-        give_chunk(all, chunk);
-      operation.has_combined_mine = true;
     }
-    const bool helps = has_patience_ended(operation);
-    for (; operation.chunks_done < all.chunks(); ++operation.chunks_done)
-      if (!take_chunk(all, operation.chunks_done, helps)) return false;
-    return finish(all, {operation.result, nullptr});
+    // After each of its own it takes what others have given, while that is in their caches.
+    for (; operation.rounds_given < all.rounds(); ++operation.rounds_given) {
+      const std::uint64_t mine =
+          operation.rounds_given * static_cast<std::uint64_t>(seat_.ranks) + static_cast<std::uint64_t>(seat_.me);
+      if (mine < all.chunks()) give_chunk(all, mine);
+      take_chunks(all, false);
+    }
+    return take_chunks(all, has_patience_ended(operation)) && finish(all, {operation.result, nullptr});
   }
 
   template <class Memory>
@@ -335,6 +335,15 @@ class HostStage {
     const HostPlace room = all.combined_place(seat_.me), place = room + all.chunk_place(chunk);
     all.memory().write(place, all.combined_chunk(chunk, all.memory().room(place)), all.bytes_of_chunk(chunk));
     all.memory().store(room + all.chunk_stamp(chunk), all.stamp());
+  }
+
+  // In their order, as far as they are there. True: all.
+  template <class Memory>
+  bool take_chunks(const HostReading<Memory>& all, bool helps) {
+    Operation& operation = at(all.number());
+    while (operation.chunks_done < all.chunks() && take_chunk(all, operation.chunks_done, helps))
+      ++operation.chunks_done;
+    return operation.chunks_done == all.chunks();
   }
 
   // From its owner; or combined here, if the owner is dead, or lives and does not come to it.

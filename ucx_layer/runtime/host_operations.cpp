@@ -5,7 +5,7 @@
 #include <cassert>
 #include <cstring>
 #if defined(__SSE2__)
-#include <xmmintrin.h>
+#include <emmintrin.h>
 #endif
 
 #include "ucx_layer/runtime/context.hpp"
@@ -17,7 +17,9 @@ namespace {
 constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory is read, if it is shared
 constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
 constexpr std::uint64_t block_alignment = 64;
-constexpr int patience = 64;  // looks, before another inner node's work is done for it
+constexpr std::uint64_t streamed_from = 1
+                                        << 20;  // bytes of a result: more than the caller will find in its cache anyway
+constexpr int patience = 64;                    // looks, before another inner node's work is done for it
 static_assert(least_block > Buffers::private_limit);
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + block_alignment - 1) / block_alignment * block_alignment; }
@@ -32,6 +34,22 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   }
   for (; bytes > piece; bytes -= piece, to += piece, from += piece) std::memcpy(to, from, piece);
   std::memcpy(to, from, bytes);
+}
+
+// Past the caches: memory that is written as a whole isn't read before.
+void stream(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+#if defined(__SSE2__)
+  constexpr std::uint64_t line = 64;
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128i) != 0) return copy(to, from, bytes);
+  for (; bytes >= line; bytes -= line, to += line, from += line) {
+    __m128i part[line / sizeof(__m128i)];
+    std::memcpy(part, from, line);
+    auto* const place = reinterpret_cast<__m128i*>(to);
+    for (std::size_t i = 0; i < std::size(part); ++i) _mm_stream_si128(place + i, part[i]);
+  }
+  _mm_sfence();
+#endif
+  copy(to, from, bytes);
 }
 
 // Several ranks compute one result: with the same rounding, whatever their programs have set.
@@ -115,7 +133,12 @@ class HostOperations::Memory {
         level, level == 0 ? std::max(layout.large_bytes, layout.chunk_bytes) : layout.large_bytes);
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
-    copy(static_cast<std::byte*>(operations_.slot(number)->receive) + offset, data, bytes);
+    const Request& request = *operations_.slot(number);
+    std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
+    if (bytes >= least_block && request.host_call->bytes() >= streamed_from)
+      stream(to, data, bytes);
+    else
+      copy(to, data, bytes);
   }
   bool expects_block(OperationNumber number, Rank rank, std::uint64_t bytes) {
     return operations_.slot(number)->layout.bytes_of(rank) == bytes;
