@@ -158,7 +158,8 @@ void DetectorThread::listen_here(Time now) {
   for (std::size_t looks =
            here_ * static_cast<std::size_t>(since.count()) / static_cast<std::size_t>(round.count()) + 1;
        looks > 0; --looks) {
-    look_at(next_look_, now);
+    if (!watched_[next_look_]->missed)
+      look_at(next_look_, now);  // the others have been: who stands in missed_ stays missed
     next_look_ = (next_look_ + 1) % here_;
   }
 }
@@ -193,14 +194,16 @@ void DetectorThread::look_for_endings() {
   std::rotate(missed_.begin(), missed_.begin() + static_cast<std::ptrdiff_t>(looks), missed_.end());
 }
 
-void DetectorThread::look_for_ending(std::size_t index) {
+// True: it is proved dead.
+bool DetectorThread::look_for_ending(std::size_t index) {
   Watched& watched = *watched_[index];
-  if (watched.proved) return;
+  if (watched.proved) return true;
   const std::uint64_t before = std::exchange(watched.ending, processes_.ending(watched.peer.rank));
-  if (before == 0 || before != watched.ending) return;
+  if (before == 0 || before != watched.ending) return false;
   silence_.forget(static_cast<TimeoutDetector::Peer>(index));
   watched.fencing = false;
   report(watched, Verdict::Kind::proved);
+  return true;
 }
 
 // The end of a lifeline proves more than silence could. Whose lifeline was lost here can't be heard any more, and its
@@ -278,6 +281,7 @@ void DetectorThread::judge(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (watched.has_left()) return silence_.forget(static_cast<TimeoutDetector::Peer>(index));
   if (watched.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
+  if (look_for_ending(index) || look_for_ending(index)) return;  // there may have been too many to be looked at
   if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
   if (setup_.fence && processes_.kill(watched.peer.rank)) return start_waiting(index, now + setup_.fence_limit);
   report(watched, Verdict::Kind::suspected);

@@ -146,7 +146,7 @@ class DetectorThread {
   void take_turn(Time now);
   void listen(Time now);
   void look_for_endings();
-  void look_for_ending(std::size_t index);
+  bool look_for_ending(std::size_t index);
   void choose_closely_watched();
   void listen_here(Time now);
   bool look_at(std::size_t index, Time now);
@@ -169,7 +169,7 @@ class DetectorThread {
   int creator_pid_;
   std::vector<std::unique_ptr<Watched>> watched_;  // the index is the detector's name for the peer; of this host first
   std::size_t here_ = 0;                           // so many are of this host
-  std::vector<std::size_t> closely_, missed_;      // looked at every period: by choice; for having missed a heartbeat
+  std::vector<std::size_t> closely_, missed_;      // looked at every period: by choice; those with Watched::missed
   std::size_t next_look_ = 0;                      // whose turn it is, of all of this host
   bool any_fencing_ = false;
   ProcessWatch processes_;

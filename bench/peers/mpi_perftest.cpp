@@ -17,6 +17,11 @@ namespace ucft::detail::bench {
 namespace {
 
 constexpr std::uint64_t most_complaints = 5;
+#ifdef MPICH_VERSION
+constexpr const char* library = "mpich";
+#else
+constexpr const char* library = "openmpi";
+#endif
 
 MPI_Datatype mpi_type(ucft_dtype_t dtype) {
   switch (dtype) {
@@ -178,9 +183,9 @@ class Perftest {
 };
 
 int run(World world, Arguments arguments) {
-  arguments.algorithm = "openmpi";
+  arguments.algorithm = library;
   if (const std::string problem = problem_with(arguments, world.size); !problem.empty()) {
-    if (world.rank == 0) fmt::print(stderr, "mpi_perftest: {}\n", problem);
+    if (world.rank == 0) fmt::print(stderr, "{}: {}\n", library, problem);
     return exit_usage;
   }
   return with_element_type(

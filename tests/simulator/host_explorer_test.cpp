@@ -62,6 +62,16 @@ TEST(HostExplorer, AnAllgatherOfThreeRanksOfWhomOneDies) {
   explore_all({.ranks = 3, .program = {gather}, .max_deaths = 1}, 5000);
 }
 
+// What the others compare with all orders: by themselves they find what is broken, too.
+TEST(HostExplorer, ThreeRanksInTheReducedOrdersAlone) {
+  for (const HostCall& each : {allreduce, broadcast(0), reduce(2)}) {
+    SCOPED_TRACE(static_cast<int>(each.pattern));
+    const HostExploration found = explore(reduced({.ranks = 3, .program = {each}, .max_deaths = 2}), most_states);
+    EXPECT_EQ(found.violation, "");
+    EXPECT_GE(found.states, 1000);
+  }
+}
+
 // With deaths by `ucft_sim explore-host --reduced --ranks 4 --deaths 3 --window 1`.
 TEST(HostExplorer, FourRanksInTheReducedOrders) {
   for (const HostCall& each : {barrier, broadcast(0)}) {

@@ -122,9 +122,10 @@ class HostOperations::Memory {
   HostWord load(Rank owner, HostPlace place) { return slabs_.load(owner, place); }
   void store(HostPlace place, HostWord word) { slabs_.store(place, word); }
   void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
-    if (data != room(first)) copy(room(first), data, bytes);
+    std::byte* const to = slabs_.write_to(first);
+    if (data != to) copy(to, data, bytes);
   }
-  std::byte* room(HostPlace first) { return slabs_.write_to(first); }
+  std::byte* room(HostPlace first) { return slabs_.at(first); }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
   bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
   std::byte* scratch(int level) {

@@ -45,8 +45,9 @@ class HostSlabs {
   }
   std::byte* write_to(HostPlace place) {
     UCFT_TEST_POINT(send);
-    return own_ + place * sizeof(HostWord);
+    return at(place);
   }
+  std::byte* at(HostPlace place) const { return own_ + place * sizeof(HostWord); }
   const std::byte* read(Rank owner, HostPlace place) const {
     return slabs_[static_cast<std::size_t>(owner)] + place * sizeof(HostWord);
   }
