@@ -32,7 +32,10 @@ double sum_without(const std::vector<std::int32_t>& missing, std::int32_t rank_c
 
 std::string text_of(const std::vector<std::int32_t>& ranks) {
   std::string text;
-  for (const std::int32_t rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  for (const std::int32_t rank : ranks) {
+    if (!text.empty()) text += ", ";
+    text += std::to_string(rank);
+  }
   return text;
 }
 
