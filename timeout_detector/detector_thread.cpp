@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t few = 16;       // peers of this host, who are all looked at every period
 constexpr std::size_t followers = 8;  // else so many are
-constexpr std::size_t endings_a_turn =
-    2;  // a look takes as long as 50 at a heartbeat, and on a busy host many have missed one
+// A look takes as long as 50 at a heartbeat, and on a busy host many have missed one.
+constexpr std::size_t endings_a_turn = 2;
 
 TimeoutDetector::Time time_now() {
   return std::chrono::duration_cast<TimeoutDetector::Time>(std::chrono::steady_clock::now().time_since_epoch());
@@ -151,20 +151,22 @@ void DetectorThread::listen(Time now) {
 }
 
 void DetectorThread::listen_here(Time now) {
-  for (std::size_t index : closely_) look_at(index, now);
   std::erase_if(missed_, [&](std::size_t index) { return !look_at(index, now); });
+  const auto look_unless_done = [&](std::size_t index) {
+    if (!watched_[index]->missed && look_at(index, now)) missed_.push_back(index);
+  };
+  for (std::size_t index : closely_) look_unless_done(index);
   const Time round = setup_.options.suspect_after / 4, since = std::min(now - std::exchange(listened_at_, now), round);
   if (closely_.size() == here_) return;
   for (std::size_t looks =
            here_ * static_cast<std::size_t>(since.count()) / static_cast<std::size_t>(round.count()) + 1;
        looks > 0; --looks) {
-    if (!watched_[next_look_]->missed)
-      look_at(next_look_, now);  // the others have been: who stands in missed_ stays missed
+    look_unless_done(next_look_);
     next_look_ = (next_look_ + 1) % here_;
   }
 }
 
-// Whether it has missed a heartbeat, and stands in missed_.
+// Whether it has missed a heartbeat: then the caller sees to it that it stands in missed_.
 bool DetectorThread::look_at(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (watched.peer.heartbeat == nullptr) {
@@ -177,10 +179,9 @@ bool DetectorThread::look_at(std::size_t index, Time now) {
     watched.last_heartbeat = beat;
     heard(index, now);
   }
-  const bool missed = !watched.proved && !watched.has_left() &&
-                      now - watched.heard_at.load(std::memory_order_relaxed) >= 2 * setup_.options.heartbeat_period;
-  if (missed && !watched.missed) missed_.push_back(index);
-  return watched.missed = missed;
+  watched.missed = !watched.proved && !watched.has_left() &&
+                   now - watched.heard_at.load(std::memory_order_relaxed) >= 2 * setup_.options.heartbeat_period;
+  return watched.missed;
 }
 
 // A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk: whoever has missed a heartbeat

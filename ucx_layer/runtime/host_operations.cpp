@@ -17,9 +17,8 @@ namespace {
 constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory is read, if it is shared
 constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
 constexpr std::uint64_t block_alignment = 64;
-constexpr std::uint64_t streamed_from = 1
-                                        << 20;  // bytes of a result: more than the caller will find in its cache anyway
-constexpr int patience = 64;                    // looks, before another inner node's work is done for it
+constexpr std::uint64_t streamed_from = 1 << 20;  // bytes of a result: more than its caller would find in a cache
+constexpr int patience = 64;                      // looks, before another inner node's work is done for it
 static_assert(least_block > Buffers::private_limit);
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + block_alignment - 1) / block_alignment * block_alignment; }
