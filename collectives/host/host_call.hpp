@@ -16,12 +16,12 @@ enum class HostPattern : std::uint8_t {
 struct HostCall {
   HostPattern pattern = HostPattern::reduce_all;
   Reduction reduction{};
-  std::uint64_t count = 0;  // elements; gather_all: of this rank's block
+  std::uint64_t count = 0;  // carriers (reduction.hpp); gather_all: of this rank's block
   Rank root = 0;
   std::uint16_t signature = 0;  // differs where ranks post different things
   bool lacks_memory = false;    // this rank has no data: then there is no result for those who would have read them
 
-  std::uint64_t bytes() const { return count * element_bytes(reduction.type); }
+  std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }
 };
 
 // Data of a rank, and where they are to be, if not in the slab.

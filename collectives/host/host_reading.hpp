@@ -159,7 +159,7 @@ class HostReading {
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
       const HostPlace place = value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk));
-      sum = add(sum, memory_.read(x, place, bytes), bytes / element_bytes(call_.reduction.type), into);
+      sum = add(sum, memory_.read(x, place, bytes), bytes / call_.reduction.carrier_bytes(), into);
     }
     return sum;
   }

@@ -31,7 +31,7 @@ struct HostLayout {
   std::int32_t banks = 0;          // more than the window; a power of two
   std::uint64_t inline_bytes = 0;  // of V, and of P: more data lie elsewhere
   std::uint64_t large_bytes = 0;   // at least inline_bytes: more data are combined in chunks, by all together
-  std::uint64_t chunk_bytes = 0;   // a multiple of 8: the most of a chunk
+  std::uint64_t chunk_bytes = 0;   // a multiple of 8, and of an element: the most of a chunk
   std::int32_t cells = 2;          // of a bank: V and P; 1: no P, for a flat tree
 
   bool is_inline(std::uint64_t bytes) const { return bytes <= inline_bytes; }

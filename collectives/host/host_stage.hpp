@@ -38,7 +38,8 @@
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
 //   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree
-//   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it
+//   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it;
+//                                                 result() has its contributors
 //   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor
 //   bool expects_block(OperationNumber, Rank, std::uint64_t bytes) whether that is the length that this rank expects of it
 //
@@ -93,6 +94,7 @@ class HostStage {
   // Requires ready().
   template <class Memory>
   OperationNumber post(Memory& memory, const HostCall& call, const HostData& given) {
+    const HostPlace place_of_given = place_of_next(call, given);
     const OperationNumber number = next_++;
     Operation& operation = at(number);
     operation = Operation{};
@@ -106,8 +108,7 @@ class HostStage {
       if (layout_.is_large(bytes) && call.pattern == HostPattern::reduce_all)
         clear_stamps(reading(memory, number), given.combined);
     }
-    if (bytes > 0 && given.data != nullptr)
-      memory.write(layout_.is_inline(bytes) ? place + 2 : given.place, given.data, bytes);
+    if (bytes > 0 && given.data != nullptr) memory.write(place_of_given, given.data, bytes);
     const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
     memory.store(place + 1, HostNote{call.signature, outcome, static_cast<std::uint32_t>(bytes)}.word());
     memory.store(place, host_stamp(number));
@@ -146,6 +147,11 @@ class HostStage {
     while (done_ < next_ && at(done_).finished) ++done_;
     if (done_ > before) memory.store(HostLayout::through(), host_stamp(done_ - 1));
     return any;
+  }
+
+  // Where the data of the operation that is posted next are to be, if they are not `given.data` but there already.
+  HostPlace place_of_next(const HostCall& call, const HostData& given) const {
+    return layout_.is_inline(bytes_given(call)) ? layout_.value(next_) + 2 : given.place;
   }
 
   OperationNumber next() const { return next_; }
@@ -360,7 +366,7 @@ class HostStage {
   // The root of a reduce needs nobody: others are through already.
   template <class Memory>
   bool take_all_chunks(const HostReading<Memory>& all) {
-    const HostResult result = all.result_of_all();
+    const HostResult result = at(all.number()).result = all.result_of_all();
     for (std::uint64_t chunk = 0; chunk < all.chunks() && result.outcome == Outcome::success; ++chunk)
       deliver_chunk(all, chunk, all.combined_chunk(chunk, all.memory().scratch(0)));
     return finish(all, {result, nullptr});
@@ -376,9 +382,9 @@ class HostStage {
   template <class Memory>
   bool finish(const HostReading<Memory>& all, const HostPartial& got) {
     Operation& operation = at(all.number());
+    operation.result = got.result;
     if (got.data != nullptr && got.result.outcome == Outcome::success && operation.call.bytes() > 0)
       all.memory().deliver(all.number(), 0, got.data, operation.call.bytes());
-    operation.result = got.result;
     operation.finished = true;
     return true;
   }

@@ -4,81 +4,16 @@
 #include "collectives/reduction/reduction.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cassert>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <type_traits>
+#include <utility>
+
+#include "collectives/reduction/kernels.hpp"
 
 namespace ucft::detail {
 namespace {
-
-#define UCFT_ALWAYS_INLINE [[gnu::always_inline]] static inline
-
-template <class Element>
-using BitsOf = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint64_t>;
-
-// Through unsigned, where overflow is defined to wrap.
-template <class Element, class Arithmetic>
-UCFT_ALWAYS_INLINE Element wrapping(Element lower, Element higher, Arithmetic arithmetic) {
-  if constexpr (std::is_integral_v<Element>) {
-    using Unsigned = std::make_unsigned_t<Element>;
-    return static_cast<Element>(arithmetic(static_cast<Unsigned>(lower), static_cast<Unsigned>(higher)));
-  } else {
-    return arithmetic(lower, higher);
-  }
-}
-
-template <class Element>
-UCFT_ALWAYS_INLINE Element nan_or(Element lower, Element higher, BitsOf<Element> bits) {
-  return std::isunordered(lower, higher) ? std::numeric_limits<Element>::quiet_NaN() : std::bit_cast<Element>(bits);
-}
-
-struct Sum {
-  template <class Element>
-  UCFT_ALWAYS_INLINE Element of(Element lower, Element higher) {
-    return wrapping(
-        lower, higher, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
-  }
-};
-
-struct Product {
-  template <class Element>
-  UCFT_ALWAYS_INLINE Element of(Element lower, Element higher) {
-    return wrapping(
-        lower, higher, [](auto a, auto b) __attribute__((always_inline)) { return a * b; });
-  }
-};
-
-// Floating point: both choices are the same bits unless the operands are equal; then one is a and the other b, and
-// equal operands differ in bits only if they are the two zeros: 1 and 2 -> 1|1 = 1; -0 and +0 -> 8..0 | 0 = -0.
-struct Minimum {
-  template <class Element>
-  UCFT_ALWAYS_INLINE Element of(Element lower, Element higher) {
-    if constexpr (std::is_integral_v<Element>) {
-      return lower < higher ? lower : higher;
-    } else {
-      const auto one = std::bit_cast<BitsOf<Element>>(lower < higher ? lower : higher);
-      const auto other = std::bit_cast<BitsOf<Element>>(higher < lower ? higher : lower);
-      return nan_or(lower, higher, one | other);
-    }
-  }
-};
-
-// As Minimum: 1 and 2 -> 2&2 = 2; -0 and +0 -> 8..0 & 0 = +0.
-struct Maximum {
-  template <class Element>
-  UCFT_ALWAYS_INLINE Element of(Element lower, Element higher) {
-    if constexpr (std::is_integral_v<Element>) {
-      return lower > higher ? lower : higher;
-    } else {
-      const auto one = std::bit_cast<BitsOf<Element>>(lower > higher ? lower : higher);
-      const auto other = std::bit_cast<BitsOf<Element>>(higher > lower ? higher : lower);
-      return nan_or(lower, higher, one & other);
-    }
-  }
-};
 
 // Loads and stores by memcpy: no alignment, no aliasing rule. ivdep: no element depends on another one, since
 // destination is an operand as a whole or not at all; else the compiler would keep a scalar loop for destination ==
@@ -116,16 +51,32 @@ void combine_all(std::byte* destination, const std::byte* lower, const std::byte
 
 using Kernel = void (*)(std::byte*, const std::byte*, const std::byte*, std::uint64_t);
 
-struct KernelsOfType {
-  Kernel by_operator[4];
-};
+// Component by component.
+template <class Part>
+void add_complex(std::byte* destination, const std::byte* lower, const std::byte* higher, std::uint64_t count) {
+  combine_all<Part, Sum>(destination, lower, higher, 2 * count);
+}
 
-template <class Element>
-constexpr KernelsOfType kernels_of{{combine_all<Element, Sum>, combine_all<Element, Product>,
-                                    combine_all<Element, Minimum>, combine_all<Element, Maximum>}};
+template <DataType type, Operator op>
+constexpr Kernel kernel_of() {
+  if constexpr (op == Operator::user || !takes(op, type)) {
+    return nullptr;
+  } else {
+    using Carrier = ElementOf<carrier_of(type, op)>;
+    using Function = FunctionOf<op>;
+    if constexpr (is_of(type, complexes) && std::is_same_v<Function, Sum>)
+      return add_complex<typename Carrier::Part>;
+    else
+      return combine_all<Carrier, Function>;
+  }
+}
 
-constexpr KernelsOfType kernels[] = {kernels_of<float>, kernels_of<double>, kernels_of<std::int32_t>,
-                                     kernels_of<std::int64_t>, kernels_of<std::uint64_t>};
+// By type, then operator; null where there is none.
+constexpr auto kernels = []<std::size_t... i>(std::index_sequence<i...>) {
+  return std::array<Kernel, sizeof...(i)>{
+      kernel_of<static_cast<DataType>(i / operator_count), static_cast<Operator>(i % operator_count)>()...};
+}
+(std::make_index_sequence<type_count * operator_count>());
 
 bool is_aligned(const void* pointer, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
@@ -151,10 +102,10 @@ void combine_by_user_in_blocks(const Reduction& reduction, std::byte* destinatio
 
 void combine_by_user(const Reduction& reduction, std::byte* destination, const std::byte* lower,
                      const std::byte* higher, std::uint64_t count) {
-  const std::size_t alignment = element_bytes(reduction.type);
+  const std::size_t alignment = row_of(reduction.type).alignment;
   const bool in_place = destination != lower && is_aligned(destination, alignment) && is_aligned(lower, alignment);
   if (!in_place) return combine_by_user_in_blocks(reduction, destination, lower, higher, count);
-  if (destination != higher) std::memcpy(destination, higher, count * alignment);
+  if (destination != higher) std::memcpy(destination, higher, count * element_bytes(reduction.type));
   reduction.function(lower, destination, count, static_cast<int>(reduction.type), reduction.arg);
 }
 
@@ -163,14 +114,15 @@ void combine_by_user(const Reduction& reduction, std::byte* destination, const s
 void combine(const Reduction& reduction, void* destination, const void* lower, const void* higher,
              std::uint64_t count) {
   if (count == 0) return;
-  assert(reduction.type <= DataType::uint64);
-  assert(reduction.op <= Operator::user);
   auto* const out = static_cast<std::byte*>(destination);
   auto* const low = static_cast<const std::byte*>(lower);
   auto* const high = static_cast<const std::byte*>(higher);
   if (reduction.op == Operator::user) return combine_by_user(reduction, out, low, high, count);
-  kernels[static_cast<std::size_t>(reduction.type)].by_operator[static_cast<std::size_t>(reduction.op)](out, low, high,
-                                                                                                        count);
+  assert(reduction.op < Operator::none);
+  const Kernel kernel =
+      kernels[static_cast<std::size_t>(reduction.type) * operator_count + static_cast<std::size_t>(reduction.op)];
+  assert(kernel != nullptr);
+  kernel(out, low, high, count);
 }
 
 }  // namespace ucft::detail

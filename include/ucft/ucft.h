@@ -82,17 +82,70 @@ typedef enum UCFT_OF_INT {
   UCFT_DOUBLE = 1,
   UCFT_INT32 = 2,
   UCFT_INT64 = 3,
-  UCFT_UINT64 = 4
+  UCFT_UINT64 = 4,
+  UCFT_INT8 = 5,
+  UCFT_UINT8 = 6,
+  UCFT_INT16 = 7,
+  UCFT_UINT16 = 8,
+  UCFT_UINT32 = 9,
+  UCFT_FLOAT16 = 10,       /* IEEE 754 binary16                                                                 */
+  UCFT_BFLOAT16 = 11,      /* the upper half of a float                                                         */
+  UCFT_COMPLEX_FLOAT = 12, /* two floats: the real part, and the imaginary one                                  */
+  UCFT_COMPLEX_DOUBLE = 13,
+  UCFT_BOOL = 14,         /* a byte: 0 is false, all else true                                                 */
+  UCFT_FLOAT_INT32 = 15,  /* pairs of a value and its location, as struct { float value; int32_t location; }:
+                                8 bytes                                                                           */
+  UCFT_DOUBLE_INT32 = 16, /* 16 bytes; the last 4 are padding                                                  */
+  UCFT_INT32_INT32 = 17,  /* 8 bytes                                                                           */
+  UCFT_INT64_INT64 = 18,  /* 16 bytes                                                                          */
+  UCFT_DOUBLE_INT64 = 19  /* 16 bytes                                                                          */
 } ucft_dtype_t;
 
-/* Sums and products of integers wrap around (two's complement). MIN and MAX: if any operand is a NaN, the result is a
- * NaN; -0.0 counts as less than +0.0, so no tie is left to chance. All results are the same bits on every survivor. */
-typedef enum UCFT_OF_INT { UCFT_SUM = 0, UCFT_PROD = 1, UCFT_MIN = 2, UCFT_MAX = 3, UCFT_USER = 4 } ucft_op_t;
+/* Which operator takes which type (UCFT_USER, broadcasts and allgathers: any). Another combination is
+ * UCFT_ERR_INVALID_PARAM.
+ *
+ *                                   SUM PROD  MIN MAX  AVG  LAND LOR LXOR BAND BOR BXOR  MINLOC MAXLOC
+ *   int8 .. int64, uint8 .. uint64      x        x               x             x
+ *   float, double                       x        x      x
+ *   float16, bfloat16                   x        x      x
+ *   complex                             x               x
+ *   bool                                                         x             x
+ *   pairs                                                                                      x
+ *
+ * All results are the same bits on every survivor.
+ * SUM, PROD: integers wrap around (two's complement). Complex products are (ac - bd, ad + bc), each operation rounded by
+ * itself, and no infinity is recovered from a NaN.
+ * AVG: the sum, divided by the number of contributors. (Of integers: take the sum, and divide it by the result's
+ * `contributors`.)
+ * SUM, PROD, AVG of float16 and bfloat16 are accumulated in float over the whole operation, where they travel as floats, too,
+ * and rounded once, at the end: to nearest, ties to even; subnormal numbers are kept; what is too large is an infinity;
+ * a NaN is the positive quiet one without payload.
+ * MIN, MAX: if any operand is a NaN, the result is a NaN; -0.0 counts as less than +0.0, so no tie is left to chance.
+ * MINLOC, MAXLOC: the least or greatest value by the same rules, and its location; the lowest of the locations of equal
+ * values, or of the NaNs. Padding is not read, and 0 in results.
+ * LAND, LOR, LXOR: 0 is false, all else true; results are 0 or 1. BAND, BOR, BXOR of bool: the same. */
+typedef enum UCFT_OF_INT {
+  UCFT_SUM = 0,
+  UCFT_PROD = 1,
+  UCFT_MIN = 2,
+  UCFT_MAX = 3,
+  UCFT_USER = 4,
+  UCFT_MINLOC = 5,
+  UCFT_MAXLOC = 6,
+  UCFT_LAND = 7,
+  UCFT_LOR = 8,
+  UCFT_LXOR = 9,
+  UCFT_BAND = 10,
+  UCFT_BOR = 11,
+  UCFT_BXOR = 12,
+  UCFT_AVG = 13
+} ucft_op_t;
 
 /* inout[i] = in[i] op inout[i] for count elements. Must be associative and commutative up to rounding: the order of the
  * ranks is fixed by the algorithm, and is not 0, 1, 2 ... The same operands must give the same bits on every rank: ranks
  * that share memory each compute the result. Must not call ucft; may be called on any rank any number of times, after a
- * failure also on ucft's own thread (never two at once). */
+ * failure also on ucft's own thread (never two at once). Of every type; in and inout are aligned as the type is in C (complex
+ * numbers as their parts). */
 typedef void (*ucft_user_function_t)(const void* in, void* inout, uint64_t count, ucft_dtype_t dtype, void* arg);
 
 typedef struct ucft_context_handle* ucft_context_h;

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "ucft/elements.hpp"
 #include "ucft/ucft.h"
 
 namespace ucft {
@@ -55,20 +56,7 @@ constexpr bool is_wrong_use(ucft_status_t status) noexcept {
          status == UCFT_ERR_THREAD || status == UCFT_ERR_FORKED || status == UCFT_ERR_UNSUPPORTED;
 }
 
-// ---- element types -------------------------------------------------------------------------------------------------
-
-template <class T>
-concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
-    std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>;
-
-template <Element T>
-constexpr ucft_dtype_t dtype_of() noexcept {
-  if constexpr (std::same_as<T, float>) return UCFT_FLOAT;
-  if constexpr (std::same_as<T, double>) return UCFT_DOUBLE;
-  if constexpr (std::same_as<T, std::int32_t>) return UCFT_INT32;
-  if constexpr (std::same_as<T, std::int64_t>) return UCFT_INT64;
-  if constexpr (std::same_as<T, std::uint64_t>) return UCFT_UINT64;
-}
+// ---- elements: their types are in elements.hpp ---------------------------------------------------------------------
 
 // Anything that a std::span of elements can be made of: a vector, an array, a span. A single variable:
 // std::span(&variable, 1).
@@ -109,7 +97,7 @@ struct GossipResult : ucft_gossip_result_t {
   bool ok() const noexcept { return status == UCFT_OK; }
 };
 
-// UCFT_SUM .. UCFT_MAX, or a function of the caller with its argument, which must outlive the operation.
+// One of the library's, UCFT_SUM and so on, or a function of the caller with its argument, which must outlive the operation.
 class Operator {
  public:
   Operator(ucft_op_t op) : operator_ UCFT_OPERATOR_INIT(op) {}  // implicit: allreduce(values, UCFT_SUM)

@@ -101,8 +101,8 @@ TEST_F(Api, BlocksThatDoNotFitAreNamed) {
                 "counts[0]");
   expect_blamed(ucft_allgatherv(comm_, in, out, &four, &huge, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
                 "displacements[0]");
-  expect_blamed(ucft_allgather(comm_, in, out, 4, static_cast<ucft_dtype_t>(9), nullptr, nullptr),
-                UCFT_ERR_INVALID_PARAM, "dtype is 9");
+  expect_blamed(ucft_allgather(comm_, in, out, 4, static_cast<ucft_dtype_t>(20), nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "dtype is 20");
 }
 
 TEST_F(Api, CountZeroNeedsNoMemory) {
@@ -115,8 +115,10 @@ TEST_F(Api, WrongValuesAreNamed) {
     return ucft_allreduce(comm_, &in_, &out_, count, static_cast<ucft_dtype_t>(dtype), static_cast<ucft_op_t>(op),
                           options, nullptr);
   };
-  expect_blamed(allreduce(1, 17, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 17");
-  expect_blamed(allreduce(1, UCFT_DOUBLE, 9, nullptr), UCFT_ERR_INVALID_PARAM, "op is 9");
+  expect_blamed(allreduce(1, 20, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 20");
+  expect_blamed(allreduce(1, -1, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is -1");
+  expect_blamed(allreduce(1, UCFT_DOUBLE, 14, nullptr), UCFT_ERR_INVALID_PARAM, "op is 14");
+  expect_blamed(allreduce(1, UCFT_DOUBLE, -1, nullptr), UCFT_ERR_INVALID_PARAM, "op is -1");
   expect_blamed(allreduce(1, UCFT_DOUBLE, UCFT_USER, nullptr), UCFT_ERR_INVALID_PARAM, "function is null");
   expect_blamed(allreduce(std::uint64_t{1} << 61, UCFT_DOUBLE, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "count is");
   expect_blamed(ucft_reduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, UCFT_SUM, 1, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
@@ -152,6 +154,55 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.struct_size = 3; }), "options.struct_size is 3");
 }
 
+TEST_F(Api, AnOperatorAndATypeThatDoNotFitAreNamed) {
+  const auto blame = [&](ucft_dtype_t dtype, ucft_op_t op, const char* sentence) {
+    expect_blamed(ucft_allreduce(comm_, &in_, &out_, 1, dtype, op, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, sentence);
+  };
+  blame(
+      UCFT_COMPLEX_FLOAT, UCFT_MIN,
+      "op is UCFT_MIN, and dtype UCFT_COMPLEX_FLOAT: it takes float, double, int32, int64, uint64, int8, uint8, int16, "
+      "uint16, uint32, float16, bfloat16 only");
+  blame(UCFT_BOOL, UCFT_SUM, "op is UCFT_SUM, and dtype UCFT_BOOL: it takes float, ");
+  blame(UCFT_FLOAT, UCFT_BAND, "op is UCFT_BAND, and dtype UCFT_FLOAT: it takes int32, int64, ");
+  blame(UCFT_DOUBLE, UCFT_MINLOC,
+        "op is UCFT_MINLOC, and dtype UCFT_DOUBLE: it takes float_int32, double_int32, int32_int32, int64_int64, "
+        "double_int64 only");
+  blame(UCFT_DOUBLE_INT64, UCFT_MAX, "op is UCFT_MAX, and dtype UCFT_DOUBLE_INT64: it takes ");
+  blame(
+      UCFT_INT32, UCFT_AVG,
+      "op is UCFT_AVG, and dtype UCFT_INT32: it takes float, double, float16, bfloat16, complex_float, complex_double "
+      "only; of integers take UCFT_SUM, and divide it by the result's contributors");
+  EXPECT_EQ(out_, 0);
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  const ucft_operator_t logical = UCFT_OPERATOR_INIT(UCFT_LOR);
+  expect_blamed(ucft_reduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, &logical, 0, nullptr, &request),
+                UCFT_ERR_INVALID_PARAM, "op is UCFT_LOR, and dtype UCFT_DOUBLE");
+  // As many bytes as travel, in float.
+  expect_blamed(ucft_allreduce(comm_, &in_, &out_, std::uint64_t{1} << 29, UCFT_FLOAT16, UCFT_SUM, nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "count is 536870912: more than 2147483647 bytes of float");
+}
+
+TEST_F(Api, ASingleContributorsValueIsAResultToo) {
+  const unsigned char truths[4] = {0, 1, 2, 255};
+  unsigned char bytes[4] = {9, 9, 9, 9};
+  EXPECT_EQ(ucft_allreduce(comm_, truths, bytes, 4, UCFT_BOOL, UCFT_LXOR, nullptr, nullptr), UCFT_OK);
+  EXPECT_TRUE(bytes[0] == 0 && bytes[1] == 1 && bytes[2] == 1 && bytes[3] == 1);
+  EXPECT_EQ(ucft_allreduce(comm_, truths, bytes, 4, UCFT_UINT8, UCFT_LAND, nullptr, nullptr), UCFT_OK);
+  EXPECT_TRUE(bytes[0] == 0 && bytes[1] == 1 && bytes[2] == 1 && bytes[3] == 1);
+  const std::uint16_t halves[3] = {0x3c00, 0xfd01, 0x0001};  // 1, a NaN, the least
+  std::uint16_t sums[3] = {};
+  EXPECT_EQ(ucft_allreduce(comm_, halves, sums, 3, UCFT_FLOAT16, UCFT_AVG, nullptr, nullptr), UCFT_OK);
+  EXPECT_TRUE(sums[0] == 0x3c00 && sums[1] == 0x7e00 && sums[2] == 0x0001);
+  struct {
+    double value;
+    std::int32_t location, padding;
+  } pair = {2, 5, -1};
+  EXPECT_EQ(ucft_allreduce(comm_, UCFT_IN_PLACE, &pair, 1, UCFT_DOUBLE_INT32, UCFT_MINLOC, nullptr, nullptr), UCFT_OK);
+  EXPECT_TRUE(pair.value == 2 && pair.location == 5 && pair.padding == 0);
+  EXPECT_EQ(ucft_allreduce(comm_, halves, sums, 0, UCFT_FLOAT16, UCFT_SUM, nullptr, nullptr), UCFT_OK);
+  EXPECT_EQ(ucft_broadcast(comm_, sums, 3, UCFT_BFLOAT16, 0, nullptr, nullptr), UCFT_OK);
+}
+
 TEST_F(Api, BadGossipIsNamed) {
   const auto gossip = [&](std::uint64_t count, int dtype, const ucft_gossip_options_t* options) {
     return ucft_gossip_allreduce(comm_, &in_, &out_, count, static_cast<ucft_dtype_t>(dtype), options, nullptr);
@@ -162,7 +213,8 @@ TEST_F(Api, BadGossipIsNamed) {
     expect_blamed(gossip(1, UCFT_DOUBLE, &options), status, culprit);
   };
   expect_blamed(gossip(1, UCFT_INT32, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 2 (int32)");
-  expect_blamed(gossip(1, 17, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 17");
+  expect_blamed(gossip(1, 20, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 20");
+  expect_blamed(gossip(1, UCFT_FLOAT16, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 10 (float16)");
   expect_blamed(gossip(std::uint64_t{1} << 61, UCFT_DOUBLE, nullptr), UCFT_ERR_INVALID_PARAM, "count is");
   blame([](auto& o) { o.struct_size = 8; }, "options.struct_size is 8");
   blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(10); }, "options.algorithm is 10");

@@ -1,5 +1,5 @@
-// combine() against a dumb reference, over all types, operators, forms of aliasing, many counts and misalignments;
-// and the promises of include/ucft/ucft.h on NaN, zeros, infinities, wrap-around and operand order.
+// combine() against a dumb reference, over the types that are numbers, operators, forms of aliasing, many counts and
+// misalignments; and the promises of include/ucft/ucft.h on NaN, zeros, infinities, wrap-around and operand order.
 #include "collectives/reduction/reduction.hpp"
 
 #include <gtest/gtest.h>
@@ -22,13 +22,19 @@ constexpr DataType type_of() {
   if constexpr (std::is_same_v<Element, double>) return DataType::float64;
   if constexpr (std::is_same_v<Element, std::int32_t>) return DataType::int32;
   if constexpr (std::is_same_v<Element, std::int64_t>) return DataType::int64;
+  if constexpr (std::is_same_v<Element, std::int8_t>) return DataType::int8;
+  if constexpr (std::is_same_v<Element, std::uint8_t>) return DataType::uint8;
+  if constexpr (std::is_same_v<Element, std::int16_t>) return DataType::int16;
+  if constexpr (std::is_same_v<Element, std::uint16_t>) return DataType::uint16;
+  if constexpr (std::is_same_v<Element, std::uint32_t>) return DataType::uint32;
   return DataType::uint64;
 }
 
 template <class Element>
 std::string bits_of(Element value) {
-  using Bits = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint64_t>;
-  return std::to_string(std::bit_cast<Bits>(value));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return std::to_string(bits);
 }
 
 template <class Element>
@@ -203,7 +209,8 @@ class ReductionOfType : public testing::Test {
   }
 };
 
-using Elements = testing::Types<float, double, std::int32_t, std::int64_t, std::uint64_t>;
+using Elements = testing::Types<float, double, std::int32_t, std::int64_t, std::uint64_t, std::int8_t, std::uint8_t,
+                                std::int16_t, std::uint16_t, std::uint32_t>;
 TYPED_TEST_SUITE(ReductionOfType, Elements);
 
 TYPED_TEST(ReductionOfType, AgreesWithTheReferenceForAllCountsUpTo70) {
@@ -287,6 +294,8 @@ TEST(Reduction, IntegersWrapAround) {
   EXPECT_EQ(combined(Operator::sum, Limits64::max(), std::int64_t{1}), Limits64::min());
   EXPECT_EQ(combined(Operator::prod, Limits64::min(), std::int64_t{-1}), Limits64::min());
   EXPECT_EQ(combined(Operator::sum, ~std::uint64_t{0}, std::uint64_t{2}), 1u);
+  EXPECT_EQ(combined(Operator::prod, std::uint16_t{0xffff}, std::uint16_t{0xffff}), 1);  // as ints it would overflow
+  EXPECT_EQ(combined(Operator::sum, std::int8_t{127}, std::int8_t{1}), -128);
 }
 
 TEST(Reduction, Uint64ComparesWithoutSign) {

@@ -1,6 +1,7 @@
 #include "ucx_layer/api/calls.hpp"
 
 #include <algorithm>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -26,11 +27,30 @@ static_assert(UCFT_CORRECTION_NONE == static_cast<int>(Correction::none) &&
               UCFT_CORRECTION_OPPORTUNISTIC_OPTIMISED == static_cast<int>(Correction::opportunistic_optimised) &&
               UCFT_CORRECTION_FAILURE_PROOF == static_cast<int>(Correction::failure_proof));
 
+#define UCFT_SAME(constant, value) static_assert(static_cast<int>(constant) == static_cast<int>(value))
+UCFT_SAME(UCFT_UINT64, DataType::uint64);
+UCFT_SAME(UCFT_INT8, DataType::int8);
+UCFT_SAME(UCFT_UINT32, DataType::uint32);
+UCFT_SAME(UCFT_FLOAT16, DataType::float16);
+UCFT_SAME(UCFT_BFLOAT16, DataType::bfloat16);
+UCFT_SAME(UCFT_COMPLEX_DOUBLE, DataType::complex_double);
+UCFT_SAME(UCFT_BOOL, DataType::boolean);
+UCFT_SAME(UCFT_DOUBLE_INT32, DataType::double_int32);
+UCFT_SAME(UCFT_DOUBLE_INT64, DataType::double_int64);
+UCFT_SAME(UCFT_USER, Operator::user);
+UCFT_SAME(UCFT_MAXLOC, Operator::maxloc);
+UCFT_SAME(UCFT_LXOR, Operator::logical_xor);
+UCFT_SAME(UCFT_BAND, Operator::bitwise_and);
+UCFT_SAME(UCFT_BXOR, Operator::bitwise_xor);
+UCFT_SAME(UCFT_AVG, Operator::average);
+#undef UCFT_SAME
+
+bool is_a_type(ucft_dtype_t dtype) { return dtype >= 0 && dtype < static_cast<int>(type_count); }
+
 }  // namespace
 
 const char* type_name(ucft_dtype_t dtype) {
-  static constexpr const char* names[] = {"float", "double", "int32", "int64", "uint64"};
-  return dtype >= UCFT_FLOAT && dtype <= UCFT_UINT64 ? names[dtype] : "unknown";
+  return is_a_type(dtype) ? row_of(static_cast<DataType>(dtype)).name : "unknown";
 }
 
 namespace {
@@ -107,7 +127,7 @@ static_assert(sizeof(ucft_dtype_t) == sizeof(int),
 }  // namespace
 
 ucft_status_t check_memory(const Communicator& comm, const Call& call, const Request& request) {
-  const std::uint64_t bytes = request.arguments.bytes();
+  const std::uint64_t bytes = request.arguments.bytes_of_caller();
   if (bytes == 0) return UCFT_OK;
   const bool at_root = comm.rank() == call.root;
   const bool reads = is_one_of(row_of(call.kind).gives, at_root), writes = is_one_of(row_of(call.kind).gets, at_root);
@@ -233,34 +253,57 @@ bool is_prepared_for(const Call& call, const Request& request) {
 
 namespace {
 
+// "op is UCFT_BAND, and dtype UCFT_FLOAT: it takes int32, int64, .. only"
+ucft_status_t refuse(const Reduction& reduction) {
+  std::string taken;
+  for (std::size_t i = 0; i < type_count; ++i)
+    if (takes(reduction.op, static_cast<DataType>(i)))
+      taken += fmt::format("{}{}", taken.empty() ? "" : ", ", type_rows[i].name);
+  const bool could_divide = reduction.op == Operator::average && is_of(reduction.type, integers);
+  return fail(UCFT_ERR_INVALID_PARAM, "op is {}, and dtype {}: it takes {} only{}", row_of(reduction.op).constant,
+              row_of(reduction.type).constant, taken,
+              could_divide ? "; of integers take UCFT_SUM, and divide it by the result's contributors" : "");
+}
+
+// For the type that is known already.
+ucft_status_t read_operator(const ucft_operator_t* op, Reduction& reduction) {
+  if (op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
+  if (op->struct_size != sizeof *op)
+    return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT", op->struct_size,
+                sizeof *op);
+  if (op->op < 0 || op->op >= static_cast<int>(operator_count))
+    return fail(UCFT_ERR_INVALID_PARAM, "op is {}: not a ucft_op_t", static_cast<int>(op->op));
+  if (op->op == UCFT_USER && op->function == nullptr)
+    return fail(UCFT_ERR_INVALID_PARAM, "op is UCFT_USER and its function is null");
+  reduction.op = static_cast<Operator>(op->op);
+  if (!takes(reduction.op, reduction.type)) return refuse(reduction);
+  // By value: the operation may be asked about after its request has been freed.
+  reduction.function = reinterpret_cast<UserFunction>(op->function);
+  reduction.arg = op->arg;
+  return UCFT_OK;
+}
+
 ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   Arguments& arguments = request.arguments;
+  Reduction& reduction = arguments.reduction;
   arguments.kind = call.kind;
   if (call.kind != Kind::barrier) {
-    if (call.dtype < UCFT_FLOAT || call.dtype > UCFT_UINT64)
+    if (!is_a_type(call.dtype))
       return fail(UCFT_ERR_INVALID_PARAM, "dtype is {}: not a ucft_dtype_t", static_cast<int>(call.dtype));
-    arguments.reduction.type = static_cast<DataType>(call.dtype);
-    if (call.kind != Kind::allgather && call.count > bytes_limit / element_bytes(arguments.reduction.type))
-      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes of {}", call.count, bytes_limit,
-                  type_name(call.dtype));
-    arguments.count = call.kind == Kind::allgather ? 0 : call.count;
+    reduction.type = static_cast<DataType>(call.dtype);
   }
-  if (call.kind == Kind::allgather)
+  reduction.op = Operator::none;
+  if (row_of(call.kind).reduces)
+    if (ucft_status_t status = read_operator(call.op, reduction); status != UCFT_OK) return status;
+  if (call.kind == Kind::allgather) {
     if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
-  if (row_of(call.kind).reduces) {
-    if (call.op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
-    if (call.op->struct_size != sizeof *call.op)
-      return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT",
-                  call.op->struct_size, sizeof *call.op);
-    if (call.op->op < UCFT_SUM || call.op->op > UCFT_USER)
-      return fail(UCFT_ERR_INVALID_PARAM, "op is {}: not a ucft_op_t", static_cast<int>(call.op->op));
-    if (call.op->op == UCFT_USER && call.op->function == nullptr)
-      return fail(UCFT_ERR_INVALID_PARAM, "op is UCFT_USER and its function is null");
-    arguments.reduction.op = static_cast<Operator>(call.op->op);
-    // By value: the operation may be asked about after its request has been freed.
-    arguments.reduction.function = reinterpret_cast<UserFunction>(call.op->function);
-    arguments.reduction.arg = call.op->arg;
+  } else if (call.kind != Kind::barrier) {
+    if (call.count > bytes_limit / reduction.carrier_bytes())
+      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes of {}", call.count, bytes_limit,
+                  row_of(carrier_of(reduction.type, reduction.op)).name);
+    arguments.count = call.count;
   }
+  request.finishes = reduction.finishes();
   if (arguments.rooted()) {
     if (call.root < 0 || call.root >= comm.size())
       return fail(UCFT_ERR_INVALID_PARAM, "root is {}: must be 0 .. {}", call.root, comm.size() - 1);

@@ -49,7 +49,7 @@ Operation::Memory CorrectedOperations::provide(Request& request) {
   return memory;
 }
 
-// The input as a buffer: a copy, or the caller's own memory if peers can map it and nothing will be written to it.
+// The input as a buffer: carriers, a copy, or the caller's own memory if peers can map it and nothing will be written to it.
 Slice CorrectedOperations::stage(Request& request) {
   const Arguments& arguments = request.arguments;
   const std::uint64_t bytes = arguments.bytes();
@@ -58,6 +58,11 @@ Slice CorrectedOperations::stage(Request& request) {
     const Slice block = buffers.whole(buffers.allocate(Allgather::input_bytes(arguments)));
     if (block) Allgather::pack(arguments, me_, request.send, buffers.data(block));
     return block;
+  }
+  if (arguments.reduction.widens()) {
+    const Slice carriers = buffers.whole(buffers.allocate(bytes));
+    if (carriers) widen(arguments.reduction, buffers.data(carriers), request.send, arguments.count);
+    return carriers;
   }
   const bool lend = arguments.kind == Kind::allreduce && bytes > inline_limit && request.send != request.receive &&
                     context_.transport().is_shared(request.send, bytes);
@@ -228,7 +233,10 @@ void CorrectedOperations::copy_out(Request& request) {
   Buffers& buffers = context_.transport().buffers();
   if (request.value) {
     const std::byte* value = buffers.data(request.value);
-    if (request.arguments.kind == Kind::allgather)
+    if (request.finishes) [[unlikely]]
+      request.finish_part(0, value, std::min<std::uint64_t>(request.value.bytes, request.arguments.bytes()),
+                          request.contributors);
+    else if (request.arguments.kind == Kind::allgather)
       place_blocks(request, {value, request.value.bytes});
     else if (request.value.bytes == sizeof(std::uint64_t))
       std::memcpy(request.receive, value, sizeof(std::uint64_t));

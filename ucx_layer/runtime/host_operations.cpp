@@ -9,6 +9,7 @@
 #endif
 
 #include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/runtime/default_rounding.hpp"
 
 namespace ucft::detail {
 
@@ -50,27 +51,6 @@ void stream(std::byte* to, const std::byte* from, std::uint64_t bytes) {
 #endif
   copy(to, from, bytes);
 }
-
-// Several ranks compute one result: with the same rounding, whatever their programs have set.
-#if defined(__SSE2__)
-class DefaultRounding {
- public:
-  DefaultRounding() : was_(_mm_getcsr()) {
-    if ((was_ & ~exceptions) != usual) _mm_setcsr(usual);
-  }
-  ~DefaultRounding() {
-    if ((was_ & ~exceptions) != usual) _mm_setcsr(was_);
-  }
-  DefaultRounding(const DefaultRounding&) = delete;
-  DefaultRounding& operator=(const DefaultRounding&) = delete;
-
- private:
-  static constexpr unsigned exceptions = 0x3f, usual = 0x1f80;
-  const unsigned was_;
-};
-#else
-struct DefaultRounding {};
-#endif
 
 }  // namespace
 
@@ -134,6 +114,8 @@ class HostOperations::Memory {
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     const Request& request = *operations_.slot(number);
+    if (request.finishes) [[unlikely]]
+      return request.finish_part(offset, data, bytes, operations_.stage_.result(number).contributors);
     std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
     if (bytes >= least_block && request.host_call->bytes() >= streamed_from)
       stream(to, data, bytes);
@@ -196,7 +178,7 @@ bool HostOperations::find_room(Request& request, const HostCall& call, HostData&
   const auto* const send = static_cast<const std::byte*>(request.send);
   const std::uint64_t bytes = stage_.bytes_given(call), combined = stage_.combined_bytes(call);
   const bool lends = call.pattern == HostPattern::reduce_all && bytes >= lent_from && request.send != request.receive &&
-                     reinterpret_cast<std::uintptr_t>(send) % sizeof(HostWord) == 0 &&
+                     !call.reduction.widens() && reinterpret_cast<std::uintptr_t>(send) % sizeof(HostWord) == 0 &&
                      context_.transport().is_shared(send, bytes);
   const std::uint64_t wanted = (lends ? 0 : aligned(bytes)) + combined;
   if (wanted > 0) {
@@ -219,6 +201,13 @@ bool HostOperations::find_room(Request& request, const HostCall& call, HostData&
   return true;
 }
 
+// Straight into its place.
+void HostOperations::widen_input(const Request& request, const HostCall& call, HostData& data) {
+  if (stage_.bytes_given(call) > 0)
+    widen(call.reduction, slabs_->write_to(stage_.place_of_next(call, data)), request.send, call.count);
+  data.data = nullptr;
+}
+
 ucft_status_t HostOperations::post(Request& request) {
   Memory memory(*this);
   if (!stage_.ready(memory)) {
@@ -239,6 +228,7 @@ ucft_status_t HostOperations::post(Request& request) {
       larges_ += given.is_large;
     }
   }
+  if (request.finishes && call.reduction.widens()) widen_input(request, call, data);
   request.state = Request::State::active;
   request.number = stage_.next();
   ++pending_;

@@ -1,5 +1,7 @@
 #include "ucx_layer/runtime/request.hpp"
 
+#include "ucx_layer/runtime/default_rounding.hpp"
+
 namespace ucft::detail {
 
 namespace {
@@ -28,6 +30,15 @@ bool Request::take_outcome(const Verdict& verdict, Rank me, Rank ranks) {
   missing_known = knows && arguments.failure_info == FailureInfo::list;
   missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
   return knows;
+}
+
+void Request::finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
+                          std::uint32_t from_ranks) const {
+  [[maybe_unused]] const DefaultRounding rounding;
+  const Reduction& reduction = arguments.reduction;
+  const std::uint64_t first = offset / reduction.carrier_bytes(), count = bytes / reduction.carrier_bytes();
+  finish(reduction, static_cast<std::byte*>(receive) + first * element_bytes(reduction.type), carriers, count,
+         from_ranks);
 }
 
 void Request::give_up(ucft_status_t why) {
