@@ -169,8 +169,7 @@ class GossipActors {
     const std::vector<double> table = node.operation.table();
     Arguments arguments;
     arguments.kind = Kind::allreduce;
-    arguments.reduction.type = DataType::float64;
-    arguments.reduction.op = Operator::max;
+    arguments.reduction = {DataType::float64, Operator::max};
     arguments.count = table.size();
     arguments.f = std::min(run_.f, run_.setting.ranks - 1);
     arguments.shape = best_shape(run_.setting.costs, arguments.bytes());

@@ -94,7 +94,6 @@ class HostStage {
   // Requires ready().
   template <class Memory>
   OperationNumber post(Memory& memory, const HostCall& call, const HostData& given) {
-    const HostPlace place_of_given = place_of_next(call, given);
     const OperationNumber number = next_++;
     Operation& operation = at(number);
     operation = Operation{};
@@ -108,7 +107,8 @@ class HostStage {
       if (layout_.is_large(bytes) && call.pattern == HostPattern::reduce_all)
         clear_stamps(reading(memory, number), given.combined);
     }
-    if (bytes > 0 && given.data != nullptr) memory.write(place_of_given, given.data, bytes);
+    if (bytes > 0 && given.data != nullptr)
+      memory.write(layout_.is_inline(bytes) ? place + 2 : given.place, given.data, bytes);
     const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
     memory.store(place + 1, HostNote{call.signature, outcome, static_cast<std::uint32_t>(bytes)}.word());
     memory.store(place, host_stamp(number));
@@ -149,7 +149,7 @@ class HostStage {
     return any;
   }
 
-  // Where the data of the operation that is posted next are to be, if they are not `given.data` but there already.
+  // Where the data of the operation that is posted next are to be; if they are there, its given.data is null.
   HostPlace place_of_next(const HostCall& call, const HostData& given) const {
     return layout_.is_inline(bytes_given(call)) ? layout_.value(next_) + 2 : given.place;
   }

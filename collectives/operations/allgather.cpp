@@ -6,7 +6,7 @@
 namespace ucft::detail {
 
 std::uint64_t Allgather::input_bytes(const Arguments& arguments) {
-  return record_bytes(arguments.own_count * element_bytes(arguments.reduction.type));
+  return record_bytes(arguments.own_count * element_bytes(arguments.reduction.type()));
 }
 
 std::uint64_t Allgather::result_bytes(const Arguments& arguments, std::int32_t ranks) {
@@ -33,7 +33,7 @@ bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const S
 }
 
 void Allgather::pack(const Arguments& arguments, Rank me, const void* block, std::byte* input) {
-  const std::uint64_t bytes = arguments.own_count * element_bytes(arguments.reduction.type);
+  const std::uint64_t bytes = arguments.own_count * element_bytes(arguments.reduction.type());
   const Record record{static_cast<std::uint32_t>(me), static_cast<std::uint32_t>(bytes)};
   std::memcpy(input, &record, sizeof record);
   if (bytes > 0) std::memcpy(input + sizeof record, block, bytes);

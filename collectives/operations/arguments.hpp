@@ -46,8 +46,8 @@ struct Arguments {
                                          // For the driver, which gives no turn before
   FailureInfo failure_info = FailureInfo::list;
 
-  std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }                // that travel
-  std::uint64_t bytes_of_caller() const { return count * element_bytes(reduction.type); }  // in the caller's memory
+  std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }                  // that travel
+  std::uint64_t bytes_of_caller() const { return count * element_bytes(reduction.type()); }  // in the caller's memory
   const CatalogueRow& row() const;
   bool rooted() const { return row().rooted(); }
   std::uint16_t signature() const;

@@ -9,6 +9,7 @@
 #include "collectives/reduction/kernels.hpp"
 #include "collectives/reduction/reduction.hpp"
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -90,9 +91,16 @@ constexpr std::uint64_t lanes = 8;
   narrow_each<BFloat16>(to, from, 0, count, divisor);
 }
 
+// Clang 14 has no name for F16C in __builtin_cpu_supports.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 bool is_wide(std::uint64_t count) {
   constexpr std::uint64_t worth_it = 16;
-  return count >= worth_it && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  static const bool can_be = __builtin_cpu_supports("avx2") && has_f16c();
+  return count >= worth_it && can_be;
 }
 #endif
 
@@ -160,7 +168,7 @@ void widen(const Reduction& reduction, void* carriers, const void* elements, std
   assert(reduction.widens());
   auto* const to = static_cast<std::byte*>(carriers);
   const auto* const from = static_cast<const std::byte*>(elements);
-  reduction.type == DataType::float16 ? widen_all<Float16>(to, from, count) : widen_all<BFloat16>(to, from, count);
+  reduction.type() == DataType::float16 ? widen_all<Float16>(to, from, count) : widen_all<BFloat16>(to, from, count);
 }
 
 void finish(const Reduction& reduction, void* elements, const void* carriers, std::uint64_t count,
@@ -168,14 +176,14 @@ void finish(const Reduction& reduction, void* elements, const void* carriers, st
   assert(reduction.finishes() && contributors > 0);
   auto* const to = static_cast<std::byte*>(elements);
   const auto* const from = static_cast<const std::byte*>(carriers);
-  const bool divides = reduction.op == Operator::average;
+  const bool divides = reduction.op() == Operator::average;
   if (reduction.widens()) {
     const float divisor = divides ? static_cast<float>(contributors) : 1;
-    return reduction.type == DataType::float16 ? narrow_all<Float16>(to, from, count, divisor)
-                                               : narrow_all<BFloat16>(to, from, count, divisor);
+    return reduction.type() == DataType::float16 ? narrow_all<Float16>(to, from, count, divisor)
+                                                 : narrow_all<BFloat16>(to, from, count, divisor);
   }
-  if (divides) return average_all(reduction.type, to, from, count, contributors);
-  normalise_all(reduction.type, to, from, count);
+  if (divides) return average_all(reduction.type(), to, from, count, contributors);
+  normalise_all(reduction.type(), to, from, count);
 }
 
 }  // namespace ucft::detail

@@ -89,24 +89,24 @@ void combine_by_user_in_blocks(const Reduction& reduction, std::byte* destinatio
   constexpr std::uint64_t block_bytes = 4096;
   alignas(64) std::byte in[block_bytes];
   alignas(64) std::byte inout[block_bytes];
-  const std::uint64_t bytes = count * element_bytes(reduction.type);
+  const std::uint64_t bytes = count * element_bytes(reduction.type());
   for (std::uint64_t done = 0; done < bytes; done += block_bytes) {
     const std::uint64_t size = std::min(block_bytes, bytes - done);
     std::memcpy(in, lower + done, size);
     std::memcpy(inout, higher + done, size);
-    reduction.function(in, inout, size / element_bytes(reduction.type), static_cast<int>(reduction.type),
-                       reduction.arg);
+    reduction.function()(in, inout, size / element_bytes(reduction.type()), static_cast<int>(reduction.type()),
+                         reduction.arg());
     std::memcpy(destination + done, inout, size);
   }
 }
 
 void combine_by_user(const Reduction& reduction, std::byte* destination, const std::byte* lower,
                      const std::byte* higher, std::uint64_t count) {
-  const std::size_t alignment = row_of(reduction.type).alignment;
+  const std::size_t alignment = row_of(reduction.type()).alignment;
   const bool in_place = destination != lower && is_aligned(destination, alignment) && is_aligned(lower, alignment);
   if (!in_place) return combine_by_user_in_blocks(reduction, destination, lower, higher, count);
-  if (destination != higher) std::memcpy(destination, higher, count * element_bytes(reduction.type));
-  reduction.function(lower, destination, count, static_cast<int>(reduction.type), reduction.arg);
+  if (destination != higher) std::memcpy(destination, higher, count * element_bytes(reduction.type()));
+  reduction.function()(lower, destination, count, static_cast<int>(reduction.type()), reduction.arg());
 }
 
 }  // namespace
@@ -117,10 +117,10 @@ void combine(const Reduction& reduction, void* destination, const void* lower, c
   auto* const out = static_cast<std::byte*>(destination);
   auto* const low = static_cast<const std::byte*>(lower);
   auto* const high = static_cast<const std::byte*>(higher);
-  if (reduction.op == Operator::user) return combine_by_user(reduction, out, low, high, count);
-  assert(reduction.op < Operator::none);
+  if (reduction.op() == Operator::user) return combine_by_user(reduction, out, low, high, count);
+  assert(reduction.op() < Operator::none);
   const Kernel kernel =
-      kernels[static_cast<std::size_t>(reduction.type) * operator_count + static_cast<std::size_t>(reduction.op)];
+      kernels[static_cast<std::size_t>(reduction.type()) * operator_count + static_cast<std::size_t>(reduction.op())];
   assert(kernel != nullptr);
   kernel(out, low, high, count);
 }

@@ -11,7 +11,6 @@
 // each rank that gets the result (finish): rounded to the caller's type, and divided where it is an average.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,17 +21,44 @@ namespace ucft::detail {
 // inout[i] = in[i] op inout[i]; `in` holds the lower ranks. ucft_user_function_t, with an int for the enumeration.
 using UserFunction = void (*)(const void* in, void* inout, std::uint64_t count, int dtype, void* arg);
 
-struct Reduction {
-  DataType type = DataType::float64;  // of the caller's elements
-  Operator op = Operator::sum;
-  UserFunction function = nullptr;  // of Operator::user only
-  void* arg = nullptr;              // handed to function
+class Reduction {
+ public:
+  // by: of Operator::user only; with is handed to it.
+  constexpr Reduction(DataType of = DataType::float64, Operator is = Operator::sum, UserFunction by = nullptr,
+                      void* with = nullptr)
+      : type_(of),
+        op_(is),
+        carrier_bytes_(row_of(carrier_of(of, is)).bytes),
+        widens_(carrier_of(of, is) != of),
+        finishes_(is_finished(of, is)),
+        function_(by),
+        arg_(with) {}
 
-  std::size_t carrier_bytes() const;  // of one
+  DataType type() const { return type_; }  // of the caller's elements
+  Operator op() const { return op_; }
+  UserFunction function() const { return function_; }
+  void* arg() const { return arg_; }
+
+  std::size_t carrier_bytes() const { return carrier_bytes_; }  // of one
   // Whether the caller's elements must be widened into carriers.
-  bool widens() const { return carrier_of(type, op) != type; }
+  bool widens() const { return widens_; }
   // Whether a result must be finished, and is no copy of the combined carriers.
-  bool finishes() const;
+  bool finishes() const { return finishes_; }
+
+ private:
+  // Also where one contributor's value is the result: 7 AND nothing is 1, and padding is 0.
+  static constexpr bool is_finished(DataType of, Operator is) {
+    if (is == Operator::none || is == Operator::user) return false;
+    const bool is_logical = is >= Operator::logical_and && is <= Operator::logical_xor;
+    return carrier_of(of, is) != of || is_logical || is == Operator::average || is_of(of, booleans | pairs);
+  }
+
+  DataType type_;
+  Operator op_;
+  std::uint8_t carrier_bytes_;
+  bool widens_, finishes_;
+  UserFunction function_;
+  void* arg_;
 };
 
 // destination[i] = lower[i] op higher[i] for count carriers.
@@ -55,35 +81,5 @@ void widen(const Reduction& reduction, void* carriers, const void* elements, std
 // not overlap; neither needs any alignment. Needs the default rounding.
 void finish(const Reduction& reduction, void* elements, const void* carriers, std::uint64_t count,
             std::uint32_t contributors);
-
-// ---- looked up, since operations ask for them again and again
-
-namespace reduction_table {
-inline constexpr std::size_t columns = 16;  // at least operator_count + 1
-template <class Value, class Of>
-constexpr std::array<Value, type_count * columns> filled(Of of) {
-  std::array<Value, type_count * columns> table{};
-  for (std::size_t type = 0; type < type_count; ++type)
-    for (std::size_t op = 0; op <= operator_count; ++op)
-      table[type * columns + op] = of(static_cast<DataType>(type), static_cast<Operator>(op));
-  return table;
-}
-inline constexpr auto carrier_bytes =
-    filled<std::uint8_t>([](DataType type, Operator op) { return row_of(carrier_of(type, op)).bytes; });
-constexpr std::size_t place(const Reduction& reduction) {
-  return static_cast<std::size_t>(reduction.type) * columns + static_cast<std::size_t>(reduction.op);
-}
-}  // namespace reduction_table
-
-inline std::size_t Reduction::carrier_bytes() const {
-  return reduction_table::carrier_bytes[reduction_table::place(*this)];
-}
-
-// Also where one contributor's value is the result: 7 AND nothing is 1, and padding is 0.
-inline bool Reduction::finishes() const {
-  if (op == Operator::none || op == Operator::user) return false;
-  const bool logical = op >= Operator::logical_and && op <= Operator::logical_xor;
-  return widens() || logical || op == Operator::average || is_of(type, booleans | pairs);
-}
 
 }  // namespace ucft::detail

@@ -12,7 +12,7 @@ using namespace by_hand;
 
 Arguments sum_of_doubles(std::int32_t f, Rank root, std::uint64_t count, Kind kind = Kind::allreduce) {
   Arguments arguments = sum_of_words(f, root, kind);
-  arguments.reduction.type = DataType::float64;
+  arguments.reduction = {DataType::float64, arguments.reduction.op()};
   arguments.count = count;
   return arguments;
 }

@@ -297,7 +297,7 @@ TEST(GossipOperationRun, AnAgreementCostsWhatAnAllreduceOfItsTableCosts) {
   Timed timed(GossipAlgorithm::hps, 16);
   timed.with_costs(2, 1, 1, 0.01).run.call.iterations = 1;
   Arguments arguments;
-  arguments.reduction.type = DataType::float64;
+  arguments.reduction = {DataType::float64, arguments.reduction.op()};
   const auto allreduce = [&](std::uint64_t count) {
     const LogGP& costs = timed.run.setting.costs;
     arguments.shape = best_shape(costs, 8 * count);

@@ -15,7 +15,7 @@ using namespace by_hand;
 Arguments gather_bytes(std::uint64_t own, std::uint64_t all, std::int32_t f = 1) {
   Arguments arguments;
   arguments.kind = Kind::allgather;
-  arguments.reduction.type = DataType::float32;  // 4 bytes
+  arguments.reduction = DataType::float32;  // 4 bytes
   arguments.own_count = own;
   arguments.count = all;
   arguments.f = f;

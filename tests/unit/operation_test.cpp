@@ -532,8 +532,8 @@ TEST(Operation, EveryArgumentThatMustAgreeIsInTheSignature) {
   const Arguments base = sum_of_words(1);
   std::vector<Arguments> others(14, base);
   others[0].kind = Kind::reduce;
-  others[1].reduction.type = DataType::int64;
-  others[2].reduction.op = Operator::max;
+  others[1].reduction = {DataType::int64, others[1].reduction.op()};
+  others[2].reduction = {others[2].reduction.type(), Operator::max};
   others[3].count = 2;
   others[4].root = 1;
   others[5].f = 2;

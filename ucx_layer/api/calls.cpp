@@ -157,7 +157,7 @@ namespace {
 // Where each block goes. No two may share a byte.
 ucft_status_t read_layout(const Communicator& comm, const Call& call, Request& request) {
   Arguments& arguments = request.arguments;
-  const std::uint64_t element = element_bytes(arguments.reduction.type), most = bytes_limit / element;
+  const std::uint64_t element = element_bytes(arguments.reduction.type()), most = bytes_limit / element;
   const auto ranks = static_cast<std::size_t>(comm.size());
   if (call.counts == nullptr) {
     if (call.count > most / ranks)
@@ -248,25 +248,23 @@ bool is_prepared_for(const Call& call, const Request& request) {
   if (call.options != nullptr && !are_equal(*call.options, request.options)) return false;
   if (call.op == nullptr || was.op == nullptr) return call.op == was.op;
   return call.op->struct_size == sizeof *call.op && call.op->op != UCFT_USER &&
-         static_cast<int>(call.op->op) == static_cast<int>(request.arguments.reduction.op);
+         static_cast<int>(call.op->op) == static_cast<int>(request.arguments.reduction.op());
 }
 
 namespace {
 
 // "op is UCFT_BAND, and dtype UCFT_FLOAT: it takes int32, int64, .. only"
-ucft_status_t refuse(const Reduction& reduction) {
+ucft_status_t refuse(Operator op, DataType type) {
   std::string taken;
   for (std::size_t i = 0; i < type_count; ++i)
-    if (takes(reduction.op, static_cast<DataType>(i)))
-      taken += fmt::format("{}{}", taken.empty() ? "" : ", ", type_rows[i].name);
-  const bool could_divide = reduction.op == Operator::average && is_of(reduction.type, integers);
-  return fail(UCFT_ERR_INVALID_PARAM, "op is {}, and dtype {}: it takes {} only{}", row_of(reduction.op).constant,
-              row_of(reduction.type).constant, taken,
+    if (takes(op, static_cast<DataType>(i))) taken += fmt::format("{}{}", taken.empty() ? "" : ", ", type_rows[i].name);
+  const bool could_divide = op == Operator::average && is_of(type, integers);
+  return fail(UCFT_ERR_INVALID_PARAM, "op is {}, and dtype {}: it takes {} only{}", row_of(op).constant,
+              row_of(type).constant, taken,
               could_divide ? "; of integers take UCFT_SUM, and divide it by the result's contributors" : "");
 }
 
-// For the type that is known already.
-ucft_status_t read_operator(const ucft_operator_t* op, Reduction& reduction) {
+ucft_status_t read_operator(const ucft_operator_t* op, DataType type, Reduction& reduction) {
   if (op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
   if (op->struct_size != sizeof *op)
     return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT", op->struct_size,
@@ -275,11 +273,10 @@ ucft_status_t read_operator(const ucft_operator_t* op, Reduction& reduction) {
     return fail(UCFT_ERR_INVALID_PARAM, "op is {}: not a ucft_op_t", static_cast<int>(op->op));
   if (op->op == UCFT_USER && op->function == nullptr)
     return fail(UCFT_ERR_INVALID_PARAM, "op is UCFT_USER and its function is null");
-  reduction.op = static_cast<Operator>(op->op);
-  if (!takes(reduction.op, reduction.type)) return refuse(reduction);
+  const auto its = static_cast<Operator>(op->op);
+  if (!takes(its, type)) return refuse(its, type);
   // By value: the operation may be asked about after its request has been freed.
-  reduction.function = reinterpret_cast<UserFunction>(op->function);
-  reduction.arg = op->arg;
+  reduction = {type, its, reinterpret_cast<UserFunction>(op->function), op->arg};
   return UCFT_OK;
 }
 
@@ -287,23 +284,20 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   Arguments& arguments = request.arguments;
   Reduction& reduction = arguments.reduction;
   arguments.kind = call.kind;
-  if (call.kind != Kind::barrier) {
-    if (!is_a_type(call.dtype))
-      return fail(UCFT_ERR_INVALID_PARAM, "dtype is {}: not a ucft_dtype_t", static_cast<int>(call.dtype));
-    reduction.type = static_cast<DataType>(call.dtype);
-  }
-  reduction.op = Operator::none;
+  if (!is_a_type(call.dtype))
+    return fail(UCFT_ERR_INVALID_PARAM, "dtype is {}: not a ucft_dtype_t", static_cast<int>(call.dtype));
+  const auto type = static_cast<DataType>(call.dtype);
+  reduction = {type, Operator::none};
   if (row_of(call.kind).reduces)
-    if (ucft_status_t status = read_operator(call.op, reduction); status != UCFT_OK) return status;
+    if (ucft_status_t status = read_operator(call.op, type, reduction); status != UCFT_OK) return status;
   if (call.kind == Kind::allgather) {
     if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
   } else if (call.kind != Kind::barrier) {
     if (call.count > bytes_limit / reduction.carrier_bytes())
       return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes of {}", call.count, bytes_limit,
-                  row_of(carrier_of(reduction.type, reduction.op)).name);
+                  row_of(carrier_of(type, reduction.op())).name);
     arguments.count = call.count;
   }
-  request.finishes = reduction.finishes();
   if (arguments.rooted()) {
     if (call.root < 0 || call.root >= comm.size())
       return fail(UCFT_ERR_INVALID_PARAM, "root is {}: must be 0 .. {}", call.root, comm.size() - 1);

@@ -99,7 +99,7 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
                 static_cast<int>(given.dtype), type_name(given.dtype));
   Arguments& arguments = request.arguments;  // for the checks of memory
   arguments.kind = Kind::allreduce;
-  arguments.reduction.type = static_cast<DataType>(given.dtype);
+  arguments.reduction = {static_cast<DataType>(given.dtype), Operator::none};
   const std::uint64_t most = bytes_limit / 4 / sizeof(double);  // two rows, two tables of doubles
   if (given.count > most) return fail(UCFT_ERR_INVALID_PARAM, "count is {}: at most {}", given.count, most);
   arguments.count = given.count;

@@ -233,7 +233,7 @@ void CorrectedOperations::copy_out(Request& request) {
   Buffers& buffers = context_.transport().buffers();
   if (request.value) {
     const std::byte* value = buffers.data(request.value);
-    if (request.finishes) [[unlikely]]
+    if (request.arguments.reduction.finishes()) [[unlikely]]
       request.finish_part(0, value, std::min<std::uint64_t>(request.value.bytes, request.arguments.bytes()),
                           request.contributors);
     else if (request.arguments.kind == Kind::allgather)

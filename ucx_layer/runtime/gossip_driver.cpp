@@ -26,8 +26,7 @@ class Agreement {
     request_.communicator = &communicator;
     Arguments& arguments = request_.arguments;
     arguments.kind = Kind::allreduce;
-    arguments.reduction.type = DataType::float64;
-    arguments.reduction.op = Operator::max;
+    arguments.reduction = {DataType::float64, Operator::max};
     arguments.count = table_.size();
     arguments.f = std::min(communicator.context().settings().f, communicator.size() - 1);
     arguments.shape = communicator.fastest_shape(arguments.bytes());

@@ -114,7 +114,7 @@ class HostOperations::Memory {
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     const Request& request = *operations_.slot(number);
-    if (request.finishes) [[unlikely]]
+    if (request.arguments.reduction.finishes()) [[unlikely]]
       return request.finish_part(offset, data, bytes, operations_.stage_.result(number).contributors);
     std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
     if (bytes >= least_block && request.host_call->bytes() >= streamed_from)
@@ -228,7 +228,8 @@ ucft_status_t HostOperations::post(Request& request) {
       larges_ += given.is_large;
     }
   }
-  if (request.finishes && call.reduction.widens()) widen_input(request, call, data);
+  if (call.reduction.widens()) [[unlikely]]
+    widen_input(request, call, data);
   request.state = Request::State::active;
   request.number = stage_.next();
   ++pending_;

@@ -121,7 +121,7 @@ class HostOperations {
   };
 
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
-  void widen_input(const Request& request, const HostCall& call, HostData& data);
+  [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
   void free_rooms(bool looks);
   void complete(OperationNumber number);
   void finish(Request& request);

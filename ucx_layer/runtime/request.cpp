@@ -37,7 +37,7 @@ void Request::finish_part(std::uint64_t offset, const std::byte* carriers, std::
   [[maybe_unused]] const DefaultRounding rounding;
   const Reduction& reduction = arguments.reduction;
   const std::uint64_t first = offset / reduction.carrier_bytes(), count = bytes / reduction.carrier_bytes();
-  finish(reduction, static_cast<std::byte*>(receive) + first * element_bytes(reduction.type), carriers, count,
+  finish(reduction, static_cast<std::byte*>(receive) + first * element_bytes(reduction.type()), carriers, count,
          from_ranks);
 }
 

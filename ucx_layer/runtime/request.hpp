@@ -53,8 +53,7 @@ struct Request {
   std::optional<HostCall> host_call;  // by Communicator::plan(), where ranks read each other's memory
   const void* send = nullptr;
   void* receive = nullptr;
-  BlockLayout layout;     // allgather
-  bool finishes = false;  // the result is to be finished (reduction.hpp), and is no copy
+  BlockLayout layout;  // allgather
 
   State state = State::idle;
   OperationNumber number = 0;
@@ -76,7 +75,7 @@ struct Request {
     Rank culprit;
   };
   bool take_outcome(const Verdict& verdict, Rank me, Rank ranks);
-  // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if it finishes.
+  // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                    std::uint32_t from_ranks) const;
   // There is no outcome.
