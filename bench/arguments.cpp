@@ -16,6 +16,7 @@
 #include "collectives/gossip/faults.hpp"
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/names.hpp"
+#include "collectives/reduction/types.hpp"
 
 namespace ucft::detail::bench {
 
@@ -31,13 +32,14 @@ constexpr std::array<Named<Test>, 5> tests{{{"allreduce", Test::allreduce},
                                             {"bcast", Test::broadcast},
                                             {"barrier", Test::barrier},
                                             {"allgather", Test::allgather}}};
-constexpr std::array<Named<ucft_dtype_t>, 5> dtypes{{{"float", UCFT_FLOAT},
-                                                     {"double", UCFT_DOUBLE},
-                                                     {"int32", UCFT_INT32},
-                                                     {"int64", UCFT_INT64},
-                                                     {"uint64", UCFT_UINT64}}};
-constexpr std::array<Named<ucft_op_t>, 5> operators{
-    {{"sum", UCFT_SUM}, {"prod", UCFT_PROD}, {"min", UCFT_MIN}, {"max", UCFT_MAX}, {"user", UCFT_USER}}};
+template <class Value, std::size_t count>
+constexpr auto named_by(const auto(&rows)[count]) {
+  std::array<Named<Value>, count> table{};
+  for (std::size_t i = 0; i < count; ++i) table[i] = {rows[i].name, static_cast<Value>(i)};
+  return table;
+}
+constexpr auto dtypes = named_by<ucft_dtype_t>(type_rows);
+constexpr auto operators = named_by<ucft_op_t>(operator_rows);
 
 constexpr std::array<Named<ucft_gossip_stop_t>, 2> gossip_stops{
     {{"rounds", UCFT_GOSSIP_ROUNDS}, {"adaptive", UCFT_GOSSIP_ADAPTIVE}}};
@@ -56,13 +58,26 @@ const char* name_in(const Table& table, Value value) {
 }
 
 template <class Table>
-auto value_in(const Table& table, const std::string& option, const std::string& text) {
+std::string names_in(const Table& table) {
   std::string names;
-  for (const auto& row : table) {
+  for (const auto& row : table) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
+template <class Table>
+auto value_in(const Table& table, const std::string& option, const std::string& text) {
+  for (const auto& row : table)
     if (text == row.name) return row.value;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
-  }
-  throw std::invalid_argument(fmt::format("{}: '{}' is none of {}", option, text, names));
+  throw std::invalid_argument(fmt::format("{}: '{}' is none of {}", option, text, names_in(table)));
+}
+
+void check_operator(ucft_op_t op, ucft_dtype_t dtype) {
+  const auto type = static_cast<DataType>(dtype);
+  if (!takes(op == UCFT_USER ? Operator::sum : static_cast<Operator>(op), type))
+    throw std::invalid_argument(fmt::format("-o {}: not of {}", name_in(operators, op), name_in(dtypes, dtype)));
+  if (op == UCFT_USER && is_of(type, halves))
+    throw std::invalid_argument(
+        fmt::format("-o user: not of {}, where the caller's sum would be rounded each time", name_in(dtypes, dtype)));
 }
 
 struct Range {
@@ -235,9 +250,9 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
       ->capture_default_str();
   app.add_option("-n", raw.iterations, "Measured iterations per row")->type_name("ITERATIONS")->capture_default_str();
   app.add_option("-w", raw.warmup, "Iterations before them")->type_name("WARMUP")->capture_default_str();
-  app.add_option("-d", raw.dtype, "float, double, int32, int64, uint64 (the default; of gossip: double)")
+  app.add_option("-d", raw.dtype, fmt::format("{} (the default is uint64; of gossip: double)", names_in(dtypes)))
       ->type_name("DTYPE");
-  app.add_option("-o", raw.op, "sum, prod, min, max, user (a sum, by a function of the caller)")
+  app.add_option("-o", raw.op, fmt::format("{} (user: a sum, by a function of the caller)", names_in(operators)))
       ->type_name("OP")
       ->capture_default_str();
   app.add_option("--root", raw.root, "Root of bcast and reduce; where an allreduce and a barrier meet first")
@@ -405,10 +420,11 @@ void interpret(const RawArguments& raw, Arguments& arguments, Library library) {
   arguments.iterations = parse_number("-n", raw.iterations, {1, most_iterations});
   arguments.warmup = parse_number("-w", raw.warmup, {0, most_iterations});
   arguments.root = static_cast<int>(parse_number("--root", raw.root, {0, std::numeric_limits<int>::max()}));
-  const std::size_t element_bytes = arguments.dtype == UCFT_FLOAT || arguments.dtype == UCFT_INT32 ? 4 : 8;
-  arguments.sizes_bytes = arguments.test == Test::barrier
-                              ? std::vector<std::size_t>{0}
-                              : parse_sizes(raw.sizes, element_bytes, name_of(arguments.dtype));
+  if (!gossip && (arguments.test == Test::allreduce || arguments.test == Test::reduce))
+    check_operator(arguments.op, arguments.dtype);
+  const std::size_t bytes = element_bytes(static_cast<DataType>(arguments.dtype));
+  arguments.sizes_bytes = arguments.test == Test::barrier ? std::vector<std::size_t>{0}
+                                                          : parse_sizes(raw.sizes, bytes, name_of(arguments.dtype));
   if (arguments.back_to_back && arguments.test != Test::allreduce) {
     throw std::invalid_argument(fmt::format("--back-to-back: not with -t {}", raw.test));
   }

@@ -18,6 +18,18 @@
 
 namespace ucft::detail::bench {
 
+template <class T>
+std::string shown(const T& value) {
+  if constexpr (Half<T>)
+    return fmt::format("{}", static_cast<float>(value));
+  else if constexpr (is_complex<T>)
+    return fmt::format("({}, {})", value.real(), value.imag());
+  else if constexpr (is_pair<T>)
+    return fmt::format("{} at {}", value.value, value.location);
+  else
+    return fmt::format("{}", value);
+}
+
 // "" if all is well.
 struct Verdict {
   std::string complaint;
@@ -48,7 +60,7 @@ class Checker {
       return check_unreported(values, operation, result.contributors);
     }
     const auto missing = payload_.has_digits() ? payload_.missing_in(values[0], operation) : result.missing;
-    if (!missing) return {fmt::format("element 0 is {}: not each rank once or not at all", values[0]), 0};
+    if (!missing) return {fmt::format("element 0 is {}: not each rank once or not at all", shown(values[0])), 0};
     Verdict verdict{complaint_about(*missing, result), digest_of(*missing)};
     const bool thorough = result.attempts > 1 || *missing != last_missing_ || operation % 16 == 0;
     last_missing_ = *missing;
@@ -68,7 +80,7 @@ class Checker {
 
   // The blocks of an allgather, in a buffer that clear() was given before. A rank's block is its own, or it is missing and its
   // place is untouched.
-  static void clear(std::span<T> values) { std::fill(values.begin(), values.end(), untouched); }
+  static void clear(std::span<T> values) { std::fill(values.begin(), values.end(), untouched()); }
   Verdict check_blocks(std::span<const T> values, std::uint64_t operation, const Result& result) {
     if (!result.missing_known) return {"it is not known who is missing", 0};
     const std::size_t count = values.size() / rank_count();
@@ -78,7 +90,7 @@ class Checker {
       const std::span<const T> block = values.subspan(static_cast<std::size_t>(rank) * count, count);
       const bool missing = std::binary_search(result.missing.begin(), result.missing.end(), rank);
       const std::string wrong = first_difference(block, operation % 16 == 0, [&](std::size_t position) {
-        return missing ? untouched : payload_.contribution(rank, operation, position);
+        return missing ? untouched() : payload_.contribution(rank, operation, position);
       });
       if (!wrong.empty())
         verdict.complaint = fmt::format("block of {}rank {}: {}", missing ? "missing " : "", rank, wrong);
@@ -87,7 +99,14 @@ class Checker {
   }
 
  private:
-  static constexpr T untouched = static_cast<T>(85);
+  static T untouched() {
+    if constexpr (is_pair<T>)
+      return {85, 85};
+    else if constexpr (is_complex<T>)
+      return {85, 85};
+    else
+      return static_cast<T>(85.0f);
+  }
 
   std::uint32_t rank_count() const { return static_cast<std::uint32_t>(world_.rank_count); }
 
@@ -106,7 +125,8 @@ class Checker {
         if (values[0] == expected(0) && first_difference_of_all(values, expected).empty()) return {"", digest};
       }
     }
-    return {fmt::format("no set of {} ranks gives this result; element 0 is {}", contributors, values[0]), digest};
+    return {fmt::format("no set of {} ranks gives this result; element 0 is {}", contributors, shown(values[0])),
+            digest};
   }
 
   std::string complaint_about(const std::vector<std::int32_t>& missing, const Result& result) const {
@@ -161,11 +181,13 @@ class Checker {
   }
 
   static std::uint64_t bits_of(T value) {
-    return std::bit_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>(value);
+    std::uint64_t words[2] = {};
+    std::memcpy(words, &value, sizeof value);
+    return mix(words[0]) ^ words[1];
   }
 
   static std::string difference(std::size_t at, T value, T expected) {
-    return fmt::format("element {} is {}, not {}", at, value, expected);
+    return fmt::format("element {} is {}, not {}", at, shown(value), shown(expected));
   }
 
   Payload<T> payload_;
@@ -179,21 +201,35 @@ auto with_element_type(ucft_dtype_t dtype, Action action) {
   switch (dtype) {
     case UCFT_FLOAT: return action(float{});
     case UCFT_DOUBLE: return action(double{});
+    case UCFT_INT8: return action(std::int8_t{});
+    case UCFT_INT16: return action(std::int16_t{});
     case UCFT_INT32: return action(std::int32_t{});
     case UCFT_INT64: return action(std::int64_t{});
+    case UCFT_UINT8: return action(std::uint8_t{});
+    case UCFT_UINT16: return action(std::uint16_t{});
+    case UCFT_UINT32: return action(std::uint32_t{});
+    case UCFT_FLOAT16: return action(float16{});
+    case UCFT_BFLOAT16: return action(bfloat16{});
+    case UCFT_COMPLEX_FLOAT: return action(std::complex<float>{});
+    case UCFT_COMPLEX_DOUBLE: return action(std::complex<double>{});
+    case UCFT_BOOL: return action(bool{});
+    case UCFT_FLOAT_INT32: return action(located<float, std::int32_t>{});
+    case UCFT_DOUBLE_INT32: return action(located<double, std::int32_t>{});
+    case UCFT_INT32_INT32: return action(located<std::int32_t, std::int32_t>{});
+    case UCFT_INT64_INT64: return action(located<std::int64_t, std::int64_t>{});
+    case UCFT_DOUBLE_INT64: return action(located<double, std::int64_t>{});
     case UCFT_UINT64: break;
   }
   return action(std::uint64_t{});
 }
 
-// The user operator of the tests: a sum.
+// The user operator of the tests: a sum. Not of bool and pairs, which have none, nor of halves, where it would be rounded each
+// time.
 template <Element T>
 void add_elements(const T* in, T* inout, std::uint64_t count) {
-  using Unsigned = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-  using Arithmetic = std::conditional_t<std::integral<T>, Unsigned, T>;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    inout[i] = static_cast<T>(static_cast<Arithmetic>(in[i]) + static_cast<Arithmetic>(inout[i]));
-  }
+  if constexpr (Integer<T> || std::floating_point<T> || is_complex<T>)
+    for (std::uint64_t i = 0; i < count; ++i)
+      inout[i] = static_cast<T>(static_cast<Arithmetic<T>>(in[i]) + static_cast<Arithmetic<T>>(inout[i]));
 }
 
 }  // namespace ucft::detail::bench

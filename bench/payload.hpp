@@ -7,12 +7,14 @@
 //   Result / scale = 0x0001'0000'0001'0001: ranks 0, 1 and 3 are in it once each, rank 2 is not.
 //
 // Division is exact: by the inverse modulo 2^64, or in floating point because all numbers are small integers. With too
-// many ranks for a digit each (64 / n bits, in a double 37 / n), and for other operators, the result is computed from
-// the list of missing ranks that the library reports.
+// many ranks for a digit each (64 / n bits, in a double 37 / n), for types without digits (halves, complex, bool, pairs), and for
+// other operators, the result is computed from the list of missing ranks that the library reports. All sums and products are
+// exact in what they are accumulated in, so the order of the ranks does not matter.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -43,27 +45,80 @@ inline std::uint64_t inverse_of(std::uint64_t odd) {
 
 inline constexpr std::size_t period_elements = 1021;
 
+template <class T>
+concept Half = std::same_as<T, float16> || std::same_as<T, bfloat16>;
+template <class T>
+concept Integer = std::integral<T> && !std::same_as<T, bool>;
+template <class T>
+inline constexpr bool is_complex = false;
+template <class Real>
+inline constexpr bool is_complex<std::complex<Real>> = true;
+template <class T>
+inline constexpr bool is_pair = false;
+template <class Value, class Location>
+inline constexpr bool is_pair<located<Value, Location>> = true;
+
+// In which results are computed: integers wrap around, all else is exact.
+template <class T>
+struct ArithmeticOf {
+  using Type = T;
+};
+template <Half T>
+struct ArithmeticOf<T> {
+  using Type = float;
+};
+template <Integer T>
+struct ArithmeticOf<T> {  // shorter ones would become int
+  using Type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+};
+template <class T>
+using Arithmetic = typename ArithmeticOf<T>::Type;
+
 template <Element T>
 class Payload {
  public:
   Payload(ucft_op_t op, int rank_count) : op_(op == UCFT_USER ? UCFT_SUM : op), rank_count_(rank_count) {
-    const int digits_bits = std::integral<T> ? 8 * int{sizeof(T)} : std::numeric_limits<T>::digits - scale_bits();
-    digit_bits_ = op_ == UCFT_SUM ? std::min(digits_bits / rank_count, 16) : 0;
+    if (op_ != UCFT_SUM) return;
+    if constexpr (Integer<T>) digit_bits_ = std::min(8 * int{sizeof(T)} / rank_count, 16);
+    if constexpr (std::floating_point<T>)
+      digit_bits_ = std::min((std::numeric_limits<T>::digits - scale_bits()) / rank_count, 16);
   }
 
   // Element `position` (below period_elements) of that rank in that operation.
   T contribution(int rank, std::uint64_t operation, std::size_t position) const {
     const std::uint64_t noise = mix(operation * period_elements + position);
-    if (op_ == UCFT_SUM) return static_cast<T>(unit(rank) * scale(noise));
     const std::uint64_t own_noise = mix(noise + static_cast<std::uint64_t>(rank));
-    if (op_ != UCFT_PROD) return static_cast<T>(static_cast<T>(own_noise >> 48) - static_cast<T>(lowest));
-    if constexpr (std::integral<T>) return static_cast<T>(own_noise | 1);
-    return factor(rank, own_noise);
+    if constexpr (std::same_as<T, bool>) {
+      return own_noise % 4 != 0;
+    } else if constexpr (is_pair<T>) {
+      T pair;  // few values: there are ties
+      pair.value = static_cast<decltype(pair.value)>(own_noise % 5);
+      pair.location = static_cast<decltype(pair.location)>(own_noise >> 32 & 0xff);
+      return pair;
+    } else if constexpr (is_complex<T>) {
+      using Part = typename T::value_type;
+      const Payload<Part> parts(op_ == UCFT_SUM ? UCFT_AVG : op_, rank_count_);
+      if (op_ == UCFT_PROD) {  // turned by a multiple of 90 degrees
+        const Part length = parts.contribution(rank, operation, position);
+        return own_noise % 2 == 0 ? T(length, 0) : T(0, length);
+      }
+      return {parts.contribution(rank, operation, position), parts.contribution(rank, operation + 1, position)};
+    } else if constexpr (Integer<T>) {
+      if (is_sum()) return static_cast<T>(unit(rank) * scale(noise));
+      if (op_ == UCFT_PROD) return static_cast<T>(own_noise | 1);
+      if (op_ == UCFT_MIN || op_ == UCFT_MAX)
+        return static_cast<T>(static_cast<T>(own_noise >> 48) - static_cast<T>(lowest));
+      return own_noise % 4 == 0 ? T{} : static_cast<T>(own_noise);  // logical and bitwise ones
+    } else {
+      if (is_sum()) return static_cast<T>(unit(rank) * scale(noise));
+      if (op_ == UCFT_PROD) return static_cast<T>(factor(rank, own_noise));
+      return static_cast<T>(static_cast<Arithmetic<T>>(own_noise >> 48) - static_cast<Arithmetic<T>>(lowest));
+    }
   }
 
   // The operation over all ranks but `missing` (ascending).
   T combined(std::uint64_t operation, std::size_t position, std::span<const std::int32_t> missing) const {
-    std::optional<T> sum;
+    std::optional<Arithmetic<T>> sum;
     std::size_t next_missing = 0;
     for (int rank = 0; rank < rank_count_; ++rank) {
       if (next_missing < missing.size() && missing[next_missing] == rank) {
@@ -71,16 +126,17 @@ class Payload {
         continue;
       }
       const T value = contribution(rank, operation, position);
-      sum = sum ? combine(*sum, value) : value;
+      sum = sum ? combine(*sum, static_cast<Arithmetic<T>>(value)) : static_cast<Arithmetic<T>>(value);
     }
-    return sum.value_or(T{});
+    const auto contributors = static_cast<std::size_t>(rank_count_) - missing.size();
+    return sum ? finished(*sum, contributors) : T{};
   }
 
   bool has_digits() const { return digit_bits_ > 0; }
 
   // The ranks that are not in element 0 of a sum, if each of the others is in it exactly once. Needs has_digits().
   std::optional<std::vector<std::int32_t>> missing_in(T first_element, std::uint64_t operation) const {
-    auto digits = divide(first_element, scale(mix(operation * period_elements)));
+    auto digits = digits_of(first_element, mix(operation * period_elements));
     if (!digits) return std::nullopt;
     std::vector<std::int32_t> missing;
     for (int rank = 0; rank < rank_count_; ++rank) {
@@ -94,47 +150,88 @@ class Payload {
   }
 
  private:
-  using Unsigned = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-  using Arithmetic = std::conditional_t<std::integral<T>, Unsigned, T>;  // wraps around, or is exact
   static constexpr int lowest = std::unsigned_integral<T> ? 0 : 32768;
 
-  Arithmetic unit(int rank) const {
-    return static_cast<Arithmetic>(digit_bits_ > 0 ? std::uint64_t{1} << (digit_bits_ * rank)
-                                                   : static_cast<std::uint64_t>(rank) + 1);
+  bool is_sum() const { return op_ == UCFT_SUM || op_ == UCFT_AVG; }
+
+  Arithmetic<T> unit(int rank) const {
+    return static_cast<Arithmetic<T>>(digit_bits_ > 0 ? std::uint64_t{1} << (digit_bits_ * rank)
+                                                      : static_cast<std::uint64_t>(rank) + 1);
   }
 
   // Odd. In floating point small enough for all sums to be exact: a float has 24 bits, 1023 * (1+2+..+180) needs 24.
-  Arithmetic scale(std::uint64_t noise) const {
-    if constexpr (std::integral<T>) return static_cast<Unsigned>(noise | 1);
-    return static_cast<Arithmetic>((noise >> (64 - scale_bits())) | 1);
+  Arithmetic<T> scale(std::uint64_t noise) const {
+    if constexpr (Integer<T>) return static_cast<Arithmetic<T>>(noise | 1);
+    return static_cast<Arithmetic<T>>((noise >> (64 - scale_bits())) | 1);
   }
-  int scale_bits() const { return std::same_as<T, double> ? 16 : rank_count_ <= 180 ? 10 : 3; }
+  int scale_bits() const { return std::same_as<T, double> ? 16 : Half<T> || rank_count_ > 180 ? 3 : 10; }
 
   // Of a floating-point product that is exact and in range, whoever is missing: 1, 3, 5 or 7 for the first 8 ranks
-  // (3 of 24 bits each), times a power of two, whose exponents add up to at most 120.
-  T factor(int rank, std::uint64_t noise) const {
-    const int largest = 120 / rank_count_;
+  // (3 of 24 bits each), times a power of two, whose exponents add up to at most 120. Of halves, whose range is smaller, at
+  // most 12.
+  Arithmetic<T> factor(int rank, std::uint64_t noise) const {
+    const int largest = (std::same_as<T, float16> ? 12 : 120) / rank_count_;
     const int exponent = static_cast<int>(noise % static_cast<std::uint64_t>(2 * largest + 1)) - largest;
-    return std::ldexp(static_cast<T>(rank < 8 ? 1 + 2 * (noise >> 62) : 1), exponent);
+    return std::ldexp(static_cast<Arithmetic<T>>(rank < 8 ? 1 + 2 * (noise >> 62) : 1), exponent);
   }
 
-  static std::optional<std::uint64_t> divide(T value, Arithmetic divisor) {
-    if constexpr (std::integral<T>) {
-      return static_cast<Unsigned>(static_cast<Unsigned>(value) * static_cast<Unsigned>(inverse_of(divisor)));
-    } else {
-      const T quotient = value / divisor;
+  // Of a sum of digits times scale.
+  std::optional<std::uint64_t> digits_of(T value, std::uint64_t noise) const {
+    if constexpr (Integer<T>) {
+      using Unsigned = std::make_unsigned_t<T>;
+      return static_cast<Unsigned>(static_cast<Arithmetic<T>>(value) *
+                                   static_cast<Arithmetic<T>>(inverse_of(scale(noise))));
+    } else if constexpr (std::floating_point<T>) {
+      const T quotient = value / scale(noise);
       constexpr T limit = static_cast<T>(std::uint64_t{1} << std::numeric_limits<T>::digits);
       if (!(quotient >= 0 && quotient < limit && std::trunc(quotient) == quotient)) return std::nullopt;
       return static_cast<std::uint64_t>(quotient);
+    } else {
+      return std::nullopt;
     }
   }
 
-  T combine(T left, T right) const {
-    if (op_ == UCFT_MIN) return std::min(left, right);
-    if (op_ == UCFT_MAX) return std::max(left, right);
-    const auto a = static_cast<Arithmetic>(left);
-    const auto b = static_cast<Arithmetic>(right);
-    return static_cast<T>(op_ == UCFT_SUM ? a + b : a * b);
+  Arithmetic<T> combine(Arithmetic<T> a, Arithmetic<T> b) const {
+    if constexpr (is_pair<T>) {
+      if (a.value == b.value) return a.location < b.location ? a : b;
+      return (a.value < b.value) == (op_ == UCFT_MINLOC) ? a : b;
+    } else if constexpr (is_complex<T>) {
+      if (op_ != UCFT_PROD) return a + b;
+      return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+    } else if constexpr (std::same_as<T, bool> || Integer<T>) {
+      return combine_integers(a, b);
+    } else {
+      return op_ == UCFT_MIN ? std::min(a, b) : op_ == UCFT_MAX ? std::max(a, b) : op_ == UCFT_PROD ? a * b : a + b;
+    }
+  }
+  Arithmetic<T> combine_integers(Arithmetic<T> a, Arithmetic<T> b) const {
+    const bool a_first = static_cast<T>(a) < static_cast<T>(b);
+    switch (op_) {
+      case UCFT_PROD: return static_cast<Arithmetic<T>>(a * b);
+      case UCFT_MIN: return a_first ? a : b;
+      case UCFT_MAX: return a_first ? b : a;
+      case UCFT_LAND: return a != 0 && b != 0;
+      case UCFT_LOR: return a != 0 || b != 0;
+      case UCFT_LXOR: return (a != 0) != (b != 0);
+      case UCFT_BAND: return static_cast<Arithmetic<T>>(a & b);
+      case UCFT_BOR: return static_cast<Arithmetic<T>>(a | b);
+      case UCFT_BXOR: return static_cast<Arithmetic<T>>(a ^ b);
+      default: return static_cast<Arithmetic<T>>(a + b);
+    }
+  }
+
+  T finished(Arithmetic<T> value, std::size_t contributors) const {
+    if constexpr (std::same_as<T, bool> || Integer<T>) {
+      const bool is_logical = op_ == UCFT_LAND || op_ == UCFT_LOR || op_ == UCFT_LXOR;
+      return is_logical ? static_cast<T>(value != 0) : static_cast<T>(value);
+    } else if constexpr (is_complex<T>) {
+      const auto n = static_cast<typename T::value_type>(contributors);
+      return op_ == UCFT_AVG ? T(value.real() / n, value.imag() / n) : value;
+    } else if constexpr (is_pair<T>) {
+      return value;
+    } else {
+      return static_cast<T>(op_ == UCFT_AVG ? value / static_cast<Arithmetic<T>>(contributors) : value);
+    }
   }
 
   ucft_op_t op_;

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -138,10 +139,10 @@ class Perftest {
       recv_ = context_.allocate<T>(received);
       return;
     }
-    own_send_.assign(count, T{});
-    own_recv_.assign(received, T{});
-    send_ = own_send_;
-    recv_ = own_recv_;
+    own_send_ = std::make_unique<T[]>(count);
+    own_recv_ = std::make_unique<T[]>(received);
+    send_ = {own_send_.get(), count};
+    recv_ = {own_recv_.get(), received};
   }
 
   void release() {
@@ -355,7 +356,7 @@ class Perftest {
   Checker<T> checker_;
   Tally tally_;
   int root_;
-  std::vector<T> own_send_, own_recv_;
+  std::unique_ptr<T[]> own_send_, own_recv_;
   std::span<T> send_, recv_;
   std::uint64_t operation_ = 0;  // the same on all ranks, warm-up and repetitions included
   std::int64_t begin_ns_ = 0, end_ns_ = 0;

@@ -6,6 +6,8 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <memory>
+#include <span>
 #include <string>
 
 #include "bench/arguments.hpp"
@@ -29,9 +31,55 @@ MPI_Datatype mpi_type(ucft_dtype_t dtype) {
     case UCFT_DOUBLE: return MPI_DOUBLE;
     case UCFT_INT32: return MPI_INT32_T;
     case UCFT_INT64: return MPI_INT64_T;
-    case UCFT_UINT64: break;
+    case UCFT_UINT64: return MPI_UINT64_T;
+    case UCFT_INT8: return MPI_INT8_T;
+    case UCFT_UINT8: return MPI_UINT8_T;
+    case UCFT_INT16: return MPI_INT16_T;
+    case UCFT_UINT16: return MPI_UINT16_T;
+    case UCFT_UINT32: return MPI_UINT32_T;
+    case UCFT_COMPLEX_FLOAT: return MPI_C_FLOAT_COMPLEX;
+    case UCFT_COMPLEX_DOUBLE: return MPI_C_DOUBLE_COMPLEX;
+    case UCFT_BOOL: return MPI_C_BOOL;
+    case UCFT_FLOAT_INT32: return MPI_FLOAT_INT;
+    case UCFT_DOUBLE_INT32: return MPI_DOUBLE_INT;
+    case UCFT_INT32_INT32: return MPI_2INT;
+    case UCFT_FLOAT16:
+    case UCFT_BFLOAT16:
+    case UCFT_INT64_INT64:
+    case UCFT_DOUBLE_INT64: break;
   }
-  return MPI_UINT64_T;
+  return MPI_DATATYPE_NULL;  // MPI has none
+}
+
+MPI_Op mpi_operator(ucft_op_t op) {
+  switch (op) {
+    case UCFT_SUM: return MPI_SUM;
+    case UCFT_PROD: return MPI_PROD;
+    case UCFT_MIN: return MPI_MIN;
+    case UCFT_MAX: return MPI_MAX;
+    case UCFT_MINLOC: return MPI_MINLOC;
+    case UCFT_MAXLOC: return MPI_MAXLOC;
+    case UCFT_LAND: return MPI_LAND;
+    case UCFT_LOR: return MPI_LOR;
+    case UCFT_LXOR: return MPI_LXOR;
+    case UCFT_BAND: return MPI_BAND;
+    case UCFT_BOR: return MPI_BOR;
+    case UCFT_BXOR: return MPI_BXOR;
+    case UCFT_AVG:
+    case UCFT_USER: break;  // made of a function
+  }
+  return MPI_OP_NULL;
+}
+
+// "" or what MPI lacks.
+std::string missing_in_mpi(const Arguments& arguments) {
+  if (mpi_type(arguments.dtype) == MPI_DATATYPE_NULL)
+    return fmt::format("-d {}: MPI has none", name_of(arguments.dtype));
+  if (arguments.test != Test::allreduce && arguments.test != Test::reduce) return "";
+  const bool is_bitwise = arguments.op >= UCFT_BAND && arguments.op <= UCFT_BXOR;
+  if (arguments.op == UCFT_AVG || (is_bitwise && arguments.dtype == UCFT_BOOL))
+    return fmt::format("-o {}: MPI has none of {}", name_of(arguments.op), name_of(arguments.dtype));
+  return "";
 }
 
 template <Element T>
@@ -56,13 +104,8 @@ class Perftest {
  public:
   Perftest(World world, const Arguments& arguments)
       : world_(world), arguments_(arguments), checker_(arguments.op, {world.rank, world.size}) {
-    switch (arguments.op) {
-      case UCFT_SUM: op_ = MPI_SUM; break;
-      case UCFT_PROD: op_ = MPI_PROD; break;
-      case UCFT_MIN: op_ = MPI_MIN; break;
-      case UCFT_MAX: op_ = MPI_MAX; break;
-      case UCFT_USER: MPI_Op_create(&user_sum<T>, 1, &op_); break;
-    }
+    op_ = mpi_operator(arguments.op);
+    if (arguments.op == UCFT_USER) MPI_Op_create(&user_sum<T>, 1, &op_);
   }
 
   std::uint64_t run() {
@@ -73,8 +116,13 @@ class Perftest {
  private:
   void run_row(std::size_t row) {
     tally_ = Tally();
-    send_.assign(arguments_.sizes_bytes[row] / sizeof(T), T{});
-    recv_.assign(send_.size() * (arguments_.test == Test::allgather ? static_cast<std::size_t>(world_.size) : 1), T{});
+    const std::size_t count = arguments_.sizes_bytes[row] / sizeof(T);
+    const std::size_t received =
+        count * (arguments_.test == Test::allgather ? static_cast<std::size_t>(world_.size) : 1);
+    own_send_ = std::make_unique<T[]>(count);
+    own_recv_ = std::make_unique<T[]>(received);
+    send_ = {own_send_.get(), count};
+    recv_ = {own_recv_.get(), received};
     for (std::int64_t i = 0; i < arguments_.warmup; ++i) iterate(false);
     MPI_Barrier(MPI_COMM_WORLD);
     const std::int64_t begin_ns = now_ns();
@@ -175,7 +223,8 @@ class Perftest {
   Checker<T> checker_;
   MPI_Op op_ = MPI_SUM;
   Tally tally_;
-  std::vector<T> send_, recv_;
+  std::unique_ptr<T[]> own_send_, own_recv_;
+  std::span<T> send_, recv_;
   std::uint64_t operation_ = 0;
   std::int64_t begin_ns_ = 0, end_ns_ = 0;
   std::uint64_t complaints_ = 0;
@@ -184,7 +233,8 @@ class Perftest {
 
 int run(World world, Arguments arguments) {
   arguments.algorithm = library;
-  if (const std::string problem = problem_with(arguments, world.size); !problem.empty()) {
+  for (const std::string& problem : {problem_with(arguments, world.size), missing_in_mpi(arguments)}) {
+    if (problem.empty()) continue;
     if (world.rank == 0) fmt::print(stderr, "{}: {}\n", library, problem);
     return exit_usage;
   }
