@@ -104,12 +104,12 @@ typedef enum UCFT_OF_INT {
 /* Which operator takes which type (UCFT_USER, broadcasts and allgathers: any). Another combination is
  * UCFT_ERR_INVALID_PARAM.
  *
- *                                   SUM PROD  MIN MAX  AVG  LAND LOR LXOR BAND BOR BXOR  MINLOC MAXLOC
- *   int8 .. int64, uint8 .. uint64      x        x               x             x
- *   float, double                       x        x      x
- *   float16, bfloat16                   x        x      x
- *   complex                             x               x
- *   bool                                                         x             x
+ *                             SUM PROD   MIN MAX   AVG   LAND LOR LXOR   BAND BOR BXOR   MINLOC MAXLOC
+ *   int8 .. uint64                x         x                  x               x
+ *   float, double                 x         x       x
+ *   float16, bfloat16             x         x       x
+ *   complex                       x                 x
+ *   bool                                                       x               x
  *   pairs                                                                                      x
  *
  * All results are the same bits on every survivor.
@@ -121,8 +121,8 @@ typedef enum UCFT_OF_INT {
  * and rounded once, at the end: to nearest, ties to even; subnormal numbers are kept; what is too large is an infinity;
  * a NaN is the positive quiet one without payload.
  * MIN, MAX: if any operand is a NaN, the result is a NaN; -0.0 counts as less than +0.0, so no tie is left to chance.
- * MINLOC, MAXLOC: the least or greatest value by the same rules, and its location; the lowest of the locations of equal
- * values, or of the NaNs. Padding is not read, and 0 in results.
+ * MINLOC, MAXLOC: the least or greatest value by the same rules (a NaN is the positive quiet one), and its location; the
+ * lowest of the locations of equal values, or of the NaNs. Padding is not read, and 0 in results.
  * LAND, LOR, LXOR: 0 is false, all else true; results are 0 or 1. BAND, BOR, BXOR of bool: the same. */
 typedef enum UCFT_OF_INT {
   UCFT_SUM = 0,
@@ -231,7 +231,7 @@ UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_p
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
 /* Memory that peers of the same host read from without a staging copy, in an allreduce that is not in place and of
- * 2 KiB or more. Aligned to 64 bytes. Free it before the context is destroyed, or it goes with it.
+ * 2 KiB or more (not of halves that are carried in float). Aligned to 64 bytes. Free it before the context is destroyed, or it goes with it.
  * A rank that gets UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION must not write any more to what it gave to an operation in flight:
  * the others may go on reading it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
