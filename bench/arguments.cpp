@@ -258,7 +258,7 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
   app.add_option("--root", raw.root, "Root of bcast and reduce; where an allreduce and a barrier meet first")
       ->type_name("RANK")
       ->capture_default_str();
-  app.add_flag("--back-to-back", arguments.back_to_back, "No barrier between the iterations of an allreduce");
+  app.add_flag("--back-to-back", arguments.back_to_back, "No barrier, check and clock between the operations of a batch (64; above 4 KiB: 8), of which the last is checked");
   app.add_flag("--json", arguments.json, "One JSON object per row, each on a line");
 }
 
@@ -401,6 +401,8 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   arguments.shared_memory = raw.memory == "ucft";
   for (const auto& text : raw.kills) arguments.deaths.push_back(parse_death("--kill", text, SIGKILL));
   for (const auto& text : raw.stops) arguments.deaths.push_back(parse_death("--stop", text, SIGSTOP));
+  if (arguments.back_to_back && !arguments.deaths.empty())
+    throw std::invalid_argument("--back-to-back: not with --kill or --stop, which happen before an iteration");
   const auto rows = static_cast<std::int64_t>(arguments.sizes_bytes.size());
   for (const PlannedDeath& death : arguments.deaths) {
     if (death.iteration >= rows * arguments.iterations) {
@@ -425,9 +427,7 @@ void interpret(const RawArguments& raw, Arguments& arguments, Library library) {
   const std::size_t bytes = element_bytes(static_cast<DataType>(arguments.dtype));
   arguments.sizes_bytes = arguments.test == Test::barrier ? std::vector<std::size_t>{0}
                                                           : parse_sizes(raw.sizes, bytes, name_of(arguments.dtype));
-  if (arguments.back_to_back && arguments.test != Test::allreduce) {
-    throw std::invalid_argument(fmt::format("--back-to-back: not with -t {}", raw.test));
-  }
+  if (arguments.back_to_back && gossip) throw std::invalid_argument("--back-to-back: not with -t gossip");
 }
 
 }  // namespace

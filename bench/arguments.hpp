@@ -41,13 +41,16 @@ struct Arguments {
   ucft_op_t op = UCFT_SUM;
   int root = 0;
   std::vector<PlannedDeath> deaths;
-  bool back_to_back = false;   // no barrier between the iterations
+  bool back_to_back = false;   // no barrier, no check and no clock between the operations of a batch
   bool shared_memory = false;  // buffers from ucft_alloc
   bool json = false;
   std::optional<GossipArguments> gossip;  // instead of `test`
   bool by_messages = false;               // also where all ranks share memory: UCFT_ALGORITHM=corrected
   std::string calibrate;                  // a file: measure the cost model instead
   std::string tune;                       // a file: measure a row of the tuning table instead
+
+  // Operations between two clocks, of a payload of so many bytes.
+  std::int64_t batch(std::size_t bytes) const { return !back_to_back ? 1 : bytes <= 4096 ? 64 : 8; }
 };
 
 inline constexpr int exit_usage = 2;

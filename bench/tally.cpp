@@ -49,12 +49,17 @@ ContextSwitches ContextSwitches::now() {
   return {static_cast<std::uint64_t>(usage.ru_nvcsw), static_cast<std::uint64_t>(usage.ru_nivcsw)};
 }
 
-Tally::Tally() : sums_(histogram_at + bucket_count), maxima_(digests_at + 2 * digest_count), digests_(digest_count) {}
+Tally::Tally(std::int64_t operations_per_sample)
+    : operations_per_sample_(operations_per_sample),
+      sums_(histogram_at + bucket_count),
+      maxima_(digests_at + 2 * digest_count),
+      digests_(digest_count) {}
 
 void Tally::add_sample(std::int64_t latency_ns) {
-  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(latency_ns, 0));
+  const std::int64_t total_ns = std::max<std::int64_t>(latency_ns, 0);
+  const auto ns = static_cast<std::uint64_t>(total_ns / operations_per_sample_);
   ++sums_[samples_at];
-  sums_[total_ns_at] += ns;
+  sums_[total_ns_at] += static_cast<std::uint64_t>(total_ns);
   ++sums_[histogram_at + bucket_of(ns)];
   raise(max_ns_at, ns);
 }
@@ -77,11 +82,12 @@ void Tally::close() {
   }
 }
 
-double Tally::per_sample(std::size_t at) const {
-  return sums_[samples_at] == 0 ? 0 : static_cast<double>(sums_[at]) / static_cast<double>(sums_[samples_at]);
+double Tally::per_operation(std::size_t at) const {
+  const double operations = static_cast<double>(sums_[samples_at]) * static_cast<double>(operations_per_sample_);
+  return operations == 0 ? 0 : static_cast<double>(sums_[at]) / operations;
 }
 
-double Tally::average_us() const { return 1e-3 * per_sample(total_ns_at); }
+double Tally::average_us() const { return 1e-3 * per_operation(total_ns_at); }
 
 double Tally::percentile_us(double fraction) const {
   const double rank = fraction * static_cast<double>(sums_[samples_at]);

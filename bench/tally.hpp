@@ -1,5 +1,6 @@
 // What one rank has measured in one row, in a form that merges over ranks with one sum and one maximum.
 //
+// A sample is of one operation, or of several that followed each other without a clock: then it is their mean.
 // Latencies go to a histogram with 64 buckets per power of two, so a percentile is right to 0.8 %; average and maximum
 // are exact. Each rank's sample of each iteration counts once.
 #pragma once
@@ -23,9 +24,9 @@ struct ContextSwitches {
 
 class Tally {
  public:
-  Tally();
+  explicit Tally(std::int64_t operations_per_sample = 1);
 
-  void add_sample(std::int64_t latency_ns);
+  void add_sample(std::int64_t latency_ns);  // of all of its operations
   void add_switches(const ContextSwitches& before, const ContextSwitches& after);
   void add_wrong(std::uint64_t count = 1) { sums_[wrong_at] += count; }
   void add_refused() { ++sums_[refused_at]; }
@@ -50,8 +51,8 @@ class Tally {
   double recovery_us() const { return 1e-3 * static_cast<double>(maxima_[recovery_ns_at]); }  // 0: none
   std::uint64_t contributors_min() const { return ~maxima_[not_contributors_at]; }
   std::uint64_t refused() const { return sums_[refused_at]; }
-  double voluntary_switches_per_operation() const { return per_sample(voluntary_at); }
-  double involuntary_switches_per_operation() const { return per_sample(involuntary_at); }
+  double voluntary_switches_per_operation() const { return per_operation(voluntary_at); }
+  double involuntary_switches_per_operation() const { return per_operation(involuntary_at); }
   // Results that a rank found wrong, and groups of operations that differed between ranks.
   std::uint64_t wrong() const;
 
@@ -60,8 +61,9 @@ class Tally {
   enum Maximum : std::size_t { max_ns_at, recovery_ns_at, loop_ns_at, not_contributors_at, digests_at };
 
   void raise(std::size_t at, std::uint64_t value) { maxima_[at] = value > maxima_[at] ? value : maxima_[at]; }
-  double per_sample(std::size_t at) const;
+  double per_operation(std::size_t at) const;
 
+  std::int64_t operations_per_sample_;
   std::vector<std::uint64_t> sums_;
   std::vector<std::uint64_t> maxima_;
   std::vector<std::uint64_t> digests_;

@@ -114,15 +114,16 @@ class Perftest {
 
  private:
   void run_row(std::size_t row) {
-    tally_ = Tally();
+    batch_ = arguments_.batch(arguments_.sizes_bytes[row]);
+    tally_ = Tally(batch_);
     died_at_ns_ = 0;
     recovered_ = false;
     allocate(arguments_.sizes_bytes[row] / sizeof(T));
     const auto first_iteration = static_cast<std::int64_t>(row) * arguments_.iterations;
-    for (std::int64_t i = 0; i < arguments_.warmup; ++i) iterate(false);
+    for (std::int64_t i = 0; i < arguments_.warmup; i += batch_) iterate(false);
     aside_.barrier();
     const std::int64_t begin_ns = now_ns();
-    for (std::int64_t i = 0; i < arguments_.iterations; ++i) {
+    for (std::int64_t i = 0; i < arguments_.iterations; i += batch_) {
       announce_deaths(first_iteration + i);
       iterate(true);
     }
@@ -188,6 +189,9 @@ class Perftest {
       die_if_due();
       const ContextSwitches before = ContextSwitches::now();
       begin_ns_ = now_ns();
+      for (std::int64_t i = 1; i < batch_; ++i)
+        if (const Result each = operate(); !each.ok())
+          give_up(world_.rank(), name_of(arguments_.test), each.status);
       const Result result = operate();
       end_ns_ = now_ns();
       if (counted) tally_.add_switches(before, ContextSwitches::now());
@@ -354,6 +358,7 @@ class Perftest {
   const int f_;
   Aside aside_;
   Checker<T> checker_;
+  std::int64_t batch_ = 1;  // operations between two clocks
   Tally tally_;
   int root_;
   std::unique_ptr<T[]> own_send_, own_recv_;

@@ -115,7 +115,8 @@ class Perftest {
 
  private:
   void run_row(std::size_t row) {
-    tally_ = Tally();
+    const std::int64_t batch = arguments_.batch(arguments_.sizes_bytes[row]);
+    tally_ = Tally(batch);
     const std::size_t count = arguments_.sizes_bytes[row] / sizeof(T);
     const std::size_t received =
         count * (arguments_.test == Test::allgather ? static_cast<std::size_t>(world_.size) : 1);
@@ -123,15 +124,15 @@ class Perftest {
     own_recv_ = std::make_unique<T[]>(received);
     send_ = {own_send_.get(), count};
     recv_ = {own_recv_.get(), received};
-    for (std::int64_t i = 0; i < arguments_.warmup; ++i) iterate(false);
+    for (std::int64_t i = 0; i < arguments_.warmup; i += batch) iterate(false, batch);
     MPI_Barrier(MPI_COMM_WORLD);
     const std::int64_t begin_ns = now_ns();
-    for (std::int64_t i = 0; i < arguments_.iterations; ++i) iterate(true);
+    for (std::int64_t i = 0; i < arguments_.iterations; i += batch) iterate(true, batch);
     tally_.add_loop(now_ns() - begin_ns);
     report(row);
   }
 
-  void iterate(bool counted) {
+  void iterate(bool counted, std::int64_t batch) {
     ++operation_;
     if (arguments_.test == Test::broadcast)
       checker_.fill(recv_, world_.rank, operation_);
@@ -140,7 +141,7 @@ class Perftest {
     if (arguments_.test != Test::barrier && !arguments_.back_to_back) MPI_Barrier(MPI_COMM_WORLD);
     const ContextSwitches before = ContextSwitches::now();
     begin_ns_ = now_ns();
-    operate();
+    for (std::int64_t i = 0; i < batch; ++i) operate();
     end_ns_ = now_ns();
     if (counted) {
       tally_.add_switches(before, ContextSwitches::now());
