@@ -213,6 +213,7 @@ UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, 
  * Waits until nobody can need this rank any more; a dead or leaving peer never makes it hang. Between hosts its last
  * messages are waited for, normally some milliseconds, at most 4 s in all (a link that is cut just then). */
 UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
+/* This rank's number in the job, 0 .. size - 1, and how many ranks the job was started with. */
 UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);
 UCFT_API ucft_status_t ucft_context_size(ucft_context_h context, int32_t* size);
 
@@ -247,6 +248,7 @@ UCFT_API ucft_status_t ucft_comm_dup(ucft_comm_h comm, ucft_comm_h* copy);
 UCFT_API ucft_status_t ucft_comm_split(ucft_comm_h comm, int32_t colour, int32_t key, ucft_comm_h* part);
 /* Collective over the survivors. All requests must be complete, else UCFT_ERR_STATE. */
 UCFT_API ucft_status_t ucft_comm_destroy(ucft_comm_h comm);
+/* This rank's number in comm, 0 .. size - 1, and how many ranks comm was made of, those that have failed since included. */
 UCFT_API ucft_status_t ucft_comm_rank(ucft_comm_h comm, int32_t* rank);
 UCFT_API ucft_status_t ucft_comm_size(ucft_comm_h comm, int32_t* size);
 /* Ranks of comm known here to have failed, ascending. *count: in, capacity of ranks (which may be NULL if 0); out,
