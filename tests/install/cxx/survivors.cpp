@@ -1,0 +1,32 @@
+// The same as ../c/survivors.c with the C++ API: rank 2 of four kills itself half way, and survivors check their sums.
+#include <csignal>
+#include <cstdio>
+#include <ucft/ucft.hpp>
+#include <vector>
+
+int main() {
+  constexpr int iterations = 100, victim = 2;
+  try {
+    ucft::Context context;
+    ucft::Communicator all(context);
+    int late = 0;  // results without the victim
+    for (int i = 0; i < iterations; ++i) {
+      if (all.rank() == victim && i == iterations / 2) std::raise(SIGKILL);
+      std::vector<double> values(10, all.rank() + 1.0);
+      const ucft::Result result = all.allreduce(values, UCFT_SUM);
+      double expected = all.size() * (all.size() + 1) / 2.0;
+      if (result.missing == std::vector<std::int32_t>{victim}) {
+        expected -= victim + 1.0;
+        ++late;
+      }
+      if (!result.ok() || values != std::vector<double>(10, expected)) {
+        std::fprintf(stderr, "survivors: iteration %d: %s, %g\n", i, ucft_status_name(result.status), values[0]);
+        return 1;
+      }
+    }
+    std::printf("rank %d of %d: %d sums, %d without rank %d\n", all.rank(), all.size(), iterations, late, victim);
+  } catch (const ucft::Error& error) {
+    std::fprintf(stderr, "survivors: %s\n", error.what());
+    return 1;
+  }
+}
