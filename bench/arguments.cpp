@@ -258,7 +258,9 @@ void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) 
   app.add_option("--root", raw.root, "Root of bcast and reduce; where an allreduce and a barrier meet first")
       ->type_name("RANK")
       ->capture_default_str();
-  app.add_flag("--back-to-back", arguments.back_to_back, "No barrier, check and clock between the operations of a batch (64; above 4 KiB: 8), of which the last is checked");
+  app.add_flag("--back-to-back", arguments.back_to_back,
+               "No barrier, check and clock between the operations of a batch (64; above 4 KiB: 8), of which the last "
+               "is checked");
   app.add_flag("--json", arguments.json, "One JSON object per row, each on a line");
 }
 

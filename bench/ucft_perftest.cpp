@@ -190,8 +190,7 @@ class Perftest {
       const ContextSwitches before = ContextSwitches::now();
       begin_ns_ = now_ns();
       for (std::int64_t i = 1; i < batch_; ++i)
-        if (const Result each = operate(); !each.ok())
-          give_up(world_.rank(), name_of(arguments_.test), each.status);
+        if (const Result each = operate(); !each.ok()) give_up(world_.rank(), name_of(arguments_.test), each.status);
       const Result result = operate();
       end_ns_ = now_ns();
       if (counted) tally_.add_switches(before, ContextSwitches::now());
