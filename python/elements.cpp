@@ -1,0 +1,166 @@
+#include "python/elements.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "python/errors.hpp"
+
+namespace ucft::python {
+
+namespace {
+
+struct Element {
+  ucft_dtype_t dtype;
+  std::uint64_t bytes;
+  const char* format;  // of one element, as PEP 3118 has it; nullptr: none
+};
+
+constexpr Element elements[] = {
+    {UCFT_FLOAT, 4, "f"},
+    {UCFT_DOUBLE, 8, "d"},
+    {UCFT_INT32, 4, "i"},
+    {UCFT_INT64, 8, "q"},
+    {UCFT_UINT64, 8, "Q"},
+    {UCFT_INT8, 1, "b"},
+    {UCFT_UINT8, 1, "B"},
+    {UCFT_INT16, 2, "h"},
+    {UCFT_UINT16, 2, "H"},
+    {UCFT_UINT32, 4, "I"},
+    {UCFT_FLOAT16, 2, "e"},
+    {UCFT_BFLOAT16, 2, nullptr},
+    {UCFT_COMPLEX_FLOAT, 8, "Zf"},
+    {UCFT_COMPLEX_DOUBLE, 16, "Zd"},
+    {UCFT_BOOL, 1, "?"},
+    {UCFT_FLOAT_INT32, 8, nullptr},
+    {UCFT_DOUBLE_INT32, 16, nullptr},
+    {UCFT_INT32_INT32, 8, nullptr},
+    {UCFT_INT64_INT64, 16, nullptr},
+    {UCFT_DOUBLE_INT64, 16, nullptr},
+};
+
+const Element& element_of(ucft_dtype_t dtype) {
+  for (const Element& each : elements)
+    if (each.dtype == dtype) return each;
+  raise(UCFT_ERR_UNSUPPORTED, fmt::format("dtype {} has no name", static_cast<int>(dtype)));
+}
+
+// "<l" with 8 bytes -> INT64. nullopt: no type of ours.
+std::optional<ucft_dtype_t> dtype_of(const char* format, Py_ssize_t bytes) {
+  std::string text = format == nullptr ? "B" : format;
+  constexpr bool little = std::endian::native == std::endian::little;
+  if (!text.empty() && std::strchr("@=<>!", text[0]) != nullptr) {
+    if (bytes > 1 && (text[0] == '<' ? !little : (text[0] == '>' || text[0] == '!') && little)) return std::nullopt;
+    text.erase(0, 1);
+  }
+  if (text.size() == 1 && std::strchr("bhilqn", text[0]) != nullptr)
+    return bytes == 1 ? UCFT_INT8 : bytes == 2 ? UCFT_INT16 : bytes == 4 ? UCFT_INT32 : UCFT_INT64;
+  if (text.size() == 1 && std::strchr("BHILQNc", text[0]) != nullptr)
+    return bytes == 1 ? UCFT_UINT8 : bytes == 2 ? UCFT_UINT16 : bytes == 4 ? UCFT_UINT32 : UCFT_UINT64;
+  for (const Element& each : elements)
+    if (each.format != nullptr && text == each.format) return each.dtype;
+  return std::nullopt;
+}
+
+// numpy, if it is installed; else None. Looked for once.
+const py::object& numpy() {
+  static const py::object& found =
+      *new py::object([]() -> py::object {  // never destroyed: the interpreter may be gone by then
+        try {
+          return py::module_::import("numpy");
+        } catch (py::error_already_set& missing) {
+          if (!missing.matches(PyExc_ImportError)) throw;
+          return py::none();
+        }
+      }());
+  return found;
+}
+
+}  // namespace
+
+std::uint64_t bytes_of(ucft_dtype_t dtype) { return element_of(dtype).bytes; }
+
+View::View(py::handle object, const char* name, bool writable, std::optional<ucft_dtype_t> dtype) {
+  if (PyObject_GetBuffer(object.ptr(), &buffer_,
+                         PyBUF_ANY_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
+    py::error_already_set why;
+    raise(UCFT_ERR_INVALID_PARAM, fmt::format("{}: {}", name, std::string(py::str(why.value()))));
+  }
+  exported_ = true;
+  if (PyBuffer_IsContiguous(&buffer_, 'C') == 0) {
+    release();
+    raise(UCFT_ERR_INVALID_PARAM,
+          fmt::format("{}: the array is not C-contiguous (numpy.ascontiguousarray makes it so)", name));
+  }
+  const std::optional<ucft_dtype_t> found = dtype ? dtype : dtype_of(buffer_.format, buffer_.itemsize);
+  if (!found) {
+    const std::string format = buffer_.format;
+    release();
+    raise(UCFT_ERR_INVALID_PARAM,
+          fmt::format(
+              "{}: elements of format '{}' are no type of ucft in this machine's byte order (dtype= may say which)",
+              name, format));
+  }
+  dtype_ = *found;
+  const std::uint64_t bytes = static_cast<std::uint64_t>(buffer_.len), each = bytes_of(dtype_);
+  if (bytes % each != 0) {
+    release();
+    raise(UCFT_ERR_INVALID_PARAM,
+          fmt::format("{}: {} bytes are no whole number of elements of {} bytes", name, bytes, each));
+  }
+  count_ = bytes / each;
+}
+
+View::View(View&& other) noexcept { *this = std::move(other); }
+
+View& View::operator=(View&& other) noexcept {
+  if (this != &other) {
+    release();
+    buffer_ = other.buffer_;
+    exported_ = std::exchange(other.exported_, false);
+    count_ = other.count_;
+    dtype_ = other.dtype_;
+  }
+  return *this;
+}
+
+void View::release() {
+  if (std::exchange(exported_, false)) PyBuffer_Release(&buffer_);
+}
+
+py::object with_buffer(py::handle object, const char* name) {
+  if (PyObject_CheckBuffer(object.ptr()) != 0) return py::reinterpret_borrow<py::object>(object);
+  if (numpy().is_none())
+    raise(UCFT_ERR_INVALID_PARAM,
+          fmt::format("{}: an object of type {} has no buffer (and numpy, which could make one, is not installed)",
+                      name, Py_TYPE(object.ptr())->tp_name));
+  return numpy().attr("asarray")(object, py::arg("order") = "C");
+}
+
+py::object new_array(py::handle like, std::int32_t ranks) {
+  if (!numpy().is_none()) {
+    const py::object array = numpy().attr("asarray")(like);
+    py::tuple shape = array.attr("shape");
+    if (ranks > 0) shape = py::make_tuple(ranks) + shape;
+    return numpy().attr("empty")(shape, array.attr("dtype"));
+  }
+  const py::object view = py::module_::import("builtins").attr("memoryview")(like);
+  const std::size_t bytes = view.attr("nbytes").cast<std::size_t>() * static_cast<std::size_t>(ranks > 0 ? ranks : 1);
+  const py::object memory = py::bytearray(std::string(bytes, '\0'));
+  return py::module_::import("builtins").attr("memoryview")(memory).attr("cast")(view.attr("format"));
+}
+
+py::object borrowed_array(void* data, std::uint64_t count, ucft_dtype_t dtype, bool writable) {
+  const Element& element = element_of(dtype);
+  const py::object view = py::memoryview::from_memory(data, static_cast<py::ssize_t>(count * element.bytes), !writable);
+  if (numpy().is_none()) return element.format == nullptr ? view : view.attr("cast")(element.format);
+  if (element.format == nullptr) return numpy().attr("frombuffer")(view, "u1").attr("reshape")(count, element.bytes);
+  return numpy().attr("frombuffer")(view, dtype == UCFT_COMPLEX_FLOAT    ? "c8"
+                                          : dtype == UCFT_COMPLEX_DOUBLE ? "c16"
+                                                                         : element.format);
+}
+
+}  // namespace ucft::python

@@ -1,0 +1,174 @@
+// Contexts, communicators and requests as Python sees them.
+//
+// Every call of ucft is made without the GIL: another thread of this process may be inside an operator that waits for it.
+// Ownership: a request and a communicator keep their context, and a request the buffers that it was given; one that is dropped while
+// it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is complete.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python/elements.hpp"
+#include "python/errors.hpp"
+
+namespace ucft::python {
+
+// UCFT_SUM .. or a function of the caller: inout[i] = f(in, inout), which writes inout.
+struct UserOperator {
+  py::function function;
+  py::object error;  // the first exception that it raised; the request raises it when it is complete
+
+  static void call(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dtype, void* arg);
+};
+
+// What ucft reads and writes until an operation is complete.
+struct Held {
+  ucft_request_h handle = UCFT_REQUEST_NULL;
+  View send, receive;
+  std::unique_ptr<UserOperator> user;
+};
+
+class Context : public std::enable_shared_from_this<Context> {
+ public:
+  Context(const ucft_context_params_t& params, py::object on_failure, py::object allgather, std::int32_t rank,
+          std::int32_t size);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  void close();
+  // No last word: if the process ends, that is a failure, which the others survive.
+  void abandon() { handle_ = UCFT_CONTEXT_NULL; }
+  bool is_open() const { return handle_ != UCFT_CONTEXT_NULL; }
+
+  std::int32_t rank() const;
+  std::int32_t size() const;
+  std::string settings() const;
+  void progress();
+  ucft_context_h handle() const { return handle_; }
+
+  void leave_to(std::unique_ptr<Held> held) { left_.push_back(std::move(held)); }
+  void collect();  // of what was left, that which is complete
+
+ private:
+  static void report(const ucft_failure_t* failure, void* arg);
+  static ucft_status_t exchange(void* src, void* recv, std::size_t size, void* arg, void** request);
+
+  ucft_context_h handle_ = UCFT_CONTEXT_NULL;
+  py::object on_failure_, allgather_;
+  std::exception_ptr exchange_error_;
+  std::list<std::unique_ptr<Held>> left_;
+};
+
+// What an operation was about; value: the array with the result, None where there is none.
+struct Result {
+  // Of the last completed post.
+  static Result of(ucft_request_h request, py::object value, std::int32_t ranks);
+
+  py::object value;
+  std::uint32_t contributors = 0, attempts = 0;
+  py::object missing;  // a tuple of ranks; None: not known here
+};
+
+struct Options : ucft_coll_options_t {
+  Options() : ucft_coll_options_t UCFT_COLL_OPTIONS_INIT {}
+};
+struct GossipOptions : ucft_gossip_options_t {
+  GossipOptions() : ucft_gossip_options_t UCFT_GOSSIP_OPTIONS_INIT {}
+};
+struct GossipResult : ucft_gossip_result_t {
+  GossipResult() : ucft_gossip_result_t UCFT_GOSSIP_RESULT_INIT {}
+  py::object value;
+};
+
+struct InPlace {};  // instead of what is sent
+
+class Request {
+ public:
+  Request(std::shared_ptr<Context> context, std::int32_t ranks, std::unique_ptr<Held> held, py::object value,
+          bool is_gossip);
+  ~Request();
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  void post();
+  bool test();
+  py::object wait(std::optional<double> timeout_s);
+  py::object result();
+  py::object estimate();
+  // Posts it, on arrays at the same places as before, and waits.
+  py::object run(View send, View receive, py::object value);
+
+ private:
+  void raise_if_failed(ucft_status_t status);
+
+  std::shared_ptr<Context> context_;
+  const std::int32_t ranks_;
+  std::unique_ptr<Held> held_;
+  py::object value_;
+  bool is_gossip_;
+};
+
+class Communicator : public std::enable_shared_from_this<Communicator> {
+ public:
+  Communicator(std::shared_ptr<Context> context, ucft_comm_h handle);
+
+  std::int32_t rank() const;
+  std::int32_t size() const { return size_; }
+  py::tuple failed() const;
+  std::shared_ptr<Communicator> dup();
+  std::shared_ptr<Communicator> split(std::optional<std::int32_t> colour, std::int32_t key);
+  void close();
+
+  using OptionsOf = const std::optional<Options>&;
+  using TypeOf = std::optional<ucft_dtype_t>;
+  std::shared_ptr<Request> allreduce(py::object send, py::object receive, py::object op, TypeOf dtype,
+                                     OptionsOf options);
+  std::shared_ptr<Request> reduce(py::object send, py::object receive, py::object op, std::int32_t root, TypeOf dtype,
+                                  OptionsOf options);
+  std::shared_ptr<Request> broadcast(py::object buffer, std::int32_t root, TypeOf dtype, OptionsOf options);
+  std::shared_ptr<Request> allgather(py::object send, py::object receive, TypeOf dtype, OptionsOf options);
+  std::shared_ptr<Request> allgatherv(py::object send, py::object receive, std::vector<std::uint64_t> counts,
+                                      std::optional<std::vector<std::uint64_t>> displacements, TypeOf dtype,
+                                      OptionsOf options);
+  std::shared_ptr<Request> barrier(OptionsOf options);
+  std::shared_ptr<Request> gossip(py::object send, py::object receive, const std::optional<GossipOptions>& options,
+                                  TypeOf dtype);
+
+  // allreduce(...)->wait(), with the request of the last time if all is as it was then: making one takes longer than a small
+  // allreduce.
+  py::object allreduce_now(py::object send, py::object receive, py::object op, TypeOf dtype, OptionsOf options);
+
+  const std::shared_ptr<Context>& context() const { return context_; }
+
+ private:
+  struct Signature {
+    const void* send = nullptr;
+    const void* receive = nullptr;
+    std::uint64_t count = 0;
+    ucft_dtype_t dtype = UCFT_FLOAT;
+    ucft_op_t op = UCFT_SUM;
+    bool operator==(const Signature&) const = default;
+  };
+
+  // Runs init (a call of ucft that makes held->handle) without the GIL.
+  template <class Init>
+  std::shared_ptr<Request> make(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init);
+  // And posts the request.
+  template <class Init>
+  std::shared_ptr<Request> start(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init);
+
+  std::shared_ptr<Context> context_;
+  ucft_comm_h handle_;
+  std::int32_t size_ = 0;
+  std::shared_ptr<Request> last_;  // of allreduce_now: complete; its arrays may be gone
+  Signature last_signature_;
+};
+
+}  // namespace ucft::python

@@ -1,0 +1,347 @@
+// ucft._ucft: the C API as Python classes. What is Python's own (exceptions, await, the end of a program) is in ucft/*.py.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "python/job.hpp"
+
+namespace ucft::python {
+namespace {
+
+using Optional = std::optional<double>;
+
+constexpr const char* array_doc =
+    "send: anything with a buffer (a NumPy array, array.array, bytearray), C-contiguous; a number or a list becomes a "
+    "NumPy array.\n"
+    "recv: a writable one of the same type and length; None: a new array. send is recv, or IN_PLACE: the input is "
+    "taken from recv.\n"
+    "dtype: instead of what the buffer says of its elements, e.g. BFLOAT16 for an array of uint16.\n"
+    "Both belong to the operation until it is complete.\n";
+
+std::string doc(const char* first, bool arrays = true, const char* more = "") {
+  return std::string(first) + "\n\n" + (arrays ? array_doc : "") + more;
+}
+
+ucft_context_params_t params_of(std::optional<std::int32_t> f, std::optional<bool> fence, Optional heartbeat_period_s,
+                                Optional suspect_after_s, Optional startup_timeout_s,
+                                std::optional<std::int32_t> spin) {
+  const auto us_of = [](const char* name, Optional seconds) -> std::uint64_t {
+    if (!seconds) return 0;
+    if (!(*seconds > 0) || *seconds > 1e9) raise(UCFT_ERR_INVALID_PARAM, std::string(name) + ": seconds, above 0");
+    return static_cast<std::uint64_t>(*seconds * 1e6);
+  };
+  ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+  params.f = f.value_or(-1);
+  params.fence = fence ? *fence : -1;
+  params.heartbeat_period_us = us_of("heartbeat_period", heartbeat_period_s);
+  params.suspect_after_us = us_of("suspect_after", suspect_after_s);
+  params.startup_timeout_us = us_of("startup_timeout", startup_timeout_s);
+  params.spin = spin.value_or(-1);
+  return params;
+}
+
+// Options(f=2, ...): the fields by name.
+template <class T>
+std::shared_ptr<T> from_keywords(const py::kwargs& fields) {
+  auto made = std::make_shared<T>();
+  const py::object object = py::cast(made);
+  for (const auto& [name, value] : fields) {
+    if (!py::hasattr(object, name)) throw py::type_error("no option '" + std::string(py::str(name)) + "'");
+    py::setattr(object, name, value);
+  }
+  return made;
+}
+
+void bind_enumerations(py::module_& m) {
+  py::enum_<ucft_dtype_t>(m, "DType", "Types of elements (ucft.h: ucft_dtype_t).")
+      .value("FLOAT", UCFT_FLOAT)
+      .value("DOUBLE", UCFT_DOUBLE)
+      .value("INT8", UCFT_INT8)
+      .value("UINT8", UCFT_UINT8)
+      .value("INT16", UCFT_INT16)
+      .value("UINT16", UCFT_UINT16)
+      .value("INT32", UCFT_INT32)
+      .value("UINT32", UCFT_UINT32)
+      .value("INT64", UCFT_INT64)
+      .value("UINT64", UCFT_UINT64)
+      .value("FLOAT16", UCFT_FLOAT16)
+      .value("BFLOAT16", UCFT_BFLOAT16)
+      .value("COMPLEX_FLOAT", UCFT_COMPLEX_FLOAT)
+      .value("COMPLEX_DOUBLE", UCFT_COMPLEX_DOUBLE)
+      .value("BOOL", UCFT_BOOL)
+      .value("FLOAT_INT32", UCFT_FLOAT_INT32)
+      .value("DOUBLE_INT32", UCFT_DOUBLE_INT32)
+      .value("INT32_INT32", UCFT_INT32_INT32)
+      .value("INT64_INT64", UCFT_INT64_INT64)
+      .value("DOUBLE_INT64", UCFT_DOUBLE_INT64)
+      .export_values();
+  py::enum_<ucft_op_t>(m, "Op",
+                       "Operators (ucft.h: ucft_op_t). Instead of one: a function f(a, b) that stores a op b in b.")
+      .value("SUM", UCFT_SUM)
+      .value("PROD", UCFT_PROD)
+      .value("MIN", UCFT_MIN)
+      .value("MAX", UCFT_MAX)
+      .value("MINLOC", UCFT_MINLOC)
+      .value("MAXLOC", UCFT_MAXLOC)
+      .value("LAND", UCFT_LAND)
+      .value("LOR", UCFT_LOR)
+      .value("LXOR", UCFT_LXOR)
+      .value("BAND", UCFT_BAND)
+      .value("BOR", UCFT_BOR)
+      .value("BXOR", UCFT_BXOR)
+      .value("AVG", UCFT_AVG)
+      .export_values();
+  py::enum_<ucft_failure_kind_t>(m, "FailureKind")
+      .value("SUSPECTED", UCFT_FAILURE_SUSPECTED)
+      .value("PROVED", UCFT_FAILURE_PROVED);
+  py::enum_<ucft_tree_t>(m, "Tree")
+      .value("AUTO", UCFT_TREE_AUTO)
+      .value("BINOMIAL", UCFT_TREE_BINOMIAL)
+      .value("KARY", UCFT_TREE_KARY)
+      .value("KNOMIAL", UCFT_TREE_KNOMIAL)
+      .value("LAME", UCFT_TREE_LAME)
+      .value("OPTIMAL", UCFT_TREE_OPTIMAL)
+      .value("CHAIN", UCFT_TREE_CHAIN)
+      .value("FLAT", UCFT_TREE_FLAT);
+  py::enum_<ucft_numbering_t>(m, "Numbering").value("INTERLEAVED", UCFT_INTERLEAVED).value("IN_ORDER", UCFT_IN_ORDER);
+  py::enum_<ucft_correction_t>(m, "Correction")
+      .value("NONE", UCFT_CORRECTION_NONE)
+      .value("OPPORTUNISTIC", UCFT_CORRECTION_OPPORTUNISTIC)
+      .value("CHECKED", UCFT_CORRECTION_CHECKED)
+      .value("OPPORTUNISTIC_OPTIMISED", UCFT_CORRECTION_OPPORTUNISTIC_OPTIMISED)
+      .value("FAILURE_PROOF", UCFT_CORRECTION_FAILURE_PROOF);
+  py::enum_<ucft_failure_info_t>(m, "FailureInfo")
+      .value("LIST", UCFT_FAILURE_INFO_LIST)
+      .value("COUNT", UCFT_FAILURE_INFO_COUNT)
+      .value("BIT", UCFT_FAILURE_INFO_BIT);
+  py::enum_<ucft_gossip_algorithm_t>(m, "GossipAlgorithm")
+      .value("PUSH_SUM", UCFT_GOSSIP_PUSH_SUM)
+      .value("PUSH_FLOW", UCFT_GOSSIP_PUSH_FLOW)
+      .value("PFLC", UCFT_GOSSIP_PFLC)
+      .value("PFCC", UCFT_GOSSIP_PFCC)
+      .value("PCF", UCFT_GOSSIP_PCF)
+      .value("PCF_FLIP", UCFT_GOSSIP_PCF_FLIP)
+      .value("HPS", UCFT_GOSSIP_HPS)
+      .value("HPFLC", UCFT_GOSSIP_HPFLC)
+      .value("ARDB", UCFT_GOSSIP_ARDB)
+      .value("RECURSIVE_DOUBLING", UCFT_GOSSIP_RECURSIVE_DOUBLING);
+  py::enum_<ucft_gossip_topology_t>(m, "GossipTopology")
+      .value("COMPLETE", UCFT_GOSSIP_COMPLETE)
+      .value("HYPERCUBE", UCFT_GOSSIP_HYPERCUBE)
+      .value("TORUS_2D", UCFT_GOSSIP_TORUS_2D)
+      .value("TORUS_3D", UCFT_GOSSIP_TORUS_3D)
+      .value("RING", UCFT_GOSSIP_RING)
+      .value("BUS", UCFT_GOSSIP_BUS)
+      .value("TREE", UCFT_GOSSIP_TREE)
+      .value("RANDOM_REGULAR", UCFT_GOSSIP_RANDOM_REGULAR);
+  py::enum_<ucft_gossip_aggregate_t>(m, "GossipAggregate")
+      .value("AVERAGE", UCFT_GOSSIP_AVERAGE)
+      .value("SUM", UCFT_GOSSIP_SUM);
+  py::enum_<ucft_gossip_stop_t>(m, "GossipStop")
+      .value("ROUNDS", UCFT_GOSSIP_ROUNDS)
+      .value("ADAPTIVE", UCFT_GOSSIP_ADAPTIVE);
+  py::enum_<ucft_gossip_path_t>(m, "GossipPath")
+      .value("AUTO", UCFT_GOSSIP_PATH_AUTO)
+      .value("MESSAGE", UCFT_GOSSIP_PATH_MESSAGE)
+      .value("RMA", UCFT_GOSSIP_PATH_RMA);
+  py::enum_<ucft_gossip_answer_t>(m, "GossipAnswer")
+      .value("ALL_RANKS", UCFT_GOSSIP_ALL_RANKS)
+      .value("SURVIVORS", UCFT_GOSSIP_SURVIVORS)
+      .value("NEARLY_ALL_RANKS", UCFT_GOSSIP_NEARLY_ALL_RANKS);
+}
+
+void bind_values(py::module_& m) {
+  py::class_<ucft_failure_t>(m, "Failure", "What on_failure is told: a rank of the context that is dead.")
+      .def_readonly("rank", &ucft_failure_t::rank)
+      .def_readonly("kind", &ucft_failure_t::kind)
+      .def_readonly("pid", &ucft_failure_t::pid);
+  py::class_<InPlace>(m, "InPlace");
+  m.attr("IN_PLACE") = py::cast(InPlace{});
+  py::class_<Options, std::shared_ptr<Options>>(
+      m, "Options",
+      "How an operation is made (ucft.h: ucft_coll_options_t); the same on all ranks. Options(f=2, tree=Tree.BINOMIAL)")
+      .def(py::init(&from_keywords<Options>))
+      .def_readwrite("f", &Options::f, "failures tolerated in this operation; -1: the context's")
+      .def_readwrite("first_root", &Options::first_root)
+      .def_readwrite("tree", &Options::tree)
+      .def_readwrite("arity", &Options::arity)
+      .def_readwrite("numbering", &Options::numbering)
+      .def_readwrite("correction", &Options::correction)
+      .def_readwrite("correction_distance", &Options::correction_distance)
+      .def_readwrite("failure_info", &Options::failure_info)
+      .def_readwrite("tree_delay_quarters", &Options::tree_delay_quarters)
+      .def_readwrite("correction_delay_us", &Options::correction_delay_us);
+  py::class_<GossipOptions, std::shared_ptr<GossipOptions>>(
+      m, "GossipOptions",
+      "How a gossip is made (ucft.h: ucft_gossip_options_t); the same on all ranks. GossipOptions(eps=1e-9)")
+      .def(py::init(&from_keywords<GossipOptions>))
+      .def_readwrite("algorithm", &GossipOptions::algorithm)
+      .def_readwrite("topology", &GossipOptions::topology)
+      .def_readwrite("aggregate", &GossipOptions::aggregate)
+      .def_readwrite("stop", &GossipOptions::stop)
+      .def_readwrite("path", &GossipOptions::path)
+      .def_readwrite("arity", &GossipOptions::arity)
+      .def_readwrite("degree", &GossipOptions::degree)
+      .def_readwrite("rounds", &GossipOptions::rounds)
+      .def_readwrite("eps", &GossipOptions::eps)
+      .def_readwrite("tau", &GossipOptions::tau)
+      .def_readwrite("seed", &GossipOptions::seed);
+  py::class_<Result>(m, "Result", "What an operation was about.")
+      .def_readonly("value", &Result::value,
+                    "the array with the result; None where there is none: barrier, reduce away from the root")
+      .def_readonly("contributors", &Result::contributors, "ranks whose values are in it; 0: not known here")
+      .def_readonly("missing", &Result::missing,
+                    "a tuple of the ranks that did not contribute, ascending; None: not known here")
+      .def_readonly("attempts", &Result::attempts, "roots that this rank tried")
+      .def("__repr__", [](const Result& self) {
+        return py::str("Result(value={!r}, contributors={}, missing={})")
+            .format(self.value, self.contributors, self.missing);
+      });
+  py::class_<GossipResult>(m, "GossipResult", "How accurate a gossip was (ucft.h: ucft_gossip_result_t).")
+      .def_readonly("value", &GossipResult::value)
+      .def_readonly("eps", &GossipResult::eps)
+      .def_readonly("error_bound", &GossipResult::error_bound, "measured, relative to the largest value of the result")
+      .def_property_readonly("reached", [](const GossipResult& self) { return self.reached != 0; })
+      .def_readonly("live_ranks", &GossipResult::live_ranks)
+      .def_readonly("contributors", &GossipResult::contributors)
+      .def_readonly("stages", &GossipResult::stages)
+      .def_readonly("iterations", &GossipResult::iterations)
+      .def_readonly("messages", &GossipResult::messages)
+      .def_readonly("answer", &GossipResult::answer)
+      .def_readonly("path", &GossipResult::path);
+}
+
+// The waiting form of a method that starts.
+template <class... Types>
+auto waiting(std::shared_ptr<Request> (Communicator::*method)(Types...)) {
+  return [method](Communicator& self, Types... values) {
+    return (self.*method)(std::forward<Types>(values)...)->wait({});
+  };
+}
+
+// NAME waits, iNAME gives a request. arguments: those of both.
+template <class Class, class Start, class Wait, class... Arguments>
+void bind_operation(Class& communicator, const std::string& name, Start start, Wait wait, const std::string& text,
+                    const Arguments&... arguments) {
+  communicator.def(("i" + name).c_str(), start, arguments..., (text + "Returns a Request, already posted.").c_str());
+  communicator.def(name.c_str(), wait, arguments...,
+                   (text + "Waits; other threads run meanwhile, and Ctrl-C works.").c_str());
+}
+
+void bind_classes(py::module_& m) {
+  py::class_<Request, std::shared_ptr<Request>>(m, "Request", "An operation under way. May be awaited.")
+      .def("post", &Request::post, "Starts it again, once it is complete, on the same arrays.")
+      .def("test", &Request::test,
+           "Whether it is complete; lets operations advance. Raises what the operation failed of.")
+      .def("wait", &Request::wait, py::arg("timeout") = py::none(),
+           "The Result. timeout: seconds; then TimedOutError, and it goes on. Other threads run meanwhile, and Ctrl-C "
+           "works: it is\n"
+           "left to the context then.")
+      .def("result", &Request::result, "The Result of the last completed post.")
+      .def("estimate", &Request::estimate, "Of gossip: (values, error), what this rank thinks of the aggregate now.");
+
+  py::class_<Communicator, std::shared_ptr<Communicator>> communicator(m, "Communicator",
+                                                                       "Ranks that operate together.");
+  communicator.def_property_readonly("rank", &Communicator::rank)
+      .def_property_readonly("size", &Communicator::size)
+      .def_property_readonly("failed", &Communicator::failed,
+                             "A tuple of the ranks known here to have failed, ascending. A local view.")
+      .def_property_readonly("context", &Communicator::context)
+      .def("dup", &Communicator::dup, "Collective. The survivors, in the same order.")
+      .def("split", &Communicator::split, py::arg("colour"), py::arg("key") = 0,
+           "Collective. One communicator per colour, ranks ordered by (key, old rank); colour None: in no part, None "
+           "is returned.")
+      .def("close", &Communicator::close, "Collective over the survivors. All requests must be complete.");
+
+  const auto options = py::arg("options") = py::none();
+  const auto dtype = py::arg("dtype") = py::none();
+  const auto recv = py::arg("recv") = py::none();
+  const auto op = py::arg("op") = UCFT_SUM;
+  const auto root = py::arg("root") = 0;
+  bind_operation(communicator, "allreduce", &Communicator::allreduce, &Communicator::allreduce_now,
+                 doc("All survivors get send of all ranks, combined: the same bits, of the same contributors."),
+                 py::arg("send"), recv, op, dtype, options);
+  bind_operation(communicator, "reduce", &Communicator::reduce, waiting(&Communicator::reduce),
+                 doc("The root gets send of all ranks, combined; recv matters there only.", true,
+                     "RootFailedError on ranks that know that the root is dead.\n"),
+                 py::arg("send"), recv, op, root, dtype, options);
+  bind_operation(communicator, "broadcast", &Communicator::broadcast, waiting(&Communicator::broadcast),
+                 doc("All survivors get the root's buffer, or all raise RootFailedError and keep what they had.", false,
+                     "buffer: a writable array of the same type and length on all ranks.\n"),
+                 py::arg("buffer"), root, dtype, options);
+  bind_operation(communicator, "allgather", &Communicator::allgather, waiting(&Communicator::allgather),
+                 doc("All survivors get every rank's block; recv: (ranks, *shape of send).", true,
+                     "A dead rank's block is there on all survivors or on none; then `missing` names it, and its place "
+                     "is left as it was\n"
+                     "(in a new array: undefined).\n"),
+                 py::arg("send"), recv, dtype, options);
+  bind_operation(communicator, "allgatherv", &Communicator::allgatherv, waiting(&Communicator::allgatherv),
+                 doc("allgather with blocks of different lengths: counts[r] elements of rank r, at displacements[r] "
+                     "(None: one after the\n"
+                     "other).",
+                     true),
+                 py::arg("send"), py::arg("recv"), py::arg("counts"), py::arg("displacements") = py::none(), dtype,
+                 options);
+  bind_operation(communicator, "barrier", &Communicator::barrier, waiting(&Communicator::barrier),
+                 doc("Complete once every rank that has not failed has entered.", false), options);
+  bind_operation(communicator, "gossip", &Communicator::gossip, waiting(&Communicator::gossip),
+                 doc("An all-reduce by gossip: the average (or sum) of float or double arrays, with a measured bound "
+                     "of its error."),
+                 py::arg("send"), recv, options, dtype);
+
+  py::class_<Context, std::shared_ptr<Context>>(m, "Context", "One rank of a job.")
+      .def(
+          py::init([](std::optional<std::int32_t> f, std::optional<bool> fence, Optional heartbeat_period,
+                      Optional suspect_after, Optional startup_timeout, std::optional<std::int32_t> spin,
+                      py::object on_failure, py::object allgather, std::int32_t rank, std::int32_t size) {
+            return std::make_shared<Context>(
+                params_of(f, fence, heartbeat_period, suspect_after, startup_timeout, spin), std::move(on_failure),
+                std::move(allgather), rank, size);
+          }),
+          py::kw_only(), py::arg("f") = py::none(), py::arg("fence") = py::none(),
+          py::arg("heartbeat_period") = py::none(), py::arg("suspect_after") = py::none(),
+          py::arg("startup_timeout") = py::none(), py::arg("spin") = py::none(), py::arg("on_failure") = py::none(),
+          py::arg("allgather") = py::none(), py::arg("rank") = 0, py::arg("size") = 1,
+          "Collective over the job that ucft_run, mpirun, prterun or srun has started; else a job of one rank.\n\n"
+          "f: failures tolerated per operation by default. heartbeat_period, suspect_after, startup_timeout: seconds.\n"
+          "on_failure: called with a Failure, once for each rank that dies, while this rank is inside ucft; it must "
+          "not call ucft.\n"
+          "allgather, rank, size: for a job that something else has started: a function that gives every rank's bytes "
+          "in rank\n"
+          "order, e.g. mpi4py's MPI.COMM_WORLD.allgather. Used while the context is made only.")
+      .def_property_readonly("rank", &Context::rank)
+      .def_property_readonly("size", &Context::size)
+      .def_property_readonly("is_open", &Context::is_open)
+      .def_property_readonly("settings", &Context::settings, "A line for each setting in force: NAME=value (source).")
+      .def("progress", &Context::progress, "Lets pending operations advance.")
+      .def(
+          "communicator",
+          [](const std::shared_ptr<Context>& self) {
+            ucft_comm_h handle = UCFT_COMM_NULL;
+            raise_unless_ok([&] {
+              const py::gil_scoped_release released;
+              return ucft_comm_create(self->handle(), &handle);
+            }());
+            return std::make_shared<Communicator>(self, handle);
+          },
+          py::keep_alive<0, 1>(), "A communicator of all ranks. The n-th call on each rank makes the same one.")
+      .def("close", &Context::close,
+           "Leaves the job: that is no failure. Waits until nobody can need this rank any more.")
+      .def("abandon", &Context::abandon,
+           "Forgets it without leaving. When the process ends, that is a failure, which the others survive.");
+}
+
+}  // namespace
+}  // namespace ucft::python
+
+PYBIND11_MODULE(_ucft, m) {
+  using namespace ucft::python;
+  m.attr("__version__") = ucft_version();
+  bind_enumerations(m);
+  bind_values(m);
+  bind_classes(m);
+}

@@ -1,0 +1,92 @@
+"""Fault-tolerant collectives: they complete, with the right result, on every rank that survives.
+
+    import numpy as np
+    import ucft
+
+    world = ucft.init()                       # under ucft_run, mpirun or srun; alone: a job of one rank
+    x = np.ones(1000)
+    result = world.allreduce(x)               # the sum of all ranks; in place: world.allreduce(x, x)
+    print(result.value[0], result.contributors, result.missing)
+
+A rank that dies raises nothing: it is in `result.missing` and `world.failed`. What does raise is ucft.Error with a class for
+each status; docs/python.md tells what may be used by which thread.
+"""
+import asyncio as _asyncio
+import atexit as _atexit
+import sys as _sys
+import weakref as _weakref
+
+from . import _ucft
+from ._errors import (BusyError, ClosedError, Error, ExcludedError, ForkedError, InvalidParamError, MismatchError, NoMemoryError,
+                      PartitionError, RootFailedError, StartUpError, StateError, ThreadError, TimedOutError, TooManyFailuresError,
+                      TransportError, UnsupportedError)
+from ._ucft import (IN_PLACE, Communicator, InPlace, Correction, DType, Failure, FailureInfo, FailureKind, GossipAggregate,
+                    GossipAlgorithm, GossipAnswer, GossipOptions, GossipPath, GossipResult, GossipStop, GossipTopology, Numbering,
+                    Op, Options, Request, Result, Tree, __version__)
+
+for _enumeration in (DType, Op):
+    for _name, _value in _enumeration.__members__.items():
+        globals()[_name] = _value
+
+__all__ = [name for name in globals() if not name.startswith("_")] + ["Context", "init", "__version__"]
+
+_contexts = _weakref.WeakSet()
+
+
+class Context(_ucft.Context):
+    """One rank of a job; `with` leaves the job at the end, but for an exception: then the end of the process is a failure, which
+    the others survive.
+
+    world: a communicator of all ranks, made when it is asked for first.
+    """
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self._world = None
+        _contexts.add(self)
+
+    @property
+    def world(self):
+        if self._world is None:
+            self._world = self.communicator()
+        return self._world
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+
+def init(**arguments):
+    """The communicator of all ranks of the job, in a context of its own (arguments: those of Context). When the program ends
+    orderly, the rank leaves the job."""
+    context = Context(**arguments)
+    _kept.append(context)
+    return context.world
+
+
+_kept = []
+
+
+@_atexit.register
+def _leave():
+    for context in list(_contexts):
+        if hasattr(_sys, "last_type"):  # an exception has ended the program: so this rank has failed
+            context.abandon()
+        elif context.is_open:
+            context.close()
+
+
+def _await(self):
+    pause = 0.0
+    while not self.test():
+        yield from _asyncio.sleep(pause).__await__()
+        pause = min(pause + 10e-6, 1e-3)
+    return self.result()
+
+
+Request.__await__ = _await

@@ -1,0 +1,89 @@
+"""A class for each status of ucft.h that is an error."""
+
+
+class Error(RuntimeError):
+    """A call of ucft that failed. The text names the culprit."""
+
+    status = ""
+    """The name of the status, e.g. 'UCFT_ERR_BUSY'."""
+    code = 0
+
+
+class InvalidParamError(Error, ValueError):
+    """A bad argument; nothing was sent."""
+
+
+class NoMemoryError(Error, MemoryError):
+    """Memory, or shared memory, is exhausted: here, or on the rank named."""
+
+
+class BusyError(Error):
+    """Too many operations in flight: progress, then post again."""
+
+
+class TimedOutError(Error, TimeoutError):
+    """The limit of a wait has passed; the operation goes on."""
+
+
+class RootFailedError(Error):
+    """The root of a broadcast or reduce died before anybody had its result."""
+
+
+class TooManyFailuresError(Error):
+    """More than f ranks died in one operation. Never where all ranks share memory."""
+
+
+class MismatchError(Error):
+    """Ranks posted different operations or arguments."""
+
+
+class ExcludedError(Error):
+    """The others have declared this rank dead and went on without it."""
+
+
+class PartitionError(Error):
+    """Ranks of other hosts are silent, and this side is not the majority."""
+
+
+class StartUpError(Error):
+    """A rank died or did not arrive during start-up."""
+
+
+class ClosedError(Error):
+    """The object is closed."""
+
+
+class StateError(Error):
+    """Wrong order: a result before the wait, a post while it is in progress."""
+
+
+class ThreadError(Error):
+    """Another thread, or a callback, is inside the same context."""
+
+
+class ForkedError(Error):
+    """This process is a fork of the one that created the context."""
+
+
+class TransportError(Error):
+    """UCX said no; the text has its words."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """A value that this version does not know."""
+
+
+_NAMES = {
+    -1: ("INVALID_PARAM", InvalidParamError), -2: ("NO_MEMORY", NoMemoryError), -3: ("BUSY", BusyError),
+    -4: ("TIMED_OUT", TimedOutError), -5: ("ROOT_FAILED", RootFailedError), -6: ("TOO_MANY_FAILURES", TooManyFailuresError),
+    -7: ("MISMATCH", MismatchError), -8: ("EXCLUDED", ExcludedError), -9: ("PARTITION", PartitionError),
+    -10: ("STARTUP", StartUpError), -11: ("CLOSED", ClosedError), -12: ("STATE", StateError), -13: ("THREAD", ThreadError),
+    -14: ("FORKED", ForkedError), -15: ("TRANSPORT", TransportError), -16: ("UNSUPPORTED", UnsupportedError),
+}
+for _code, (_name, _class) in _NAMES.items():
+    _class.status, _class.code = "UCFT_ERR_" + _name, _code
+
+
+def of_status(code):
+    """The class of a status; Error itself if it has no name here."""
+    return _NAMES.get(code, ("", Error))[1]

@@ -1,0 +1,278 @@
+"""What a rank does in the jobs of python_test: ranks.py NAME [ARGUMENT]. A wrong result is an exception, and so an exit code."""
+import array
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+
+if os.environ.get("UCFT_TEST_WITHOUT_NUMPY"):
+    sys.modules["numpy"] = None
+    np = None
+else:
+    import numpy as np
+
+import ucft
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raises(kind, words, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except kind as error:
+        assert all(word in str(error) for word in words), f"{error!r} doesn't say {words}"
+        return error
+    raise AssertionError(f"{function} {arguments} {named}: no {kind.__name__}")
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+def arrays():
+    world = ucft.init()
+    me, n = world.rank, world.size
+    for dtype in "b B h H i I l L q Q e f d F D".split():
+        send = (np.arange(100) % 5 + me).astype(dtype)
+        expected = sum((np.arange(100) % 5 + rank).astype(dtype) for rank in range(n))
+        result = world.allreduce(send)
+        assert result.value.dtype == send.dtype and (result.value == expected).all(), dtype
+        assert (result.contributors, result.missing, result.attempts >= 1) == (n, (), True)
+        out = np.zeros_like(send)
+        assert world.allreduce(send, out).value is out and (out == expected).all()
+        assert world.allreduce(ucft.IN_PLACE, out, ucft.MAX if dtype not in "FD" else ucft.SUM).value is out
+        assert world.allreduce(send, send).value is send and (send == expected).all()
+    flags = np.array([me == 0, True, False])
+    assert world.allreduce(flags, op=ucft.LAND).value.tolist() == [n == 1, True, False]
+    assert world.allreduce(flags, op=ucft.LOR).value.tolist() == [True, True, False]
+    assert world.allreduce(np.array([float(me)]), op=ucft.AVG).value[0] == (n - 1) / 2
+    bits = np.array([0x3F80, 0x4000], dtype=np.uint16)  # 1 and 2
+    assert world.allreduce(bits, dtype=ucft.BFLOAT16, op=ucft.MAX).value.tolist() == [0x3F80, 0x4000]
+    pair = np.array([(abs(me - 1), me)], dtype=[("value", "f4"), ("location", "i4")])
+    assert world.allreduce(pair, dtype=ucft.FLOAT_INT32, op=ucft.MINLOC).value.tolist() == [(0, 1) if n > 1 else (1, 0)]
+    assert world.allreduce(np.full((2, 3), me)).value.shape == (2, 3)
+    assert world.allreduce(2).value == 2 * n and world.allreduce([1.5, me]).value.tolist() == [1.5 * n, n * (n - 1) / 2]
+    assert world.allreduce(np.zeros(0)).value.size == 0
+    without_numpy(world)
+    world.context.close()
+
+
+def without_numpy(world=None):
+    world = world or ucft.init()
+    me, n = world.rank, world.size
+    values = array.array("d", [me, 1])
+    world.allreduce(values, values)
+    assert list(values) == [n * (n - 1) / 2, n]
+    memory = bytearray([1, me])
+    world.allreduce(memory, memory, ucft.MAX)
+    assert list(memory) == [1, n - 1 if n > 1 else 0] or n == 1
+    result = world.allreduce(array.array("i", [me]))
+    assert memoryview(result.value).tolist() == [n * (n - 1) // 2]
+    words = array.array("H", [0x3F80])
+    assert world.allreduce(memoryview(words), dtype=ucft.BFLOAT16).contributors == n
+    raises(ucft.InvalidParamError, ["recv"], world.allreduce, values, b"0123456789abcdef")  # can't be written
+
+    def keep_larger(a, b):
+        for i in range(len(a)):
+            b[i] = max(a[i], b[i])
+    assert memoryview(world.allreduce(array.array("d", [me, -me]), op=keep_larger).value).tolist() == [n - 1, 0]
+
+
+# ---- collectives ----------------------------------------------------------------------------------------------------
+
+def collectives():
+    with ucft.Context(f=1) as context:
+        world = context.world
+        assert world is context.world and world.context is context and context.is_open
+        assert (context.rank, context.size) == (world.rank, world.size) and "UCFT_F=1" in context.settings
+        me, n = world.rank, world.size
+        for root in range(n):
+            result = world.reduce(np.full(3, me + 1.0), root=root)
+            assert (result.value is None) == (me != root)
+            assert me != root or result.value.tolist() == [n * (n + 1) / 2] * 3
+            own = np.full(3, me + 1.0)
+            world.reduce(own, own, root=root)
+            assert own.tolist() == ([n * (n + 1) / 2] * 3 if me == root else [me + 1.0] * 3)
+            buffer = np.full((2, 2), me, dtype=np.int16)
+            assert world.broadcast(buffer, root).value is buffer and (buffer == root).all()
+        gathered = world.allgather(np.array([[me, 2 * me]])).value
+        assert gathered.shape == (n, 1, 2) and gathered.tolist() == [[[r, 2 * r]] for r in range(n)]
+        own = np.zeros((n, 2))
+        own[me] = me + 1
+        assert (world.allgather(ucft.IN_PLACE, own).value == np.arange(1, n + 1)[:, None]).all()
+        counts = list(range(1, n + 1))
+        all_of_them = np.full(sum(counts) + n, -1)
+        places = [sum(counts[:r]) + r for r in range(n)]  # with a gap behind each
+        world.allgatherv(np.full(me + 1, me), all_of_them, counts, places)
+        assert all_of_them.tolist() == [x for r in range(n) for x in [r] * (r + 1) + [-1]]
+        assert world.barrier().value is None
+        gossip = world.gossip(np.array([float(me), 1.0]), options=ucft.GossipOptions(eps=1e-9, aggregate=ucft.GossipAggregate.SUM))
+        assert gossip.reached and gossip.error_bound <= 1e-9 and gossip.answer == ucft.GossipAnswer.ALL_RANKS
+        assert abs(gossip.value[0] - n * (n - 1) / 2) < 1e-6
+        running = world.igossip(np.array([1.0]))
+        values, error = running.estimate()
+        assert values.shape == (1,) and error >= 0 and running.wait().reached
+        part = world.split(me % 2, -me)
+        assert part.size == (n + 1 - me % 2) // 2 and part.allreduce(1).value == part.size
+        assert part.rank == (n - 1 - me) // 2
+        assert (world.split(None if me == 0 else 0) is None) == (me == 0)
+        copy = world.dup()
+        options = ucft.Options(f=0, tree=ucft.Tree.KNOMIAL, arity=3, failure_info=ucft.FailureInfo.COUNT)
+        assert copy.allreduce(np.ones(10), options=options).value.tolist() == [n] * 10
+        copy.close()
+        raises(ucft.ClosedError, [], copy.allreduce, 1)
+    assert not context.is_open
+    raises(ucft.ClosedError, [], world.barrier)
+
+
+def refused():
+    world = ucft.init()
+    x = np.zeros((4, 4))
+    refuse = lambda words, *arguments, **named: raises(ValueError, words, *arguments, **named)
+    error = refuse(["send", "contiguous"], world.allreduce, x[:, 1])
+    assert isinstance(error, ucft.InvalidParamError) and error.status == "UCFT_ERR_INVALID_PARAM" and error.code == -1
+    refuse(["recv", "contiguous"], world.allreduce, x.T.copy(), np.asfortranarray(x))
+    refuse(["send", "byte order"], world.allreduce, x.astype(">f8"))
+    refuse(["recv", "3", "16"], world.allreduce, x, np.zeros(3))
+    refuse(["recv", "type"], world.allreduce, x, np.zeros((4, 4), dtype="i8"))
+    readonly = np.zeros((4, 4))
+    readonly.flags.writeable = False
+    refuse(["recv"], world.allreduce, x, readonly)
+    refuse(["buffer"], world.broadcast, readonly)
+    refuse(["IN_PLACE"], world.allreduce, ucft.IN_PLACE)
+    refuse(["op"], world.allreduce, x, op="sum")
+    refuse(["root"], world.reduce, x, root=world.size)
+    refuse(["counts"], world.allgatherv, x, x, [1])
+    refuse(["rank 1", "doesn't fit"], world.allgatherv, x, np.zeros(4), [4] + [1] * (world.size - 1))
+    refuse(["timeout"], world.ibarrier().wait, timeout=-1.0)
+    raises(ucft.Error, ["UCFT_MIN", "COMPLEX_DOUBLE"], world.allreduce, x.astype(complex), op=ucft.MIN)
+    raises(TypeError, ["no option 'ff'"], ucft.Options, ff=1)
+    raises(TypeError, [], world.allreduce)
+    assert world.allreduce(1).value == world.size  # nothing of it was sent
+
+
+# ---- waiting --------------------------------------------------------------------------------------------------------
+
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.001)
+
+
+def touch(path):
+    open(path, "w").close()
+
+
+def requests():
+    world = ucft.init()
+    me, n = world.rank, world.size
+    several = [world.iallreduce(np.array([float(i + me)])) for i in range(5)]
+    for i, each in reversed(list(enumerate(several))):
+        assert each.wait().value[0] == n * i + n * (n - 1) / 2 and each.test() and each.result().contributors == n
+    again = several[0]
+    again.post()
+    assert again.wait(timeout=60).contributors == n
+
+    async def program():
+        return [float((await each).value) for each in [world.iallreduce(float(i)) for i in range(4)]]
+    assert asyncio.run(program()) == [0, n, 2 * n, 3 * n]
+    world.iallreduce(np.ones(1000))  # dropped: complete nonetheless
+    for _ in range(100):
+        assert world.allreduce(np.ones(10)).contributors == n
+
+
+def limits(folder):
+    """Rank 0 waits in vain, is interrupted, and lets another thread run meanwhile; the others come when that has happened."""
+    world = ucft.init()
+    steps = [os.path.join(folder, name) for name in ("late", "thread", "interrupted")]
+    if world.rank == 0:
+        late = world.ibarrier()
+        error = raises(ucft.TimedOutError, ["0.01 s"], late.wait, timeout=0.01)
+        assert isinstance(error, TimeoutError) and not late.test()
+        touch(steps[0])
+        late.wait()
+        threading.Timer(0.05, touch, [steps[1]]).start()  # runs while barrier() waits, or this never ends
+        world.barrier()
+        threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGINT]).start()
+        try:
+            world.allreduce(np.ones(1000))
+            raise AssertionError("not interrupted")
+        except KeyboardInterrupt:
+            touch(steps[2])
+    else:
+        for step in steps:
+            wait_for(step)
+            world.allreduce(np.ones(1000)) if step is steps[2] else world.barrier()
+    for _ in range(10):
+        assert world.allreduce(1).value == world.size
+
+
+def operators():
+    world = ucft.init()
+    me, n = world.rank, world.size
+
+    def larger(a, b):
+        np.maximum(a, b, out=b)
+    for count in (1, 100000):
+        assert (world.allreduce(np.full(count, me, dtype="f4"), op=larger).value == n - 1).all()
+
+    class Broken(Exception):
+        pass
+
+    def broken(a, b):
+        raise Broken("on purpose")
+    if n > 1:
+        raises(Broken, ["on purpose"], world.allreduce, np.ones(3), op=broken)
+    assert world.allreduce(1).value == n
+
+
+# ---- deaths ---------------------------------------------------------------------------------------------------------
+
+def deaths():
+    told = []
+    context = ucft.Context(on_failure=told.append)
+    world = context.world
+    me, n, victim = world.rank, world.size, 1
+    for iteration in range(600):
+        if me == victim and iteration == 300:
+            die()
+        mine = np.array([me + 1.0, iteration])
+        result = world.allreduce(mine, op=ucft.AVG if iteration % 2 else ucft.SUM)
+        ranks = [r for r in range(n) if r not in result.missing]
+        expected = np.array([sum(r + 1.0 for r in ranks), len(ranks) * iteration])
+        assert (result.value == (expected / len(ranks) if iteration % 2 else expected)).all(), (iteration, result)
+        assert result.contributors == len(ranks)
+    assert result.missing == (victim,) and world.failed == (victim,)
+    assert [each.rank for each in told] == [victim] and told[0].kind == ucft.FailureKind.PROVED and told[0].pid > 0
+    error = raises(ucft.RootFailedError, [], world.broadcast, np.zeros(3), root=victim)
+    assert error.status == "UCFT_ERR_ROOT_FAILED"
+    gathered = world.allgather(np.array([me]), np.full((n, 1), -1))
+    assert gathered.value[:, 0].tolist() == [-1 if r == victim else r for r in range(n)] and gathered.missing == (victim,)
+    context.close()
+    print("survived", flush=True)
+
+
+def exception():
+    """A rank that ends by an exception has failed; the others go on."""
+    world = ucft.init()
+    if world.rank == 1:
+        raise RuntimeError("this rank has enough")
+    while world.allreduce(1).missing != (1,):
+        pass
+    print("survived", flush=True)
+
+
+def own_allgather():
+    from mpi4py import MPI
+    everybody = MPI.COMM_WORLD
+    context = ucft.Context(allgather=everybody.allgather, rank=everybody.rank, size=everybody.size)
+    assert (context.rank, context.size) == (everybody.rank, everybody.size)
+    assert context.world.allreduce(np.ones(5)).value.tolist() == [everybody.size] * 5
+    context.close()
+    raises(ucft.InvalidParamError, ["rank 4 of 2"], ucft.Context, allgather=everybody.allgather, rank=4, size=2)
+    raises(ZeroDivisionError, [], ucft.Context, allgather=lambda block: 1 / 0, rank=0, size=2)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
