@@ -1,6 +1,7 @@
 #include "python/elements.hpp"
 
 #include <fmt/format.h>
+#include <pybind11/numpy.h>
 
 #include <bit>
 #include <cstring>
@@ -84,51 +85,63 @@ const py::object& numpy() {
 std::uint64_t bytes_of(ucft_dtype_t dtype) { return element_of(dtype).bytes; }
 
 View::View(py::handle object, const char* name, bool writable, std::optional<ucft_dtype_t> dtype) {
-  if (PyObject_GetBuffer(object.ptr(), &buffer_,
+  if (!dtype && is_plain_array(object, writable)) return;
+  Py_buffer exported{};
+  if (PyObject_GetBuffer(object.ptr(), &exported,
                          PyBUF_ANY_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
     py::error_already_set why;
     raise(UCFT_ERR_INVALID_PARAM, fmt::format("{}: {}", name, std::string(py::str(why.value()))));
   }
-  exported_ = true;
-  if (PyBuffer_IsContiguous(&buffer_, 'C') == 0) {
-    release();
+  buffer_.reset(new Py_buffer(exported));
+  if (PyBuffer_IsContiguous(&exported, 'C') == 0)
     raise(UCFT_ERR_INVALID_PARAM,
           fmt::format("{}: the array is not C-contiguous (numpy.ascontiguousarray makes it so)", name));
-  }
-  const std::optional<ucft_dtype_t> found = dtype ? dtype : dtype_of(buffer_.format, buffer_.itemsize);
-  if (!found) {
-    const std::string format = buffer_.format;
-    release();
+  const std::optional<ucft_dtype_t> found = dtype ? dtype : dtype_of(exported.format, exported.itemsize);
+  if (!found)
     raise(UCFT_ERR_INVALID_PARAM,
           fmt::format(
               "{}: elements of format '{}' are no type of ucft in this machine's byte order (dtype= may say which)",
-              name, format));
-  }
-  dtype_ = *found;
-  const std::uint64_t bytes = static_cast<std::uint64_t>(buffer_.len), each = bytes_of(dtype_);
-  if (bytes % each != 0) {
-    release();
+              name, exported.format));
+  const std::uint64_t bytes = static_cast<std::uint64_t>(exported.len), each = bytes_of(*found);
+  if (bytes % each != 0)
     raise(UCFT_ERR_INVALID_PARAM,
           fmt::format("{}: {} bytes are no whole number of elements of {} bytes", name, bytes, each));
-  }
+  data_ = exported.buf;
   count_ = bytes / each;
+  dtype_ = *found;
 }
 
-View::View(View&& other) noexcept { *this = std::move(other); }
-
-View& View::operator=(View&& other) noexcept {
-  if (this != &other) {
-    release();
-    buffer_ = other.buffer_;
-    exported_ = std::exchange(other.exported_, false);
-    count_ = other.count_;
-    dtype_ = other.dtype_;
+// Asking an array's buffer takes longer than a small operation.
+bool View::is_plain_array(py::handle object, bool writable) {
+  static const PyTypeObject* ndarray = nullptr;
+  if (Py_TYPE(object.ptr()) != ndarray) {
+    if (std::strcmp(Py_TYPE(object.ptr())->tp_name, "numpy.ndarray") != 0) return false;
+    ndarray = Py_TYPE(object.ptr());
   }
-  return *this;
+  using Numpy = py::detail::npy_api;
+  const py::detail::PyArray_Proxy& array = *py::detail::array_proxy(object.ptr());
+  const int needed =
+      Numpy::NPY_ARRAY_C_CONTIGUOUS_ | Numpy::NPY_ARRAY_ALIGNED_ | (writable ? Numpy::NPY_ARRAY_WRITEABLE_ : 0);
+  const auto& type = *py::detail::array_descriptor_proxy(array.descr);
+  const bool is_native = type.byteorder == '=' || type.byteorder == '|';
+  if ((array.flags & needed) != needed || !is_native) return false;
+  switch (type.type_num) {
+    case Numpy::NPY_FLOAT_: dtype_ = UCFT_FLOAT; break;
+    case Numpy::NPY_DOUBLE_: dtype_ = UCFT_DOUBLE; break;
+    case Numpy::NPY_INT_: dtype_ = UCFT_INT32; break;
+    case Numpy::NPY_LONG_: dtype_ = UCFT_INT64; break;
+    default: return false;
+  }
+  data_ = array.data;
+  count_ = 1;
+  for (int i = 0; i < array.nd; ++i) count_ *= static_cast<std::uint64_t>(array.dimensions[i]);
+  array_ = py::reinterpret_borrow<py::object>(object);
+  return true;
 }
 
-void View::release() {
-  if (std::exchange(exported_, false)) PyBuffer_Release(&buffer_);
+void View::Release::operator()(Py_buffer* buffer) const {
+  PyBuffer_Release(buffer);
+  delete buffer;
 }
 
 py::object with_buffer(py::handle object, const char* name) {

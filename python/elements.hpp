@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "ucft/ucft.h"
@@ -15,28 +16,32 @@ namespace py = pybind11;
 // Bytes of one element.
 std::uint64_t bytes_of(ucft_dtype_t dtype);
 
-// A buffer that stays exported, and so keeps its place and length, as long as this lives. Needs the GIL.
+// The elements of an object, which keep their place and length as long as this lives: it holds a NumPy array, and keeps any other
+// buffer exported. Needs the GIL.
 class View {
  public:
   View() = default;
   // name: of the argument, for the sentence of an error. dtype: instead of what the buffer says of itself.
   View(py::handle object, const char* name, bool writable, std::optional<ucft_dtype_t> dtype);
-  View(View&& other) noexcept;
-  View& operator=(View&& other) noexcept;
-  ~View() { release(); }
 
-  void* data() const { return buffer_.buf; }
+  void* data() const { return data_; }
   std::uint64_t count() const { return count_; }  // elements
   ucft_dtype_t dtype() const { return dtype_; }
-  bool is_there() const { return exported_; }
+  bool is_there() const { return array_ || buffer_ != nullptr; }
 
  private:
-  void release();
+  struct Release {
+    void operator()(Py_buffer* buffer) const;
+  };
 
-  Py_buffer buffer_{};
-  bool exported_ = false;
+  // False: something that the buffer has to be asked about.
+  bool is_plain_array(py::handle object, bool writable);
+
+  void* data_ = nullptr;
   std::uint64_t count_ = 0;
   ucft_dtype_t dtype_ = UCFT_UINT8;
+  py::object array_;
+  std::unique_ptr<Py_buffer, Release> buffer_;
 };
 
 // object, if it has a buffer; else what numpy.asarray makes of it: a number, a list.

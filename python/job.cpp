@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "python/result.hpp"
+
 namespace ucft::python {
 
 namespace {
@@ -51,9 +53,9 @@ const ucft_coll_options_t* address_of(const std::optional<Options>& options) { r
 View receiving(py::handle receive, ucft_dtype_t dtype, std::optional<ucft_dtype_t> forced, std::uint64_t count,
                std::uint64_t blocks = 1) {
   View view(receive, "recv", true, forced);
-  require(view.dtype() == dtype, "recv: its elements are of another type than those of send");
-  require(view.count() == count * blocks,
-          fmt::format("recv: {} elements, but there must be {}", view.count(), count * blocks));
+  if (view.dtype() != dtype) raise(UCFT_ERR_INVALID_PARAM, "recv: its elements are of another type than those of send");
+  if (view.count() != count * blocks)
+    raise(UCFT_ERR_INVALID_PARAM, fmt::format("recv: {} elements, but there must be {}", view.count(), count * blocks));
   return view;
 }
 
@@ -184,24 +186,6 @@ void Context::collect() {
   left_.remove_if([](const std::unique_ptr<Held>& each) { return !is_in_use(each->handle); });
 }
 
-// ---- results --------------------------------------------------------------------------------------------------------
-
-Result Result::of(ucft_request_h request, py::object value, std::int32_t ranks) {
-  std::vector<std::int32_t> missing;
-  ucft_result_t got = UCFT_RESULT_INIT;
-  const auto ask = [&] { return ucft_request_result(request, &got); };
-  raise_unless_ok(without_gil(ask));
-  if (got.missing_count > 0) {
-    missing.resize(static_cast<std::size_t>(ranks));
-    got.missing = missing.data();
-    got.missing_capacity = ranks;
-    raise_unless_ok(without_gil(ask));
-  }
-  raise_unless_ok(got.status);
-  return {std::move(value), got.contributors, got.attempts,
-          got.missing_count < 0 ? py::object(py::none()) : tuple_of(missing.data(), got.missing_count)};
-}
-
 // ---- requests -------------------------------------------------------------------------------------------------------
 
 Request::Request(std::shared_ptr<Context> context, std::int32_t ranks, std::unique_ptr<Held> held, py::object value,
@@ -263,12 +247,14 @@ py::object Request::run(View send, View receive, py::object value) {
   held_->send = std::move(send);
   held_->receive = std::move(receive);
   value_ = std::move(value);
-  const ucft_status_t status = without_gil([this] {
-    const ucft_status_t posted = ucft_post(held_->handle);
-    return posted == UCFT_OK ? ucft_wait(held_->handle, slice_us) : posted;
+  ucft_result_t got = UCFT_RESULT_INIT;
+  const ucft_status_t status = without_gil([&] {
+    ucft_status_t so_far = ucft_post(held_->handle);
+    if (so_far == UCFT_OK) so_far = ucft_wait(held_->handle, slice_us);
+    return so_far == UCFT_OK ? ucft_request_result(held_->handle, &got) : so_far;
   });
   if (status != UCFT_ERR_TIMED_OUT) raise_if_failed(status);
-  const py::object result = status == UCFT_ERR_TIMED_OUT ? wait({}) : this->result();
+  const py::object result = status == UCFT_ERR_TIMED_OUT ? wait({}) : result_of(got, held_->handle, value_, ranks_);
   held_->send = View();
   held_->receive = View();
   value_ = py::none();
@@ -282,7 +268,10 @@ py::object Request::result() {
     got.value = value_;
     return py::cast(std::move(got));
   }
-  return py::cast(Result::of(held_->handle, value_, ranks_));
+  ucft_result_t got = UCFT_RESULT_INIT;
+  raise_unless_ok(without_gil([&] { return ucft_request_result(held_->handle, &got); }));
+  raise_unless_ok(got.status);
+  return result_of(got, held_->handle, value_, ranks_);
 }
 
 py::object Request::estimate() {
@@ -369,20 +358,15 @@ std::shared_ptr<Request> Communicator::allreduce(py::object send, py::object rec
   });
 }
 
-py::object Communicator::allreduce_now(py::object send, py::object receive, py::object op, TypeOf dtype,
-                                       OptionsOf options) {
-  const bool has_arrays = PyObject_CheckBuffer(send.ptr()) != 0 && !receive.is_none();
-  if (!has_arrays || options || !py::isinstance<ucft_op_t>(op))
-    return allreduce(std::move(send), std::move(receive), std::move(op), dtype, options)->wait({});
+py::object Communicator::allreduce_again(py::object send, py::object receive, ucft_op_t op) {
   View from, to;
   if (send.is(receive)) {
-    to = View(receive, "recv", true, dtype);
+    to = View(receive, "recv", true, {});
   } else {
-    from = View(send, "send", false, dtype);
-    to = receiving(receive, from.dtype(), dtype, from.count());
+    from = View(send, "send", false, {});
+    to = receiving(receive, from.dtype(), {}, from.count());
   }
-  const Signature now{from.is_there() ? from.data() : UCFT_IN_PLACE, to.data(), to.count(), to.dtype(),
-                      op.cast<ucft_op_t>()};
+  const Signature now{from.is_there() ? from.data() : UCFT_IN_PLACE, to.data(), to.count(), to.dtype(), op};
   std::shared_ptr<Request> request = std::exchange(last_, nullptr);  // another thread may be here, too
   if (request == nullptr || now != last_signature_) {
     const ucft_operator_t how = UCFT_OPERATOR_INIT(now.op);

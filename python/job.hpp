@@ -66,16 +66,6 @@ class Context : public std::enable_shared_from_this<Context> {
   std::list<std::unique_ptr<Held>> left_;
 };
 
-// What an operation was about; value: the array with the result, None where there is none.
-struct Result {
-  // Of the last completed post.
-  static Result of(ucft_request_h request, py::object value, std::int32_t ranks);
-
-  py::object value;
-  std::uint32_t contributors = 0, attempts = 0;
-  py::object missing;  // a tuple of ranks; None: not known here
-};
-
 struct Options : ucft_coll_options_t {
   Options() : ucft_coll_options_t UCFT_COLL_OPTIONS_INIT {}
 };
@@ -141,9 +131,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Request> gossip(py::object send, py::object receive, const std::optional<GossipOptions>& options,
                                   TypeOf dtype);
 
-  // allreduce(...)->wait(), with the request of the last time if all is as it was then: making one takes longer than a small
-  // allreduce.
-  py::object allreduce_now(py::object send, py::object receive, py::object op, TypeOf dtype, OptionsOf options);
+  // allreduce(...)->wait() for two arrays, with the request of the last time if all is as it was then: making one takes longer
+  // than a small allreduce.
+  py::object allreduce_again(py::object send, py::object receive, ucft_op_t op);
 
   const std::shared_ptr<Context>& context() const { return context_; }
 
@@ -167,7 +157,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Context> context_;
   ucft_comm_h handle_;
   std::int32_t size_ = 0;
-  std::shared_ptr<Request> last_;  // of allreduce_now: complete; its arrays may be gone
+  std::shared_ptr<Request> last_;  // of allreduce_again: complete; its arrays may be gone
   Signature last_signature_;
 };
 

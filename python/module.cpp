@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "python/job.hpp"
+#include "python/result.hpp"
 
 namespace ucft::python {
 namespace {
@@ -190,17 +192,7 @@ void bind_values(py::module_& m) {
       .def_readwrite("eps", &GossipOptions::eps)
       .def_readwrite("tau", &GossipOptions::tau)
       .def_readwrite("seed", &GossipOptions::seed);
-  py::class_<Result>(m, "Result", "What an operation was about.")
-      .def_readonly("value", &Result::value,
-                    "the array with the result; None where there is none: barrier, reduce away from the root")
-      .def_readonly("contributors", &Result::contributors, "ranks whose values are in it; 0: not known here")
-      .def_readonly("missing", &Result::missing,
-                    "a tuple of the ranks that did not contribute, ascending; None: not known here")
-      .def_readonly("attempts", &Result::attempts, "roots that this rank tried")
-      .def("__repr__", [](const Result& self) {
-        return py::str("Result(value={!r}, contributors={}, missing={})")
-            .format(self.value, self.contributors, self.missing);
-      });
+  m.attr("Result") = make_result_type();
   py::class_<GossipResult>(m, "GossipResult", "How accurate a gossip was (ucft.h: ucft_gossip_result_t).")
       .def_readonly("value", &GossipResult::value)
       .def_readonly("eps", &GossipResult::eps)
@@ -230,6 +222,45 @@ void bind_operation(Class& communicator, const std::string& name, Start start, W
   communicator.def(("i" + name).c_str(), start, arguments..., (text + "Returns a Request, already posted.").c_str());
   communicator.def(name.c_str(), wait, arguments...,
                    (text + "Waits; other threads run meanwhile, and Ctrl-C works.").c_str());
+}
+
+// allreduce(send, recv[, op]) of two arrays without pybind11's casts of arguments, which take longer than a small allreduce;
+// called in any other way, the general form.
+py::object* general_allreduce = nullptr;
+
+PyObject* quick_allreduce(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  const bool has_arrays = names == nullptr && (count == 2 || count == 3) && PyObject_CheckBuffer(arguments[0]) != 0 &&
+                          arguments[1] != Py_None;
+  if (!has_arrays || (count == 3 && !py::isinstance<ucft_op_t>(arguments[2]))) {
+    std::vector<PyObject*> all = {self};
+    all.insert(all.end(), arguments, arguments + count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names)));
+    return PyObject_Vectorcall(general_allreduce->ptr(), all.data(), static_cast<std::size_t>(count) + 1, names);
+  }
+  try {
+    auto* communicator =
+        static_cast<Communicator*>(reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder().value_ptr());
+    return communicator
+        ->allreduce_again(py::reinterpret_borrow<py::object>(arguments[0]),
+                          py::reinterpret_borrow<py::object>(arguments[1]),
+                          count == 3 ? py::cast<ucft_op_t>(py::handle(arguments[2])) : UCFT_SUM)
+        .release()
+        .ptr();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+// In the place of the general form, and with its docstring.
+void bind_quick_allreduce(py::class_<Communicator, std::shared_ptr<Communicator>>& communicator) {
+  general_allreduce = new py::object(communicator.attr("allreduce"));  // never destroyed, like the two below
+  static const std::string& text = *new std::string(py::str(general_allreduce->attr("__doc__")));
+  static PyMethodDef method = {"allreduce", nullptr, METH_FASTCALL | METH_KEYWORDS, text.c_str()};
+  method.ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&quick_allreduce));
+  communicator.attr("allreduce") = py::reinterpret_steal<py::object>(
+      PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(communicator.ptr()), &method));
 }
 
 void bind_classes(py::module_& m) {
@@ -262,9 +293,10 @@ void bind_classes(py::module_& m) {
   const auto recv = py::arg("recv") = py::none();
   const auto op = py::arg("op") = UCFT_SUM;
   const auto root = py::arg("root") = 0;
-  bind_operation(communicator, "allreduce", &Communicator::allreduce, &Communicator::allreduce_now,
+  bind_operation(communicator, "allreduce", &Communicator::allreduce, waiting(&Communicator::allreduce),
                  doc("All survivors get send of all ranks, combined: the same bits, of the same contributors."),
                  py::arg("send"), recv, op, dtype, options);
+  bind_quick_allreduce(communicator);
   bind_operation(communicator, "reduce", &Communicator::reduce, waiting(&Communicator::reduce),
                  doc("The root gets send of all ranks, combined; recv matters there only.", true,
                      "RootFailedError on ranks that know that the root is dead.\n"),

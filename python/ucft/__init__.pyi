@@ -1,6 +1,6 @@
 import enum
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 __version__: str
 
@@ -210,7 +210,7 @@ class GossipOptions:
     tau: float
     seed: int
 
-class Result:
+class Result(NamedTuple):
     value: Any
     contributors: int
     missing: Optional[tuple[int, ...]]

@@ -174,6 +174,12 @@ def requests():
     again.post()
     assert again.wait(timeout=60).contributors == n
 
+    for own in np.ones(3), bytearray(8), array.array("d", [1.0]):
+        held = world.iallreduce(own, own)
+        resize = own.extend if isinstance(own, bytearray) else own.frombytes if isinstance(own, array.array) else None
+        raises((ValueError, BufferError), [], own.resize if resize is None else lambda _: resize(bytes(8)), (100,))
+        held.wait()
+
     async def program():
         return [float((await each).value) for each in [world.iallreduce(float(i)) for i in range(4)]]
     assert asyncio.run(program()) == [0, n, 2 * n, 3 * n]

@@ -1,0 +1,55 @@
+#include "python/result.hpp"
+
+#include <vector>
+
+#include "python/errors.hpp"
+
+namespace ucft::python {
+
+namespace {
+
+PyTypeObject* result_type = nullptr;
+
+py::tuple ranks_missing(ucft_result_t got, ucft_request_h request, std::int32_t ranks) {
+  std::vector<std::int32_t> missing(static_cast<std::size_t>(ranks));
+  got.missing = missing.data();
+  got.missing_capacity = ranks;
+  {
+    const py::gil_scoped_release released;
+    if (const ucft_status_t status = ucft_request_result(request, &got); status != UCFT_OK) got.status = status;
+  }
+  raise_unless_ok(got.status);
+  py::tuple all(static_cast<std::size_t>(got.missing_count));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = missing[i];
+  return all;
+}
+
+}  // namespace
+
+py::object make_result_type() {
+  static PyStructSequence_Field fields[] = {
+      {"value", "the array with the result; None where there is none: barrier, reduce away from the root"},
+      {"contributors", "ranks whose values are in it; 0: not known here"},
+      {"missing", "a tuple of the ranks that did not contribute, ascending; None: not known here"},
+      {"attempts", "roots that this rank tried"},
+      {nullptr, nullptr}};
+  static PyStructSequence_Desc description = {"ucft.Result", "What an operation was about: a named tuple.", fields, 4};
+  if (result_type == nullptr) result_type = PyStructSequence_NewType(&description);
+  if (result_type == nullptr) throw py::error_already_set();
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(result_type));
+}
+
+py::object result_of(const ucft_result_t& got, ucft_request_h request, py::object value, std::int32_t ranks) {
+  py::object missing = got.missing_count < 0    ? py::object(py::none())
+                       : got.missing_count == 0 ? py::object(py::tuple())
+                                                : ranks_missing(got, request, ranks);
+  const auto result = py::reinterpret_steal<py::object>(PyStructSequence_New(result_type));
+  if (!result) throw py::error_already_set();
+  PyStructSequence_SetItem(result.ptr(), 0, value.release().ptr());
+  PyStructSequence_SetItem(result.ptr(), 1, PyLong_FromLong(static_cast<long>(got.contributors)));
+  PyStructSequence_SetItem(result.ptr(), 2, missing.release().ptr());
+  PyStructSequence_SetItem(result.ptr(), 3, PyLong_FromLong(static_cast<long>(got.attempts)));
+  return result;
+}
+
+}  // namespace ucft::python
