@@ -127,5 +127,24 @@ TEST_F(Slurm, AProgramThatUsesMpiToo) {
 #endif
 }
 
+TEST_F(Slurm, RanksInPython) {
+#ifdef PYTHON
+  for (const char* what : {"without_numpy", "deaths"}) {
+    JobPlan plan = under_srun(3, "", {PYTHON_RANKS, what});
+    plan.program = PYTHON;
+    plan.environment["PYTHONPATH"] = PYTHON_PACKAGE;
+    const JobResult result = run_job(plan);
+    const bool has_a_death = what == std::string("deaths");
+    EXPECT_EQ(result.exit_code, has_a_death ? killed : 0) << result.output;
+    if (!has_a_death) continue;
+    const std::size_t first = result.output.find("survived");
+    ASSERT_NE(first, std::string::npos) << result.output;
+    EXPECT_NE(result.output.find("survived", first + 1), std::string::npos) << result.output;
+  }
+#else
+  GTEST_SKIP() << "no Python package: install what ci/packages-python.txt lists, and build";
+#endif
+}
+
 }  // namespace
 }  // namespace ucft::detail::test
