@@ -14,10 +14,14 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
+struct Mailbox : testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Of, Mailbox, testing::Values(mailbox_lines, mailbox_few_lines));
+
 struct Ring {
-  Ring() : lines(new MailboxLine[mailbox_lines]()) {}
-  MailboxWriter writer(std::uint16_t tag = 9) { return {lines.get(), &consumed, tag}; }
-  MailboxReader reader(std::uint16_t tag = 9) { return {lines.get(), &consumed, tag}; }
+  explicit Ring(std::uint32_t count) : count(count), lines(new MailboxLine[count]()) {}
+  MailboxWriter writer(std::uint16_t tag = 9) { return {lines.get(), &consumed, tag, count}; }
+  MailboxReader reader(std::uint16_t tag = 9) { return {lines.get(), &consumed, tag, count}; }
+  const std::uint32_t count;
   std::unique_ptr<MailboxLine[]> lines;
   std::atomic<std::uint64_t> consumed{0};
 };
@@ -43,24 +47,24 @@ void expect_and_consume(MailboxReader& reader, const Bytes& data) {
   reader.consume(lines);
 }
 
-TEST(Mailbox, LinesOfAMessageAreCountedByPayload) {
+TEST_P(Mailbox, LinesOfAMessageAreCountedByPayload) {
   EXPECT_EQ(mailbox_lines_of(1), 1u);
   EXPECT_EQ(mailbox_lines_of(56), 1u);
   EXPECT_EQ(mailbox_lines_of(57), 2u);
-  EXPECT_EQ(mailbox_lines_of(64 * 56), mailbox_longest);
+  EXPECT_EQ(mailbox_lines_of(64 * 56), 64u);
 }
 
-TEST(Mailbox, AnEmptyRingHasNoMessage) {
+TEST_P(Mailbox, AnEmptyRingHasNoMessage) {
   for (std::uint16_t tag : {0, 1, 0xffff}) {
-    Ring ring;
+    Ring ring(GetParam());
     MailboxReader reader = ring.reader(tag);
     EXPECT_FALSE(reader.has_line());
     EXPECT_FALSE(reader.has_lines(1));
   }
 }
 
-TEST(Mailbox, MessagesOf1To64LinesArriveWhole) {
-  Ring ring;
+TEST_P(Mailbox, MessagesOfAllLengthsArriveWhole) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   for (std::uint32_t lines = 1; lines <= mailbox_longest; ++lines)
@@ -75,13 +79,13 @@ TEST(Mailbox, MessagesOf1To64LinesArriveWhole) {
     }
 }
 
-TEST(Mailbox, RingsWrapAroundManyTimes) {
-  Ring ring;
+TEST_P(Mailbox, RingsWrapAroundManyTimes) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   std::mt19937_64 random(4);
   std::uint64_t lines = 0;
-  for (int i = 0; lines < 100 * mailbox_lines; ++i) {
+  for (int i = 0; lines < 100 * GetParam(); ++i) {
     const Bytes data = pattern(1 + random() % (mailbox_longest * 56), static_cast<std::uint64_t>(i));
     ASSERT_TRUE(writer.has_room(mailbox_lines_of(data.size())));
     write(writer, data);
@@ -91,27 +95,27 @@ TEST(Mailbox, RingsWrapAroundManyTimes) {
   }
 }
 
-TEST(Mailbox, AFullRingHasNoRoomUntilCreditComesBack) {
-  Ring ring;
+TEST_P(Mailbox, AFullRingHasNoRoomUntilCreditComesBack) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   const Bytes line = pattern(56, 1);
-  for (std::uint32_t i = 0; i < mailbox_lines; ++i) {
+  for (std::uint32_t i = 0; i < GetParam(); ++i) {
     ASSERT_TRUE(writer.has_room(1)) << i;
     write(writer, line);
   }
   EXPECT_FALSE(writer.has_room(1));
-  for (std::uint32_t i = 0; i < mailbox_lines / 4 - 1; ++i) expect_and_consume(reader, line);
+  for (std::uint32_t i = 0; i < GetParam() / 4 - 1; ++i) expect_and_consume(reader, line);
   EXPECT_EQ(ring.consumed, 0u) << "credit is published every quarter ring";
   EXPECT_FALSE(writer.has_room(1));
   expect_and_consume(reader, line);
-  EXPECT_EQ(ring.consumed, mailbox_lines / 4);
-  EXPECT_TRUE(writer.has_room(mailbox_lines / 4));
-  EXPECT_FALSE(writer.has_room(mailbox_lines / 4 + 1));
+  EXPECT_EQ(ring.consumed, GetParam() / 4);
+  EXPECT_TRUE(writer.has_room(GetParam() / 4));
+  EXPECT_FALSE(writer.has_room(GetParam() / 4 + 1));
 }
 
-TEST(Mailbox, BeforeSleepingAllCreditIsGivenBack) {
-  Ring ring;
+TEST_P(Mailbox, BeforeSleepingAllCreditIsGivenBack) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   write(writer, pattern(10, 1));
@@ -123,8 +127,8 @@ TEST(Mailbox, BeforeSleepingAllCreditIsGivenBack) {
   EXPECT_EQ(ring.consumed, 1u);
 }
 
-TEST(Mailbox, TheLongestMessageAlwaysFindsRoomOnceTheReaderHasCaughtUp) {
-  Ring ring;
+TEST_P(Mailbox, TheLongestMessageAlwaysFindsRoomOnceTheReaderHasCaughtUp) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   std::mt19937_64 random(5);
@@ -137,8 +141,8 @@ TEST(Mailbox, TheLongestMessageAlwaysFindsRoomOnceTheReaderHasCaughtUp) {
   }
 }
 
-TEST(Mailbox, PartsAreJoinedAndEmptyPartsTakeNoPlace) {
-  Ring ring;
+TEST_P(Mailbox, PartsAreJoinedAndEmptyPartsTakeNoPlace) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   const Bytes header = pattern(48, 1), value = pattern(100, 2), list = pattern(12, 3), none;
@@ -151,8 +155,8 @@ TEST(Mailbox, PartsAreJoinedAndEmptyPartsTakeNoPlace) {
   EXPECT_FALSE(reader.has_line()) << "160 bytes are 3 lines, not more";
 }
 
-TEST(Mailbox, EmptyPartsAfterAFullLineTakeNoLine) {
-  Ring ring;
+TEST_P(Mailbox, EmptyPartsAfterAFullLineTakeNoLine) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   const Bytes full = pattern(112, 1), none;
@@ -163,8 +167,8 @@ TEST(Mailbox, EmptyPartsAfterAFullLineTakeNoLine) {
   expect_and_consume(reader, full);
 }
 
-TEST(Mailbox, AnyRangeOfAMessageCanBeCopied) {
-  Ring ring;
+TEST_P(Mailbox, AnyRangeOfAMessageCanBeCopied) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
   for (int i = 0; i < 250; ++i) {  // so that the message goes around the end of the ring
@@ -183,13 +187,13 @@ TEST(Mailbox, AnyRangeOfAMessageCanBeCopied) {
 }
 
 // Lines may become visible in any order; here the writer dies before the last of them, whichever that is.
-TEST(Mailbox, AHalfWrittenMessageIsNeverSeenWhicheverLineIsMissing) {
+TEST_P(Mailbox, AHalfWrittenMessageIsNeverSeenWhicheverLineIsMissing) {
   constexpr std::uint32_t lines = 5;
   for (std::uint32_t start : {0u, 253u, 1000u})
     for (std::uint32_t missing = 0; missing < lines; ++missing) {
       std::vector<std::uint32_t> order = {0, 1, 2, 3, 4};
       do {
-        Ring ring;
+        Ring ring(GetParam());
         MailboxWriter writer = ring.writer();
         MailboxReader reader = ring.reader();
         for (std::uint32_t i = 0; i < start; ++i) {
@@ -198,38 +202,38 @@ TEST(Mailbox, AHalfWrittenMessageIsNeverSeenWhicheverLineIsMissing) {
         }
         for (std::uint32_t line : order) {
           if (line == missing) continue;
-          MailboxLine& target = ring.lines[(start + 1 + line) % mailbox_lines];
+          MailboxLine& target = ring.lines[(start + 1 + line) % GetParam()];
           target.stamp.store(mailbox_stamp(9, start + 1 + line), std::memory_order_release);
           ASSERT_FALSE(reader.has_lines(lines));
         }
         for (std::uint32_t line = 0; line < lines; ++line) ASSERT_EQ(reader.has_line(line), line != missing);
-        ring.lines[(start + 1 + missing) % mailbox_lines].stamp = mailbox_stamp(9, start + 1 + missing);
+        ring.lines[(start + 1 + missing) % GetParam()].stamp = mailbox_stamp(9, start + 1 + missing);
         ASSERT_TRUE(reader.has_lines(lines));
       } while (std::next_permutation(order.begin(), order.end()));
     }
 }
 
-TEST(Mailbox, LinesOfEarlierRoundsNeverCount) {
-  Ring ring;
+TEST_P(Mailbox, LinesOfEarlierRoundsNeverCount) {
+  Ring ring(GetParam());
   MailboxWriter writer = ring.writer();
   MailboxReader reader = ring.reader();
-  for (std::uint32_t i = 0; i < 3 * mailbox_lines; ++i) {
+  for (std::uint32_t i = 0; i < 3 * GetParam(); ++i) {
     write(writer, pattern(56, i));
     reader.consume(1);
     ASSERT_FALSE(reader.has_line());
-    for (std::uint32_t ahead = 0; ahead < mailbox_lines; ++ahead) ASSERT_FALSE(reader.has_line(ahead));
+    for (std::uint32_t ahead = 0; ahead < GetParam(); ++ahead) ASSERT_FALSE(reader.has_line(ahead));
   }
 }
 
-TEST(Mailbox, LinesOfAnotherJobNeverCount) {
-  Ring ring;
+TEST_P(Mailbox, LinesOfAnotherJobNeverCount) {
+  Ring ring(GetParam());
   MailboxWriter foreign = ring.writer(10);
   MailboxReader reader = ring.reader(9);
   write(foreign, pattern(56, 1));
   EXPECT_FALSE(reader.has_line());
 }
 
-TEST(Mailbox, StampsOfDifferentTagsAndNumbersDiffer) {
+TEST_P(Mailbox, StampsOfDifferentTagsAndNumbersDiffer) {
   EXPECT_NE(mailbox_stamp(1, 1), mailbox_stamp(2, 1));
   EXPECT_NE(mailbox_stamp(1, 1), mailbox_stamp(1, 257));
   EXPECT_EQ(mailbox_stamp(0xffff, 1) >> 48, 0xffffu);
@@ -237,7 +241,7 @@ TEST(Mailbox, StampsOfDifferentTagsAndNumbersDiffer) {
 
 // Two threads, 100,000 messages of random sizes. Under ThreadSanitizer this is the proof that the stamps order the
 // payload.
-TEST(Mailbox, TwoThreadsExchangeAHundredThousandMessages) {
+TEST_P(Mailbox, TwoThreadsExchangeAHundredThousandMessages) {
 #ifdef UCFT_SMALL
   constexpr int messages = 20'000;
 #else
@@ -252,7 +256,7 @@ TEST(Mailbox, TwoThreadsExchangeAHundredThousandMessages) {
     for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ std::to_integer<std::uint64_t>(data[i])) * 1099511628211ull;
     return hash;
   };
-  Ring ring;
+  Ring ring(GetParam());
   std::thread sender([&] {
     MailboxWriter writer = ring.writer();
     std::mt19937_64 random(6);

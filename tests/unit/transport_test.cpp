@@ -34,8 +34,8 @@ struct Received {
 
 struct FakeRank {
   FakeRank(int me, int ranks, bool all_share, FakeNetwork& network)
-      : transport({me, ranks, cookie, false, Sink{this, &accepts, &deliver, &control, &endpoint_failed}, false,
-                   !all_share, true, 64 << 20,
+      : transport({me, ranks, cookie, all_share ? mailbox_few_lines : mailbox_lines, false,
+                   Sink{this, &accepts, &deliver, &control, &endpoint_failed}, false, !all_share, true, 64 << 20,
                    [&network](const Station& station) { return std::make_unique<FakeMessages>(station, network); }}) {}
 
   static bool accepts(void* arg, const WireHeader&, int) { return static_cast<FakeRank*>(arg)->open; }
@@ -153,6 +153,12 @@ TEST_P(OnPath, AMessageArrivesAsItWasSentAndLeavesNothingBehind) {
       }
   job.expect_nothing_held();
   EXPECT_TRUE(job[1].received.empty());
+}
+
+// docs/running_on_a_cluster.md says what that makes for a host.
+TEST(FirstSegmentOf, AJobThatReadsMemoryTakesFewLines) {
+  EXPECT_EQ(FirstSegment(256, mailbox_lines).bytes(), 2 * 4096u + 256 * (64 + 64 * 4 + 256 * 64));
+  EXPECT_EQ(FirstSegment(256, mailbox_few_lines).bytes(), 2 * 4096u + 256 * (64 + 64 * 4 + 64 * 64));
 }
 
 // More than a ring holds, while the receiver takes nothing: all of them later, in order.

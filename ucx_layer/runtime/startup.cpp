@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -234,9 +235,12 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   job_.hardware_threads = cores;
   job_.spin = job_.settings.spin >= 0 ? static_cast<std::uint32_t>(job_.settings.spin) : local <= cores ? 1000 : 6;
 
+  const bool all_read = job_.all_share_memory && job_.settings.algorithm == Algorithm::automatic &&
+                        std::ranges::all_of(job_.peers, &Job::Peer::may_prove);
   transport = std::make_unique<Transport>(Transport::Setup{
-      job_.rank, job_.size, job_.cookie, job_.settings.log_errors, sink, job_.all_membarriers, sharing < job_.size,
-      !job_.many_hosts && job_.one_network, range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes)});
+      job_.rank, job_.size, job_.cookie, all_read ? mailbox_few_lines : mailbox_lines, job_.settings.log_errors, sink,
+      job_.all_membarriers, sharing < job_.size, !job_.many_hosts && job_.one_network,
+      range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes)});
   transport_ = transport.get();
   departures_.attach(*transport_);
   PeerAddress mine;

@@ -26,11 +26,11 @@ void Rejects::note(Malformed what, int peer) {
 
 Transport::Transport(const Setup& setup)
     : setup_(setup),
-      first_(setup.ranks),
+      first_(setup.ranks, setup.ring_lines),
       slabs_(segments_),
       buffers_(ChunkSource{&chunk_of, &segments_}),
       rejects_(setup.me, setup.log),
-      station_{setup.me, setup.ranks, setup.cookie, setup.sink, buffers_, rejects_},
+      station_{setup.me, setup.ranks, setup.cookie, setup.ring_lines, setup.sink, buffers_, rejects_},
       shared_(station_, segments_, setup.sleeper_fences),
       windows_({buffers_, segments_, shared_}, setup.ranks),
       paths_(static_cast<std::size_t>(setup.ranks), nullptr) {}

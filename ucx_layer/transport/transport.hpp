@@ -34,6 +34,7 @@ class Transport {
     int me;
     int ranks;
     std::uint32_t cookie;
+    std::uint32_t ring_lines;  // the same on all ranks
     bool log;
     Sink sink;
     bool sleeper_fences;        // all ranks of this host have registered for membarrier

@@ -31,7 +31,8 @@ inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one pe
 // Offsets in bytes.
 class FirstSegment {
  public:
-  explicit FirstSegment(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+  FirstSegment(int ranks, std::uint32_t ring_lines)
+      : ranks_(static_cast<std::size_t>(ranks)), ring_lines_(ring_lines) {}
 
   // How far `reader` says that it has read this rank's messages: a word.
   std::size_t credit(int reader) const { return 2 * page + static_cast<std::size_t>(reader) * 64; }
@@ -41,7 +42,7 @@ class FirstSegment {
   }
   // What `writer` has to say to this rank.
   std::size_t ring(int writer) const {
-    return pulled(static_cast<int>(ranks_)) + static_cast<std::size_t>(writer) * mailbox_lines * sizeof(MailboxLine);
+    return pulled(static_cast<int>(ranks_)) + static_cast<std::size_t>(writer) * ring_lines_ * sizeof(MailboxLine);
   }
   std::size_t bytes() const { return ring(static_cast<int>(ranks_)); }
 
@@ -62,6 +63,7 @@ class FirstSegment {
   static_assert(sizeof(ControlPage) <= page);
 
   std::size_t ranks_;
+  std::uint32_t ring_lines_;
 };
 
 // What marks the lines of a job's rings.

@@ -33,8 +33,11 @@ struct alignas(64) MailboxLine {
 };
 static_assert(sizeof(MailboxLine) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-inline constexpr std::uint32_t mailbox_lines = 256;                  // of a ring; a power of two
-inline constexpr std::uint32_t mailbox_longest = mailbox_lines / 4;  // lines of one message, at most
+// Lines of a ring: powers of two. The few are for jobs whose collectives read memory: what remains of messages is gossip, and
+// who has failed or left.
+inline constexpr std::uint32_t mailbox_lines = 256, mailbox_few_lines = 64;
+// Lines of one message, at most: there is room for it when all but less than a quarter ring has been given back.
+inline constexpr std::uint32_t mailbox_longest = mailbox_few_lines - mailbox_few_lines / 4 + 1;
 
 inline std::uint64_t mailbox_stamp(std::uint16_t tag, std::uint64_t number) {
   return (std::uint64_t{tag} << 48) | (number & 0xffffffffffffull);
@@ -82,24 +85,24 @@ void copy_lines(LineAt line_at, std::size_t offset, std::byte* target, std::size
 class MailboxWriter {
  public:
   MailboxWriter() = default;
-  // ring: mailbox_lines lines, zero at first. consumed: where the reader publishes, zero at first.
-  MailboxWriter(MailboxLine* ring, const std::atomic<std::uint64_t>* consumed, std::uint16_t tag)
-      : ring_(ring), consumed_(consumed), tag_(tag) {}
+  // ring: of so many lines, zero at first. consumed: where the reader publishes, zero at first.
+  MailboxWriter(MailboxLine* ring, const std::atomic<std::uint64_t>* consumed, std::uint16_t tag, std::uint32_t lines)
+      : ring_(ring), consumed_(consumed), lines_(lines), tag_(tag) {}
 
   // The number of the last line, and the place of a line.
   std::uint64_t written() const { return written_; }
-  static std::size_t place_of(std::uint64_t number) { return number & (mailbox_lines - 1); }
+  std::size_t place_of(std::uint64_t number) const { return number & (lines_ - 1); }
 
   bool has_room(std::uint32_t lines) {
-    if (written_ + lines - consumed_seen_ <= mailbox_lines) return true;
+    if (written_ + lines - consumed_seen_ <= lines_) return true;
     consumed_seen_ = consumed_->load(std::memory_order_acquire);
-    return written_ + lines - consumed_seen_ <= mailbox_lines;
+    return written_ + lines - consumed_seen_ <= lines_;
   }
   // A message of one line: the header and up to 8 bytes behind it. Requires has_room(1).
   template <class Header>
   void write_line(const Header& header, std::uint64_t word) {
     static_assert(sizeof header + sizeof word == MailboxLine::payload_bytes);
-    MailboxLine* line = &ring_[++written_ & (mailbox_lines - 1)];
+    MailboxLine* line = &ring_[place_of(++written_)];
     std::memcpy(line->payload, &header, sizeof header);
     std::memcpy(line->payload + sizeof header, &word, sizeof word);
     publish(line);
@@ -107,8 +110,7 @@ class MailboxWriter {
   // The parts, one after the other. Requires has_room() for their total.
   void write(std::span<const std::span<const std::byte>> parts) {
     fill_lines(
-        parts, [this] { return &ring_[++written_ & (mailbox_lines - 1)]; },
-        [this](MailboxLine* line) { publish(line); });
+        parts, [this] { return &ring_[place_of(++written_)]; }, [this](MailboxLine* line) { publish(line); });
   }
 
  private:
@@ -120,6 +122,7 @@ class MailboxWriter {
   MailboxLine* ring_ = nullptr;
   const std::atomic<std::uint64_t>* consumed_ = nullptr;
   std::uint64_t written_ = 0, consumed_seen_ = 0;
+  std::uint32_t lines_ = 0;
   std::uint16_t tag_ = 0;
 };
 
@@ -127,8 +130,8 @@ class MailboxReader {
  public:
   MailboxReader() = default;
   // consumed: where this reader publishes, in the writer's memory.
-  MailboxReader(const MailboxLine* ring, std::atomic<std::uint64_t>* consumed, std::uint16_t tag)
-      : ring_(ring), consumed_(consumed), tag_(tag) {}
+  MailboxReader(const MailboxLine* ring, std::atomic<std::uint64_t>* consumed, std::uint16_t tag, std::uint32_t lines)
+      : ring_(ring), consumed_(consumed), lines_(lines), tag_(tag) {}
 
   // Whether the line `ahead` of the next one is there.
   bool has_line(std::uint32_t ahead = 0) const {
@@ -149,7 +152,7 @@ class MailboxReader {
   }
   void consume(std::uint32_t lines) {
     read_ += lines;
-    if (read_ - published_ >= mailbox_lines / 4) publish();
+    if (read_ - published_ >= lines_ / 4) publish();
   }
   void publish() {
     if (published_ == read_) return;
@@ -158,11 +161,12 @@ class MailboxReader {
   }
 
  private:
-  const MailboxLine& line(std::uint32_t ahead) const { return ring_[(read_ + 1 + ahead) & (mailbox_lines - 1)]; }
+  const MailboxLine& line(std::uint32_t ahead) const { return ring_[(read_ + 1 + ahead) & (lines_ - 1)]; }
 
   const MailboxLine* ring_ = nullptr;
   std::atomic<std::uint64_t>* consumed_ = nullptr;
   std::uint64_t read_ = 0, published_ = 0;
+  std::uint32_t lines_ = 0;
   std::uint16_t tag_ = 0;
 };
 

@@ -44,7 +44,8 @@ class Rejects {
 struct Station {
   int me;
   int ranks;
-  std::uint32_t cookie;  // of the job
+  std::uint32_t cookie;      // of the job
+  std::uint32_t ring_lines;  // of each ring
   Sink sink;
   Buffers& buffers;
   Rejects& rejects;

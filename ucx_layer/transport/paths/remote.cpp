@@ -15,7 +15,7 @@ bool RemotePath::connect(int peer, std::uint64_t segment, std::span<const std::b
     return false;
   }
   link->segment = segment;
-  link->lines = std::vector<MailboxLine>(mailbox_lines);
+  link->lines = std::vector<MailboxLine>(station_.ring_lines);
   MailboxLine* lines = link->lines.data();
   std::atomic<std::uint64_t>* credit = &link->credit;
   add(peer, std::move(link), lines, credit);
@@ -94,7 +94,7 @@ void RemotePath::finish(RemoteCall* call, ucs_status_t status) {
 void RemotePath::put_own(RemoteLink& link, int peer, const void* source, std::size_t bytes, std::uint64_t target) {
   if (connections_.to(peer) == nullptr) return;
   RemoteCall* call = new_call(peer);
-  if (source >= link.lines.data() && source < link.lines.data() + mailbox_lines) {
+  if (source >= link.lines.data() && source < link.lines.data() + link.lines.size()) {
     call->last_line = link.lines_put;
     link.puts.push_back(call);
   }
@@ -115,8 +115,8 @@ void RemotePath::start_put(RemoteCall* call, const void* source, std::size_t byt
 //   256 lines, put up to 254, written up to 257: lines 255 (place 255), then 256 and 257 (places 0 and 1)
 void RemotePath::wrote(int peer, RemoteLink& link) {
   while (link.lines_put < link.writer.written()) {
-    const std::size_t place = MailboxWriter::place_of(link.lines_put + 1);
-    const std::size_t count = std::min<std::size_t>(link.writer.written() - link.lines_put, mailbox_lines - place);
+    const std::size_t place = link.writer.place_of(link.lines_put + 1);
+    const std::size_t count = std::min<std::size_t>(link.writer.written() - link.lines_put, link.lines.size() - place);
     link.lines_put += count;
     put_own(link, peer, &link.lines[place], count * sizeof(MailboxLine),
             first_.ring(station_.me) + place * sizeof(MailboxLine));
@@ -135,7 +135,7 @@ void RemotePath::settle_puts(RemoteLink& link) {
 // A line can't be written again before its put is done, whatever the reader says.
 bool RemotePath::has_room(RemoteLink& link, std::uint32_t lines) {
   settle_puts(link);
-  return link.writer.written() + lines - link.lines_left <= mailbox_lines;
+  return link.writer.written() + lines - link.lines_left <= link.lines.size();
 }
 
 // The credit travels when the reader has published it.

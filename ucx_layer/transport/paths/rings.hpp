@@ -49,7 +49,7 @@ class RingPath : public Path {
   RingPath(const Station& station, Segments& segments)
       : station_(station),
         segments_(segments),
-        first_(station.ranks),
+        first_(station.ranks, station.ring_lines),
         links_(static_cast<std::size_t>(station.ranks)),
         readers_(static_cast<std::size_t>(station.ranks)) {}
 
@@ -85,9 +85,9 @@ class RingPath : public Path {
   // written: the ring that we fill; credit: where we say how far we have read the peer's.
   void add(int peer, std::unique_ptr<Link> link, MailboxLine* written, std::atomic<std::uint64_t>* credit) {
     const std::uint16_t tag = ring_tag(station_.cookie);
-    link->writer = MailboxWriter(written, first_.credit_in(here(), peer), tag);
+    link->writer = MailboxWriter(written, first_.credit_in(here(), peer), tag, station_.ring_lines);
     link->pulled = first_.pulled_in(here(), peer);
-    reader_of(peer) = MailboxReader(first_.ring_in(here(), peer), credit, tag);
+    reader_of(peer) = MailboxReader(first_.ring_in(here(), peer), credit, tag, station_.ring_lines);
     links_[static_cast<std::size_t>(peer)] = std::move(link);
     peers_.push_back(peer);
   }
