@@ -152,7 +152,8 @@ class Payload {
  private:
   static constexpr int lowest = std::unsigned_integral<T> ? 0 : 32768;
 
-  bool is_sum() const { return op_ == UCFT_SUM || op_ == UCFT_AVG; }
+  bool is_average() const { return op_ == UCFT_AVG || op_ == UCFT_AVG_REPRODUCIBLE; }
+  bool is_sum() const { return op_ == UCFT_SUM || op_ == UCFT_SUM_REPRODUCIBLE || is_average(); }
 
   Arithmetic<T> unit(int rank) const {
     return static_cast<Arithmetic<T>>(digit_bits_ > 0 ? std::uint64_t{1} << (digit_bits_ * rank)
@@ -230,7 +231,7 @@ class Payload {
     } else if constexpr (is_pair<T>) {
       return value;
     } else {
-      return static_cast<T>(op_ == UCFT_AVG ? value / static_cast<Arithmetic<T>>(contributors) : value);
+      return static_cast<T>(is_average() ? value / static_cast<Arithmetic<T>>(contributors) : value);
     }
   }
 

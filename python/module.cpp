@@ -96,6 +96,8 @@ void bind_enumerations(py::module_& m) {
       .value("BOR", UCFT_BOR)
       .value("BXOR", UCFT_BXOR)
       .value("AVG", UCFT_AVG)
+      .value("SUM_REPRODUCIBLE", UCFT_SUM_REPRODUCIBLE)
+      .value("AVG_REPRODUCIBLE", UCFT_AVG_REPRODUCIBLE)
       .export_values();
   py::enum_<ucft_failure_kind_t>(m, "FailureKind")
       .value("SUSPECTED", UCFT_FAILURE_SUSPECTED)

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/exact_sum.hpp"
 #include "ucft/elements.hpp"
 
 namespace ucft::detail::test {
@@ -31,6 +32,9 @@ template <class T>
 inline constexpr bool is_integer = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 template <class T>
 inline constexpr bool is_real = std::is_floating_point_v<T>;
+
+inline bool is_reproducible(ucft_op_t op) { return op == UCFT_SUM_REPRODUCIBLE || op == UCFT_AVG_REPRODUCIBLE; }
+inline bool is_average(ucft_op_t op) { return op == UCFT_AVG || op == UCFT_AVG_REPRODUCIBLE; }
 
 // Calls action(T{}).
 template <class Action>
@@ -222,6 +226,13 @@ T plain(ucft_op_t op, const T& a, const T& b) {
   }
 }
 
+template <class Real>
+Real exact_sum(const std::vector<Real>& values) {
+  Exact sum;
+  for (const Real value : values) sum.add(static_cast<double>(value));
+  return sum.rounded<Real>();
+}
+
 // The whole operation over those values, of which there is one at least.
 template <class T>
 T plain_result(ucft_op_t op, const std::vector<T>& values) {
@@ -234,8 +245,10 @@ T plain_result(ucft_op_t op, const std::vector<T>& values) {
   }
   T all = values[0];
   for (std::size_t i = 1; i < values.size(); ++i) all = plain(op, all, values[i]);
+  if constexpr (is_real<T>)
+    if (is_reproducible(op)) all = exact_sum(values);
   if constexpr (is_real<T>) {
-    if (op == UCFT_AVG) all = all / static_cast<T>(values.size());
+    if (is_average(op)) all = all / static_cast<T>(values.size());
   } else if constexpr (is_complex<T>) {
     using Part = typename T::value_type;
     const auto n = static_cast<Part>(values.size());
@@ -250,10 +263,11 @@ T plain_result(ucft_op_t op, const std::vector<T>& values) {
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-// Of sums, products and averages any order of few ranks gives the same, and no rounding but the last; halves' sums need it.
+// Of sums, products and averages any order of few ranks gives the same, and no rounding but the last; halves' sums need it. But of
+// reproducible ones, of which no bit is below those that are kept.
 template <class T>
 Element drawn(ucft_op_t op, std::mt19937_64& random) {
-  const bool sums = op == UCFT_SUM || op == UCFT_AVG;
+  const bool sums = op == UCFT_SUM || op == UCFT_SUM_REPRODUCIBLE || is_average(op);
   const auto small = [&]() -> double {
     const auto number = static_cast<double>(static_cast<std::int64_t>(random() % 401) - 200);
     if (sums) return number * static_cast<double>(1 << random() % 4);
@@ -270,7 +284,8 @@ Element drawn(ucft_op_t op, std::mt19937_64& random) {
   if constexpr (is_half<T>) {
     element = Element::of(nearest<T>(real()));
   } else if constexpr (is_real<T>) {
-    element = Element::of(static_cast<T>(real()));
+    const int powers = static_cast<int>(random() % (sizeof(T) == 8 ? 57 : 16));
+    element = Element::of(static_cast<T>(is_reproducible(op) ? std::ldexp(small(), powers) : real()));
   } else if constexpr (is_complex<T>) {
     using Part = typename T::value_type;
     element = Element::of(T(static_cast<Part>(small()), static_cast<Part>(small())));

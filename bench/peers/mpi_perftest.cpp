@@ -66,6 +66,8 @@ MPI_Op mpi_operator(ucft_op_t op) {
     case UCFT_BOR: return MPI_BOR;
     case UCFT_BXOR: return MPI_BXOR;
     case UCFT_AVG:
+    case UCFT_SUM_REPRODUCIBLE:
+    case UCFT_AVG_REPRODUCIBLE:
     case UCFT_USER: break;  // made of a function
   }
   return MPI_OP_NULL;
@@ -77,7 +79,7 @@ std::string missing_in_mpi(const Arguments& arguments) {
     return fmt::format("-d {}: MPI has none", name_of(arguments.dtype));
   if (arguments.test != Test::allreduce && arguments.test != Test::reduce) return "";
   const bool is_bitwise = arguments.op >= UCFT_BAND && arguments.op <= UCFT_BXOR;
-  if (arguments.op == UCFT_AVG || (is_bitwise && arguments.dtype == UCFT_BOOL))
+  if (arguments.op >= UCFT_AVG || (is_bitwise && arguments.dtype == UCFT_BOOL))
     return fmt::format("-o {}: MPI has none of {}", name_of(arguments.op), name_of(arguments.dtype));
   return "";
 }

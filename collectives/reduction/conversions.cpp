@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "collectives/reduction/binned.hpp"
 #include "collectives/reduction/kernels.hpp"
 #include "collectives/reduction/reduction.hpp"
 #if defined(__x86_64__)
@@ -168,6 +169,7 @@ void widen(const Reduction& reduction, void* carriers, const void* elements, std
   assert(reduction.widens());
   auto* const to = static_cast<std::byte*>(carriers);
   const auto* const from = static_cast<const std::byte*>(elements);
+  if (is_binned(reduction.op())) return widen_binned(reduction.type(), to, from, count);
   reduction.type() == DataType::float16 ? widen_all<Float16>(to, from, count) : widen_all<BFloat16>(to, from, count);
 }
 
@@ -176,7 +178,8 @@ void finish(const Reduction& reduction, void* elements, const void* carriers, st
   assert(reduction.finishes() && contributors > 0);
   auto* const to = static_cast<std::byte*>(elements);
   const auto* const from = static_cast<const std::byte*>(carriers);
-  const bool divides = reduction.op() == Operator::average;
+  const bool divides = is_average(reduction.op());
+  if (is_binned(reduction.op())) return finish_binned(reduction.type(), to, from, count, divides ? contributors : 1);
   if (reduction.widens()) {
     const float divisor = divides ? static_cast<float>(contributors) : 1;
     return reduction.type() == DataType::float16 ? narrow_all<Float16>(to, from, count, divisor)

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "collectives/reduction/binned.hpp"
 #include "collectives/reduction/kernels.hpp"
 
 namespace ucft::detail {
@@ -59,7 +60,7 @@ void add_complex(std::byte* destination, const std::byte* lower, const std::byte
 
 template <DataType type, Operator op>
 constexpr Kernel kernel_of() {
-  if constexpr (op == Operator::user || !takes(op, type)) {
+  if constexpr (op == Operator::user || is_binned(op) || !takes(op, type)) {
     return nullptr;
   } else {
     using Carrier = ElementOf<carrier_of(type, op)>;
@@ -119,6 +120,7 @@ void combine(const Reduction& reduction, void* destination, const void* lower, c
   auto* const high = static_cast<const std::byte*>(higher);
   if (reduction.op() == Operator::user) return combine_by_user(reduction, out, low, high, count);
   assert(reduction.op() < Operator::none);
+  if (is_binned(reduction.op())) return combine_binned(reduction.type(), out, low, high, count);
   const Kernel kernel =
       kernels[static_cast<std::size_t>(reduction.type()) * operator_count + static_cast<std::size_t>(reduction.op())];
   assert(kernel != nullptr);

@@ -7,7 +7,7 @@
 // floating-point sum or product are the processor's choice.)
 //
 // What travels, and is combined, are carriers. Mostly these are the caller's elements; sums, products and averages of halves
-// are carried in float. A rank's input is widened into carriers once (widen), and the combined carriers are finished once, on
+// are carried in float, reproducible sums in accumulators of four times an element's bytes. A rank's input is widened into carriers once (widen), and the combined carriers are finished once, on
 // each rank that gets the result (finish): rounded to the caller's type, and divided where it is an average.
 #pragma once
 
@@ -28,8 +28,8 @@ class Reduction {
                       void* with = nullptr)
       : type_(of),
         op_(is),
-        carrier_bytes_(row_of(carrier_of(of, is)).bytes),
-        widens_(carrier_of(of, is) != of),
+        carrier_bytes_(static_cast<std::uint8_t>(carrier_bytes_of(of, is))),
+        widens_(is_binned(is) || carrier_of(of, is) != of),
         finishes_(is_finished(of, is)),
         function_(by),
         arg_(with) {}
@@ -50,7 +50,7 @@ class Reduction {
   static constexpr bool is_finished(DataType of, Operator is) {
     if (is == Operator::none || is == Operator::user) return false;
     const bool is_logical = is >= Operator::logical_and && is <= Operator::logical_xor;
-    return carrier_of(of, is) != of || is_logical || is == Operator::average || is_of(of, booleans | pairs);
+    return carrier_of(of, is) != of || is_logical || is_average(is) || is_binned(is) || is_of(of, booleans | pairs);
   }
 
   DataType type_;

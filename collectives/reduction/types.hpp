@@ -48,7 +48,9 @@ enum class Operator : std::uint8_t {
   bitwise_or = 11,
   bitwise_xor = 12,
   average = 13,
-  none = 14
+  sum_reproducible = 14,
+  average_reproducible = 15,
+  none = 16
 };
 
 // Classes of types, as bits of a set.
@@ -100,10 +102,12 @@ inline constexpr OperatorRow operator_rows[] = {{"sum", "UCFT_SUM", integers | r
                                                 {"band", "UCFT_BAND", integers | booleans},
                                                 {"bor", "UCFT_BOR", integers | booleans},
                                                 {"bxor", "UCFT_BXOR", integers | booleans},
-                                                {"avg", "UCFT_AVG", reals | halves | complexes}};
+                                                {"avg", "UCFT_AVG", reals | halves | complexes},
+                                                {"sum_reproducible", "UCFT_SUM_REPRODUCIBLE", reals},
+                                                {"avg_reproducible", "UCFT_AVG_REPRODUCIBLE", reals}};
 inline constexpr std::size_t operator_count = std::size(operator_rows);
 static_assert(type_count == static_cast<std::size_t>(DataType::double_int64) + 1 &&
-              operator_count == static_cast<std::size_t>(Operator::average) + 1);
+              operator_count == static_cast<std::size_t>(Operator::average_reproducible) + 1);
 
 constexpr const TypeRow& row_of(DataType type) { return type_rows[static_cast<std::size_t>(type)]; }
 constexpr const OperatorRow& row_of(Operator op) { return operator_rows[static_cast<std::size_t>(op)]; }
@@ -113,10 +117,20 @@ constexpr bool takes(Operator op, DataType type) { return is_of(type, row_of(op)
 // Bytes of one element.
 constexpr std::size_t element_bytes(DataType type) { return row_of(type).bytes; }
 
-// In which partial results travel and are combined: sums of halves in float.
+// Carried in accumulators (binned.hpp), which are no type of a caller's.
+constexpr bool is_binned(Operator op) {
+  return op == Operator::sum_reproducible || op == Operator::average_reproducible;
+}
+constexpr bool is_average(Operator op) { return op == Operator::average || op == Operator::average_reproducible; }
+
+// In which partial results travel and are combined, unless they are binned: sums of halves in float.
 constexpr DataType carrier_of(DataType type, Operator op) {
   const bool accumulates = op == Operator::sum || op == Operator::prod || op == Operator::average;
   return is_of(type, halves) && accumulates ? DataType::float32 : type;
+}
+
+constexpr std::size_t carrier_bytes_of(DataType type, Operator op) {
+  return element_bytes(is_binned(op) ? type : carrier_of(type, op)) * (is_binned(op) ? 4 : 1);
 }
 
 }  // namespace ucft::detail

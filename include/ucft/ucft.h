@@ -106,7 +106,7 @@ typedef enum UCFT_OF_INT {
  *
  *                             SUM PROD   MIN MAX   AVG   LAND LOR LXOR   BAND BOR BXOR   MINLOC MAXLOC
  *   int8 .. uint64                x         x                  x               x
- *   float, double                 x         x       x
+ *   float, double                 x         x       x     and SUM_REPRODUCIBLE, AVG_REPRODUCIBLE
  *   float16, bfloat16             x         x       x
  *   complex                       x                 x
  *   bool                                                       x               x
@@ -120,6 +120,11 @@ typedef enum UCFT_OF_INT {
  * SUM, PROD, AVG of float16 and bfloat16 are accumulated in float over the whole operation, where they travel as floats, too,
  * and rounded once, at the end: to nearest, ties to even; subnormal numbers are kept; what is too large is an infinity;
  * a NaN is the positive quiet one without payload.
+ * SUM_REPRODUCIBLE: the same bits for the same contributions, whatever their order, and the number, hosts and deaths of ranks:
+ * with contributors C it is the sum of exactly C. Off from the exact sum by at most 2^-72 (float: 2^-28) of the largest
+ * magnitude for each contributor, and one rounding; nothing overflows on the way to a result that is in range. A NaN, or
+ * infinities of both signs, make the positive quiet NaN; only a sum of -0.0 alone is -0.0. Four times the bytes of SUM travel.
+ * AVG_REPRODUCIBLE: it, divided by the number of contributors. Up to 2^27 ranks.
  * MIN, MAX: if any operand is a NaN, the result is a NaN; -0.0 counts as less than +0.0, so no tie is left to chance.
  * MINLOC, MAXLOC: the least or greatest value by the same rules (a NaN is the positive quiet one), and its location; the
  * lowest of the locations of equal values, or of the NaNs. Padding is not read, and 0 in results.
@@ -138,7 +143,9 @@ typedef enum UCFT_OF_INT {
   UCFT_BAND = 10,
   UCFT_BOR = 11,
   UCFT_BXOR = 12,
-  UCFT_AVG = 13
+  UCFT_AVG = 13,
+  UCFT_SUM_REPRODUCIBLE = 14,
+  UCFT_AVG_REPRODUCIBLE = 15
 } ucft_op_t;
 
 /* inout[i] = in[i] op inout[i] for count elements. Must be associative and commutative up to rounding: the order of the

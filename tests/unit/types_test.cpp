@@ -105,7 +105,8 @@ void check_combine(const Combination& combination, std::size_t count, std::size_
 TEST(Types, EveryOperatorOnEveryTypeAgreesWithTheReference) {
   std::mt19937_64 random(1);
   for (const Combination& each : all_combinations())
-    for (const std::size_t count : counts)
+    for (const std::size_t count : counts) {
+      if (is_binned(each.op)) continue;  // its carriers are no elements: binned_test.cpp
       for (const std::size_t misalignment : offsets)
         for (const Destination where : {Destination::apart, Destination::lower, Destination::higher}) {
           test::with_type(static_cast<int>(carrier_of(each.type, each.op)), [&](auto carrier) {
@@ -113,6 +114,7 @@ TEST(Types, EveryOperatorOnEveryTypeAgreesWithTheReference) {
           });
           if (testing::Test::HasFatalFailure()) return;
         }
+    }
 }
 
 // As a rank does: widened, combined, finished.
@@ -161,7 +163,7 @@ TEST(Types, WholeOperationsAgreeWithTheReferenceHoweverManyContribute) {
 }
 
 TEST(Types, TheTableSaysWhichOperatorTakesWhichType) {
-  EXPECT_EQ(all_combinations().size(), 8u * (4 + 6) + 2 * (4 + 1) + 2 * (4 + 1) + 2 * (2 + 1) + 6 + 5 * 2);
+  EXPECT_EQ(all_combinations().size(), 8u * (4 + 6) + 2 * (4 + 3) + 2 * (4 + 1) + 2 * (2 + 1) + 6 + 5 * 2);
   EXPECT_FALSE(takes(Operator::average, DataType::int32));
   EXPECT_FALSE(takes(Operator::min, DataType::complex_float));
   EXPECT_FALSE(takes(Operator::sum, DataType::boolean));

@@ -43,6 +43,8 @@ UCFT_SAME(UCFT_LXOR, Operator::logical_xor);
 UCFT_SAME(UCFT_BAND, Operator::bitwise_and);
 UCFT_SAME(UCFT_BXOR, Operator::bitwise_xor);
 UCFT_SAME(UCFT_AVG, Operator::average);
+UCFT_SAME(UCFT_SUM_REPRODUCIBLE, Operator::sum_reproducible);
+UCFT_SAME(UCFT_AVG_REPRODUCIBLE, Operator::average_reproducible);
 #undef UCFT_SAME
 
 bool is_a_type(ucft_dtype_t dtype) { return dtype >= 0 && dtype < static_cast<int>(type_count); }
@@ -258,7 +260,7 @@ ucft_status_t refuse(Operator op, DataType type) {
   std::string taken;
   for (std::size_t i = 0; i < type_count; ++i)
     if (takes(op, static_cast<DataType>(i))) taken += fmt::format("{}{}", taken.empty() ? "" : ", ", type_rows[i].name);
-  const bool could_divide = op == Operator::average && is_of(type, integers);
+  const bool could_divide = is_average(op) && is_of(type, integers);
   return fail(UCFT_ERR_INVALID_PARAM, "op is {}, and dtype {}: it takes {} only{}", row_of(op).constant,
               row_of(type).constant, taken,
               could_divide ? "; of integers take UCFT_SUM, and divide it by the result's contributors" : "");

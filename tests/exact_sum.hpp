@@ -1,0 +1,68 @@
+// Sums of doubles without any rounding but one at the end. Shares nothing with collectives/reduction.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+namespace ucft::detail::test {
+
+// An integer of 2304 bits, two's complement: the exact sum of any doubles, in units of 2^-1074.
+class Exact {
+ public:
+  void add(double value) {
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);  // value = fraction 2^exponent
+    auto mantissa = static_cast<std::int64_t>(std::ldexp(fraction, 53));
+    int place = exponent - 53 + 1074;
+    if (place < 0) {  // subnormal: these bits are zeros
+      mantissa /= std::int64_t{1} << -place;
+      place = 0;
+    }
+    const __int128 shifted = static_cast<__int128>(mantissa) * (std::int64_t{1} << place % 32);
+    __int128 carry = shifted;
+    for (std::size_t word = static_cast<std::size_t>(place / 32); word < words; ++word) {
+      carry += words_[word];
+      words_[word] = static_cast<std::uint32_t>(carry);
+      carry >>= 32;
+    }
+  }
+  // Rounded once, ties to even.
+  template <class Real>
+  Real rounded() const {
+    std::vector<std::uint32_t> magnitude(std::begin(words_), std::end(words_));
+    const bool negative = words_[words - 1] >> 31 != 0;
+    if (negative) {
+      std::uint64_t carry = 1;
+      for (std::uint32_t& word : magnitude) {
+        carry += static_cast<std::uint32_t>(~word);
+        word = static_cast<std::uint32_t>(carry);
+        carry >>= 32;
+      }
+    }
+    const auto bit = [&](int i) { return i >= 0 && (magnitude[static_cast<std::size_t>(i / 32)] >> i % 32 & 1) != 0; };
+    int highest = static_cast<int>(words) * 32 - 1;
+    while (highest >= 0 && !bit(highest)) --highest;
+    if (highest < 0) return 0;
+    const int least_place = (sizeof(Real) == 8 ? -1074 : -149) + 1074;  // of a subnormal's last bit
+    const int last = std::max(highest - (std::numeric_limits<Real>::digits - 1), least_place);
+    std::uint64_t kept = 0;
+    for (int i = highest; i >= last; --i) kept = kept << 1 | bit(i);
+    bool below = false;
+    for (int i = 0; i < last - 1; ++i) below = below || bit(i);
+    if (bit(last - 1) && (below || (kept & 1) != 0)) ++kept;
+    const double scaled = std::ldexp(static_cast<double>(kept), last - 1074);
+    const auto result = static_cast<Real>(scaled);
+    return negative ? -result : result;
+  }
+
+ private:
+  static constexpr std::size_t words = 72;
+  std::uint32_t words_[words] = {};
+};
+
+}  // namespace ucft::detail::test

@@ -1,0 +1,232 @@
+// Reproducible sums against a plain reference: a wide integer with every bit that the numbers have.
+#include "collectives/reduction/binned.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "collectives/reduction/reduction.hpp"
+#include "tests/exact_sum.hpp"
+
+namespace ucft::detail {
+namespace {
+
+using test::Exact;
+
+template <class Real>
+constexpr DataType type_of = sizeof(Real) == 8 ? DataType::float64 : DataType::float32;
+
+template <class Real>
+auto bits_of(Real value) {
+  return std::bit_cast<typename FormatOfReal<Real>::Bits>(value);
+}
+
+// As one rank after the other would add them.
+template <class Real>
+Binned<Real> added(const std::vector<Real>& values) {
+  Binned<Real> all = binned(values[0]);
+  for (std::size_t i = 1; i < values.size(); ++i) all = merged(all, binned(values[i]));
+  return all;
+}
+
+// In groups of any size that are merged as a tree of any form would.
+template <class Real>
+Binned<Real> grouped(std::vector<Real> values, std::mt19937_64& random) {
+  std::shuffle(values.begin(), values.end(), random);
+  std::vector<Binned<Real>> parts;
+  for (const Real value : values) parts.push_back(binned(value));
+  while (parts.size() > 1) {
+    const std::size_t a = random() % parts.size(), b = (a + 1 + random() % (parts.size() - 1)) % parts.size();
+    parts[std::min(a, b)] = random() % 2 == 0 ? merged(parts[a], parts[b]) : merged(parts[b], parts[a]);
+    parts[std::max(a, b)] = parts.back();
+    parts.pop_back();
+  }
+  return parts[0];
+}
+
+template <class Real>
+void expect_same_bits(const Binned<Real>& a, const Binned<Real>& b, const std::string& what) {
+  EXPECT_EQ(std::memcmp(&a, &b, sizeof a), 0) << what;
+}
+
+template <class Real>
+struct BinnedSum : testing::Test {
+  using Format = FormatOfReal<Real>;
+  static Real any(std::mt19937_64& random) {  // of all finite numbers, subnormal ones among them
+    for (;;) {
+      const auto value = std::bit_cast<Real>(static_cast<typename Format::Bits>(random()));
+      if (std::isfinite(value)) return value;
+    }
+  }
+  // Within so many powers of two.
+  static Real within(int powers, std::mt19937_64& random) {
+    const auto mantissa = static_cast<Real>(static_cast<std::int64_t>(random() % 2'000'001) - 1'000'000);
+    return std::ldexp(mantissa, static_cast<int>(random() % static_cast<unsigned>(powers)));
+  }
+};
+using BothReals = testing::Types<float, double>;
+TYPED_TEST_SUITE(BinnedSum, BothReals);
+
+TYPED_TEST(BinnedSum, OneNumberComesBackAsItIs) {
+  std::mt19937_64 random(1);
+  using Limits = std::numeric_limits<TypeParam>;
+  std::vector<TypeParam> values = {0, TypeParam(-0.0), 1, -1, Limits::max(), Limits::lowest(), Limits::min(),
+                                   Limits::denorm_min(), -Limits::denorm_min(), Limits::infinity(), -Limits::infinity()};
+  for (int i = 0; i < 200'000; ++i) values.push_back(this->any(random));
+  for (int exponent = -1080; exponent < 1030; ++exponent)
+    for (const double mantissa : {1.0, -1.5, 1.0 + 0x1p-23})
+      values.push_back(static_cast<TypeParam>(std::ldexp(mantissa, exponent)));
+  for (const TypeParam value : values) ASSERT_EQ(bits_of(sum_of(binned(value))), bits_of(value)) << value;
+}
+
+TYPED_TEST(BinnedSum, NeitherOrderNorGroupingChangesABit) {
+  std::mt19937_64 random(2);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<TypeParam> values(1 + random() % 64);
+    for (TypeParam& value : values)
+      value = round % 3 == 0 ? this->any(random) : this->within(round % 3 == 1 ? 4 : 120, random);
+    if (round % 5 == 0) values.push_back(-values[0]);  // cancels
+    const Binned<TypeParam> all = added(values);
+    for (int i = 0; i < 4; ++i) expect_same_bits(grouped(values, random), all, "round " + std::to_string(round));
+  }
+}
+
+TYPED_TEST(BinnedSum, IsTheRoundedExactSumWhereNothingIsDropped) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<TypeParam> values(1 + random() % 40);
+    const int offset = static_cast<int>(random() % (sizeof(TypeParam) == 8 ? 2000 : 200)) - (sizeof(TypeParam) == 8 ? 1090 : 150);
+    for (TypeParam& value : values)
+      value = std::ldexp(static_cast<TypeParam>(static_cast<std::int64_t>(random() % 4095) - 2047),
+                         static_cast<int>(random() % 16) + offset);
+    Exact exact;
+    for (const TypeParam value : values) exact.add(static_cast<double>(value));
+    ASSERT_EQ(sum_of(added(values)), exact.rounded<TypeParam>()) << "round " << round;
+  }
+}
+
+// ucft.h: 2^-72 of the largest magnitude for each contributor (float: 2^-28), and one rounding.
+TYPED_TEST(BinnedSum, TheErrorIsWithinItsBound) {
+  std::mt19937_64 random(4);
+  const int bound = sizeof(TypeParam) == 8 ? -72 : -28;
+  int inexact = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<TypeParam> values(2 + random() % 60);
+    for (TypeParam& value : values) value = this->within(90, random);
+    if (round % 2 == 0)
+      for (std::size_t i = 0; i + 1 < values.size(); i += 2) values[i + 1] = -values[i];  // little remains
+    values.push_back(this->within(3, random));
+    Exact exact;
+    TypeParam largest = 0;
+    for (const TypeParam value : values) {
+      exact.add(static_cast<double>(value));
+      largest = std::max(largest, std::abs(value));
+    }
+    const TypeParam got = sum_of(added(values));
+    Exact error = exact;
+    error.add(-static_cast<double>(got));
+    inexact += error.rounded<double>() != 0;
+    const double rounding = std::abs(static_cast<double>(std::nextafter(got, std::numeric_limits<TypeParam>::infinity()) - got));
+    const double allowed = static_cast<double>(values.size()) * std::ldexp(static_cast<double>(largest), bound) + rounding;
+    ASSERT_LE(std::abs(error.rounded<double>()), allowed) << "round " << round;
+  }
+  EXPECT_GT(inexact, 500) << "nothing was dropped: the test sees nothing";
+}
+
+TYPED_TEST(BinnedSum, NothingOverflowsOnTheWay) {
+  const TypeParam largest = std::numeric_limits<TypeParam>::max();
+  EXPECT_EQ(sum_of(added<TypeParam>({largest, largest, -largest})), largest);
+  EXPECT_EQ(sum_of(added<TypeParam>({largest, largest})), std::numeric_limits<TypeParam>::infinity());
+  EXPECT_EQ(sum_of(added<TypeParam>({-largest, -largest, largest, largest, 1})), 0) << "1 is below the bins of the largest";
+}
+
+TYPED_TEST(BinnedSum, SpecialNumbers) {
+  const TypeParam infinity = std::numeric_limits<TypeParam>::infinity(), nan = std::numeric_limits<TypeParam>::quiet_NaN();
+  const TypeParam zero = 0, minus_zero = TypeParam(-0.0), least = std::numeric_limits<TypeParam>::denorm_min();
+  const auto sum = [](std::vector<TypeParam> values) { return bits_of(sum_of(added(values))); };
+  EXPECT_EQ(sum({infinity, 1, TypeParam(-1e30)}), bits_of(infinity));
+  EXPECT_EQ(sum({1, -infinity, std::numeric_limits<TypeParam>::max()}), bits_of(-infinity));
+  EXPECT_EQ(sum({infinity, -infinity}), bits_of(nan));
+  EXPECT_EQ(sum({1, -nan, infinity}), bits_of(nan));
+  EXPECT_EQ(sum({minus_zero, minus_zero}), bits_of(minus_zero));
+  EXPECT_EQ(sum({minus_zero, zero}), bits_of(zero));
+  EXPECT_EQ(sum({1, -1}), bits_of(zero));
+  EXPECT_EQ(sum({least, -least, minus_zero}), bits_of(zero));
+  EXPECT_EQ(sum({least, least}), bits_of(2 * least));
+}
+
+// 2^27 numbers of one sign are what a bin has room for: doubled 26 times, from two.
+TYPED_TEST(BinnedSum, ManyNumbersFit) {
+  for (const double value : {std::ldexp(1 - 0x1p-20, 100), -std::ldexp(1 - 0x1p-20, 99), std::ldexp(1 - 0x1p-20, 63), 0x1.fffffep+75}) {
+    Binned<TypeParam> all = binned(static_cast<TypeParam>(value));
+    for (int i = 0; i < 26; ++i) all = merged(all, all);
+    EXPECT_EQ(sum_of(all), std::ldexp(static_cast<TypeParam>(value), 26)) << value;
+    all = merged(all, binned(static_cast<TypeParam>(-value)));
+    const double exact = (std::ldexp(1.0, 26) - 1) * static_cast<double>(static_cast<TypeParam>(value));
+    EXPECT_EQ(sum_of(all), static_cast<TypeParam>(exact)) << value;
+  }
+}
+
+// A serial sum of 2^20 terms, and the same as 1 to 64 ranks would have it.
+TYPED_TEST(BinnedSum, ManyTermsInAnyDecomposition) {
+  std::mt19937_64 random(5);
+  std::vector<TypeParam> values(std::size_t{1} << 20);
+  Exact exact;
+  for (TypeParam& value : values) {
+    value = this->within(sizeof(TypeParam) == 8 ? 20 : 4, random);
+    exact.add(static_cast<double>(value));
+  }
+  const Binned<TypeParam> serial = added(values);
+  for (const std::size_t ranks : {1, 2, 3, 7, 64}) {
+    Binned<TypeParam> all{};
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      Binned<TypeParam> part = binned(values[rank]);
+      for (std::size_t i = rank + ranks; i < values.size(); i += ranks) part = merged(part, binned(values[i]));
+      all = rank == 0 ? part : merged(part, all);
+    }
+    expect_same_bits(all, serial, std::to_string(ranks) + " ranks");
+  }
+  EXPECT_EQ(sum_of(serial), exact.rounded<TypeParam>());
+}
+
+// As ranks do it: with every count, alignment and aliasing that combine() allows.
+TYPED_TEST(BinnedSum, InBulkItIsTheSameAsOneByOne) {
+  std::mt19937_64 random(6);
+  for (const Operator op : {Operator::sum_reproducible, Operator::average_reproducible}) {
+    const Reduction reduction{type_of<TypeParam>, op};
+    ASSERT_EQ(reduction.carrier_bytes(), sizeof(Binned<TypeParam>));
+    for (const std::size_t count : {0, 1, 2, 3, 4, 5, 7, 8, 9, 31, 100})
+      for (const std::size_t off : {0, 1, 4, 8})
+        for (int where = 0; where < 3; ++where) {
+          std::vector<TypeParam> a(count), b(count);
+          for (std::size_t i = 0; i < count; ++i) {
+            a[i] = i % 7 == 6 ? std::numeric_limits<TypeParam>::infinity() : i % 3 == 0 ? this->any(random) : this->within(9, random);
+            b[i] = i % 2 == 0 ? this->any(random) : this->within(9, random);
+          }
+          const std::size_t bytes = count * sizeof(Binned<TypeParam>) + 32;
+          std::vector<std::byte> lower(bytes), higher(bytes), apart(bytes), elements(count * sizeof(TypeParam) + 16);
+          std::memcpy(elements.data() + off, a.data(), count * sizeof(TypeParam));
+          widen(reduction, lower.data() + off, elements.data() + off, count);
+          widen(reduction, higher.data() + off / 2, b.data(), count);
+          std::byte* const to = where == 0 ? apart.data() + off : where == 1 ? lower.data() + off : higher.data() + off / 2;
+          combine(reduction, to, lower.data() + off, higher.data() + off / 2, count);
+          finish(reduction, elements.data() + off, to, count, 3);
+          for (std::size_t i = 0; i < count; ++i) {
+            const TypeParam sum = sum_of(merged(binned(a[i]), binned(b[i])));
+            TypeParam got;
+            std::memcpy(&got, elements.data() + off + i * sizeof got, sizeof got);
+            ASSERT_EQ(bits_of(got), bits_of(op == Operator::sum_reproducible ? sum : sum / 3)) << i << " of " << count;
+          }
+        }
+  }
+}
+
+}  // namespace
+}  // namespace ucft::detail
