@@ -1,0 +1,35 @@
+// What PyTorch hands over, checked before anything is sent. Each error is UCFT_ERR_INVALID_PARAM, and names the operation and the
+// tensor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ucft/ucft.h"
+
+namespace ucft::pytorch {
+
+void require(bool holds, const std::string& otherwise);
+
+struct Elements {
+  void* data = nullptr;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;  // of all
+  ucft_dtype_t dtype = UCFT_UINT8;
+};
+
+// name: for the sentence of an error, "allreduce: tensor".
+Elements elements_of(const at::Tensor& tensor, const std::string& name);
+
+// The one tensor of a list, as c10d has them.
+const at::Tensor& only_one_of(const std::vector<at::Tensor>& tensors, const std::string& name);
+
+// Sums of bool are logical or, products logical and, as everywhere in PyTorch.
+ucft_op_t operator_of(const c10d::ReduceOp& op, const at::Tensor& tensor, const std::string& operation);
+
+}  // namespace ucft::pytorch

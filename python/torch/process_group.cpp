@@ -1,0 +1,234 @@
+#include "python/torch/process_group.hpp"
+
+#include <Python.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "python/torch/arguments.hpp"
+#include "python/torch/failure.hpp"
+
+namespace ucft::pytorch {
+
+namespace {
+
+using c10d::OpType;
+
+struct Engines {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Engine>> all;
+};
+
+Engines& engines() {
+  static Engines& every = *new Engines;  // outlives whatever ends last
+  return every;
+}
+
+std::string numbered(const char* name, std::size_t i) { return std::string(name) + " " + std::to_string(i); }
+
+Collective::Init allreduce_of(const Elements& elements, ucft_op_t op) {
+  return [elements, how = ucft_operator_t UCFT_OPERATOR_INIT(op)](ucft_comm_h comm, std::int32_t,
+                                                                  ucft_request_h* request) {
+    return ucft_allreduce_init(comm, UCFT_IN_PLACE, elements.data, elements.count, elements.dtype, &how, nullptr,
+                               request);
+  };
+}
+
+Collective::Init allgather_of(const void* send, void* receive, const Elements& block) {
+  return [send, receive, block](ucft_comm_h comm, std::int32_t, ucft_request_h* request) {
+    return ucft_allgather_init(comm, send, receive, block.count, block.dtype, nullptr, request);
+  };
+}
+
+// Into the places of those that contributed; a dead rank's is left as it was.
+Collective::Deliver scatter_blocks(const at::Tensor& from, std::vector<Elements> to) {
+  return [from, to = std::move(to)](const Outcome& outcome) {
+    const auto* block = static_cast<const char*>(from.data_ptr());
+    for (std::size_t rank = 0; rank < to.size(); block += to[rank++].bytes) {
+      const auto missing = outcome.missing.value_or(std::vector<std::int32_t>{});
+      if (std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(rank))) continue;
+      if (to[rank].bytes > 0) std::memcpy(to[rank].data, block, to[rank].bytes);
+    }
+  };
+}
+
+void require_same(const Elements& one, const Elements& other, const std::string& name) {
+  require(one.dtype == other.dtype && one.count == other.count,
+          name + ": of another type or number of elements than the input");
+}
+
+}  // namespace
+
+ProcessGroupUcft::ProcessGroupUcft(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                   std::chrono::milliseconds timeout)
+    : ProcessGroup(rank, size), engine_(Engine::start(*store, rank, size, timeout)) {
+  Engines& every = engines();
+  const std::lock_guard lock(every.mutex);
+  std::erase_if(every.all, [](const std::weak_ptr<Engine>& each) { return each.expired(); });
+  every.all.push_back(engine_);
+}
+
+ProcessGroupUcft::~ProcessGroupUcft() {
+  // What waits for the engine's futures may need Python before its thread can end.
+  PyThreadState* const python = Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
+  engine_->close();
+  if (python != nullptr) PyEval_RestoreThread(python);
+}
+
+void ProcessGroupUcft::close_all(bool abandon) {
+  std::vector<std::weak_ptr<Engine>> all;
+  {
+    const std::lock_guard lock(engines().mutex);
+    all.swap(engines().all);
+  }
+  for (const std::weak_ptr<Engine>& each : all) {
+    if (const std::shared_ptr<Engine> engine = each.lock()) abandon ? engine->abandon() : engine->close();
+  }
+}
+
+ProcessGroupUcft::WorkPointer ProcessGroupUcft::post(Collective::Plan plan) {
+  auto work = c10::make_intrusive<Collective>(engine_, rank_, std::move(plan));
+  engine_->post(work);
+  return work;
+}
+
+ProcessGroupUcft::WorkPointer ProcessGroupUcft::broadcast(std::vector<at::Tensor>& tensors,
+                                                          const c10d::BroadcastOptions& options) {
+  const at::Tensor& tensor = only_one_of(tensors, "broadcast: tensors");
+  const Elements elements = elements_of(tensor, "broadcast: the tensor");
+  require(options.rootRank >= 0 && options.rootRank < size_,
+          c10::str("broadcast: root ", options.rootRank, " is none of ", size_, " ranks"));
+  require(options.rootTensor == 0, "broadcast: rootTensor must be 0");
+  return post({.kind = OpType::BROADCAST,
+               .timeout = options.timeout,
+               .inputs = {},
+               .outputs = {tensor},
+               .init =
+                   [elements](ucft_comm_h comm, std::int32_t root, ucft_request_h* request) {
+                     return ucft_broadcast_init(comm, elements.data, elements.count, elements.dtype, root, nullptr,
+                                                request);
+                   },
+               .root = static_cast<std::int32_t>(options.rootRank)});
+}
+
+ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce(std::vector<at::Tensor>& tensors,
+                                                          const c10d::AllreduceOptions& options) {
+  const at::Tensor& tensor = only_one_of(tensors, "allreduce: tensors");
+  const Elements elements = elements_of(tensor, "allreduce: the tensor");
+  const ucft_op_t op = operator_of(options.reduceOp, tensor, "allreduce");
+  return post({.kind = OpType::ALLREDUCE,
+               .timeout = options.timeout,
+               .inputs = {},
+               .outputs = {tensor},
+               .init = allreduce_of(elements, op)});
+}
+
+// One allreduce of what they are when they lie behind each other.
+ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce_coalesced(std::vector<at::Tensor>& tensors,
+                                                                    const c10d::AllreduceCoalescedOptions& options) {
+  require(!tensors.empty(), "allreduce_coalesced: there must be a tensor");
+  std::vector<Elements> places;
+  std::vector<at::Tensor> pieces;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    places.push_back(elements_of(tensors[i], numbered("allreduce_coalesced: tensor", i)));
+    require(places[i].dtype == places[0].dtype,
+            numbered("allreduce_coalesced: tensor", i) + " is of another type than tensor 0");
+    pieces.push_back(tensors[i].detach().view({-1}));
+  }
+  const ucft_op_t op = operator_of(options.reduceOp, tensors[0], "allreduce_coalesced");
+  const at::Tensor all = at::cat(pieces);
+  return post({.kind = OpType::ALLREDUCE_COALESCED,
+               .timeout = options.timeout,
+               .inputs = {all},
+               .outputs = tensors,
+               .init = allreduce_of(elements_of(all, "allreduce_coalesced: the tensors together"), op),
+               .deliver = [all, places](const Outcome&) {
+                 const auto* from = static_cast<const char*>(all.data_ptr());
+                 for (const Elements& to : places) {
+                   if (to.bytes > 0) std::memcpy(to.data, from, to.bytes);
+                   from += to.bytes;
+                 }
+               }});
+}
+
+ProcessGroupUcft::WorkPointer ProcessGroupUcft::reduce(std::vector<at::Tensor>& tensors,
+                                                       const c10d::ReduceOptions& options) {
+  const at::Tensor& tensor = only_one_of(tensors, "reduce: tensors");
+  const Elements elements = elements_of(tensor, "reduce: the tensor");
+  require(options.rootRank >= 0 && options.rootRank < size_,
+          c10::str("reduce: root ", options.rootRank, " is none of ", size_, " ranks"));
+  require(options.rootTensor == 0, "reduce: rootTensor must be 0");
+  const ucft_operator_t how = UCFT_OPERATOR_INIT(operator_of(options.reduceOp, tensor, "reduce"));
+  return post({.kind = OpType::REDUCE,
+               .timeout = options.timeout,
+               .inputs = {},
+               .outputs = {tensor},
+               .init =
+                   [elements, how, me = rank_](ucft_comm_h comm, std::int32_t root, ucft_request_h* request) {
+                     const bool is_root = root == me;
+                     return ucft_reduce_init(comm, is_root ? UCFT_IN_PLACE : elements.data,
+                                             is_root ? elements.data : nullptr, elements.count, elements.dtype, &how,
+                                             root, nullptr, request);
+                   },
+               .root = static_cast<std::int32_t>(options.rootRank)});
+}
+
+ProcessGroupUcft::WorkPointer ProcessGroupUcft::allgather(std::vector<std::vector<at::Tensor>>& outputs,
+                                                          std::vector<at::Tensor>& inputs,
+                                                          const c10d::AllgatherOptions& options) {
+  const at::Tensor& input = only_one_of(inputs, "allgather: inputs");
+  const Elements block = elements_of(input, "allgather: the input");
+  require(outputs.size() == 1, c10::str("allgather: lists of outputs: there must be one, not ", outputs.size()));
+  require(outputs[0].size() == static_cast<std::size_t>(size_),
+          c10::str("allgather: ", outputs[0].size(), " outputs for ", size_, " ranks"));
+  std::vector<Elements> places;
+  for (std::size_t rank = 0; rank < outputs[0].size(); ++rank) {
+    const std::string name = numbered("allgather: output", rank);
+    places.push_back(elements_of(outputs[0][rank], name));
+    require_same(places.back(), block, name);
+  }
+  const at::Tensor all = at::empty({size_ * input.numel()}, input.options().requires_grad(false));
+  const Elements gathered = elements_of(all, "allgather: the outputs together");
+  return post({.kind = OpType::ALLGATHER,
+               .timeout = options.timeout,
+               .inputs = {input, all},
+               .outputs = outputs[0],
+               .init = allgather_of(block.data, gathered.data, block),
+               .deliver = scatter_blocks(all, std::move(places))});
+}
+
+ProcessGroupUcft::WorkPointer ProcessGroupUcft::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                                const c10d::AllgatherOptions& options) {
+  const Elements block = elements_of(input, "_allgather_base: the input");
+  const Elements all = elements_of(output, "_allgather_base: the output");
+  require(all.dtype == block.dtype, "_allgather_base: the output is of another type than the input");
+  require(all.count == block.count * static_cast<std::uint64_t>(size_),
+          c10::str("_allgather_base: the output has ", all.count, " elements, but ", size_, " ranks give ", block.count,
+                   " each"));
+  auto* const to = static_cast<char*>(all.data);
+  auto* const from = static_cast<char*>(block.data);
+  const bool in_place = from == to + static_cast<std::uint64_t>(rank_) * block.bytes;
+  require(in_place || block.bytes == 0 || from + block.bytes <= to || to + all.bytes <= from,
+          "_allgather_base: the input overlaps the output elsewhere than in this rank's own place");
+  return post({.kind = OpType::_ALLGATHER_BASE,
+               .timeout = options.timeout,
+               .inputs = {input},
+               .outputs = {output},
+               .init = allgather_of(in_place ? UCFT_IN_PLACE : block.data, all.data, block)});
+}
+
+ProcessGroupUcft::WorkPointer ProcessGroupUcft::barrier(const c10d::BarrierOptions& options) {
+  return post({.kind = OpType::BARRIER,
+               .timeout = options.timeout,
+               .inputs = {},
+               .outputs = {},
+               .init = [](ucft_comm_h comm, std::int32_t, ucft_request_h* request) {
+                 return ucft_barrier_init(comm, nullptr, request);
+               }});
+}
+
+}  // namespace ucft::pytorch
