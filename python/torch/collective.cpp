@@ -59,7 +59,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Collective::getFuture() {
   const bool must_hurry = !completed_ && !std::exchange(eager_, true);
   lock.unlock();
   if (must_mark) mark(*future);
-  if (must_hurry) engine_->hurry();
+  if (must_hurry) engine_->hurry(*this);
   return future;
 }
 

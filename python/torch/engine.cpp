@@ -18,10 +18,14 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::uint64_t slice_us = 200;  // a turn, after which another thread may have it
-constexpr microseconds shortest_rest{50}, longest_rest{2000};
+constexpr std::uint64_t slice_us = 200;        // a turn, after which another thread may have it
+constexpr std::uint64_t long_slice_us = 20000; // of who has waited for long: ucft sleeps in it
+constexpr microseconds long_wait{2000};
+constexpr microseconds shortest_rest{50}, longest_rest{2000}, longest_eager_rest{400};
 constexpr microseconds drowsy_after{20000};  // without an operation
 constexpr std::chrono::seconds drain_limit{10};
+
+thread_local int completing = 0;  // this thread is inside what waited for a future
 
 // The out-of-band allgather of ucft, over a store of c10d.
 struct Exchange {
@@ -133,10 +137,13 @@ void Engine::post(const Work& work) {
 bool Engine::wait(Collective& work, Clock::time_point limit) {
   ++waiting_;
   bool complete = work.c10d::Work::isCompleted();
-  for (auto now = Clock::now(); !complete && now < limit; now = Clock::now()) {
-    const auto left = std::chrono::ceil<microseconds>(limit - now).count();
-    if (!drive(std::min(slice_us, static_cast<std::uint64_t>(left)))) std::this_thread::yield();
+  auto now = Clock::now(), news = now;
+  while (!complete && now < limit) {
+    const std::uint64_t slice = now - news < long_wait ? slice_us : long_slice_us;
+    const bool any = drive(std::min(slice, static_cast<std::uint64_t>((limit - now) / microseconds(1)) + 1));
     complete = work.c10d::Work::isCompleted();
+    now = Clock::now();
+    if (any) news = now;
   }
   if (--waiting_ == 0 && eager_ > 0) wake();
   return complete;
@@ -146,9 +153,13 @@ void Engine::look() {
   if (std::unique_lock turn(turn_, std::try_to_lock); turn.owns_lock()) drive(std::move(turn), 0);
 }
 
-void Engine::hurry() {
+void Engine::hurry(Collective& work) {
   ++eager_;
-  wake();
+  if (completing > 0) {
+    wait(work, Clock::time_point::max());
+  } else {
+    wake();
+  }
 }
 
 void Engine::wake() {
@@ -165,39 +176,40 @@ void Engine::rest(microseconds limit) {
   woken_ = false;
 }
 
+void Engine::sleep() {
+  asleep_ = true;
+  std::unique_lock lock(rest_mutex_);
+  woken_up_.wait(lock, [this] { return woken_ || unfinished_ > 0; });
+  woken_ = false;
+  asleep_ = false;
+}
+
 void Engine::run() {
   pthread_setname_np(pthread_self(), "ucft.torch");
   prctl(PR_SET_TIMERSLACK, 1000);  // ns
   microseconds pause = shortest_rest;
-  auto busy = Clock::now();
-  const auto rest_longer = [&] {
+  auto now = Clock::now(), news = now, idle_since = now;
+  const auto rest_longer = [&](microseconds longest) {
     rest(pause);
-    pause = std::min(2 * pause, longest_rest);
+    pause = std::min(2 * pause, longest);
   };
-  while (!ending_) {
-    if (unfinished_ == 0) {
-      if (Clock::now() - busy < drowsy_after) {
-        rest_longer();
-        continue;
-      }
-      asleep_ = true;
-      std::unique_lock lock(rest_mutex_);
-      woken_up_.wait(lock, [this] { return woken_ || unfinished_ > 0; });
-      woken_ = false;
-      asleep_ = false;
+  for (; !ending_; now = Clock::now()) {
+    if (unfinished_ > 0) idle_since = now;
+    if (now - idle_since > drowsy_after) {
+      sleep();
+      news = idle_since = Clock::now();
       pause = shortest_rest;
-      busy = Clock::now();
-    } else if (waiting_ > 0) {
-      rest_longer();
-      busy = Clock::now();
+    } else if (unfinished_ == 0 || waiting_ > 0) {
+      news = now;
+      rest_longer(longest_rest);
     } else {
-      const bool eager = eager_ > 0;
-      if (drive(eager ? slice_us : 0)) {
+      const bool eager = eager_ > 0, long_since = now - news > long_wait;
+      if (drive(eager && !long_since ? slice_us : 0)) {
+        news = Clock::now();
         pause = shortest_rest;
-      } else if (!eager) {
-        rest_longer();
+      } else if (!eager || long_since) {
+        rest_longer(eager ? longest_eager_rest : longest_rest);
       }
-      busy = Clock::now();
     }
   }
 }
@@ -225,11 +237,13 @@ bool Engine::drive(std::unique_lock<std::mutex> turn, std::uint64_t slice) {
     post_queued();
   }
   turn.unlock();
+  ++completing;
   for (const Work& work : complete) {
     work->complete();
     if (work->eager_) --eager_;
     --unfinished_;
   }
+  --completing;
   return !complete.empty();
 }
 

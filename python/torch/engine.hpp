@@ -42,8 +42,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool wait(Collective& work, Clock::time_point limit);
   // Lets operations advance, unless another thread does.
   void look();
-  // Somebody may wait for a future from now on.
-  void hurry();
+  // Somebody may wait for the work's future from now on. If that is what waited for another future, it would be on the thread that
+  // drives: then the work is completed here.
+  void hurry(Collective& work);
 
   std::vector<std::int32_t> failed();
   std::chrono::milliseconds timeout() const { return timeout_; }
@@ -62,6 +63,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool drive(std::unique_lock<std::mutex> turn, std::uint64_t slice_us);
   void end(bool orderly);
   void rest(std::chrono::microseconds limit);
+  void sleep();  // until there is an operation
   void wake();
 
   // With the turn:

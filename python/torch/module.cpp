@@ -32,7 +32,9 @@ void translate(std::exception_ptr pointer) {
   }
 }
 
-Outcome outcome_of(const c10::intrusive_ptr<c10d::Work>& work) {
+using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+
+Outcome outcome_of(const WorkPointer& work) {
   auto* const collective = dynamic_cast<Collective*>(work.get());
   if (collective == nullptr) throw Failure(UCFT_ERR_INVALID_PARAM, "work: it is of another backend than ucft");
   return collective->outcome();
@@ -54,12 +56,25 @@ void bind(py::module_& m) {
           return self.failed();
         }());
       });
-  m.def("missing", [](const c10::intrusive_ptr<c10d::Work>& work) { return tuple_of(outcome_of(work).missing); });
-  m.def("contributors", [](const c10::intrusive_ptr<c10d::Work>& work) { return outcome_of(work).contributors; });
-  m.def("root", [](const c10::intrusive_ptr<c10d::Work>& work) -> std::optional<std::int32_t> {
-    const std::int32_t root = outcome_of(work).root;
-    return root < 0 ? std::nullopt : std::optional(root);
-  });
+  const auto work = py::arg("work");
+  m.def(
+      "missing", [](const WorkPointer& done) { return tuple_of(outcome_of(done).missing); }, work,
+      "Of a complete operation: the ranks of the group that did not contribute, ascending; None: not known here "
+      "(broadcast, reduce\n"
+      "away from the root). Raises what the operation failed of.");
+  m.def(
+      "contributors", [](const WorkPointer& done) { return outcome_of(done).contributors; }, work,
+      "Of a complete operation: how many ranks' values are in the result; 0: not known here.");
+  m.def(
+      "root",
+      [](const WorkPointer& done) {
+        const std::int32_t root = outcome_of(done).root;
+        return root < 0 ? std::nullopt : std::optional(root);
+      },
+      work,
+      "Of a complete operation: the rank of the group whose values a broadcast has given, which is another one than asked "
+      "for if that\n"
+      "is dead; a reduce's root; else None.");
   m.def("close_all", &Group::close_all, py::arg("abandon"), py::call_guard<py::gil_scoped_release>());
 }
 
