@@ -49,7 +49,9 @@ Outcome Collective::outcome() {
   return outcome_;
 }
 
-void Collective::abort() { throw Failure(UCFT_ERR_UNSUPPORTED, "abort: an operation that was posted can't be taken back"); }
+void Collective::abort() {
+  throw Failure(UCFT_ERR_UNSUPPORTED, "abort: an operation that was posted can't be taken back");
+}
 
 c10::intrusive_ptr<c10::ivalue::Future> Collective::getFuture() {
   std::unique_lock lock(mutex_);

@@ -18,8 +18,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::uint64_t slice_us = 200;        // a turn, after which another thread may have it
-constexpr std::uint64_t long_slice_us = 20000; // of who has waited for long: ucft sleeps in it
+constexpr std::uint64_t slice_us = 200;         // a turn, after which another thread may have it
+constexpr std::uint64_t long_slice_us = 20000;  // of who has waited for long: ucft sleeps in it
 constexpr microseconds long_wait{2000};
 constexpr microseconds shortest_rest{50}, longest_rest{2000}, longest_eager_rest{400};
 constexpr microseconds drowsy_after{20000};  // without an operation
@@ -69,12 +69,8 @@ std::shared_ptr<Engine> Engine::start(c10d::Store& store, std::int32_t rank, std
   std::shared_ptr<Engine> engine(new Engine(size, timeout));
   Exchange exchange{store, rank, size};
   ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
-  params.oob = {&Exchange::call,
-                [](void*) { return UCFT_OK; },
-                [](void*) { return UCFT_OK; },
-                &exchange,
-                static_cast<std::uint32_t>(size),
-                static_cast<std::uint32_t>(rank)};
+  params.oob = {&Exchange::call, [](void*) { return UCFT_OK; },    [](void*) { return UCFT_OK; },
+                &exchange,       static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(rank)};
   const ucft_status_t status = ucft_context_create(&params, &engine->context_);
   if (status != UCFT_OK) engine->context_ = UCFT_CONTEXT_NULL;
   if (exchange.error) std::rethrow_exception(exchange.error);
@@ -122,7 +118,8 @@ void Engine::end(bool orderly) {
 // ---- who drives -----------------------------------------------------------------------------------------------------
 
 void Engine::post(const Work& work) {
-  if (::getpid() != pid_) throw Failure(UCFT_ERR_FORKED, "this process is a fork of the one that made the process group");
+  if (::getpid() != pid_)
+    throw Failure(UCFT_ERR_FORKED, "this process is a fork of the one that made the process group");
   {
     const std::lock_guard lock(queue_mutex_);
     if (closed_) throw Failure(UCFT_ERR_CLOSED, "the process group is closed");

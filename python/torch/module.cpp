@@ -72,7 +72,8 @@ void bind(py::module_& m) {
         return root < 0 ? std::nullopt : std::optional(root);
       },
       work,
-      "Of a complete operation: the rank of the group whose values a broadcast has given, which is another one than asked "
+      "Of a complete operation: the rank of the group whose values a broadcast has given, which is another one than "
+      "asked "
       "for if that\n"
       "is dead; a reduce's root; else None.");
   m.def("close_all", &Group::close_all, py::arg("abandon"), py::call_guard<py::gil_scoped_release>());
