@@ -98,7 +98,8 @@ def main():
         losses.append(loss.item())
         if options.backend == "ucft" and ucft.torch.failed() != failed:
             failed = ucft.torch.failed()
-            print(f"rank {rank}: step {step}: ranks {failed} are dead; training goes on", flush=True)
+            print(f"rank {rank}: step {step}, {time.monotonic() - begin:.2f} s: ranks {failed} are dead; training goes on",
+                  flush=True)
     first, last = (sum(part) / len(part) for part in (losses[:5], losses[-5:]))
     own = digest(model.module)
     same = same_everywhere(own)
