@@ -113,26 +113,30 @@ template <class Real>
           signed_digit(wide & mask) * 256 + static_cast<std::int64_t>(of.marks << 4) + of.top};
 }
 
+// Without branches: which of two is the higher one is often chance.
 [[gnu::always_inline]] inline Binned<double> merged(const Binned<double>& a, const Binned<double>& b) {
-  if (a.top == b.top) [[likely]]
-    return {{a.bins[0] + b.bins[0], a.bins[1] + b.bins[1], a.bins[2] + b.bins[2]}, a.top, a.marks | b.marks};
-  const Binned<double>&high = a.top > b.top ? a : b, &low = a.top > b.top ? b : a;
-  Binned<double> sum = high;
-  sum.marks |= low.marks;
-  const int down = high.top - low.top;
-  for (int i = 0; i + down < Binned<double>::kept; ++i) sum.bins[i + down] += low.bins[i];
+  const int down_a = b.top > a.top ? b.top - a.top : 0, down_b = a.top > b.top ? a.top - b.top : 0;
+  const auto from = [](bool is, std::int64_t bin) { return bin & -std::int64_t{is}; };
+  const auto shifted = [from](const Binned<double>& its, int down, std::int64_t(&to)[3]) {
+    to[0] += from(down == 0, its.bins[0]);
+    to[1] += from(down == 0, its.bins[1]) + from(down == 1, its.bins[0]);
+    to[2] += from(down == 0, its.bins[2]) + from(down == 1, its.bins[1]) + from(down == 2, its.bins[0]);
+  };
+  Binned<double> sum{{0, 0, 0}, a.top > b.top ? a.top : b.top, a.marks | b.marks};
+  shifted(a, down_a, sum.bins);
+  shifted(b, down_b, sum.bins);
   return sum;
 }
 
 [[gnu::always_inline]] inline Binned<float> merged(const Binned<float>& a, const Binned<float>& b) {
   constexpr std::int64_t meta = 0xff, top = 0xf, marks = 0xf0;
-  const std::int64_t a_top = a.low_and_meta & top, b_top = b.low_and_meta & top;
-  const std::int64_t all_marks = (a.low_and_meta | b.low_and_meta) & marks;
-  if (a_top == b_top) [[likely]]
-    return {a.high + b.high, ((a.low_and_meta & ~meta) + (b.low_and_meta & ~meta)) | all_marks | a_top};
-  const Binned<float>&high = a_top > b_top ? a : b, &low = a_top > b_top ? b : a;
-  const bool is_next = std::abs(a_top - b_top) == 1;
-  return {high.high, ((high.low_and_meta & ~meta) + (is_next ? low.high * 256 : 0)) | all_marks | (high.low_and_meta & top)};
+  const std::int64_t a_top = a.low_and_meta & top, b_top = b.low_and_meta & top, higher = a_top > b_top ? a_top : b_top;
+  const auto from = [](bool is, std::int64_t bin) { return bin & -std::int64_t{is}; };
+  const auto low_of = [&](const Binned<float>& its, std::int64_t its_top) {
+    return from(its_top == higher, its.low_and_meta & ~meta) + from(its_top + 1 == higher, its.high * 256);
+  };
+  return {from(a_top == higher, a.high) + from(b_top == higher, b.high),
+          (low_of(a, a_top) + low_of(b, b_top)) | ((a.low_and_meta | b.low_and_meta) & marks) | higher};
 }
 
 // The sum of the digits, rounded once, to nearest, ties to even.

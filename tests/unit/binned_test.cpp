@@ -77,8 +77,17 @@ TYPED_TEST_SUITE(BinnedSum, BothReals);
 TYPED_TEST(BinnedSum, OneNumberComesBackAsItIs) {
   std::mt19937_64 random(1);
   using Limits = std::numeric_limits<TypeParam>;
-  std::vector<TypeParam> values = {0, TypeParam(-0.0), 1, -1, Limits::max(), Limits::lowest(), Limits::min(),
-                                   Limits::denorm_min(), -Limits::denorm_min(), Limits::infinity(), -Limits::infinity()};
+  std::vector<TypeParam> values = {0,
+                                   TypeParam(-0.0),
+                                   1,
+                                   -1,
+                                   Limits::max(),
+                                   Limits::lowest(),
+                                   Limits::min(),
+                                   Limits::denorm_min(),
+                                   -Limits::denorm_min(),
+                                   Limits::infinity(),
+                                   -Limits::infinity()};
   for (int i = 0; i < 200'000; ++i) values.push_back(this->any(random));
   for (int exponent = -1080; exponent < 1030; ++exponent)
     for (const double mantissa : {1.0, -1.5, 1.0 + 0x1p-23})
@@ -102,7 +111,8 @@ TYPED_TEST(BinnedSum, IsTheRoundedExactSumWhereNothingIsDropped) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 5000; ++round) {
     std::vector<TypeParam> values(1 + random() % 40);
-    const int offset = static_cast<int>(random() % (sizeof(TypeParam) == 8 ? 2000 : 200)) - (sizeof(TypeParam) == 8 ? 1090 : 150);
+    const int offset =
+        static_cast<int>(random() % (sizeof(TypeParam) == 8 ? 2000 : 200)) - (sizeof(TypeParam) == 8 ? 1090 : 150);
     for (TypeParam& value : values)
       value = std::ldexp(static_cast<TypeParam>(static_cast<std::int64_t>(random() % 4095) - 2047),
                          static_cast<int>(random() % 16) + offset);
@@ -133,8 +143,10 @@ TYPED_TEST(BinnedSum, TheErrorIsWithinItsBound) {
     Exact error = exact;
     error.add(-static_cast<double>(got));
     inexact += error.rounded<double>() != 0;
-    const double rounding = std::abs(static_cast<double>(std::nextafter(got, std::numeric_limits<TypeParam>::infinity()) - got));
-    const double allowed = static_cast<double>(values.size()) * std::ldexp(static_cast<double>(largest), bound) + rounding;
+    const double rounding =
+        std::abs(static_cast<double>(std::nextafter(got, std::numeric_limits<TypeParam>::infinity()) - got));
+    const double allowed =
+        static_cast<double>(values.size()) * std::ldexp(static_cast<double>(largest), bound) + rounding;
     ASSERT_LE(std::abs(error.rounded<double>()), allowed) << "round " << round;
   }
   EXPECT_GT(inexact, 500) << "nothing was dropped: the test sees nothing";
@@ -144,11 +156,13 @@ TYPED_TEST(BinnedSum, NothingOverflowsOnTheWay) {
   const TypeParam largest = std::numeric_limits<TypeParam>::max();
   EXPECT_EQ(sum_of(added<TypeParam>({largest, largest, -largest})), largest);
   EXPECT_EQ(sum_of(added<TypeParam>({largest, largest})), std::numeric_limits<TypeParam>::infinity());
-  EXPECT_EQ(sum_of(added<TypeParam>({-largest, -largest, largest, largest, 1})), 0) << "1 is below the bins of the largest";
+  EXPECT_EQ(sum_of(added<TypeParam>({-largest, -largest, largest, largest, 1})), 0)
+      << "1 is below the bins of the largest";
 }
 
 TYPED_TEST(BinnedSum, SpecialNumbers) {
-  const TypeParam infinity = std::numeric_limits<TypeParam>::infinity(), nan = std::numeric_limits<TypeParam>::quiet_NaN();
+  const TypeParam infinity = std::numeric_limits<TypeParam>::infinity(),
+                  nan = std::numeric_limits<TypeParam>::quiet_NaN();
   const TypeParam zero = 0, minus_zero = TypeParam(-0.0), least = std::numeric_limits<TypeParam>::denorm_min();
   const auto sum = [](std::vector<TypeParam> values) { return bits_of(sum_of(added(values))); };
   EXPECT_EQ(sum({infinity, 1, TypeParam(-1e30)}), bits_of(infinity));
@@ -164,7 +178,8 @@ TYPED_TEST(BinnedSum, SpecialNumbers) {
 
 // 2^27 numbers of one sign are what a bin has room for: doubled 26 times, from two.
 TYPED_TEST(BinnedSum, ManyNumbersFit) {
-  for (const double value : {std::ldexp(1 - 0x1p-20, 100), -std::ldexp(1 - 0x1p-20, 99), std::ldexp(1 - 0x1p-20, 63), 0x1.fffffep+75}) {
+  for (const double value :
+       {std::ldexp(1 - 0x1p-20, 100), -std::ldexp(1 - 0x1p-20, 99), std::ldexp(1 - 0x1p-20, 63), 0x1.fffffep+75}) {
     Binned<TypeParam> all = binned(static_cast<TypeParam>(value));
     for (int i = 0; i < 26; ++i) all = merged(all, all);
     EXPECT_EQ(sum_of(all), std::ldexp(static_cast<TypeParam>(value), 26)) << value;
@@ -207,7 +222,9 @@ TYPED_TEST(BinnedSum, InBulkItIsTheSameAsOneByOne) {
         for (int where = 0; where < 3; ++where) {
           std::vector<TypeParam> a(count), b(count);
           for (std::size_t i = 0; i < count; ++i) {
-            a[i] = i % 7 == 6 ? std::numeric_limits<TypeParam>::infinity() : i % 3 == 0 ? this->any(random) : this->within(9, random);
+            a[i] = i % 7 == 6   ? std::numeric_limits<TypeParam>::infinity()
+                   : i % 3 == 0 ? this->any(random)
+                                : this->within(9, random);
             b[i] = i % 2 == 0 ? this->any(random) : this->within(9, random);
           }
           const std::size_t bytes = count * sizeof(Binned<TypeParam>) + 32;
@@ -215,7 +232,9 @@ TYPED_TEST(BinnedSum, InBulkItIsTheSameAsOneByOne) {
           std::memcpy(elements.data() + off, a.data(), count * sizeof(TypeParam));
           widen(reduction, lower.data() + off, elements.data() + off, count);
           widen(reduction, higher.data() + off / 2, b.data(), count);
-          std::byte* const to = where == 0 ? apart.data() + off : where == 1 ? lower.data() + off : higher.data() + off / 2;
+          std::byte* const to = where == 0   ? apart.data() + off
+                                : where == 1 ? lower.data() + off
+                                             : higher.data() + off / 2;
           combine(reduction, to, lower.data() + off, higher.data() + off / 2, count);
           finish(reduction, elements.data() + off, to, count, 3);
           for (std::size_t i = 0; i < count; ++i) {
