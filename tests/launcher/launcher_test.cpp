@@ -256,9 +256,9 @@ TEST(LauncherExit, ARankExpectedToBeKilledIsExcused) {
 }
 
 TEST(LauncherExit, ARankThatAnnouncesItsDeathIsExcused) {
-  const auto job = run(shell({"-n", "2"},
-                             "[ $UCFT_RANK = 0 ] && exit 0; "
-                             "eval \"printf '\\001\\000\\000\\000' >&$UCFT_PURPOSE_FD\"; kill -9 $$"));
+  const std::string script =
+      "[ $UCFT_RANK = 0 ] && exit 0; printf '\\001\\000\\000\\000' >&$UCFT_PURPOSE_FD; kill -9 $$";
+  const auto job = run({"-n", "2", "bash", "-c", script});  // dash knows no descriptors of two digits
   EXPECT_EQ(job.exit_code, 0) << job.errors;
 }
 
