@@ -72,10 +72,10 @@ void Operation::on_failure(Rank rank, Outbox& out) {
     ballots_.promise(rank);
     return join(out);
   }
-  const bool changed = up_correction_.on_failure(rank) | gather_.on_failure(rank);
+  const bool was_awaited = up_correction_.on_failure(rank), was_asked = gather_.on_failure(rank);
   ask_if_cut_off(out);
   dissemination_.on_failure(rank, ballots_);
-  if (changed) advance(out);
+  if (was_awaited || was_asked) advance(out);
 }
 
 // As if the decision had come: whoever waits for it from this rank gets it. In another ballot than this rank's it may be

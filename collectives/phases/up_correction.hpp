@@ -23,7 +23,10 @@ class UpCorrection {
   void start(const BallotPlan& plan, const Ballots& ballots, Outbox& out);
   // False: not awaited here.
   bool on_message(const Message& message, Buffers& buffers);
-  bool on_failure(Rank rank) { return group_.fail(rank) | children_.fail(rank); }
+  bool on_failure(Rank rank) {
+    const bool of_group = group_.fail(rank), of_children = children_.fail(rank);
+    return of_group || of_children;
+  }
   void clear(Buffers& buffers);
 
   const Message& mine() const { return mine_; }

@@ -32,7 +32,7 @@ UCFT_ALWAYS_INLINE void put(std::byte* memory, std::uint64_t i, Element element)
 template <class From, class Function>
 UCFT_ALWAYS_INLINE void convert_each(std::byte* to, const std::byte* from, std::uint64_t begin, std::uint64_t end,
                                      Function function) {
-#pragma GCC ivdep
+  UCFT_INDEPENDENT_ITERATIONS
   for (std::uint64_t i = begin; i < end; ++i) put(to, i, function(element_at<From>(from, i)));
 }
 

@@ -15,6 +15,13 @@ namespace {
 
 #define UCFT_ALWAYS_INLINE [[gnu::always_inline]] static inline
 
+// Of the loop that follows no iteration depends on another one, through memory either.
+#if defined(__clang__)
+#define UCFT_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define UCFT_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
+#endif
+
 // ---- types ----------------------------------------------------------------------------------------------------------
 
 template <class Real>

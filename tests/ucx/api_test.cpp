@@ -522,7 +522,7 @@ ucft_status_t board_allgather(void* source, void* receive, std::size_t bytes, vo
   auto& mine = seat->board->rounds[seat->round][seat->rank];
   mine.assign(text, text + bytes);
   mine.push_back(1);
-  *request = &seat->board->pending.emplace_back(seat, seat->round++, bytes, static_cast<char*>(receive));
+  *request = &seat->board->pending.emplace_back(Pending{seat, seat->round++, bytes, static_cast<char*>(receive)});
   return UCFT_OK;
 }
 ucft_status_t board_test(void* request) {

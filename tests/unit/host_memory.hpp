@@ -191,16 +191,15 @@ struct HostProgram {
 template <class Told, class Idle>
 void run_program(SharedMemory& memory, HostStage& stage, Rank me, Rank ranks, const HostProgram& program, Told told,
                  Idle idle) {
-  const auto [first, operations, most_elements] = program;
   std::vector<OperationNumber> users;  // of this rank's areas
-  while (stage.done() < operations) {
+  while (stage.done() < program.operations) {
     bool any = false;
-    const OperationNumber number = first + stage.next();
-    const HostCall call = host_call(number, ranks, most_elements);
+    const OperationNumber number = program.first + stage.next();
+    const HostCall call = host_call(number, ranks, program.most_elements);
     const bool is_inline = memory.shared().layout.is_inline(stage.bytes_given(call));
     const bool has_room =
         is_inline || users.size() < Shared::areas || stage.is_free(memory, users[users.size() - Shared::areas]);
-    if (stage.next() < operations && stage.ready(memory) && has_room) {
+    if (stage.next() < program.operations && stage.ready(memory) && has_room) {
       std::vector<std::uint64_t> data;
       for (std::uint64_t i = 0; i < call.count; ++i) data.push_back(host_given(me, number, i));
       const HostPlace area = memory.shared().area(users.size());
@@ -212,7 +211,7 @@ void run_program(SharedMemory& memory, HostStage& stage, Rank me, Rank ranks, co
       const auto [bytes, blocks] = memory.take(completed);
       HostTold what{stage.result(completed), std::vector<std::uint64_t>(bytes.size() / 8), blocks};
       if (!bytes.empty()) std::memcpy(what.data.data(), bytes.data(), bytes.size());
-      told(first + completed, what);
+      told(program.first + completed, what);
     }) || any;
     if (!any) idle();
   }

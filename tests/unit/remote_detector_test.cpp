@@ -195,7 +195,6 @@ TEST_F(Afar, ThatWeAreExcludedIsHandedOn) {
 TEST_F(Afar, WeSayThatWeAreOut) {
   start(100ms);
   detector_->declare_out();
-  Lifeline::News news;
   EXPECT_TRUE(eventually([&] { return peer_.listen().out; }));
 }
 
