@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
