@@ -30,28 +30,25 @@ std::vector<std::string> new_since(const std::set<std::string>& before) {
   return names;
 }
 
+// Open MPI 5 refuses an mpirun that is to use the loopback interface alone.
+bool mpirun_takes_loopback() {
+  static const bool takes = std::system("mpirun --version | grep -q '(Open MPI) 4'") == 0;
+  return takes;
+}
+
+std::vector<std::string> mpirun(const std::string& ranks) {
+  std::vector<std::string> command = {"timeout",         "-k",        "5",    "400",          "mpirun", "-n", ranks,
+                                      "--oversubscribe", "--bind-to", "none", "--tag-output", "--mca",  "btl"};
+  command.push_back("self," + std::string(mpirun_takes_loopback() ? "vader" : "sm"));
+  if (mpirun_takes_loopback()) command.insert(command.end(), {"--mca", "oob_tcp_if_include", "lo"});
+  return command;
+}
+
 std::vector<std::string> launcher_of(const JobPlan& plan) {
   const std::string ranks = std::to_string(plan.ranks);
   switch (plan.started_by) {
     case Launcher::UcftRun: return {UCFT_RUN, "-n", ranks, "--timeout", "400s"};
-    case Launcher::Mpirun:
-      return {"timeout",
-              "-k",
-              "5",
-              "400",
-              "mpirun",
-              "-n",
-              ranks,
-              "--oversubscribe",
-              "--bind-to",
-              "none",
-              "--tag-output",
-              "--mca",
-              "oob_tcp_if_include",
-              "lo",
-              "--mca",
-              "btl",
-              "self,vader"};
+    case Launcher::Mpirun: return mpirun(ranks);
     case Launcher::Srun:
       return {"timeout",
               "-k",
@@ -96,7 +93,8 @@ std::vector<std::string> command_of(const JobPlan& plan) {
   _exit(127);
 }
 
-// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun), "2: text" (srun); -1: none.
+// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun; of Open MPI 5 with a space before the
+// text), "2: text" (srun); -1: none.
 int rank_of(const std::string& line, Launcher launcher, std::string& text) {
   if (launcher == Launcher::Srun) {
     const auto digits = line.find_first_not_of("0123456789");
@@ -109,6 +107,7 @@ int rank_of(const std::string& line, Launcher launcher, std::string& text) {
   const auto number = is_ours ? 1 : line.find(',') + 1;
   if (line.empty() || line[0] != '[' || end == std::string::npos || number == 0 || number > end) return -1;
   text = line.substr(end + 2);
+  if (!is_ours && !mpirun_takes_loopback()) text.erase(0, 1);
   return std::atoi(line.c_str() + number);
 }
 

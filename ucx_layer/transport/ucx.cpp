@@ -99,6 +99,14 @@ bool loopback_is_enough() {
          std::getenv("UCX_NET_DEVICES") == nullptr && has_ipv4("lo");
 }
 
+// The name of an option of tcp alone. Since UCX 1.18 it has the transport's prefix, and of the bare one UCX says "invalid
+// configurations"; 1.13 takes the one with the prefix, and ignores it.
+std::string of_tcp(const char* option) {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return (major > 1 || minor >= 18 ? "TCP_" : "") + std::string(option);
+}
+
 ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
   // The detector is ours. UCX's keepalive would be an active message into queues that we don't use.
   if (ucs_status_t status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf"); status != UCS_OK) return status;
@@ -116,7 +124,8 @@ ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
   for (const char* threshold : {"ZCOPY_THRESH", "RNDV_THRESH"})
     if (ucs_status_t status = ucp_config_modify(config, threshold, "inf"); status != UCS_OK) return status;
   for (const char* segment : {"TX_SEG_SIZE", "RX_SEG_SIZE"})
-    if (ucs_status_t status = ucp_config_modify(config, segment, "256k"); status != UCS_OK) return status;
+    if (ucs_status_t status = ucp_config_modify(config, of_tcp(segment).c_str(), "256k"); status != UCS_OK)
+      return status;
   return UCS_OK;
 }
 
@@ -153,7 +162,7 @@ bool Ucx::open(std::size_t peers, bool on_one_host, std::string& error) {
   sockets_.remember_others();
   context_ = make_context(peers, transports_allow({"tcp"}), on_one_host, error);
   // Allowed isn't there: UCX_NET_DEVICES may name RDMA devices only. UCX complains, on stdout, of options of a transport
-  // that it doesn't open; with the prefix TCP_ it takes them and ignores them.
+  // that it doesn't open.
   if (context_ != nullptr && transports_allow({"tcp"}) && !has_tcp(context_)) {
     ucp_cleanup(context_);
     context_ = make_context(peers, false, on_one_host, error);
