@@ -11,7 +11,9 @@
 // has been told. Under it PMIx_Finalize comes when start-up is over, and no rank goes on before all have called it: then they
 // may join again for a next context, in any order. (Without that, a rank that leaves breaks the fence of those that have
 // joined again.) MPI could not: to a process that joins again libpmix 4.2 doesn't say which of its node's ranks it is, and
-// MPI_Init fails. So a program with MPI stays; MPI would be the one to keep it in the job anyway.
+// MPI_Init fails. So a program with MPI stays; MPI would be the one to keep it in the job anyway. Of libpmix 5 the opposite is
+// true (Open MPI 5.0.7): MPI_Init fails in a process that has joined and not left. There a program with MPI leaves, too,
+// whoever the server is.
 #include "ucx_layer/bootstrap/pmix.hpp"
 
 #include <cstdlib>
@@ -107,9 +109,16 @@ struct Library {
   decltype(&PMIx_Get_nb) get_nb = nullptr;
   decltype(&PMIx_Query_info_nb) query_info_nb = nullptr;
   decltype(&PMIx_Error_string) error_string = nullptr;
+  decltype(&PMIx_Get_version) get_version = nullptr;
 
   bool load(std::string& error);
   std::string text(pmix_status_t status) const { return std::string(error_string(status)); }
+  // 5, of "OpenPMIx 5.0.7, repo rev: ..".
+  int major_version() const {
+    const std::string_view version = get_version();
+    const auto digit = version.find_first_of("0123456789");
+    return digit == std::string_view::npos ? 0 : std::atoi(version.data() + digit);
+  }
 };
 
 bool Library::load(std::string& error) {
@@ -137,6 +146,7 @@ bool Library::load(std::string& error) {
   find(found.get_nb, "PMIx_Get_nb");
   find(found.query_info_nb, "PMIx_Query_info_nb");
   find(found.error_string, "PMIx_Error_string");
+  find(found.get_version, "PMIx_Get_version");
   if (!error.empty()) return false;
   *this = found;
   return true;
@@ -543,6 +553,11 @@ bool join_job(microseconds limit, std::string& error) {
 // Loaded, so that MPI_Init has been called or may be.
 bool has_mpi() { return dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr; }
 
+// Has to leave the job when start-up is over: see the head of this file.
+bool has_to_leave() {
+  return library().major_version() >= 5 ? server_is_slurm() || has_mpi() : server_is_slurm() && !has_mpi();
+}
+
 }  // namespace
 
 std::unique_ptr<Pmix> Pmix::connect(microseconds limit, std::string& error) {
@@ -623,12 +638,13 @@ bool Pmix::close(microseconds limit, std::string& complaint) {
   Session& own = session();
   const std::lock_guard lock(own.mutex);
   own.busy = false;
-  if (!server_is_slurm()) return false;
-  if (!has_mpi() && !leave_job(std::clamp(limit, microseconds(0), longest_limit))) {
+  const bool leaves = has_to_leave();
+  if (leaves && !leave_job(std::clamp(limit, microseconds(0), longest_limit))) {
     own.failure = "the PMIx server has not answered PMIx_Finalize within " + duration_text(limit);
-    complaint = own.failure + ": Slurm will end the job if this rank dies";
+    complaint =
+        own.failure + (server_is_slurm() ? ": Slurm will end the job if this rank dies" : ": MPI_Init will fail");
   }
-  return true;
+  return leaves || server_is_slurm();
 }
 
 }  // namespace ucft::detail::bootstrap
