@@ -91,11 +91,13 @@ TEST_P(PmixKill, TwoRanksOneAfterTheOther) {
 }
 
 // In every step of start-up, before it contributes and while it waits for the others: all others name it. Not while a
-// process connects to mpirun: Open MPI 4.1's doesn't survive every such death itself (docs/failure_model.md).
+// process connects to mpirun: Open MPI 4.1's doesn't survive every such death itself (docs/failure_model.md). Nor in the last
+// fence under Open MPI 5, whose server ends it well on some of the others: those go on without the dead rank.
 TEST_F(Pmix, ARankThatDiesInStartUpIsNamedByAllOthers) {
   for (const char* where : {"step", "fence"})
     for (int victim : {0, 2})
       for (int step : {0, 1, 2, 3, 4, 5}) {  // all that there are over shared memory
+        if (step == 5 && std::string_view(where) == "fence" && !mpirun_is_version_4()) continue;
         JobPlan plan = under_mpirun(4, "loop", {"4", "50"});
         plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":" + where + ":" + std::to_string(step);
         plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";

@@ -30,17 +30,12 @@ std::vector<std::string> new_since(const std::set<std::string>& before) {
   return names;
 }
 
-// Open MPI 5 refuses an mpirun that is to use the loopback interface alone.
-bool mpirun_takes_loopback() {
-  static const bool takes = std::system("mpirun --version | grep -q '(Open MPI) 4'") == 0;
-  return takes;
-}
-
+// Open MPI 5 refuses to run over the loopback interface alone.
 std::vector<std::string> mpirun(const std::string& ranks) {
   std::vector<std::string> command = {"timeout",         "-k",        "5",    "400",          "mpirun", "-n", ranks,
                                       "--oversubscribe", "--bind-to", "none", "--tag-output", "--mca",  "btl"};
-  command.push_back("self," + std::string(mpirun_takes_loopback() ? "vader" : "sm"));
-  if (mpirun_takes_loopback()) command.insert(command.end(), {"--mca", "oob_tcp_if_include", "lo"});
+  command.push_back("self," + std::string(mpirun_is_version_4() ? "vader" : "sm"));
+  if (mpirun_is_version_4()) command.insert(command.end(), {"--mca", "oob_tcp_if_include", "lo"});
   return command;
 }
 
@@ -107,7 +102,7 @@ int rank_of(const std::string& line, Launcher launcher, std::string& text) {
   const auto number = is_ours ? 1 : line.find(',') + 1;
   if (line.empty() || line[0] != '[' || end == std::string::npos || number == 0 || number > end) return -1;
   text = line.substr(end + 2);
-  if (!is_ours && !mpirun_takes_loopback()) text.erase(0, 1);
+  if (!is_ours && !mpirun_is_version_4()) text.erase(0, 1);
   return std::atoi(line.c_str() + number);
 }
 
@@ -193,6 +188,11 @@ std::map<std::string, std::string> over(const std::string& transport) {
   if (transport == "hosts")
     return {{"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
   return {};
+}
+
+bool mpirun_is_version_4() {
+  static const bool is = std::system("mpirun --version | grep -q '(Open MPI) 4'") == 0;
+  return is;
 }
 
 JobResult run_job(const JobPlan& plan) {

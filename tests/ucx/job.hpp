@@ -51,6 +51,9 @@ inline constexpr const char* table_of_a_tree = UCFT_TEST_TABLE;
 // by other hosts, which can't know: there a machine that stops for a second must not look like a death.
 inline std::string patience(const std::string& transport) { return transport == "hosts" ? "1200ms" : "300ms"; }
 
+// Open MPI's. Of 5 are other options, other output, and a PMIx server that treats the dead differently.
+bool mpirun_is_version_4();
+
 JobResult run_job(const JobPlan& plan);
 // The first promise that the run broke, or nothing: exit code 0 (mpirun's and srun's say nothing if a rank died), no
 // noise, nothing left behind, a verdict of every rank but those that may be dead, the same one on all.
