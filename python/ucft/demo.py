@@ -3,6 +3,7 @@
     python3 -m ucft.demo [ITERATIONS]                       starts itself with ucft_run, 4 ranks
     ucft_run -n 8 --expect-kill 1 python3 -m ucft.demo      as it starts itself
 """
+import array
 import os
 import shutil
 import signal
@@ -34,9 +35,10 @@ def main():
     for iteration in range(iterations):
         if world.rank == victim and iteration == iterations // 2:
             os.kill(os.getpid(), signal.SIGKILL)
-        result = world.allreduce(float((world.rank + 1) * iteration))
+        total = array.array("d", [(world.rank + 1) * iteration])   # anything with a buffer; NumPy need not be there
+        result = world.allreduce(total, total)
         expected = sum((rank + 1) * iteration for rank in range(world.size) if rank not in result.missing)
-        wrong += float(result.value) != expected
+        wrong += total[0] != expected
         if result.missing != seen:
             seen = result.missing
             print(f"rank {world.rank}: iteration {iteration}: without {seen} from here on", flush=True)
