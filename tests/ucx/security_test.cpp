@@ -271,14 +271,14 @@ TEST(SecurityInItsOwnNetwork, JobsThatShareMemoryRunOverIpv6AloneAndOverIpv4Alon
   }
 }
 
-// UCX 1.13's tcp is of IPv4 only.
-TEST(SecurityInItsOwnNetwork, TcpWhereThereIsOnlyIpv6IsAnErrorThatSaysSo) {
+// UCX 1.13's tcp is of IPv4 only. Over 1.18's the job runs to its end.
+TEST(SecurityInItsOwnNetwork, TcpWhereThereIsOnlyIpv6WorksOrIsAnErrorThatSaysSo) {
   const OwnNetwork network(Loopback::six_only);
   if (!network.problem().empty()) GTEST_SKIP() << network.problem();
   setenv("UCX_TLS", "tcp", 1);
   const Finished end = run({"-n", "2", "--timeout", "60s", RANK_PROGRAM, "words", "10"});
   unsetenv("UCX_TLS");
-  EXPECT_NE(end.exit_code, 0);
+  if (end.exit_code == 0) return;
   EXPECT_NE(end.exit_code, 124) << "hang";
   EXPECT_NE(end.errors.find("no interface has an IPv4 address"), std::string::npos) << end.errors;
 }
