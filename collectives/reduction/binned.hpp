@@ -139,34 +139,22 @@ template <class Real>
           (low_of(a, a_top) + low_of(b, b_top)) | ((a.low_and_meta | b.low_and_meta) & marks) | higher};
 }
 
-// The sum of the digits, rounded once, to nearest, ties to even.
-//
-// In a 128-bit integer while the highest bin is short enough; then carried into bins that are.
+// leading 2^exponent, where leading has been cut to 55 bits or more, with its last bit set if anything was behind them: one
+// rounding, to nearest, ties to even; what is scaled into the subnormal numbers has no bit below them.
 template <class Real>
-[[gnu::always_inline]] inline Real rounded(__int128 sum, bool is_sticky, int lowest_place) {
-  // The 62 highest bits, the last of which says whether anything is behind them: more than two behind those of any Real.
-  const bool is_negative = sum < 0;
-  auto magnitude = static_cast<unsigned __int128>(is_negative ? -sum : sum);
-  const auto upper = static_cast<std::uint64_t>(magnitude >> 62);
-  int place = lowest_place;
-  auto leading = static_cast<std::int64_t>(magnitude);
-  if (upper != 0) {
-    const int behind = 64 - std::countl_zero(upper);
-    const bool has_more = (magnitude & ((static_cast<unsigned __int128>(1) << behind) - 1)) != 0;
-    leading = static_cast<std::int64_t>(magnitude >> behind) | has_more;
-    place += behind;
-  }
-  leading |= is_sticky;
-  // One rounding: what is scaled into the subnormal numbers has no bit below them.
-  const int exponent = place + FormatOfReal<Real>::least;
-  const Real value = static_cast<Real>(is_negative ? -leading : leading);
-  if constexpr (sizeof(Real) == 8) {
-    if (exponent >= -1022 && exponent <= 1023)
-      return value * std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
-    return std::ldexp(value, exponent);
-  } else {
-    return static_cast<float>(std::ldexp(static_cast<double>(value), exponent));
-  }
+[[gnu::always_inline]] inline Real scaled(std::int64_t leading, int exponent) {
+  const auto value = static_cast<double>(static_cast<Real>(leading));
+  const double power = std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+  return static_cast<Real>(exponent >= -1022 && exponent <= 1023 ? value * power : std::ldexp(value, exponent));
+}
+
+// high 2^bits + low, for low from 0 and below 2^bits, times 2^exponent.
+template <class Real>
+[[gnu::always_inline]] inline Real rounded(std::int64_t high, std::uint64_t low, int bits, int exponent) {
+  const auto magnitude = static_cast<std::uint64_t>(high ^ (high >> 63)) | 1;
+  const int free = std::countl_zero(magnitude) - 1, up = free < bits ? free : bits, behind = bits - up;
+  const std::uint64_t rest = low & ((std::uint64_t{1} << behind) - 1);
+  return scaled<Real>((high << up) | static_cast<std::int64_t>(low >> behind) | (rest != 0), exponent + behind);
 }
 
 template <class Real>
@@ -183,28 +171,27 @@ template <class Real>
 
 [[gnu::always_inline]] inline double sum_of(const Binned<double>& all) {
   constexpr int width = Binned<double>::width;
-  const int lowest = width * (all.top + 1 - Binned<double>::kept);
-  constexpr std::int64_t short_enough = std::int64_t{1} << 53;
-  double sum;
-  if (all.bins[0] > -short_enough && all.bins[0] < short_enough) [[likely]] {
-    sum = rounded<double>((static_cast<__int128>(all.bins[0]) << (2 * width)) +
-                              (static_cast<__int128>(all.bins[1]) << width) + all.bins[2],
-                          false, lowest);
-  } else {
-    const __int128 lower = (static_cast<__int128>(all.bins[1]) << width) + all.bins[2];
-    const bool has_more = (lower & ((std::int64_t{1} << width) - 1)) != 0;
-    const __int128 upper = (static_cast<__int128>(all.bins[0]) << width) + (lower >> width);
-    sum = rounded<double>(upper + (upper < 0 && has_more), has_more, lowest + width);  // cut towards zero
-  }
-  return special_or(sum, all.marks);
+  constexpr std::int64_t mask = (std::int64_t{1} << width) - 1, short_enough = std::int64_t{1} << 26;
+  const int exponent = width * (all.top + 1 - Binned<double>::kept) + FormatOfReal<double>::least;
+  const std::int64_t low = all.bins[2] & mask, carried = all.bins[1] + (all.bins[2] >> width);
+  const std::int64_t middle = carried & mask, high = all.bins[0] + (carried >> width);
+  if (high >= -short_enough && high < short_enough) [[likely]]
+    return special_or(rounded<double>((high << width) + middle, static_cast<std::uint64_t>(low), width, exponent),
+                      all.marks);
+  // So many bits that the lowest bin can only make a sum no tie: one more bit for all of it.
+  const auto behind = static_cast<std::uint64_t>(middle << 1 | (low != 0));
+  return special_or(rounded<double>(high, behind, width + 1, exponent + width - 1), all.marks);
 }
 
 [[gnu::always_inline]] inline float sum_of(const Binned<float>& all) {
   constexpr int width = Binned<float>::width;
+  constexpr std::int64_t mask = (std::int64_t{1} << width) - 1;
   const int top = static_cast<int>(all.low_and_meta & 0xf);
   const auto marks = static_cast<std::uint32_t>(all.low_and_meta >> 4 & 0xf);
-  const __int128 sum = (static_cast<__int128>(all.high) << width) + (all.low_and_meta >> 8);
-  return special_or(rounded<float>(sum, false, width * (top + 1 - Binned<float>::kept)), marks);
+  const int exponent = width * (top + 1 - Binned<float>::kept) + FormatOfReal<float>::least;
+  const std::int64_t low = all.low_and_meta >> 8;
+  return special_or(rounded<float>(all.high + (low >> width), static_cast<std::uint64_t>(low & mask), width, exponent),
+                    marks);
 }
 
 // In bulk, of `type` float32 or float64; aliasing and alignment as combine(), widen() and finish() have them. divisor: 1 of a sum.

@@ -189,6 +189,22 @@ TYPED_TEST(BinnedSum, ManyNumbersFit) {
   }
 }
 
+// Bins that cancel: -2^25 2^72 + 2^61 2^36 + 5.
+TEST(BinnedByHand, WhatRemainsOfLongBinsIsExact) {
+  const auto sum = [](std::int64_t high, std::int64_t middle, std::int64_t low) {
+    return sum_of(Binned<double>{{high, middle, low}, 30, mark_not_minus_zero});
+  };
+  const auto place = [](double value) { return std::ldexp(value, 28 * 36 - 1074); };
+  EXPECT_EQ(sum(-(std::int64_t{1} << 25), std::int64_t{1} << 61, 5), place(5));
+  EXPECT_EQ(sum(-(std::int64_t{1} << 25), std::int64_t{1} << 61, -5), place(-5));
+  EXPECT_EQ(sum(std::int64_t{1} << 62, 0, 1), place(0x1p134));
+  // A tie, but for the lowest bin: upwards, or not.
+  EXPECT_EQ(sum((std::int64_t{1} << 55) + 4, 0, 1), place(((std::int64_t{1} << 55) + 8) * 0x1p72));
+  EXPECT_EQ(sum((std::int64_t{1} << 55) + 4, 0, 0), place((std::int64_t{1} << 55) * 0x1p72));
+  EXPECT_EQ(sum((std::int64_t{1} << 55) + 4, 0, -1), place((std::int64_t{1} << 55) * 0x1p72));
+  EXPECT_EQ(sum(-(std::int64_t{1} << 55) - 4, 0, -1), place(-((std::int64_t{1} << 55) + 8) * 0x1p72));
+}
+
 // A serial sum of 2^20 terms, and the same as 1 to 64 ranks would have it.
 TYPED_TEST(BinnedSum, ManyTermsInAnyDecomposition) {
   std::mt19937_64 random(5);
