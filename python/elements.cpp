@@ -86,6 +86,8 @@ std::uint64_t bytes_of(ucft_dtype_t dtype) { return element_of(dtype).bytes; }
 
 View::View(py::handle object, const char* name, bool writable, std::optional<ucft_dtype_t> dtype) {
   if (!dtype && is_plain_array(object, writable)) return;
+  if (std::strcmp(Py_TYPE(object.ptr())->tp_name, "MaskedArray") == 0)
+    raise(UCFT_ERR_INVALID_PARAM, fmt::format("{}: a masked array; its mask would be ignored", name));
   Py_buffer exported{};
   if (PyObject_GetBuffer(object.ptr(), &exported,
                          PyBUF_ANY_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
@@ -155,7 +157,9 @@ py::object with_buffer(py::handle object, const char* name) {
 
 py::object new_array(py::handle like, std::int32_t ranks) {
   if (!numpy().is_none()) {
-    const py::object array = numpy().attr("asarray")(like);
+    const bool is_array = py::isinstance(like, numpy().attr("ndarray"));
+    const py::object buffer = py::module_::import("builtins").attr("memoryview")(like);  // bytes would become a text
+    const py::object array = numpy().attr("asarray")(is_array ? py::reinterpret_borrow<py::object>(like) : buffer);
     py::tuple shape = array.attr("shape");
     if (ranks > 0) shape = py::make_tuple(ranks) + shape;
     return numpy().attr("empty")(shape, array.attr("dtype"));

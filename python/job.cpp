@@ -17,7 +17,8 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
-constexpr std::uint64_t slice_us = 20'000;  // Ctrl-C is looked for so often
+constexpr std::uint64_t slice_us = 20'000;    // Ctrl-C is looked for so often
+constexpr Seconds drain_limit = Seconds(10);  // for what was dropped while it was in progress
 
 template <class Call>
 auto without_gil(Call call) {
@@ -75,22 +76,34 @@ ucft_operator_t operator_of(py::handle op, Held& held) {
 // ---- operators ------------------------------------------------------------------------------------------------------
 
 // Also on ucft's own thread.
+// Objects may be collected in it, requests among them, and nothing in it may call ucft.
+thread_local bool inside_operator = false;
+
 void UserOperator::call(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dtype, void* arg) {
   while (Py_IsInitialized() == 0) pause();  // the process is about to end, and is dead to the others then
   const py::gil_scoped_acquire acquired;
   auto& self = *static_cast<UserOperator*>(arg);
+  inside_operator = true;
   try {
-    self.function(borrowed_array(const_cast<void*>(in), count, dtype, false),
-                  borrowed_array(inout, count, dtype, true));
+    const py::object to = borrowed_array(inout, count, dtype, true);
+    const py::object returned = self.function(borrowed_array(const_cast<void*>(in), count, dtype, false), to);
+    if (!returned.is_none() && !returned.is(to))
+      throw py::type_error(
+          "op: it returns a result, but must store it in its second argument (numpy.add(a, b, out=b))");
   } catch (py::error_already_set& error) {
     if (!self.error) self.error = error.value();
+  } catch (py::builtin_exception& error) {
+    error.set_error();
+    py::error_already_set raised;
+    if (!self.error) self.error = raised.value();
   }
+  inside_operator = false;
 }
 
 // ---- contexts -------------------------------------------------------------------------------------------------------
 
-Context::Context(const ucft_context_params_t& params, py::object on_failure, py::object allgather, std::int32_t rank,
-                 std::int32_t size)
+Context::Context(const ucft_context_params_t& params, py::object on_failure, py::object allgather,
+                 std::optional<std::int32_t> rank, std::optional<std::int32_t> size)
     : on_failure_(std::move(on_failure)), allgather_(std::move(allgather)) {
   ucft_context_params_t all = params;
   if (!on_failure_.is_none()) {
@@ -98,14 +111,15 @@ Context::Context(const ucft_context_params_t& params, py::object on_failure, py:
     all.failure_callback_arg = this;
   }
   if (!allgather_.is_none()) {
-    require(size >= 1 && rank >= 0 && rank < size,
-            fmt::format("allgather: needs rank and size, too; rank {} of {} is none", rank, size));
+    require(rank && size, "allgather: needs rank and size, too");
+    require(*size >= 1 && *rank >= 0 && *rank < *size, fmt::format("rank: there is no rank {} of {}", *rank, *size));
+    blocks_ = static_cast<std::size_t>(*size);
     all.oob = {&Context::exchange,
                [](void*) { return UCFT_OK; },
                [](void*) { return UCFT_OK; },
                this,
-               static_cast<std::uint32_t>(size),
-               static_cast<std::uint32_t>(rank)};
+               static_cast<std::uint32_t>(*size),
+               static_cast<std::uint32_t>(*rank)};
   }
   const ucft_status_t status = without_gil([&] { return ucft_context_create(&all, &handle_); });
   if (status == UCFT_OK) return;
@@ -115,12 +129,23 @@ Context::Context(const ucft_context_params_t& params, py::object on_failure, py:
 }
 
 Context::~Context() {
-  if (!is_open()) return;
-  without_gil([this] { return ucft_context_destroy(handle_); });
+  if (is_open() && !inside_operator)
+    if (without_gil([this] { return ucft_context_destroy(handle_); }) == UCFT_OK) return;
+  if (!left_.empty()) new auto(std::move(left_));  // may still be written
+}
+
+void Context::abandon() {
+  abandoned_ = abandoned_ || is_open();
+  handle_ = UCFT_CONTEXT_NULL;
 }
 
 void Context::close() {
   if (!is_open()) return;
+  const auto limit = Clock::now() + drain_limit;
+  for (collect(); !left_.empty() && Clock::now() < limit; collect()) {
+    progress();
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
   const ucft_status_t status = without_gil([this] { return ucft_context_destroy(handle_); });
   raise_unless_ok(status);
   handle_ = UCFT_CONTEXT_NULL;
@@ -142,6 +167,8 @@ ucft_status_t Context::exchange(void* src, void* recv, std::size_t size, void* a
   *request = nullptr;
   try {
     const py::list all = py::list(self.allgather_(py::bytes(static_cast<const char*>(src), size)));
+    require(all.size() == self.blocks_,
+            fmt::format("allgather: {} blocks came back for {} ranks", all.size(), self.blocks_));
     auto* to = static_cast<char*>(recv);
     for (const py::handle each : all) {
       const auto block = each.cast<std::string>();
@@ -183,7 +210,9 @@ void Context::progress() {
 
 void Context::collect() {
   if (left_.empty()) return;
-  left_.remove_if([](const std::unique_ptr<Held>& each) { return !is_in_use(each->handle); });
+  auto mine = std::exchange(left_, {});  // another thread may be here, too
+  mine.remove_if([](const std::unique_ptr<Held>& each) { return !is_in_use(each->handle); });
+  left_.splice(left_.end(), mine);
 }
 
 // ---- requests -------------------------------------------------------------------------------------------------------
@@ -197,8 +226,8 @@ Request::Request(std::shared_ptr<Context> context, std::int32_t ranks, std::uniq
       is_gossip_(is_gossip) {}
 
 Request::~Request() {
-  if (held_ == nullptr || !context_->is_open()) return;
-  if (is_in_use(held_->handle)) context_->leave_to(std::move(held_));
+  if (held_ == nullptr || (!context_->is_open() && !context_->is_abandoned())) return;
+  if (context_->is_abandoned() || inside_operator || is_in_use(held_->handle)) context_->leave_to(std::move(held_));
 }
 
 void Request::post() {
@@ -375,8 +404,8 @@ py::object Communicator::allreduce_again(py::object send, py::object receive, uc
     });
   }
   const py::object result = request->run(std::move(from), std::move(to), std::move(receive));
-  last_ = std::move(request);
   last_signature_ = now;
+  const std::shared_ptr<Request> old = std::exchange(last_, std::move(request));  // goes last: that lets others run
   return result;
 }
 

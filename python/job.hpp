@@ -36,15 +36,15 @@ struct Held {
 
 class Context : public std::enable_shared_from_this<Context> {
  public:
-  Context(const ucft_context_params_t& params, py::object on_failure, py::object allgather, std::int32_t rank,
-          std::int32_t size);
+  Context(const ucft_context_params_t& params, py::object on_failure, py::object allgather,
+          std::optional<std::int32_t> rank, std::optional<std::int32_t> size);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   void close();
   // No last word: if the process ends, that is a failure, which the others survive.
-  void abandon() { handle_ = UCFT_CONTEXT_NULL; }
+  void abandon();
   bool is_open() const { return handle_ != UCFT_CONTEXT_NULL; }
 
   std::int32_t rank() const;
@@ -54,6 +54,8 @@ class Context : public std::enable_shared_from_this<Context> {
   ucft_context_h handle() const { return handle_; }
 
   void leave_to(std::unique_ptr<Held> held) { left_.push_back(std::move(held)); }
+  // It has not left the job, but nobody can ask it any more: what it may still write must stay.
+  bool is_abandoned() const { return abandoned_; }
   void collect();  // of what was left, that which is complete
 
  private:
@@ -61,7 +63,9 @@ class Context : public std::enable_shared_from_this<Context> {
   static ucft_status_t exchange(void* src, void* recv, std::size_t size, void* arg, void** request);
 
   ucft_context_h handle_ = UCFT_CONTEXT_NULL;
+  bool abandoned_ = false;
   py::object on_failure_, allgather_;
+  std::size_t blocks_ = 0;  // that allgather must give
   std::exception_ptr exchange_error_;
   std::list<std::unique_ptr<Held>> left_;
 };

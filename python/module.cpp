@@ -331,7 +331,8 @@ void bind_classes(py::module_& m) {
       .def(
           py::init([](std::optional<std::int32_t> f, std::optional<bool> fence, Optional heartbeat_period,
                       Optional suspect_after, Optional startup_timeout, std::optional<std::int32_t> spin,
-                      py::object on_failure, py::object allgather, std::int32_t rank, std::int32_t size) {
+                      py::object on_failure, py::object allgather, std::optional<std::int32_t> rank,
+                      std::optional<std::int32_t> size) {
             return std::make_shared<Context>(
                 params_of(f, fence, heartbeat_period, suspect_after, startup_timeout, spin), std::move(on_failure),
                 std::move(allgather), rank, size);
@@ -339,7 +340,7 @@ void bind_classes(py::module_& m) {
           py::kw_only(), py::arg("f") = py::none(), py::arg("fence") = py::none(),
           py::arg("heartbeat_period") = py::none(), py::arg("suspect_after") = py::none(),
           py::arg("startup_timeout") = py::none(), py::arg("spin") = py::none(), py::arg("on_failure") = py::none(),
-          py::arg("allgather") = py::none(), py::arg("rank") = 0, py::arg("size") = 1,
+          py::arg("allgather") = py::none(), py::arg("rank") = py::none(), py::arg("size") = py::none(),
           "Collective over the job that ucft_run, mpirun, prterun or srun has started; else a job of one rank.\n\n"
           "f: failures tolerated per operation by default. heartbeat_period, suspect_after, startup_timeout: seconds.\n"
           "on_failure: called with a Failure, once for each rank that dies, while this rank is inside ucft; it must "

@@ -123,7 +123,8 @@ typedef enum UCFT_OF_INT {
  * SUM_REPRODUCIBLE: the same bits for the same contributions, whatever their order, and the number, hosts and deaths of ranks:
  * with contributors C it is the sum of exactly C. Off from the exact sum by at most 2^-72 (float: 2^-28) of the largest
  * magnitude for each contributor, and one rounding; nothing overflows on the way to a result that is in range. A NaN, or
- * infinities of both signs, make the positive quiet NaN; only a sum of -0.0 alone is -0.0. Four times the bytes of SUM travel.
+ * infinities of both signs, make the positive quiet NaN; only a sum of -0.0 alone is -0.0. Four times the bytes of SUM travel,
+ * so a quarter of its elements are the limit.
  * AVG_REPRODUCIBLE: it, divided by the number of contributors. Up to 2^27 ranks.
  * MIN, MAX: if any operand is a NaN, the result is a NaN; -0.0 counts as less than +0.0, so no tie is left to chance.
  * MINLOC, MAXLOC: the least or greatest value by the same rules (a NaN is the positive quiet one), and its location; the

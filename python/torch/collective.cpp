@@ -1,6 +1,9 @@
 #include "python/torch/collective.hpp"
 
+#include <pybind11/pybind11.h>
+
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -61,7 +64,11 @@ c10::intrusive_ptr<c10::ivalue::Future> Collective::getFuture() {
   const bool must_hurry = !completed_ && !std::exchange(eager_, true);
   lock.unlock();
   if (must_mark) mark(*future);
-  if (must_hurry) engine_->hurry(*this);
+  if (must_hurry) {
+    std::optional<pybind11::gil_scoped_release> released;  // PyTorch calls this with it
+    if (PyGILState_Check() != 0) released.emplace();
+    engine_->hurry(*this);
+  }
   return future;
 }
 
@@ -76,6 +83,9 @@ void Collective::mark(c10::ivalue::Future& future) {
 void Collective::complete() {
   if (!failed_ && plan_.deliver) plan_.deliver(outcome_);
   finish(failed_);
+}
+
+void Collective::tell_future() {
   std::unique_lock lock(mutex_);
   const auto future = future_;
   if (!future || std::exchange(marked_, true)) return;

@@ -57,8 +57,9 @@ class Collective : public c10d::Work {
   friend class Engine;
 
   bool is_broadcast() const { return opType_ == c10d::OpType::BROADCAST; }
-  // Without any lock: what waits for the future may call anything.
   void complete();
+  // Once it is complete. Without any lock: what waits for the future may call anything.
+  void tell_future();
   void mark(c10::ivalue::Future& future);
 
   const std::shared_ptr<Engine> engine_;

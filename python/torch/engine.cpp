@@ -102,9 +102,11 @@ void Engine::end(bool orderly) {
   std::deque<Work> left;
   {
     const std::lock_guard turn(turn_);
-    if (orderly) ucft_context_destroy(context_);
+    const bool has_left = orderly && ucft_context_destroy(context_) == UCFT_OK;
     context_ = UCFT_CONTEXT_NULL;
     left.swap(posted_);
+    // ucft still may write what these were to receive, when somebody dies: never freed.
+    if (!has_left) new std::deque<Work>(left);
     const std::lock_guard lock(queue_mutex_);
     left.insert(left.end(), queue_.begin(), queue_.end());
     queue_.clear();
@@ -113,6 +115,7 @@ void Engine::end(bool orderly) {
     work->failed_ = std::make_exception_ptr(Failure(UCFT_ERR_CLOSED, "the process group was closed meanwhile"));
     work->complete();
   }
+  for (const Work& work : left) work->tell_future();
 }
 
 // ---- who drives -----------------------------------------------------------------------------------------------------
@@ -235,8 +238,10 @@ bool Engine::drive(std::unique_lock<std::mutex> turn, std::uint64_t slice) {
   }
   turn.unlock();
   ++completing;
+  // All of them before any future's callback: that may wait for another one.
+  for (const Work& work : complete) work->complete();
   for (const Work& work : complete) {
-    work->complete();
+    work->tell_future();
     if (work->eager_) --eager_;
     --unfinished_;
   }

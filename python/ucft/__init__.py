@@ -13,6 +13,8 @@ each status; docs/python.md tells what may be used by which thread.
 """
 import asyncio as _asyncio
 import atexit as _atexit
+import multiprocessing.util as _multiprocessing
+import os as _os
 import sys as _sys
 import weakref as _weakref
 
@@ -43,7 +45,9 @@ class Context(_ucft.Context):
     def __init__(self, **arguments):
         super().__init__(**arguments)
         self._world = None
+        self._pid = _os.getpid()
         _contexts.add(self)
+        _multiprocessing.Finalize(None, _leave, exitpriority=0)  # its forked children end without atexit
 
     @property
     def world(self):
@@ -55,7 +59,7 @@ class Context(_ucft.Context):
         return self
 
     def __exit__(self, kind, *_):
-        if kind is None:
+        if kind is None or issubclass(kind, SystemExit):
             self.close()
         else:
             self.abandon()
@@ -75,10 +79,16 @@ _kept = []
 @_atexit.register
 def _leave():
     for context in list(_contexts):
+        if context._pid != _os.getpid():  # a fork: the job is its parent's
+            continue
         if hasattr(_sys, "last_type"):  # an exception has ended the program: so this rank has failed
             context.abandon()
         elif context.is_open:
-            context.close()
+            try:
+                context.close()
+            except Error as error:
+                print(f"ucft: {error}; to the others this rank has failed", file=_sys.stderr)
+                context.abandon()
 
 
 def _await(self):

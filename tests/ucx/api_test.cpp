@@ -179,7 +179,8 @@ TEST_F(Api, AnOperatorAndATypeThatDoNotFitAreNamed) {
                 UCFT_ERR_INVALID_PARAM, "op is UCFT_LOR, and dtype UCFT_DOUBLE");
   // As many bytes as travel, in float.
   expect_blamed(ucft_allreduce(comm_, &in_, &out_, std::uint64_t{1} << 29, UCFT_FLOAT16, UCFT_SUM, nullptr, nullptr),
-                UCFT_ERR_INVALID_PARAM, "count is 536870912: more than 2147483647 bytes of float");
+                UCFT_ERR_INVALID_PARAM,
+                "count is 536870912: more than 2147483647 bytes; on the way an element takes 4");
 }
 
 TEST_F(Api, ASingleContributorsValueIsAResultToo) {

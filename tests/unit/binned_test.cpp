@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <string>
@@ -176,15 +177,15 @@ TYPED_TEST(BinnedSum, SpecialNumbers) {
   EXPECT_EQ(sum({least, least}), bits_of(2 * least));
 }
 
-// 2^27 numbers of one sign are what a bin has room for: doubled 26 times, from two.
+// 2^27 numbers of one sign are what a bin has room for.
 TYPED_TEST(BinnedSum, ManyNumbersFit) {
   for (const double value :
        {std::ldexp(1 - 0x1p-20, 100), -std::ldexp(1 - 0x1p-20, 99), std::ldexp(1 - 0x1p-20, 63), 0x1.fffffep+75}) {
     Binned<TypeParam> all = binned(static_cast<TypeParam>(value));
-    for (int i = 0; i < 26; ++i) all = merged(all, all);
-    EXPECT_EQ(sum_of(all), std::ldexp(static_cast<TypeParam>(value), 26)) << value;
+    for (int i = 0; i < 27; ++i) all = merged(all, all);
+    EXPECT_EQ(sum_of(all), std::ldexp(static_cast<TypeParam>(value), 27)) << value;
     all = merged(all, binned(static_cast<TypeParam>(-value)));
-    const double exact = (std::ldexp(1.0, 26) - 1) * static_cast<double>(static_cast<TypeParam>(value));
+    const double exact = (std::ldexp(1.0, 27) - 1) * static_cast<double>(static_cast<TypeParam>(value));
     EXPECT_EQ(sum_of(all), static_cast<TypeParam>(exact)) << value;
   }
 }
@@ -242,6 +243,17 @@ TYPED_TEST(BinnedSum, InBulkItIsTheSameAsOneByOne) {
                    : i % 3 == 0 ? this->any(random)
                                 : this->within(9, random);
             b[i] = i % 2 == 0 ? this->any(random) : this->within(9, random);
+            using Limits = std::numeric_limits<TypeParam>;
+            static constexpr TypeParam specials[] = {0,
+                                                     TypeParam(-0.0),
+                                                     Limits::infinity(),
+                                                     -Limits::infinity(),
+                                                     Limits::quiet_NaN(),
+                                                     Limits::denorm_min(),
+                                                     -Limits::min(),
+                                                     Limits::max()};
+            if (random() % 3 == 0) a[i] = specials[random() % std::size(specials)];
+            if (random() % 3 == 0) b[i] = specials[random() % std::size(specials)];
           }
           const std::size_t bytes = count * sizeof(Binned<TypeParam>) + 32;
           std::vector<std::byte> lower(bytes), higher(bytes), apart(bytes), elements(count * sizeof(TypeParam) + 16);
@@ -257,6 +269,7 @@ TYPED_TEST(BinnedSum, InBulkItIsTheSameAsOneByOne) {
             const TypeParam sum = sum_of(merged(binned(a[i]), binned(b[i])));
             TypeParam got;
             std::memcpy(&got, elements.data() + off + i * sizeof got, sizeof got);
+            if (std::isnan(sum) && std::isnan(got)) continue;
             ASSERT_EQ(bits_of(got), bits_of(op == Operator::sum_reproducible ? sum : sum / 3)) << i << " of " << count;
           }
         }

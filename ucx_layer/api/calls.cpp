@@ -296,8 +296,8 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
     if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
   } else if (call.kind != Kind::barrier) {
     if (call.count > bytes_limit / reduction.carrier_bytes())
-      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes of {}", call.count, bytes_limit,
-                  row_of(carrier_of(type, reduction.op())).name);
+      return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes; on the way an element takes {}", call.count,
+                  bytes_limit, reduction.carrier_bytes());
     arguments.count = call.count;
   }
   if (arguments.rooted()) {

@@ -12,8 +12,8 @@
 // may join again for a next context, in any order. (Without that, a rank that leaves breaks the fence of those that have
 // joined again.) MPI could not: to a process that joins again libpmix 4.2 doesn't say which of its node's ranks it is, and
 // MPI_Init fails. So a program with MPI stays; MPI would be the one to keep it in the job anyway. Of libpmix 5 the opposite is
-// true (Open MPI 5.0.7): MPI_Init fails in a process that has joined and not left. There a program with MPI leaves, too,
-// whoever the server is.
+// true (Open MPI 5.0.7): MPI_Init fails in a process that has joined and not left. There every program leaves, whoever the
+// server is: some ranks may have MPI and others not, and it may be loaded later.
 #include "ucx_layer/bootstrap/pmix.hpp"
 
 #include <cstdlib>
@@ -60,6 +60,7 @@ bool Pmix::close(std::chrono::microseconds, std::string&) { return false; }
 #else
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pmix.h>
 #include <pthread.h>
 #include <signal.h>
@@ -550,13 +551,21 @@ bool join_job(microseconds limit, std::string& error) {
   return true;
 }
 
-// Loaded, so that MPI_Init has been called or may be.
-bool has_mpi() { return dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr; }
-
-// Has to leave the job when start-up is over: see the head of this file.
-bool has_to_leave() {
-  return library().major_version() >= 5 ? server_is_slurm() || has_mpi() : server_is_slurm() && !has_mpi();
+// Loaded, so that MPI_Init has been called or may be. A module of Python's has it for itself: no symbol tells, but the name.
+bool has_mpi() {
+  if (dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr) return true;
+  const auto is_mpi = [](dl_phdr_info* object, std::size_t, void*) {
+    return static_cast<int>(std::strstr(object->dlpi_name, "/libmpi.so") != nullptr ||
+                            std::strstr(object->dlpi_name, "/libmpich.so") != nullptr);
+  };
+  return dl_iterate_phdr(is_mpi, nullptr) != 0;
 }
+
+// All ranks go through the end of start-up together: see the head of this file.
+bool all_meet() { return library().major_version() >= 5 || server_is_slurm(); }
+
+// Has to leave the job then.
+bool has_to_leave() { return library().major_version() >= 5 || (server_is_slurm() && !has_mpi()); }
 
 }  // namespace
 
@@ -644,7 +653,7 @@ bool Pmix::close(microseconds limit, std::string& complaint) {
     complaint =
         own.failure + (server_is_slurm() ? ": Slurm will end the job if this rank dies" : ": MPI_Init will fail");
   }
-  return leaves || server_is_slurm();
+  return all_meet();
 }
 
 }  // namespace ucft::detail::bootstrap

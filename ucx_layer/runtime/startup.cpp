@@ -124,7 +124,7 @@ StartUp::StartUp(Job& job, OutOfBand& oob, DeparturesDriver& departures)
 
 bool StartUp::exchange_identities(std::string& error) {
   Identity mine{};
-  mine.version = UCFT_VERSION_MAJOR << 16 | UCFT_VERSION_MINOR;
+  mine.version = UCFT_VERSION_MAJOR << 24 | UCFT_VERSION_MINOR << 8 | wire_version;
   mine.cookie = random_cookie();
   mine.host = host_number();
   mine.network = network_number();

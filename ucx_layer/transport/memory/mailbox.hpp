@@ -42,7 +42,7 @@ inline constexpr std::uint32_t mailbox_longest = mailbox_few_lines - mailbox_few
 inline std::uint64_t mailbox_stamp(std::uint16_t tag, std::uint64_t number) {
   return (std::uint64_t{tag} << 48) | (number & 0xffffffffffffull);
 }
-inline std::uint32_t mailbox_lines_of(std::size_t bytes) {
+constexpr std::uint32_t mailbox_lines_of(std::size_t bytes) {
   return static_cast<std::uint32_t>(
       std::max<std::size_t>(1, (bytes + MailboxLine::payload_bytes - 1) / MailboxLine::payload_bytes));
 }

@@ -29,6 +29,8 @@ namespace ucft::detail {
 
 inline constexpr std::size_t inline_limit = 2048;  // value bytes that travel in the ring
 static_assert(inline_limit <= Buffers::private_limit);
+static_assert(mailbox_lines_of(sizeof(WireHeader) + inline_limit + sizeof(Outgoing::ballots) +
+                               failure_list_limit * sizeof(std::uint32_t)) <= mailbox_longest);
 
 struct RingLink {
   struct Pull {
