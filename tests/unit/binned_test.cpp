@@ -117,6 +117,13 @@ TYPED_TEST(BinnedSum, IsTheRoundedExactSumWhereNothingIsDropped) {
     for (TypeParam& value : values)
       value = std::ldexp(static_cast<TypeParam>(static_cast<std::int64_t>(random() % 4095) - 2047),
                          static_cast<int>(random() % 16) + offset);
+    if (round % 4 == 0) {  // a tie, but for the least one
+      const int digits = std::numeric_limits<TypeParam>::digits, tie = digits > 50 ? 12 : 2,
+                sign = round % 8 == 0 ? 1 : -1;
+      values = {};
+      for (const int power : {0, tie, tie + digits})
+        values.push_back(std::ldexp(TypeParam(power == 0 ? sign : 1), power + offset));
+    }
     Exact exact;
     for (const TypeParam value : values) exact.add(static_cast<double>(value));
     ASSERT_EQ(sum_of(added(values)), exact.rounded<TypeParam>()) << "round " << round;
