@@ -244,7 +244,7 @@ TYPED_TEST(BinnedSum, InBulkItIsTheSameAsOneByOne) {
     for (const std::size_t count : {0, 1, 2, 3, 4, 5, 7, 8, 9, 31, 100})
       for (const std::size_t off : {0, 1, 4, 8})
         for (int where = 0; where < 3; ++where) {
-          std::vector<TypeParam> a(count), b(count);
+          std::vector<TypeParam> a(count + 1), b(count + 1);  // never null
           for (std::size_t i = 0; i < count; ++i) {
             a[i] = i % 7 == 6   ? std::numeric_limits<TypeParam>::infinity()
                    : i % 3 == 0 ? this->any(random)
