@@ -36,12 +36,6 @@ void require(bool holds, const std::string& otherwise) {
   if (!holds) raise(UCFT_ERR_INVALID_PARAM, otherwise);
 }
 
-py::tuple tuple_of(const std::int32_t* ranks, std::int32_t count) {
-  py::tuple all(static_cast<std::size_t>(count));
-  for (std::int32_t i = 0; i < count; ++i) all[static_cast<std::size_t>(i)] = ranks[i];
-  return all;
-}
-
 // Frees it, unless it is in progress, or another thread is inside ucft.
 bool is_in_use(ucft_request_h request) {
   const ucft_status_t status = without_gil([&] { return ucft_request_free(request); });
@@ -60,6 +54,10 @@ View receiving(py::handle receive, ucft_dtype_t dtype, std::optional<ucft_dtype_
   return view;
 }
 
+// Whether this thread is in an operator of the caller's: objects may be collected there, requests among them, and nothing in it may
+// call ucft.
+thread_local bool inside_operator = false;
+
 ucft_operator_t operator_of(py::handle op, Held& held) {
   if (py::isinstance<ucft_op_t>(op)) return UCFT_OPERATOR_INIT(op.cast<ucft_op_t>());
   require(PyCallable_Check(op.ptr()) != 0, "op: neither a ucft.Op nor a function");
@@ -76,9 +74,6 @@ ucft_operator_t operator_of(py::handle op, Held& held) {
 // ---- operators ------------------------------------------------------------------------------------------------------
 
 // Also on ucft's own thread.
-// Objects may be collected in it, requests among them, and nothing in it may call ucft.
-thread_local bool inside_operator = false;
-
 void UserOperator::call(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dtype, void* arg) {
   while (Py_IsInitialized() == 0) pause();  // the process is about to end, and is dead to the others then
   const py::gil_scoped_acquire acquired;
@@ -87,15 +82,13 @@ void UserOperator::call(const void* in, void* inout, std::uint64_t count, ucft_d
   try {
     const py::object to = borrowed_array(inout, count, dtype, true);
     const py::object returned = self.function(borrowed_array(const_cast<void*>(in), count, dtype, false), to);
-    if (!returned.is_none() && !returned.is(to))
-      throw py::type_error(
-          "op: it returns a result, but must store it in its second argument (numpy.add(a, b, out=b))");
+    if (!returned.is_none() && !returned.is(to)) {
+      PyErr_SetString(PyExc_TypeError,
+                      "op: it returns a result, but must store it in its second argument (numpy.add(a, b, out=b))");
+      throw py::error_already_set();
+    }
   } catch (py::error_already_set& error) {
     if (!self.error) self.error = error.value();
-  } catch (py::builtin_exception& error) {
-    error.set_error();
-    py::error_already_set raised;
-    if (!self.error) self.error = raised.value();
   }
   inside_operator = false;
 }
@@ -329,7 +322,7 @@ py::tuple Communicator::failed() const {
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(size_));
   std::int32_t count = size_;
   raise_unless_ok(without_gil([&] { return ucft_comm_failed(handle_, ranks.data(), &count); }));
-  return tuple_of(ranks.data(), count);
+  return tuple_of(ranks.data(), static_cast<std::size_t>(count));
 }
 
 std::shared_ptr<Communicator> Communicator::dup() {

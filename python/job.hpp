@@ -16,6 +16,7 @@
 
 #include "python/elements.hpp"
 #include "python/errors.hpp"
+#include "ucft/ucft.hpp"
 
 namespace ucft::python {
 
@@ -70,12 +71,6 @@ class Context : public std::enable_shared_from_this<Context> {
   std::list<std::unique_ptr<Held>> left_;
 };
 
-struct Options : ucft_coll_options_t {
-  Options() : ucft_coll_options_t UCFT_COLL_OPTIONS_INIT {}
-};
-struct GossipOptions : ucft_gossip_options_t {
-  GossipOptions() : ucft_gossip_options_t UCFT_GOSSIP_OPTIONS_INIT {}
-};
 struct GossipResult : ucft_gossip_result_t {
   GossipResult() : ucft_gossip_result_t UCFT_GOSSIP_RESULT_INIT {}
   py::object value;

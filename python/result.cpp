@@ -19,12 +19,16 @@ py::tuple ranks_missing(ucft_result_t got, ucft_request_h request, std::int32_t 
     if (const ucft_status_t status = ucft_request_result(request, &got); status != UCFT_OK) got.status = status;
   }
   raise_unless_ok(got.status);
-  py::tuple all(static_cast<std::size_t>(got.missing_count));
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = missing[i];
-  return all;
+  return tuple_of(missing.data(), static_cast<std::size_t>(got.missing_count));
 }
 
 }  // namespace
+
+py::tuple tuple_of(const std::int32_t* ranks, std::size_t count) {
+  py::tuple all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = ranks[i];
+  return all;
+}
 
 py::object make_result_type() {
   static PyStructSequence_Field fields[] = {

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ucft/ucft.h"
@@ -10,6 +11,8 @@
 namespace ucft::python {
 
 namespace py = pybind11;
+
+py::tuple tuple_of(const std::int32_t* ranks, std::size_t count);
 
 // Makes the type, once.
 py::object make_result_type();

@@ -44,16 +44,20 @@ Collective::Init allgather_of(const void* send, void* receive, const Elements& b
   };
 }
 
-// Into the places of those that contributed; a dead rank's is left as it was.
-Collective::Deliver scatter_blocks(const at::Tensor& from, std::vector<Elements> to) {
-  return [from, to = std::move(to)](const Outcome& outcome) {
-    const auto* block = static_cast<const char*>(from.data_ptr());
-    for (std::size_t rank = 0; rank < to.size(); block += to[rank++].bytes) {
-      const auto missing = outcome.missing.value_or(std::vector<std::int32_t>{});
-      if (std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(rank))) continue;
-      if (to[rank].bytes > 0) std::memcpy(to[rank].data, block, to[rank].bytes);
-    }
-  };
+// What lies in `all` one behind the other, into its places; those of ranks that are missing stay as they were.
+void copy_out(const at::Tensor& all, const std::vector<Elements>& places, const std::vector<std::int32_t>& missing) {
+  const auto* from = static_cast<const char*>(all.data_ptr());
+  for (std::size_t i = 0; i < places.size(); from += places[i++].bytes) {
+    if (std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(i))) continue;
+    if (places[i].bytes > 0) std::memcpy(places[i].data, from, places[i].bytes);
+  }
+}
+
+// Of broadcast's and reduce's options; tensor: which of the caller's, of which there is one.
+std::int32_t root_of(std::int64_t rank, std::int64_t tensor, int size, const char* name) {
+  require(rank >= 0 && rank < size, c10::str(name, ": root ", rank, " is none of ", size, " ranks"));
+  require(tensor == 0, c10::str(name, ": rootTensor must be 0"));
+  return static_cast<std::int32_t>(rank);
 }
 
 void require_same(const Elements& one, const Elements& other, const std::string& name) {
@@ -100,9 +104,7 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::broadcast(std::vector<at::Tensor
                                                           const c10d::BroadcastOptions& options) {
   const at::Tensor& tensor = only_one_of(tensors, "broadcast: tensors");
   const Elements elements = elements_of(tensor, "broadcast: the tensor");
-  require(options.rootRank >= 0 && options.rootRank < size_,
-          c10::str("broadcast: root ", options.rootRank, " is none of ", size_, " ranks"));
-  require(options.rootTensor == 0, "broadcast: rootTensor must be 0");
+  const std::int32_t root = root_of(options.rootRank, options.rootTensor, size_, "broadcast");
   return post({.kind = OpType::BROADCAST,
                .timeout = options.timeout,
                .inputs = {},
@@ -112,7 +114,7 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::broadcast(std::vector<at::Tensor
                      return ucft_broadcast_init(comm, elements.data, elements.count, elements.dtype, root, nullptr,
                                                 request);
                    },
-               .root = static_cast<std::int32_t>(options.rootRank)});
+               .root = root});
 }
 
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce(std::vector<at::Tensor>& tensors,
@@ -146,22 +148,14 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce_coalesced(std::vector<
                .inputs = {all},
                .outputs = tensors,
                .init = allreduce_of(elements_of(all, "allreduce_coalesced: the tensors together"), op),
-               .deliver = [all, places](const Outcome&) {
-                 const auto* from = static_cast<const char*>(all.data_ptr());
-                 for (const Elements& to : places) {
-                   if (to.bytes > 0) std::memcpy(to.data, from, to.bytes);
-                   from += to.bytes;
-                 }
-               }});
+               .deliver = [all, places](const Outcome&) { copy_out(all, places, {}); }});
 }
 
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::reduce(std::vector<at::Tensor>& tensors,
                                                        const c10d::ReduceOptions& options) {
   const at::Tensor& tensor = only_one_of(tensors, "reduce: tensors");
   const Elements elements = elements_of(tensor, "reduce: the tensor");
-  require(options.rootRank >= 0 && options.rootRank < size_,
-          c10::str("reduce: root ", options.rootRank, " is none of ", size_, " ranks"));
-  require(options.rootTensor == 0, "reduce: rootTensor must be 0");
+  const std::int32_t root = root_of(options.rootRank, options.rootTensor, size_, "reduce");
   const ucft_operator_t how = UCFT_OPERATOR_INIT(operator_of(options.reduceOp, tensor, "reduce"));
   return post({.kind = OpType::REDUCE,
                .timeout = options.timeout,
@@ -174,7 +168,7 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::reduce(std::vector<at::Tensor>& 
                                              is_root ? elements.data : nullptr, elements.count, elements.dtype, &how,
                                              root, nullptr, request);
                    },
-               .root = static_cast<std::int32_t>(options.rootRank)});
+               .root = root});
 }
 
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::allgather(std::vector<std::vector<at::Tensor>>& outputs,
@@ -198,7 +192,9 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::allgather(std::vector<std::vecto
                .inputs = {input, all},
                .outputs = outputs[0],
                .init = allgather_of(block.data, gathered.data, block),
-               .deliver = scatter_blocks(all, std::move(places))});
+               .deliver = [all, places](const Outcome& outcome) {
+                 copy_out(all, places, outcome.missing.value_or(std::vector<std::int32_t>{}));
+               }});
 }
 
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::_allgather_base(at::Tensor& output, at::Tensor& input,

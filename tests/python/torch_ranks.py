@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import ucft
 import ucft.torch
+from ranks import die, raises
 
 torch.set_num_threads(1)
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -25,22 +26,9 @@ COMPLEX = (torch.complex64, torch.complex128)
 Op = dist.ReduceOp
 
 
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def init(**arguments):
     dist.init_process_group("ucft", init_method="ucft://", **arguments)
     return dist.get_rank(), dist.get_world_size()
-
-
-def raises(kind, words, function, *arguments, **named):
-    try:
-        function(*arguments, **named)
-    except kind as error:
-        assert all(word in str(error) for word in words), f"{error!r} doesn't say {words}"
-        return error
-    raise AssertionError(f"{function} {arguments} {named}: no {kind.__name__}")
 
 
 def equal(one, other):
