@@ -1,8 +1,9 @@
-// Reproducible sums in bulk: see binned.hpp. But for the one rounding at the end all of it is integers, which no option of a compiler
-// reorders.
+// Reproducible sums in bulk: see binned.hpp. But for the one rounding at the end all of it is integers, which no option of a
+// compiler reorders.
 #include "collectives/reduction/binned.hpp"
 
-#include <cstring>
+#include "collectives/reduction/kernels.hpp"
+
 #include <limits>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -11,27 +12,16 @@
 namespace ucft::detail {
 namespace {
 
-template <class T>
-[[gnu::always_inline]] inline T at(const std::byte* memory, std::uint64_t i) {
-  T value;
-  std::memcpy(&value, memory + i * sizeof(T), sizeof(T));
-  return value;
-}
-template <class T>
-[[gnu::always_inline]] inline void put(std::byte* memory, std::uint64_t i, const T& value) {
-  std::memcpy(memory + i * sizeof(T), &value, sizeof(T));
-}
-
 template <class Real>
 void merge_each(std::byte* destination, const std::byte* lower, const std::byte* higher, std::uint64_t begin,
                 std::uint64_t end) {
   for (std::uint64_t i = begin; i < end; ++i)
-    put(destination, i, merged(at<Binned<Real>>(lower, i), at<Binned<Real>>(higher, i)));
+    put(destination, i, merged(element_at<Binned<Real>>(lower, i), element_at<Binned<Real>>(higher, i)));
 }
 
 template <class Real>
 void widen_each(std::byte* carriers, const std::byte* elements, std::uint64_t begin, std::uint64_t end) {
-  for (std::uint64_t i = begin; i < end; ++i) put(carriers, i, binned(at<Real>(elements, i)));
+  for (std::uint64_t i = begin; i < end; ++i) put(carriers, i, binned(element_at<Real>(elements, i)));
 }
 
 #if defined(__x86_64__)
@@ -40,7 +30,7 @@ alignas(32) constexpr std::int32_t lanes_if_lower[4][8] = {
     {0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 0, 1, 2, 3, 6, 7}, {0, 1, 0, 1, 0, 1, 6, 7}, {0, 1, 0, 1, 0, 1, 6, 7}};
 alignas(32) constexpr std::int64_t kept_if_lower[4][4] = {{-1, -1, -1, 0}, {0, -1, -1, 0}, {0, 0, -1, 0}, {0, 0, 0, 0}};
 
-[[gnu::target("avx2"), gnu::always_inline]] inline __m256i lowered(__m256i accumulator, std::int32_t down) {
+[[gnu::target("avx2")]] UCFT_ALWAYS_INLINE __m256i lowered(__m256i accumulator, std::int32_t down) {
   const auto row = static_cast<std::size_t>(down < 0 ? 0 : down > 3 ? 3 : down);
   const __m256i lanes = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes_if_lower[row]));
   const __m256i kept = _mm256_load_si256(reinterpret_cast<const __m256i*>(kept_if_lower[row]));
@@ -60,11 +50,11 @@ alignas(32) constexpr std::int64_t kept_if_lower[4][4] = {{-1, -1, -1, 0}, {0, -
   }
 }
 
-[[gnu::target("avx2"), gnu::always_inline]] inline __m256i signed_digits(__m256i digits, __m256i sign) {
+[[gnu::target("avx2")]] UCFT_ALWAYS_INLINE __m256i signed_digits(__m256i digits, __m256i sign) {
   return _mm256_sub_epi64(_mm256_xor_si256(digits, sign), sign);
 }
 
-[[gnu::target("avx2"), gnu::always_inline]] inline __m256i all(std::int64_t value) { return _mm256_set1_epi64x(value); }
+[[gnu::target("avx2")]] UCFT_ALWAYS_INLINE __m256i all(std::int64_t value) { return _mm256_set1_epi64x(value); }
 
 // binned() of four at a time.
 [[gnu::target("avx2")]] void widen_wide(std::byte* carriers, const std::byte* elements, std::uint64_t count) {
@@ -122,10 +112,10 @@ std::uint64_t wide_part(DataType type, std::uint64_t count, std::uint64_t at_a_t
 template <class Real>
 void finish_all(std::byte* elements, const std::byte* carriers, std::uint64_t count, std::uint32_t divisor) {
   if (divisor == 1) {
-    for (std::uint64_t i = 0; i < count; ++i) put(elements, i, sum_of(at<Binned<Real>>(carriers, i)));
+    for (std::uint64_t i = 0; i < count; ++i) put(elements, i, sum_of(element_at<Binned<Real>>(carriers, i)));
   } else {
     for (std::uint64_t i = 0; i < count; ++i)
-      put(elements, i, sum_of(at<Binned<Real>>(carriers, i)) / static_cast<Real>(divisor));
+      put(elements, i, sum_of(element_at<Binned<Real>>(carriers, i)) / static_cast<Real>(divisor));
   }
 }
 

@@ -1,7 +1,7 @@
 // Reproducible sums: accumulators that add exactly, so that neither order nor grouping changes a bit.
 //
-// Source: binned (indexed) sums, Demmel and Nguyen, as in Bauer et al. (docs/algorithms.md, "Reproducible sums"). Theirs hold
-// floating-point digits that must be renormalised; ours hold integers, which need not be.
+// Source: binned (indexed) sums, Demmel and Nguyen; Lapillonne and Peltekov, Bitwise reproducible sum (docs/algorithms.md,
+// "Reproducible sums"). Theirs hold floating-point digits that must be renormalised; ours hold integers, which need not be.
 //
 // The bits of all numbers of a type are numbered from 0, the weight of the least subnormal one, and cut into bins of `width`
 // bits. An accumulator has the sums of its numbers' digits in the `kept` highest bins that it needs, from bin `top` down. A number
@@ -61,10 +61,18 @@ struct FormatOfReal<float> {
 // A number's digits: magnitude << shift, cut into bins, the lowest of which is bin top + 1 - kept.
 template <class Real>
 struct Cut {
+  static constexpr std::uint64_t mask = (std::uint64_t{1} << Binned<Real>::width) - 1;
+
   std::uint64_t magnitude;  // 0 of an infinity or a NaN
   int top, shift;
   bool is_negative;
   std::uint32_t marks;
+
+  // With the number's sign.
+  std::int64_t digit(std::uint64_t bits) const {
+    const std::int64_t sign = -std::int64_t{is_negative};
+    return (static_cast<std::int64_t>(bits) ^ sign) - sign;
+  }
 };
 
 template <class Real>
@@ -90,37 +98,31 @@ template <class Real>
 
 [[gnu::always_inline]] inline Binned<double> binned(double value) {
   constexpr int width = Binned<double>::width;
-  constexpr std::uint64_t mask = (std::uint64_t{1} << width) - 1;
   const Cut<double> of = cut(value);  // shift: 20 .. 55, or 0 of nothing
-  const std::int64_t sign = -std::int64_t{of.is_negative};
-  const auto signed_digit = [sign](std::uint64_t digit) { return (static_cast<std::int64_t>(digit) ^ sign) - sign; };
   const unsigned __int128 wide = static_cast<unsigned __int128>(of.magnitude) << of.shift;
-  return {{signed_digit(static_cast<std::uint64_t>(wide >> (2 * width))),
-           signed_digit(static_cast<std::uint64_t>(wide >> width) & mask),
-           signed_digit(static_cast<std::uint64_t>(wide) & mask)},
+  return {{of.digit(static_cast<std::uint64_t>(wide >> (2 * width))),
+           of.digit(static_cast<std::uint64_t>(wide >> width) & Cut<double>::mask),
+           of.digit(static_cast<std::uint64_t>(wide) & Cut<double>::mask)},
           of.top,
           of.marks};
 }
 
 [[gnu::always_inline]] inline Binned<float> binned(float value) {
-  constexpr int width = Binned<float>::width;
-  constexpr std::uint64_t mask = (std::uint64_t{1} << width) - 1;
   const Cut<float> of = cut(value);  // shift: 5 .. 32, or 0 of nothing
-  const std::int64_t sign = -std::int64_t{of.is_negative};
-  const auto signed_digit = [sign](std::uint64_t digit) { return (static_cast<std::int64_t>(digit) ^ sign) - sign; };
   const std::uint64_t wide = of.magnitude << of.shift;
-  return {signed_digit(wide >> width),
-          signed_digit(wide & mask) * 256 + static_cast<std::int64_t>(of.marks << 4) + of.top};
+  return {of.digit(wide >> Binned<float>::width),
+          of.digit(wide & Cut<float>::mask) * 256 + static_cast<std::int64_t>(of.marks << 4) + of.top};
 }
 
-// Without branches: which of two is the higher one is often chance.
+// bin, or 0. Without branches: which of two accumulators is the higher one is often chance.
+[[gnu::always_inline]] inline std::int64_t if_is(bool is, std::int64_t bin) { return bin & -std::int64_t{is}; }
+
 [[gnu::always_inline]] inline Binned<double> merged(const Binned<double>& a, const Binned<double>& b) {
   const int down_a = b.top > a.top ? b.top - a.top : 0, down_b = a.top > b.top ? a.top - b.top : 0;
-  const auto from = [](bool is, std::int64_t bin) { return bin & -std::int64_t{is}; };
-  const auto shifted = [from](const Binned<double>& its, int down, std::int64_t(&to)[3]) {
-    to[0] += from(down == 0, its.bins[0]);
-    to[1] += from(down == 0, its.bins[1]) + from(down == 1, its.bins[0]);
-    to[2] += from(down == 0, its.bins[2]) + from(down == 1, its.bins[1]) + from(down == 2, its.bins[0]);
+  const auto shifted = [](const Binned<double>& its, int down, std::int64_t(&to)[3]) {
+    to[0] += if_is(down == 0, its.bins[0]);
+    to[1] += if_is(down == 0, its.bins[1]) + if_is(down == 1, its.bins[0]);
+    to[2] += if_is(down == 0, its.bins[2]) + if_is(down == 1, its.bins[1]) + if_is(down == 2, its.bins[0]);
   };
   Binned<double> sum{{0, 0, 0}, a.top > b.top ? a.top : b.top, a.marks | b.marks};
   shifted(a, down_a, sum.bins);
@@ -131,11 +133,10 @@ template <class Real>
 [[gnu::always_inline]] inline Binned<float> merged(const Binned<float>& a, const Binned<float>& b) {
   constexpr std::int64_t meta = 0xff, top = 0xf, marks = 0xf0;
   const std::int64_t a_top = a.low_and_meta & top, b_top = b.low_and_meta & top, higher = a_top > b_top ? a_top : b_top;
-  const auto from = [](bool is, std::int64_t bin) { return bin & -std::int64_t{is}; };
-  const auto low_of = [&](const Binned<float>& its, std::int64_t its_top) {
-    return from(its_top == higher, its.low_and_meta & ~meta) + from(its_top + 1 == higher, its.high * 256);
+  const auto low_of = [higher](const Binned<float>& its, std::int64_t its_top) {
+    return if_is(its_top == higher, its.low_and_meta & ~meta) + if_is(its_top + 1 == higher, its.high * 256);
   };
-  return {from(a_top == higher, a.high) + from(b_top == higher, b.high),
+  return {if_is(a_top == higher, a.high) + if_is(b_top == higher, b.high),
           (low_of(a, a_top) + low_of(b, b_top)) | ((a.low_and_meta | b.low_and_meta) & marks) | higher};
 }
 

@@ -17,17 +17,6 @@
 namespace ucft::detail {
 namespace {
 
-template <class Element>
-UCFT_ALWAYS_INLINE Element element_at(const std::byte* memory, std::uint64_t i) {
-  Element element;
-  std::memcpy(&element, memory + i * sizeof(Element), sizeof(Element));
-  return element;
-}
-template <class Element>
-UCFT_ALWAYS_INLINE void put(std::byte* memory, std::uint64_t i, Element element) {
-  std::memcpy(memory + i * sizeof(Element), &element, sizeof(Element));
-}
-
 // to[i] = function(from[i]).
 template <class From, class Function>
 UCFT_ALWAYS_INLINE void convert_each(std::byte* to, const std::byte* from, std::uint64_t begin, std::uint64_t end,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -88,6 +89,19 @@ using BitsOf = typename Bits<sizeof(Element)>::Type;
 
 template <class Element>
 inline constexpr bool is_half = std::is_same_v<Element, Float16> || std::is_same_v<Element, BFloat16>;
+
+// ---- in memory --------------------------------------------------------------------------------------------------------
+
+template <class Element>
+UCFT_ALWAYS_INLINE Element element_at(const std::byte* memory, std::uint64_t i) {
+  Element element;
+  std::memcpy(&element, memory + i * sizeof(Element), sizeof(Element));
+  return element;
+}
+template <class Element>
+UCFT_ALWAYS_INLINE void put(std::byte* memory, std::uint64_t i, const Element& element) {
+  std::memcpy(memory + i * sizeof(Element), &element, sizeof(Element));
+}
 
 // ---- order ----------------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@
 // floating-point sum or product are the processor's choice.)
 //
 // What travels, and is combined, are carriers. Mostly these are the caller's elements; sums, products and averages of halves
-// are carried in float, reproducible sums in accumulators of four times an element's bytes. A rank's input is widened into carriers once (widen), and the combined carriers are finished once, on
-// each rank that gets the result (finish): rounded to the caller's type, and divided where it is an average.
+// are carried in float, reproducible sums in accumulators of four times an element's bytes. A rank's input is widened into
+// carriers once (widen), and the combined carriers are finished once, on each rank that gets the result (finish): rounded to
+// the caller's type, and divided where it is an average.
 #pragma once
 
 #include <cstddef>
