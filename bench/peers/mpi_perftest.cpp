@@ -79,7 +79,8 @@ std::string missing_in_mpi(const Arguments& arguments) {
     return fmt::format("-d {}: MPI has none", name_of(arguments.dtype));
   if (arguments.test != Test::allreduce && arguments.test != Test::reduce) return "";
   const bool is_bitwise = arguments.op >= UCFT_BAND && arguments.op <= UCFT_BXOR;
-  if (arguments.op >= UCFT_AVG || (is_bitwise && arguments.dtype == UCFT_BOOL))
+  if ((arguments.op != UCFT_USER && mpi_operator(arguments.op) == MPI_OP_NULL) ||
+      (is_bitwise && arguments.dtype == UCFT_BOOL))
     return fmt::format("-o {}: MPI has none of {}", name_of(arguments.op), name_of(arguments.dtype));
   return "";
 }

@@ -227,10 +227,7 @@ void Context::sleep_a_little() {
 bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const {
   if (settings().algorithm != Algorithm::automatic) return false;
   if (ranks.size() == 1) return true;  // nobody's death matters
-  return std::all_of(ranks.begin(), ranks.end(), [this](std::int32_t rank) {
-    const Job::Peer& peer = job_.peer(rank);
-    return peer.may_prove && (rank == job_.rank || peer.shares_memory_with(job_.me()));
-  });
+  return std::ranges::all_of(ranks, [this](std::int32_t rank) { return job_.reads_memory_of(rank); });
 }
 
 // What a slab's length depends on; the rest is the communicator's.

@@ -36,6 +36,10 @@ struct Job {
 
   const Peer& peer(std::int32_t of) const { return peers[static_cast<std::size_t>(of)]; }
   const Peer& me() const { return peer(rank); }
+  // Whether what it has written is read in place, also after its death, which can be proved.
+  bool reads_memory_of(std::int32_t of) const {
+    return peer(of).may_prove && (of == rank || peer(of).shares_memory_with(me()));
+  }
   std::string describe(std::int32_t who) const;  // "rank 3 (host a, pid 17)"
 };
 

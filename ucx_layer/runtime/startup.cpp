@@ -235,8 +235,8 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   job_.hardware_threads = cores;
   job_.spin = job_.settings.spin >= 0 ? static_cast<std::uint32_t>(job_.settings.spin) : local <= cores ? 1000 : 6;
 
-  const bool all_read = job_.all_share_memory && job_.settings.algorithm == Algorithm::automatic &&
-                        std::ranges::all_of(job_.peers, &Job::Peer::may_prove);
+  bool all_read = job_.settings.algorithm == Algorithm::automatic;
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) all_read = all_read && job_.reads_memory_of(rank);
   transport = std::make_unique<Transport>(Transport::Setup{
       job_.rank, job_.size, job_.cookie, all_read ? mailbox_few_lines : mailbox_lines, job_.settings.log_errors, sink,
       job_.all_membarriers, sharing < job_.size, !job_.many_hosts && job_.one_network,

@@ -163,7 +163,7 @@ template <class T>
 void run_all(ucft_op_t op, void* shared, std::uint64_t seed) {
   Checked<T> checked(op, shared);
   std::vector<std::size_t> counts{1, 6, 700};
-  if (is_half<T> || op >= UCFT_AVG) counts.push_back(large);
+  if (is_half<T> || is_average(op) || is_reproducible(op)) counts.push_back(large);
   for (const std::size_t count : counts)
     for (const Way way : ways) checked.run(way, count, ++seed);
 }
