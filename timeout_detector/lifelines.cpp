@@ -423,16 +423,17 @@ class Meeting {
       pollfd entry{caller.socket, POLLOUT, 0};
       if (::poll(&entry, 1, 0) <= 0) return give_up_slow(index, now);
       const Greeting greeting{job_, me_, caller.rank};
-      if (::send(caller.socket, &greeting, sizeof greeting, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof greeting)
+      if (::send(caller.socket, &greeting, sizeof greeting, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof greeting) {
+        if (errno == EPIPE || errno == ECONNRESET) call_again(caller);
         return next_address(index);
+      }
       caller.greeted = true;
       return;
     }
     Greeting answer{};
     const Reading reading = read_greeting(caller.socket, answer);
     if (reading == Reading::incomplete) return give_up_slow(index, now);
-    // Closed without a word: the wrong process; or the right one, which many others call, too.
-    if (reading == Reading::failed && caller.returns++ < most_returns) caller.addresses.push_back(caller.address);
+    if (reading == Reading::failed) call_again(caller);
     if (reading == Reading::failed || answer != Greeting{job_, caller.rank, me_} ||
         ::send(caller.socket, &confirmation, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
       return next_address(index);
@@ -440,11 +441,16 @@ class Meeting {
     caller.active = false;
   }
 
-  // Who takes the connection and says nothing may be the right one, and late.
+  // Closed without a word: the wrong process; or the right one, which many others call, too.
+  static void call_again(Caller& caller) {
+    if (caller.returns++ < most_returns) caller.addresses.push_back(caller.address);
+  }
+
+  // Who says nothing may be the right one, and late; and a connection that isn't made may be waiting behind many others.
   void give_up_slow(std::size_t index, Clock::time_point now) {
     Caller& caller = callers_[index];
     if (now - caller.since <= patience_) return;
-    if (caller.greeted) caller.addresses.push_back(caller.address);
+    caller.addresses.push_back(caller.address);
     next_address(index);
   }
 

@@ -121,7 +121,7 @@ class LifelineMaker {
   LifelineName name() const { return name_; }
 
   // Collective between the ranks that want each other (A wants B if and only if B wants A): the lower rank connects, to
-  // one address after the other, and again to those that take the connection but don't answer yet. In the order of
+  // one address after the other, and again to those that don't answer yet or hang up. In the order of
   // `wanted`; those that can't be had within `limit` stay closed, perhaps on one side only: exchange LifelineGaps then.
   // `meanwhile` runs now and then.
   std::vector<Lifeline> connect(std::int32_t me, std::uint64_t job, const std::vector<Wanted>& wanted,

@@ -1,5 +1,6 @@
 // Lifelines: who has one with whom, how they are made, and what their ends say. Over loopback.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -310,6 +311,69 @@ TEST(Lifelines, WhoComesLateGetsALifelineThatWorks) {
   three.say(LifelineWord::heartbeat);
   const Lifeline::News news = wait_for_news(five);
   EXPECT_TRUE(news.heartbeat && news.end == Lifeline::End::none);
+}
+
+// So many call that the kernel drops what comes then, for longer than anybody is patient with one address. The one who is called
+// is played by hand, and takes nothing before its caller has tried for a while.
+TEST(Lifelines, WhoIsCalledByTooManyIsCalledAgain) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  LifelineName name{};
+  name.port = ntohs(address.sin_port);
+  name.count = 1;
+  name.addresses[0] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+  std::vector<int> strangers;
+  for (bool is_full = false; !is_full && strangers.size() < 100;) {
+    strangers.push_back(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    (void)!connect(strangers.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    pollfd made{strangers.back(), POLLOUT, 0};
+    is_full = poll(&made, 1, 100) == 0;
+  }
+  ASSERT_LT(strangers.size(), 100u) << "the queue is never full";
+
+  LifelineMaker of_three(20ms);
+  std::atomic<bool> has_waited = false, is_over = false;
+  bool is_confirmed = false;
+  std::thread five([&] {
+    while (!has_waited && !is_over) std::this_thread::yield();
+    fcntl(listener, F_SETFL, O_NONBLOCK);
+    std::vector<int> accepted;
+    while (!is_over) {
+      if (const int made = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); made >= 0)
+        accepted.push_back(made);
+      for (const int each : accepted) {
+        struct {
+          std::uint64_t job;
+          std::int32_t from, to;
+        } greeting{};
+        if (recv(each, &greeting, sizeof greeting, MSG_PEEK) != sizeof greeting) continue;
+        (void)!recv(each, &greeting, sizeof greeting, 0);
+        std::swap(greeting.from, greeting.to);
+        EXPECT_EQ(send(each, &greeting, sizeof greeting, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof greeting));
+      }
+      std::this_thread::yield();
+    }
+    for (const int each : accepted) {
+      char word = 0;
+      is_confirmed |= recv(each, &word, 1, 0) == 1 && word == 'k';
+      close(each);
+    }
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const auto wait = [&] { has_waited = has_waited || std::chrono::steady_clock::now() - begin > 200ms; };
+  const Lifeline three = std::move(of_three.connect(3, 77, {{5, name}}, 30s, wait).at(0));
+  EXPECT_TRUE(three.is_open());
+  is_over = true;
+  five.join();
+  EXPECT_TRUE(is_confirmed);
+  for (const int each : strangers) close(each);
+  close(listener);
 }
 
 int open_descriptors() {
