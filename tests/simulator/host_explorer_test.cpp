@@ -14,6 +14,11 @@ constexpr std::int64_t walks = 8;
 constexpr std::int64_t most_states = 100000000;
 constexpr std::int64_t walks = 300;
 #endif
+#ifdef __SANITIZE_ADDRESS__  // which is slow; not for run_mutants, which needs them
+constexpr std::int64_t walks_of_large = 1;
+#else
+constexpr std::int64_t walks_of_large = 3;
+#endif
 
 HostCall call(HostPattern pattern, Rank root = 0, std::uint64_t count = 1) {
   HostCall it;
@@ -262,7 +267,7 @@ TEST(HostExplorer, LargerWorldsByChance) {
                                             .areas = 1,
                                             .uses = 2,
                                             .max_deaths = ranks - 1},
-                                           3 + walks / (8 * ranks), 7);
+                                           walks_of_large + walks / (8 * ranks), 7);
         EXPECT_EQ(found.violation, "") << ranks << " ranks, degree " << degree << ", window " << window;
         EXPECT_GE(found.ends_of_several * 2, found.ends);
       }
