@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -65,12 +66,19 @@ class HostWorld::Memory {
     if (rank == me_) return false;
     return access({What::is_dead, rank}, [&] { return HostWord{world_.at(me_).knows_dead & bit(rank)}; }) != 0;
   }
-  std::byte* room(HostPlace) { return scratch(0); }
+  std::byte* room(HostPlace) { return reinterpret_cast<std::byte*>(room_); }
   std::byte* scratch(int level) {
     assert(level < levels);
     return reinterpret_cast<std::byte*>(scratch_[level]);
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
+    deliver_finished(number, offset, data, bytes);
+    const Reduction& reduction = world_.plan_().program[number].reduction;
+    std::byte* const delivered = reinterpret_cast<std::byte*>(state_.delivered[number].data()) + offset;
+    if (reduction.finishes())
+      finish(reduction, delivered, delivered, bytes / sizeof(HostWord), state_.stage.result(number).contributors);
+  }
+  void deliver_finished(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     std::vector<HostWord>& all = state_.delivered[number];
     all.resize(std::max(all.size(), (offset + bytes) / sizeof(HostWord)));
     std::memcpy(all.data() + offset / sizeof(HostWord), data, bytes);
@@ -112,7 +120,7 @@ class HostWorld::Memory {
   std::size_t next_ = 0, reads_ = 0;
   Access last_;
   bool ends_with_final_look_ = false;
-  HostWord views_[2][most_elements] = {}, scratch_[levels][most_elements] = {};
+  HostWord views_[2][most_elements] = {}, scratch_[levels][most_elements] = {}, room_[most_elements] = {};
 };
 
 HostWorld::HostWorld(const HostPlan& plan)
@@ -148,7 +156,7 @@ bool HostWorld::reads(Rank rank, int use) const {
 
 HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
   HostCall call = plan_().program[number];
-  call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+  if (!call.reduction.finishes()) call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
   call.signature = static_cast<std::uint16_t>(1 + number);
   if (rank == plan_().differs && plan_().differs_in_length)
     call.count = call.count == 1 ? most_elements : 1;
@@ -437,6 +445,11 @@ std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) 
     blocks.push_back(static_cast<HostWord>(rank));
     blocks.insert(blocks.end(), its.begin(), its.end());
   }
+  // Of float64: as such all words are subnormal numbers, whose sums are those of the integers.
+  if (call.reduction.op() == Operator::average)
+    for (HostWord& each : sum)
+      each =
+          std::bit_cast<HostWord>(std::bit_cast<double>(each) / static_cast<double>(blocks.size() / (1 + call.count)));
   return call.pattern == HostPattern::gather_all ? blocks : sum;
 }
 

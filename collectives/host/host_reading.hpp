@@ -163,12 +163,16 @@ class HostReading {
     }
     return sum;
   }
-  // What its owner, whose V is there, has combined; null if it has not.
+  // Bytes of so many bytes of carriers when they are finished (reduction.hpp).
+  std::uint64_t finished_bytes(std::uint64_t bytes) const {
+    return bytes / call_.reduction.carrier_bytes() * element_bytes(call_.reduction.type());
+  }
+  // What its owner, whose V is there, has combined and finished; null if it has not.
   const std::byte* given_chunk(std::uint64_t chunk) const {
     const Rank owner = owner_of(chunk);
     const HostPlace room = combined_place(owner);
     if (!is_stamped(owner, room + chunk_stamp(chunk))) return nullptr;
-    return memory_.read(owner, room + chunk_place(chunk), bytes_of_chunk(chunk));
+    return memory_.read(owner, room + chunk_place(chunk), finished_bytes(bytes_of_chunk(chunk)));
   }
 
  private:

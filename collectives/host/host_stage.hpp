@@ -24,7 +24,7 @@
 // - Several ranks compute one result: reductions give the same bits for the same operands on all ranks. User operators must, too.
 //
 // Large data (host_slab.hpp), of an allreduce: when every V is there or never will be, the set of contributors is fixed. Then
-// rank i combines the chunks c with c mod n = i, from all inputs, and stamps each; all take them from there. Chunks of a dead rank
+// rank i combines and finishes the chunks c with c mod n = i, from all inputs, and stamps each; all take them from there. Chunks of a dead rank
 // that it has not stamped, each combines itself: the inputs are in memory that outlives it. Memory outside the slab is used
 // again when all are through with the operation, or are proved dead.
 //
@@ -34,12 +34,13 @@
 //   void store(HostPlace, HostWord)               release; this rank's slab
 //   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store; data: elsewhere,
 //                                                 or room(first)
-//   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or scratch(0)
+//   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or apart
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
 //   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree
-//   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it;
-//                                                 result() has its contributors
+//   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it,
+//                                                 to be finished (reduction.hpp); result() has its contributors
+//   void deliver_finished(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a chunk that is
 //   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor
 //   bool expects_block(OperationNumber, Rank, std::uint64_t bytes) whether that is the length that this rank expects of it
 //
@@ -339,7 +340,16 @@ class HostStage {
   template <class Memory>
   void give_chunk(const HostReading<Memory>& all, std::uint64_t chunk) {
     const HostPlace room = all.combined_place(seat_.me), place = room + all.chunk_place(chunk);
-    all.memory().write(place, all.combined_chunk(chunk, all.memory().room(place)), all.bytes_of_chunk(chunk));
+    const std::uint64_t bytes = all.bytes_of_chunk(chunk);
+    const Reduction& reduction = all.call().reduction;
+    std::byte* const to = all.memory().room(place);
+    const std::byte* made = all.combined_chunk(chunk, reduction.finishes() ? all.memory().scratch(0) : to);
+    if (reduction.finishes()) {
+      ucft::detail::finish(reduction, to, made, bytes / reduction.carrier_bytes(),
+                           at(all.number()).result.contributors);
+      made = to;
+    }
+    all.memory().write(place, made, all.finished_bytes(bytes));
     all.memory().store(room + all.chunk_stamp(chunk), all.stamp());
   }
 
@@ -359,7 +369,11 @@ class HostStage {
     const bool gives = all.is_there(owner);  // else it is dead
     const std::byte* const data = gives ? all.given_chunk(chunk) : nullptr;
     if (data == nullptr && gives && !helps && !all.memory().is_dead(owner)) return false;
-    deliver_chunk(all, chunk, data != nullptr ? data : all.combined_chunk(chunk, all.memory().scratch(0)));
+    if (data != nullptr)
+      all.memory().deliver_finished(all.number(), all.finished_bytes(all.offset_of_chunk(chunk)), data,
+                                    all.finished_bytes(all.bytes_of_chunk(chunk)));
+    else
+      deliver_chunk(all, chunk);
     return true;
   }
 
@@ -368,13 +382,14 @@ class HostStage {
   bool take_all_chunks(const HostReading<Memory>& all) {
     const HostResult result = at(all.number()).result = all.result_of_all();
     for (std::uint64_t chunk = 0; chunk < all.chunks() && result.outcome == Outcome::success; ++chunk)
-      deliver_chunk(all, chunk, all.combined_chunk(chunk, all.memory().scratch(0)));
+      deliver_chunk(all, chunk);
     return finish(all, {result, nullptr});
   }
 
   template <class Memory>
-  static void deliver_chunk(const HostReading<Memory>& all, std::uint64_t chunk, const std::byte* data) {
-    all.memory().deliver(all.number(), all.offset_of_chunk(chunk), data, all.bytes_of_chunk(chunk));
+  static void deliver_chunk(const HostReading<Memory>& all, std::uint64_t chunk) {
+    all.memory().deliver(all.number(), all.offset_of_chunk(chunk), all.combined_chunk(chunk, all.memory().scratch(0)),
+                         all.bytes_of_chunk(chunk));
   }
 
   // ---- all ----------------------------------------------------------------------------------------------------------

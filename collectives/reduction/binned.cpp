@@ -4,7 +4,7 @@
 
 #include "collectives/reduction/kernels.hpp"
 
-#include <limits>
+#include <type_traits>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -24,120 +24,319 @@ void widen_each(std::byte* carriers, const std::byte* elements, std::uint64_t be
   for (std::uint64_t i = begin; i < end; ++i) put(carriers, i, binned(element_at<Real>(elements, i)));
 }
 
+template <class Real>
+void finish_each(std::byte* elements, const std::byte* carriers, std::uint64_t begin, std::uint64_t end,
+                 std::uint32_t divisor) {
+  for (std::uint64_t i = begin; i < end; ++i)
+    put(elements, i, sum_of(element_at<Binned<Real>>(carriers, i)) / static_cast<Real>(divisor));
+}
+
 #if defined(__x86_64__)
-// An accumulator is one vector: {bins[0], bins[1], bins[2], marks << 32 | top}. Which lanes of it go where if it is `down` bins lower.
-alignas(32) constexpr std::int32_t lanes_if_lower[4][8] = {
-    {0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 0, 1, 2, 3, 6, 7}, {0, 1, 0, 1, 0, 1, 6, 7}, {0, 1, 0, 1, 0, 1, 6, 7}};
-alignas(32) constexpr std::int64_t kept_if_lower[4][4] = {{-1, -1, -1, 0}, {0, -1, -1, 0}, {0, 0, -1, 0}, {0, 0, 0, 0}};
+#define UCFT_AVX2 [[gnu::target("avx2")]]
 
-[[gnu::target("avx2")]] UCFT_ALWAYS_INLINE __m256i lowered(__m256i accumulator, std::int32_t down) {
-  const auto row = static_cast<std::size_t>(down < 0 ? 0 : down > 3 ? 3 : down);
-  const __m256i lanes = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes_if_lower[row]));
-  const __m256i kept = _mm256_load_si256(reinterpret_cast<const __m256i*>(kept_if_lower[row]));
-  return _mm256_and_si256(_mm256_permutevar8x32_epi32(accumulator, lanes), kept);
+// ---- integers of 64 bits, four at a time ----
+
+using Vector = __m256i;
+
+UCFT_AVX2 UCFT_ALWAYS_INLINE Vector all(std::int64_t value) { return _mm256_set1_epi64x(value); }
+UCFT_AVX2 UCFT_ALWAYS_INLINE Vector load(const std::byte* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const Vector*>(from));
+}
+UCFT_AVX2 UCFT_ALWAYS_INLINE void store(std::byte* to, Vector value) {
+  _mm256_storeu_si256(reinterpret_cast<Vector*>(to), value);
 }
 
-[[gnu::target("avx2")]] void merge_wide(std::byte* destination, const std::byte* lower, const std::byte* higher,
-                                        std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lower) + i);
-    const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(higher) + i);
-    const std::int32_t a_top = _mm256_extract_epi32(a, 6), b_top = _mm256_extract_epi32(b, 6);
-    const __m256i bins = _mm256_add_epi64(lowered(a, b_top - a_top), lowered(b, a_top - b_top));
-    const __m256i tops = _mm256_max_epi32(a, b), marks = _mm256_or_si256(a, b);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination) + i,
-                        _mm256_blend_epi32(_mm256_blend_epi32(bins, tops, 0x40), marks, 0x80));
-  }
+// value >> bits, with the sign.
+template <int bits>
+UCFT_AVX2 UCFT_ALWAYS_INLINE Vector shifted(Vector value) {
+  const Vector sign = all(std::int64_t{1} << (63 - bits));
+  return _mm256_sub_epi64(_mm256_xor_si256(_mm256_srli_epi64(value, bits), sign), sign);
+}
+// Of integers from -2^51 to 2^51 - 1: the bits of 1.5 2^52 + value are those of 1.5 2^52, plus value.
+UCFT_AVX2 UCFT_ALWAYS_INLINE __m256d to_double(Vector value) {
+  const __m256d big = _mm256_set1_pd(0x1.8p52);
+  return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_add_epi64(value, _mm256_castpd_si256(big))), big);
+}
+// 2^exponent, of a normal number.
+UCFT_AVX2 UCFT_ALWAYS_INLINE __m256d power_of_two(Vector exponent) {
+  return _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_add_epi64(exponent, all(1023)), 52));
+}
+UCFT_AVX2 UCFT_ALWAYS_INLINE bool are_all(Vector condition) { return _mm256_movemask_epi8(condition) == -1; }
+// -limit <= value < limit, for a power of two.
+UCFT_AVX2 UCFT_ALWAYS_INLINE Vector is_within(std::int64_t limit, Vector value) {
+  return _mm256_cmpeq_epi64(_mm256_and_si256(_mm256_add_epi64(value, all(limit)), all(-2 * limit)), all(0));
 }
 
-[[gnu::target("avx2")]] UCFT_ALWAYS_INLINE __m256i signed_digits(__m256i digits, __m256i sign) {
+// ---- cutting ----
+
+// Four numbers as Cut has them, and their digits' signs; all in 64 bits.
+struct Cuts {
+  Vector magnitude, top, shift, sign, marks;
+};
+
+template <class Real>
+UCFT_AVX2 UCFT_ALWAYS_INLINE Cuts cuts(Vector bits) {
+  using Format = FormatOfReal<Real>;
+  constexpr int width = Binned<Real>::width, mantissa_bits = Format::mantissa_bits;
+  // place / width, for it is below 2100
+  constexpr std::int64_t reciprocal = (std::int64_t{1} << 16) / width + 1;
+  constexpr auto sign_bit = static_cast<std::int64_t>(std::uint64_t{1} << (8 * sizeof(Real) - 1));
+  const Vector zero = _mm256_setzero_si256();
+  const Vector exponent = _mm256_and_si256(_mm256_srli_epi64(bits, mantissa_bits), all(Format::exponents));
+  const Vector fraction = _mm256_and_si256(bits, all((std::int64_t{1} << mantissa_bits) - 1));
+  const Vector is_subnormal = _mm256_cmpeq_epi64(exponent, zero);
+  const Vector is_special = _mm256_cmpeq_epi64(exponent, all(Format::exponents));
+  const Vector place = _mm256_sub_epi64(exponent, _mm256_add_epi64(all(1), is_subnormal));
+  const Vector top =
+      _mm256_srli_epi64(_mm256_mul_epu32(_mm256_add_epi64(place, all(mantissa_bits)), all(reciprocal)), 16);
+  const Vector implicit = _mm256_andnot_si256(is_subnormal, all(std::int64_t{1} << mantissa_bits));
+  Cuts result;
+  result.sign = _mm256_sub_epi64(zero, _mm256_srli_epi64(bits, 8 * sizeof(Real) - 1));
+  result.magnitude = _mm256_andnot_si256(is_special, _mm256_or_si256(fraction, implicit));
+  result.top = _mm256_andnot_si256(is_special, top);
+  result.shift = _mm256_add_epi64(_mm256_sub_epi64(place, _mm256_mul_epu32(top, all(width))),
+                                  all(width * (Binned<Real>::kept - 1)));
+  const Vector of_number = _mm256_andnot_si256(_mm256_cmpeq_epi64(bits, all(sign_bit)), all(mark_not_minus_zero));
+  const Vector of_infinity = _mm256_blendv_epi8(all(mark_plus_infinity), all(mark_minus_infinity), result.sign);
+  const Vector of_special = _mm256_blendv_epi8(all(mark_nan), of_infinity, _mm256_cmpeq_epi64(fraction, zero));
+  result.marks = _mm256_blendv_epi8(of_number, of_special, is_special);
+  return result;
+}
+
+UCFT_AVX2 UCFT_ALWAYS_INLINE Vector signed_digits(Vector digits, Vector sign) {
   return _mm256_sub_epi64(_mm256_xor_si256(digits, sign), sign);
 }
 
-[[gnu::target("avx2")]] UCFT_ALWAYS_INLINE __m256i all(std::int64_t value) { return _mm256_set1_epi64x(value); }
+// ---- double: an accumulator is one vector, {bins[0], bins[1], bins[2], marks << 32 | top} ----
 
-// binned() of four at a time.
-[[gnu::target("avx2")]] void widen_wide(std::byte* carriers, const std::byte* elements, std::uint64_t count) {
-  const __m256i zero = _mm256_setzero_si256(), width = all(Binned<double>::width);
-  const __m256i mask = all((std::int64_t{1} << Binned<double>::width) - 1);
-  for (std::uint64_t i = 0; i < count; i += 4) {
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(elements + i * sizeof(double)));
-    const __m256i exponent = _mm256_and_si256(_mm256_srli_epi64(bits, 52), all(2047));
-    const __m256i fraction = _mm256_and_si256(bits, all((std::int64_t{1} << 52) - 1));
-    const __m256i sign = _mm256_cmpgt_epi64(zero, bits);
-    const __m256i is_subnormal = _mm256_cmpeq_epi64(exponent, zero);
-    const __m256i is_special = _mm256_cmpeq_epi64(exponent, all(2047));
-    const __m256i place = _mm256_sub_epi64(exponent, _mm256_add_epi64(all(1), is_subnormal));
-    // (place + 52) / 36, for it is below 2100
-    const __m256i quotient = _mm256_srli_epi64(_mm256_mul_epu32(_mm256_add_epi64(place, all(52)), all(1821)), 16);
-    const __m256i top = _mm256_andnot_si256(is_special, quotient);
-    const __m256i implicit = _mm256_andnot_si256(is_subnormal, all(std::int64_t{1} << 52));
-    const __m256i magnitude = _mm256_andnot_si256(is_special, _mm256_or_si256(fraction, implicit));
-    const __m256i shift = _mm256_add_epi64(_mm256_sub_epi64(place, _mm256_mul_epu32(quotient, width)), all(72));
-    // A shift by 64 or more, and by what would be less than 0, gives 0.
-    const __m256i low = _mm256_and_si256(_mm256_sllv_epi64(magnitude, shift), mask);
-    const __m256i middle =
-        _mm256_and_si256(_mm256_or_si256(_mm256_srlv_epi64(magnitude, _mm256_sub_epi64(width, shift)),
-                                         _mm256_sllv_epi64(magnitude, _mm256_sub_epi64(shift, width))),
-                         mask);
-    const __m256i high = _mm256_srlv_epi64(magnitude, _mm256_sub_epi64(all(72), shift));
-    const __m256i is_minus_zero = _mm256_cmpeq_epi64(bits, all(std::numeric_limits<std::int64_t>::min()));
-    const __m256i of_number = _mm256_andnot_si256(is_minus_zero, all(mark_not_minus_zero));
-    const __m256i of_infinity = _mm256_blendv_epi8(all(mark_plus_infinity), all(mark_minus_infinity), sign);
-    const __m256i of_special = _mm256_blendv_epi8(all(mark_nan), of_infinity, _mm256_cmpeq_epi64(fraction, zero));
-    const __m256i marks = _mm256_blendv_epi8(of_number, of_special, is_special);
-    const __m256i meta = _mm256_or_si256(top, _mm256_slli_epi64(marks, 32));
-    const __m256i bins[3] = {signed_digits(high, sign), signed_digits(middle, sign), signed_digits(low, sign)};
-    // From four vectors of a kind to four accumulators.
-    const __m256i a = _mm256_unpacklo_epi64(bins[0], bins[1]), b = _mm256_unpackhi_epi64(bins[0], bins[1]);
-    const __m256i c = _mm256_unpacklo_epi64(bins[2], meta), d = _mm256_unpackhi_epi64(bins[2], meta);
-    auto* const to = reinterpret_cast<__m256i*>(carriers + i * sizeof(Binned<double>));
-    _mm256_storeu_si256(to, _mm256_permute2x128_si256(a, c, 0x20));
-    _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(b, d, 0x20));
-    _mm256_storeu_si256(to + 2, _mm256_permute2x128_si256(a, c, 0x31));
-    _mm256_storeu_si256(to + 3, _mm256_permute2x128_si256(b, d, 0x31));
+struct WideDouble {
+  static constexpr std::uint64_t merged_at_a_time = 1, cut_at_a_time = 4;
+  static constexpr int width = Binned<double>::width;
+  static constexpr std::int64_t mask = (std::int64_t{1} << width) - 1;
+
+  UCFT_AVX2 [[gnu::always_inline]] static Vector lowered(Vector its, Vector lanes) {
+    const Vector is_kept = _mm256_cmpgt_epi32(lanes, _mm256_set1_epi32(-1));
+    return _mm256_and_si256(_mm256_permutevar8x32_epi32(its, lanes), is_kept);
   }
+
+  UCFT_AVX2 [[gnu::always_inline]] static void merge(std::byte* to, const std::byte* lower, const std::byte* higher) {
+    const Vector a = load(lower), b = load(higher), zero = _mm256_setzero_si256();
+    // By how many halves of lanes b is the higher one. Each lane gets what is so much above it, if there is such a one.
+    const Vector bins_up = _mm256_permutevar8x32_epi32(_mm256_sub_epi32(b, a), _mm256_set1_epi32(6));
+    const Vector up = _mm256_add_epi32(bins_up, bins_up), lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const Vector bins = _mm256_add_epi64(lowered(a, _mm256_sub_epi32(lanes, _mm256_max_epi32(up, zero))),
+                                         lowered(b, _mm256_add_epi32(lanes, _mm256_min_epi32(up, zero))));
+    const Vector tops = _mm256_max_epi32(a, b), marks = _mm256_or_si256(a, b);
+    store(to, _mm256_blend_epi32(_mm256_blend_epi32(bins, tops, 0x40), marks, 0x80));
+  }
+
+  UCFT_AVX2 [[gnu::always_inline]] static void cut(std::byte* carriers, const std::byte* elements) {
+    const Cuts of = cuts<double>(load(elements));
+    // A shift by 64 or more, and by what would be less than 0, gives 0.
+    const Vector low = _mm256_and_si256(_mm256_sllv_epi64(of.magnitude, of.shift), all(mask));
+    const Vector middle =
+        _mm256_and_si256(_mm256_or_si256(_mm256_srlv_epi64(of.magnitude, _mm256_sub_epi64(all(width), of.shift)),
+                                         _mm256_sllv_epi64(of.magnitude, _mm256_sub_epi64(of.shift, all(width)))),
+                         all(mask));
+    const Vector high = _mm256_srlv_epi64(of.magnitude, _mm256_sub_epi64(all(2 * width), of.shift));
+    const Vector meta = _mm256_or_si256(of.top, _mm256_slli_epi64(of.marks, 32));
+    const Vector bins[3] = {signed_digits(high, of.sign), signed_digits(middle, of.sign), signed_digits(low, of.sign)};
+    // From four vectors of a kind to four accumulators.
+    const Vector a = _mm256_unpacklo_epi64(bins[0], bins[1]), b = _mm256_unpackhi_epi64(bins[0], bins[1]);
+    const Vector c = _mm256_unpacklo_epi64(bins[2], meta), d = _mm256_unpackhi_epi64(bins[2], meta);
+    store(carriers, _mm256_permute2x128_si256(a, c, 0x20));
+    store(carriers + 32, _mm256_permute2x128_si256(b, d, 0x20));
+    store(carriers + 64, _mm256_permute2x128_si256(a, c, 0x31));
+    store(carriers + 96, _mm256_permute2x128_si256(b, d, 0x31));
+  }
+
+  // sum_of() where the bins are short, marks say nothing, and powers of two are normal. False: some are not so.
+  UCFT_AVX2 [[gnu::always_inline]] static bool round(std::byte* elements, const std::byte* carriers,
+                                                     std::uint32_t divisor) {
+    const Vector one = load(carriers), two = load(carriers + 32), three = load(carriers + 64),
+                 four = load(carriers + 96);
+    const Vector a = _mm256_unpacklo_epi64(one, two), b = _mm256_unpackhi_epi64(one, two);
+    const Vector c = _mm256_unpacklo_epi64(three, four), d = _mm256_unpackhi_epi64(three, four);
+    const Vector bins[3] = {_mm256_permute2x128_si256(a, c, 0x20), _mm256_permute2x128_si256(b, d, 0x20),
+                            _mm256_permute2x128_si256(a, c, 0x31)};
+    const Vector meta = _mm256_permute2x128_si256(b, d, 0x31);
+    const Vector carried = _mm256_add_epi64(bins[1], shifted<width>(bins[2]));
+    const Vector low = _mm256_and_si256(bins[2], all(mask)), middle = _mm256_and_si256(carried, all(mask));
+    const Vector high = _mm256_add_epi64(bins[0], shifted<width>(carried));
+    const Vector top = _mm256_and_si256(meta, all(0xffffffff));
+    const Vector is_number = _mm256_cmpeq_epi64(_mm256_srli_epi64(meta, 32), all(mark_not_minus_zero));
+    const Vector is_usual = _mm256_and_si256(_mm256_and_si256(is_number, is_within(std::int64_t{1} << 51, high)),
+                                             _mm256_cmpgt_epi64(top, all(3)));
+    if (!are_all(is_usual)) return false;
+    // The sum of two numbers that double holds: as rounded() has it; or the highest bin, and of the other two 51 bits, the last
+    // one set if anything is behind them, which can only make it no tie.
+    constexpr int moved = 11, cut_off = 21;
+    const Vector whole = _mm256_add_epi64(_mm256_slli_epi64(high, width), middle);
+    const Vector rest = _mm256_or_si256(_mm256_slli_epi64(_mm256_and_si256(whole, all((1 << moved) - 1)), width), low);
+    const Vector has_none = _mm256_cmpeq_epi64(_mm256_and_si256(low, all((1 << cut_off) - 1)), all(0));
+    const Vector rest_of_long =
+        _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi64(middle, width - cut_off), _mm256_srli_epi64(low, cut_off)),
+                        _mm256_andnot_si256(has_none, all(1)));
+    const Vector is_short = is_within(std::int64_t{1} << 26, high);
+    const Vector above = _mm256_blendv_epi8(all(2 * width - cut_off), all(moved + width), is_short);
+    const __m256d sum = _mm256_add_pd(
+        _mm256_mul_pd(to_double(_mm256_blendv_epi8(high, shifted<moved>(whole), is_short)), power_of_two(above)),
+        to_double(_mm256_blendv_epi8(rest_of_long, rest, is_short)));
+    const Vector exponent = _mm256_add_epi64(
+        _mm256_add_epi64(_mm256_mul_epu32(top, all(width)), _mm256_andnot_si256(is_short, all(cut_off))),
+        all(width * (1 - Binned<double>::kept) + FormatOfReal<double>::least));
+    __m256d result = _mm256_mul_pd(sum, power_of_two(exponent));
+    if (divisor != 1) result = _mm256_div_pd(result, _mm256_set1_pd(divisor));
+    _mm256_storeu_pd(reinterpret_cast<double*>(elements), result);
+    return true;
+  }
+};
+
+// ---- float: a vector is two accumulators, {high, low_and_meta, high, low_and_meta} ----
+
+struct WideFloat {
+  static constexpr std::uint64_t merged_at_a_time = 2, cut_at_a_time = 4;
+  static constexpr int width = Binned<float>::width;
+  static constexpr std::int64_t mask = (std::int64_t{1} << width) - 1;
+
+  // What goes into one whose top is `above` bins higher (or less than 0).
+  UCFT_AVX2 [[gnu::always_inline]] static Vector lowered(Vector its, Vector above) {
+    const Vector is_lower = _mm256_cmpgt_epi64(above, all(0)), is_next = _mm256_cmpeq_epi64(above, all(1));
+    const Vector same = _mm256_blend_epi32(its, _mm256_and_si256(its, all(~std::int64_t{0xff})), 0xcc);
+    const Vector next = _mm256_slli_epi64(_mm256_unpacklo_epi64(_mm256_setzero_si256(), its), 8);
+    return _mm256_blendv_epi8(same, _mm256_and_si256(next, is_next), is_lower);
+  }
+
+  UCFT_AVX2 [[gnu::always_inline]] static void merge(std::byte* to, const std::byte* lower, const std::byte* higher) {
+    const Vector a = load(lower), b = load(higher);
+    const Vector a_top = _mm256_and_si256(_mm256_unpackhi_epi64(a, a), all(0xf));
+    const Vector b_top = _mm256_and_si256(_mm256_unpackhi_epi64(b, b), all(0xf));
+    const Vector bins =
+        _mm256_add_epi64(lowered(a, _mm256_sub_epi64(b_top, a_top)), lowered(b, _mm256_sub_epi64(a_top, b_top)));
+    const Vector meta =
+        _mm256_or_si256(_mm256_and_si256(_mm256_or_si256(a, b), all(0xf0)), _mm256_max_epi32(a_top, b_top));
+    store(to, _mm256_or_si256(bins, _mm256_blend_epi32(_mm256_setzero_si256(), meta, 0xcc)));
+  }
+
+  UCFT_AVX2 [[gnu::always_inline]] static void cut(std::byte* carriers, const std::byte* elements) {
+    const Cuts of = cuts<float>(_mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(elements))));
+    const Vector digits = _mm256_sllv_epi64(of.magnitude, of.shift);
+    const Vector high = signed_digits(_mm256_srli_epi64(digits, width), of.sign);
+    const Vector low = signed_digits(_mm256_and_si256(digits, all(mask)), of.sign);
+    const Vector meta = _mm256_or_si256(_mm256_slli_epi64(of.marks, 4), of.top);
+    const Vector low_and_meta = _mm256_or_si256(_mm256_slli_epi64(low, 8), meta);
+    const Vector a = _mm256_unpacklo_epi64(high, low_and_meta), b = _mm256_unpackhi_epi64(high, low_and_meta);
+    store(carriers, _mm256_permute2x128_si256(a, b, 0x20));
+    store(carriers + 32, _mm256_permute2x128_si256(a, b, 0x31));
+  }
+
+  // As WideDouble::round.
+  UCFT_AVX2 [[gnu::always_inline]] static bool round(std::byte* elements, const std::byte* carriers,
+                                                     std::uint32_t divisor) {
+    const Vector one = load(carriers), two = load(carriers + 32);
+    const Vector a = _mm256_permute2x128_si256(one, two, 0x20), b = _mm256_permute2x128_si256(one, two, 0x31);
+    const Vector low_and_meta = _mm256_unpackhi_epi64(a, b), low = shifted<8>(low_and_meta);
+    const Vector high = _mm256_add_epi64(_mm256_unpacklo_epi64(a, b), shifted<width>(low));
+    const Vector is_number =
+        _mm256_cmpeq_epi64(_mm256_and_si256(low_and_meta, all(0xf0)), all(mark_not_minus_zero << 4));
+    if (!are_all(_mm256_and_si256(is_number, is_within(std::int64_t{1} << 34, high)))) return false;
+    // As a double, if need be to odd, so that the rounding to float is the only one.
+    constexpr int moved = 11;
+    const Vector whole = _mm256_or_si256(_mm256_slli_epi64(high, width), _mm256_and_si256(low, all(mask)));
+    const Vector is_exact = _mm256_cmpeq_epi64(_mm256_and_si256(whole, all((1 << moved) - 1)), all(0));
+    const Vector to_odd = _mm256_or_si256(shifted<moved>(whole), _mm256_andnot_si256(is_exact, all(1)));
+    const Vector is_short = is_within(std::int64_t{1} << 50, whole);
+    const Vector leading = _mm256_blendv_epi8(to_odd, whole, is_short);
+    const Vector top = _mm256_and_si256(low_and_meta, all(0xf));
+    const Vector exponent =
+        _mm256_add_epi64(_mm256_add_epi64(_mm256_mul_epu32(top, all(width)), _mm256_andnot_si256(is_short, all(moved))),
+                         all(width * (1 - Binned<float>::kept) + FormatOfReal<float>::least));
+    __m128 result = _mm256_cvtpd_ps(_mm256_mul_pd(to_double(leading), power_of_two(exponent)));
+    if (divisor != 1) result = _mm_div_ps(result, _mm_set1_ps(static_cast<float>(divisor)));
+    _mm_storeu_ps(reinterpret_cast<float*>(elements), result);
+    return true;
+  }
+};
+
+// ---- loops: of how many they have been; the rest one by one ----
+
+template <class Real>
+using Wide = std::conditional_t<std::is_same_v<Real, float>, WideFloat, WideDouble>;
+
+template <class Real>
+UCFT_AVX2 std::uint64_t merge_wide(std::byte* destination, const std::byte* lower, const std::byte* higher,
+                                   std::uint64_t count) {
+  constexpr std::uint64_t step = Wide<Real>::merged_at_a_time, bytes = sizeof(Binned<Real>);
+  std::uint64_t i = 0;
+  for (; i + step <= count; i += step)
+    Wide<Real>::merge(destination + i * bytes, lower + i * bytes, higher + i * bytes);
+  return i;
+}
+
+template <class Real>
+UCFT_AVX2 std::uint64_t widen_wide(std::byte* carriers, const std::byte* elements, std::uint64_t count) {
+  constexpr std::uint64_t step = Wide<Real>::cut_at_a_time;
+  std::uint64_t i = 0;
+  for (; i + step <= count; i += step)
+    Wide<Real>::cut(carriers + i * sizeof(Binned<Real>), elements + i * sizeof(Real));
+  return i;
+}
+
+template <class Real>
+UCFT_AVX2 std::uint64_t finish_wide(std::byte* elements, const std::byte* carriers, std::uint64_t count,
+                                    std::uint32_t divisor) {
+  constexpr std::uint64_t step = Wide<Real>::cut_at_a_time;
+  std::uint64_t i = 0;
+  for (; i + step <= count; i += step)
+    if (!Wide<Real>::round(elements + i * sizeof(Real), carriers + i * sizeof(Binned<Real>), divisor)) [[unlikely]]
+      finish_each<Real>(elements, carriers, i, i + step, divisor);
+  return i;
+}
+
+bool can_be_wide() {
+  static const bool can = __builtin_cpu_supports("avx2");
+  return can;
 }
 #endif
 
-// How many of them go in bulk.
-std::uint64_t wide_part(DataType type, std::uint64_t count, std::uint64_t at_a_time) {
+template <class Real>
+void merge_all(std::byte* destination, const std::byte* lower, const std::byte* higher, std::uint64_t count) {
+  std::uint64_t done = 0;
 #if defined(__x86_64__)
-  static const bool can_be = __builtin_cpu_supports("avx2");
-  if (type == DataType::float64 && can_be) return count / at_a_time * at_a_time;
+  if (can_be_wide()) done = merge_wide<Real>(destination, lower, higher, count);
 #endif
-  return 0;
+  merge_each<Real>(destination, lower, higher, done, count);
+}
+
+template <class Real>
+void widen_all(std::byte* carriers, const std::byte* elements, std::uint64_t count) {
+  std::uint64_t done = 0;
+#if defined(__x86_64__)
+  if (can_be_wide()) done = widen_wide<Real>(carriers, elements, count);
+#endif
+  widen_each<Real>(carriers, elements, done, count);
 }
 
 template <class Real>
 void finish_all(std::byte* elements, const std::byte* carriers, std::uint64_t count, std::uint32_t divisor) {
-  if (divisor == 1) {
-    for (std::uint64_t i = 0; i < count; ++i) put(elements, i, sum_of(element_at<Binned<Real>>(carriers, i)));
-  } else {
-    for (std::uint64_t i = 0; i < count; ++i)
-      put(elements, i, sum_of(element_at<Binned<Real>>(carriers, i)) / static_cast<Real>(divisor));
-  }
+  std::uint64_t done = 0;
+#if defined(__x86_64__)
+  if (can_be_wide()) done = finish_wide<Real>(elements, carriers, count, divisor);
+#endif
+  finish_each<Real>(elements, carriers, done, count, divisor);
 }
 
 }  // namespace
 
 void combine_binned(DataType type, std::byte* destination, const std::byte* lower, const std::byte* higher,
                     std::uint64_t count) {
-  const std::uint64_t wide = wide_part(type, count, 1);
-#if defined(__x86_64__)
-  if (wide > 0) merge_wide(destination, lower, higher, wide);
-#endif
-  return type == DataType::float32 ? merge_each<float>(destination, lower, higher, wide, count)
-                                   : merge_each<double>(destination, lower, higher, wide, count);
+  return type == DataType::float32 ? merge_all<float>(destination, lower, higher, count)
+                                   : merge_all<double>(destination, lower, higher, count);
 }
 
 void widen_binned(DataType type, std::byte* carriers, const std::byte* elements, std::uint64_t count) {
-  const std::uint64_t wide = wide_part(type, count, 4);
-#if defined(__x86_64__)
-  if (wide > 0) widen_wide(carriers, elements, wide);
-#endif
-  return type == DataType::float32 ? widen_each<float>(carriers, elements, wide, count)
-                                   : widen_each<double>(carriers, elements, wide, count);
+  return type == DataType::float32 ? widen_all<float>(carriers, elements, count)
+                                   : widen_all<double>(carriers, elements, count);
 }
 
 void finish_binned(DataType type, std::byte* elements, const std::byte* carriers, std::uint64_t count,

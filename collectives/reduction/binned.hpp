@@ -140,22 +140,21 @@ template <class Real>
           (low_of(a, a_top) + low_of(b, b_top)) | ((a.low_and_meta | b.low_and_meta) & marks) | higher};
 }
 
-// leading 2^exponent, where leading has been cut to 55 bits or more, with its last bit set if anything was behind them: one
-// rounding, to nearest, ties to even; what is scaled into the subnormal numbers has no bit below them.
+// value 2^exponent, an integer that has been rounded to Real's precision: what is scaled into the subnormal numbers has no bit below
+// them, so it is exact.
 template <class Real>
-[[gnu::always_inline]] inline Real scaled(std::int64_t leading, int exponent) {
-  const auto value = static_cast<double>(static_cast<Real>(leading));
+[[gnu::always_inline]] inline Real scaled(double value, int exponent) {
   const double power = std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
   return static_cast<Real>(exponent >= -1022 && exponent <= 1023 ? value * power : std::ldexp(value, exponent));
 }
 
-// high 2^bits + low, for low from 0 and below 2^bits, times 2^exponent.
-template <class Real>
-[[gnu::always_inline]] inline Real rounded(std::int64_t high, std::uint64_t low, int bits, int exponent) {
-  const auto magnitude = static_cast<std::uint64_t>(high ^ (high >> 63)) | 1;
-  const int free = std::countl_zero(magnitude) - 1, up = free < bits ? free : bits, behind = bits - up;
-  const std::uint64_t rest = low & ((std::uint64_t{1} << behind) - 1);
-  return scaled<Real>((high << up) | static_cast<std::int64_t>(low >> behind) | (rest != 0), exponent + behind);
+// high 2^bits + behind, for behind from 0 and below 2^bits, up to 41: the sum of two numbers that double holds as they are, so it is
+// rounded once.
+[[gnu::always_inline]] inline double rounded(std::int64_t high, std::int64_t behind, int bits) {
+  constexpr int moved = 11;
+  const std::int64_t rest = (high & ((1 << moved) - 1)) << bits | behind;
+  return static_cast<double>(high >> moved) * static_cast<double>(std::int64_t{1} << (moved + bits)) +
+         static_cast<double>(rest);
 }
 
 template <class Real>
@@ -176,23 +175,24 @@ template <class Real>
   const int exponent = width * (all.top + 1 - Binned<double>::kept) + FormatOfReal<double>::least;
   const std::int64_t low = all.bins[2] & mask, carried = all.bins[1] + (all.bins[2] >> width);
   const std::int64_t middle = carried & mask, high = all.bins[0] + (carried >> width);
-  if (high >= -short_enough && high < short_enough) [[likely]]
-    return special_or(rounded<double>((high << width) + middle, static_cast<std::uint64_t>(low), width, exponent),
-                      all.marks);
+  if (high >= -short_enough && high < short_enough)
+    return special_or(scaled<double>(rounded((high << width) + middle, low, width), exponent), all.marks);
   // So many bits that the lowest bin can only make a sum no tie: one more bit for all of it.
-  const auto behind = static_cast<std::uint64_t>(middle << 1 | (low != 0));
-  return special_or(rounded<double>(high, behind, width + 1, exponent + width - 1), all.marks);
+  return special_or(scaled<double>(rounded(high, middle << 1 | (low != 0), width + 1), exponent + width - 1),
+                    all.marks);
 }
 
 [[gnu::always_inline]] inline float sum_of(const Binned<float>& all) {
   constexpr int width = Binned<float>::width;
-  constexpr std::int64_t mask = (std::int64_t{1} << width) - 1;
+  constexpr std::int64_t mask = (std::int64_t{1} << width) - 1, short_enough = std::int64_t{1} << 34;
   const int top = static_cast<int>(all.low_and_meta & 0xf);
   const auto marks = static_cast<std::uint32_t>(all.low_and_meta >> 4 & 0xf);
   const int exponent = width * (top + 1 - Binned<float>::kept) + FormatOfReal<float>::least;
-  const std::int64_t low = all.low_and_meta >> 8;
-  return special_or(rounded<float>(all.high + (low >> width), static_cast<std::uint64_t>(low & mask), width, exponent),
-                    marks);
+  const std::int64_t low = all.low_and_meta >> 8, behind = low & mask, high = all.high + (low >> width);
+  const bool is_short = high >= -short_enough && high < short_enough;
+  // If it is long, what is behind can only make it no tie.
+  const auto leading = static_cast<float>(is_short ? (high << width) | behind : high | (behind != 0));
+  return special_or(scaled<float>(static_cast<double>(leading), is_short ? exponent : exponent + width), marks);
 }
 
 // In bulk, of `type` float32 or float64; aliasing and alignment as combine(), widen() and finish() have them. divisor: 1 of a sum.

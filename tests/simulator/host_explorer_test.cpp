@@ -190,6 +190,24 @@ TEST(HostExplorer, DataInAreasThatAreUsedAgain) {
   explore_all({.ranks = 2, .program = {sum, allreduce, blocks, to}, .areas = 2}, 9000);
 }
 
+// A sum that must be divided by the number of those that gave something, once: by who combines a chunk.
+HostCall average(std::uint64_t count) {
+  HostCall it = call(HostPattern::reduce_all, 0, count);
+  it.reduction = Reduction{DataType::float64, Operator::average};
+  return it;
+}
+TEST(HostExplorer, AveragesAreDividedOnce) {
+  explore_all({.ranks = 2, .patience = 1, .program = {average(2), average(1)}, .areas = 1}, 3000);
+  explore_all({.ranks = 3, .degree = 1, .program = {average(1)}, .max_deaths = 1}, 1000);
+}
+TEST(HostExplorer, AveragesOfManyRanksAreDividedOnce) {
+  for (Rank ranks : {3, 5}) {
+    const HostPlan plan{
+        .ranks = ranks, .patience = 1, .program = {average(2), average(2)}, .areas = 1, .max_deaths = ranks - 1};
+    EXPECT_EQ(walk(plan, 20 + walks, 11).violation, "") << ranks << " ranks";
+  }
+}
+
 // Too long for the slab, and not for each to combine, or for the tree.
 TEST(HostExplorer, DataInAreasWithoutChunks) {
   const HostCall sum = large(HostPattern::reduce_all);

@@ -283,5 +283,51 @@ TYPED_TEST(BinnedSum, InBulkItIsTheSameAsOneByOne) {
   }
 }
 
+// Accumulators with bins of any length and sign at any place, as many additions leave them; and ties, but for the least bit.
+template <class Real>
+Binned<Real> by_hand(std::mt19937_64& random) {
+  constexpr bool is_double = sizeof(Real) == 8;
+  const auto bin = [&](int bits) {
+    return static_cast<std::int64_t>(random()) >> (63 - random() % static_cast<unsigned>(bits));
+  };
+  const auto marks = static_cast<std::uint32_t>(random() % 16 == 0 ? random() % 16 : mark_not_minus_zero);
+  const int top = static_cast<int>(random() % (random() % 4 == 0 ? 10 : is_double ? 59 : 10));
+  Binned<Real> all;
+  if constexpr (is_double) {
+    all = {{bin(random() % 8 == 0 ? 63 : 27), bin(50), bin(50)}, top, marks};
+    if (random() % 4 == 0) {
+      const auto one = std::int64_t{1} << (random() % 52);
+      all.bins[0] = random() % 2 == 0 ? one : -one;
+      all.bins[1] = std::int64_t{1} << (random() % 36);
+      all.bins[2] = static_cast<std::int64_t>(random() % 3) - 1;
+    }
+  } else {
+    const std::int64_t high = bin(random() % 8 == 0 ? 55 : 35);
+    std::int64_t low = bin(50);
+    if (random() % 4 == 0) low = static_cast<std::int64_t>(random() % 3) - 1;
+    if (top == 0) low = 0;  // below the least subnormal number there is nothing
+    all.high = random() % 4 == 0 ? (high | 1) << 4 : high;
+    all.low_and_meta = low * 256 + static_cast<std::int64_t>(marks << 4) + top;
+  }
+  return all;
+}
+
+TYPED_TEST(BinnedSum, InBulkTheyAreRoundedAsOneByOne) {
+  std::mt19937_64 random(7);
+  for (const std::uint32_t divisor : {1u, 3u})
+    for (int round = 0; round < 20'000; ++round) {
+      std::vector<Binned<TypeParam>> all(9);
+      for (auto& each : all) each = by_hand<TypeParam>(random);
+      std::vector<TypeParam> got(all.size());
+      finish_binned(type_of<TypeParam>, reinterpret_cast<std::byte*>(got.data()),
+                    reinterpret_cast<const std::byte*>(all.data()), all.size(), divisor);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const TypeParam sum = sum_of(all[i]) / static_cast<TypeParam>(divisor);
+        if (std::isnan(sum) && std::isnan(got[i])) continue;
+        ASSERT_EQ(bits_of(got[i]), bits_of(sum)) << i << " in round " << round << ", divisor " << divisor;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace ucft::detail

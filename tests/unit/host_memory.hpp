@@ -74,6 +74,9 @@ class SharedMemory {
     all.resize(std::max(all.size(), static_cast<std::size_t>(offset + bytes)));
     std::memcpy(all.data() + offset, data, bytes);
   }
+  void deliver_finished(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
+    deliver(number, offset, data, bytes);  // of carriers that are elements
+  }
   bool expects_block(OperationNumber, Rank, std::uint64_t) const { return true; }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     delivered_[number].blocks.push_back(rank);

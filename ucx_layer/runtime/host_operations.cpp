@@ -116,6 +116,10 @@ class HostOperations::Memory {
     const Request& request = *operations_.slot(number);
     if (request.arguments.reduction.finishes()) [[unlikely]]
       return request.finish_part(offset, data, bytes, operations_.stage_.result(number).contributors);
+    deliver_finished(number, offset, data, bytes);
+  }
+  void deliver_finished(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
+    const Request& request = *operations_.slot(number);
     std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
     if (bytes >= least_block && request.host_call->bytes() >= streamed_from)
       stream(to, data, bytes);
