@@ -115,14 +115,16 @@ class HostReading {
   HostPartial sum_of_values() const {
     HostPartial sum;
     const HostWord usual = HostNote{call_.signature, Outcome::success, static_cast<std::uint32_t>(bytes_)}.word();
+    const Combiner combine_two(call_.reduction);
+    std::byte* const into = memory_.scratch(0);
     std::uint32_t usual_ones = 0;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
-      if (memory_.load(x, cell_ + 1) == usual)
+      if (memory_.load(x, cell_ + 1) == usual) [[likely]]
         ++usual_ones;
       else if (!add_note(x, sum.result))
         continue;
-      sum.data = add(sum.data, memory_.read(x, value_place(x, bytes_), bytes_), call_.count, memory_.scratch(0));
+      sum.data = add(combine_two, sum.data, memory_.read(x, value_place(x, bytes_), bytes_), call_.count, into);
     }
     if (!has_culprit(sum.result.outcome)) sum.result.contributors += usual_ones;
     return sum;
@@ -156,10 +158,11 @@ class HostReading {
   const std::byte* combined_chunk(std::uint64_t chunk, std::byte* into) const {
     const std::uint64_t bytes = bytes_of_chunk(chunk);
     const std::byte* sum = nullptr;
+    const Combiner combine_two(call_.reduction);
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
       const HostPlace place = value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk));
-      sum = add(sum, memory_.read(x, place, bytes), bytes / call_.reduction.carrier_bytes(), into);
+      sum = add(combine_two, sum, memory_.read(x, place, bytes), bytes / call_.reduction.carrier_bytes(), into);
     }
     return sum;
   }
@@ -179,9 +182,10 @@ class HostReading {
   bool is_stamped(Rank x, HostPlace place) const { return memory_.load(x, place) == stamp(); }
 
   // sum: null, what was read last, or in `into` already.
-  const std::byte* add(const std::byte* sum, const std::byte* data, std::uint64_t count, std::byte* into) const {
+  static const std::byte* add(const Combiner& combine_two, const std::byte* sum, const std::byte* data,
+                              std::uint64_t count, std::byte* into) {
     if (sum == nullptr) return data;
-    if (count > 0) combine(call_.reduction, into, sum, data, count);
+    combine_two(into, sum, data, count);
     return into;
   }
 

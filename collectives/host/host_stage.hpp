@@ -225,9 +225,11 @@ class HostStage {
   // Every V is there, or its owner is dead and left none.
   template <class Memory>
   bool has_all_values(const HostReading<Memory>& all) {
-    Operation& operation = at(all.number());
-    for (; operation.seen < seat_.ranks; ++operation.seen)
-      if (!all.is_settled(operation.seen)) return false;
+    Rank& seen = at(all.number()).seen;
+    Rank x = seen;
+    while (x < seat_.ranks && all.is_settled(x)) ++x;
+    seen = x;
+    if (x < seat_.ranks) return false;
     note_posted_by_all(all.number());
     return true;
   }

@@ -49,7 +49,7 @@ void combine_all(std::byte* destination, const std::byte* lower, const std::byte
   combine_each<Element, Function>(destination, lower, higher, count);
 }
 
-using Kernel = void (*)(std::byte*, const std::byte*, const std::byte*, std::uint64_t);
+using Kernel = Combiner::Kernel;
 
 // Component by component.
 template <class Part>
@@ -77,6 +77,10 @@ constexpr auto kernels = []<std::size_t... i>(std::index_sequence<i...>) {
       kernel_of<static_cast<DataType>(i / operator_count), static_cast<Operator>(i % operator_count)>()...};
 }
 (std::make_index_sequence<type_count * operator_count>());
+
+Kernel kernel_of(DataType type, Operator op) {
+  return kernels[static_cast<std::size_t>(type) * operator_count + static_cast<std::size_t>(op)];
+}
 
 bool is_aligned(const void* pointer, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
@@ -120,10 +124,13 @@ void combine(const Reduction& reduction, void* destination, const void* lower, c
   if (reduction.op() == Operator::user) return combine_by_user(reduction, out, low, high, count);
   assert(reduction.op() < Operator::none);
   if (is_binned(reduction.op())) return combine_binned(reduction.type(), out, low, high, count);
-  const Kernel kernel =
-      kernels[static_cast<std::size_t>(reduction.type()) * operator_count + static_cast<std::size_t>(reduction.op())];
+  const Kernel kernel = kernel_of(reduction.type(), reduction.op());
   assert(kernel != nullptr);
   kernel(out, low, high, count);
+}
+
+Kernel Combiner::kernel_of(const Reduction& reduction) {
+  return reduction.op() < Operator::none ? detail::kernel_of(reduction.type(), reduction.op()) : nullptr;
 }
 
 }  // namespace ucft::detail

@@ -76,6 +76,27 @@ class Reduction {
 // several times, for consecutive ranges of elements in ascending order.
 void combine(const Reduction& reduction, void* destination, const void* lower, const void* higher, std::uint64_t count);
 
+// combine() again and again with one reduction, which must outlive it: the loop for its type and operator is looked up once.
+class Combiner {
+ public:
+  using Kernel = void (*)(std::byte* destination, const std::byte* lower, const std::byte* higher, std::uint64_t count);
+
+  explicit Combiner(const Reduction& reduction) : reduction_(reduction), kernel_(kernel_of(reduction)) {}
+
+  void operator()(std::byte* destination, const std::byte* lower, const std::byte* higher, std::uint64_t count) const {
+    if (kernel_ != nullptr) [[likely]]
+      kernel_(destination, lower, higher, count);
+    else
+      combine(reduction_, destination, lower, higher, count);
+  }
+
+ private:
+  static Kernel kernel_of(const Reduction& reduction);
+
+  const Reduction& reduction_;
+  const Kernel kernel_;  // null: combine() knows more
+};
+
 // The carriers of count elements, exactly. Only if widens(). The two must not overlap; neither needs any alignment.
 void widen(const Reduction& reduction, void* carriers, const void* elements, std::uint64_t count);
 // The caller's elements from the carriers that so many ranks have contributed to (at least 1). Only if finishes(). The two must

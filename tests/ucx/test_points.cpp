@@ -91,6 +91,7 @@ void pass_close() {
   usleep(static_cast<useconds_t>(std::atol(std::strchr(plan, ':') + 1) * 1000));
 }
 
+bool has_far_readers() { return std::getenv("UCFT_TEST_FAR") != nullptr; }
 bool has_sites() { return std::getenv("UCFT_TEST_SITES") != nullptr; }
 bool stamps_all_lines() { return std::getenv("UCFT_TEST_STAMPS") != nullptr; }
 

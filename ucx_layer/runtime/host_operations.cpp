@@ -4,12 +4,10 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"
+#include "ucx_layer/runtime/host_copy.hpp"
 
 namespace ucft::detail {
 
@@ -18,38 +16,17 @@ namespace {
 constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory is read, if it is shared
 constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
 constexpr std::uint64_t block_alignment = 64;
-constexpr std::uint64_t streamed_from = 1 << 20;  // bytes of a result: more than its caller would find in a cache
+constexpr std::uint64_t streamed_from = 8 << 20;  // bytes of a result: more than its caller would find in a cache
 constexpr int patience = 64;                      // looks, before another inner node's work is done for it
 static_assert(least_block > Buffers::private_limit);
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + block_alignment - 1) / block_alignment * block_alignment; }
 
-// In pieces: for more at once the C library may take string instructions, which are several times slower where the other core's
-// cache has the lines.
 void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-  constexpr std::uint64_t piece = 1024;
-  if (bytes == sizeof(HostWord)) {
+  if (bytes == sizeof(HostWord))
     std::memcpy(to, from, sizeof(HostWord));
-    return;
-  }
-  for (; bytes > piece; bytes -= piece, to += piece, from += piece) std::memcpy(to, from, piece);
-  std::memcpy(to, from, bytes);
-}
-
-// Past the caches: memory that is written as a whole isn't read before.
-void stream(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-#if defined(__SSE2__)
-  constexpr std::uint64_t line = 64;
-  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128i) != 0) return copy(to, from, bytes);
-  for (; bytes >= line; bytes -= line, to += line, from += line) {
-    __m128i part[line / sizeof(__m128i)];
-    std::memcpy(part, from, line);
-    auto* const place = reinterpret_cast<__m128i*>(to);
-    for (std::size_t i = 0; i < std::size(part); ++i) _mm_stream_si128(place + i, part[i]);
-  }
-  _mm_sfence();
-#endif
-  copy(to, from, bytes);
+  else
+    host_copy(to, from, bytes);
 }
 
 }  // namespace
@@ -102,9 +79,16 @@ class HostOperations::Memory {
   void store(HostPlace place, HostWord word) { slabs_.store(place, word); }
   void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
     std::byte* const to = slabs_.write_to(first);
-    if (data != to) copy(to, data, bytes);
+    if (data == to) return;
+    if (bytes == sizeof(HostWord))
+      std::memcpy(to, data, sizeof(HostWord));
+    else if (host_stage(to, data, bytes) != operations_.readers_are_far_) [[unlikely]]
+      operations_.readers_are_far_ = !operations_.readers_are_far_;
   }
-  std::byte* room(HostPlace first) { return slabs_.at(first); }
+  std::byte* room(HostPlace first) {
+    if (!operations_.readers_are_far_) return slabs_.at(first);
+    return operations_.context_.host_scratch(1, operations_.layout_.chunk_bytes);  // no level of a tree is in use
+  }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
   bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
   std::byte* scratch(int level) {
@@ -122,7 +106,7 @@ class HostOperations::Memory {
     const Request& request = *operations_.slot(number);
     std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
     if (bytes >= least_block && request.host_call->bytes() >= streamed_from)
-      stream(to, data, bytes);
+      host_stream(to, data, bytes);
     else
       copy(to, data, bytes);
   }

@@ -96,6 +96,7 @@ TEST_P(Kill, AnyRankBetweenTwoOfItsSends) {
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     JobPlan plan{ranks, loop, {"40", "5000"}, {"--expect-kill", std::to_string(victim)}, over(GetParam())};
     plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 300);
+    if (run % 4 == 3) plan.environment["UCFT_TEST_FAR"] = "y";
     expect_right(plan, {victim}, run);
   }
 }

@@ -201,6 +201,13 @@ TEST_P(Scenario, EveryOperatorOnEveryTypeIsRightWhenARankDies) {
   }
 }
 
+TEST(HostScenario, EveryOperatorOnEveryTypeIsRightWhereReadersAreFar) {
+  JobPlan made{4, types, {}, {"--expect-kill", "1"}, over("shm")};
+  made.environment["UCFT_TEST_FAR"] = "y";
+  made.environment["UCFT_TEST_KILL"] = "1:send:3000";
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {1}), "");
+}
+
 TEST(HostScenario, EveryOperatorOnEveryTypeIsRightOnATree) {
   JobPlan made{5, types, {}, {"--expect-kill", "1"}, over("shm")};
   made.environment["UCFT_TUNING_FILE"] = table_of_a_tree;
