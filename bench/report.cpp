@@ -36,6 +36,8 @@ nlohmann::ordered_json json_of(const Arguments& arguments, const Row& row, const
   line["failed"] = row.failed;
   line["recovery_us"] = nullptr;
   if (tally.recovery_us() > 0) line["recovery_us"] = rounded(tally.recovery_us());
+  line["proof_us"] = nullptr;
+  if (tally.proof_us() > 0) line["proof_us"] = rounded(tally.proof_us());
   line["loop_us"] = rounded(tally.loop_us() / static_cast<double>(arguments.iterations));
   line["voluntary_switches_per_op"] = rounded(tally.voluntary_switches_per_operation());
   line["involuntary_switches_per_op"] = rounded(tally.involuntary_switches_per_operation());

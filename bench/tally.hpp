@@ -33,6 +33,8 @@ class Tally {
   void add_loop(std::int64_t ns) { raise(loop_ns_at, static_cast<std::uint64_t>(ns)); }
   // Who needs nothing of the dead may be done before: 0.
   void add_recovery(std::int64_t ns) { raise(recovery_ns_at, static_cast<std::uint64_t>(ns > 0 ? ns : 0)); }
+  // From the death to this rank's proof of it.
+  void add_proof(std::int64_t ns) { raise(not_proof_ns_at, ~static_cast<std::uint64_t>(ns)); }
   void add_contributors(std::uint64_t count) { raise(not_contributors_at, ~count); }
   // What this rank has seen of an operation that must look the same on all survivors.
   void add_digest(std::uint64_t operation, std::uint64_t digest);
@@ -49,6 +51,10 @@ class Tally {
   double max_us() const { return 1e-3 * static_cast<double>(maxima_[max_ns_at]); }
   double loop_us() const { return 1e-3 * static_cast<double>(maxima_[loop_ns_at]); }
   double recovery_us() const { return 1e-3 * static_cast<double>(maxima_[recovery_ns_at]); }  // 0: none
+  // Until the first survivor's proof; 0: none.
+  double proof_us() const {
+    return maxima_[not_proof_ns_at] == 0 ? 0 : 1e-3 * static_cast<double>(~maxima_[not_proof_ns_at]);
+  }
   std::uint64_t contributors_min() const { return ~maxima_[not_contributors_at]; }
   std::uint64_t refused() const { return sums_[refused_at]; }
   double voluntary_switches_per_operation() const { return per_operation(voluntary_at); }
@@ -58,7 +64,14 @@ class Tally {
 
  private:
   enum Sum : std::size_t { samples_at, total_ns_at, wrong_at, refused_at, voluntary_at, involuntary_at, histogram_at };
-  enum Maximum : std::size_t { max_ns_at, recovery_ns_at, loop_ns_at, not_contributors_at, digests_at };
+  enum Maximum : std::size_t {
+    max_ns_at,
+    recovery_ns_at,
+    not_proof_ns_at,
+    loop_ns_at,
+    not_contributors_at,
+    digests_at
+  };
 
   void raise(std::size_t at, std::uint64_t value) { maxima_[at] = value > maxima_[at] ? value : maxima_[at]; }
   double per_operation(std::size_t at) const;

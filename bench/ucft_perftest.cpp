@@ -45,6 +45,8 @@ void sleep_until(std::int64_t moment_ns) {
 }
 
 // The f that -1 stands for, as the library says: "UCFT_F=1 (default)".
+std::int64_t first_proof_ns = 0;  // that a rank is dead, since the last announced death
+
 int default_f(const Context& context, int rank_count) {
   std::string text(ucft_settings(context.get(), nullptr, 0), '\0');
   ucft_settings(context.get(), text.data(), text.size());
@@ -117,7 +119,7 @@ class Perftest {
     batch_ = arguments_.batch(arguments_.sizes_bytes[row]);
     tally_ = Tally(batch_);
     died_at_ns_ = 0;
-    recovered_ = false;
+    recovered_ = proof_noted_ = false;
     allocate(arguments_.sizes_bytes[row] / sizeof(T));
     const auto first_iteration = static_cast<std::int64_t>(row) * arguments_.iterations;
     for (std::int64_t i = 0; i < arguments_.warmup; i += batch_) iterate(false);
@@ -167,7 +169,8 @@ class Perftest {
     aside_.barrier();
     if (moment_ns[0] == 0) return;  // they had all died before
     died_at_ns_ = moment_ns[0];
-    recovered_ = false;
+    recovered_ = proof_noted_ = false;
+    first_proof_ns = 0;
   }
 
   void die_if_due() {
@@ -280,6 +283,11 @@ class Perftest {
       tally_.add_recovery(end_ns_ - died_at_ns_);
       recovered_ = true;
     }
+    for (int turn = 0; recovered_ && first_proof_ns == 0 && turn < 64; ++turn) context_.progress();  // may report it
+    if (recovered_ && !proof_noted_ && first_proof_ns >= died_at_ns_) {
+      tally_.add_proof(first_proof_ns - died_at_ns_);
+      proof_noted_ = true;
+    }
   }
 
   Verdict check(const Result& result) {
@@ -368,6 +376,7 @@ class Perftest {
   const PlannedDeath* own_death_ = nullptr;
   std::int64_t died_at_ns_ = 0;  // the last announced death of this row
   bool recovered_ = false;       // this rank has had a right result since
+  bool proof_noted_ = false;     // and has been told when it had the proof
   bool excused_root_failure_ = false;
   std::uint64_t complaints_ = 0;
   std::uint64_t wrong_ = 0;
@@ -424,11 +433,17 @@ int tune_and_write(const Arguments& arguments) {
   return 1;
 }
 
+void note_proof(const ucft_failure_t* failure, void*) {
+  if (first_proof_ns == 0 && failure->kind == UCFT_FAILURE_PROVED) first_proof_ns = failure->known_at_ns;
+}
+
 int run(const Arguments& arguments) {
   if (!arguments.tune.empty()) return tune_and_write(arguments);
   if (arguments.gossip && !arguments.gossip->faults.empty())
     setenv("UCFT_GOSSIP_FAULTS", arguments.gossip->faults.c_str(), 1);
-  Context context;
+  ContextOptions options;
+  options.failure_callback = note_proof;
+  Context context(options);
   Communicator world(context);
   if (!arguments.calibrate.empty()) return calibrate_and_print(world, arguments);
   if (const std::string problem = problem_with(arguments, world.size()); !problem.empty()) {

@@ -162,7 +162,8 @@ void bind_values(py::module_& m) {
   py::class_<ucft_failure_t>(m, "Failure", "What on_failure is told: a rank of the context that is dead.")
       .def_readonly("rank", &ucft_failure_t::rank)
       .def_readonly("kind", &ucft_failure_t::kind)
-      .def_readonly("pid", &ucft_failure_t::pid);
+      .def_readonly("pid", &ucft_failure_t::pid)
+      .def_readonly("known_at_ns", &ucft_failure_t::known_at_ns);
   py::class_<InPlace>(m, "InPlace");
   m.attr("IN_PLACE") = py::cast(InPlace{});
   py::class_<Options, std::shared_ptr<Options>>(

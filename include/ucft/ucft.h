@@ -188,6 +188,7 @@ typedef struct {
   int32_t rank;             /* in the context: 0 .. size-1 */
   ucft_failure_kind_t kind; /* suspected or proved */
   int64_t pid;              /* of the failed process, on its host */
+  int64_t known_at_ns;      /* CLOCK_MONOTONIC when this rank learned of it: of its own, or from another rank */
 } ucft_failure_t;
 
 /* Called once per failed rank, on the thread that is inside ucft at the time; must not call ucft. */

@@ -110,8 +110,8 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::broadcast(std::vector<at::Tensor
                .inputs = {},
                .outputs = {tensor},
                .init =
-                   [elements](ucft_comm_h comm, std::int32_t root, ucft_request_h* request) {
-                     return ucft_broadcast_init(comm, elements.data, elements.count, elements.dtype, root, nullptr,
+                   [elements](ucft_comm_h comm, std::int32_t from, ucft_request_h* request) {
+                     return ucft_broadcast_init(comm, elements.data, elements.count, elements.dtype, from, nullptr,
                                                 request);
                    },
                .root = root});
@@ -162,11 +162,11 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::reduce(std::vector<at::Tensor>& 
                .inputs = {},
                .outputs = {tensor},
                .init =
-                   [elements, how, me = rank_](ucft_comm_h comm, std::int32_t root, ucft_request_h* request) {
-                     const bool is_root = root == me;
+                   [elements, how, me = rank_](ucft_comm_h comm, std::int32_t to, ucft_request_h* request) {
+                     const bool is_root = to == me;
                      return ucft_reduce_init(comm, is_root ? UCFT_IN_PLACE : elements.data,
                                              is_root ? elements.data : nullptr, elements.count, elements.dtype, &how,
-                                             root, nullptr, request);
+                                             to, nullptr, request);
                    },
                .root = root});
 }

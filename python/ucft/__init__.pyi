@@ -182,6 +182,7 @@ class Failure:
     rank: int
     kind: FailureKind
     pid: int
+    known_at_ns: int
 
 class InPlace: ...
 

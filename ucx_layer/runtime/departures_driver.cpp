@@ -23,6 +23,7 @@ void DeparturesDriver::begin() {
   std::vector<std::uint64_t> hosts;
   for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
   proved_here_.assign(hosts.size(), false);
+  known_since_.assign(hosts.size(), {});
   departures_ = Departures(
       job_.rank, hosts,
       {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
@@ -91,7 +92,7 @@ void DeparturesDriver::mark_left() {
 // together.
 void DeparturesDriver::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
-  const News news{News::Kind::verdict, verdict.rank, verdict.kind == Verdict::Kind::proved};
+  const News news{News::Kind::verdict, verdict.rank, verdict.kind == Verdict::Kind::proved, Clock::now()};
   if (news.proved) self.tell({news});
   if (!news.proved) self.silent_.push_back(news);
   if (!verdict.more && !self.silent_.empty()) self.tell(std::exchange(self.silent_, {}));
@@ -160,6 +161,7 @@ void DeparturesDriver::take_news() {
   for (const News& each : news) {
     switch (each.kind) {
       case News::Kind::verdict:
+        note_failure(each.rank, each.at);
         departures_.on_verdict(each.rank, each.proved);
         if (each.proved) proved_here_[static_cast<std::size_t>(each.rank)] = true;
         break;
@@ -228,10 +230,16 @@ void DeparturesDriver::depart(const Departures::Action& action) {
   answering_.store(true, std::memory_order_release);
   if (action.has_left && detector_) detector_->forget(rank);
   if (action.has_left) return;
+  note_failure(rank, Clock::now());
   to_report_ = true;
   if (job_.settings.log_errors)
     fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", job_.rank, job_.describe(rank),
                action.proved ? "proved" : "suspected");
+}
+
+void DeparturesDriver::note_failure(std::int32_t rank, Clock::time_point at) {
+  Clock::time_point& since = known_since_[static_cast<std::size_t>(rank)];
+  if (since == Clock::time_point{}) since = at;
 }
 
 void DeparturesDriver::stand_aside() {
@@ -276,8 +284,9 @@ void DeparturesDriver::report() {
   to_report_ = false;
   for (const Departures::Failure& each : departures_.take_failures()) {
     if (callback_ == nullptr) continue;
-    const int pid = job_.peer(each.rank).pid;
-    const ucft_failure_t failure{each.rank, each.proved ? UCFT_FAILURE_PROVED : UCFT_FAILURE_SUSPECTED, pid};
+    const std::chrono::nanoseconds known_at = known_since_[static_cast<std::size_t>(each.rank)].time_since_epoch();
+    const ucft_failure_t failure{each.rank, each.proved ? UCFT_FAILURE_PROVED : UCFT_FAILURE_SUSPECTED,
+                                 job_.peer(each.rank).pid, known_at.count()};
     callback_(&failure, callback_arg_);
   }
 }

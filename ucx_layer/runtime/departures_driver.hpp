@@ -76,6 +76,7 @@ class DeparturesDriver {
     Kind kind;
     std::int32_t rank;
     bool proved = false;
+    Clock::time_point at{};  // of a verdict
   };
 
   // On the detector's thread; on_verdict of a proof also on the caller's, in look_now().
@@ -91,14 +92,16 @@ class DeparturesDriver {
   void follow_up();
   void carry_out(const Departures::Action& action);
   void depart(const Departures::Action& action);
+  void note_failure(std::int32_t rank, Clock::time_point at);
   void stand_aside();
   void fence(std::int32_t rank);
 
   const Job& job_;
   Communicators& communicators_;
   Departures departures_;
-  std::vector<bool> proved_here_;  // dead, by this rank's own detector
-  std::string why_aside_;          // of this rank's own accord
+  std::vector<bool> proved_here_;               // dead, by this rank's own detector
+  std::vector<Clock::time_point> known_since_;  // that it has failed: by its first verdict, or when it departed
+  std::string why_aside_;                       // of this rank's own accord
   Transport* transport_ = nullptr;
   HelperThread* helper_ = nullptr;
   ucft_failure_callback_t callback_ = nullptr;

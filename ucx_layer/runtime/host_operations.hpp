@@ -122,6 +122,7 @@ class HostOperations {
 
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
+  void complete_alone(Request& request) const;
   void free_rooms(bool looks);
   void complete(OperationNumber number);
   void finish(Request& request);
