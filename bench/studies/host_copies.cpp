@@ -1,12 +1,11 @@
 // Ways to give a payload to the other core, side by side: each of two processes stages its own in shared memory, then reads the
 // other's. Where lines come from another core's cache, storing to them is most of it, and which way wins depends on how far the
-// cores are from each other (ucx_layer/runtime/host_copy.hpp).
+// cores are from each other (stage() in ucx_layer/runtime/host_operations.cpp chooses).
 //
 //   host_copies [BYTES [ITERATIONS [TURNS]]]
 //
 //   pieces    memcpy of 1 KiB after 1 KiB          whole     one memcpy
 //   copy      host_copy()                          stream    staged by host_stream(), read by host_copy()
-//   stage     staged by host_stage(), which chooses, and read by host_copy()
 //
 // A line of JSON per way: us to stage, to read, and of an exchange with its two meetings; medians of the turns, in which the ways
 // take turns. What was read is checked.
@@ -22,7 +21,7 @@
 #include <cstring>
 #include <vector>
 
-#include "ucx_layer/runtime/host_copy.hpp"
+#include "collectives/host/host_copy.hpp"
 
 namespace {
 
@@ -33,7 +32,6 @@ void copy_pieces(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     std::memcpy(to + done, from + done, std::min<std::uint64_t>(1024, bytes - done));
 }
 void copy_whole(std::byte* to, const std::byte* from, std::uint64_t bytes) { std::memcpy(to, from, bytes); }
-void stage(std::byte* to, const std::byte* from, std::uint64_t bytes) { host_stage(to, from, bytes); }
 
 using Copy = void (*)(std::byte*, const std::byte*, std::uint64_t);
 struct Way {
@@ -43,8 +41,7 @@ struct Way {
 constexpr Way ways[] = {{"pieces", copy_pieces, copy_pieces},
                         {"whole", copy_whole, copy_whole},
                         {"copy", host_copy, host_copy},
-                        {"stream", host_stream, host_copy},
-                        {"stage", stage, host_copy}};
+                        {"stream", host_stream, host_copy}};
 constexpr std::size_t banks = 2;
 
 struct alignas(64) Arrived {

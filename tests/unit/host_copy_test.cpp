@@ -1,5 +1,5 @@
 // Copies of ranks that share memory: every length and alignment around lines and pieces, and nothing beside it is touched.
-#include "ucx_layer/runtime/host_copy.hpp"
+#include "collectives/host/host_copy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,6 @@ namespace ucft::detail {
 namespace {
 
 using Copy = void (*)(std::byte*, const std::byte*, std::uint64_t);
-
-void stage(std::byte* to, const std::byte* from, std::uint64_t bytes) { host_stage(to, from, bytes); }
 
 class HostCopy : public testing::TestWithParam<Copy> {
  protected:
@@ -46,8 +44,8 @@ TEST_P(HostCopy, OfMuch) {
   for (const std::size_t bytes : {100'000, 1'000'003}) expect_copies(bytes, 16, 8);
 }
 
-constexpr const char* names[] = {"Copy", "Stream", "Stage"};
-INSTANTIATE_TEST_SUITE_P(Ways, HostCopy, testing::Values(host_copy, host_stream, stage),
+constexpr const char* names[] = {"Copy", "Stream"};
+INSTANTIATE_TEST_SUITE_P(Ways, HostCopy, testing::Values(host_copy, host_stream),
                          [](const auto& each) { return names[each.index]; });
 
 }  // namespace

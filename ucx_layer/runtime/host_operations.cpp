@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <chrono>
 #include <cstring>
 
+#include "collectives/host/host_copy.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"
-#include "ucx_layer/runtime/host_copy.hpp"
 
 namespace ucft::detail {
 
@@ -27,6 +28,27 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     std::memcpy(to, from, sizeof(HostWord));
   else
     host_copy(to, from, bytes);
+}
+
+// Into lines that others have read, for others to read. A store to such a line first takes it from their caches, which lasts a few
+// nanoseconds where these are near, and tens where they are far (other dies of the package): then it goes past the caches, and
+// who reads it pays less for that than this rank saves. The first lines are timed, and tell. True: far.
+bool stage(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::uint64_t lines = 64, first = lines * 64, worth_it = 4 * first;
+  constexpr auto near = std::chrono::nanoseconds(14) * static_cast<int>(lines);
+  if (bytes < worth_it) {
+    host_copy(to, from, bytes);
+    return false;
+  }
+  const Clock::time_point begin = Clock::now();
+  host_copy(to, from, first);
+  const bool far = UCFT_TEST_SWITCH(has_far_readers) || Clock::now() - begin > near;
+  if (far)
+    host_stream(to + first, from + first, bytes - first);
+  else
+    host_copy(to + first, from + first, bytes - first);
+  return far;
 }
 
 }  // namespace
@@ -82,7 +104,7 @@ class HostOperations::Memory {
     if (data == to) return;
     if (bytes == sizeof(HostWord))
       std::memcpy(to, data, sizeof(HostWord));
-    else if (host_stage(to, data, bytes) != operations_.readers_are_far_) [[unlikely]]
+    else if (stage(to, data, bytes) != operations_.readers_are_far_) [[unlikely]]
       operations_.readers_are_far_ = !operations_.readers_are_far_;
   }
   std::byte* room(HostPlace first) {

@@ -140,7 +140,7 @@ class HostOperations {
   std::size_t first_room_ = 0, room_count_ = 0;
   int pending_ = 0, larges_ = 0;
   bool has_posted_farewell_ = false;
-  bool readers_are_far_ = false;  // host_stage() has said so last: chunks are combined apart, and staged
+  bool readers_are_far_ = false;  // stage() has said so last: chunks are combined apart, and staged
 };
 
 }  // namespace ucft::detail

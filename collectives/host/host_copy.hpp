@@ -14,9 +14,4 @@ void host_copy(std::byte* to, const std::byte* from, std::uint64_t bytes);
 // The same, past the caches: memory that is written as a whole isn't read before. For what its reader will not find in a cache.
 void host_stream(std::byte* to, const std::byte* from, std::uint64_t bytes);
 
-// Into lines that others have read, for others to read. A store to such a line first takes it from their caches, which lasts a few
-// nanoseconds where these are near, and tens where they are far (other dies of the package): then it goes past the caches, and
-// who reads it pays less for that than this rank saves. The first lines are timed, and tell. True: far.
-bool host_stage(std::byte* to, const std::byte* from, std::uint64_t bytes);
-
 }  // namespace ucft::detail

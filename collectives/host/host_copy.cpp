@@ -1,13 +1,10 @@
-#include "ucx_layer/runtime/host_copy.hpp"
+#include "collectives/host/host_copy.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-
-#include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
 namespace {
@@ -68,24 +65,6 @@ void host_stream(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   std::memcpy(to, from, lead);
   const std::uint64_t done = lead + whole_lines<true>(to + lead, from + lead, bytes - lead);
   copy_in_pieces(to + done, from + done, bytes - done);
-}
-
-bool host_stage(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::uint64_t first = 64 * line, worth_it = 4 * first;
-  constexpr auto near = std::chrono::nanoseconds(14) * static_cast<int>(first / line);
-  if (bytes < worth_it) {
-    host_copy(to, from, bytes);
-    return false;
-  }
-  const Clock::time_point begin = Clock::now();
-  host_copy(to, from, first);
-  const bool far = UCFT_TEST_SWITCH(has_far_readers) || Clock::now() - begin > near;
-  if (far)
-    host_stream(to + first, from + first, bytes - first);
-  else
-    host_copy(to + first, from + first, bytes - first);
-  return far;
 }
 
 }  // namespace ucft::detail
