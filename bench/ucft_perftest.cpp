@@ -44,9 +44,9 @@ void sleep_until(std::int64_t moment_ns) {
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, nullptr) == EINTR) {}
 }
 
-// The f that -1 stands for, as the library says: "UCFT_F=1 (default)".
 std::int64_t first_proof_ns = 0;  // that a rank is dead, since the last announced death
 
+// The f that -1 stands for, as the library says: "UCFT_F=1 (default)".
 int default_f(const Context& context, int rank_count) {
   std::string text(ucft_settings(context.get(), nullptr, 0), '\0');
   ucft_settings(context.get(), text.data(), text.size());
