@@ -201,6 +201,11 @@ TEST_P(Scenario, EveryOperatorOnEveryTypeIsRightWhenARankDies) {
   }
 }
 
+TEST(HostScenario, EveryOperatorOnEveryTypeIsRightAlone) {
+  const JobPlan made{1, types, {}, {}, over("shm")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
 TEST(HostScenario, EveryOperatorOnEveryTypeIsRightWhereReadersAreFar) {
   JobPlan made{4, types, {}, {"--expect-kill", "1"}, over("shm")};
   made.environment["UCFT_TEST_FAR"] = "y";
