@@ -18,6 +18,7 @@
 
 #include "ucft/ucft.hpp"
 #include "collectives/host/tuning_file.hpp"
+#include "ucx_layer/bootstrap/machine.hpp"
 
 namespace ucft::detail::bench {
 
@@ -138,6 +139,22 @@ std::string this_machine() {
                      load, UCFT_VERSION_STRING);
 }
 
+// Of all ranks.
+std::vector<HostSite> sites_of(Communicator& world, std::int32_t hardware_threads) {
+  std::string problem;
+  const HostSite own = site_of_this_process(hardware_threads, problem);
+  if (!problem.empty())
+    throw std::runtime_error(fmt::format("rank {}: where it is bound to is not known: {}", world.rank(), problem));
+  const std::vector<std::int32_t> mine{own.package, own.numa, own.cache};
+  std::vector<std::int32_t> all(mine.size() * static_cast<std::size_t>(world.size()));
+  world.allgather(mine, all);
+  std::vector<HostSite> sites;
+  for (std::size_t i = 0; i < all.size(); i += mine.size())
+    sites.push_back({static_cast<std::int16_t>(all[i]), static_cast<std::int16_t>(all[i + 1]),
+                     static_cast<std::int16_t>(all[i + 2])});
+  return sites;
+}
+
 }  // namespace
 
 Tuned tune(bool json) {
@@ -145,7 +162,7 @@ Tuned tune(bool json) {
   HostTuning::Where& where = found.row.where;
   {
     Context context;
-    const Communicator world(context);
+    Communicator world(context);
     ucft_context_paths_t paths = UCFT_CONTEXT_PATHS_INIT;
     const ucft_status_t status = ucft_context_paths(context.get(), &paths);
     if (status != UCFT_OK) throw Error(status, ucft_last_error());
@@ -162,12 +179,9 @@ Tuned tune(bool json) {
     if (own < 0)
       throw std::runtime_error("this system has no pidfds: ranks send messages then, which the table is not for");
     close(static_cast<int>(own));
-    const std::vector<HostSite> unknown(static_cast<std::size_t>(world.size()));
-    where = HostTuning::where(unknown, world.size(),
-                              static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
-    const HostTuning::Where built_in = where;
-    where.caches = HostTuning::any;
-    found.row.choice = default_tuning().choose(built_in);
+    const auto hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+    where = HostTuning::where(sites_of(world, hardware_threads), world.size(), hardware_threads);
+    found.row.choice = default_tuning().choose(where);
     found.rank = world.rank();
   }
   Trials trials(json);
@@ -202,10 +216,11 @@ Tuned tune(bool json) {
     times.push_back(std::sqrt(each[0] * each[1]));
   choice.chunk_bytes = candidates[best_of(times)].chunk_bytes;
   if (found.rank == 0)
-    fmt::print(fmt::runtime(json ? "{{\"tune\":\"row\",\"ranks\":{},\"ranks_per_core\":{},\"degree\":{},"
-                                   "\"large_bytes\":{},\"chunk_bytes\":{}}}\n"
-                                 : "row: ranks {}, ranks_per_core {}: degree {}, large_bytes {}, chunk_bytes {}\n"),
-               where.ranks, where.ranks_per_core, choice.degree, choice.large_bytes, choice.chunk_bytes);
+    fmt::print(
+        fmt::runtime(json ? "{{\"tune\":\"row\",\"ranks\":{},\"ranks_per_core\":{},\"caches\":{},\"degree\":{},"
+                            "\"large_bytes\":{},\"chunk_bytes\":{}}}\n"
+                          : "row: ranks {}, ranks_per_core {}, caches {}: degree {}, large_bytes {}, chunk_bytes {}\n"),
+        where.ranks, where.ranks_per_core, where.caches, choice.degree, choice.large_bytes, choice.chunk_bytes);
   return found;
 }
 

@@ -44,8 +44,6 @@ void sleep_until(std::int64_t moment_ns) {
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, nullptr) == EINTR) {}
 }
 
-std::int64_t first_proof_ns = 0;  // that a rank is dead, since the last announced death
-
 // The f that -1 stands for, as the library says: "UCFT_F=1 (default)".
 int default_f(const Context& context, int rank_count) {
   std::string text(ucft_settings(context.get(), nullptr, 0), '\0');
@@ -99,8 +97,10 @@ class Aside {
 template <Element T>
 class Perftest {
  public:
-  Perftest(Context& context, Communicator& world, const Arguments& arguments, int f)
-      : context_(context),
+  // first_proof_ns: of a death, written by the failure callback if it is 0.
+  Perftest(Context& context, Communicator& world, const Arguments& arguments, int f, std::int64_t& first_proof_ns)
+      : first_proof_ns_(first_proof_ns),
+        context_(context),
         world_(world),
         arguments_(arguments),
         f_(f),
@@ -170,7 +170,7 @@ class Perftest {
     if (moment_ns[0] == 0) return;  // they had all died before
     died_at_ns_ = moment_ns[0];
     recovered_ = proof_noted_ = false;
-    first_proof_ns = 0;
+    first_proof_ns_ = 0;
   }
 
   void die_if_due() {
@@ -283,9 +283,9 @@ class Perftest {
       tally_.add_recovery(end_ns_ - died_at_ns_);
       recovered_ = true;
     }
-    for (int turn = 0; recovered_ && first_proof_ns == 0 && turn < 64; ++turn) context_.progress();  // may report it
-    if (recovered_ && !proof_noted_ && first_proof_ns >= died_at_ns_) {
-      tally_.add_proof(first_proof_ns - died_at_ns_);
+    for (int turn = 0; recovered_ && first_proof_ns_ == 0 && turn < 64; ++turn) context_.progress();  // may report it
+    if (recovered_ && !proof_noted_ && first_proof_ns_ >= died_at_ns_) {
+      tally_.add_proof(first_proof_ns_ - died_at_ns_);
       proof_noted_ = true;
     }
   }
@@ -359,6 +359,7 @@ class Perftest {
     std::fflush(stdout);
   }
 
+  std::int64_t& first_proof_ns_;
   Context& context_;
   Communicator& world_;
   const Arguments& arguments_;
@@ -433,7 +434,8 @@ int tune_and_write(const Arguments& arguments) {
   return 1;
 }
 
-void note_proof(const ucft_failure_t* failure, void*) {
+void note_proof(const ucft_failure_t* failure, void* arg) {
+  auto& first_proof_ns = *static_cast<std::int64_t*>(arg);
   if (first_proof_ns == 0 && failure->kind == UCFT_FAILURE_PROVED) first_proof_ns = failure->known_at_ns;
 }
 
@@ -442,7 +444,9 @@ int run(const Arguments& arguments) {
   if (arguments.gossip && !arguments.gossip->faults.empty())
     setenv("UCFT_GOSSIP_FAULTS", arguments.gossip->faults.c_str(), 1);
   ContextOptions options;
+  std::int64_t first_proof_ns = 0;
   options.failure_callback = note_proof;
+  options.failure_callback_arg = &first_proof_ns;
   Context context(options);
   Communicator world(context);
   if (!arguments.calibrate.empty()) return calibrate_and_print(world, arguments);
@@ -453,7 +457,7 @@ int run(const Arguments& arguments) {
   if (arguments.gossip) return run_gossip(world, arguments);
   const int f = arguments.options.f >= 0 ? arguments.options.f : default_f(context, world.size());
   return with_element_type(arguments.dtype, [&](auto element) {
-    return Perftest<decltype(element)>(context, world, arguments, f).run() == 0 ? 0 : 1;
+    return Perftest<decltype(element)>(context, world, arguments, f, first_proof_ns).run() == 0 ? 0 : 1;
   });
 }
 

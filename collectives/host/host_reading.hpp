@@ -17,6 +17,11 @@ struct HostPartial {
   const std::byte* data = nullptr;
 };
 
+// What V says where nothing is amiss.
+inline HostNote usual_note(const HostCall& call, std::uint64_t bytes) {
+  return {call.signature, Outcome::success, static_cast<std::uint32_t>(bytes)};
+}
+
 template <class Memory>
 class HostReading {
  public:
@@ -114,7 +119,7 @@ class HostReading {
   // Of all values, which are settled, in rank order; read by this rank alone.
   HostPartial sum_of_values() const {
     HostPartial sum;
-    const HostWord usual = HostNote{call_.signature, Outcome::success, static_cast<std::uint32_t>(bytes_)}.word();
+    const HostWord usual = usual_note(call_, bytes_).word();
     const Combiner combine_two(call_.reduction);
     std::byte* const into = memory_.scratch(0);
     std::uint32_t usual_ones = 0;
@@ -124,7 +129,7 @@ class HostReading {
         ++usual_ones;
       else if (!add_note(x, sum.result))
         continue;
-      sum.data = add(combine_two, sum.data, memory_.read(x, value_place(x, bytes_), bytes_), call_.count, into);
+      sum.data = combine_two.add(sum.data, memory_.read(x, value_place(x, bytes_), bytes_), call_.count, into);
     }
     if (!has_culprit(sum.result.outcome)) sum.result.contributors += usual_ones;
     return sum;
@@ -162,7 +167,7 @@ class HostReading {
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
       const HostPlace place = value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk));
-      sum = add(combine_two, sum, memory_.read(x, place, bytes), bytes / call_.reduction.carrier_bytes(), into);
+      sum = combine_two.add(sum, memory_.read(x, place, bytes), bytes / call_.reduction.carrier_bytes(), into);
     }
     return sum;
   }
@@ -180,14 +185,6 @@ class HostReading {
 
  private:
   bool is_stamped(Rank x, HostPlace place) const { return memory_.load(x, place) == stamp(); }
-
-  // sum: null, what was read last, or in `into` already.
-  static const std::byte* add(const Combiner& combine_two, const std::byte* sum, const std::byte* data,
-                              std::uint64_t count, std::byte* into) {
-    if (sum == nullptr) return data;
-    combine_two(into, sum, data, count);
-    return into;
-  }
 
   // Signatures of different counts may be equal. Blocks of an allgather may differ: deliver_block() sees to those.
   bool has_right_length(const HostNote& note) const {

@@ -140,7 +140,7 @@ class HostStage {
   bool progress(Memory& memory, Completed completed) {
     bool any = false;
     for (OperationNumber number = done_; number < next_; ++number)
-      if (!at(number).finished && advance(reading(memory, number))) {
+      if (!at(number).finished && (finish_at_once(memory, number) || advance(memory, number))) {
         completed(number);
         any = true;
       }
@@ -168,8 +168,9 @@ class HostStage {
     for (OperationNumber number = done_; number < next_; ++number) {
       const Operation& each = at(number);
       word(each.chunks_done << 32 | each.rounds_given);
-      word(static_cast<HostWord>(each.seen) << 32 | static_cast<HostWord>(each.looks) << 2 |
-           static_cast<HostWord>(each.has_given_partial) << 1 | static_cast<HostWord>(each.finished));
+      word(static_cast<HostWord>(each.alike) << 48 | static_cast<HostWord>(each.seen) << 32 |
+           static_cast<HostWord>(each.looks) << 2 | static_cast<HostWord>(each.has_given_partial) << 1 |
+           static_cast<HostWord>(each.finished));
     }
   }
 
@@ -177,7 +178,8 @@ class HostStage {
   struct Operation {
     HostCall call;
     HostResult result;
-    Rank seen = 0;  // V of all lower ranks is there, or never will be
+    Rank alike = 0;  // V of all lower ranks is there, and says what is usual
+    Rank seen = 0;   // V of all lower ranks is there, or never will be
     int looks = 0;
     bool has_given_partial = false, finished = false;
     std::uint64_t rounds_given = 0;  // large: of chunks, one of each rank, in which this rank has given its own
@@ -206,8 +208,51 @@ class HostStage {
       all.memory().store(room + all.chunk_stamp(chunk), 0);
   }
 
+  // What advance() would do where that is simple, and as fast as may be: data in the slabs, a flat shape, all that are read are there,
+  // and have posted the same. False: it has to look.
   template <class Memory>
-  bool advance(const HostReading<Memory>& all) {
+  [[gnu::always_inline]] bool finish_at_once(Memory& memory, OperationNumber number) {
+    Operation& operation = at(number);
+    const HostCall& call = operation.call;
+    const std::uint64_t bytes = call.bytes();
+    const bool from_one = call.pattern == HostPattern::broadcast_of;
+    if (!layout_.is_inline(bytes) || (!from_one && !tree_->is_flat()) ||
+        (call.pattern == HostPattern::reduce_to && call.root != seat_.me))
+      return false;
+    const HostPlace cell = layout_.value(number);
+    const HostWord stamp = host_stamp(number), usual = usual_note(call, bytes).word();
+    const Rank end = from_one ? call.root + 1 : seat_.ranks;
+    Rank x = from_one ? call.root : operation.alike;
+    while (x < end && memory.load(x, cell) == stamp && memory.load(x, cell + 1) == usual) ++x;
+    if (x < end) {
+      if (!from_one) operation.alike = x;
+      return false;
+    }
+    if (!from_one) note_posted_by_all(number);
+    operation.result = {Outcome::success, no_rank, static_cast<std::uint32_t>(from_one ? 1 : end)};
+    if (call.pattern == HostPattern::gather_all) {
+      for (x = 0; x < end; ++x)
+        if (!memory.expects_block(number, x, bytes)) return false;
+      for (x = 0; x < end; ++x) memory.deliver_block(number, x, memory.read(x, cell + 2, bytes), bytes);
+    } else if (bytes > 0 && !(from_one && call.root == seat_.me)) {
+      memory.deliver(number, 0,
+                     from_one ? memory.read(call.root, cell + 2, bytes) : sum_of_inline(memory, call, cell + 2, bytes),
+                     bytes);
+    }
+    return operation.finished = true;
+  }
+  template <class Memory>
+  const std::byte* sum_of_inline(Memory& memory, const HostCall& call, HostPlace place, std::uint64_t bytes) const {
+    std::byte* const into = memory.scratch(0);
+    const Combiner combine_two(call.reduction);
+    const std::byte* sum = memory.read(0, place, bytes);
+    for (Rank x = 1; x < seat_.ranks; ++x) sum = combine_two.add(sum, memory.read(x, place, bytes), call.count, into);
+    return sum;
+  }
+
+  template <class Memory>
+  [[gnu::noinline]] bool advance(Memory& memory, OperationNumber number) {
+    const HostReading<Memory> all = reading(memory, number);
     const HostCall& call = all.call();
     switch (call.pattern) {
       case HostPattern::broadcast_of: return receive_broadcast(all);

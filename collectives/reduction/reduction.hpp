@@ -89,6 +89,12 @@ class Combiner {
     else
       combine(reduction_, destination, lower, higher, count);
   }
+  // lower op higher, in `into`; lower may be there, or null: then it is higher, where that is.
+  const std::byte* add(const std::byte* lower, const std::byte* higher, std::uint64_t count, std::byte* into) const {
+    if (lower == nullptr) return higher;
+    (*this)(into, lower, higher, count);
+    return into;
+  }
 
  private:
   static Kernel kernel_of(const Reduction& reduction);

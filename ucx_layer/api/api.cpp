@@ -25,7 +25,7 @@ HandleTable<Request, ucft_request_h, 3> requests;
 // Inside the context for as long as it lives.
 class Entry {
  public:
-  explicit Entry(Context& context) : context_(context) {
+  [[gnu::always_inline]] explicit Entry(Context& context) : context_(context) {
     if (context.forked() || !context.enter()) [[unlikely]]
       status_ = refusal();
   }
@@ -54,7 +54,7 @@ class Entry {
   const Entry entry(context); \
   if (entry.status() != UCFT_OK) return entry.status()
 
-ucft_status_t write_result(const Request& request, ucft_result_t* result) {
+inline ucft_status_t write_result(const Request& request, ucft_result_t* result) {
   if (result == nullptr) return UCFT_OK;
   if (result->struct_size != sizeof *result)
     return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
@@ -63,7 +63,7 @@ ucft_status_t write_result(const Request& request, ucft_result_t* result) {
   result->contributors = request.contributors;
   result->attempts = request.attempts;
   result->missing_count = request.missing_known ? request.missing_count : -1;
-  if (result->missing != nullptr && request.missing_known)
+  if (result->missing != nullptr && !request.missing.empty() && request.missing_known)
     std::copy_n(
         request.missing.begin(),
         std::min<std::size_t>(request.missing.size(), static_cast<std::size_t>(std::max(result->missing_capacity, 0))),
@@ -71,7 +71,7 @@ ucft_status_t write_result(const Request& request, ucft_result_t* result) {
   return UCFT_OK;
 }
 
-ucft_status_t start(Request& request) {
+inline ucft_status_t start(Request& request) {
   return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
 }
 
@@ -92,7 +92,7 @@ ucft_status_t post(Request& request) {
 }
 
 // Runs a prepared operation to its end.
-ucft_status_t run(Request& request, ucft_result_t* result) {
+[[gnu::always_inline]] inline ucft_status_t run(Request& request, ucft_result_t* result) {
   Context& context = request.communicator->context();
   ucft_status_t status = start(request);
   if (status == UCFT_ERR_BUSY) {

@@ -1,8 +1,9 @@
 #include "ucx_layer/api/calls.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "collectives/names.hpp"
@@ -230,12 +231,11 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
 
 namespace {
 
+// All of them, but for the padding before the last: each blocking call compares.
 bool are_equal(const ucft_coll_options_t& a, const ucft_coll_options_t& b) {
-  const auto fields = [](const ucft_coll_options_t& of) {
-    return std::tie(of.struct_size, of.f, of.first_root, of.tree, of.arity, of.numbering, of.correction,
-                    of.correction_distance, of.failure_info, of.tree_delay_quarters, of.correction_delay_us);
-  };
-  return fields(a) == fields(b);
+  constexpr std::size_t but_last = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
+  static_assert(but_last == sizeof a.struct_size + 9 * sizeof(std::int32_t));
+  return std::memcmp(&a, &b, but_last) == 0 && a.correction_delay_us == b.correction_delay_us;
 }
 
 }  // namespace

@@ -264,11 +264,9 @@ HostShape Context::host_shape(const std::vector<std::int32_t>& ranks) {
   return shape;
 }
 
-std::byte* Context::host_scratch(int level, std::uint64_t bytes) {
-  const auto place = static_cast<std::size_t>(level);
-  if (host_scratch_.size() <= place) host_scratch_.resize(place + 1);
-  if (host_scratch_[place].size() < bytes) host_scratch_[place].resize(bytes);
-  return host_scratch_[place].data();
+void Context::enlarge_host_scratch(std::size_t level, std::uint64_t bytes) {
+  if (host_scratch_.size() <= level) host_scratch_.resize(level + 1);
+  if (host_scratch_[level].size() < bytes) host_scratch_[level].resize(bytes);
 }
 
 // The helper's turn: no caller is inside.

@@ -62,7 +62,12 @@ class Context {
   // Operations in memory that the ranks share (HostOperations). Whether these can have them: the same on all of them.
   bool reads_memory_of_all(const std::vector<std::int32_t>& ranks) const;
   HostShape host_shape(const std::vector<std::int32_t>& ranks);
-  std::byte* host_scratch(int level, std::uint64_t bytes);
+  std::byte* host_scratch(int level, std::uint64_t bytes) {
+    const auto place = static_cast<std::size_t>(level);
+    if (place >= host_scratch_.size() || host_scratch_[place].size() < bytes) [[unlikely]]
+      enlarge_host_scratch(place, bytes);
+    return host_scratch_[place].data();
+  }
   void want_host(HostOperations& operations) {  // until it wants none any more
     if (std::find(on_host_.begin(), on_host_.end(), &operations) == on_host_.end()) on_host_.push_back(&operations);
   }
@@ -108,6 +113,7 @@ class Context {
   static void helper_turn(void* self);
   void meet();
   HostLayout slab_layout() const;
+  void enlarge_host_scratch(std::size_t level, std::uint64_t bytes);
   bool progress_all();
   bool progress_host();
   bool rest(Idle& idle, Clock::time_point limit);

@@ -32,23 +32,24 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
 
 // Into lines that others have read, for others to read. A store to such a line first takes it from their caches, which lasts a few
 // nanoseconds where these are near, and tens where they are far (other dies of the package): then it goes past the caches, and
-// who reads it pays less for that than this rank saves. The first lines are timed, and tell. True: far.
-bool stage(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+// who reads it pays less for that than this rank saves. Of many lines the first are timed, and tell whether they are far;
+// else it is as it was when that was known last.
+inline void stage(std::byte* to, const std::byte* from, std::uint64_t bytes, bool& are_far) {
   using Clock = std::chrono::steady_clock;
   constexpr std::uint64_t lines = 64, first = lines * 64, worth_it = 4 * first;
+  if (bytes < first) return copy(to, from, bytes);
   constexpr auto near = std::chrono::nanoseconds(14) * static_cast<int>(lines);
-  if (bytes < worth_it) {
-    host_copy(to, from, bytes);
-    return false;
+  std::uint64_t done = 0;
+  if (bytes >= worth_it) {
+    const Clock::time_point begin = Clock::now();
+    host_copy(to, from, first);
+    are_far = UCFT_TEST_SWITCH(has_far_readers) || Clock::now() - begin > near;
+    done = first;
   }
-  const Clock::time_point begin = Clock::now();
-  host_copy(to, from, first);
-  const bool far = UCFT_TEST_SWITCH(has_far_readers) || Clock::now() - begin > near;
-  if (far)
-    host_stream(to + first, from + first, bytes - first);
+  if (are_far)
+    host_stream(to + done, from + done, bytes - done);
   else
-    host_copy(to + first, from + first, bytes - first);
-  return far;
+    host_copy(to + done, from + done, bytes - done);
 }
 
 }  // namespace
@@ -101,11 +102,7 @@ class HostOperations::Memory {
   void store(HostPlace place, HostWord word) { slabs_.store(place, word); }
   void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
     std::byte* const to = slabs_.write_to(first);
-    if (data == to) return;
-    if (bytes == sizeof(HostWord))
-      std::memcpy(to, data, sizeof(HostWord));
-    else if (stage(to, data, bytes) != operations_.readers_are_far_) [[unlikely]]
-      operations_.readers_are_far_ = !operations_.readers_are_far_;
+    if (data != to) stage(to, data, bytes, operations_.readers_are_far_);
   }
   std::byte* room(HostPlace first) {
     if (!operations_.readers_are_far_) return slabs_.at(first);
@@ -243,7 +240,6 @@ void HostOperations::complete_alone(Request& request) const {
     if (bytes > 0 && to != request.send) copy(to, static_cast<const std::byte*>(request.send), bytes);
   }
   request.take_outcome({Outcome::success, 1, 1, no_rank}, 0, 1);
-  request.missing_known = request.missing_known || request.arguments.kind == Kind::allgather;
   request.state = Request::State::complete;
 }
 
@@ -258,14 +254,15 @@ ucft_status_t HostOperations::post(Request& request) {
     if (!stage_.ready(memory)) return UCFT_ERR_BUSY;
   }
   assert(request.host_call.has_value());
-  HostCall call = *request.host_call;
+  HostCall& call = *request.host_call;
   HostData data{static_cast<const std::byte*>(request.send)};
-  Room given{stage_.next(), no_buffer, false, nullptr};
+  call.lacks_memory = false;
   if (!layout_.is_inline(stage_.bytes_given(call))) {
+    Room given{stage_.next(), no_buffer, false, nullptr};
     if (room_count_ > 0) free_rooms(larges_ > 0 || room_count_ == rooms_.size());
     if (room_count_ == rooms_.size()) return UCFT_ERR_BUSY;
     if (!find_room(request, call, data, given)) return UCFT_ERR_BUSY;
-    if (given.block == no_buffer && given.lender == nullptr) call.lacks_memory = true;
+    call.lacks_memory = given.block == no_buffer && given.lender == nullptr;
     if (!call.lacks_memory) {
       room(room_count_++) = given;
       larges_ += given.is_large;
@@ -325,9 +322,8 @@ void HostOperations::complete(OperationNumber number) {
   if (found == nullptr) return;
   Request& request = *found;
   const HostResult& result = stage_.result(number);
-  const bool knows = request.take_outcome({result.outcome, result.contributors, 1, result.culprit},
-                                          communicator_.rank(), communicator_.size());
-  request.missing_known = request.missing_known || (knows && request.arguments.kind == Kind::allgather);
+  request.take_outcome({result.outcome, result.contributors, 1, result.culprit}, communicator_.rank(),
+                       communicator_.size());
   if (request.missing_count > 0 && request.missing_known)
     for (Rank rank = 0; rank < communicator_.size(); ++rank)
       if (slabs_->load(rank, layout_.value(number)) != host_stamp(number)) request.missing.push_back(rank);

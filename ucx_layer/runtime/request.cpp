@@ -4,34 +4,6 @@
 
 namespace ucft::detail {
 
-namespace {
-
-ucft_status_t status_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::success: return UCFT_OK;
-    case Outcome::root_failed: return UCFT_ERR_ROOT_FAILED;
-    case Outcome::too_many_failures: return UCFT_ERR_TOO_MANY_FAILURES;
-    case Outcome::mismatch: return UCFT_ERR_MISMATCH;
-    case Outcome::no_memory: return UCFT_ERR_NO_MEMORY;
-  }
-  return UCFT_ERR_UNSUPPORTED;
-}
-
-}  // namespace
-
-bool Request::take_outcome(const Verdict& verdict, Rank me, Rank ranks) {
-  const CatalogueRow& row = arguments.row();
-  const bool knows = verdict.outcome == Outcome::success && (row.disseminates || arguments.root == me);
-  status = status_of(verdict.outcome);
-  contributors = knows ? verdict.contributors : 0;
-  attempts = verdict.attempts;
-  culprit = verdict.culprit;
-  missing.clear();
-  missing_known = knows && arguments.failure_info == FailureInfo::list;
-  missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
-  return knows;
-}
-
 void Request::finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                           std::uint32_t from_ranks) const {
   [[maybe_unused]] const DefaultRounding rounding;

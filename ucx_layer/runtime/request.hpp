@@ -15,6 +15,17 @@ namespace ucft::detail {
 
 class Communicator;
 
+constexpr ucft_status_t status_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::success: return UCFT_OK;
+    case Outcome::root_failed: return UCFT_ERR_ROOT_FAILED;
+    case Outcome::too_many_failures: return UCFT_ERR_TOO_MANY_FAILURES;
+    case Outcome::mismatch: return UCFT_ERR_MISMATCH;
+    case Outcome::no_memory: return UCFT_ERR_NO_MEMORY;
+  }
+  return UCFT_ERR_UNSUPPORTED;
+}
+
 // Where the blocks of an allgather(v) go in the caller's memory, in bytes.
 struct BlockLayout {
   std::uint64_t block_bytes = 0;              // all are of that length, one after the other,
@@ -74,7 +85,18 @@ struct Request {
     std::uint32_t contributors, attempts;
     Rank culprit;
   };
-  bool take_outcome(const Verdict& verdict, Rank me, Rank ranks);
+  bool take_outcome(const Verdict& verdict, Rank me, Rank ranks) {
+    const CatalogueRow& row = arguments.row();
+    const bool knows = verdict.outcome == Outcome::success && (row.disseminates || arguments.root == me);
+    status = status_of(verdict.outcome);
+    contributors = knows ? verdict.contributors : 0;
+    attempts = verdict.attempts;
+    culprit = verdict.culprit;
+    missing.clear();
+    missing_known = knows && (arguments.failure_info == FailureInfo::list || arguments.kind == Kind::allgather);
+    missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
+    return knows;
+  }
   // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                    std::uint32_t from_ranks) const;

@@ -1,7 +1,6 @@
 #include "ucx_layer/runtime/startup.hpp"
 
 #include <fmt/core.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -19,7 +18,6 @@ namespace ucft::detail {
 namespace {
 
 constexpr std::size_t text_bytes = 200;
-constexpr int most_cores = 8192;
 
 struct Identity {
   std::uint32_t version;
@@ -91,22 +89,16 @@ std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t want
   return std::min(memory, mappable / 2 / static_cast<std::uint64_t>(std::max(sharing, 1))) / page * page;
 }
 
-// Reading the whole machine takes time: only whoever is bound to a part of it does.
 HostSite own_site(const Job& job, std::int32_t hardware_threads) {
   if (UCFT_TEST_SWITCH(has_sites)) {
     const auto turn = static_cast<std::int16_t>(job.rank % 4);
     return {static_cast<std::int16_t>(turn % 2), static_cast<std::int16_t>(turn % 2), turn};
   }
-  cpu_set_t* const allowed = CPU_ALLOC(most_cores);
-  const std::size_t bytes = CPU_ALLOC_SIZE(most_cores);
-  const bool is_bound = sched_getaffinity(0, bytes, allowed) == 0 && CPU_COUNT_S(bytes, allowed) < hardware_threads;
-  CPU_FREE(allowed);
-  if (!is_bound) return {};
   std::string problem;
-  const std::unique_ptr<Machine> machine = Machine::load(problem);
-  if (machine == nullptr && job.settings.log_errors)
+  const HostSite site = site_of_this_process(hardware_threads, problem);
+  if (!problem.empty() && job.settings.log_errors)
     fmt::print(stderr, "ucft: rank {}: where it is bound to is not known: {}\n", job.rank, problem);
-  return machine == nullptr ? HostSite{} : machine->own_site();
+  return site;
 }
 
 void copy_text(char* target, std::size_t bytes, const std::string& text) {

@@ -87,8 +87,11 @@ TEST(HostScenario, TheLastOneGoesOnAlone) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {1, 2, 3, 4, 5}), "");
 }
 
+std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+
 int failures_seen = 0;
-bool seen_early = false;  // the failed process had not quite ended yet
+std::int64_t lived_ns = 0;  // the one that fails did yet
+bool seen_early = false;    // the failed process had not quite ended yet
 void on_failure(const ucft_failure_t* failure, void*) {
   ++failures_seen;
   if (const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, failure->pid, 0)); descriptor >= 0) {
@@ -97,6 +100,8 @@ void on_failure(const ucft_failure_t* failure, void*) {
     close(descriptor);
   }
   if (failure->kind != UCFT_FAILURE_PROVED) wrong("rank {} is only suspected", failure->rank);
+  if (failure->known_at_ns <= lived_ns || failure->known_at_ns > now_ns())
+    wrong("known at {}: not between {} and {}", failure->known_at_ns, lived_ns, now_ns());
   std::uint64_t word = 0;
   expect(ucft_allreduce(comm, &word, &word, 0, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), UCFT_ERR_THREAD,
          "from a callback");
@@ -108,6 +113,7 @@ RANKS_BEFORE_START_UP(stopped) {
   start_up(on_failure);
   for (int i = 0; i < 200; ++i) {
     if (rank_ == 1 && i == 100) std::raise(SIGSTOP);
+    if (i == 99) lived_ns = now_ns();
     allreduce(i, 1);
   }
   while (failures_seen == 0) check(ucft_progress(context), "progress");
