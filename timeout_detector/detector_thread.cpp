@@ -353,6 +353,14 @@ bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool more) {
   return true;
 }
 
+std::optional<DetectorThread::Sight> DetectorThread::sight_of(std::int32_t rank) const {
+  for (const auto& watched : watched_)
+    if (watched->peer.rank == rank)
+      return Sight{std::max(time_now() - watched->heard_at.load(std::memory_order_relaxed), Time::zero()),
+                   watched->remote ? ProcessState::unknown : processes_.state(rank)};
+  return std::nullopt;
+}
+
 // Until a death, a poke, or the next heartbeat.
 void DetectorThread::sleep() {
   awaited_.assign({{wake_, POLLIN, 0}, {processes_.epoll_descriptor(), POLLIN, 0}});

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -114,6 +115,14 @@ class DetectorThread {
 
   // This rank takes no part any more: tell the other hosts. Any thread.
   void declare_out();
+
+  // A peer as it is seen now. silent_for: since the last sign of life. state: unknown of another host.
+  struct Sight {
+    std::chrono::nanoseconds silent_for;
+    ProcessState state;
+  };
+  // Empty: it is no peer. Any thread; reads /proc, several microseconds per thread of the peer.
+  std::optional<Sight> sight_of(std::int32_t rank) const;
 
   // Reports deaths (not silence) at once, on the calling thread; returns how many. Any thread, also while the
   // thread runs; without a death it takes no lock: one system call.

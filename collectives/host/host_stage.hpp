@@ -150,6 +150,30 @@ class HostStage {
     return any;
   }
 
+  // Whom an operation that this rank has posted waits for: use(rank). Whoever has not given what this rank reads; if all have,
+  // who has not come to the end of it, and is to combine chunks, or reads what this rank lends. In rank order.
+  template <class Memory, class Use>
+  void for_each_awaited(Memory& memory, OperationNumber number, Use use) const {
+    const HostReading<Memory> all = reading(memory, number);
+    const bool from_one = all.call().pattern == HostPattern::broadcast_of;
+    bool any = false;
+    for (Rank x = 0; x < seat_.ranks; ++x) {
+      if ((from_one && x != all.call().root) || all.is_settled(x)) continue;
+      any = true;
+      use(x);
+    }
+    for (Rank x = 0; x < seat_.ranks && !any; ++x)
+      if (x != seat_.me && memory.load(x, HostLayout::through()) < host_stamp(number) && !memory.is_dead(x)) use(x);
+  }
+  // Operations that x has posted so far.
+  template <class Memory>
+  OperationNumber posted_by(Memory& memory, Rank x) const {
+    OperationNumber posted = 0;
+    for (OperationNumber bank = 0; bank < static_cast<OperationNumber>(layout_.banks); ++bank)
+      posted = std::max(posted, memory.load(x, layout_.value(bank)));
+    return posted;
+  }
+
   // Where the data of the operation that is posted next are to be; if they are there, its given.data is null.
   HostPlace place_of_next(const HostCall& call, const HostData& given) const {
     return layout_.is_inline(bytes_given(call)) ? layout_.value(next_) + 2 : given.place;

@@ -397,8 +397,9 @@ UCFT_API ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_optio
 UCFT_API ucft_status_t ucft_post(ucft_request_h request);
 /* UCFT_INPROGRESS, or the operation's status (once complete, every test says the same until the next post). */
 UCFT_API ucft_status_t ucft_test(ucft_request_h request);
-/* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress. A second wait after
- * completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs, but for a silent rank
+/* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress; from 10 ms on, where the ranks
+ * share memory, ucft_last_error() names those that it waits for, how many operations each of them has posted, and whether it
+ * runs, sleeps or is stopped. A second wait after completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs, but for a silent rank
  * of this host that can't be killed (docs/failure_model.md). */
 UCFT_API ucft_status_t ucft_wait(ucft_request_h request, uint64_t timeout_us);
 /* Of the last completed post. UCFT_ERR_STATE before that. */

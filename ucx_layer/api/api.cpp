@@ -506,7 +506,7 @@ ucft_status_t ucft_wait(ucft_request_h handle, uint64_t timeout_us) {
   const auto limit =
       timeout_us > 1000000000000ull ? Context::Clock::time_point::max() : now + std::chrono::microseconds(timeout_us);
   if (!context.wait_until([&] { return !request->pending(); }, limit))
-    return fail(UCFT_ERR_TIMED_OUT, "operation {} is still in progress after {} us", request->number, timeout_us);
+    return explain_lateness(*request, timeout_us);
   request->state = Request::State::taken;
   return explain(*request);
 }

@@ -47,6 +47,49 @@ ucft_status_t explain(const Request& request) {
   return fail(request.status, "operation {}: {}", request.number, ucft_status_name(request.status));
 }
 
+namespace {
+
+// "is stopped (by a signal or a debugger), and was last seen alive 0.3 s ago"
+std::string doings(const Context& context, std::int32_t rank) {
+  const auto sight = context.sight_of(rank);
+  if (!sight) return "is this rank";
+  const auto what = [&] {
+    switch (sight->state) {
+      case ProcessState::runnable: return "runs, or waits for a processor";
+      case ProcessState::blocked: return "waits for a page or a device";
+      case ProcessState::sleeping: return "sleeps in a system call";
+      case ProcessState::stopped: return "is stopped (by a signal or a debugger)";
+      case ProcessState::dead: return "has ended, which is about to be proved";
+      case ProcessState::unknown: break;
+    }
+    return "can't be looked at";
+  }();
+  return fmt::format("{}; it was last seen alive {:.2f} s ago", what,
+                     std::chrono::duration<double>(sight->silent_for).count());
+}
+
+}  // namespace
+
+ucft_status_t explain_lateness(const Request& request, std::uint64_t timeout_us) {
+  constexpr std::uint64_t worth_telling_us = 10000;  // looking at processes takes some of it; programs wait in slices
+  constexpr std::size_t most = 4;
+  Communicator& comm = *request.communicator;
+  std::string text = fmt::format("operation {} is still in progress after {} us", request.number, timeout_us);
+  if (timeout_us >= worth_telling_us && request.gossip == nullptr && comm.is_on_host()) {
+    const auto awaited = comm.awaited(request);
+    for (std::size_t i = 0; i < awaited.size() && i < most; ++i) {
+      const auto [rank, posted] = awaited[i];
+      const std::int32_t who = comm.context_rank(rank);
+      text += fmt::format("{} {}, which has posted {} of the {} operations of this communicator, and {}",
+                          i == 0 ? ": it waits for" : ", and", comm.context().describe(who), posted, request.number + 1,
+                          doings(comm.context(), who));
+    }
+    if (awaited.size() > most) text += fmt::format(", and {} others", awaited.size() - most);
+  }
+  last_error() = std::move(text);
+  return UCFT_ERR_TIMED_OUT;
+}
+
 }  // namespace ucft::detail
 
 using ucft::detail::last_error;

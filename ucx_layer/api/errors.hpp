@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -23,5 +24,7 @@ ucft_status_t fail(ucft_status_t status, fmt::format_string<Parts...> format, Pa
 // The status of a request that is complete, with a sentence if it is an error.
 struct Request;
 ucft_status_t explain(const Request& request);
+// A request is not complete after so long: whom it waits for, where that can be read, and what these do.
+ucft_status_t explain_lateness(const Request& request, std::uint64_t timeout_us);
 
 }  // namespace ucft::detail

@@ -44,6 +44,10 @@ class Communicator {
     return (host_ != nullptr ? host_->has_pending() : corrected_->has_pending()) ||
            (gossip_ != nullptr && gossip_->active() > 0);
   }
+  // On a host: whom a pending request waits for, and how many operations of this communicator each of them has posted.
+  std::vector<std::pair<std::int32_t, OperationNumber>> awaited(const Request& request) {
+    return host_->awaited(request);
+  }
   bool is_on_host() const { return host_ != nullptr; }
   bool lacks_slab() const { return host_ != nullptr && !host_->has_slab(); }
   // On a host: the last barrier is over, and this rank reads nothing any more. The slab that others may still read.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ class Context {
   // A rank of this host stores nothing any more: this rank's own detector has proved it dead, or it has said itself that it is out,
   // or leaves. What others say is no proof here.
   bool is_final(std::int32_t rank) const { return departures_.is_final(rank); }
+  // Empty: it is not watched, as this rank itself.
+  std::optional<DetectorThread::Sight> sight_of(std::int32_t rank) const { return departures_.sight_of(rank); }
   bool excluded() const { return departures_.is_out(); }
   ucft_status_t why_excluded() const { return departures_.why_out(); }
   std::string exclusion_text() const { return departures_.exclusion_text(); }

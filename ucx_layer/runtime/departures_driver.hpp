@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,10 @@ class DeparturesDriver {
   void count_silence() { detector_->count_silence(); }  // all ranks' detectors run now
   void stop_detector();                                 // it says goodbye to its lifelines
   void end_detector() { detector_.reset(); }
+  // What is seen of a rank now. Any thread, between start_detector() and end_detector().
+  std::optional<DetectorThread::Sight> sight_of(std::int32_t rank) const {
+    return detector_ == nullptr ? std::nullopt : detector_->sight_of(rank);
+  }
   void mark_left();  // others in shared memory see it; who is out stays out. Nothing without a transport
 
   bool is_out() const { return departures_.is_out(); }

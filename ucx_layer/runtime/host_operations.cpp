@@ -338,6 +338,14 @@ void HostOperations::finish(Request& request) {
   --pending_;
 }
 
+std::vector<std::pair<Rank, OperationNumber>> HostOperations::awaited(const Request& request) {
+  Memory memory(*this);
+  std::vector<std::pair<Rank, OperationNumber>> found;
+  stage_.for_each_awaited(memory, request.number,
+                          [&](Rank rank) { found.emplace_back(rank, stage_.posted_by(memory, rank)); });
+  return found;
+}
+
 // Nothing is stored any more: others take what this rank has said of itself for its last word.
 void HostOperations::exclude_self(ucft_status_t why) {
   const auto give_up = [&](Request& request) {

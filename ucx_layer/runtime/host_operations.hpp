@@ -106,6 +106,8 @@ class HostOperations {
   std::unique_ptr<HostSlabs> close();
 
   bool progress();  // true if something is complete
+  // Whom it waits for, and how many operations each of them has posted so far.
+  std::vector<std::pair<Rank, OperationNumber>> awaited(const Request& request);
   bool wants_progress() const { return !stage_.idle() || larges_ > 0; }
 
  private:
