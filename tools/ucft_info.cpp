@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/host/tuning_file.hpp"
+#include "tools/job_report.hpp"
 #include "tools/tree_report.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/bootstrap/machine.hpp"
@@ -158,6 +159,14 @@ int print_tree(const TreeQuestion& question, bool json) {
   return error.empty() ? 0 : 1;
 }
 
+// The exit code.
+int print_job(int pid, bool json) {
+  std::string error;
+  fmt::print("{}", ucft::detail::job_report(pid, json, error));
+  if (!error.empty()) fmt::print(stderr, "ucft_info: {}\n", error);
+  return error.empty() ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argument_count, char** argument_values) {
@@ -186,6 +195,15 @@ int main(int argument_count, char** argument_values) {
       ->type_name("D")
       ->check(CLI::Range(0, 1024))
       ->needs(tree);
+  std::string job;
+  app.add_option("--job", job, "What the ranks on this host do of the job that process PID is in, or of all jobs")
+      ->type_name("PID|all")
+      ->check([](const std::string& text) {
+        const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+        return text == "all" || (is_number && text.size() < 10) ? "" : fmt::format("'{}' is no process, nor all", text);
+      })
+      ->excludes(tree)
+      ->excludes(settings);
   app.footer(
       "--tree prints a line for each rank that has children, with the package, the NUMA node and the L3 cache that it\n"
       "is confined to (-: it may run on several, or unknown); --json has all ranks. HWLOC_SYNTHETIC or HWLOC_XMLFILE\n"
@@ -200,6 +218,7 @@ int main(int argument_count, char** argument_values) {
     return 2;
   }
   if (question.ranks > 0) return print_tree(question, json);
+  if (!job.empty()) return print_job(job == "all" ? 0 : std::atoi(job.c_str()), json);
   if (json) {
     print_json(with_settings);
   } else if (with_settings) {

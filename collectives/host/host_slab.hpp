@@ -38,6 +38,11 @@ struct HostLayout {
   bool is_large(std::uint64_t bytes) const { return bytes > large_bytes; }
 
   static constexpr HostPlace through() { return 0; }
+  // For who looks from outside: the distance of the banks in words << 32 | how many, and the rank << 32 | ranks of the communicator.
+  static constexpr HostPlace stride_and_banks() { return 1; }
+  static constexpr HostPlace rank_and_ranks() { return 2; }
+  static constexpr HostPlace first_bank() { return line_words; }
+  HostPlace stride() const { return static_cast<HostPlace>(cells) * cell_words(); }
   HostPlace value(OperationNumber number) const {
     return line_words + (number & static_cast<HostPlace>(banks - 1)) * static_cast<HostPlace>(cells) * cell_words();
   }

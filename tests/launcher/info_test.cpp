@@ -54,6 +54,14 @@ TEST(Info, ATopologyThatCannotBeReadIsSaidToBeUnknown) {
   EXPECT_TRUE(contains(tree.text, "'nonsense'")) << tree.text;
 }
 
+TEST(InfoJob, NamesWhatIsNoRank) {
+  const Answer none = info("--job 1"), wrong = info("--job one");
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_TRUE(contains(none.text, "process 1 is no rank of a ucft job")) << none.text;
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_TRUE(contains(wrong.text, "'one' is no process, nor all")) << wrong.text;
+}
+
 TEST(InfoTree, RanksOnCoresCombineInTheirCachesThenInTheirPackages) {
   const Answer answer = info("--tree 16 --bind core --degree 8", two_packages);
   EXPECT_EQ(answer.exit_code, 0);

@@ -505,8 +505,7 @@ ucft_status_t ucft_wait(ucft_request_h handle, uint64_t timeout_us) {
   const auto now = Context::Clock::now();
   const auto limit =
       timeout_us > 1000000000000ull ? Context::Clock::time_point::max() : now + std::chrono::microseconds(timeout_us);
-  if (!context.wait_until([&] { return !request->pending(); }, limit))
-    return explain_lateness(*request, timeout_us);
+  if (!context.wait_until([&] { return !request->pending(); }, limit)) return explain_lateness(*request, timeout_us);
   request->state = Request::State::taken;
   return explain(*request);
 }

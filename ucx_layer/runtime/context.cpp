@@ -11,6 +11,7 @@
 
 #include <bit>
 #include <system_error>
+#include <utility>
 
 #include "ucx_layer/runtime/descriptors.hpp"
 #include "ucx_layer/runtime/startup.hpp"
@@ -188,8 +189,15 @@ bool Context::rest(Idle& idle, Clock::time_point limit) {
   departures_.look_around(now);
   if (now >= limit) return false;
   if (idle.since == Clock::time_point{}) idle.since = now;
-  if (now - idle.since >= std::chrono::microseconds(job_.settings.sleep_after_us)) sleep_a_little();
+  if (now - idle.since < std::chrono::microseconds(job_.settings.sleep_after_us)) return true;
+  if (!std::exchange(idle.slept, true)) say_waiting_since(idle.since);
+  sleep_a_little();
   return true;
+}
+
+void Context::say_waiting_since(Clock::time_point since) {
+  transport_->control()->waits_since_ns.store(since.time_since_epoch() / std::chrono::nanoseconds(1),
+                                              std::memory_order_relaxed);
 }
 
 void Context::glance() {

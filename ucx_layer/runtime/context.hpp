@@ -88,12 +88,12 @@ class Context {
   // Waits until done() or the time limit (max(): none). False: the limit came first.
   template <class Done>
   bool wait_until(Done done, Clock::time_point limit) {
-    Idle idle;
+    Idle idle(*this);
     for (std::uint32_t busy = 0; !done();) {
       if (!progress()) {
         if (!rest(idle, limit)) return done();
       } else if (++busy % 1024 != 0 || Clock::now() < limit) {  // the traffic of others does not stop the clock
-        idle = Idle{};
+        idle.begin_anew();
       } else {
         return done();
       }
@@ -105,8 +105,21 @@ class Context {
 
  private:
   struct Idle {
+    explicit Idle(Context& of) : context(of) {}
+    ~Idle() {
+      if (slept) context.say_waiting_since({});
+    }
+    Idle(const Idle&) = delete;
+    Idle& operator=(const Idle&) = delete;
+    void begin_anew() {
+      rounds = 0;
+      since = {};
+    }
+
+    Context& context;
     std::uint32_t rounds = 0;
     Clock::time_point since{};
+    bool slept = false;
   };
 
   static bool accepts(void* self, const WireHeader& header, int peer);
@@ -120,6 +133,7 @@ class Context {
   bool progress_all();
   bool progress_host();
   bool rest(Idle& idle, Clock::time_point limit);
+  void say_waiting_since(Clock::time_point since);
   void sleep_a_little();
 
   Job job_;

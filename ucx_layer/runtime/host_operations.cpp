@@ -155,7 +155,12 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
       stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
-      rooms_(2 * static_cast<std::size_t>(context.settings().window)) {}
+      rooms_(2 * static_cast<std::size_t>(context.settings().window)) {
+  if (!slabs_->is_there()) return;
+  slabs_->describe(HostLayout::stride_and_banks(), layout_.stride() << 32 | static_cast<HostWord>(layout_.banks));
+  slabs_->describe(HostLayout::rank_and_ranks(),
+                   static_cast<HostWord>(communicator.rank()) << 32 | static_cast<HostWord>(communicator.size()));
+}
 
 HostOperations::~HostOperations() {
   context_.forget_host(*this);

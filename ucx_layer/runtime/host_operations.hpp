@@ -43,6 +43,10 @@ class HostSlabs {
     reinterpret_cast<std::atomic<HostWord>*>(own_ + place * sizeof(HostWord))->store(word, std::memory_order_release);
     has_stored_ |= place != HostLayout::through();  // whoever sleeps for that may sleep a millisecond longer
   }
+  // A word that no rank of the communicator reads.
+  void describe(HostPlace place, HostWord word) {
+    reinterpret_cast<std::atomic<HostWord>*>(at(place))->store(word, std::memory_order_release);
+  }
   std::byte* write_to(HostPlace place) {
     UCFT_TEST_POINT(send);
     return at(place);

@@ -56,6 +56,9 @@ Transport::~Transport() {
 bool Transport::open(std::string& error) {
   if (!segments_.open(setup_.range_bytes, least_range_bytes(), first_.bytes(), error)) return false;
   control()->cookie = setup_.cookie;
+  control()->rank = setup_.me;
+  control()->ranks = setup_.ranks;
+  control()->address = reinterpret_cast<std::uint64_t>(control());
   if (!setup_.needs_messages) return true;
   if (setup_.message_path) {
     messages_ = setup_.message_path(station_);

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sched.h>
@@ -213,7 +215,27 @@ RANKS(time_limit) {
   check(ucft_comm_destroy(copy), "destroy");
 }
 
-// Ranks 1 and 2 of four are late: one computes, the other has stopped itself. Rank 0 lets them go on when its waits say so.
+// Whether ucft_info --job says that rank 1 of this job computes and rank 2 is stopped, and, if that can be read, that rank 0 waits for them.
+bool job_report_is_right() {
+  const std::string command = fmt::format("{} --job {} --json", UCFT_INFO, getpid());
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  std::string does[4], line;
+  bool waits = !reads_memory();
+  for (int byte; (byte = std::fgetc(pipe)) != EOF;) {
+    line += static_cast<char>(byte);
+    if (byte != '\n') continue;
+    const auto rank = nlohmann::json::parse(std::exchange(line, {}));
+    does[rank["rank"].get<std::size_t>()] = rank["does"];
+    if (rank["rank"] == 0 && !waits)
+      for (const auto& each : rank["communicators"])
+        waits = waits || (each["posted"] == 2 && each["finished"] == 1 && each["waits_for"] == nlohmann::json{1, 2});
+  }
+  if (pclose(pipe) != 0) wrong("{}", command);
+  return does[1] == "computes" && does[2] == "stopped" && waits;
+}
+
+// Ranks 1 and 2 of four are late: one computes, the other has stopped itself. Rank 0 lets them go on when its waits say so, and so does
+// ucft_info.
 std::atomic<bool> may_go_on = false;
 
 RANKS(latecomers) {
@@ -241,7 +263,8 @@ RANKS(latecomers) {
   };
   if (rank_ == 0) {
     do expect(ucft_wait(request, 20000), UCFT_ERR_TIMED_OUT, "wait");
-    while (!is_right(ucft_last_error()));  // rank 3 may not have posted yet, nor rank 2 stopped
+    while (!is_right(ucft_last_error()) ||
+           !job_report_is_right());  // rank 3 may not have posted yet, nor rank 2 stopped
     kill(static_cast<pid_t>(pids[1]), SIGUSR1);
     while (out == 0 && ucft_wait(request, 20000) == UCFT_ERR_TIMED_OUT) kill(static_cast<pid_t>(pids[2]), SIGCONT);
   } else {

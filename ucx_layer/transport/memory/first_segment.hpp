@@ -16,6 +16,10 @@ namespace ucft::detail {
 // Written by others where it says so.
 struct ControlPage {
   std::uint64_t cookie;
+  // For ucft_info --job, which reads this page and the slabs as a file.
+  std::int32_t rank, ranks;
+  std::uint64_t address;                            // of this page in its owner
+  std::atomic<std::int64_t> waits_since_ns;         // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
   alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
   alignas(64) std::atomic<std::uint32_t> left;      // 1: the rank has left the job; 2: it is out of it (excluded)
@@ -46,6 +50,7 @@ class FirstSegment {
   }
   std::size_t bytes() const { return ring(static_cast<int>(ranks_)); }
 
+  static constexpr std::size_t slabs_offset() { return page; }
   static ControlPage* control_in(std::byte* segment) { return reinterpret_cast<ControlPage*>(segment); }
   static SlabPage* slabs_in(std::byte* segment) { return reinterpret_cast<SlabPage*>(segment + page); }
   std::atomic<std::uint64_t>* credit_in(std::byte* segment, int reader) const {
