@@ -1,0 +1,75 @@
+// MPI_Init begins ucft, MPI_Finalize ends it. After a death PMPI_Finalize is not called, as it may wait for the dead rank (MPICH's does):
+// MPI is left as it is, and the process ends by itself, with its own exit code.
+#include <cstdint>
+#include <vector>
+
+#include "mpi/communicators.hpp"
+#include "mpi/datatypes.hpp"
+#include "mpi/report.hpp"
+#include "mpi/world.hpp"
+
+using namespace ucft::mpi;
+
+namespace {
+
+bool finalized_without_mpi = false;
+
+void start() {
+  make_tables();
+  start_world();
+}
+
+// All survivors learn the same here: who has come. A rank that dies after this and before the end of PMPI_Finalize: as without ucft.
+struct Roll {
+  bool complete = false;
+  int lowest = 0;  // rank that has come
+};
+
+Roll call_the_roll() {
+  const Communicator& all = *find_communicator(MPI_COMM_WORLD);
+  std::vector<std::int32_t> missing(static_cast<std::size_t>(all.size));
+  ucft_result_t result = UCFT_RESULT_INIT;
+  result.missing = missing.data();
+  result.missing_capacity = all.size;
+  const Turn turn;
+  if (ucft_barrier(all.handle, nullptr, &result) != UCFT_OK) return {};
+  Roll roll{result.contributors == static_cast<std::uint32_t>(all.size)};
+  for (std::int32_t i = 0; i < result.missing_count && missing[static_cast<std::size_t>(i)] == roll.lowest; ++i)
+    ++roll.lowest;
+  return roll;
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Init(int* argc, char*** argv) {
+  const int error = PMPI_Init(argc, argv);
+  if (error == MPI_SUCCESS) start();
+  return error;
+}
+
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int error = PMPI_Init_thread(argc, argv, required, provided);
+  if (error == MPI_SUCCESS) start();
+  return error;
+}
+
+int MPI_Finalize() {
+  if (!world.on) return PMPI_Finalize();
+  const Roll roll = call_the_roll();
+  if (roll.lowest == world.rank) print_report();
+  end_world();
+  if (roll.complete) return PMPI_Finalize();
+  finalized_without_mpi = true;
+
+  return MPI_SUCCESS;
+}
+
+int MPI_Finalized(int* flag) {
+  if (!finalized_without_mpi) return PMPI_Finalized(flag);
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,363 @@
+// The six collectives that ucft has. Whether a call is taken over must be the same on all its ranks. MPI lets ranks describe one
+// message by different types, so broadcasts and allgathers are taken over whatever the type (as bytes, packed if need be), and
+// reductions, of which MPI wants the same count, type and operator everywhere, by these.
+//
+// A reduction that ucft has no operator for (a user's function, MPI_LONG_DOUBLE, pairs with gaps) is an allgather of the
+// contributions, which every rank then reduces in the order of the ranks by MPI_Reduce_local: right for any type and for operators
+// that don't commute, with the same contributions on all survivors. It costs n times the bytes, so it has a limit (`length`).
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "mpi/communicators.hpp"
+#include "mpi/errors.hpp"
+#include "mpi/memory.hpp"
+#include "mpi/report.hpp"
+
+using namespace ucft::mpi;
+
+namespace {
+
+constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // of an operation of ucft's, all blocks together
+
+// ---- one operation --------------------------------------------------------------------------------------------------
+
+// What init has made, to its end, with turns for other threads in between.
+ucft_status_t complete(ucft_request_h request, ucft_result_t* result) {
+  constexpr std::uint64_t patience_us = 50;  // the longest that another thread waits for its turn
+  ucft_status_t status = UCFT_ERR_BUSY;
+  bool posted = false;
+  while (status == UCFT_ERR_BUSY || status == UCFT_ERR_TIMED_OUT) {
+    const Turn turn;
+    const bool alone = world.waiting.load(std::memory_order_relaxed) == 0;
+    if (!posted) {
+      status = ucft_post(request);
+      if (status == UCFT_ERR_BUSY) ucft_progress(world.context);
+      if (status != UCFT_OK && status != UCFT_INPROGRESS) continue;
+      posted = true;
+    }
+    status = ucft_wait(request, alone ? patience_us : 0);
+  }
+  const Turn turn;
+  if (result != nullptr) ucft_request_result(request, result);
+  ucft_request_free(request);
+  return status;
+}
+
+// blocking where this thread may stay inside ucft; else init, and turns.
+template <class Blocking, class Init>
+ucft_status_t run(ucft_result_t* result, Blocking blocking, Init init) {
+  if (!world.threaded) return blocking();
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  {
+    const Turn turn;
+    if (const ucft_status_t status = init(&request); status != UCFT_OK) return status;
+  }
+  return complete(request, result);
+}
+
+ucft_status_t broadcast(const Communicator& comm, void* buffer, std::uint64_t bytes, int root) {
+  return run(
+      nullptr, [&] { return ucft_broadcast(comm.handle, buffer, bytes, UCFT_UINT8, root, nullptr, nullptr); },
+      [&](ucft_request_h* request) {
+        return ucft_broadcast_init(comm.handle, buffer, bytes, UCFT_UINT8, root, nullptr, request);
+      });
+}
+
+ucft_status_t allgather(const Communicator& comm, const void* send, void* recv, std::uint64_t bytes,
+                        ucft_result_t* result) {
+  return run(
+      result, [&] { return ucft_allgather(comm.handle, send, recv, bytes, UCFT_UINT8, nullptr, result); },
+      [&](ucft_request_h* request) {
+        return ucft_allgather_init(comm.handle, send, recv, bytes, UCFT_UINT8, nullptr, request);
+      });
+}
+
+ucft_status_t allgatherv(const Communicator& comm, const void* send, void* recv, const std::uint64_t* bytes,
+                         const std::uint64_t* places, ucft_result_t* result) {
+  return run(
+      result, [&] { return ucft_allgatherv(comm.handle, send, recv, bytes, places, UCFT_UINT8, nullptr, result); },
+      [&](ucft_request_h* request) {
+        return ucft_allgatherv_init(comm.handle, send, recv, bytes, places, UCFT_UINT8, nullptr, request);
+      });
+}
+
+// MPI has the call, unless a rank is dead that it would wait for.
+template <class Pmpi>
+int pass_on(Function function, Outcome why, MPI_Comm comm, Pmpi pmpi) {
+  const int dead = dead_member(comm);
+  count(function, dead >= 0 ? Outcome::dead : why);
+  return dead >= 0 ? raise_death(comm, dead) : pmpi();
+}
+
+const void* or_in_place(const void* send) { return send == MPI_IN_PLACE ? UCFT_IN_PLACE : send; }
+
+// ---- reductions -----------------------------------------------------------------------------------------------------
+
+struct Reduction {
+  const void* send;
+  void* recv;
+  int count;
+  MPI_Datatype type;
+  MPI_Op op;
+  int root;  // -1: allreduce
+  bool in_place() const { return send == MPI_IN_PLACE; }
+  const void* input() const { return in_place() ? recv : send; }
+};
+
+enum class Way { direct, by_rows, none };
+
+// none: why_not says why. The same on all ranks.
+Way way_of(const Communicator* comm, const Reduction& call, Outcome& why_not) {
+  why_not = comm == nullptr ? Outcome::communicator : Outcome::arguments;
+  if (comm == nullptr || call.count < 0 || call.type == MPI_DATATYPE_NULL || call.op == MPI_OP_NULL ||
+      call.root >= comm->size || (call.in_place() && call.root >= 0 && call.root != comm->rank))
+    return Way::none;
+  const auto count = static_cast<std::uint64_t>(call.count);
+  const Element* element = find_element(call.type);
+  const Operation* operation = find_operation(call.op);
+  if (operation != nullptr && element != nullptr && operation->takes[static_cast<std::size_t>(element->family)] &&
+      element->has_dtype) {
+    why_not = Outcome::length;
+    return count * element->bytes <= bytes_limit ? Way::direct : Way::none;
+  }
+  why_not = Outcome::operation;
+  if (call.op == MPI_REPLACE || call.op == MPI_NO_OP) return Way::none;
+  why_not = Outcome::datatype;  // MPI says what is wrong with it
+  if (operation != nullptr && (element == nullptr || !operation->takes[static_cast<std::size_t>(element->family)]))
+    return Way::none;
+  why_not = Outcome::length;
+  return packed_bytes(call.count, call.type) * static_cast<std::uint64_t>(comm->size) <= bytes_limit ? Way::by_rows
+                                                                                                     : Way::none;
+}
+
+ucft_status_t reduce_directly(const Communicator& comm, const Reduction& call) {
+  const ucft_dtype_t dtype = find_element(call.type)->dtype;
+  const ucft_op_t op = find_operation(call.op)->op;
+  const void* send = or_in_place(call.send);
+  const auto count = static_cast<std::uint64_t>(call.count);
+  ucft_operator_t with = UCFT_OPERATOR_INIT(op);
+  if (call.root < 0)
+    return run(
+        nullptr, [&] { return ucft_allreduce(comm.handle, send, call.recv, count, dtype, op, nullptr, nullptr); },
+        [&](ucft_request_h* request) {
+          return ucft_allreduce_init(comm.handle, send, call.recv, count, dtype, &with, nullptr, request);
+        });
+  void* recv = call.root == comm.rank ? call.recv : nullptr;  // elsewhere it may be anything
+  return run(
+      nullptr, [&] { return ucft_reduce(comm.handle, send, recv, count, dtype, op, call.root, nullptr, nullptr); },
+      [&](ucft_request_h* request) {
+        return ucft_reduce_init(comm.handle, send, recv, count, dtype, &with, call.root, nullptr, request);
+      });
+}
+
+// a0 op (a1 op (... op an)) of the rows that are there: MPI_Reduce_local makes b of (a, b).
+void reduce_rows(const Reduction& call, const std::vector<std::byte>& rows, const std::vector<int>& present) {
+  const std::uint64_t bytes = packed_bytes(call.count, call.type);
+  const auto row = [&](int rank) { return rows.data() + static_cast<std::uint64_t>(rank) * bytes; };
+  unpack(row(present.back()), call.recv, call.count, call.type);
+  Typed other(call.count, call.type);
+  for (std::size_t i = present.size() - 1; i-- > 0;) {
+    unpack(row(present[i]), other.get(), call.count, call.type);
+    PMPI_Reduce_local(other.get(), call.recv, call.count, call.type, call.op);
+  }
+}
+
+// Ranks of comm less those that the result misses, ascending.
+std::vector<int> present_in(const Communicator& comm, const ucft_result_t& result) {
+  std::vector<int> present;
+  for (int rank = 0, next = 0; rank < comm.size; ++rank)
+    if (next < result.missing_count && result.missing[next] == rank)
+      ++next;
+    else
+      present.push_back(rank);
+  return present;
+}
+
+// An allgather's result with room for all that may be missing.
+struct Blocks {
+  explicit Blocks(const Communicator& comm) : missing(static_cast<std::size_t>(comm.size)) {
+    result.missing = missing.data();
+    result.missing_capacity = comm.size;
+  }
+  std::vector<std::int32_t> missing;
+  ucft_result_t result = UCFT_RESULT_INIT;
+};
+
+ucft_status_t reduce_by_rows(const Communicator& comm, const Reduction& call) {
+  const std::uint64_t bytes = packed_bytes(call.count, call.type);
+  std::vector<std::byte> rows(bytes * static_cast<std::uint64_t>(comm.size));
+  std::vector<std::byte> own(bytes);
+  pack(call.input(), call.count, call.type, own.data());
+  Blocks blocks(comm);
+  const ucft_status_t status = allgather(comm, own.data(), rows.data(), bytes, &blocks.result);
+  if (status != UCFT_OK) return status;
+  const std::vector<int> present = present_in(comm, blocks.result);
+  const auto there = [&](int rank) { return std::find(present.begin(), present.end(), rank) != present.end(); };
+  if (call.root >= 0 && !there(call.root)) return UCFT_ERR_ROOT_FAILED;
+  if ((call.root < 0 || call.root == comm.rank) && bytes > 0) reduce_rows(call, rows, present);
+  return UCFT_OK;
+}
+
+template <class Pmpi>
+int reduce(Function function, MPI_Comm on, const Reduction& call, Pmpi pmpi) {
+  const Communicator* comm = find_communicator(on);
+  Outcome why_not;
+  const Way way = way_of(comm, call, why_not);
+  if (way == Way::none) return pass_on(function, why_not, on, pmpi);
+  count(function, Outcome::taken_over);
+  const ucft_status_t status = way == Way::direct ? reduce_directly(*comm, call) : reduce_by_rows(*comm, call);
+  return raise_status(on, status, call.root);
+}
+
+// ---- allgathers -----------------------------------------------------------------------------------------------------
+
+// Where each rank's block goes: recv, counts and places in elements of type.
+struct Gathered {
+  const void* send;
+  int send_count;
+  MPI_Datatype send_type;
+  void* recv;
+  const int* counts;  // nullptr: `count` of each, one after the other
+  int count;
+  const int* places;
+  MPI_Datatype type;
+
+  int count_of(int rank) const { return counts == nullptr ? count : counts[rank]; }
+  // In elements.
+  std::int64_t place_of(int rank) const {
+    return counts == nullptr ? std::int64_t{rank} * count : std::int64_t{places[rank]};
+  }
+};
+
+Outcome why_not_gathered(const Communicator* comm, const Gathered& call) {
+  if (comm == nullptr) return Outcome::communicator;
+  if (call.type == MPI_DATATYPE_NULL) return Outcome::arguments;
+  if (call.send != MPI_IN_PLACE && (call.send_type == MPI_DATATYPE_NULL || call.send_count < 0))
+    return Outcome::arguments;
+  std::uint64_t all = 0;
+  for (int rank = 0; rank < comm->size; ++rank) {
+    if (call.count_of(rank) < 0) return Outcome::arguments;
+    all += packed_bytes(call.count_of(rank), call.type);
+  }
+  return all <= bytes_limit ? Outcome::taken_over : Outcome::length;
+}
+
+ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
+  const auto n = static_cast<std::size_t>(comm.size);
+  std::vector<std::uint64_t> bytes(n), places(n);
+  MPI_Aint begin = 0, extent = 0;
+  PMPI_Type_get_extent(call.type, &begin, &extent);
+  bool direct = is_plain(call.type);
+  for (int rank = 0; rank < comm.size; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    bytes[at] = packed_bytes(call.count_of(rank), call.type);
+    places[at] = static_cast<std::uint64_t>(call.place_of(rank) * extent);
+    direct = direct && call.place_of(rank) >= 0;
+  }
+  const auto block = [&](int rank) {
+    return static_cast<std::byte*>(call.recv) + call.place_of(rank) * std::int64_t{extent};
+  };
+
+  // What this rank gives.
+  std::vector<std::byte> own;
+  const void* send = or_in_place(call.send);
+  if (call.send == MPI_IN_PLACE && !direct) {
+    own.resize(bytes[static_cast<std::size_t>(comm.rank)]);
+    pack(block(comm.rank), call.count_of(comm.rank), call.type, own.data());
+    send = own.data();
+  } else if (call.send != MPI_IN_PLACE && !is_plain(call.send_type)) {
+    own.resize(packed_bytes(call.send_count, call.send_type));
+    pack(call.send, call.send_count, call.send_type, own.data());
+    send = own.data();
+  }
+
+  // What it gets.
+  const auto gather = [&](void* recv, const std::uint64_t* there, ucft_result_t* result) {
+    return call.counts == nullptr ? allgather(comm, send, recv, bytes[0], result)
+                                  : allgatherv(comm, send, recv, bytes.data(), there, result);
+  };
+  if (direct) return gather(call.recv, places.data(), nullptr);
+  std::vector<std::byte> all(std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
+  Blocks blocks(comm);
+  const ucft_status_t status = gather(all.data(), nullptr, &blocks.result);
+  if (status != UCFT_OK) return status;
+  std::exclusive_scan(bytes.begin(), bytes.end(), places.begin(), std::uint64_t{0});
+  for (int rank : present_in(comm, blocks.result))
+    unpack(all.data() + places[static_cast<std::size_t>(rank)], block(rank), call.count_of(rank), call.type);
+  return UCFT_OK;
+}
+
+template <class Pmpi>
+int gather(Function function, MPI_Comm on, const Gathered& call, Pmpi pmpi) {
+  const Communicator* comm = find_communicator(on);
+  const Outcome outcome = why_not_gathered(comm, call);
+  if (outcome != Outcome::taken_over) return pass_on(function, outcome, on, pmpi);
+  count(function, outcome);
+  return raise_status(on, allgather_blocks(*comm, call), -1);
+}
+
+// ---- broadcast ------------------------------------------------------------------------------------------------------
+
+ucft_status_t broadcast_packed(const Communicator& comm, void* buffer, int count, MPI_Datatype type, int root) {
+  std::vector<std::byte> packed(packed_bytes(count, type));
+  if (comm.rank == root) pack(buffer, count, type, packed.data());
+  const ucft_status_t status = broadcast(comm, packed.data(), packed.size(), root);
+  if (status == UCFT_OK && comm.rank != root) unpack(packed.data(), buffer, count, type);
+  return status;
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  return reduce(Function::allreduce, comm, {send, recv, count, type, op, -1},
+                [=] { return PMPI_Allreduce(send, recv, count, type, op, comm); });
+}
+
+int MPI_Reduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
+  const auto pmpi = [=] { return PMPI_Reduce(send, recv, count, type, op, root, comm); };
+  if (root < 0) return pass_on(Function::reduce, Outcome::arguments, comm, pmpi);
+  return reduce(Function::reduce, comm, {send, recv, count, type, op, root}, pmpi);
+}
+
+int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  const auto pmpi = [=] { return PMPI_Bcast(buffer, count, type, root, comm); };
+  const Communicator* on = find_communicator(comm);
+  if (on == nullptr) return pass_on(Function::bcast, Outcome::communicator, comm, pmpi);
+  if (count < 0 || type == MPI_DATATYPE_NULL || root < 0 || root >= on->size)
+    return pass_on(Function::bcast, Outcome::arguments, comm, pmpi);
+  const std::uint64_t bytes = packed_bytes(count, type);
+  if (bytes > bytes_limit) return pass_on(Function::bcast, Outcome::length, comm, pmpi);
+  ucft::mpi::count(Function::bcast, Outcome::taken_over);
+  return raise_status(
+      comm, is_plain(type) ? broadcast(*on, buffer, bytes, root) : broadcast_packed(*on, buffer, count, type, root),
+      root);
+}
+
+int MPI_Barrier(MPI_Comm comm) {
+  const Communicator* on = find_communicator(comm);
+  if (on == nullptr) return pass_on(Function::barrier, Outcome::communicator, comm, [=] { return PMPI_Barrier(comm); });
+  count(Function::barrier, Outcome::taken_over);
+  return raise_status(comm,
+                      run(
+                          nullptr, [&] { return ucft_barrier(on->handle, nullptr, nullptr); },
+                          [&](ucft_request_h* request) { return ucft_barrier_init(on->handle, nullptr, request); }),
+                      -1);
+}
+
+int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void* recv, int count, MPI_Datatype type,
+                  MPI_Comm comm) {
+  return gather(Function::allgather, comm, {send, send_count, send_type, recv, nullptr, count, nullptr, type},
+                [=] { return PMPI_Allgather(send, send_count, send_type, recv, count, type, comm); });
+}
+
+int MPI_Allgatherv(const void* send, int send_count, MPI_Datatype send_type, void* recv, const int* counts,
+                   const int* places, MPI_Datatype type, MPI_Comm comm) {
+  const auto pmpi = [=] { return PMPI_Allgatherv(send, send_count, send_type, recv, counts, places, type, comm); };
+  if (counts == nullptr || places == nullptr) return pass_on(Function::allgatherv, Outcome::arguments, comm, pmpi);
+  return gather(Function::allgatherv, comm, {send, send_count, send_type, recv, counts, 0, places, type}, pmpi);
+}
+
+}  // extern "C"

@@ -1,0 +1,204 @@
+#include "mpi/communicators.hpp"
+
+#include <vector>
+
+#include "mpi/errors.hpp"
+#include "mpi/report.hpp"
+
+namespace ucft::mpi {
+
+namespace {
+
+Communicator of_world;
+int keyval = MPI_KEYVAL_INVALID;
+
+// What the thread has found last. MPI uses handles again, also of communicators that had nothing hanging on them, so whatever is
+// attached or freed makes all of these void.
+std::atomic<unsigned> changes{0};
+struct Last {
+  MPI_Comm comm;
+  const Communicator* found;
+  unsigned changes;
+};
+thread_local Last last __attribute__((tls_model("initial-exec"))) = {MPI_COMM_NULL, nullptr, 0};
+
+// MPI frees the communicator: all its ranks that live are here.
+int on_free(MPI_Comm, int, void* attribute, void*) {
+  changes.fetch_add(1, std::memory_order_release);
+  auto* communicator = static_cast<Communicator*>(attribute);
+  if (world.on) {
+    const Turn turn;
+    ucft_comm_destroy(communicator->handle);
+  }
+  delete communicator;
+  return MPI_SUCCESS;
+}
+
+void attach(MPI_Comm comm, ucft_comm_h handle) {
+  auto* communicator = new Communicator{handle};
+  PMPI_Comm_rank(comm, &communicator->rank);
+  PMPI_Comm_size(comm, &communicator->size);
+  PMPI_Comm_set_attr(comm, keyval, communicator);
+  changes.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace
+
+ucft_status_t attach_world() {
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval, nullptr);
+  of_world.rank = world.rank;
+  of_world.size = world.size;
+  return ucft_comm_create(world.context, &of_world.handle);
+}
+
+void detach_all() {
+  changes.fetch_add(1, std::memory_order_release);
+  of_world.handle = UCFT_COMM_NULL;
+}
+
+const Communicator* find_communicator(MPI_Comm comm) {
+  if (!world.on) return nullptr;
+  if (comm == MPI_COMM_WORLD) return &of_world;
+  if (comm == MPI_COMM_NULL || comm == MPI_COMM_SELF) return nullptr;
+  const unsigned now = changes.load(std::memory_order_acquire);
+  if (last.comm == comm && last.changes == now) return last.found;
+  void* attribute = nullptr;
+  int found = 0;
+  PMPI_Comm_get_attr(comm, keyval, &attribute, &found);
+  last = {comm, found != 0 ? static_cast<Communicator*>(attribute) : nullptr, now};
+  return last.found;
+}
+
+// ---- new communicators ----------------------------------------------------------------------------------------------
+// First ucft's, whose ranks are agreed on among those that live, then MPI's of just these ranks, which nobody outside takes part
+// in (MPI_Comm_create_group). Dead before ucft has agreed: not in it. Dead between that and the end of MPI's part: MPI waits for
+// ever, as it does without ucft (docs/mpi.md).
+
+namespace {
+
+constexpr int creation_tag = 0x7566;  // of messages inside MPI_Comm_create_group
+
+// The ranks that part's members have in parent, in part's order, and nobody among them who is known to all to be dead: then part
+// becomes a communicator without it. UCFT_OK with part == UCFT_COMM_NULL: not a member.
+ucft_status_t agree_on_members(const Communicator& parent, ucft_comm_h& part, std::vector<int>& members) {
+  const Turn turn;
+  for (;;) {
+    std::int32_t size = 0;
+    ucft_comm_size(part, &size);
+    members.assign(static_cast<std::size_t>(size), -1);
+    ucft_result_t result = UCFT_RESULT_INIT;
+    const ucft_status_t status = ucft_allgather(part, &parent.rank, members.data(), 1, UCFT_INT32, nullptr, &result);
+    if (status != UCFT_OK || result.contributors == static_cast<std::uint32_t>(size)) return status;
+    ucft_comm_h smaller = UCFT_COMM_NULL;
+    if (const ucft_status_t copied = ucft_comm_dup(part, &smaller); copied != UCFT_OK) return copied;
+    ucft_comm_destroy(part);
+    part = smaller;
+  }
+}
+
+int create_from(MPI_Comm comm, const std::vector<int>& members, MPI_Comm* created) {
+  MPI_Group all = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
+  PMPI_Comm_group(comm, &all);
+  PMPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &chosen);
+  const int error = PMPI_Comm_create_group(comm, chosen, creation_tag, created);
+  PMPI_Group_free(&chosen);
+  PMPI_Group_free(&all);
+  return error;
+}
+
+// part is ucft's. make makes MPI's of the members.
+template <class Make>
+int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t status, ucft_comm_h part,
+                      MPI_Comm* created, Make make) {
+  *created = MPI_COMM_NULL;
+  std::vector<int> members;
+  if (status == UCFT_OK && part != UCFT_COMM_NULL) status = agree_on_members(parent, part, members);
+  if (status != UCFT_OK) return raise_status(comm, status, -1);
+  if (part == UCFT_COMM_NULL) return MPI_SUCCESS;
+  const int error = make(members);
+  if (error == MPI_SUCCESS && *created != MPI_COMM_NULL) attach(*created, part);
+  return error;
+}
+
+int split(MPI_Comm comm, const Communicator& parent, int colour, int key, MPI_Comm* created) {
+  count(Function::comm_split, Outcome::taken_over);
+  ucft_comm_h part = UCFT_COMM_NULL;
+  ucft_status_t status;
+  {
+    const Turn turn;
+    status = ucft_comm_split(parent.handle, colour == MPI_UNDEFINED ? -1 : colour, key, &part);
+  }
+  return make_communicator(comm, parent, status, part, created,
+                           [&](const std::vector<int>& members) { return create_from(comm, members, created); });
+}
+
+// duplicate is MPI's own, which copies what the program has hung on comm. It needs all ranks; without one of them the copy is of
+// the survivors, and has no attributes.
+template <class Duplicate>
+int dup(MPI_Comm comm, MPI_Comm* created, Duplicate duplicate) {
+  const Communicator* parent = find_communicator(comm);
+  if (parent == nullptr || created == nullptr) {
+    count(Function::comm_dup, Outcome::communicator);
+    if (const int dead = dead_member(comm); dead >= 0) return raise_death(comm, dead);
+    return duplicate();
+  }
+  count(Function::comm_dup, Outcome::taken_over);
+  ucft_comm_h part = UCFT_COMM_NULL;
+  ucft_status_t status;
+  {
+    const Turn turn;
+    status = ucft_comm_dup(parent->handle, &part);
+  }
+  return make_communicator(comm, *parent, status, part, created, [&](const std::vector<int>& members) {
+    return static_cast<int>(members.size()) == parent->size ? duplicate() : create_from(comm, members, created);
+  });
+}
+
+template <class Pmpi>
+int pass_on_split(MPI_Comm comm, Outcome why, Pmpi pmpi) {
+  count(Function::comm_split, why);
+  if (const int dead = dead_member(comm); dead >= 0) return raise_death(comm, dead);
+  return pmpi();
+}
+
+}  // namespace
+}  // namespace ucft::mpi
+
+using namespace ucft::mpi;
+
+extern "C" {
+
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* created) {
+  return dup(comm, created, [=] { return PMPI_Comm_dup(comm, created); });
+}
+
+int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created) {
+  return dup(comm, created, [=] { return PMPI_Comm_dup_with_info(comm, info, created); });
+}
+
+int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* created) {
+  const Communicator* parent = find_communicator(comm);
+  if (parent != nullptr && created != nullptr && (colour >= 0 || colour == MPI_UNDEFINED))
+    return split(comm, *parent, colour, key, created);
+  return pass_on_split(comm, parent == nullptr ? Outcome::communicator : Outcome::arguments,
+                       [=] { return PMPI_Comm_split(comm, colour, key, created); });
+}
+
+// A split: ranks of one group have its first member as their colour. Groups of different ranks are the same or disjoint.
+int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* created) {
+  const Communicator* parent = find_communicator(comm);
+  if (parent == nullptr || created == nullptr || group == MPI_GROUP_NULL)
+    return pass_on_split(comm, parent == nullptr ? Outcome::communicator : Outcome::arguments,
+                         [=] { return PMPI_Comm_create(comm, group, created); });
+  int rank = MPI_UNDEFINED, first = 0, colour = MPI_UNDEFINED;
+  PMPI_Group_rank(group, &rank);
+  if (rank != MPI_UNDEFINED) {
+    MPI_Group all = MPI_GROUP_NULL;
+    PMPI_Comm_group(comm, &all);
+    PMPI_Group_translate_ranks(group, 1, &first, all, &colour);
+    PMPI_Group_free(&all);
+  }
+  return split(comm, *parent, colour, rank, created);
+}
+
+}  // extern "C"

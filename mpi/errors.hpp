@@ -1,0 +1,14 @@
+// What can't be done any more is an MPI error of the communicator: its error handler is called, and what it returns to is the
+// code. All are of one error class, which is added to MPI's; MPI_Error_string names the rank, or has ucft's own sentence.
+#pragma once
+
+#include "mpi/world.hpp"
+
+namespace ucft::mpi {
+
+// world_rank is dead, and what was asked for needs it.
+int raise_death(MPI_Comm comm, int world_rank);
+// MPI_SUCCESS of UCFT_OK; else raises what status says. root: of a rooted operation, as comm numbers it; else -1.
+int raise_status(MPI_Comm comm, ucft_status_t status, int root);
+
+}  // namespace ucft::mpi

@@ -1,0 +1,39 @@
+// What became of each call, counted per function: taken over by ucft, or passed on to MPI, and why. UCFT_MPI_INFO=y prints it
+// in MPI_Finalize, on the lowest rank that lives; UCFT_MPI_INFO=json as one JSON object a line.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ucft::mpi {
+
+enum class Function {
+  allreduce,
+  reduce,
+  bcast,
+  barrier,
+  allgather,
+  allgatherv,
+  comm_dup,
+  comm_split,
+  other_collective,
+  point_to_point,
+  end
+};
+
+// taken_over, or the reason why not. dead: nobody was called; it was an MPI error, as a rank that it needs is dead.
+enum class Outcome { taken_over, communicator, datatype, operation, length, arguments, by_design, dead, end };
+
+using Counters = std::atomic<std::uint64_t>[static_cast<int>(Function::end)][static_cast<int>(Outcome::end)];
+extern Counters counters;
+
+// An increment. With MPI_THREAD_MULTIPLE calls that two threads count at once may be counted as one.
+inline void count(Function function, Outcome outcome) {
+  auto& counter = counters[static_cast<int>(function)][static_cast<int>(outcome)];
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+// To stderr, in the form that UCFT_MPI_INFO asks for, if it does.
+void print_report();
+
+}  // namespace ucft::mpi

@@ -1,0 +1,179 @@
+#include "mpi/world.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "mpi/communicators.hpp"
+
+namespace ucft::mpi {
+
+World world;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// ---- ucft's start-up by MPI's allgather -----------------------------------------------------------------------------
+// Nonblocking: a rank that dies meanwhile makes ucft's own limit pass (UCFT_STARTUP_TIMEOUT), not MPI wait for ever.
+
+ucft_status_t begin_allgather(void* src, void* recv, size_t size, void*, void** request) {
+  auto pending = std::make_unique<MPI_Request>();
+  const int bytes = static_cast<int>(size);
+  if (PMPI_Iallgather(src, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, MPI_COMM_WORLD, pending.get()) != MPI_SUCCESS)
+    return UCFT_ERR_STARTUP;
+  *request = pending.release();
+  return UCFT_OK;
+}
+
+ucft_status_t test_allgather(void* request) {
+  int done = 0;
+  if (PMPI_Test(static_cast<MPI_Request*>(request), &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return UCFT_ERR_STARTUP;
+  return done != 0 ? UCFT_OK : UCFT_INPROGRESS;
+}
+
+ucft_status_t free_allgather(void* request) {
+  delete static_cast<MPI_Request*>(request);
+  return UCFT_OK;
+}
+
+void on_death(const ucft_failure_t* failure, void*) {
+  world.dead[static_cast<std::size_t>(failure->rank)].store(true, std::memory_order_relaxed);
+  world.deaths.fetch_add(1, std::memory_order_release);
+}
+
+// Empty: the context is there.
+std::string create_context() {
+  const char* value = std::getenv("UCFT_MPI");
+  if (value != nullptr && std::strcmp(value, "y") != 0) return std::string("UCFT_MPI=") + value + ": expected y or n";
+  ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+  params.oob = {begin_allgather,
+                test_allgather,
+                free_allgather,
+                nullptr,
+                static_cast<std::uint32_t>(world.size),
+                static_cast<std::uint32_t>(world.rank)};
+  params.failure_callback = on_death;
+  if (ucft_context_create(&params, &world.context) != UCFT_OK) return ucft_last_error();
+  std::int32_t rank = -1, size = -1;
+  ucft_context_rank(world.context, &rank);
+  ucft_context_size(world.context, &size);
+  if (rank == world.rank && size == world.size) return attach_world() == UCFT_OK ? "" : ucft_last_error();
+  return "rank " + std::to_string(rank) + " of " + std::to_string(size) + " in ucft is rank " +
+         std::to_string(world.rank) + " of " + std::to_string(world.size) + " in MPI_COMM_WORLD";
+}
+
+bool is_switched_off() {
+  const char* value = std::getenv("UCFT_MPI");
+  return value != nullptr && std::strcmp(value, "n") == 0;
+}
+
+// The least of all ranks' values. Somebody has died in start-up if it doesn't come: nothing that MPI does would end then.
+int agree_on_least(int mine, const std::string& why) {
+  int least = mine, done = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  PMPI_Iallreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &request);
+  const auto limit = Clock::now() + 10s;
+  while (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0)
+    if (!why.empty() && Clock::now() > limit) {
+      std::fprintf(stderr, "ucft: start-up under MPI failed on rank %d, and MPI does not answer any more: %s\n",
+                   world.rank, why.c_str());
+      PMPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  return least;
+}
+
+}  // namespace
+
+void start_world() {
+  PMPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
+  PMPI_Comm_size(MPI_COMM_WORLD, &world.size);
+  int provided = MPI_THREAD_SINGLE;
+  PMPI_Query_thread(&provided);
+  world.threaded = provided == MPI_THREAD_MULTIPLE;
+  if (agree_on_least(is_switched_off() ? 0 : 1, {}) == 0) return;
+  world.dead = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(world.size));
+  const std::string why = create_context();
+  const int first_without = agree_on_least(why.empty() ? world.size : world.rank, why);
+  if (first_without == world.size) {
+    PMPI_Comm_group(MPI_COMM_WORLD, &world.group);
+    world.on = true;
+    return;
+  }
+  if (first_without == world.rank)
+    std::fprintf(stderr, "ucft: MPI programs of this job go on without fault tolerance: rank %d: %s\n", world.rank,
+                 why.c_str());
+  if (world.context != UCFT_CONTEXT_NULL) ucft_context_destroy(world.context);
+}
+
+void end_world() {
+  world.on = false;
+  const Turn turn;
+  detach_all();
+  ucft_context_destroy(world.context);
+}
+
+void look_for_deaths() {
+  if (world.threaded && !world.mutex.try_lock()) return;  // whoever has it lets the news in
+  ucft_progress(world.context);
+  if (world.threaded) world.mutex.unlock();
+}
+
+namespace {
+
+class Group {
+ public:
+  Group(MPI_Comm comm, bool remote) { (remote ? PMPI_Comm_remote_group : PMPI_Comm_group)(comm, &group_); }
+  ~Group() { PMPI_Group_free(&group_); }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  int size() const {
+    int size = 0;
+    PMPI_Group_size(group_, &size);
+    return size;
+  }
+  int world_rank(int rank) const {  // MPI_UNDEFINED: of another job
+    int translated = MPI_UNDEFINED;
+    PMPI_Group_translate_ranks(group_, 1, &rank, world.group, &translated);
+    return translated;
+  }
+  // World rank, or -1.
+  int dead(int rank) const {
+    const int there = world_rank(rank);
+    return there >= 0 && world.dead[static_cast<std::size_t>(there)].load(std::memory_order_relaxed) ? there : -1;
+  }
+  int first_dead() const {
+    for (int rank = 0, n = size(); rank < n; ++rank)
+      if (const int found = dead(rank); found >= 0) return found;
+    return -1;
+  }
+
+ private:
+  MPI_Group group_ = MPI_GROUP_NULL;
+};
+
+bool has_remote_group(MPI_Comm comm) {
+  int inter = 0;
+  PMPI_Comm_test_inter(comm, &inter);
+  return inter != 0;
+}
+
+}  // namespace
+
+int dead_member(MPI_Comm comm) {
+  if (nobody_is_dead() || comm == MPI_COMM_NULL) return -1;
+  const int near = Group(comm, false).first_dead();
+  return near >= 0 || !has_remote_group(comm) ? near : Group(comm, true).first_dead();
+}
+
+int dead_peer(MPI_Comm comm, int peer) {
+  if (nobody_is_dead() || comm == MPI_COMM_NULL || peer < 0) return -1;
+  const Group group(comm, has_remote_group(comm));
+  return peer < group.size() ? group.dead(peer) : -1;
+}
+
+}  // namespace ucft::mpi

@@ -1,0 +1,69 @@
+// MPI_COMM_WORLD as ucft sees it: the job's context, who is known to be dead, and whose turn it is to be inside ucft.
+//
+// Thread rule: ucft lets one thread at a time into a context. Up to MPI_THREAD_SERIALIZED the program sees to that. With
+// MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn, and nobody keeps a turn while it waits for other ranks
+// (`complete` in collectives.cpp), but for those that make and free communicators.
+#pragma once
+
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#endif
+#pragma GCC visibility push( \
+    default)  // what we define of it is what programs call; Open MPI says so itself, MPICH doesn't
+#include <mpi.h>
+#pragma GCC visibility pop
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "ucft/ucft.h"
+
+namespace ucft::mpi {
+
+struct World {
+  bool on = false;        // the calls are taken over; else every one of them is MPI's
+  bool threaded = false;  // MPI_THREAD_MULTIPLE
+  int rank = 0, size = 0;
+  ucft_context_h context = UCFT_CONTEXT_NULL;
+  std::atomic<int> deaths{0};                 // that this rank knows of
+  std::unique_ptr<std::atomic<bool>[]> dead;  // by rank
+  std::recursive_mutex mutex;                 // MPI may free a communicator inside a call of ours
+  std::atomic<int> waiting{0};                // for the mutex
+  MPI_Group group = MPI_GROUP_NULL;
+};
+extern World world;
+
+// Creates the context, by MPI's own allgather, and switches the world on if that has worked on all ranks. Otherwise one rank says
+// why on stderr, and MPI has all calls.
+void start_world();
+// Leaves the job, and switches it off. Collective.
+void end_world();
+
+class Turn {
+ public:
+  Turn() {
+    if (!world.threaded) return;
+    world.waiting.fetch_add(1, std::memory_order_relaxed);
+    world.mutex.lock();
+    world.waiting.fetch_sub(1, std::memory_order_relaxed);
+  }
+  ~Turn() {
+    if (world.threaded) world.mutex.unlock();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+};
+
+// Lets ucft work, and news of deaths in. For loops that wait for MPI; cheap enough for every some hundred turns of them.
+void look_for_deaths();
+
+inline bool nobody_is_dead() { return world.deaths.load(std::memory_order_relaxed) == 0; }
+
+// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead; -1: none.
+int dead_member(MPI_Comm comm);
+// The same of one rank of comm (of the remote group), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL: -1.
+int dead_peer(MPI_Comm comm, int peer);
+
+}  // namespace ucft::mpi
