@@ -1,0 +1,113 @@
+! What mpi_survivor does, in small and in Fortran: MODULE is mpi or mpi_f08. program VICTIM: that rank ends itself half-way.
+program mpi_fortran
+  use MODULE
+  use, intrinsic :: iso_c_binding
+  implicit none
+  interface
+    integer(c_int) function c_raise(signal) bind(c, name="raise")
+      import :: c_int
+      integer(c_int), value :: signal
+    end function
+    subroutine c_exit(code) bind(c, name="_exit")
+      import :: c_int
+      integer(c_int), value :: code
+    end subroutine
+  end interface
+  integer, parameter :: rounds = 100
+  integer :: rank, ranks, error, round, victim, root, i, word, copies, present, last, wrong, of_half
+  integer :: mine(2), sums(2)
+  double precision :: number, total
+  integer, allocatable :: blocks(:), counts(:), places(:)
+  character(len=16) :: argument
+#ifdef F08
+  type(MPI_Comm) :: copy, half
+#else
+  integer :: copy, half
+#endif
+
+  call get_command_argument(1, argument)
+  read (argument, *) victim
+  call MPI_Init(error)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
+  allocate (blocks(2*ranks), counts(ranks), places(ranks))
+  counts = 1
+  do i = 1, ranks
+    places(i) = 2*(i - 1)
+  end do
+  call MPI_Comm_dup(MPI_COMM_WORLD, copy, error)
+  last = 2**ranks - 1
+  wrong = 0
+  do round = 0, rounds - 1
+    if (rank == victim .and. round == rounds/2) call die()
+    mine = [2**rank, 3*2**rank]
+    call MPI_Allreduce(mine, sums, 2, MPI_INTEGER, MPI_SUM, copy, error)
+    call check(sums(1), sums(2) == 3*sums(1))
+    number = 0.5d0*2**rank
+    call MPI_Allreduce(MPI_IN_PLACE, number, 1, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, error)
+    call check(nint(2*number), .true.)
+    root = mod(round, ranks)
+    if (root == victim) root = mod(root + 1, ranks)
+    total = -1
+    call MPI_Reduce(0.25d0*2**rank, total, 1, MPI_DOUBLE_PRECISION, MPI_SUM, root, copy, error)
+    if (rank == root) call check(nint(4*total), .true.)
+    word = -1
+    if (rank == root) word = round
+    call MPI_Bcast(word, 1, MPI_INTEGER, root, copy, error)
+    if (word /= round) wrong = wrong + 1
+    blocks = -1
+    call MPI_Allgather(rank, 1, MPI_INTEGER, blocks, 1, MPI_INTEGER, copy, error)
+    call check_blocks(1)
+    blocks = -1
+    call MPI_Allgatherv(rank, 1, MPI_INTEGER, blocks, counts, places, MPI_INTEGER, copy, error)
+    call check_blocks(2)
+    call MPI_Barrier(copy, error)
+  end do
+  call MPI_Comm_split(copy, mod(rank, 2), rank, half, error)
+  call MPI_Allreduce(2**rank, of_half, 1, MPI_INTEGER, MPI_SUM, half, error)
+  if (iand(of_half, 2**rank) == 0 .or. iand(of_half, ishft(2**rank, 1)) /= 0) wrong = wrong + 1
+  copies = 1
+  call MPI_Allreduce(MPI_IN_PLACE, copies, 1, MPI_INTEGER, MPI_MAX, half, error)
+  call MPI_Allreduce(MPI_IN_PLACE, copies, 1, MPI_LOGICAL, MPI_LAND, copy, error)
+  if (copies /= 1) wrong = wrong + 1
+  if (victim >= 0 .and. last /= 2**ranks - 1 - 2**victim) wrong = wrong + 1
+  call MPI_Finalize(error)
+  if (wrong == 0) then
+    print '(a,i0,a,i0)', 'VERDICT ', rank, ': right, ', last
+  else
+    print '(a,i0,a,i0)', 'VERDICT ', rank, ': wrong, ', wrong
+  end if
+
+contains
+
+  subroutine die()
+    character(len=16) :: by
+    call get_environment_variable('DIE_BY', by)
+    if (by /= 'exit') error = c_raise(9_c_int)
+    call c_exit(9_c_int)
+  end subroutine
+
+  ! found: whose contributions are in a sum. All, or all but the victim, and then for ever.
+  subroutine check(found, consistent)
+    integer, intent(in) :: found
+    logical, intent(in) :: consistent
+    present = found
+    if (.not. consistent .or. iand(present, not(last)) /= 0) wrong = wrong + 1
+    if (present /= last) then
+      if (victim < 0) wrong = wrong + 1
+      if (victim >= 0) then
+        if (ior(present, 2**victim) /= last) wrong = wrong + 1
+      end if
+    end if
+    last = present
+  end subroutine
+
+  subroutine check_blocks(distance)
+    integer, intent(in) :: distance
+    integer :: r
+    do r = 0, ranks - 1
+      if (blocks(1 + distance*r) == r) cycle
+      if (r /= victim .or. blocks(1 + distance*r) /= -1) wrong = wrong + 1
+    end do
+  end subroutine
+end program
