@@ -31,8 +31,7 @@ Roll call_the_roll() {
   ucft_result_t result = UCFT_RESULT_INIT;
   result.missing = missing.data();
   result.missing_capacity = all.size;
-  const Turn turn;
-  if (ucft_barrier(all.handle, nullptr, &result) != UCFT_OK) return {};
+  if (meet(all, &result) != UCFT_OK) return {};
   Roll roll{result.contributors == static_cast<std::uint32_t>(all.size)};
   for (std::int32_t i = 0; i < result.missing_count && missing[static_cast<std::size_t>(i)] == roll.lowest; ++i)
     ++roll.lowest;

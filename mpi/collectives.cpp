@@ -22,64 +22,90 @@ constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // of an op
 
 // ---- one operation --------------------------------------------------------------------------------------------------
 
-// What init has made, to its end, with turns for other threads in between.
-ucft_status_t complete(ucft_request_h request, ucft_result_t* result) {
-  constexpr std::uint64_t patience_us = 50;  // the longest that another thread waits for its turn
-  ucft_status_t status = UCFT_ERR_BUSY;
-  bool posted = false;
-  while (status == UCFT_ERR_BUSY || status == UCFT_ERR_TIMED_OUT) {
+// MPI moves nothing but in calls of it, and what others wait for before they come here may be a message of this rank's.
+void let_mpi_go_on() {
+  int found = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
+}
+
+// Posts it, and sees it to its end, with turns for other threads, and for MPI where it takes longer.
+ucft_status_t complete(ucft_request_h request) {
+  constexpr int quick_looks = 256;
+  constexpr std::uint64_t shortest_us = 20, longest_us = 1000;  // between two turns of MPI
+  ucft_status_t status;
+  for (;;) {
     const Turn turn;
-    const bool alone = world.waiting.load(std::memory_order_relaxed) == 0;
-    if (!posted) {
-      status = ucft_post(request);
-      if (status == UCFT_ERR_BUSY) ucft_progress(world.context);
-      if (status != UCFT_OK && status != UCFT_INPROGRESS) continue;
-      posted = true;
-    }
-    status = ucft_wait(request, alone ? patience_us : 0);
+    status = ucft_post(request);
+    if (status != UCFT_ERR_BUSY) break;
+    ucft_progress(world.context);
+    let_mpi_go_on();
   }
+  if (status != UCFT_OK && status != UCFT_INPROGRESS) return status;
+  std::uint64_t slice_us = shortest_us;
+  for (int looks = 1;; ++looks) {
+    const Turn turn;
+    status = ucft_test(request);
+    if (status != UCFT_INPROGRESS) return status;
+    if (looks % quick_looks != 0 && slice_us == shortest_us) continue;
+    if (world.waiting.load(std::memory_order_relaxed) == 0) {
+      status = ucft_wait(request, slice_us);
+      if (status != UCFT_ERR_TIMED_OUT) return status;
+    }
+    slice_us = std::min(2 * slice_us, longest_us);
+    let_mpi_go_on();
+  }
+}
+
+// init makes the request of a call that is not repeated.
+template <class Init>
+ucft_status_t run_once(ucft_result_t* result, Init init) {
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  {
+    const Turn turn;
+    if (const ucft_status_t status = init(&request); status != UCFT_OK) return status;
+  }
+  const ucft_status_t status = complete(request);
   const Turn turn;
   if (result != nullptr) ucft_request_result(request, result);
   ucft_request_free(request);
   return status;
 }
 
-// blocking where this thread may stay inside ucft; else init, and turns.
-template <class Blocking, class Init>
-ucft_status_t run(ucft_result_t* result, Blocking blocking, Init init) {
-  if (!world.threaded) return blocking();
-  ucft_request_h request = UCFT_REQUEST_NULL;
-  {
+// init makes the request of `call`, if the last one of its kind was another.
+template <class Init>
+ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared& call, Init init) {
+  Prepared& last = comm.prepared[kind];
+  if (!last.is_of(call)) {
     const Turn turn;
-    if (const ucft_status_t status = init(&request); status != UCFT_OK) return status;
+    if (last.request != UCFT_REQUEST_NULL) ucft_request_free(last.request);
+    last = call;
+    if (const ucft_status_t status = init(&last.request); status != UCFT_OK) {
+      last.request = UCFT_REQUEST_NULL;
+      return status;
+    }
   }
-  return complete(request, result);
+  return complete(last.request);
 }
 
 ucft_status_t broadcast(const Communicator& comm, void* buffer, std::uint64_t bytes, int root) {
-  return run(
-      nullptr, [&] { return ucft_broadcast(comm.handle, buffer, bytes, UCFT_UINT8, root, nullptr, nullptr); },
-      [&](ucft_request_h* request) {
-        return ucft_broadcast_init(comm.handle, buffer, bytes, UCFT_UINT8, root, nullptr, request);
-      });
+  return run(comm, Prepared::broadcast, {nullptr, buffer, bytes, UCFT_UINT8, UCFT_SUM, root},
+             [&](ucft_request_h* request) {
+               return ucft_broadcast_init(comm.handle, buffer, bytes, UCFT_UINT8, root, nullptr, request);
+             });
 }
 
 ucft_status_t allgather(const Communicator& comm, const void* send, void* recv, std::uint64_t bytes,
                         ucft_result_t* result) {
-  return run(
-      result, [&] { return ucft_allgather(comm.handle, send, recv, bytes, UCFT_UINT8, nullptr, result); },
-      [&](ucft_request_h* request) {
-        return ucft_allgather_init(comm.handle, send, recv, bytes, UCFT_UINT8, nullptr, request);
-      });
+  return run_once(result, [&](ucft_request_h* request) {
+    return ucft_allgather_init(comm.handle, send, recv, bytes, UCFT_UINT8, nullptr, request);
+  });
 }
 
 ucft_status_t allgatherv(const Communicator& comm, const void* send, void* recv, const std::uint64_t* bytes,
                          const std::uint64_t* places, ucft_result_t* result) {
-  return run(
-      result, [&] { return ucft_allgatherv(comm.handle, send, recv, bytes, places, UCFT_UINT8, nullptr, result); },
-      [&](ucft_request_h* request) {
-        return ucft_allgatherv_init(comm.handle, send, recv, bytes, places, UCFT_UINT8, nullptr, request);
-      });
+  return run_once(result, [&](ucft_request_h* request) {
+    return ucft_allgatherv_init(comm.handle, send, recv, bytes, places, UCFT_UINT8, nullptr, request);
+  });
 }
 
 // MPI has the call, unless a rank is dead that it would wait for.
@@ -136,19 +162,15 @@ ucft_status_t reduce_directly(const Communicator& comm, const Reduction& call) {
   const ucft_op_t op = find_operation(call.op)->op;
   const void* send = or_in_place(call.send);
   const auto count = static_cast<std::uint64_t>(call.count);
-  ucft_operator_t with = UCFT_OPERATOR_INIT(op);
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(op);
   if (call.root < 0)
-    return run(
-        nullptr, [&] { return ucft_allreduce(comm.handle, send, call.recv, count, dtype, op, nullptr, nullptr); },
-        [&](ucft_request_h* request) {
-          return ucft_allreduce_init(comm.handle, send, call.recv, count, dtype, &with, nullptr, request);
-        });
+    return run(comm, Prepared::allreduce, {send, call.recv, count, dtype, op}, [&](ucft_request_h* request) {
+      return ucft_allreduce_init(comm.handle, send, call.recv, count, dtype, &with, nullptr, request);
+    });
   void* recv = call.root == comm.rank ? call.recv : nullptr;  // elsewhere it may be anything
-  return run(
-      nullptr, [&] { return ucft_reduce(comm.handle, send, recv, count, dtype, op, call.root, nullptr, nullptr); },
-      [&](ucft_request_h* request) {
-        return ucft_reduce_init(comm.handle, send, recv, count, dtype, &with, call.root, nullptr, request);
-      });
+  return run(comm, Prepared::reduce, {send, recv, count, dtype, op, call.root}, [&](ucft_request_h* request) {
+    return ucft_reduce_init(comm.handle, send, recv, count, dtype, &with, call.root, nullptr, request);
+  });
 }
 
 // a0 op (a1 op (... op an)) of the rows that are there: MPI_Reduce_local makes b of (a, b).
@@ -309,6 +331,15 @@ ucft_status_t broadcast_packed(const Communicator& comm, void* buffer, int count
 
 }  // namespace
 
+ucft_status_t ucft::mpi::meet(const Communicator& comm, ucft_result_t* result) {
+  const ucft_status_t status = run(comm, Prepared::barrier, {}, [&](ucft_request_h* request) {
+    return ucft_barrier_init(comm.handle, nullptr, request);
+  });
+  const Turn turn;
+  if (status == UCFT_OK && result != nullptr) ucft_request_result(comm.prepared[Prepared::barrier].request, result);
+  return status;
+}
+
 extern "C" {
 
 int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
@@ -340,11 +371,7 @@ int MPI_Barrier(MPI_Comm comm) {
   const Communicator* on = find_communicator(comm);
   if (on == nullptr) return pass_on(Function::barrier, Outcome::communicator, comm, [=] { return PMPI_Barrier(comm); });
   count(Function::barrier, Outcome::taken_over);
-  return raise_status(comm,
-                      run(
-                          nullptr, [&] { return ucft_barrier(on->handle, nullptr, nullptr); },
-                          [&](ucft_request_h* request) { return ucft_barrier_init(on->handle, nullptr, request); }),
-                      -1);
+  return raise_status(comm, meet(*on, nullptr), -1);
 }
 
 int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void* recv, int count, MPI_Datatype type,

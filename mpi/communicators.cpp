@@ -35,7 +35,8 @@ int on_free(MPI_Comm, int, void* attribute, void*) {
 }
 
 void attach(MPI_Comm comm, ucft_comm_h handle) {
-  auto* communicator = new Communicator{handle};
+  auto* communicator = new Communicator;
+  communicator->handle = handle;
   PMPI_Comm_rank(comm, &communicator->rank);
   PMPI_Comm_size(comm, &communicator->size);
   PMPI_Comm_set_attr(comm, keyval, communicator);
@@ -123,8 +124,8 @@ int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t s
 int split(MPI_Comm comm, const Communicator& parent, int colour, int key, MPI_Comm* created) {
   count(Function::comm_split, Outcome::taken_over);
   ucft_comm_h part = UCFT_COMM_NULL;
-  ucft_status_t status;
-  {
+  ucft_status_t status = meet(parent, nullptr);
+  if (status == UCFT_OK) {
     const Turn turn;
     status = ucft_comm_split(parent.handle, colour == MPI_UNDEFINED ? -1 : colour, key, &part);
   }
@@ -144,8 +145,8 @@ int dup(MPI_Comm comm, MPI_Comm* created, Duplicate duplicate) {
   }
   count(Function::comm_dup, Outcome::taken_over);
   ucft_comm_h part = UCFT_COMM_NULL;
-  ucft_status_t status;
-  {
+  ucft_status_t status = meet(*parent, nullptr);
+  if (status == UCFT_OK) {
     const Turn turn;
     status = ucft_comm_dup(parent->handle, &part);
   }

@@ -5,19 +5,43 @@
 // Ranks are the same in both: after a death a new communicator has the survivors only, in MPI, too.
 #pragma once
 
+#include <cstdint>
+
 #include "mpi/world.hpp"
 
 namespace ucft::mpi {
 
+// The request of the last call of a kind, which is posted again when the next one has the same arguments. ucft frees it with the
+// communicator.
+struct Prepared {
+  enum Kind { allreduce, reduce, broadcast, barrier };
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::uint64_t count = 0;
+  ucft_dtype_t dtype = UCFT_UINT8;
+  ucft_op_t op = UCFT_SUM;
+  int root = 0;
+  ucft_request_h request = UCFT_REQUEST_NULL;
+
+  bool is_of(const Prepared& call) const {
+    return request != UCFT_REQUEST_NULL && send == call.send && recv == call.recv && count == call.count &&
+           dtype == call.dtype && op == call.op && root == call.root;
+  }
+};
+
 struct Communicator {
   ucft_comm_h handle = UCFT_COMM_NULL;
   int rank = 0, size = 0;
+  mutable Prepared prepared[4]{};  // by Prepared::Kind
 };
 
 // Once, by all ranks: MPI_COMM_WORLD's. An error of ucft's, or UCFT_OK.
 ucft_status_t attach_world();
 // Takes it off again, and lets no other be found.
 void detach_all();
+
+// A barrier in which MPI goes on, too. Collective; before what blocks inside ucft.
+ucft_status_t meet(const Communicator& comm, ucft_result_t* result);
 
 // nullptr: MPI has its collectives. The world's and the one that this thread has asked for last cost some comparisons.
 const Communicator* find_communicator(MPI_Comm comm);

@@ -2,7 +2,7 @@
 //
 // Thread rule: ucft lets one thread at a time into a context. Up to MPI_THREAD_SERIALIZED the program sees to that. With
 // MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn, and nobody keeps a turn while it waits for other ranks
-// (`complete` in collectives.cpp), but for those that make and free communicators.
+// (`complete` in collectives.cpp), but for those that make and free communicators. What is made is preceded by a barrier in which MPI goes on.
 #pragma once
 
 #ifndef OMPI_SKIP_MPICXX
