@@ -36,6 +36,7 @@ struct Part {
 struct Process {
   int pid = 0;
   std::uint64_t cookie = 0, heartbeat = 0;
+  std::chrono::microseconds heartbeat_period{};
   std::int32_t rank = 0, ranks = 0;
   bool beats = false;
   char state = '?';                     // of /proc/PID/stat
@@ -132,6 +133,7 @@ std::optional<Process> look_at(int pid) {
   process.pid = pid;
   process.cookie = control.cookie;
   process.heartbeat = control.heartbeat.load();
+  process.heartbeat_period = std::chrono::microseconds(control.heartbeat_period_us);
   process.rank = control.rank;
   process.ranks = control.ranks;
   process.left = control.left.load();
@@ -146,17 +148,21 @@ std::optional<Process> look_at(int pid) {
 
 using Job = std::map<std::int32_t, Process>;  // by rank, of this host
 
-// By cookie. Twice, some heartbeats apart.
+// By cookie. Twice, some heartbeats apart, but no more than a second.
 std::map<std::uint64_t, Job> find_jobs() {
   std::map<std::uint64_t, Job> jobs;
   std::map<int, std::uint64_t> heartbeats;
+  std::chrono::microseconds between = 50ms;
   for (const std::string& entry : entries_of("/proc"))
     if (const int pid = std::atoi(entry.c_str()); pid > 0)
-      if (const auto process = look_at(pid)) heartbeats[pid] = process->heartbeat;
-  std::this_thread::sleep_for(50ms);
+      if (const auto process = look_at(pid)) {
+        heartbeats[pid] = process->heartbeat;
+        between = std::clamp<std::chrono::microseconds>(5 * process->heartbeat_period, between, 1s);
+      }
+  std::this_thread::sleep_for(between);
   for (const auto& [pid, heartbeat] : heartbeats)
     if (auto process = look_at(pid)) {
-      process->beats = process->heartbeat != heartbeat;
+      process->beats = process->heartbeat != heartbeat || process->heartbeat_period >= between;
       jobs[process->cookie][process->rank] = *process;
     }
   return jobs;

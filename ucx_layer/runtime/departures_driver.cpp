@@ -62,6 +62,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   setup.fence = job_.settings.fence;
   setup.silence_counts = false;
   setup.own_heartbeat = &transport_->control()->heartbeat;
+  transport_->control()->heartbeat_period_us = job_.settings.heartbeat_period_us;
   setup.on_verdict = &DeparturesDriver::on_verdict;
   setup.on_tick = &DeparturesDriver::on_tick;
   setup.on_excluded = &DeparturesDriver::on_excluded;

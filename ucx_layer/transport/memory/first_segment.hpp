@@ -19,6 +19,7 @@ struct ControlPage {
   // For ucft_info --job, which reads this page and the slabs as a file.
   std::int32_t rank, ranks;
   std::uint64_t address;                            // of this page in its owner
+  std::uint64_t heartbeat_period_us;                // written when its detector starts
   std::atomic<std::int64_t> waits_since_ns;         // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
   alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
