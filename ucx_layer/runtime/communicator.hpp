@@ -48,6 +48,8 @@ class Communicator {
   std::vector<std::pair<std::int32_t, OperationNumber>> awaited(const Request& request) {
     return host_->awaited(request);
   }
+  // By the caller.
+  OperationNumber posted() const { return host_ != nullptr ? host_->posted() : corrected_->posted(); }
   bool is_on_host() const { return host_ != nullptr; }
   bool lacks_slab() const { return host_ != nullptr && !host_->has_slab(); }
   // On a host: the last barrier is over, and this rank reads nothing any more. The slab that others may still read.

@@ -23,6 +23,7 @@ Communicator* Communicators::create_for_all(std::int32_t ranks) {
 
 Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
   end_slabs();
+  ++made_;
   communicators_.push_back(std::make_unique<Communicator>(context_, id, std::move(ranks)));
   Communicator* created = communicators_.back().get();
   if (!created->is_on_host()) turning_.push_back(created);
@@ -60,8 +61,15 @@ std::vector<Communicator*> Communicators::all() const {
   return all;
 }
 
+std::uint64_t Communicators::posted() const {
+  std::uint64_t posted = posted_before_;
+  for (const auto& each : communicators_) posted += each->posted();
+  return posted;
+}
+
 void Communicators::destroy(Communicator* communicator) {
   if (last_found_ == communicator) last_found_ = nullptr;
+  posted_before_ += communicator->posted();
   if (!communicator->is_on_host()) {
     destroyed_.emplace_back(communicator->id(), communicator->ranks());
     if (destroyed_.size() > destroyed_limit) destroyed_.pop_front();

@@ -31,6 +31,8 @@ class Communicators {
   const std::vector<Communicator*>& turning() const { return turning_; }
   void clear();
   std::vector<Communicator*> all() const;
+  std::uint64_t posted() const;                 // operations by the caller, on all that there are and were
+  std::uint64_t made() const { return made_; }  // communicators
   auto begin() const { return communicators_.begin(); }
   auto end() const { return communicators_.end(); }
 
@@ -68,6 +70,7 @@ class Communicators {
       destroyed_;  // the latest: whom a late message came from
   std::vector<Communicator*> turning_;
   Communicator* last_found_ = nullptr;
+  std::uint64_t made_ = 0, posted_before_ = 0;  // on those that are gone
   std::vector<Early> early_;
   std::uint32_t next_id_ = 0, made_for_all_ = 0;
   std::uint64_t stale_ = 0;

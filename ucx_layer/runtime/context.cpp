@@ -108,6 +108,7 @@ void Context::meet() {
 void Context::stop() {
   if (!started_) return;
   started_ = false;
+  if (settings().stats != Stats::none) print_stats();
   if (!excluded()) farewell(communicators_.all());
   departures_.mark_left();
   transport_->say_goodbye([this](int rank) {
@@ -115,6 +116,25 @@ void Context::stop() {
     return departures_.state().may_live(rank);
   });
   departures_.stop_detector();
+}
+
+// In one write, so that ranks' lines don't mix.
+void Context::print_stats() const {
+  std::string failed;
+  for (std::int32_t rank = 0; rank < size(); ++rank)
+    if (has_failed(rank)) failed += fmt::format("{}{}", failed.empty() ? "" : ",", rank);
+  const double napped_s = std::chrono::duration<double>(napped_).count();
+  if (settings().stats == Stats::json)
+    fmt::print(stderr,
+               "{{\"ucft\":\"stats\",\"rank\":{},\"ranks\":{},\"operations\":{},\"communicators\":{},\"failed\":[{}],"
+               "\"naps\":{},"
+               "\"napped_s\":{:.6f}}}\n",
+               rank(), size(), communicators_.posted(), communicators_.made(), failed, naps_, napped_s);
+  else
+    fmt::print(stderr,
+               "ucft: rank {} of {}: {} operations, {} communicators, failed ranks: {}, asleep {} times, {:.3f} s\n",
+               rank(), size(), communicators_.posted(), communicators_.made(), failed.empty() ? "none" : failed, naps_,
+               napped_s);
 }
 
 Context::~Context() {
@@ -218,6 +238,7 @@ void Context::sleep_a_little() {
   if (job_.all_membarriers) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
   const bool arrived = progress_host() || progress_all();
   if (!arrived && !departures_.has_news()) {
+    const Clock::time_point begin = Clock::now();
     if (!transport_->uses_messages() || transport_->has_remote_mailboxes()) {
       const timespec limit{0, transport_->has_remote_mailboxes() ? remote_nap_ns : local_nap_ns};
       syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAIT, 1, &limit, nullptr, 0);
@@ -225,6 +246,8 @@ void Context::sleep_a_little() {
       pollfd event{transport_->event_fd(), POLLIN, 0};
       ::poll(&event, 1, 1);
     }
+    ++naps_;
+    napped_ += Clock::now() - begin;
   }
   sleeping.store(0, std::memory_order_relaxed);
   transport_->note_sleep(job_.rank, false);

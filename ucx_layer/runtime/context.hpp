@@ -128,6 +128,7 @@ class Context {
   static void endpoint_failed(void* self, int peer, const char* why);
   static void helper_turn(void* self);
   void meet();
+  void print_stats() const;
   HostLayout slab_layout() const;
   void enlarge_host_scratch(std::size_t level, std::uint64_t bytes);
   bool progress_all();
@@ -148,6 +149,8 @@ class Context {
   std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread
   Turns turns_;
   std::uint32_t glances_ = 0, idle_glances_ = 0;
+  std::uint64_t naps_ = 0;
+  Clock::duration napped_{};
   bool started_ = false, in_helper_ = false;
 };
 

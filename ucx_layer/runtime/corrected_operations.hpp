@@ -25,6 +25,7 @@ class CorrectedOperations {
   bool post_farewell();
   bool farewell_done() const { return farewell_posted_ && window_.idle(); }
   bool has_pending() const { return pending_ > 0; }
+  OperationNumber posted() const { return window_.next() - farewell_posted_; }
   // A number that no live rank can have reached is taken, and dropped in on_message().
   bool accepts(const WireHeader& header) const {
     return window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();

@@ -250,6 +250,7 @@ void HostOperations::complete_alone(Request& request) const {
 
 ucft_status_t HostOperations::post(Request& request) {
   if (communicator_.size() == 1) {
+    ++alone_;
     complete_alone(request);
     return UCFT_OK;
   }

@@ -105,6 +105,7 @@ class HostOperations {
   bool post_farewell();
   bool farewell_done() const { return has_posted_farewell_ && stage_.idle(); }
   bool has_pending() const { return pending_ > 0; }
+  OperationNumber posted() const { return stage_.next() - has_posted_farewell_ + alone_; }
   bool has_slab() const { return slabs_->is_there(); }
   void exclude_self(ucft_status_t why);
   std::unique_ptr<HostSlabs> close();
@@ -144,6 +145,7 @@ class HostOperations {
   const OperationNumber mask_;
   std::vector<Room> rooms_;  // a ring, oldest first; there is memory for so many operations
   std::size_t first_room_ = 0, room_count_ = 0;
+  OperationNumber alone_ = 0;  // operations of the only rank
   int pending_ = 0, larges_ = 0;
   bool has_posted_farewell_ = false;
   bool readers_are_far_ = false;  // stage() has said so last: chunks are combined apart, and staged

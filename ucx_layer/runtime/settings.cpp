@@ -71,6 +71,11 @@ bool parse_algorithm(std::string_view text, std::uint64_t& value) {
   return text == "auto" || text == "corrected";
 }
 
+bool parse_stats(std::string_view text, std::uint64_t& value) {
+  value = text == "json" ? 2 : 0;
+  return text == "json" || parse_switch(text, value);
+}
+
 using Parser = bool (*)(std::string_view, std::uint64_t&);
 
 // One row a setting: its name in the environment, how it is written, and its limits.
@@ -107,6 +112,7 @@ class Reader {
     if (value < 0) return "auto";
     if (parse == parse_auto_or_off) return "off";
     if (parse == parse_algorithm) return "corrected";
+    if (parse == parse_stats) return value == 0 ? "n" : value == 1 ? "y" : "json";
     return fmt::format("{}{}", value, parse == parse_duration ? "us" : "");
   }
 
@@ -170,6 +176,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_STARTUP_TIMEOUT", parse_duration, "a duration such as 60s", settings.startup_timeout_us,
               given.startup_timeout_us != 0, given.startup_timeout_us, 1000, 86400000000ull);
   reader.read("UCFT_LOG", parse_switch, "y or n", settings.log_errors, false, 0, 0, 1);
+  reader.read("UCFT_STATS", parse_stats, "y, n or json", settings.stats, false, 0, 0, 2);
   reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
   read_gossip_faults(settings, reader);
   reader.read("UCFT_RMA", parse_auto_or_off, "auto or off", settings.rma, false, 0, 0, UINT64_MAX);

@@ -14,6 +14,7 @@
 namespace ucft::detail {
 
 enum class Algorithm : std::uint8_t { automatic, corrected };
+enum class Stats : std::uint8_t { none, text, json };
 
 struct Settings {
   // behaviour
@@ -23,6 +24,7 @@ struct Settings {
   std::uint64_t suspect_after_us = 1000000;     // UCFT_SUSPECT_AFTER
   std::uint64_t startup_timeout_us = 60000000;  // UCFT_STARTUP_TIMEOUT
   bool log_errors = false;                      // UCFT_LOG: what is dropped or declared goes to stderr
+  Stats stats = Stats::none;                    // UCFT_STATS: counters go to stderr when the rank leaves
   std::int32_t pmix = -1;                       // UCFT_PMIX; -1: join the job of a PMIx server, if one started us
   GossipFaults gossip_faults;                   // UCFT_GOSSIP_FAULTS: injected, for experiments; none
   std::string gossip_faults_text;               // as given

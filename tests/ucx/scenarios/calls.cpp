@@ -215,6 +215,33 @@ RANKS(time_limit) {
   check(ucft_comm_destroy(copy), "destroy");
 }
 
+// Of five operations, one a split's, on two communicators, of which one is gone.
+RANKS(counted) {
+  for (int i = 0; i < 3; ++i) allreduce(i, 1);
+  ucft_comm_h part = UCFT_COMM_NULL;
+  check(ucft_comm_split(comm, 0, 0, &part), "split");
+  check(ucft_barrier(part, nullptr, nullptr), "barrier");
+  check(ucft_comm_destroy(part), "destroy");
+}
+
+TEST_P(Scenario, LeavesWithCounters) {
+  JobPlan made = plan(3, counted);
+  for (const char* form : {"y", "json"}) {
+    made.environment["UCFT_STATS"] = form;
+    const JobResult result = run_job(made);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    for (int rank = 0; rank < 3; ++rank)
+      EXPECT_NE(result.output.find(
+                    form == std::string("y")
+                        ? fmt::format("ucft: rank {} of 3: 5 operations, 2 communicators, failed ranks: none", rank)
+                        : fmt::format("{{\"ucft\":\"stats\",\"rank\":{},\"ranks\":3,\"operations\":5,"
+                                      "\"communicators\":2,\"failed\":[],\"naps\":",
+                                      rank)),
+                std::string::npos)
+          << result.output;
+  }
+}
+
 // Whether ucft_info --job says that rank 1 of this job computes and rank 2 is stopped, and, if that can be read, that rank 0 waits for them.
 bool job_report_is_right() {
   const std::string command = fmt::format("{} --job {} --json", UCFT_INFO, getpid());
