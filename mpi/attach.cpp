@@ -61,7 +61,6 @@ int MPI_Finalize() {
   end_world();
   if (roll.complete) return PMPI_Finalize();
   finalized_without_mpi = true;
-
   return MPI_SUCCESS;
 }
 

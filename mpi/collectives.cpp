@@ -268,8 +268,7 @@ Outcome why_not_gathered(const Communicator* comm, const Gathered& call) {
 ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
   const auto n = static_cast<std::size_t>(comm.size);
   std::vector<std::uint64_t> bytes(n), places(n);
-  MPI_Aint begin = 0, extent = 0;
-  PMPI_Type_get_extent(call.type, &begin, &extent);
+  const std::int64_t extent = extent_of(call.type);
   bool direct = is_plain(call.type);
   for (int rank = 0; rank < comm.size; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
@@ -277,9 +276,7 @@ ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
     places[at] = static_cast<std::uint64_t>(call.place_of(rank) * extent);
     direct = direct && call.place_of(rank) >= 0;
   }
-  const auto block = [&](int rank) {
-    return static_cast<std::byte*>(call.recv) + call.place_of(rank) * std::int64_t{extent};
-  };
+  const auto block = [&](int rank) { return static_cast<std::byte*>(call.recv) + call.place_of(rank) * extent; };
 
   // What this rank gives.
   std::vector<std::byte> own;

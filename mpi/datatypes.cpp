@@ -47,9 +47,8 @@ Table<MPI_Op, Operation, 32> operations;
 void add(MPI_Datatype type, Family family, ucft_dtype_t dtype, bool has_dtype, std::uint32_t dtype_bytes) {
   if (type == MPI_DATATYPE_NULL) return;
   int bytes = 0;
-  MPI_Aint begin = 0, extent = 0;
   if (PMPI_Type_size(type, &bytes) != MPI_SUCCESS || bytes <= 0) return;
-  PMPI_Type_get_extent(type, &begin, &extent);
+  const MPI_Aint extent = extent_of(type);
   const bool same = has_dtype && static_cast<std::uint32_t>(extent) == dtype_bytes;
   elements.add(type, {static_cast<std::uint32_t>(extent), family, bytes == extent, same, dtype});
 }
@@ -132,6 +131,12 @@ void make_operations() {
 }
 
 }  // namespace
+
+MPI_Aint extent_of(MPI_Datatype type) {
+  MPI_Aint begin = 0, extent = 0;
+  PMPI_Type_get_extent(type, &begin, &extent);
+  return extent;
+}
 
 void make_tables() {
   make_elements();

@@ -26,6 +26,8 @@ struct Operation {
   std::array<bool, 7> takes{};  // by Family
 };
 
+// Bytes from one element to the next, of any type.
+MPI_Aint extent_of(MPI_Datatype type);
 // Once, before any find.
 void make_tables();
 // nullptr: a derived type, or one that few programs know.

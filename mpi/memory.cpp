@@ -12,12 +12,6 @@ int bytes_of(MPI_Datatype type) {
   return bytes;
 }
 
-MPI_Aint extent_of(MPI_Datatype type) {
-  MPI_Aint begin = 0, extent = 0;
-  PMPI_Type_get_extent(type, &begin, &extent);
-  return extent;
-}
-
 }  // namespace
 
 std::uint64_t packed_bytes(int count, MPI_Datatype type) {

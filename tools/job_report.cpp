@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "collectives/host/host_slab.hpp"
+#include "timeout_detector/process_watch.hpp"
 #include "ucx_layer/transport/memory/first_segment.hpp"
 
 namespace ucft::detail {
@@ -31,6 +31,7 @@ using namespace std::chrono_literals;
 struct Part {
   Rank rank = 0, ranks = 0;
   std::uint64_t posted = 0, finished = 0;
+  bool is_in_operation() const { return posted > finished; }
 };
 
 struct Process {
@@ -39,7 +40,7 @@ struct Process {
   std::chrono::microseconds heartbeat_period{};
   std::int32_t rank = 0, ranks = 0;
   bool beats = false;
-  char state = '?';                     // of /proc/PID/stat
+  ProcessState state = ProcessState::unknown;
   std::uint32_t left = 0;               // as in the control page
   double waits_s = 0;                   // 0: in no wait that has come to sleep
   std::map<std::uint32_t, Part> parts;  // by communicator
@@ -86,11 +87,10 @@ std::string file_of(int pid) {
   return {};
 }
 
-char state_of(int pid) {
-  std::string stat;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), stat);
-  const std::size_t end_of_name = stat.rfind(") ");
-  return end_of_name == std::string::npos || end_of_name + 2 >= stat.size() ? '?' : stat[end_of_name + 2];
+ProcessState state_of(int pid) {
+  ProcessWatch watch;
+  watch.add(0, pid, process_start_time(pid));
+  return watch.state(0);
 }
 
 std::optional<Part> part_at(const File& file, std::uint64_t offset) {
@@ -168,13 +168,6 @@ std::map<std::uint64_t, Job> find_jobs() {
   return jobs;
 }
 
-// The communicator, if there is one, in which it has posted what it has not finished.
-const std::pair<const std::uint32_t, Part>* waiting_in(const Process& process) {
-  for (const auto& each : process.parts)
-    if (each.second.posted > each.second.finished) return &each;
-  return nullptr;
-}
-
 // Ranks of the job that have not posted the operation that this one would finish next.
 std::vector<std::int32_t> awaited(const Job& job, std::uint32_t communicator, const Part& own) {
   std::vector<std::int32_t> late;
@@ -188,11 +181,12 @@ std::vector<std::int32_t> awaited(const Job& job, std::uint32_t communicator, co
 std::string what_it_does(const Process& process) {
   if (process.left == 1) return "has left";
   if (process.left == 2) return "is out of the job";
-  if (process.state == 'T' || process.state == 't') return "stopped";
-  if (process.state == 'Z' || process.state == 'X') return "dead";
+  if (process.state == ProcessState::stopped) return "stopped";
+  if (process.state == ProcessState::dead) return "dead";
   if (!process.beats) return "silent";
   if (process.waits_s > 0) return "waits";
-  return waiting_in(process) != nullptr ? "in an operation" : "computes";
+  const auto is_in_operation = [](const auto& each) { return each.second.is_in_operation(); };
+  return std::ranges::any_of(process.parts, is_in_operation) ? "in an operation" : "computes";
 }
 
 nlohmann::json line_of(const Job& job, const Process& process) {
@@ -209,7 +203,7 @@ nlohmann::json line_of(const Job& job, const Process& process) {
                         {"ranks", part.ranks},
                         {"posted", part.posted},
                         {"finished", part.finished}};
-    if (part.posted > part.finished) each["waits_for"] = awaited(job, communicator, part);
+    if (part.is_in_operation()) each["waits_for"] = awaited(job, communicator, part);
     line["communicators"].push_back(std::move(each));
   }
   return line;

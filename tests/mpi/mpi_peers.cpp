@@ -128,7 +128,7 @@ void known() {
 
 void waiting() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  if (rank == victim) {
+  if (rank == victim) {  // late, so that the others wait by then; who doesn't has the error all the same
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::raise(SIGKILL);
   }
@@ -156,8 +156,6 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(100));  // mpirun itself doesn't stand a death right after MPI_Init
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "known") known();
   if (what == "waiting") waiting();

@@ -21,7 +21,8 @@ void send_across(char value, const std::function<void()>& collective) {
     MPI_Isend(message.data(), bytes, MPI_CHAR, 1, value, MPI_COMM_WORLD, &request);
   }
   if (rank == 1) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // rank 0 is waiting by then
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(20));  // rank 0 is waiting by then; if not, it finds the message under way
     MPI_Recv(message.data(), bytes, MPI_CHAR, 0, value, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     wrong += message.front() != value || message.back() != value;
   }

@@ -3,7 +3,8 @@
 //
 //   mpi_survivor ROUNDS [RANK:ROUND:STEP ...] [RANK:us:MICROSECONDS ...]     who kills itself, and where, or when
 //
-// With a death at any time no communicators are made on the way: docs/mpi.md says what may happen in the middle of that.
+// With a death at any time there are as many rounds more as it takes until it has come, and no communicators are made on the way:
+// docs/mpi.md says what may happen in the middle of that.
 // STEP counts the calls of a round; "split" is inside the making of communicators, "end" after the last collective. With
 // DIE_BY=exit in the environment it ends with an exit code, not by a signal. Survivors' last words come from an exit handler:
 // VERDICT, the ranks in the last sum, and a hash of all that every survivor must have seen alike.
@@ -26,7 +27,7 @@ using Ranks = std::uint64_t;  // bit r: rank r
 constexpr int in_split = 100, at_end = 101;
 
 int rank, size, rounds;
-Ranks victims, present;
+Ranks victims, present, in_last_sum;  // the last: the same on all survivors
 std::uint64_t hash = 1469598103934665603u;
 bool failed = false, at_any_time = false;
 
@@ -178,6 +179,7 @@ void run_round(int round, MPI_Comm copy, MPI_Op op) {
   constexpr Ranks everybody = ~Ranks{0};
   die_if_due(round, 0);
   check_allreduce<Ranks>(MPI_COMM_WORLD, everybody, MPI_UINT64_T, MPI_SUM, 1, false, round, "sum");
+  in_last_sum = present;
   remember(present);
   die_if_due(round, 1);
   check_allreduce<double>(copy, everybody, MPI_DOUBLE, MPI_SUM, 3000, true, round, "sum of doubles");
@@ -231,7 +233,8 @@ int main(int argc, char** argv) {
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Op_create(sum_up, 1, &op);
   read_deaths(argc, argv);
-  for (int round = 0; round < rounds; ++round) run_round(round, copy, op);
+  for (int round = 0; round < rounds || (at_any_time && (in_last_sum & victims) != 0); ++round)
+    run_round(round, copy, op);
   die_if_due(rounds, at_end);
   MPI_Op_free(&op);
   MPI_Finalize();

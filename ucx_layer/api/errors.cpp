@@ -52,7 +52,7 @@ namespace {
 // "is stopped (by a signal or a debugger), and was last seen alive 0.3 s ago"
 std::string doings(const Context& context, std::int32_t rank) {
   const auto sight = context.sight_of(rank);
-  if (!sight) return "is this rank";
+  if (!sight) return "can't be looked at";
   const auto what = [&] {
     switch (sight->state) {
       case ProcessState::runnable: return "runs, or waits for a processor";

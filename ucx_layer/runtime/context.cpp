@@ -127,8 +127,7 @@ void Context::print_stats() const {
   if (settings().stats == Stats::json)
     fmt::print(stderr,
                "{{\"ucft\":\"stats\",\"rank\":{},\"ranks\":{},\"operations\":{},\"communicators\":{},\"failed\":[{}],"
-               "\"naps\":{},"
-               "\"napped_s\":{:.6f}}}\n",
+               "\"naps\":{},\"napped_s\":{:.6f}}}\n",
                rank(), size(), communicators_.posted(), communicators_.made(), failed, naps_, napped_s);
   else
     fmt::print(stderr,
