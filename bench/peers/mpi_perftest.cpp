@@ -2,23 +2,16 @@
 // and output, so that the two differ in the library only.
 //
 //   mpirun -n 4 mpi_perftest -t allreduce -s 8:64K
-#include <fmt/core.h>
 #include <mpi.h>
 
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 
-#include "bench/arguments.hpp"
-#include "bench/checker.hpp"
-#include "bench/report.hpp"
-#include "bench/tally.hpp"
+#include "bench/peers/peer_perftest.hpp"
 
 namespace ucft::detail::bench {
 namespace {
 
-constexpr std::uint64_t most_complaints = 5;
 #ifdef MPICH_VERSION
 constexpr const char* library = "mpich";
 #else
@@ -90,161 +83,36 @@ void user_sum(void* in, void* inout, int* count, MPI_Datatype*) {
   add_elements(static_cast<const T*>(in), static_cast<T*>(inout), static_cast<std::uint64_t>(*count));
 }
 
-struct World {
-  int rank = 0;
-  int size = 1;
-};
-
-World join_world() {
-  World world;
-  MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &world.size);
-  return world;
-}
-
-template <Element T>
-class Perftest {
+template <class T>
+class Mpi {
  public:
-  Perftest(World world, const Arguments& arguments)
-      : world_(world), arguments_(arguments), checker_(arguments.op, {world.rank, world.size}) {
-    op_ = mpi_operator(arguments.op);
+  static constexpr const char* name = "mpi";
+
+  Mpi(World, const Arguments& arguments)
+      : type_(mpi_type(arguments.dtype)), op_(mpi_operator(arguments.op)), root_(arguments.root) {
     if (arguments.op == UCFT_USER) MPI_Op_create(&user_sum<T>, 1, &op_);
   }
+  void begin_row(std::size_t) {}
 
-  std::uint64_t run() {
-    for (std::size_t row = 0; row < arguments_.sizes_bytes.size(); ++row) run_row(row);
-    return wrong_;
+  void allreduce(std::span<const T> send, std::span<T> recv) const {
+    MPI_Allreduce(send.data(), recv.data(), count_of(send), type_, op_, MPI_COMM_WORLD);
   }
+  void reduce(std::span<const T> send, std::span<T> recv) const {
+    MPI_Reduce(send.data(), recv.data(), count_of(send), type_, op_, root_, MPI_COMM_WORLD);
+  }
+  void broadcast(std::span<T> recv) const { MPI_Bcast(recv.data(), count_of(recv), type_, root_, MPI_COMM_WORLD); }
+  void allgather(std::span<const T> send, std::span<T> recv) const {
+    MPI_Allgather(send.data(), count_of(send), type_, recv.data(), count_of(send), type_, MPI_COMM_WORLD);
+  }
+  void barrier() const { MPI_Barrier(MPI_COMM_WORLD); }
 
  private:
-  void run_row(std::size_t row) {
-    const std::int64_t batch = arguments_.batch(arguments_.sizes_bytes[row]);
-    tally_ = Tally(batch);
-    const std::size_t count = arguments_.sizes_bytes[row] / sizeof(T);
-    const std::size_t received =
-        count * (arguments_.test == Test::allgather ? static_cast<std::size_t>(world_.size) : 1);
-    own_send_ = std::make_unique<T[]>(count);
-    own_recv_ = std::make_unique<T[]>(received);
-    send_ = {own_send_.get(), count};
-    recv_ = {own_recv_.get(), received};
-    for (std::int64_t i = 0; i < arguments_.warmup; i += batch) iterate(false, batch);
-    MPI_Barrier(MPI_COMM_WORLD);
-    const std::int64_t begin_ns = now_ns();
-    for (std::int64_t i = 0; i < arguments_.iterations; i += batch) iterate(true, batch);
-    tally_.add_loop(now_ns() - begin_ns);
-    report(row);
-  }
+  static int count_of(std::span<const T> elements) { return static_cast<int>(elements.size()); }
 
-  void iterate(bool counted, std::int64_t batch) {
-    ++operation_;
-    if (arguments_.test == Test::broadcast)
-      checker_.fill(recv_, world_.rank, operation_);
-    else
-      checker_.fill(send_, world_.rank, operation_);
-    if (arguments_.test != Test::barrier && !arguments_.back_to_back) MPI_Barrier(MPI_COMM_WORLD);
-    const ContextSwitches before = ContextSwitches::now();
-    begin_ns_ = now_ns();
-    for (std::int64_t i = 0; i < batch; ++i) operate();
-    end_ns_ = now_ns();
-    if (counted) {
-      tally_.add_switches(before, ContextSwitches::now());
-      tally_.add_sample(end_ns_ - begin_ns_);
-    }
-    check();
-  }
-
-  void operate() {
-    const int count = static_cast<int>(send_.size());
-    const MPI_Datatype type = mpi_type(arguments_.dtype);
-    switch (arguments_.test) {
-      case Test::allreduce: MPI_Allreduce(send_.data(), recv_.data(), count, type, op_, MPI_COMM_WORLD); break;
-      case Test::reduce:
-        MPI_Reduce(send_.data(), recv_.data(), count, type, op_, arguments_.root, MPI_COMM_WORLD);
-        break;
-      case Test::broadcast: MPI_Bcast(recv_.data(), count, type, arguments_.root, MPI_COMM_WORLD); break;
-      case Test::allgather: MPI_Allgather(send_.data(), count, type, recv_.data(), count, type, MPI_COMM_WORLD); break;
-      case Test::barrier: MPI_Barrier(MPI_COMM_WORLD); break;
-    }
-  }
-
-  void check() {
-    Result result;  // what ucft would have said
-    result.status = UCFT_OK;
-    result.contributors = static_cast<std::uint32_t>(world_.size);
-    result.attempts = 1;
-    result.missing_known = true;
-    Verdict verdict;
-    switch (arguments_.test) {
-      case Test::reduce:
-        if (world_.rank != arguments_.root) return;
-        verdict = checker_.check_combined(recv_, operation_, result);
-        break;
-      case Test::allreduce: verdict = checker_.check_combined(recv_, operation_, result); break;
-      case Test::broadcast:
-        result.contributors = 1;
-        verdict = checker_.check_copy(recv_, operation_, arguments_.root);
-        break;
-      case Test::allgather: verdict = checker_.check_blocks(recv_, operation_, result); break;
-      case Test::barrier: verdict.complaint = check_barrier(); break;
-    }
-    tally_.add_contributors(result.contributors);
-    if (verdict.complaint.empty()) return;
-    tally_.add_wrong();
-    if (++complaints_ <= most_complaints) {
-      fmt::print(stderr, "mpi_perftest: rank {}: operation {}: WRONG: {}\n", world_.rank, operation_,
-                 verdict.complaint);
-    }
-  }
-
-  // As in ucft_perftest.
-  std::string check_barrier() {
-    constexpr std::uint64_t sampled = 16;
-    if (operation_ % sampled != 0 && operation_ > sampled) return "";
-    std::int64_t last_enter_first_leave[2] = {begin_ns_, -end_ns_};
-    MPI_Allreduce(MPI_IN_PLACE, last_enter_first_leave, 2, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
-    const std::int64_t first_leave = -last_enter_first_leave[1];
-    if (first_leave >= last_enter_first_leave[0] || last_enter_first_leave[0] != begin_ns_) return "";
-    return fmt::format("somebody left {} ns before this rank entered", begin_ns_ - first_leave);
-  }
-
-  void report(std::size_t number) {
-    tally_.close();
-    merge(tally_.sums(), MPI_SUM);
-    merge(tally_.maxima(), MPI_MAX);
-    wrong_ += tally_.wrong();
-    if (world_.rank != 0) return;
-    const Row row{"mpi", world_.size, 0, arguments_.sizes_bytes[number], {}};
-    fmt::print("{}{}", number == 0 ? header_of(arguments_, row) : "", line_of(arguments_, row, tally_));
-    std::fflush(stdout);
-  }
-
-  static void merge(std::vector<std::uint64_t>& values, MPI_Op op) {
-    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_UINT64_T, op, MPI_COMM_WORLD);
-  }
-
-  const World world_;
-  const Arguments& arguments_;
-  Checker<T> checker_;
-  MPI_Op op_ = MPI_SUM;
-  Tally tally_;
-  std::unique_ptr<T[]> own_send_, own_recv_;
-  std::span<T> send_, recv_;
-  std::uint64_t operation_ = 0;
-  std::int64_t begin_ns_ = 0, end_ns_ = 0;
-  std::uint64_t complaints_ = 0;
-  std::uint64_t wrong_ = 0;
+  const MPI_Datatype type_;
+  MPI_Op op_;
+  const int root_;
 };
-
-int run(World world, Arguments arguments) {
-  arguments.algorithm = library;
-  for (const std::string& problem : {problem_with(arguments, world.size), missing_in_mpi(arguments)}) {
-    if (problem.empty()) continue;
-    if (world.rank == 0) fmt::print(stderr, "{}: {}\n", library, problem);
-    return exit_usage;
-  }
-  return with_element_type(
-      arguments.dtype, [&](auto element) { return Perftest<decltype(element)>(world, arguments).run() == 0 ? 0 : 1; });
-}
 
 }  // namespace
 }  // namespace ucft::detail::bench
@@ -254,7 +122,7 @@ int main(int argument_count, char** argument_values) {
   MPI_Init(&argument_count, &argument_values);
   const World world = join_world();
   const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::mpi, world.rank == 0);
-  const int exit_code = parsed.arguments ? run(world, *parsed.arguments) : parsed.exit_code;
+  const int exit_code = parsed.arguments ? run<Mpi>(world, *parsed.arguments, library, missing_in_mpi(*parsed.arguments)) : parsed.exit_code;
   MPI_Finalize();
   return exit_code;
 }

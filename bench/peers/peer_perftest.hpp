@@ -1,0 +1,181 @@
+// What ucft_perftest does, for its peers: the same buffers, clocks, checks and output, in the manner of osu_allreduce, so that they
+// differ in the library only. MPI starts the ranks and merges what they have measured.
+#pragma once
+
+#include <fmt/core.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/arguments.hpp"
+#include "bench/checker.hpp"
+#include "bench/report.hpp"
+#include "bench/tally.hpp"
+
+namespace ucft::detail::bench {
+
+struct World {
+  int rank = 0;
+  int size = 1;
+};
+
+inline World join_world() {
+  World world;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world.size);
+  return world;
+}
+
+// Library<T>: with what `name` says, operations on elements T.
+//   Library(World, const Arguments&)
+//   begin_row(count)                 a payload of so many elements follows, on all ranks
+//   allreduce(send, recv), reduce(send, recv), broadcast(recv), allgather(send, recv), barrier()    spans
+template <template <class> class Library, Element T>
+class Perftest {
+ public:
+  Perftest(World world, const Arguments& arguments)
+      : world_(world),
+        arguments_(arguments),
+        library_(world, arguments),
+        checker_(arguments.op, {world.rank, world.size}) {}
+
+  std::uint64_t run() {
+    for (std::size_t row = 0; row < arguments_.sizes_bytes.size(); ++row) run_row(row);
+    return wrong_;
+  }
+
+ private:
+  void run_row(std::size_t row) {
+    const std::int64_t batch = arguments_.batch(arguments_.sizes_bytes[row]);
+    tally_ = Tally(batch);
+    const std::size_t count = arguments_.sizes_bytes[row] / sizeof(T);
+    const std::size_t received =
+        count * (arguments_.test == Test::allgather ? static_cast<std::size_t>(world_.size) : 1);
+    own_send_ = std::make_unique<T[]>(count);
+    own_recv_ = std::make_unique<T[]>(received);
+    send_ = {own_send_.get(), count};
+    recv_ = {own_recv_.get(), received};
+    library_.begin_row(count);
+    for (std::int64_t i = 0; i < arguments_.warmup; i += batch) iterate(false, batch);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const std::int64_t begin_ns = now_ns();
+    for (std::int64_t i = 0; i < arguments_.iterations; i += batch) iterate(true, batch);
+    tally_.add_loop(now_ns() - begin_ns);
+    report(row);
+  }
+
+  void iterate(bool counted, std::int64_t batch) {
+    ++operation_;
+    if (arguments_.test == Test::broadcast)
+      checker_.fill(recv_, world_.rank, operation_);
+    else
+      checker_.fill(send_, world_.rank, operation_);
+    if (arguments_.test != Test::barrier && !arguments_.back_to_back) MPI_Barrier(MPI_COMM_WORLD);
+    const ContextSwitches before = ContextSwitches::now();
+    begin_ns_ = now_ns();
+    for (std::int64_t i = 0; i < batch; ++i) operate();
+    end_ns_ = now_ns();
+    if (counted) {
+      tally_.add_switches(before, ContextSwitches::now());
+      tally_.add_sample(end_ns_ - begin_ns_);
+    }
+    check();
+  }
+
+  void operate() {
+    switch (arguments_.test) {
+      case Test::allreduce: library_.allreduce(send_, recv_); break;
+      case Test::reduce: library_.reduce(send_, recv_); break;
+      case Test::broadcast: library_.broadcast(recv_); break;
+      case Test::allgather: library_.allgather(send_, recv_); break;
+      case Test::barrier: library_.barrier(); break;
+    }
+  }
+
+  void check() {
+    Result result;  // what ucft would have said
+    result.status = UCFT_OK;
+    result.contributors = static_cast<std::uint32_t>(world_.size);
+    result.attempts = 1;
+    result.missing_known = true;
+    Verdict verdict;
+    switch (arguments_.test) {
+      case Test::reduce:
+        if (world_.rank != arguments_.root) return;
+        verdict = checker_.check_combined(recv_, operation_, result);
+        break;
+      case Test::allreduce: verdict = checker_.check_combined(recv_, operation_, result); break;
+      case Test::broadcast:
+        result.contributors = 1;
+        verdict = checker_.check_copy(recv_, operation_, arguments_.root);
+        break;
+      case Test::allgather: verdict = checker_.check_blocks(recv_, operation_, result); break;
+      case Test::barrier: verdict.complaint = check_barrier(); break;
+    }
+    tally_.add_contributors(result.contributors);
+    if (verdict.complaint.empty()) return;
+    tally_.add_wrong();
+    if (++complaints_ <= 5) {
+      fmt::print(stderr, "{}_perftest: rank {}: operation {}: WRONG: {}\n", Library<T>::name, world_.rank, operation_,
+                 verdict.complaint);
+    }
+  }
+
+  // As in ucft_perftest.
+  std::string check_barrier() {
+    constexpr std::uint64_t sampled = 16;
+    if (operation_ % sampled != 0 && operation_ > sampled) return "";
+    std::int64_t last_enter_first_leave[2] = {begin_ns_, -end_ns_};
+    MPI_Allreduce(MPI_IN_PLACE, last_enter_first_leave, 2, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+    const std::int64_t first_leave = -last_enter_first_leave[1];
+    if (first_leave >= last_enter_first_leave[0] || last_enter_first_leave[0] != begin_ns_) return "";
+    return fmt::format("somebody left {} ns before this rank entered", begin_ns_ - first_leave);
+  }
+
+  void report(std::size_t number) {
+    tally_.close();
+    merge(tally_.sums(), MPI_SUM);
+    merge(tally_.maxima(), MPI_MAX);
+    wrong_ += tally_.wrong();
+    if (world_.rank != 0) return;
+    const Row row{Library<T>::name, world_.size, 0, arguments_.sizes_bytes[number], {}};
+    fmt::print("{}{}", number == 0 ? header_of(arguments_, row) : "", line_of(arguments_, row, tally_));
+    std::fflush(stdout);
+  }
+
+  static void merge(std::vector<std::uint64_t>& values, MPI_Op op) {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_UINT64_T, op, MPI_COMM_WORLD);
+  }
+
+  const World world_;
+  const Arguments& arguments_;
+  Library<T> library_;
+  Checker<T> checker_;
+  Tally tally_;
+  std::unique_ptr<T[]> own_send_, own_recv_;
+  std::span<T> send_, recv_;
+  std::uint64_t operation_ = 0;
+  std::int64_t begin_ns_ = 0, end_ns_ = 0;
+  std::uint64_t complaints_ = 0;
+  std::uint64_t wrong_ = 0;
+};
+
+// algorithm: what the output calls it. lacks: "" or what the library can't do.
+template <template <class> class Library>
+int run(World world, Arguments arguments, const char* algorithm, const std::string& lacks) {
+  arguments.algorithm = algorithm;
+  for (const std::string& problem : {problem_with(arguments, world.size), lacks}) {
+    if (problem.empty()) continue;
+    if (world.rank == 0) fmt::print(stderr, "{}: {}\n", algorithm, problem);
+    return exit_usage;
+  }
+  return with_element_type(arguments.dtype, [&](auto element) {
+    return Perftest<Library, decltype(element)>(world, arguments).run() == 0 ? 0 : 1;
+  });
+}
+
+}  // namespace ucft::detail::bench
