@@ -1,5 +1,6 @@
 #include "collectives/operation.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ucft::detail {
@@ -92,9 +93,17 @@ void Operation::on_gone(Outbox& out) {
     dissemination_.forward(ballots_.promised(), decision_, blank_, arguments_, plan_, ballots_, out);
 }
 
-void Operation::on_turn(Outbox& out) { dissemination_.on_turn(decision_, blank_, ballots_, out); }
+void Operation::on_turn(Outbox& out, std::int64_t now_ns) {
+  if (dissemination_.asks_at(now_ns)) dissemination_.ask(compose(Phase::ask), ballots_, out);
+  dissemination_.on_turn(now_ns, decision_, blank_, arguments_, ballots_, out);
+}
 
+// By gossip the same decision may come again and again; one is enough to wait for the start with.
 void Operation::store(const Message& message, Buffers& buffers) {
+  const auto is_the_same = [&](const Message& stored) {
+    return stored.has(by_gossip) && stored.attempt == message.attempt && stored.phase == message.phase;
+  };
+  if (message.has(by_gossip) && std::any_of(inbox_.begin(), inbox_.end(), is_the_same)) return;
   buffers.retain(message.value);
   buffers.retain(message.list);
   inbox_.push_back(message);
@@ -127,6 +136,8 @@ void Operation::join(Outbox& out) {
   root_decided_ = false;
   gather_.clear(out.buffers());
   dissemination_.join();
+  if (arguments_.by_gossip() && row_->disseminates && !delivered_ && !ballots_.is_root())
+    dissemination_.wait(arguments_.gossip);
   if (contributes()) {
     up_correction_.start(plan_, ballots_, out);
   } else if (ballots_.is_root()) {  // of a broadcast: its data are the decision
@@ -290,6 +301,7 @@ void Operation::deliver(const Message& message, Outbox& out) {
 
 void Operation::finish(Buffers& buffers) {
   finished_ = true;
+  dissemination_.stop_waiting();
   clear_arrivals(buffers);
   buffers.release(std::exchange(memory_.result, no_buffer));
   if (!row_->disseminates) return;  // the root of a reduce may still ask for the input
@@ -311,7 +323,8 @@ void Operation::clear_arrivals(Buffers& buffers) {
 void Operation::on_broadcast(const Message& message, Outbox& out) {
   if (dissemination_.has_forwarded(message.attempt)) return;
   deliver(message, out);
-  dissemination_.forward(message.attempt, decision_, blank_, arguments_, plan_, ballots_, out);
+  const std::int64_t age_ns = message.has(by_gossip) ? message.age_ns + arguments_.gossip.flight_ns : 0;
+  dissemination_.forward(message.attempt, decision_, blank_, arguments_, plan_, ballots_, out, age_ns);
 }
 
 void Operation::on_correction(const Message& message, Outbox& out) {

@@ -44,8 +44,8 @@ class Operation {
   // Some rank has been through the last barrier of the communicator, which all have entered: so this barrier, that one or
   // an earlier one, was decided. With what list nobody will ask any more.
   void on_gone(Outbox& out);
-  // Called after all sends are on their way and all arrivals were handled, while wants_turn().
-  void on_turn(Outbox& out);
+  // Called after all sends are on their way and all arrivals were handled, while wants_turn(). now_ns: see OperationWindow.
+  void on_turn(Outbox& out, std::int64_t now_ns);
 
   // Before start: keeps the message until then.
   void store(const Message& message, Buffers& buffers);
@@ -54,7 +54,7 @@ class Operation {
   bool started() const { return started_; }
   bool finished() const { return finished_; }
   bool wants_turn() const { return dissemination_.wants_turn(); }
-  bool turn_is_due(std::int64_t now_us) { return dissemination_.turn_is_due(now_us, arguments_.correction_delay_us); }
+  std::int64_t turn_due_ns() const { return dissemination_.turn_due_ns(); }  // earlier ones change nothing
   const Arguments& arguments() const { return arguments_; }
   const CatalogueRow& row() const { return *row_; }
   const Membership& members() const { return ballots_.members(); }

@@ -85,11 +85,11 @@ void OperationWindow::on_gone(Outbox& out) {
   for_each_retained([&](Operation& operation) { operation.on_gone(out); });
 }
 
-void OperationWindow::on_turn(Outbox& out, std::int64_t now_us) {
+void OperationWindow::on_turn(Outbox& out, std::int64_t now_ns) {
   for (OperationNumber number = dropped_upto_; number < next_ && correcting_ > 0; ++number) {
     Operation& operation = slot(number);
-    if (!operation.wants_turn() || (now_us >= 0 && !operation.turn_is_due(now_us))) continue;
-    operation.on_turn(out);
+    if (!operation.wants_turn()) continue;
+    operation.on_turn(out, now_ns);
     count_turn(true, operation.wants_turn());
   }
 }

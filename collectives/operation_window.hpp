@@ -42,9 +42,9 @@ class OperationWindow {
   // After the last barrier has been posted, on which the communicator ends: a rank has destroyed it, so it is through. That
   // is no failure: what that rank has sent, and what others pass on, still counts.
   void on_gone(Outbox& out);
-  // A turn to every operation that wants one. With a time, only to those whose correction_delay_us has passed since they
-  // were offered one for the first time; without, the driver sees to that itself.
-  void on_turn(Outbox& out, std::int64_t now_us = -1);
+  // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for those that wait for one
+  // (correction_delay_us, gossip); -1: it has come, the driver sees to that itself.
+  void on_turn(Outbox& out, std::int64_t now_ns = -1);
   bool wants_turn() const { return correcting_ > 0; }
 
   // Numbers of operations that have finished since the caller last cleared this, internal ones included.

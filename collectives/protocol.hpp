@@ -44,7 +44,8 @@ enum MessageFlags : std::uint8_t {
   list_truncated = 8,  // more failures than a list holds
   moves_right = 16,    // correction: from a lower process number to a higher one, around the ring
   panics = 32,         // correction (failure-proof): pass the decision on to all
-  lets_go = 64         // correction (failure-proof): the exit signal; its sender has finished its correction
+  lets_go = 64,        // correction (failure-proof): the exit signal; its sender has finished its correction
+  by_gossip = 128      // broadcast: to a process by chance; age_ns counts
 };
 
 // An entry of a failure list: the rank, and whether its value is in the sum all the same (it died after it sent it).
@@ -59,6 +60,7 @@ struct Message {
   Rank prev = no_rank;             // contributions: the ballot that first decided operation - W, at the sender
   Rank first_decided = no_rank;    // decisions: the ballot that first decided it
   Rank accepted = no_rank;         // contributions with is_decided: the last ballot at which the sender accepted it
+  std::int32_t age_ns = 0;         // by_gossip: of the broadcast, as its sender reckons it
   std::uint32_t contributors = 0;  // values in the sum
   std::uint32_t failed_count = 0;  // failures known (schemes list and count)
   std::uint32_t list_length = 0;   // entries of list

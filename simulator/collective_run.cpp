@@ -1,6 +1,7 @@
 #include "simulator/collective_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <unordered_map>
 
@@ -45,7 +46,8 @@ class CollectiveActors {
   }
   void fail(Rank rank, Rank failed, Outbox& out) { of(rank).on_failure(failed, out); }
   bool wants_turn(Rank rank) const { return of(rank).wants_turn(); }
-  void turn(Rank rank, double, Outbox& out) { of(rank).on_turn(out); }
+  void turn(Rank rank, double now, Outbox& out) { of(rank).on_turn(out, std::llround(now * 1000)); }  // 1 is 1 us
+  double turn_at(Rank rank) const { return static_cast<double>(of(rank).turn_due_ns()) / 1000; }
   bool finished(Rank rank) const { return of(rank).finished(); }
   std::uint64_t payload_bytes(const Message& message) const { return !message.value ? 0 : run_.payload_bytes; }
 
@@ -68,7 +70,7 @@ class CollectiveActors {
       processes.insert(processes.end(), children.begin(), children.end());
       processes.push_back(topology.parent(process));
     }
-    if (arguments_.kind != Kind::reduce) add_descendants(process, processes);
+    if (arguments_.kind != Kind::reduce && !arguments_.by_gossip()) add_descendants(process, processes);
     for (std::int32_t& each : processes) each = (each + root_) % size;
     for (auto [at, end] = brought_by_.equal_range(failed); at != end; ++at) processes.push_back(at->second);
     std::sort(processes.begin(), processes.end());

@@ -19,6 +19,8 @@ struct Options {
   std::int64_t stride = 1, walks = 0;
   std::uint64_t seed = 1;
   std::int32_t arity = 2, delay_quarters = 16, correction_distance = 2;
+  std::int64_t gossip_time = 0, ask_after = 60;  // in events
+  std::uint64_t gossip_seed = 1;
   std::string tree = "binomial", numbering = "interleaved", correction = "none", failure_info = "list";
   bool json = false;
 };
@@ -42,6 +44,12 @@ Plan plan_of(const Options& options) {
   arguments.failure_info = options.failure_info == "count" ? FailureInfo::count
                            : options.failure_info == "bit" ? FailureInfo::bit
                                                            : FailureInfo::list;
+  if (options.gossip_time > 0)
+    arguments.gossip = {.time_ns = 1000 * options.gossip_time,
+                        .interval_ns = 1000,
+                        .flight_ns = 1000,
+                        .ask_after_ns = 1000 * options.ask_after,
+                        .seed = options.gossip_seed};
   Plan plan;
   plan.ranks = options.ranks;
   plan.window = options.window;
@@ -125,6 +133,12 @@ void add_explore_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   explore->add_option("--distance", options->correction_distance, "d of the opportunistic corrections")
       ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  explore->add_option("--gossip", options->gossip_time, "T, in events: by gossip, not by a tree")
+      ->check(CLI::Range(1, 100000));
+  explore->add_option("--gossip-seed", options->gossip_seed, "of the partners")->capture_default_str();
+  explore->add_option("--ask-after", options->ask_after, "by gossip: who has waited for so many events asks the root")
+      ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   explore->add_option("--failure-info", options->failure_info)
       ->check(CLI::IsMember({"list", "count", "bit"}))

@@ -15,6 +15,7 @@ const char* role_name(Role role) {
 Role role_of(Rank rank, Rank ranks, const Arguments& arguments) {
   const Rank process = (rank - arguments.root + ranks) % ranks;
   if (process == 0) return Role::root;
+  if (arguments.kind == Kind::broadcast && arguments.by_gossip()) return Role::inner;
   const ReduceTopology reduce(ranks, arguments.f);
   std::vector<std::int32_t> children;
   if (arguments.kind == Kind::broadcast)
@@ -35,6 +36,8 @@ std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& argum
     sends += static_cast<std::int64_t>(group.size()) - 1 + (process == 0 ? 0 : 1);
   }
   if (arguments.kind == Kind::reduce) return sends;
+  if (arguments.by_gossip())
+    return sends + (arguments.gossip.time_ns + arguments.gossip.interval_ns - 1) / arguments.gossip.interval_ns;
   std::vector<std::int32_t> children;
   BroadcastTopology(arguments.shape, ranks).children(process, children);
   return sends + static_cast<std::int64_t>(children.size());
@@ -68,16 +71,18 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
   return all;
 }
 
-// Along the ring, in one ballot: at most so many.
+// Along the ring and to those who ask, in one ballot: at most so many.
 std::int64_t correction_sends(const Plan& plan, const Arguments& arguments) {
   const std::int64_t others = plan.ranks - 1;
+  const std::int64_t answers = arguments.by_gossip() ? others : 0;  // anybody may ask
   switch (arguments.correction) {
-    case Correction::none: return 0;
+    case Correction::none: return answers;
     case Correction::opportunistic:
-    case Correction::opportunistic_optimised: return std::min<std::int64_t>(arguments.correction_distance, others);
-    case Correction::checked: return others;
+    case Correction::opportunistic_optimised:
+      return answers + std::min<std::int64_t>(arguments.correction_distance, others);
+    case Correction::checked: return answers + others;
     case Correction::failure_proof:
-      return 3 * others;  // values; exit signals; panic, which may come before, between or after them
+      return answers + 3 * others;  // values; exit signals; panic, which may come before, between or after them
   }
   return 0;
 }

@@ -18,7 +18,7 @@ const char* role_name(Role role);
 Role role_of(Rank rank, Rank ranks, const Arguments& arguments);
 
 // The sends of a rank without failures in one operation whose ballot is `ballot`: closed form, from the topology alone.
-// Corrections are not counted in (their number depends on the delivery order).
+// Corrections are not counted in (their number depends on the delivery order); by gossip it is the most that it may send.
 std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& arguments, Rank ballot);
 // Boundaries that are tried for a rank: before each send that it may do in the program while up to `deaths` roots die,
 // and after the last one.

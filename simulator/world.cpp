@@ -84,13 +84,14 @@ void World::pump(Rank rank) {
   if (node(rank).destroyed) return;
   post_what_can_be(rank);
   while (alive(rank) && node(rank).window.wants_turn()) {
-    node(rank).window.on_turn(node(rank).outbox);
+    node(rank).window.on_turn(node(rank).outbox, clock_of(rank));
     flush(rank);
     // One turn per event keeps arrivals and turns interleaved; without pending events the rest follows at once.
     if (!pool_.empty()) {
       pool_.push_back({Event::What::turn, rank});
       break;
     }
+    ++idle_;  // time passes all the same
   }
   if (alive(rank)) post_what_can_be(rank);
   if (plan_.ends && alive(rank)) post_farewell(rank);

@@ -98,6 +98,8 @@ class World {
   };
   static std::byte* allocate(void* memory, std::size_t bytes);
   Node& node(Rank rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
+  // An event takes a microsecond. Ranks have no clock in common.
+  std::int64_t clock_of(Rank rank) const { return 1000 * (events_ + idle_) + 1'000'003 * std::int64_t{rank}; }
   void pump(Rank rank);
   void post_what_can_be(Rank rank);
   Operation::Memory provide(Rank rank, const Arguments& arguments, std::size_t index);
@@ -120,7 +122,7 @@ class World {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::deque<Event> pool_;
   std::mt19937_64 random_;
-  std::int64_t events_ = 0;
+  std::int64_t events_ = 0, idle_ = 0;
   std::string violation_;  // seen on the way
   std::int64_t sends_by_phase_[phase_count] = {};
 };

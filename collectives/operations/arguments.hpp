@@ -31,6 +31,20 @@ struct CatalogueRow {
   constexpr bool rooted() const { return !collects || !disseminates; }
 };
 
+// GOSSIP(T) instead of a broadcast tree (phases/gossip_spread.hpp). Times in ns; the same on all ranks.
+struct GossipSetting {
+  std::int64_t time_ns = -1;       // T; -1: no gossip, a tree. At most gossip_time_limit_ns
+  std::int64_t interval_ns = 300;  // o: between two messages of one process
+  std::int64_t flight_ns = 1600;   // L + 2o: what a message takes
+  std::int64_t ask_after_ns =
+      10'000'000;          // who has waited for so long without the value asks the root; never_asks: not
+  std::uint64_t seed = 0;  // of the choices, beside the operation's number
+
+  bool operator==(const GossipSetting&) const = default;
+};
+inline constexpr std::int64_t gossip_time_limit_ns = 1'000'000'000;
+inline constexpr std::int64_t never_asks = INT64_MAX;
+
 struct Arguments {
   Kind kind = Kind::allreduce;
   Reduction reduction{};
@@ -45,7 +59,9 @@ struct Arguments {
   std::int64_t correction_delay_us = 0;  // phased: corrections begin this long after the value has come; 0: overlapped.
                                          // For the driver, which gives no turn before
   FailureInfo failure_info = FailureInfo::list;
+  GossipSetting gossip{};
 
+  bool by_gossip() const { return gossip.time_ns >= 0; }
   std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }                  // that travel
   std::uint64_t bytes_of_caller() const { return count * element_bytes(reduction.type()); }  // in the caller's memory
   const CatalogueRow& row() const;

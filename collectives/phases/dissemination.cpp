@@ -19,20 +19,22 @@ Message telling(const Decision& decision, const Message& blank, Phase phase, Ran
 void Dissemination::reset() {
   askers_.clear();
   forwarded_.clear();
-  asked_ = false;
+  asked_ = waits_ = false;
+  spread_.stop();
   if (correction_ballot_ != no_rank) correction_.reset({});
   correction_ballot_ = coloured_by_ = no_rank;
 }
 
-// ---- the tree -------------------------------------------------------------------------------------------------------
+// ---- the tree, or gossip --------------------------------------------------------------------------------------------
 
 bool Dissemination::has_forwarded(Rank ballot) const {
   return std::find(forwarded_.begin(), forwarded_.end(), ballot) != forwarded_.end();
 }
 
 void Dissemination::forward(Rank ballot, const Decision& decision, const Message& blank, const Arguments& arguments,
-                            const BallotPlan& plan, const Ballots& ballots, Outbox& out) {
+                            const BallotPlan& plan, const Ballots& ballots, Outbox& out, std::int64_t age_ns) {
   forwarded_.push_back(ballot);
+  if (arguments.by_gossip()) return start_gossip(ballot, blank.operation, age_ns, arguments, ballots);
   if (ballot == ballots.promised()) {
     if (!plan.broadcast_children.empty()) send_to(plan.broadcast_children, ballot, decision, blank, ballots, out);
   } else {
@@ -50,6 +52,31 @@ void Dissemination::send_to(const std::vector<Rank>& children, Rank ballot, cons
     if (!ballots.has_failed(child)) out.send(child, message);
 }
 
+// Of an earlier ballot than the one that it corrects in: that one's root is dead.
+void Dissemination::start_gossip(Rank ballot, OperationNumber number, std::int64_t age_ns, const Arguments& arguments,
+                                 const Ballots& ballots) {
+  if (correction_ballot_ != no_rank && ballots.before(ballot, correction_ballot_)) return;
+  enter_correction(ballot, arguments, ballots);
+  coloured_by_ = no_rank;
+  const std::uint64_t seed =
+      mixed(mixed(arguments.gossip.seed, number), static_cast<std::uint64_t>(static_cast<std::uint32_t>(ballot)));
+  spread_.start(arguments.gossip, {ballots.process_of(ballots.me(), ballot), ballots.members().size()}, seed, age_ns);
+}
+
+// Who is known to be dead is not sent to; nobody else instead: the message's time has passed.
+void Dissemination::gossip(std::int64_t now_ns, const Decision& decision, const Message& blank, const Ballots& ballots,
+                           Outbox& out) {
+  const auto process = spread_.turn(now_ns);
+  if (!spread_.active()) return begin_correction();
+  if (!process) return;
+  const Rank target = ballots.rank_of(*process, correction_ballot_);
+  if (ballots.has_failed(target)) return;
+  Message message = telling(decision, blank, Phase::broadcast, correction_ballot_);
+  message.flags |= by_gossip;
+  message.age_ns = static_cast<std::int32_t>(spread_.age_ns());
+  out.send(target, message);
+}
+
 void Dissemination::tell(const Decision& decision, const Message& blank, const Arguments& arguments,
                          const BallotPlan& plan, const Ballots& ballots, Outbox& out) {
   forward(ballots.promised(), decision, blank, arguments, plan, ballots, out);
@@ -61,16 +88,32 @@ void Dissemination::tell(const Decision& decision, const Message& blank, const A
 }
 
 void Dissemination::ask_if_cut_off(Message question, const Arguments& arguments, const Ballots& ballots, Outbox& out) {
-  if (asked_) return;
+  if (asked_ || arguments.by_gossip()) return;
   const BroadcastTopology tree(arguments.shape, ballots.members().size());
   std::int32_t process = ballots.process_of(ballots.me(), ballots.promised());
   while ((process = tree.parent(process)) != 0) {
     if (!ballots.has_failed(ballots.rank_of(process, ballots.promised()))) continue;
-    asked_ = true;
-    question.phase = Phase::ask;
-    out.send(ballots.promised(), question);
-    return;
+    return ask(question, ballots, out);
   }
+}
+
+void Dissemination::wait(const GossipSetting& gossip) {
+  waits_ = gossip.ask_after_ns != never_asks;
+  ask_after_ns_ = gossip.ask_after_ns;
+  ask_at_ns_ = unknown;
+}
+
+bool Dissemination::asks_at(std::int64_t now_ns) {
+  if (!waits_ || now_ns < 0) return waits_;
+  if (ask_at_ns_ == unknown) ask_at_ns_ = now_ns + ask_after_ns_;
+  return now_ns >= ask_at_ns_;
+}
+
+void Dissemination::ask(Message question, const Ballots& ballots, Outbox& out) {
+  waits_ = false;
+  asked_ = true;
+  question.phase = Phase::ask;
+  out.send(ballots.promised(), question);
 }
 
 // ---- correction, on the ring of processes ---------------------------------------------------------------------------
@@ -86,16 +129,21 @@ void Dissemination::enter_correction(Rank ballot, const Arguments& arguments, co
 void Dissemination::start_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots) {
   enter_correction(ballot, arguments, ballots);
   coloured_by_ = no_rank;
-  turn_wanted_since_us_ = -1;
+  begin_correction();
+}
+
+void Dissemination::begin_correction() {
+  turn_wanted_since_ns_ = unknown;
   correction_.start();
 }
 
 bool Dissemination::on_correction(const Message& message, bool was_delivered, const Arguments& arguments,
                                   const Ballots& ballots) {
   if (!note_correction(message, arguments, ballots)) return false;
-  // The opportunistic forms: whoever has the value spreads it, so one correction saves all below a dead process. The
-  // other forms measure gaps, which ranks that only correction has reached must not hide.
-  if (!was_delivered && is_opportunistic(arguments.correction)) return true;
+  // The opportunistic forms: whoever has the value spreads it, so one correction saves all below a dead process. (Of
+  // gossip there is nobody below.) The other forms measure gaps, which ranks that only correction has reached must not
+  // hide.
+  if (!was_delivered && is_opportunistic(arguments.correction)) return !arguments.by_gossip();
   if (arguments.correction != Correction::failure_proof) return false;
   if (message.has(panics)) {
     correction_.panic();
@@ -134,14 +182,31 @@ void Dissemination::panic_if_alone(const Ballots& ballots) {
   if (!ballots.before(correction_ballot_, ballots.promised())) correction_.panic();
 }
 
-bool Dissemination::turn_is_due(std::int64_t now_us, std::int64_t delay_us) {
-  if (correction_.panics()) return true;
-  if (turn_wanted_since_us_ < 0) turn_wanted_since_us_ = now_us;
-  return now_us - turn_wanted_since_us_ >= delay_us;
+// ---- turns ----------------------------------------------------------------------------------------------------------
+
+std::int64_t Dissemination::turn_due_ns() const {
+  if (correction_.wants_turn()) return 0;
+  std::int64_t due = INT64_MAX;
+  if (spread_.active()) due = spread_.due_ns();
+  if (waits_) due = std::min(due, std::max(ask_at_ns_, std::int64_t{0}));
+  return due;
 }
 
-void Dissemination::on_turn(const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out) {
-  if (!wants_turn()) return;
+// correction_delay_us after it was offered for the first time.
+bool Dissemination::correction_is_due(std::int64_t now_ns, std::int64_t delay_us) {
+  if (now_ns < 0 || correction_.panics()) return true;
+  if (turn_wanted_since_ns_ == unknown) turn_wanted_since_ns_ = now_ns;
+  return now_ns - turn_wanted_since_ns_ >= 1000 * delay_us;
+}
+
+void Dissemination::on_turn(std::int64_t now_ns, const Decision& decision, const Message& blank,
+                            const Arguments& arguments, const Ballots& ballots, Outbox& out) {
+  if (spread_.active() && !correction_.panics()) gossip(now_ns, decision, blank, ballots, out);
+  if (correction_.wants_turn() && correction_is_due(now_ns, arguments.correction_delay_us))
+    correct(decision, blank, ballots, out);
+}
+
+void Dissemination::correct(const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out) {
   const auto send = correction_.turn();
   if (!send) return;
   const std::int32_t size = ballots.members().size();

@@ -1,6 +1,7 @@
-// The decision's way to all: down the broadcast tree, along the ring of ranks (correction), and to those who ask the root
-// because somebody above them in the tree is dead. Küttler et al., "Corrected trees for reliable group communication";
-// checked and failure-proof correction: Hoefler et al., "Corrected gossip algorithms".
+// The decision's way to all: down the broadcast tree, or by gossip; along the ring of ranks (correction); and to those who ask
+// the root because somebody above them in the tree is dead, or because gossip has passed them by. Küttler et al., "Corrected
+// trees for reliable group communication"; gossip, checked and failure-proof correction: Hoefler et al., "Corrected gossip
+// algorithms".
 //
 // Invariants: a rank forwards each ballot's decision once; only the root of a ballot answers for it; it corrects in one
 // ballot at a time, the latest that it knows of.
@@ -11,6 +12,7 @@
 #include "collectives/decision.hpp"
 #include "collectives/operations/arguments.hpp"
 #include "collectives/phases/ballot_plan.hpp"
+#include "collectives/phases/gossip_spread.hpp"
 #include "collectives/ring_correction.hpp"
 
 namespace ucft::detail {
@@ -20,32 +22,48 @@ class Dissemination {
   void reset();
 
   bool has_forwarded(Rank ballot) const;
-  // To the tree of that ballot. blank: what all messages of the operation have. Then this rank takes part in correction.
+  // To the tree of that ballot, or by gossip, in turns. blank: what all messages of the operation have. Then this rank takes
+  // part in correction. age_ns: of a broadcast by gossip, when it came here.
   void forward(Rank ballot, const Decision& decision, const Message& blank, const Arguments& arguments,
-               const BallotPlan& plan, const Ballots& ballots, Outbox& out);
+               const BallotPlan& plan, const Ballots& ballots, Outbox& out, std::int64_t age_ns = 0);
   // The root's own: to the tree, and to all that have asked.
   void tell(const Decision& decision, const Message& blank, const Arguments& arguments, const BallotPlan& plan,
             const Ballots& ballots, Outbox& out);
 
   // A new ballot: nobody was asked in it yet.
-  void join() { asked_ = false; }
+  void join() { asked_ = waits_ = false; }
   // Backstop: an ancestor in the broadcast tree is dead, so nothing may ever come down to me. question: but for its phase.
   void ask_if_cut_off(Message question, const Arguments& arguments, const Ballots& ballots, Outbox& out);
+  // By gossip nobody is above me, and who is reached is chance, so time is what tells: who still waits for the decision
+  // ask_after_ns from its next turn on asks the root of the ballot. That is never wrong, only a message more.
+  void wait(const GossipSetting& gossip);
+  void stop_waiting() { waits_ = false; }
+  bool asks_at(std::int64_t now_ns);
+  void ask(Message question, const Ballots& ballots, Outbox& out);
   // The root can't answer yet.
   void keep_asker(Rank rank) { askers_.push_back(rank); }
 
   // A correction has come; was_delivered: this rank had a decision before. True: it has to forward it.
   bool on_correction(const Message& message, bool was_delivered, const Arguments& arguments, const Ballots& ballots);
   void on_failure(Rank rank, const Ballots& ballots);
-  bool wants_turn() const { return correction_.wants_turn(); }
-  // Whether the turn that it wants is due: correction_delay_us after it was offered for the first time.
-  bool turn_is_due(std::int64_t now_us, std::int64_t delay_us);
-  // One correction message, or none.
-  void on_turn(const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out);
+  bool wants_turn() const { return correction_.wants_turn() || spread_.active() || waits_; }
+  // Earlier turns change nothing. 0: not known.
+  std::int64_t turn_due_ns() const;
+  // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for whatever it waits for.
+  void on_turn(std::int64_t now_ns, const Decision& decision, const Message& blank, const Arguments& arguments,
+               const Ballots& ballots, Outbox& out);
 
  private:
+  static constexpr std::int64_t unknown = -1;
+
   static void send_to(const std::vector<Rank>& children, Rank ballot, const Decision& decision, const Message& blank,
                       const Ballots& ballots, Outbox& out);
+  void start_gossip(Rank ballot, OperationNumber number, std::int64_t age_ns, const Arguments& arguments,
+                    const Ballots& ballots);
+  void gossip(std::int64_t now_ns, const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out);
+  void correct(const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out);
+  bool correction_is_due(std::int64_t now_ns, std::int64_t delay_us);
+  void begin_correction();
   void start_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots);
   void enter_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots);
   bool note_correction(const Message& message, const Arguments& arguments, const Ballots& ballots);
@@ -53,10 +71,13 @@ class Dissemination {
 
   std::vector<Rank> askers_, forwarded_;  // ranks; ballots
   bool asked_ = false;
+  bool waits_ = false;  // by gossip: to ask, when the time has come
+  std::int64_t ask_after_ns_ = 0, ask_at_ns_ = unknown;
+  GossipSpread spread_;
   RingCorrection correction_;
   Rank correction_ballot_ = no_rank;
   Rank coloured_by_ = no_rank;  // failure-proof: reached by this one's correction alone, and not let go yet
-  std::int64_t turn_wanted_since_us_ = -1;
+  std::int64_t turn_wanted_since_ns_ = unknown;
 };
 
 }  // namespace ucft::detail

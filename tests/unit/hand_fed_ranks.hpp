@@ -110,8 +110,8 @@ class HandFedRank {
     window.on_failure(rank, outbox);
     collect();
   }
-  void take_turn() {
-    window.on_turn(outbox);
+  void take_turn(std::int64_t now_ns = -1) {
+    window.on_turn(outbox, now_ns);
     collect();
   }
   // What was sent since the last call.

@@ -453,7 +453,7 @@ TEST(Correction, WithADelayTurnsBeginWhenItHasPassed) {
   rank.post(arguments, word(7));
   rank.sent();
   const auto sent_at = [&](std::int64_t now_us) {
-    rank.window.on_turn(rank.outbox, now_us);
+    rank.window.on_turn(rank.outbox, 1000 * now_us);
     return rank.sent(Phase::correction).size();
   };
   EXPECT_EQ(sent_at(1000), 0u);

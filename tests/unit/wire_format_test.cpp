@@ -62,7 +62,7 @@ TEST(WireFormat, HeaderFieldsAreWhereTheDocumentSaysTheyAre) {
 TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
   int seen = 0;
   for (int phase = 0; phase < phase_count; ++phase)
-    for (int flags = 0; flags < 128; ++flags)
+    for (int flags = 0; flags < 256; ++flags)
       for (int outcome = 0; outcome <= static_cast<int>(Outcome::mismatch); ++outcome) {
         Message sent;
         sent.operation = 0x123456789abcdefull;
@@ -74,17 +74,18 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         sent.phase = static_cast<Phase>(phase);
         sent.flags = static_cast<std::uint8_t>(flags);
         sent.outcome = static_cast<Outcome>(outcome);
-        const bool decided = sent.has(is_decided), decision = carries_decision(sent.phase);
+        const bool gossips = sent.has(by_gossip), decided = sent.has(is_decided) || gossips;
+        const bool decision = carries_decision(sent.phase);
         if (!decision) sent.prev = 4;
         if (decision || decided) sent.first_decided = 2;
-        if (decided) sent.accepted = 9;
+        if (decided) (gossips ? sent.age_ns : sent.accepted) = 9;
 
         const WireHeader header = compose_header(sent, context);
         ASSERT_EQ(judge(header), Malformed::no);
         EXPECT_EQ(header.communicator, 7u);
         EXPECT_EQ(header.epoch, 3);
         EXPECT_EQ((header.transport_flags & has_ballots) != 0, decided);
-        const std::int32_t ballots[] = {sent.first_decided, sent.accepted};
+        const std::int32_t ballots[] = {sent.first_decided, second_ballot_of(sent)};
         const Message got =
             parse_header(header, decided ? std::span<const std::int32_t>(ballots) : std::span<const std::int32_t>());
         ASSERT_EQ(got.operation, sent.operation);
@@ -93,6 +94,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         ASSERT_EQ(got.prev, sent.prev) << "phase " << phase << " flags " << flags;
         ASSERT_EQ(got.first_decided, sent.first_decided) << "phase " << phase << " flags " << flags;
         ASSERT_EQ(got.accepted, sent.accepted);
+        ASSERT_EQ(got.age_ns, sent.age_ns);
         ASSERT_EQ(got.contributors, sent.contributors);
         ASSERT_EQ(got.failed_count, sent.failed_count);
         ASSERT_EQ(got.list_length, sent.list_length);
@@ -104,7 +106,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         ASSERT_EQ(got.list, no_buffer);
         ++seen;
       }
-  EXPECT_EQ(seen, 9 * 128 * 4);
+  EXPECT_EQ(seen, 9 * 256 * 4);
 }
 
 TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
@@ -144,6 +146,19 @@ TEST(WireFormat, FailedCountSaturatesAt65535) {
 TEST(WireFormat, IsDecidedWithoutBallotsIsNoDecision) {
   WireHeader header = plain_header();
   header.flags = is_decided | has_value;
+  header.transport_flags = 0;
+  EXPECT_EQ(parse_header(header, {}).flags, has_value);
+}
+
+TEST(WireFormat, ABroadcastByGossipHasAnAgeWhichIsNeverNegative) {
+  Message message;
+  message.flags = by_gossip | has_value;
+  const std::int32_t before_it_began[] = {3, -1};
+  const Message got = parse_header(compose_header(message, context), before_it_began);
+  EXPECT_EQ(got.age_ns, 0);
+  EXPECT_EQ(got.first_decided, 3);
+  WireHeader header = plain_header();
+  header.flags = by_gossip | has_value;
   header.transport_flags = 0;
   EXPECT_EQ(parse_header(header, {}).flags, has_value);
 }
@@ -256,7 +271,8 @@ void parse_what_is_accepted(const WireHeader& header, std::uint64_t following) {
   ASSERT_TRUE(message.peer >= 0);
   ASSERT_LE(message.list_length, failure_list_limit);
   ASSERT_LE(static_cast<int>(message.outcome), static_cast<int>(Outcome::no_memory));
-  ASSERT_TRUE(!message.has(is_decided) || ballots);
+  ASSERT_TRUE(ballots || (!message.has(is_decided) && !message.has(by_gossip)));
+  ASSERT_GE(message.age_ns, 0);
 }
 
 TEST(WireFormatFuzz, FlippingAnyOneOrTwoBitsNeverReadsOutOfBounds) {

@@ -141,7 +141,7 @@ bool CorrectedOperations::on_gone() {
 void CorrectedOperations::on_turn() {
   if (window_.wants_turn()) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    window_.on_turn(outbox_, std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+    window_.on_turn(outbox_, std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
     flush();
   }
   for (std::size_t i = 0; i < copying_.size();) {

@@ -68,8 +68,10 @@ class Transport {
   Buffers& buffers() { return buffers_; }
   // A message for a collective; value and list get references of their own.
   void send(int peer, const Message& message, const WireStamp& stamp) {
-    hand_over(peer,
-              {compose_header(message, stamp), {message.first_decided, message.accepted}, message.value, message.list});
+    hand_over(peer, {compose_header(message, stamp),
+                     {message.first_decided, second_ballot_of(message)},
+                     message.value,
+                     message.list});
   }
   void send_control(int peer, Control control, std::uint32_t communicator, std::int32_t sender);
   void send_alarm(int peer, std::int32_t failed, bool proved);

@@ -50,7 +50,7 @@ WireHeader compose_header(const Message& message, const WireStamp& stamp) {
   header.failed_count = static_cast<std::uint16_t>(std::min<std::uint32_t>(message.failed_count, 0xffff));
   header.list_length = static_cast<std::uint8_t>(message.list_length);
   header.outcome = static_cast<std::uint8_t>(message.outcome);
-  if (message.has(is_decided)) header.transport_flags = has_ballots;
+  if ((message.flags & (is_decided | by_gossip)) != 0) header.transport_flags = has_ballots;
   return header;
 }
 
@@ -72,9 +72,12 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
     message.prev = header.prev;
   if ((header.transport_flags & has_ballots) != 0) {
     message.first_decided = ballots[0];
-    message.accepted = ballots[1];
+    if (message.has(by_gossip))
+      message.age_ns = std::max(ballots[1], 0);
+    else
+      message.accepted = ballots[1];
   } else {
-    message.flags = static_cast<std::uint8_t>(message.flags & ~is_decided);
+    message.flags = static_cast<std::uint8_t>(message.flags & ~(is_decided | by_gossip));
   }
   return message;
 }

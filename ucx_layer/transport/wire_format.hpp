@@ -1,6 +1,6 @@
 // The bytes that travel. docs/wire_format.md describes them one by one; examine() is the only way in.
 //
-//   mailbox         header (48 bytes) | value or descriptor | first_decided, accepted (if has_ballots) | failure list
+//   mailbox         header (48 bytes) | value or descriptor | first_decided, accepted or age (if has_ballots) | failure list
 //   active message  header | first_decided, accepted | failure list as UCX's header, the value as its data
 //
 // All numbers are little-endian. A message with a foreign cookie, an unknown version or lengths that don't fit is
@@ -34,7 +34,7 @@ inline constexpr Phase gossip_phase{phase_count};
 
 enum TransportFlags : std::uint8_t {
   has_descriptor = 1,  // the value stays at the sender: pull it
-  has_ballots = 2,     // first_decided and accepted follow the value
+  has_ballots = 2,  // first_decided and accepted follow the value; of a broadcast by gossip: first_decided and its age
 };
 
 struct WireHeader {
@@ -91,7 +91,11 @@ struct WireStamp {
 
 // The header of a message; value_bytes and transport_flags' has_descriptor are the transport's to set.
 WireHeader compose_header(const Message& message, const WireStamp& stamp);
-// The fields of a message, without value and list. `ballots`: first_decided and accepted, if has_ballots.
+// What follows the value, if has_ballots.
+inline std::int32_t second_ballot_of(const Message& message) {
+  return message.has(by_gossip) ? message.age_ns : message.accepted;
+}
+// The fields of a message, without value and list. `ballots`: first_decided and second_ballot_of(), if has_ballots.
 Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
 
 // Gossip messages have fields of their own, which travel in those of the same header: the one place that knows which in which.

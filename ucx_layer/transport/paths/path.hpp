@@ -53,7 +53,7 @@ struct Station {
 
 struct Outgoing {
   WireHeader header;
-  std::int32_t ballots[2];  // first_decided, accepted: if the header says that they follow
+  std::int32_t ballots[2];  // first_decided, accepted or age: if the header says that they follow
   Slice value;
   BufferId list;
 };

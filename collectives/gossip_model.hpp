@@ -1,0 +1,48 @@
+// What a broadcast by gossip and ring correction is expected to do in LogP, and the T that is chosen from it: the library's
+// default, ucft_sim's and its advice. Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), bound the longest run of
+// processes that gossip has not reached at T; here what is still on its way at T counts as well, and expectations stand in the
+// place of bounds. docs/algorithms.md has the formulas, docs/studies.md compares them with simulation.
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/cost_model.hpp"
+
+namespace ucft::detail {
+
+// The unit of times is that of the costs.
+struct GossipCase {
+  std::int32_t size = 1;
+  LogGP costs;
+  std::uint64_t bytes = 8;
+  Correction correction = Correction::checked;
+  std::int32_t distance = 0;  // of the opportunistic forms; 0: as many as the longest run asks for
+  std::int32_t f = 1;         // of failure-proof correction
+  double dead = 0;            // a fraction of the processes, not the root; nobody knows of it
+};
+
+struct GossipForecast {
+  double time = 0;            // T
+  double reached = 1;         // of the processes, when the last message of gossip has come, at T + L + 2o: a fraction
+  double longest_gap = 0;     // on the ring: expected length of the longest run that gossip has not reached
+  std::int32_t distance = 0;  // no run is longer than that, but with a probability of gossip_risk
+  double longest_queue = 0;   // of gossip, at T + L + 2o: what a receiver's port has to take first, in messages' intervals
+  double end = 0;             // expected, of the last message of the correction
+};
+// That gossip alone, or with opportunistic correction, passes somebody by: who is passed by asks the root.
+inline constexpr double gossip_risk = 1e-6;
+
+// Of processes that are reached independently of each other: the expected longest run on a ring of those that are not.
+double expected_longest_gap(std::int32_t size, double reached);
+// From the beginning of checked correction to its last message, in intervals; flight: L + 2o, in intervals.
+double checked_correction_time(double flight, double longest_gap);
+
+GossipForecast forecast_gossip(const GossipCase& given, double time);
+// With the T that ends earliest.
+GossipForecast best_gossip(const GossipCase& given);
+
+// What an operation is to do: T (0: the best), and how far opportunistic correction goes (0: so that it reaches all).
+// The unit of the costs is 1 us, as the library's.
+void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns, Arguments& arguments);
+
+}  // namespace ucft::detail
