@@ -133,7 +133,7 @@ PlannedDeath parse_death(const std::string& option, const std::string& text, int
           parse_number(context + ": iteration", view.substr(at + 1), {0, most_iterations}), signal};
 }
 
-// Reads ALGORITHM from the left: TREE[K][-in-order][+CORRECTION[D]][/INFO].
+// Reads ALGORITHM from the left: TREE[K][-in-order][+CORRECTION[D]][/INFO], or corrected gossip instead of tree and correction.
 class AlgorithmParser {
  public:
   explicit AlgorithmParser(const std::string& text) : text_(text), rest_(text_) {}
@@ -149,11 +149,12 @@ class AlgorithmParser {
 
  private:
   void parse_tree() {
-    if (accept("auto")) return;
+    if (accept("auto") || parse_corrected_gossip()) return;
     const std::string_view name = longest_of(tree_names());
     Tree tree{};
     if (!detail::parse_tree(name, tree))
-      fail(fmt::format("'{}' does not begin with a tree: {}", text_, fmt::join(tree_names(), ", ")));
+      fail(fmt::format("'{}' does not begin with a tree: {}; and is none of ocg, ccg, fcg", text_,
+                       fmt::join(tree_names(), ", ")));
     rest_.remove_prefix(name.size());
     options_.tree = static_cast<ucft_tree_t>(tree);
     if (options_.tree == UCFT_TREE_KARY || options_.tree == UCFT_TREE_KNOMIAL || options_.tree == UCFT_TREE_LAME)
@@ -161,7 +162,29 @@ class AlgorithmParser {
     if (options_.tree == UCFT_TREE_OPTIMAL) options_.tree_delay_quarters = number_if_any(tree_name(tree));
   }
 
+  // GOSSIP[T]: ocg, ccg, fcg, or gossip alone; T in ns.
+  bool parse_corrected_gossip() {
+    constexpr std::array<Named<ucft_correction_t>, 4> forms{{{"ocg", UCFT_CORRECTION_OPPORTUNISTIC},
+                                                             {"ccg", UCFT_CORRECTION_CHECKED},
+                                                             {"fcg", UCFT_CORRECTION_FAILURE_PROOF},
+                                                             {"gossip", UCFT_CORRECTION_NONE}}};
+    for (const auto& form : forms) {
+      if (!accept(form.name)) continue;
+      options_.tree = UCFT_TREE_GOSSIP;
+      options_.correction = form.value;
+      options_.gossip_time_ns = number_if_any(form.name, 1'000'000'000);
+      if (form.value == UCFT_CORRECTION_OPPORTUNISTIC && accept("+")) {
+        options_.correction_distance = 2 * number_if_any("ocg+C", 500'000);
+        if (options_.correction_distance == 0) fail("no number after '+'");
+      }
+      return true;
+    }
+    return false;
+  }
+
   void parse_correction() {
+    if (options_.tree == UCFT_TREE_GOSSIP && rest_.starts_with("+"))
+      fail(fmt::format("'{}': ocg, ccg and fcg have their own correction, gossip alone has none", rest_));
     if (!accept("+")) return;
     const std::string_view name = longest_of(correction_names());
     Correction correction{};
@@ -201,11 +224,11 @@ class AlgorithmParser {
   }
 
   // The digits that follow; 0 (the library's default) if there are none.
-  std::int32_t number_if_any(const char* what) {
+  std::int32_t number_if_any(const char* what, std::int64_t most = 1'000'000) {
     const std::string_view digits = rest_.substr(0, rest_.find_first_not_of("0123456789"));
     rest_.remove_prefix(digits.size());
     if (digits.empty()) return 0;
-    return static_cast<std::int32_t>(parse_number(fmt::format("-a {}: {}", text_, what), digits, {1, 1'000'000}));
+    return static_cast<std::int32_t>(parse_number(fmt::format("-a {}: {}", text_, what), digits, {1, most}));
   }
 
   [[noreturn]] void fail(const std::string& why) const {
@@ -280,7 +303,10 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
          "auto; corrected: by messages, also where all ranks share memory; or, by messages, too, "
          "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), "
          "knomial (radix K), lame "
-         "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. With -t gossip: push_sum, push_flow, "
+         "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. Instead of TREE and CORRECTION: "
+         "ocg[T][+C], "
+         "ccg[T], fcg[T], corrected gossip for T ns (default: by the cost model), C ranks each way; gossip[T], without "
+         "correction. With -t gossip: push_sum, push_flow, "
          "pflc, pfcc, pcf, pcf_flip, hps, hpflc, ardb, recursive_doubling. CORRECTION: opportunistic, "
          "opportunistic-optimised (D messages), checked, failure-proof. INFO of failures: list, count, bit")
       ->type_name("ALGORITHM")

@@ -110,7 +110,8 @@ void bind_enumerations(py::module_& m) {
       .value("LAME", UCFT_TREE_LAME)
       .value("OPTIMAL", UCFT_TREE_OPTIMAL)
       .value("CHAIN", UCFT_TREE_CHAIN)
-      .value("FLAT", UCFT_TREE_FLAT);
+      .value("FLAT", UCFT_TREE_FLAT)
+      .value("GOSSIP", UCFT_TREE_GOSSIP);
   py::enum_<ucft_numbering_t>(m, "Numbering").value("INTERLEAVED", UCFT_INTERLEAVED).value("IN_ORDER", UCFT_IN_ORDER);
   py::enum_<ucft_correction_t>(m, "Correction")
       .value("NONE", UCFT_CORRECTION_NONE)
@@ -179,7 +180,8 @@ void bind_values(py::module_& m) {
       .def_readwrite("correction_distance", &Options::correction_distance)
       .def_readwrite("failure_info", &Options::failure_info)
       .def_readwrite("tree_delay_quarters", &Options::tree_delay_quarters)
-      .def_readwrite("correction_delay_us", &Options::correction_delay_us);
+      .def_readwrite("correction_delay_us", &Options::correction_delay_us)
+      .def_readwrite("gossip_time_ns", &Options::gossip_time_ns);
   py::class_<GossipOptions, std::shared_ptr<GossipOptions>>(
       m, "GossipOptions",
       "How a gossip is made (ucft.h: ucft_gossip_options_t); the same on all ranks. GossipOptions(eps=1e-9)")

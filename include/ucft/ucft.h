@@ -274,7 +274,9 @@ typedef enum UCFT_OF_INT {
   UCFT_TREE_LAME = 3,    /* Lame(k): who is informed at time s informs one more at s+k, s+k+1, ...; 1: binomial */
   UCFT_TREE_OPTIMAL = 4, /* the same with a delay that need not be whole: the earliest possible in LogP       */
   UCFT_TREE_CHAIN = 5,
-  UCFT_TREE_FLAT = 6 /* the root to all                                                                   */
+  UCFT_TREE_FLAT = 6,  /* the root to all                                                                   */
+  UCFT_TREE_GOSSIP = 7 /* no tree: who has the value sends it to ranks by chance, for gossip_time_ns. With `correction`
+                          it is corrected gossip (Hoefler et al.): OPPORTUNISTIC OCG, CHECKED CCG, FAILURE_PROOF FCG */
 } ucft_tree_t;
 typedef enum UCFT_OF_INT { UCFT_INTERLEAVED = 0, UCFT_IN_ORDER = 1 } ucft_numbering_t;
 typedef enum UCFT_OF_INT {
@@ -302,18 +304,24 @@ typedef struct {
   ucft_numbering_t numbering;       /* in-order is there for comparison: a death loses one long block. Not of LAME and
                                        OPTIMAL */
   ucft_correction_t correction;     /* messages that spare survivors the question to the root after a death */
-  int32_t correction_distance;      /* d of both opportunistic forms: d/2 ranks left, d-d/2 right; 0: 2 */
+  int32_t correction_distance;      /* d of both opportunistic forms: d/2 ranks left, d-d/2 right; 0: 2, with GOSSIP
+                                       what passes a rank by with a probability of 1e-6 (C of OCG is d/2) */
   ucft_failure_info_t failure_info; /* what the reduction reports of failures: the ranks, their count, or one bit */
   int32_t tree_delay_quarters;      /* of OPTIMAL: (L + 2o) / max(g, o) of the network in quarters, 4 .. 4096; 0: 16 */
   int64_t correction_delay_us;      /* phased: corrections begin this long after the value has come, so that fewer are
                                        needed; 0: overlapped, at once. A rank that is not inside ucft by then sends
                                        them when it is back. Up to an hour */
+  int64_t gossip_time_ns;           /* T of GOSSIP, from the root's start; then correction begins. 0: by the cost model
+                                       (UCFT_MODEL). Up to 1 s. Whatever T: a rank that gossip and correction have passed
+                                       by asks the root after 10 ms and 10 us for each rank, so all that is promised of a
+                                       broadcast holds (docs/failure_model.md). Each rank may get the value several times:
+                                       for small payloads */
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT                                                                         \
   {                                                                                                    \
     sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_AUTO, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
-        UCFT_FAILURE_INFO_LIST, 0, 0                                                                   \
+        UCFT_FAILURE_INFO_LIST, 0, 0, 0                                                                \
   }
 
 /* What an operation was about. Outputs are written on success only; this is written always. */

@@ -200,6 +200,7 @@ class Options:
     failure_info: FailureInfo
     tree_delay_quarters: int
     correction_delay_us: int
+    gossip_time_ns: int
 
 class GossipOptions:
     def __init__(self, **fields: Any) -> None: ...

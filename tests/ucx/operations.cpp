@@ -48,7 +48,8 @@ void broadcast(int iteration, int root, std::size_t count) {
   std::vector<std::uint64_t> data(count, rank_ == root ? 77 + salt(iteration) : 5);
   ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
   options.correction = static_cast<ucft_correction_t>(iteration % 5);
-  options.tree = static_cast<ucft_tree_t>(iteration % 7);
+  options.tree = static_cast<ucft_tree_t>(iteration % 8);
+  if (options.tree == UCFT_TREE_GOSSIP && iteration % 3 == 0) options.gossip_time_ns = 2000;  // passes ranks by
   if (iteration % 4 == 0) options.correction_delay_us = 20;
   const ucft_status_t status = ucft_broadcast(comm, data.data(), count, UCFT_UINT64, root, &options, nullptr);
   if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("broadcast: {}", ucft_last_error());

@@ -21,7 +21,8 @@ constexpr std::int64_t correction_delay_limit_us = 3'600'000'000;
 static_assert(UCFT_TREE_BINOMIAL == static_cast<int>(Tree::binomial) &&
               UCFT_TREE_KARY == static_cast<int>(Tree::kary) && UCFT_TREE_KNOMIAL == static_cast<int>(Tree::knomial) &&
               UCFT_TREE_LAME == static_cast<int>(Tree::lame) && UCFT_TREE_OPTIMAL == static_cast<int>(Tree::optimal) &&
-              UCFT_TREE_CHAIN == static_cast<int>(Tree::chain) && UCFT_TREE_FLAT == static_cast<int>(Tree::flat));
+              UCFT_TREE_CHAIN == static_cast<int>(Tree::chain) && UCFT_TREE_FLAT == static_cast<int>(Tree::flat) &&
+              UCFT_TREE_GOSSIP == tree_count);
 static_assert(UCFT_CORRECTION_NONE == static_cast<int>(Correction::none) &&
               UCFT_CORRECTION_OPPORTUNISTIC == static_cast<int>(Correction::opportunistic) &&
               UCFT_CORRECTION_CHECKED == static_cast<int>(Correction::checked) &&
@@ -74,10 +75,11 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
   if (options.f < -1 || options.f > comm.size() - 1)
     return fail(UCFT_ERR_INVALID_PARAM, "options.f is {}: must be 0 .. {} (ranks - 1), or -1", options.f,
                 comm.size() - 1);
-  if (options.tree < UCFT_TREE_AUTO || options.tree > UCFT_TREE_FLAT)
+  if (options.tree < UCFT_TREE_AUTO || options.tree > UCFT_TREE_GOSSIP)
     return fail(UCFT_ERR_INVALID_PARAM, "options.tree is {}: not a ucft_tree_t", static_cast<int>(options.tree));
+  const bool gossips = options.tree == UCFT_TREE_GOSSIP;
   const bool chosen_here = options.tree == UCFT_TREE_AUTO && options.numbering == UCFT_INTERLEAVED;
-  const Tree tree = options.tree == UCFT_TREE_AUTO ? Tree::binomial : static_cast<Tree>(options.tree);
+  const Tree tree = options.tree == UCFT_TREE_AUTO || gossips ? Tree::binomial : static_cast<Tree>(options.tree);
   const std::int32_t highest_arity = tree == Tree::lame ? highest_lame_arity : 1 << 20;
   if (options.arity != 0 && (options.arity < lowest_arity(tree) || options.arity > highest_arity))
     return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be {} .. {} in a {} tree, or 0", options.arity,
@@ -93,6 +95,15 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
     return fail(UCFT_ERR_INVALID_PARAM,
                 "options.numbering is UCFT_IN_ORDER and options.tree is {}: that tree is interleaved only",
                 tree_name(tree));
+  if (options.numbering == UCFT_IN_ORDER && gossips)
+    return fail(UCFT_ERR_INVALID_PARAM,
+                "options.numbering is UCFT_IN_ORDER and options.tree is UCFT_TREE_GOSSIP: there is no tree");
+  if (options.gossip_time_ns < 0 || options.gossip_time_ns > gossip_time_limit_ns)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.gossip_time_ns is {}: must be 0 .. {}", options.gossip_time_ns,
+                gossip_time_limit_ns);
+  if (options.gossip_time_ns != 0 && !gossips)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.gossip_time_ns is {}, and options.tree not UCFT_TREE_GOSSIP",
+                options.gossip_time_ns);
   if (options.correction < UCFT_CORRECTION_NONE || options.correction > UCFT_CORRECTION_FAILURE_PROOF)
     return fail(UCFT_ERR_INVALID_PARAM, "options.correction is {}: not a ucft_correction_t",
                 static_cast<int>(options.correction));
@@ -119,8 +130,9 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
   if (chosen_here) arguments.shape = comm.fastest_shape(arguments.bytes());
   arguments.correction = static_cast<Correction>(options.correction);
   arguments.correction_delay_us = options.correction_delay_us;
-  arguments.correction_distance = options.correction_distance == 0 ? 2 : options.correction_distance;
+  arguments.correction_distance = options.correction_distance == 0 && !gossips ? 2 : options.correction_distance;
   arguments.failure_info = static_cast<FailureInfo>(options.failure_info);
+  if (gossips) comm.set_gossip(options.gossip_time_ns, arguments);
   return UCFT_OK;
 }
 
@@ -231,11 +243,12 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
 
 namespace {
 
-// All of them, but for the padding before the last: each blocking call compares.
+// All of them, but for the padding: each blocking call compares.
 bool are_equal(const ucft_coll_options_t& a, const ucft_coll_options_t& b) {
-  constexpr std::size_t but_last = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
-  static_assert(but_last == sizeof a.struct_size + 9 * sizeof(std::int32_t));
-  return std::memcmp(&a, &b, but_last) == 0 && a.correction_delay_us == b.correction_delay_us;
+  constexpr std::size_t packed = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
+  static_assert(packed == sizeof a.struct_size + 9 * sizeof(std::int32_t));
+  return std::memcmp(&a, &b, packed) == 0 && a.correction_delay_us == b.correction_delay_us &&
+         a.gossip_time_ns == b.gossip_time_ns;
 }
 
 }  // namespace

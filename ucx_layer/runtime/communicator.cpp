@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/gossip_model.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
 
@@ -37,6 +38,23 @@ const BroadcastShape& Communicator::fastest_shape(std::uint64_t bytes) {
     shape_bytes_ = bytes;
   }
   return shape_;
+}
+
+// Who waits for a root that is late asks it in vain, so nobody asks before it has waited for ten times as long as all the questions
+// and answers would take.
+void Communicator::set_gossip(std::int64_t time_ns, Arguments& arguments) {
+  if (host_ != nullptr) return;
+  const GossipChoice choice{time_ns, arguments.bytes(), arguments.correction_distance, arguments.f,
+                            arguments.correction};
+  if (choice != gossip_choice_) {
+    detail::set_gossip(context_.costs(), arguments.bytes(), size(), time_ns, arguments);
+    arguments.gossip.ask_after_ns = 10'000'000 + 10'000 * std::int64_t{size()};
+    gossip_choice_ = choice;
+    gossip_setting_ = arguments.gossip;
+    gossip_distance_ = arguments.correction_distance;
+  }
+  arguments.gossip = gossip_setting_;
+  arguments.correction_distance = gossip_distance_;
 }
 
 std::int32_t Communicator::rank_of(std::int32_t context_rank) const {

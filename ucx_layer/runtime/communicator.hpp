@@ -27,6 +27,8 @@ class Communicator {
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
   Context& context() { return context_; }
   const BroadcastShape& fastest_shape(std::uint64_t bytes);  // by the cost model
+  // By gossip, for as long as given (0: by the cost model); the correction and its distance are in arguments.
+  void set_gossip(std::int64_t time_ns, Arguments& arguments);
 
   // UCFT_OK, UCFT_ERR_BUSY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION. Where memory lacks the operation goes on, and ends with
   // UCFT_ERR_NO_MEMORY on all.
@@ -75,6 +77,15 @@ class Communicator {
  private:
   std::uint64_t shape_bytes_ = UINT64_MAX;  // that shape_ is the fastest for
   BroadcastShape shape_;
+  struct GossipChoice {  // the last that was made: of what, and what came of it
+    std::int64_t time_ns = -1;
+    std::uint64_t bytes = 0;
+    std::int32_t distance = 0, f = 0;
+    Correction correction = Correction::none;
+    bool operator==(const GossipChoice&) const = default;
+  } gossip_choice_;
+  GossipSetting gossip_setting_;
+  std::int32_t gossip_distance_ = 0;
 
   Context& context_;
   std::uint32_t id_;

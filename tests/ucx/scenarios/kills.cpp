@@ -145,6 +145,63 @@ TEST(KillInAMailbox, AnyRankBetweenTwoLinesOfAMessage) {
   }
 }
 
+// corrected_gossip ITERATIONS: broadcasts by gossip with every correction, T by the model or so short that ranks are passed by.
+RANKS(corrected_gossip) {
+  const int iterations = std::stoi(arguments.at(0));
+  allreduce(0, 1);
+  say_started();
+  for (int i = 0; i < iterations; ++i) {
+    const int root = i % 3 == 0 ? 0 : i % size_;
+    std::vector<std::uint64_t> data(1 + static_cast<std::size_t>(i) % 5 * 100,
+                                    rank_ == root ? 77 + salt(i) : std::uint64_t{5});
+    ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+    options.tree = UCFT_TREE_GOSSIP;
+    options.correction = static_cast<ucft_correction_t>(i % 5);
+    if (i % 7 == 0) options.gossip_time_ns = 1000;
+    const ucft_status_t status = ucft_broadcast(comm, data.data(), data.size(), UCFT_UINT64, root, &options, nullptr);
+    if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("broadcast: {}", ucft_last_error());
+    for (std::uint64_t word : data)
+      if (status == UCFT_OK ? word != 77 + salt(i) : (rank_ != root && word != 5))
+        wrong("iteration {}: broadcast left {:x}", i, word);
+    note(static_cast<std::uint64_t>(status));
+  }
+}
+
+class KillInGossip : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Over, KillInGossip, testing::Values("corrected", "tcp", "hosts"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST_P(KillInGossip, AnyRankAtARandomMoment) {
+  std::mt19937 random(seed() + 5);
+  for (int run = 0; run < runs(8); ++run) {
+    const int ranks = 3 + static_cast<int>(random() % 6);
+    const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
+    const std::string when = std::to_string(60 + random() % 150) + "ms";
+    JobPlan plan{ranks, corrected_gossip, {"400"}, {"--kill", std::to_string(victim) + "@" + when}, over(GetParam())};
+    plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
+    expect_right(plan, {victim}, run);
+  }
+}
+
+TEST_P(KillInGossip, AnyTwoRanksBetweenTwoOfTheirSends) {
+  std::mt19937 random(seed() + 6);
+  for (int run = 0; run < runs(8); ++run) {
+    const int ranks = 4 + static_cast<int>(random() % 5);
+    const int first = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
+    const int second = (first + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks - 1))) % ranks;
+    JobPlan plan{ranks,
+                 corrected_gossip,
+                 {"40"},
+                 {"--expect-kill", std::to_string(first), "--expect-kill", std::to_string(second)},
+                 over(GetParam())};
+    plan.environment["UCFT_F"] = "2";
+    plan.environment["UCFT_TEST_KILL"] = std::to_string(first) + ":send:" + std::to_string(random() % 200) + "," +
+                                         std::to_string(second) + ":send:" + std::to_string(random() % 300);
+    if (run % 4 == 3) plan.environment["UCFT_TEST_FAR"] = "y";
+    expect_right(plan, {first, second}, run);
+  }
+}
+
 // Only allreduces of one word: the shortest way to many sends.
 RANKS(words) {
   for (int i = 0; i < std::stoi(arguments.at(0)); ++i) allreduce(i, 1);
