@@ -10,6 +10,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "collectives/gossip_model.hpp"
 #include "simulator/commands.hpp"
 
 namespace ucft::detail::simulator {
@@ -27,6 +28,7 @@ struct Options {
   std::uint64_t bytes = 8;
   double latency = -1, overhead = -1, gap = -1, gap_per_byte = -1;
   double mtbf_hours = 18304, job_hours = 12, detection_us = 1.35e6, risk = 1e-6;
+  double unknown_dead = 0;  // a fraction of the ranks
   bool json = false;
 };
 
@@ -61,6 +63,10 @@ struct Advice {
   std::int64_t cut_off = 0;  // most ranks below one process of the broadcast tree
   std::string why_correction;
   double corrections = 0;  // messages of the correction, without failure, about
+  // Of a broadcast: when the last message of a checked correction has come, after a tree and after gossip.
+  double tree_end = 0;
+  GossipForecast gossip;
+  bool by_gossip() const { return gossip.time > 0 && gossip.end < tree_end; }
 };
 
 Choice choice_of(std::int32_t hosts, const Options& options, const Arguments& base, const LogGP& costs) {
@@ -96,6 +102,34 @@ std::int64_t largest_subtree(const BroadcastShape& shape, std::int32_t size) {
   return below;
 }
 
+// The fraction of the processes that the tree reaches if each but the root is dead with that probability.
+double reached_by_tree(const BroadcastShape& shape, std::int32_t size, double dead) {
+  const BroadcastTopology tree(shape, size);
+  std::vector<double> reached(static_cast<std::size_t>(size), 1);
+  double sum = 1;
+  for (std::int32_t process = 1; process < size; ++process) {
+    const double here = reached[static_cast<std::size_t>(tree.parent(process))] * (1 - dead);
+    reached[static_cast<std::size_t>(process)] = here;
+    sum += here;
+  }
+  return sum / size;
+}
+
+void compare_with_gossip(const Options& options, const LogGP& costs, Advice& advice) {
+  const auto size = static_cast<std::int32_t>(options.ranks);
+  const double interval = costs.per_message() + costs.stretch(options.bytes);
+  const double reached = reached_by_tree(advice.arguments.shape, size, options.unknown_dead);
+  advice.tree_end =
+      advice.choices.back().latency + interval * checked_correction_time(advice.arguments.shape.delay_quarters / 4.0,
+                                                                         expected_longest_gap(size, reached));
+  GossipCase gossip;
+  gossip.size = size;
+  gossip.costs = costs;
+  gossip.bytes = options.bytes;
+  gossip.dead = options.unknown_dead;
+  advice.gossip = best_gossip(gossip);
+}
+
 Advice advise(const Options& options, const LogGP& costs) {
   Advice advice;
   Arguments& arguments = advice.arguments;
@@ -115,6 +149,7 @@ Advice advise(const Options& options, const LogGP& costs) {
     advice.suffices = advice.choices.back().lost_job <= options.risk;
   }
   arguments.f = advice.choices.back().f;
+  if (arguments.kind == Kind::broadcast) compare_with_gossip(options, costs, advice);
 
   // A death inside the broadcast cuts off a subtree. Without correction each of its ranks asks the root, after detection.
   advice.cut_off = arguments.kind == Kind::reduce ? 0 : largest_subtree(arguments.shape, size);
@@ -159,6 +194,12 @@ int print(const Options& options, const Advice& advice) {
                                    {"lost_job_probability", chosen.lost_job},
                                    {"risk", options.risk},
                                    {"suffices", advice.suffices}};
+    if (arguments.kind == Kind::broadcast) {
+      line["spread"] = advice.by_gossip() ? "gossip" : "tree";
+      line["tree_end_us"] = advice.tree_end;
+      line["gossip_time_us"] = advice.gossip.time;
+      line["gossip_end_us"] = advice.gossip.end;
+    }
     for (const Choice& choice : advice.choices)
       line["choices"].push_back({{"hosts", choice.hosts},
                                  {"f", choice.f},
@@ -184,7 +225,16 @@ int print(const Options& options, const Advice& advice) {
       chosen.f, tree_name(arguments.shape.tree), arguments.shape.delay_quarters / 4.0,
       correction_name(arguments.correction), advice.why_correction, chosen.latency, advice.choices.front().latency,
       advice.plain_latency);
+  if (arguments.kind == Kind::broadcast)
+    fmt::print(
+        "gossip      {}: with checked correction all is over after {:.3f} us, T = {:.3f}; after the tree {:.3f} us\n",
+        advice.by_gossip() ? "yes" : "no", advice.gossip.end, advice.gossip.time, advice.tree_end);
   fmt::print("\nucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;\noptions.f = {};\n", chosen.f);
+  if (advice.by_gossip()) {
+    fmt::print("options.tree = UCFT_TREE_GOSSIP;\noptions.gossip_time_ns = {:.0f};\n", 1000 * advice.gossip.time);
+    fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
+    return 0;
+  }
   fmt::print("options.tree = UCFT_TREE_OPTIMAL;\noptions.tree_delay_quarters = {};\n", arguments.shape.delay_quarters);
   if (arguments.correction == Correction::checked) fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
   return 0;
@@ -223,6 +273,12 @@ void add_advise_command(CLI::App& app, int& exit_code) {
       ->add_option("--detect", options->detection_us,
                    "us from a death until all know it (1.35 times UCFT_SUSPECT_AFTER between hosts)")
       ->check(positive)
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--unknown-dead", options->unknown_dead,
+          "bcast: fraction of the ranks that are dead and not known to be, for the choice between tree and gossip")
+      ->check(number_between(0, 0.9))
       ->capture_default_str();
   command->add_option("--risk", options->risk, "accepted probability that the job loses an operation")
       ->check(number_between(0, 1))

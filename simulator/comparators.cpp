@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "collectives/random.hpp"
+#include "simulator/broadcast_comparators.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -189,128 +189,11 @@ class ScheduleActors {
   std::vector<State> ranks_;
 };
 
-// See comparators.hpp. Whoever gossip has reached corrects from T on; whoever correction has reached is done.
-class GossipActors {
- public:
-  explicit GossipActors(const ComparatorRun& run)
-      : run_(run),
-        buffers_({&no_memory, nullptr}),
-        random_(mixed(run.setting.seed, 0x60551b)),
-        ranks_(static_cast<std::size_t>(run.setting.ranks)) {}
-
-  Buffers& buffers() { return buffers_; }
-  void start(Rank rank, Outbox&) {
-    at(rank).started = true;
-    if (rank == 0) at(0).gossips = at(0).coloured = true;
-  }
-  void deliver(Rank rank, const Message& message, Outbox&) {
-    State& state = at(rank);
-    state.coloured = true;
-    if (message.phase == Phase::broadcast) {
-      if (!state.gossips) state.gossips = true;
-      return;
-    }
-    const Rank size = run_.setting.ranks;
-    if (message.has(moves_right))
-      state.seen_left = std::min(state.seen_left, (rank - message.peer + size) % size);
-    else
-      state.seen_right = std::min(state.seen_right, (message.peer - rank + size) % size);
-  }
-  void fail(Rank, Rank, Outbox&) {}
-  template <class Visit>
-  void note_failure(Rank, Visit) {}
-  bool wants_turn(Rank rank) {
-    return at(rank).started && at(rank).gossips && !at(rank).done && run_.setting.ranks > 1;
-  }
-  void turn(Rank rank, double now, Outbox& out) {
-    if (now < run_.gossip_time) return gossip(rank, out);
-    correct(rank, out);
-  }
-  bool finished(Rank rank) { return at(rank).started && at(rank).coloured; }
-  std::uint64_t payload_bytes(const Message&) const { return run_.payload_bytes; }
-
- private:
-  struct State {
-    bool started = false, coloured = false, gossips = false, done = false;
-    Rank left = 0, right = 0;
-    Rank seen_left = std::numeric_limits<Rank>::max(), seen_right = std::numeric_limits<Rank>::max();
-  };
-  State& at(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-
-  void gossip(Rank rank, Outbox& out) {
-    Message message;
-    message.phase = Phase::broadcast;
-    const auto other = static_cast<Rank>(random_.below(static_cast<std::uint64_t>(run_.setting.ranks) - 1));
-    out.send(other + (other >= rank), message);
-  }
-  void correct(Rank rank, Outbox& out) {
-    State& state = at(rank);
-    const Rank size = run_.setting.ranks;
-    bool left_done = true, right_done = true;
-    if (run_.correction == Correction::checked)
-      left_done = state.left >= state.seen_left, right_done = state.right >= state.seen_right;
-    if (run_.correction == Correction::opportunistic)
-      left_done = state.left >= run_.correction_distance, right_done = state.right >= run_.correction_distance;
-    if ((left_done && right_done) || state.left + state.right >= size - 1) {
-      state.done = true;
-      return;
-    }
-    const bool right = left_done || (!right_done && state.right <= state.left);
-    const Rank distance = right ? ++state.right : ++state.left;
-    Message message;
-    message.phase = Phase::correction;
-    if (right) message.flags |= moves_right;
-    out.send((rank + (right ? distance : size - distance)) % size, message);
-  }
-
-  const ComparatorRun& run_;
-  Buffers buffers_;
-  Random random_;
-  std::vector<State> ranks_;
-};
-
-template <class Actors>
-CollectiveResult result_of(const Engine<Actors>& engine, const ComparatorRun& run) {
-  CollectiveResult result;
-  std::vector<double> times;
-  Rank gap = 0;
-  for (Rank rank = 0; rank < run.setting.ranks; ++rank) {
-    result.most_sends = std::max(result.most_sends, engine.sends(rank));
-    result.most_receives = std::max(result.most_receives, engine.receives(rank));
-    gap = rank == 0 || engine.was_in_tree(rank) ? 0 : gap + 1;
-    result.largest_gap = std::max(result.largest_gap, gap);
-    if (!engine.alive(rank)) continue;
-    ++result.live;
-    if (engine.finished_at(rank) == never)
-      ++result.missed;
-    else
-      times.push_back(engine.finished_at(rank));
-  }
-  if (run.kind != Kind::broadcast) result.largest_gap = 0;
-  std::sort(times.begin(), times.end());
-  if (!times.empty()) {
-    result.first = times.front();
-    result.median = times[(times.size() - 1) / 2];
-    result.last = times.back();
-  }
-  result.latency = run.kind == Kind::reduce ? engine.finished_at(0) : result.last;
-  result.end = engine.end();
-  result.messages = engine.messages();
-  result.bytes = engine.bytes();
-  result.events = engine.events();
-  result.attempts = 1;
-  return result;
-}
-
 }  // namespace
 
 CollectiveResult simulate(const ComparatorRun& run, Tracer* tracer) {
-  if (run.algorithm == Comparator::gossip) {
-    GossipActors actors(run);
-    Engine<GossipActors> engine(run.setting, actors, tracer);
-    engine.run();
-    return result_of(engine, run);
-  }
+  if (run.algorithm == Comparator::buntinas) return simulate_buntinas(run, tracer);
+  if (run.algorithm == Comparator::big) return simulate_big(run, tracer);
   std::unique_ptr<Schedule> schedule;
   if (run.algorithm == Comparator::tree || run.algorithm == Comparator::acknowledged_tree)
     schedule = std::make_unique<TreeSchedule>(run);

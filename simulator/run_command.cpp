@@ -2,11 +2,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "collectives/gossip_model.hpp"
 #include "collectives/names.hpp"
 #include "simulator/clock_options.hpp"
 #include "simulator/commands.hpp"
@@ -28,10 +30,10 @@ struct Options : ClockOptions {
   std::int64_t ranks = 8, root = 0;
   std::int64_t f = 1;
   std::string tree = "binomial", numbering = "interleaved", correction = "none";
-  int arity = 4, distance = 2;
+  int arity = 4, distance = 0;
   bool phased = false;
   std::uint64_t bytes = 8;
-  double gossip_time = -1;
+  double gossip_time = 0, ask_after = -1;
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
@@ -47,6 +49,32 @@ struct Task {
   NetworkShape network;
 };
 
+// Broadcasts by gossip, with the correction that makes them OCG, CCG and FCG; gossip: with the one that is given.
+constexpr std::array<std::pair<const char*, Correction>, 4> gossips{{{"ocg", Correction::opportunistic},
+                                                                     {"ccg", Correction::checked},
+                                                                     {"fcg", Correction::failure_proof},
+                                                                     {"gossip", Correction::none}}};
+
+bool by_gossip(const Options& options) {
+  return std::ranges::any_of(gossips, [&](const auto& each) { return options.algorithm == each.first; });
+}
+
+void set_gossip_of(const Options& options, const LogGP& costs, Arguments& arguments) {
+  if (options.kind != Kind::broadcast) refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
+  if (options.phased) refuse(fmt::format("--phased: --algorithm {} is, at T", options.algorithm));
+  if (options.algorithm != "gossip" && options.correction != "none")
+    refuse(fmt::format("--correction {}: --algorithm {} has its own", options.correction, options.algorithm));
+  for (const auto& [name, correction] : gossips)
+    if (options.algorithm == name && options.algorithm != "gossip") arguments.correction = correction;
+  if (options.gossip_time > 1e6 * costs.per_message() || options.gossip_time * 1000 > gossip_time_limit_ns)
+    refuse("--gossip-time: more than a million messages per rank by o and g, or more than 1000000");
+  if (costs.per_message() < 0.001 || costs.per_message() > 1e5)
+    refuse("--o, --g: gossip counts time in thousandths: a message takes 0.001 .. 100000");
+  set_gossip(costs, options.bytes, static_cast<std::int32_t>(options.ranks), std::llround(options.gossip_time * 1000),
+             arguments);
+  arguments.gossip.ask_after_ns = options.ask_after < 0 ? never_asks : std::llround(options.ask_after * 1000);
+}
+
 Arguments arguments_of(const Options& options, const LogGP& costs) {
   Arguments arguments;
   arguments.kind = options.kind;
@@ -56,9 +84,10 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   parse_numbering(options.numbering, arguments.shape.numbering);
   parse_correction(options.correction, arguments.correction);
   arguments.shape.arity = options.arity;
-  arguments.correction_distance = options.distance;
+  arguments.correction_distance = options.distance > 0 || by_gossip(options) ? options.distance : 2;
   arguments.shape.delay_quarters = delay_quarters_of(costs, options.kind == Kind::barrier ? 0 : options.bytes);
   if (const std::string problem = problem_with(arguments.shape); !problem.empty()) refuse(problem);
+  if (by_gossip(options)) set_gossip_of(options, costs, arguments);
   return arguments;
 }
 
@@ -76,39 +105,33 @@ Task task_of(const Options& options) {
   run.phased = options.phased;
   task.network = network_of(options);
 
-  if (options.algorithm != "corrected") {
+  if (options.algorithm != "corrected" && !by_gossip(options)) {
     task.compares = true;
     ComparatorRun& comparator = task.comparator;
     static const std::map<std::string, Comparator> names = {{"tree", Comparator::tree},
                                                             {"acknowledged", Comparator::acknowledged_tree},
                                                             {"recursive-doubling", Comparator::recursive_doubling},
                                                             {"rabenseifner", Comparator::rabenseifner},
-                                                            {"gossip", Comparator::gossip}};
+                                                            {"buntinas", Comparator::buntinas},
+                                                            {"big", Comparator::big}};
     comparator.algorithm = names.at(options.algorithm);
     comparator.kind = options.kind;
     comparator.shape = run.arguments.shape;
     comparator.payload_bytes = options.bytes;
-    comparator.correction = run.arguments.correction;
-    comparator.correction_distance = options.distance;
     const bool allreduce_only =
         comparator.algorithm == Comparator::recursive_doubling || comparator.algorithm == Comparator::rabenseifner;
-    const bool broadcast_only =
-        comparator.algorithm == Comparator::acknowledged_tree || comparator.algorithm == Comparator::gossip;
+    const bool broadcast_only = comparator.algorithm == Comparator::acknowledged_tree ||
+                                comparator.algorithm == Comparator::buntinas || comparator.algorithm == Comparator::big;
+    // Else Buntinas' root would never hear of a death: the detector is part of it.
+    if (comparator.algorithm == Comparator::buntinas && options.detection.empty())
+      setting.detection_delay = 10 * setting.costs.delivery();
     if ((allreduce_only && options.kind != Kind::allreduce) || (broadcast_only && options.kind != Kind::broadcast) ||
         options.kind == Kind::barrier)
       refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
     if (options.root != 0)
       refuse(fmt::format("--root {}: --algorithm {} has rank 0 as root", options.root, options.algorithm));
-    if (comparator.algorithm == Comparator::gossip && options.gossip_time < 0)
-      refuse("--algorithm gossip: --gossip-time is missing");
-    if (comparator.algorithm == Comparator::gossip && comparator.correction != Correction::none &&
-        comparator.correction != Correction::opportunistic && comparator.correction != Correction::checked)
-      refuse(fmt::format("--correction {}: of gossip it is none, opportunistic or checked", options.correction));
-    if (comparator.algorithm != Comparator::gossip && comparator.correction != Correction::none)
+    if (run.arguments.correction != Correction::none)
       refuse(fmt::format("--correction {}: --algorithm {} has none", options.correction, options.algorithm));
-    comparator.gossip_time = std::max(options.gossip_time, 0.0);
-    if (comparator.algorithm == Comparator::gossip && comparator.gossip_time > 1e6 * setting.costs.per_message())
-      refuse("--gossip-time: more than a million messages per rank, by o and g");
   }
   return task;
 }
@@ -116,6 +139,7 @@ Task task_of(const Options& options) {
 CollectiveRun draw_run(const Options& options, const Task& task, int number) {
   CollectiveRun run = task.run;
   run.setting.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
+  run.arguments.gossip.seed = run.setting.seed;
   std::string error;
   if (!draw_failures(options.failures, run.arguments, task.network, run.setting.seed, run.setting, error))
     refuse(error);
@@ -176,8 +200,9 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["tree"] = options.tree;
   row["arity"] = options.arity;
   row["numbering"] = options.numbering;
-  row["correction"] = options.correction;
-  row["distance"] = options.distance;
+  row["correction"] = correction_name(arguments.correction);
+  row["distance"] = arguments.correction_distance;
+  if (arguments.by_gossip()) row["gossip_time"] = static_cast<double>(arguments.gossip.time_ns) / 1000;
   row["phased"] = options.phased;
   row["bytes"] = task.run.payload_bytes;
   const LogGP& costs = task.run.setting.costs;
@@ -297,10 +322,14 @@ void add_options(CLI::App& command, Options& options) {
       ->check(whole_between(0, most_ranks))
       ->capture_default_str();
   command
-      .add_option("--algorithm", options.algorithm,
-                  "corrected: ucft. Not fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), "
-                  "acknowledged (bcast). gossip (bcast)")
-      ->check(CLI::IsMember({"corrected", "tree", "acknowledged", "recursive-doubling", "rabenseifner", "gossip"}))
+      .add_option(
+          "--algorithm", options.algorithm,
+          "corrected: ucft; of bcast also ocg, ccg, fcg: gossip with opportunistic, checked, failure-proof "
+          "correction, and gossip, with that of --correction. For comparison: buntinas (a tree that is rebuilt), big "
+          "(binomial graph), both of bcast; not fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), "
+          "acknowledged (bcast)")
+      ->check(CLI::IsMember({"corrected", "ocg", "ccg", "fcg", "gossip", "tree", "acknowledged", "recursive-doubling",
+                             "rabenseifner", "buntinas", "big"}))
       ->capture_default_str();
   command.add_option("--tree", options.tree, "of the broadcast")
       ->check(CLI::IsMember(names_of(tree_names())))
@@ -314,12 +343,18 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("--correction", options.correction)
       ->check(CLI::IsMember(names_of(correction_names())))
       ->capture_default_str();
-  command.add_option("--distance", options.distance, "d of the opportunistic corrections")
-      ->check(whole_between(1, most))
-      ->capture_default_str();
+  command
+      .add_option("--distance", options.distance,
+                  "d of the opportunistic corrections (default: 2; by gossip, so that all are reached, by the model)")
+      ->check(whole_between(1, most));
   command.add_flag("--phased", options.phased,
                    "corrections begin when the tree would be done, not after a rank's own tree sends");
-  command.add_option("--gossip-time", options.gossip_time, "T of gossip")->check(number_between(0, longest_time));
+  command.add_option("--gossip-time", options.gossip_time, "T of gossip (default: the best by the model)")
+      ->check(number_between(0.001, longest_time));
+  command
+      .add_option("--ask-after", options.ask_after,
+                  "by gossip: who has waited for so long asks the root (default: nobody asks)")
+      ->check(number_between(0, 1e9));
   command.add_option("--bytes", options.bytes, "payload")
       ->check(whole_between(0, 1000000000000))
       ->capture_default_str();
