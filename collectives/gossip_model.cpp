@@ -15,12 +15,7 @@ namespace {
 class Trajectory {
  public:
   Trajectory(std::int32_t size, double dead, std::size_t delay)
-      : size_(size),
-        living_(1 + (size_ - 1) * (1 - dead)),
-        delay_(delay),
-        fresh_{1},
-        reached_{1},
-        arriving_{0} {}
+      : size_(size), living_(1 + (size_ - 1) * (1 - dead)), delay_(delay), fresh_{1}, reached_{1}, arriving_{0} {}
 
   // Expected to be reached by messages sent before quarter `end`, all of which have come.
   double reached_by(std::size_t end) {
@@ -192,8 +187,9 @@ GossipForecast best_gossip(const GossipCase& given) {
   return best;
 }
 
-void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns, Arguments& arguments) {
-  const GossipCase given{size,  costs, bytes, arguments.correction, arguments.correction_distance, arguments.f};
+void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns,
+                Arguments& arguments) {
+  const GossipCase given{size, costs, bytes, arguments.correction, arguments.correction_distance, arguments.f};
   const double stretch = costs.stretch(bytes);
   const auto ns = [](double time) { return std::llround(1000 * time); };
   const GossipForecast forecast =

@@ -26,7 +26,7 @@ struct GossipForecast {
   double reached = 1;         // of the processes, when the last message of gossip has come, at T + L + 2o: a fraction
   double longest_gap = 0;     // on the ring: expected length of the longest run that gossip has not reached
   std::int32_t distance = 0;  // no run is longer than that, but with a probability of gossip_risk
-  double longest_queue = 0;   // of gossip, at T + L + 2o: what a receiver's port has to take first, in messages' intervals
+  double longest_queue = 0;   // expected, at a receiver's port at T + L + 2o, in messages' intervals
   double end = 0;             // expected, of the last message of the correction
 };
 // That gossip alone, or with opportunistic correction, passes somebody by: who is passed by asks the root.

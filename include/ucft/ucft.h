@@ -314,8 +314,9 @@ typedef struct {
   int64_t gossip_time_ns;           /* T of GOSSIP, from the root's start; then correction begins. 0: by the cost model
                                        (UCFT_MODEL). Up to 1 s. Whatever T: a rank that gossip and correction have passed
                                        by asks the root after 10 ms and 10 us for each rank, so all that is promised of a
-                                       broadcast holds (docs/failure_model.md). Each rank may get the value several times:
-                                       for small payloads */
+                                       broadcast holds (docs/failure_model.md), and the root answers when it is inside
+                                       ucft. An operation is complete when this rank has gossiped and corrected. Each rank
+                                       may get the value several times: for small payloads */
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT                                                                         \

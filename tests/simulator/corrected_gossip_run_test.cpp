@@ -18,8 +18,8 @@ struct Question {
   double latency = 2;
   Correction correction = Correction::checked;
   std::int32_t distance = 0, f = 1;
-  double time = 0;              // T; 0: by the model
-  std::int32_t dead = 0;        // before, unknown to all
+  double time = 0;        // T; 0: by the model
+  std::int32_t dead = 0;  // before, unknown to all
   std::int64_t ask_after_ns = never_asks;
 };
 
@@ -126,7 +126,8 @@ TEST(CorrectedGossipUnderTheClock, NobodyAsksWhereAllAreReachedInTime) {
 
 // ---- comparators ----------------------------------------------------------------------------------------------------
 
-CollectiveResult compare(Comparator algorithm, Rank ranks, std::vector<Rank> dead = {}, std::vector<Death> deaths = {}) {
+CollectiveResult compare(Comparator algorithm, Rank ranks, std::vector<Rank> dead = {},
+                         std::vector<Death> deaths = {}) {
   ComparatorRun run;
   run.algorithm = algorithm;
   run.kind = Kind::broadcast;
@@ -183,7 +184,8 @@ TEST(BuntinasTree, IsRebuiltAroundTheDead) {
 
 TEST(BuntinasTree, OfADeadRootIsNeverDelivered) {
   EXPECT_EQ(compare(Comparator::buntinas, 16, {0}).missed, 15);
-  EXPECT_GT(compare(Comparator::buntinas, 16, {}, {{0, 1, never}}).missed, 0) << "only who is below its first child has it";
+  EXPECT_GT(compare(Comparator::buntinas, 16, {}, {{0, 1, never}}).missed, 0)
+      << "only who is below its first child has it";
 }
 
 }  // namespace

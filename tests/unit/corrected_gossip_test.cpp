@@ -37,7 +37,8 @@ std::vector<std::int64_t> messages(GossipSpread spread, std::int64_t from, std::
 TEST(GossipSpread, SendsOneMessageEachIntervalUntilT) {
   const std::vector<std::int64_t> expected{0, 100, 200, 300, 400, 500, 600, 700, 800, 900};
   EXPECT_EQ(messages(started(), 0, 100), expected);
-  EXPECT_EQ(messages(started(), 77777, 10), expected) << "more turns, at another time of its clock, are no more messages";
+  EXPECT_EQ(messages(started(), 77777, 10), expected)
+      << "more turns, at another time of its clock, are no more messages";
 }
 
 TEST(GossipSpread, WhoIsLateSendsLessAndNotAllAtOnce) {

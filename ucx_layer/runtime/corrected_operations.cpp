@@ -146,7 +146,7 @@ void CorrectedOperations::on_turn() {
   }
   for (std::size_t i = 0; i < copying_.size();) {
     Request& request = *copying_[i];
-    if (context_.transport().buffers().references(request.lent_input) > 1) {
+    if (is_needed(request)) {
       ++i;
       continue;
     }
@@ -221,12 +221,21 @@ void CorrectedOperations::complete(Request& request, const Operation& operation)
     request.value = decision.value;
     buffers.retain(request.value);
   }
-  if (request.lent_input != no_buffer && buffers.references(request.lent_input) > 1) {
+  if (is_needed(request)) {
     request.state = Request::State::copying;
     copying_.push_back(&request);
     return;
   }
   copy_out(request);
+}
+
+// By peers that read its input. Or for its turns: of a broadcast by gossip nothing has been sent when its root has its result, and
+// whoever has returned may stay away.
+bool CorrectedOperations::is_needed(const Request& request) const {
+  const Buffers& buffers = context_.transport().buffers();
+  if (request.lent_input != no_buffer && buffers.references(request.lent_input) > 1) return true;
+  return request.arguments.by_gossip() && request.number >= window_.dropped_upto() &&
+         window_.operation(request.number).wants_turn();
 }
 
 void CorrectedOperations::copy_out(Request& request) {

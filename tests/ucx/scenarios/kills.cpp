@@ -8,8 +8,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/ucx/job.hpp"
@@ -164,6 +167,37 @@ RANKS(corrected_gossip) {
       if (status == UCFT_OK ? word != 77 + salt(i) : (rank_ != root && word != 5))
         wrong("iteration {}: broadcast left {:x}", i, word);
     note(static_cast<std::uint64_t>(status));
+  }
+}
+
+// gossip_and_away DIRECTORY: the root returns from its broadcast and stays outside ucft until all others have the data, which they
+// say by a file.
+RANKS(gossip_and_away) {
+  allreduce(0, 1);
+  say_started();
+  for (int i = 0; i < 30; ++i) {
+    const int root = i % size_;
+    const auto file_of = [&](int rank) { return fmt::format("{}/{}.{}", arguments.at(0), i, rank); };
+    std::uint64_t data = rank_ == root ? 77 + salt(i) : 5;
+    ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+    options.tree = UCFT_TREE_GOSSIP;
+    options.correction = i % 2 == 0 ? UCFT_CORRECTION_CHECKED : UCFT_CORRECTION_FAILURE_PROOF;
+    check(ucft_broadcast(comm, &data, 1, UCFT_UINT64, root, &options, nullptr), "broadcast");
+    if (data != 77 + salt(i)) wrong("iteration {}: broadcast left {:x}", i, data);
+    std::ofstream(file_of(rank_)) << data;
+    for (int rank = 0; rank_ == root && rank < size_; ++rank)
+      while (!std::filesystem::exists(file_of(rank))) std::this_thread::yield();
+    note(data);
+  }
+}
+
+TEST(Gossip, ARootThatHasReturnedAndStaysAwayIsNotWaitedFor) {
+  for (const char* transport : {"corrected", "tcp"}) {
+    char directory[] = "/tmp/ucft_gossip_XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    JobPlan plan{5, gossip_and_away, {directory}, {}, over(transport)};
+    expect_right(plan, {}, 0);
+    std::filesystem::remove_all(directory);
   }
 }
 
