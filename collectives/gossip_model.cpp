@@ -83,7 +83,7 @@ class Model {
  public:
   explicit Model(const GossipCase& given)
       : given_(given),
-        interval_(given.costs.per_message() + given.costs.stretch(given.bytes)),
+        interval_(std::max(given.costs.per_message() + given.costs.stretch(given.bytes), shortest_interval)),
         delay_quarters_(static_cast<std::size_t>(delay_quarters_of(given.costs, given.bytes))),
         trajectory_(given.size, given.dead, delay_quarters_) {}
 
@@ -97,7 +97,7 @@ class Model {
     return forecast;
   }
   std::size_t quarters_of(double time) const {
-    return static_cast<std::size_t>(std::max(1.0, std::ceil(4 * time / interval_ - 1e-9)));
+    return static_cast<std::size_t>(std::clamp(std::ceil(4 * time / interval_ - 1e-9), 1.0, most_quarters));
   }
   // Whether a longer T can't be better: nobody is left, or next to nobody.
   bool is_enough(const GossipForecast& forecast) const {
@@ -108,7 +108,11 @@ class Model {
     return !is_opportunistic(given_.correction) || given_.distance == 0 || forecast.distance <= given_.distance;
   }
 
+  static constexpr double most_quarters = 1 << 14;  // of T: by then all are reached that ever will be
+
  private:
+  static constexpr double shortest_interval = 1e-3;  // of messages that cost nothing
+
   void note_gaps(GossipForecast& forecast) const {
     const double n = given_.size, q = 1 - forecast.reached, longest = n - 1;
     if (q <= 0) return;
@@ -174,8 +178,7 @@ GossipForecast best_gossip(const GossipCase& given) {
   Model model(given);
   GossipForecast best;
   bool found = false;
-  constexpr std::size_t most_quarters = 1 << 14;
-  for (std::size_t quarters = 1; quarters < most_quarters; ++quarters) {
+  for (std::size_t quarters = 1; quarters <= static_cast<std::size_t>(Model::most_quarters); ++quarters) {
     const GossipForecast forecast = model.at(quarters);
     const bool enough = model.is_enough(forecast);
     if ((model.is_allowed(forecast) || enough) && (!found || forecast.end < best.end)) {

@@ -22,7 +22,7 @@ struct GossipCase {
 };
 
 struct GossipForecast {
-  double time = 0;            // T
+  double time = 0;            // T, at most some thousand messages' time
   double reached = 1;         // of the processes, when the last message of gossip has come, at T + L + 2o: a fraction
   double longest_gap = 0;     // on the ring: expected length of the longest run that gossip has not reached
   std::int32_t distance = 0;  // no run is longer than that, but with a probability of gossip_risk

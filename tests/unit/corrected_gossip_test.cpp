@@ -389,6 +389,20 @@ TEST(GossipModel, ADistanceThatIsGivenIsEnoughAtTheBestT) {
   }
 }
 
+// A second in intervals of 0.1 us, and messages that cost nothing: bounded work, and no division by zero.
+TEST(GossipModel, ATimeOrCostsBeyondReasonAreNoMoreWork) {
+  GossipCase given;
+  given.size = 1000;
+  given.costs = shared_memory_costs;
+  EXPECT_NEAR(forecast_gossip(given, 1e6).reached, 1, 1e-12);
+  given.costs = {1, 0, 0, 0, 0, false};
+  const GossipForecast best = best_gossip(given);
+  EXPECT_TRUE(best.time > 0 && std::isfinite(best.end));
+  EXPECT_TRUE(std::isfinite(forecast_gossip(given, 1e6).end));
+  given.costs = {0, 0, 0, 0, 0, false};
+  EXPECT_TRUE(std::isfinite(best_gossip(given).end));
+}
+
 TEST(GossipModel, AnOperationGetsWholeNanoseconds) {
   Arguments arguments = sum_of_words(1, 0, Kind::broadcast);
   arguments.correction = Correction::opportunistic;
