@@ -152,10 +152,14 @@ TEST(BinomialGraph, EachRankSendsToAllItsNeighboursButOne) {
 }
 
 TEST(BinomialGraph, ReachesAllThatTheDeadDoNotCutOff) {
-  // 16 ranks: the neighbours of 8 are 0 4 6 7 9 10 12. Without six of them the root itself is left, without all nobody.
-  EXPECT_EQ(compare(Comparator::big, 16, {4, 6, 7, 9, 10, 12}).missed, 0);
-  EXPECT_EQ(compare(Comparator::big, 32, {8, 12, 14, 15, 17, 18, 20, 24, 0}).live, 32 - 9);
-  EXPECT_EQ(compare(Comparator::big, 32, {12, 14, 15, 17, 18, 20, 24, 8}).missed, 0);
+  // 32 ranks: the neighbours of 3.
+  const std::vector<Rank> neighbours{1, 2, 4, 5, 7, 11, 19, 27, 31};
+  EXPECT_EQ(compare(Comparator::big, 32, neighbours).missed, 1);
+  for (std::size_t one = 0; one < neighbours.size(); ++one) {
+    std::vector<Rank> dead = neighbours;
+    dead.erase(dead.begin() + static_cast<std::ptrdiff_t>(one));
+    EXPECT_EQ(compare(Comparator::big, 32, dead).missed, 0) << "rank " << neighbours[one] << " lives";
+  }
 }
 
 TEST(BuntinasTree, IsAsDeepUpAsDownAndTheRootKnows) {
