@@ -73,6 +73,14 @@ class Transcript {
     while (!world_.letters.empty()) deliver(1);
   }
 
+  // A turn to all that want one, then everything arrives. False: nobody did.
+  bool turn() {
+    if (!world_.turns()) return false;
+    say("all take a turn");
+    run();
+    return true;
+  }
+
   void compare(const std::string& name) {
     for (Rank rank = 0; rank < world_.size(); ++rank)
       EXPECT_TRUE(!world_.alive(rank) || world_[rank].has_ended(0)) << rank;
@@ -111,6 +119,7 @@ class Transcript {
   std::string describe(const Letter& letter) const {
     const Message& message = letter.message;
     std::string text = fmt::format("{} -> {}  {}", letter.from, letter.to, name_of(message.phase));
+    if (message.has(by_gossip)) text += " by gossip,";
     if (message.has(is_decided)) text += ", decided before:";
     if (!letter.value.empty()) text += " " + value_of(letter.value);
     if (message.has(is_unclean)) text += ", not clean";
@@ -184,6 +193,19 @@ TEST(Transcripts, Takeover) {
   here.tell_all(0);
   here.run();
   here.compare("takeover");
+}
+
+TEST(Transcripts, CorrectedGossip) {
+  Arguments arguments = sum_of_words(1, 0, Kind::broadcast);
+  arguments.correction = Correction::checked;
+  arguments.gossip = {.time_ns = 300, .interval_ns = 100, .flight_ns = 100, .ask_after_ns = never_asks, .seed = 2};
+  Transcript here(
+      "A broadcast by checked corrected gossip (CCG). T is three messages of one rank; a flight takes one. Who has "
+      "gossiped\n"
+      "# goes on along the ring until it has sent to one that it has heard from, on each side.",
+      8, arguments);
+  while (here.turn()) {}
+  here.compare("corrected_gossip");
 }
 
 }  // namespace
