@@ -5,6 +5,16 @@
 
 namespace ucft::detail {
 
+std::vector<Rank> Operation::awaited() const {
+  std::vector<Rank> ranks;
+  if (!started_ || finished_) return ranks;
+  for (const Arrivals* arrivals : {&up_correction_.group(), &up_correction_.children(), &gather_.replies()})
+    for (const Arrivals::Peer& peer : arrivals->peers())
+      if (peer.state == Arrivals::State::awaited) ranks.push_back(peer.rank);
+  if (ranks.empty() && ballots_.promised() != no_rank && !ballots_.is_root()) ranks.push_back(ballots_.promised());
+  return ranks;
+}
+
 // ---- entry points ---------------------------------------------------------------------------------------------------
 
 void Operation::start(OperationNumber number, const Arguments& arguments, const Membership& members,

@@ -60,6 +60,8 @@ class Operation {
   const Membership& members() const { return ballots_.members(); }
   const Decision& decision() const { return decision_; }
   std::uint32_t attempts() const { return attempts_; }
+  // Whose message this rank needs next, in no order: contributions; if it has those, the root's, who has the decision.
+  std::vector<Rank> awaited() const;
   std::size_t stored() const { return inbox_.size(); }
 
  private:

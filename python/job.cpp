@@ -325,6 +325,23 @@ py::tuple Communicator::failed() const {
   return tuple_of(ranks.data(), static_cast<std::size_t>(count));
 }
 
+py::tuple Communicator::look() const {
+  std::vector<RankSight> seen;
+  ucft_status_t status = UCFT_OK;
+  without_gil([&] {
+    try {
+      seen = internal::look(handle_, size_);
+    } catch (const Error& error) {
+      status = error.status();
+    }
+    return status;
+  });
+  raise_unless_ok(status);
+  py::tuple sights(seen.size());
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) sights[rank] = std::move(seen[rank]);
+  return sights;
+}
+
 std::shared_ptr<Communicator> Communicator::dup() {
   ucft_comm_h copy = UCFT_COMM_NULL;
   raise_unless_ok(without_gil([&] { return ucft_comm_dup(handle_, &copy); }));

@@ -111,6 +111,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::int32_t rank() const;
   std::int32_t size() const { return size_; }
   py::tuple failed() const;
+  py::tuple look() const;
   std::shared_ptr<Communicator> dup();
   std::shared_ptr<Communicator> split(std::optional<std::int32_t> colour, std::int32_t key);
   void close();

@@ -153,6 +153,23 @@ void bind_enumerations(py::module_& m) {
       .value("AUTO", UCFT_GOSSIP_PATH_AUTO)
       .value("MESSAGE", UCFT_GOSSIP_PATH_MESSAGE)
       .value("RMA", UCFT_GOSSIP_PATH_RMA);
+  py::enum_<ucft_rank_state_t>(m, "RankState")
+      .value("COMPUTING", UCFT_RANK_COMPUTING)
+      .value("IN_OPERATION", UCFT_RANK_IN_OPERATION)
+      .value("MISMATCHED", UCFT_RANK_MISMATCHED)
+      .value("STOPPED", UCFT_RANK_STOPPED)
+      .value("SILENT", UCFT_RANK_SILENT)
+      .value("DEAD", UCFT_RANK_DEAD)
+      .value("OUT", UCFT_RANK_OUT)
+      .value("LEFT", UCFT_RANK_LEFT)
+      .value("UNKNOWN", UCFT_RANK_UNKNOWN);
+  py::enum_<ucft_collective_t>(m, "Collective")
+      .value("UNKNOWN", UCFT_COLLECTIVE_UNKNOWN)
+      .value("ALLREDUCE", UCFT_COLLECTIVE_ALLREDUCE)
+      .value("BARRIER", UCFT_COLLECTIVE_BARRIER)
+      .value("BROADCAST", UCFT_COLLECTIVE_BROADCAST)
+      .value("REDUCE", UCFT_COLLECTIVE_REDUCE)
+      .value("ALLGATHER", UCFT_COLLECTIVE_ALLGATHER);
   py::enum_<ucft_gossip_answer_t>(m, "GossipAnswer")
       .value("ALL_RANKS", UCFT_GOSSIP_ALL_RANKS)
       .value("SURVIVORS", UCFT_GOSSIP_SURVIVORS)
@@ -165,6 +182,17 @@ void bind_values(py::module_& m) {
       .def_readonly("kind", &ucft_failure_t::kind)
       .def_readonly("pid", &ucft_failure_t::pid)
       .def_readonly("known_at_ns", &ucft_failure_t::known_at_ns);
+  py::class_<RankSight>(m, "Sight", "A rank as it is seen from another one (ucft.h: ucft_rank_sight_t).")
+      .def_readonly("state", &RankSight::state)
+      .def_readonly("last", &RankSight::last)
+      .def_readonly("posted", &RankSight::posted)
+      .def_readonly("finished", &RankSight::finished)
+      .def_readonly("posted_at_ns", &RankSight::posted_at_ns)
+      .def_readonly("heard_at_ns", &RankSight::heard_at_ns)
+      .def_readonly("pid", &RankSight::pid)
+      .def_property_readonly("waits_for", [](const RankSight& self) { return py::tuple(py::cast(self.waits_for)); })
+      .def_readonly("text", &RankSight::text)
+      .def("__repr__", [](const RankSight& self) { return "<ucft.Sight: " + self.text + ">"; });
   py::class_<InPlace>(m, "InPlace");
   m.attr("IN_PLACE") = py::cast(InPlace{});
   py::class_<Options, std::shared_ptr<Options>>(
@@ -286,6 +314,8 @@ void bind_classes(py::module_& m) {
       .def_property_readonly("size", &Communicator::size)
       .def_property_readonly("failed", &Communicator::failed,
                              "A tuple of the ranks known here to have failed, ascending. A local view.")
+      .def("look", &Communicator::look,
+           "A tuple of Sight, one for each rank: who is late. From any thread, also while another one is inside ucft.")
       .def_property_readonly("context", &Communicator::context)
       .def("dup", &Communicator::dup, "Collective. The survivors, in the same order.")
       .def("split", &Communicator::split, py::arg("colour"), py::arg("key") = 0,

@@ -19,6 +19,7 @@ struct HostCall {
   std::uint64_t count = 0;  // carriers (reduction.hpp); gather_all: of this rank's block
   Rank root = 0;
   std::uint16_t signature = 0;  // differs where ranks post different things
+  std::uint16_t what = 0;       // HostNote::what
   bool lacks_memory = false;    // this rank has no data: then there is no result for those who would have read them
 
   std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }

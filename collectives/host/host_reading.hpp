@@ -19,7 +19,7 @@ struct HostPartial {
 
 // What V says where nothing is amiss.
 inline HostNote usual_note(const HostCall& call, std::uint64_t bytes) {
-  return {call.signature, Outcome::success, static_cast<std::uint32_t>(bytes)};
+  return {call.signature, Outcome::success, static_cast<std::uint32_t>(bytes), call.what};
 }
 
 template <class Memory>

@@ -38,9 +38,11 @@ struct HostLayout {
   bool is_large(std::uint64_t bytes) const { return bytes > large_bytes; }
 
   static constexpr HostPlace through() { return 0; }
-  // For who looks from outside: the distance of the banks in words << 32 | how many, and the rank << 32 | ranks of the communicator.
+  // For who looks from outside: the distance of the banks in words << 32 | how many, the rank << 32 | ranks of the communicator, and
+  // when the last operation was posted (CLOCK_MONOTONIC in ns; up to a heartbeat early, as nobody looks at a clock for each).
   static constexpr HostPlace stride_and_banks() { return 1; }
   static constexpr HostPlace rank_and_ranks() { return 2; }
+  static constexpr HostPlace posted_at() { return 3; }
   static constexpr HostPlace first_bank() { return line_words; }
   HostPlace stride() const { return static_cast<HostPlace>(cells) * cell_words(); }
   HostPlace value(OperationNumber number) const {
@@ -76,15 +78,20 @@ struct HostLayout {
 struct HostNote {
   std::uint16_t signature = 0;
   Outcome outcome = Outcome::success;  // of V: success, or no_memory if its owner has none for its data
-  std::uint32_t count = 0;             // V: bytes of data. P: contributors, or 1 + the culprit
+  std::uint32_t count = 0;  // V: bytes of data; of who gives none, is_root | root. P: contributors, or 1 + the culprit
+  std::uint16_t what = 0;   // V: 12 bits that nobody here reads, for who looks from outside
+
+  static constexpr std::uint32_t is_root = std::uint32_t{1} << 31;
 
   constexpr HostWord word() const {
-    return static_cast<HostWord>(signature) << 48 | static_cast<HostWord>(outcome) << 40 | count;
+    return static_cast<HostWord>(signature) << 48 | static_cast<HostWord>(outcome) << 44 |
+           static_cast<HostWord>(what) << 32 | count;
   }
   static constexpr HostNote of(HostWord word) {
-    return {static_cast<std::uint16_t>(word >> 48), static_cast<Outcome>(word >> 40 & 0xff),
-            static_cast<std::uint32_t>(word)};
+    return {static_cast<std::uint16_t>(word >> 48), static_cast<Outcome>(word >> 44 & 0xf),
+            static_cast<std::uint32_t>(word), static_cast<std::uint16_t>(word >> 32 & 0xfff)};
   }
+  bool operator==(const HostNote&) const = default;
 };
 
 }  // namespace ucft::detail

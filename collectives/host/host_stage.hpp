@@ -111,7 +111,9 @@ class HostStage {
     if (bytes > 0 && given.data != nullptr)
       memory.write(layout_.is_inline(bytes) ? place + 2 : given.place, given.data, bytes);
     const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
-    memory.store(place + 1, HostNote{call.signature, outcome, static_cast<std::uint32_t>(bytes)}.word());
+    const std::uint32_t count =
+        gives(call) ? static_cast<std::uint32_t>(bytes) : HostNote::is_root | static_cast<std::uint32_t>(call.root);
+    memory.store(place + 1, HostNote{call.signature, outcome, count, call.what}.word());
     memory.store(place, host_stamp(number));
     return number;
   }
@@ -164,14 +166,6 @@ class HostStage {
     }
     for (Rank x = 0; x < seat_.ranks && !any; ++x)
       if (x != seat_.me && memory.load(x, HostLayout::through()) < host_stamp(number) && !memory.is_dead(x)) use(x);
-  }
-  // Operations that x has posted so far.
-  template <class Memory>
-  OperationNumber posted_by(Memory& memory, Rank x) const {
-    OperationNumber posted = 0;
-    for (OperationNumber bank = 0; bank < static_cast<OperationNumber>(layout_.banks); ++bank)
-      posted = std::max(posted, memory.load(x, layout_.value(bank)));
-    return posted;
   }
 
   // Where the data of the operation that is posted next are to be; if they are there, its given.data is null.

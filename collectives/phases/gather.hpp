@@ -17,6 +17,7 @@ class Gather {
 
   bool under_way() const { return under_way_; }
   bool settled() const { return replies_.settled(); }
+  const Arrivals& replies() const { return replies_; }
   // Then. mine: this rank's contribution.
   void add_decisions(Sum& sum) const;
   // The sum that a clean subtree would have sent, in the same order, so with the same bits.

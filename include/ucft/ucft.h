@@ -11,7 +11,7 @@
  * (operation, type, operator, count, root, f, algorithm) and the messages show it, the operation returns
  * UCFT_ERR_MISMATCH on the ranks that learn of it.
  *
- * Thread rule: one thread at a time per context. Any thread, but never two at once, and never from within a failure
+ * Thread rule: one thread at a time per context (but for ucft_comm_look). Any thread, but never two at once, and never from within a failure
  * callback or a user operator. A second one that is seen gets UCFT_ERR_THREAD. After fork() the child gets
  * UCFT_ERR_FORKED from every function; the parent goes on.
  *
@@ -264,6 +264,60 @@ UCFT_API ucft_status_t ucft_comm_size(ucft_comm_h comm, int32_t* size);
  * how many there are. A local view: it grows, and may differ between ranks for a moment. */
 UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_t* count);
 
+/* What a rank does, as it is seen from another one. */
+typedef enum UCFT_OF_INT {
+  UCFT_RANK_COMPUTING = 0, /* outside ucft, or in an operation that has all that it needs, and has only to look     */
+  UCFT_RANK_IN_OPERATION = 1, /* it has posted an operation that waits for others                                     */
+  UCFT_RANK_MISMATCHED = 2,   /* it has posted something else than most, and some wait; or it waits in one
+                                 communicator for ranks that wait for it in another                                     */
+  UCFT_RANK_STOPPED = 3, /* by a signal (SIGSTOP), or a debugger                                                   */
+  UCFT_RANK_SILENT = 4,  /* no sign of life for five heartbeats, at least 50 ms; of a rank that shares no memory with
+                                 this one, for half of suspect_after                                                    */
+  UCFT_RANK_DEAD = 5,    /* its process has ended, or it was declared dead                                         */
+  UCFT_RANK_OUT = 6,     /* it lives, but the others go on without it (UCFT_ERR_EXCLUDED, UCFT_ERR_PARTITION there) */
+  UCFT_RANK_LEFT = 7,    /* it has destroyed its context                                                           */
+  UCFT_RANK_UNKNOWN = 8  /* it lives, and its memory can't be read from here: another host, or container           */
+} ucft_rank_state_t;
+
+typedef enum UCFT_OF_INT {
+  UCFT_COLLECTIVE_UNKNOWN = -1,
+  UCFT_COLLECTIVE_ALLREDUCE = 0,
+  UCFT_COLLECTIVE_BARRIER = 1,
+  UCFT_COLLECTIVE_BROADCAST = 2,
+  UCFT_COLLECTIVE_REDUCE = 3,
+  UCFT_COLLECTIVE_ALLGATHER = 4
+} ucft_collective_t;
+
+/* A rank of a communicator as it is seen from this one. Times: CLOCK_MONOTONIC in ns of this host; 0: not known. */
+typedef struct {
+  size_t struct_size;
+  ucft_rank_state_t state;
+  ucft_collective_t
+      last;             /* that it has posted on this communicator: operation posted - 1, counted from 0              */
+  int64_t posted;       /* operations on this communicator, splits and internal ones included (0 in one of a single
+                             rank); of a rank that is UCFT_RANK_UNKNOWN: at least                                                                 */
+  int64_t finished;     /* all before that number; -1: not known                                                      */
+  int64_t posted_at_ns; /* the last one; up to a heartbeat early                                                      */
+  int64_t heard_at_ns;  /* its last sign of life                                                                      */
+  int64_t pid;          /* on its host                                                                                */
+  int32_t* waits_for;   /* caller's array or NULL: the ranks of the communicator that it waits for, ascending      */
+  int32_t
+      waits_for_capacity;  /* of it                                                                                  */
+  int32_t waits_for_count; /* how many there are                                                                     */
+  char* text;              /* caller's memory or NULL: a sentence with all this, and what doesn't match; ends in 0   */
+  size_t text_bytes;       /* of it                                                                                  */
+} ucft_rank_sight_t;
+#define UCFT_RANK_SIGHT_INIT \
+  { sizeof(ucft_rank_sight_t), UCFT_RANK_UNKNOWN, UCFT_COLLECTIVE_UNKNOWN, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* Who is late? What each rank of comm has posted last, when, whom it waits for, and what it does. *count: in, how many of
+ * sights there are, each set with UCFT_RANK_SIGHT_INIT, for ranks 0, 1, ...; out, the size of comm. The ranks are neither stopped
+ * nor asked: what they keep in memory that they share with this one is read, so one that hangs, or is stopped, can be looked at. Of
+ * ranks elsewhere it is known what they were heard to say, and whose messages this rank needs (in its own waits_for).
+ * Any thread, also while another one is inside the context: for a watchdog. (Not while comm is being destroyed.) The same
+ * is in ucft_last_error() when a time limit of ucft_wait passes, and comes from ucft_info --job. */
+UCFT_API ucft_status_t ucft_comm_look(ucft_comm_h comm, ucft_rank_sight_t* sights, int32_t* count);
+
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
 typedef enum UCFT_OF_INT {
@@ -406,9 +460,8 @@ UCFT_API ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_optio
 UCFT_API ucft_status_t ucft_post(ucft_request_h request);
 /* UCFT_INPROGRESS, or the operation's status (once complete, every test says the same until the next post). */
 UCFT_API ucft_status_t ucft_test(ucft_request_h request);
-/* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress; from 10 ms on, where the ranks
- * share memory, ucft_last_error() names those that it waits for, how many operations each of them has posted, and whether it
- * runs, sleeps or is stopped. A second wait after completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs, but for a silent rank
+/* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress; from 10 ms on
+ * ucft_last_error() says of those that it waits for, and of those that have posted something else, what ucft_comm_look does. A second wait after completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs, but for a silent rank
  * of this host that can't be killed (docs/failure_model.md). */
 UCFT_API ucft_status_t ucft_wait(ucft_request_h request, uint64_t timeout_us);
 /* Of the last completed post. UCFT_ERR_STATE before that. */

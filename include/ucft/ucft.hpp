@@ -124,6 +124,17 @@ struct Result {
   bool ok() const noexcept { return status == UCFT_OK; }
 };
 
+// A rank of a communicator as it is seen from another one: see ucft_rank_sight_t.
+struct RankSight {
+  ucft_rank_state_t state = UCFT_RANK_UNKNOWN;
+  ucft_collective_t last = UCFT_COLLECTIVE_UNKNOWN;
+  std::int64_t posted = 0, finished = -1;
+  std::int64_t posted_at_ns = 0, heard_at_ns = 0;
+  std::int64_t pid = 0;
+  std::vector<std::int32_t> waits_for;  // ranks of the communicator, ascending
+  std::string text;
+};
+
 namespace internal {
 
 inline void throw_if_wrong_use(ucft_status_t status) {
@@ -132,6 +143,34 @@ inline void throw_if_wrong_use(ucft_status_t status) {
 
 inline void throw_unless_ok(ucft_status_t status) {
   if (status != UCFT_OK) throw Error(status);
+}
+
+// ucft_comm_look, with room for all that there is.
+inline std::vector<RankSight> look(ucft_comm_h comm, std::int32_t size) {
+  constexpr std::size_t most_text = 1024;
+  const auto ranks = static_cast<std::size_t>(size);
+  std::vector<std::int32_t> awaited(ranks * ranks);
+  std::vector<char> texts(ranks * most_text);
+  std::vector<ucft_rank_sight_t> sights(ranks, ucft_rank_sight_t UCFT_RANK_SIGHT_INIT);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    sights[rank].waits_for = awaited.data() + rank * ranks;
+    sights[rank].waits_for_capacity = size;
+    sights[rank].text = texts.data() + rank * most_text;
+    sights[rank].text_bytes = most_text;
+  }
+  throw_unless_ok(ucft_comm_look(comm, sights.data(), &size));
+  std::vector<RankSight> seen;
+  for (const ucft_rank_sight_t& each : sights)
+    seen.push_back({each.state,
+                    each.last,
+                    each.posted,
+                    each.finished,
+                    each.posted_at_ns,
+                    each.heard_at_ns,
+                    each.pid,
+                    {each.waits_for, each.waits_for + each.waits_for_count},
+                    each.text});
+  return seen;
 }
 
 // The C structure for one result, with room for all ranks in `missing`. Kept and used again, so that an operation
@@ -398,6 +437,9 @@ class Communicator {
     ranks.resize(static_cast<std::size_t>(count));
     return ranks;
   }
+
+  // Who is late: what each rank has posted last, whom it waits for, what it does. Any thread, also while another one is inside.
+  std::vector<RankSight> look() const { return internal::look(get(), size_); }
 
   // ---- blocking ----
 

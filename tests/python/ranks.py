@@ -270,6 +270,32 @@ def deaths():
     print("survived", flush=True)
 
 
+def late():
+    """A thread of rank 0 sees who is late, while the rank waits."""
+    world = ucft.init()
+    world.allreduce(1)
+    if world.rank == 0:
+        def watch():
+            while True:
+                seen = world.look()
+                if seen[1].state == ucft.RankState.STOPPED and seen[0].state == ucft.RankState.IN_OPERATION:
+                    break
+            assert seen[0].waits_for == (1,) and seen[0].posted == seen[1].posted + 1, seen
+            assert seen[0].last == ucft.Collective.BARRIER and seen[1].last == ucft.Collective.ALLREDUCE, seen
+            assert seen[1].finished == seen[1].posted and 0 < seen[1].posted_at_ns < seen[1].heard_at_ns, seen
+            assert "the last: allreduce (sum of int64, 8 bytes)" in seen[1].text, seen
+            os.kill(seen[1].pid, signal.SIGCONT)
+            print("seen", flush=True)
+        watchdog = threading.Thread(target=watch)
+        watchdog.start()
+        world.barrier()
+        watchdog.join()
+    else:
+        time.sleep(0.05)  # later than the heartbeat of the allreduce
+        os.kill(os.getpid(), signal.SIGSTOP)
+        world.barrier()
+
+
 def exception():
     """A rank that ends by an exception has failed; the others go on."""
     world = ucft.init()

@@ -444,6 +444,28 @@ TEST_F(Api, FailedRanksAreNone) {
   expect_blamed(ucft_comm_failed(comm_, nullptr, &count), UCFT_ERR_INVALID_PARAM, "ranks is null");
 }
 
+TEST_F(Api, LooksAreCheckedAndNeedNoTurn) {
+  std::int32_t count = 0;
+  EXPECT_EQ(ucft_comm_look(comm_, nullptr, &count), UCFT_OK);
+  EXPECT_EQ(count, 1);
+  expect_blamed(ucft_comm_look(comm_, nullptr, nullptr), UCFT_ERR_INVALID_PARAM, "count");
+  count = 2;
+  expect_blamed(ucft_comm_look(comm_, nullptr, &count), UCFT_ERR_INVALID_PARAM, "sights is null");
+  ucft_rank_sight_t sights[2] = {UCFT_RANK_SIGHT_INIT, UCFT_RANK_SIGHT_INIT};
+  char text[20];
+  sights[0].text = text;
+  sights[0].text_bytes = sizeof text;
+  ASSERT_EQ(ucft_comm_look(comm_, sights, &count), UCFT_OK);
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(sights[0].state, UCFT_RANK_COMPUTING);
+  EXPECT_EQ(sights[0].pid, getpid());
+  EXPECT_EQ(sights[0].waits_for_count, 0);
+  EXPECT_STREQ(text, "computes, last hear");  // as much as there is room for
+  sights[0].struct_size = 8;
+  expect_blamed(ucft_comm_look(comm_, sights, &count), UCFT_ERR_INVALID_PARAM, "sights[0].struct_size is 8");
+  expect_blamed(ucft_comm_look(UCFT_COMM_NULL, nullptr, &count), UCFT_ERR_CLOSED, "comm");
+}
+
 TEST(ApiWithoutContext, BadParametersAndSettingsAreNamed) {
   ucft_context_h context = UCFT_CONTEXT_NULL;
   ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;

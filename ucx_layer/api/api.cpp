@@ -12,6 +12,7 @@
 #include "ucx_layer/api/calls.hpp"
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/handles.hpp"
+#include "ucx_layer/api/look.hpp"
 #include "ucx_layer/runtime/context.hpp"
 
 using namespace ucft::detail;
@@ -352,6 +353,13 @@ ucft_status_t ucft_comm_failed(ucft_comm_h handle, int32_t* ranks, int32_t* coun
   }
   *count = found;
   return UCFT_OK;
+}
+
+ucft_status_t ucft_comm_look(ucft_comm_h handle, ucft_rank_sight_t* sights, int32_t* count) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  if (comm->context().forked())
+    return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+  return look(*comm, sights, count);
 }
 
 // ---- operations

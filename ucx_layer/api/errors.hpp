@@ -24,6 +24,10 @@ ucft_status_t fail(ucft_status_t status, fmt::format_string<Parts...> format, Pa
 // The status of a request that is complete, with a sentence if it is an error.
 struct Request;
 ucft_status_t explain(const Request& request);
+// What is seen of a rank, and of its part in comm.
+class Communicator;
+class JobView;
+std::string sentence_about(JobView& job, const Communicator& comm, std::int32_t context_rank);
 // A request is not complete after so long: whom it waits for, where that can be read, and what these do.
 ucft_status_t explain_lateness(const Request& request, std::uint64_t timeout_us);
 

@@ -70,6 +70,22 @@ ucft_status_t Communicator::post(Request& request) {
 
 bool Communicator::post_farewell() { return host_ != nullptr ? host_->post_farewell() : corrected_->post_farewell(); }
 
+JobView Communicator::view() const {
+  JobView job = context_.view();
+  if (corrected_ == nullptr) return job;
+  for (std::int32_t rank = 0; rank < size(); ++rank) {
+    RankView& view = job.ranks.at(context_rank(rank));
+    if (!view.is_afar) continue;
+    PartView& part = view.parts[id_];
+    part.rank = rank;
+    part.ranks = size();
+    part.posted = part.finished = corrected_->heard_of(rank);
+    part.is_heard_of = part.by_messages = true;
+  }
+  for (Rank rank : corrected_->awaited()) job.ranks.at(context_.rank()).parts[id_].needs.push_back(context_rank(rank));
+  return job;
+}
+
 std::unique_ptr<HostSlabs> Communicator::close() { return host_->close(); }
 
 // ---- events ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/corrected_operations.hpp"
 #include "ucx_layer/runtime/host_operations.hpp"
 #include "ucx_layer/runtime/request.hpp"
@@ -25,7 +26,7 @@ class Communicator {
   std::int32_t context_rank(std::int32_t rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   std::int32_t rank_of(std::int32_t context_rank) const;  // -1: not in here
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
-  Context& context() { return context_; }
+  Context& context() const { return context_; }
   const BroadcastShape& fastest_shape(std::uint64_t bytes);  // by the cost model
   // By gossip, for as long as given (0: by the cost model); the correction and its distance are in arguments.
   void set_gossip(std::int64_t time_ns, Arguments& arguments);
@@ -46,9 +47,12 @@ class Communicator {
     return (host_ != nullptr ? host_->has_pending() : corrected_->has_pending()) ||
            (gossip_ != nullptr && gossip_->active() > 0);
   }
-  // On a host: whom a pending request waits for, and how many operations of this communicator each of them has posted.
-  std::vector<std::pair<std::int32_t, OperationNumber>> awaited(const Request& request) {
-    return host_->awaited(request);
+  // On a host: whom a pending request waits for.
+  std::vector<Rank> awaited(const Request& request) { return host_->awaited(request); }
+  // The job as it is seen from here, with what is known of this communicator's ranks elsewhere. Any thread.
+  JobView view() const;
+  void note_awaited() {
+    if (corrected_ != nullptr) corrected_->note_awaited();
   }
   // By the caller.
   OperationNumber posted() const { return host_ != nullptr ? host_->posted() : corrected_->posted(); }

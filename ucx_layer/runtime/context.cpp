@@ -205,13 +205,18 @@ bool Context::rest(Idle& idle, Clock::time_point limit) {
   sched_yield();
   if (yields % 32 != 0) return true;
   const auto now = Clock::now();
-  departures_.look_around(now);
+  look_around(now);
   if (now >= limit) return false;
   if (idle.since == Clock::time_point{}) idle.since = now;
   if (now - idle.since < std::chrono::microseconds(job_.settings.sleep_after_us)) return true;
   if (!std::exchange(idle.slept, true)) say_waiting_since(idle.since);
   sleep_a_little();
   return true;
+}
+
+void Context::look_around(Clock::time_point now) {
+  departures_.look_around(now);
+  for (Communicator* each : communicators_.turning()) each->note_awaited();
 }
 
 void Context::say_waiting_since(Clock::time_point since) {
@@ -224,7 +229,7 @@ void Context::glance() {
     idle_glances_ = 0;
     return;
   }
-  if (++glances_ % 32 == 0) departures_.look_around(Clock::now());
+  if (++glances_ % 32 == 0) look_around(Clock::now());
   if (++idle_glances_ > job_.spin) sched_yield();  // whoever has the news may wait for our processor
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ucft/ucft.h"
+#include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/communicators.hpp"
 #include "ucx_layer/runtime/departures_driver.hpp"
 #include "ucx_layer/runtime/helper_thread.hpp"
@@ -53,8 +54,10 @@ class Context {
   // A rank of this host stores nothing any more: this rank's own detector has proved it dead, or it has said itself that it is out,
   // or leaves. What others say is no proof here.
   bool is_final(std::int32_t rank) const { return departures_.is_final(rank); }
-  // Empty: it is not watched, as this rank itself.
-  std::optional<DetectorThread::Sight> sight_of(std::int32_t rank) const { return departures_.sight_of(rank); }
+  // The job as it is seen from here, but for what processes do, which costs several microseconds for each of their threads. Any
+  // thread, also while another one is inside.
+  JobView view() const;
+  void look_at_process(RankView& view) const;
   bool excluded() const { return departures_.is_out(); }
   ucft_status_t why_excluded() const { return departures_.why_out(); }
   std::string exclusion_text() const { return departures_.exclusion_text(); }
@@ -134,6 +137,7 @@ class Context {
   bool progress_all();
   bool progress_host();
   bool rest(Idle& idle, Clock::time_point limit);
+  void look_around(Clock::time_point now);
   void say_waiting_since(Clock::time_point since);
   void sleep_a_little();
 

@@ -3,11 +3,15 @@
 // Threads: one at a time, the one that is inside the context.
 #pragma once
 
+#include <atomic>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "collectives/operation_window.hpp"
+#include "ucx_layer/runtime/heartbeat_clock.hpp"
 #include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/transport/memory/first_segment.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 
 namespace ucft::detail {
@@ -31,6 +35,14 @@ class CorrectedOperations {
     return window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();
   }
   void on_message(const WireHeader& header, const Message& message);
+  // How many operations that rank has posted at least, as far as it has been heard. Any thread.
+  OperationNumber heard_of(Rank rank) const {
+    return heard_of_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
+  }
+  // Whose messages the oldest operation that is not finished needs next: as it was when that was noted last, if it is still the
+  // same operation, else nothing. Any thread.
+  std::vector<Rank> awaited() const;
+  void note_awaited();
   void on_failure(Rank rank);
   // False: it has not entered the last barrier.
   bool on_gone();
@@ -41,6 +53,7 @@ class CorrectedOperations {
  private:
   Slice stage(Request& request);
   Operation::Memory provide(Request& request);
+  void publish(const Request& request);
   void flush();
   void collect();
   void complete(Request& request, const Operation& operation);
@@ -56,6 +69,13 @@ class CorrectedOperations {
   Outbox outbox_;
   std::vector<Request*> requests_;  // by operation number
   std::vector<Request*> copying_;
+  std::vector<std::atomic<OperationNumber>> heard_of_;  // by rank
+  HeartbeatClock clock_;
+  PostedByMessages* published_;                // null: there is no room for it
+  std::atomic<OperationNumber> finished_ = 0;  // all before it are
+  mutable std::mutex awaited_mutex_;
+  std::vector<Rank> awaited_;  // guarded, as the next one
+  OperationNumber awaited_by_ = 0;
   int pending_ = 0;
   bool farewell_posted_ = false;
 };

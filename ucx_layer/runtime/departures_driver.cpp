@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "ucx_layer/observer/job_view.hpp"
+
 namespace ucft::detail {
 
 namespace {
@@ -22,6 +24,7 @@ Departures::Mark mark_of(const ControlPage* control) {
 void DeparturesDriver::begin() {
   std::vector<std::uint64_t> hosts;
   for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
+  told_ = std::make_unique<std::atomic<Told>[]>(hosts.size());
   proved_here_.assign(hosts.size(), false);
   known_since_.assign(hosts.size(), {});
   departures_ = Departures(
@@ -227,6 +230,7 @@ void DeparturesDriver::depart(const Departures::Action& action) {
   const std::int32_t rank = action.rank;
   transport_->forget(rank);
   if (transport_->control_of(rank) != nullptr) transport_->note_sleep(rank, false);  // it may have died asleep
+  told_[static_cast<std::size_t>(rank)].store(action.has_left ? Told::left : Told::failed, std::memory_order_relaxed);
   communicators_.on_departure(rank, action.has_left);
   answering_.store(true, std::memory_order_release);
   if (action.has_left && detector_) detector_->forget(rank);
@@ -294,6 +298,7 @@ void DeparturesDriver::report() {
 
 void DeparturesDriver::on_tick(void* arg) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
+  self.transport_->control()->beat_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
   if (self.ports_ != nullptr) self.look_at_ports();
   const bool news = self.news_count_.load(std::memory_order_acquire) != 0;
   if (news || self.answering_.load(std::memory_order_acquire)) self.helper_->wake();

@@ -43,6 +43,9 @@ class DeparturesDriver {
   std::optional<DetectorThread::Sight> sight_of(std::int32_t rank) const {
     return detector_ == nullptr ? std::nullopt : detector_->sight_of(rank);
   }
+  // Whether a rank has failed, or left, as has been told to communicators. Any thread.
+  bool was_told_failed(std::int32_t rank) const { return told(rank) == Told::failed; }
+  bool was_told_left(std::int32_t rank) const { return told(rank) == Told::left; }
   void mark_left();  // others in shared memory see it; who is out stays out. Nothing without a transport
 
   bool is_out() const { return departures_.is_out(); }
@@ -93,6 +96,9 @@ class DeparturesDriver {
   void tell(const std::vector<News>& news);
   void look_at_ports();
 
+  enum class Told : std::uint8_t { nothing, left, failed };
+  Told told(std::int32_t rank) const { return told_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed); }
+
   void note() { news_count_.fetch_add(1, std::memory_order_release); }
   void follow_up();
   void carry_out(const Departures::Action& action);
@@ -104,6 +110,7 @@ class DeparturesDriver {
   const Job& job_;
   Communicators& communicators_;
   Departures departures_;
+  std::unique_ptr<std::atomic<Told>[]> told_;   // by rank
   std::vector<bool> proved_here_;               // dead, by this rank's own detector
   std::vector<Clock::time_point> known_since_;  // that it has failed: by its first verdict, or when it departed
   std::string why_aside_;                       // of this rank's own accord

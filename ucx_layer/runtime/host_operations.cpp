@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "collectives/host/host_copy.hpp"
+#include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"
 
@@ -152,6 +153,7 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
       context_(context),
       layout_(shape.layout),
       slabs_(std::make_unique<HostSlabs>(communicator, context)),
+      clock_(context.transport().control()->heartbeat),
       stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
@@ -180,6 +182,7 @@ HostCall HostOperations::call_of(const Arguments& arguments) {
   call.count = arguments.kind == Kind::allgather ? arguments.own_count : arguments.count;
   call.root = arguments.root;
   call.signature = arguments.signature();
+  call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
   return call;
 }
 
@@ -281,6 +284,7 @@ ucft_status_t HostOperations::post(Request& request) {
   ++pending_;
   slot(request.number) = &request;
   stage_.post(memory, call, data);
+  if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
   slabs_->wake();
   progress();
   if (wants_progress()) context_.want_host(*this);
@@ -344,11 +348,10 @@ void HostOperations::finish(Request& request) {
   --pending_;
 }
 
-std::vector<std::pair<Rank, OperationNumber>> HostOperations::awaited(const Request& request) {
+std::vector<Rank> HostOperations::awaited(const Request& request) {
   Memory memory(*this);
-  std::vector<std::pair<Rank, OperationNumber>> found;
-  stage_.for_each_awaited(memory, request.number,
-                          [&](Rank rank) { found.emplace_back(rank, stage_.posted_by(memory, rank)); });
+  std::vector<Rank> found;
+  stage_.for_each_awaited(memory, request.number, [&](Rank rank) { found.push_back(rank); });
   return found;
 }
 

@@ -13,6 +13,7 @@
 
 #include "collectives/host/host_lease.hpp"
 #include "collectives/host/host_stage.hpp"
+#include "ucx_layer/runtime/heartbeat_clock.hpp"
 #include "ucx_layer/runtime/request.hpp"
 #include "ucx_layer/test_points.hpp"
 #include "ucx_layer/transport/memory/slabs.hpp"
@@ -110,9 +111,8 @@ class HostOperations {
   void exclude_self(ucft_status_t why);
   std::unique_ptr<HostSlabs> close();
 
-  bool progress();  // true if something is complete
-  // Whom it waits for, and how many operations each of them has posted so far.
-  std::vector<std::pair<Rank, OperationNumber>> awaited(const Request& request);
+  bool progress();                                    // true if something is complete
+  std::vector<Rank> awaited(const Request& request);  // whom it waits for
   bool wants_progress() const { return !stage_.idle() || larges_ > 0; }
 
  private:
@@ -140,6 +140,7 @@ class HostOperations {
   Context& context_;
   const HostLayout layout_;
   std::unique_ptr<HostSlabs> slabs_;
+  HeartbeatClock clock_;
   HostStage stage_;
   std::vector<Request*> requests_;  // by operation number
   const OperationNumber mask_;

@@ -98,6 +98,11 @@ class Transport {
   ControlPage* control() const { return FirstSegment::control_in(segments_.first().data()); }  // nullptr before open()
   ControlPage* control_of(int peer) const { return shared_.control_of(peer); }  // nullptr: memory is not shared
 
+  // Memory of a peer's, where we share it; nullptr: there is none.
+  const std::byte* memory_of(int peer, std::uint64_t address, std::uint64_t bytes) const {
+    return shared_.memory_of(peer, address, bytes);
+  }
+
   // Memory of the caller that peers can map.
   std::byte* allocate_shared(std::size_t bytes) { return segments_.lend(bytes); }
   bool free_shared(void* memory);

@@ -1,14 +1,11 @@
 // What callers may do: arguments that differ, waits with a limit, a full operation window, looking instead of waiting.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <bit>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -240,71 +237,6 @@ TEST_P(Scenario, LeavesWithCounters) {
                 std::string::npos)
           << result.output;
   }
-}
-
-// Whether ucft_info --job says that rank 1 of this job computes and rank 2 is stopped, and, if that can be read, that rank 0 waits for them.
-bool job_report_is_right() {
-  const std::string command = fmt::format("{} --job {} --json", UCFT_INFO, getpid());
-  std::FILE* const pipe = popen(command.c_str(), "r");
-  std::string does[4], line;
-  bool waits = !reads_memory();
-  for (int byte; (byte = std::fgetc(pipe)) != EOF;) {
-    line += static_cast<char>(byte);
-    if (byte != '\n') continue;
-    const auto rank = nlohmann::json::parse(std::exchange(line, {}));
-    does[rank["rank"].get<std::size_t>()] = rank["does"];
-    if (rank["rank"] == 0 && !waits)
-      for (const auto& each : rank["communicators"])
-        waits = waits || (each["posted"] == 2 && each["finished"] == 1 && each["waits_for"] == nlohmann::json{1, 2});
-  }
-  if (pclose(pipe) != 0) wrong("{}", command);
-  return does[1] == "computes" && does[2] == "stopped" && waits;
-}
-
-// Ranks 1 and 2 of four are late: one computes, the other has stopped itself. Rank 0 lets them go on when its waits say so, and so does
-// ucft_info.
-std::atomic<bool> may_go_on = false;
-
-RANKS(latecomers) {
-  std::signal(SIGUSR1, [](int) { may_go_on = true; });
-  std::vector<std::int64_t> pids(4);
-  const std::int64_t pid = getpid();
-  check(ucft_allgather(comm, &pid, pids.data(), 1, UCFT_INT64, nullptr, nullptr), "allgather");
-  std::uint64_t in = 1, out = 0;
-  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
-  ucft_request_h request;
-  check(ucft_allreduce_init(comm, &in, &out, 1, UCFT_UINT64, &sum, nullptr, &request), "init");
-  while (rank_ == 1 && !may_go_on) {}
-  if (rank_ == 2) std::raise(SIGSTOP);
-  check(ucft_post(request), "post");
-  const auto is_right = [](const std::string& said) {
-    if (said.find("operation 1 is still in progress after 20000 us") != 0) wrong("{}", said);
-    if (!reads_memory()) return true;
-    const auto about = [&](int rank) {  // up to the next one
-      const auto begin = said.find(fmt::format("rank {} (", rank));
-      return begin == std::string::npos ? "" : said.substr(begin, said.find("; ", begin) - begin);
-    };
-    const std::string late = "which has posted 1 of the 2 operations of this communicator, and ";
-    return about(0).empty() && about(1).ends_with(late + "runs, or waits for a processor") &&
-           about(2).ends_with(late + "is stopped (by a signal or a debugger)");
-  };
-  if (rank_ == 0) {
-    do expect(ucft_wait(request, 20000), UCFT_ERR_TIMED_OUT, "wait");
-    while (!is_right(ucft_last_error()) ||
-           !job_report_is_right());  // rank 3 may not have posted yet, nor rank 2 stopped
-    kill(static_cast<pid_t>(pids[1]), SIGUSR1);
-    while (out == 0 && ucft_wait(request, 20000) == UCFT_ERR_TIMED_OUT) kill(static_cast<pid_t>(pids[2]), SIGCONT);
-  } else {
-    check(ucft_wait(request, UINT64_MAX), "wait");
-  }
-  if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
-  check(ucft_request_free(request), "free");
-}
-
-TEST_P(Scenario, WhoIsLateIsNamed) {
-  JobPlan made = plan(4, latecomers);
-  made.environment["UCFT_SUSPECT_AFTER"] = "100s";  // rank 2 lives
-  expect_right(made);
 }
 
 TEST_P(Scenario, WaitsHaveTimeLimitsAndStates) { expect_right(plan(3, time_limit)); }

@@ -13,22 +13,36 @@
 
 namespace ucft::detail {
 
+// What the rank has posted in a communicator whose ranks send messages. (Of the others that stands in their slabs.)
+struct alignas(64) PostedByMessages {
+  std::atomic<std::uint64_t> key;             // 1 + communicator; 0: free
+  std::atomic<std::uint64_t> rank_and_ranks;  // as in a slab
+  std::atomic<std::uint64_t> posted;          // operations
+  std::atomic<std::uint64_t> finished;        // all before that number are
+  std::atomic<std::uint64_t> note;            // of the last one: HostNote
+  std::atomic<std::int64_t> posted_at_ns;     // as in a slab
+};
+
 // Written by others where it says so.
 struct ControlPage {
   std::uint64_t cookie;
-  // For ucft_info --job, which reads this page and the slabs as a file.
+  // For who looks from outside (ucx_layer/observer), as the slabs' descriptions.
   std::int32_t rank, ranks;
   std::uint64_t address;                            // of this page in its owner
   std::uint64_t heartbeat_period_us;                // written when its detector starts
   std::atomic<std::int64_t> waits_since_ns;         // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
   alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
+  std::atomic<std::int64_t> beat_at_ns;             // CLOCK_MONOTONIC of the last one
   alignas(64) std::atomic<std::uint32_t> left;      // 1: the rank has left the job; 2: it is out of it (excluded)
   alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
   // Of the host's first rank: one bit for each rank of the host that sleeps, so that who has news for many finds out with a look
   // at a word or two (written by all). Ranks share bits if there are more.
   static constexpr int sleeper_words = 16;
   alignas(64) std::atomic<std::uint64_t> sleepers[sleeper_words];
+  // Of the first so many communicators that are there at a time: what those beyond have posted can't be seen.
+  static constexpr int most_by_messages = 32;
+  PostedByMessages by_messages[most_by_messages];
 };
 
 inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one peer may be reading

@@ -1,0 +1,263 @@
+// Who is late, and what it does instead: told by the time limit of a wait, by ucft_comm_look, also on a watchdog's thread, and by
+// ucft_info --job.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include "tests/ucx/operations.hpp"
+#include "tests/ucx/scenarios/scenario.hpp"
+
+namespace ucft::detail::test {
+namespace {
+
+std::int64_t clock_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+
+struct Sight : ucft_rank_sight_t {
+  std::vector<std::int32_t> awaited;
+  std::string words;
+};
+
+std::vector<Sight> look(ucft_comm_h at) {
+  constexpr std::int32_t most = 8;
+  ucft_rank_sight_t sights[most];
+  std::int32_t awaited[most][most];
+  char texts[most][500];
+  for (std::size_t rank = 0; rank < most; ++rank) {
+    sights[rank] = UCFT_RANK_SIGHT_INIT;
+    sights[rank].waits_for = awaited[rank];
+    sights[rank].waits_for_capacity = most;
+    sights[rank].text = texts[rank];
+    sights[rank].text_bytes = sizeof texts[rank];
+  }
+  std::int32_t count = most;
+  check(ucft_comm_look(at, sights, &count), "look");
+  std::vector<Sight> found;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(count); ++rank)
+    found.push_back({sights[rank], {awaited[rank], awaited[rank] + sights[rank].waits_for_count}, texts[rank]});
+  return found;
+}
+
+// What ucft_info --job says of this job: by rank.
+std::map<int, nlohmann::json> job_report() {
+  const std::string command = fmt::format("{} --job {} --json", UCFT_INFO, getpid());
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  std::map<int, nlohmann::json> lines;
+  std::string line;
+  for (int byte; (byte = std::fgetc(pipe)) != EOF; line += static_cast<char>(byte)) {
+    if (byte != '\n') continue;
+    auto rank = nlohmann::json::parse(std::exchange(line, {}).c_str());
+    lines[rank["rank"]] = rank;
+  }
+  if (pclose(pipe) != 0) wrong("{}", command);
+  return lines;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::int64_t> exchange_pids() {
+  std::vector<std::int64_t> pids(static_cast<std::size_t>(size_));
+  const std::int64_t pid = getpid();
+  check(ucft_allgather(comm, &pid, pids.data(), 1, UCFT_INT64, nullptr, nullptr), "allgather");
+  return pids;
+}
+
+std::atomic<bool> may_go_on = false;
+void go_on_when_told() {
+  std::signal(SIGUSR1, [](int) { may_go_on = true; });
+}
+
+ucft_request_h sum_of_one(ucft_comm_h on, const std::uint64_t& in, std::uint64_t& out) {
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  check(ucft_allreduce_init(on, &in, &out, 1, UCFT_UINT64, &sum, nullptr, &request), "init");
+  return request;
+}
+
+// ---- late ranks -----------------------------------------------------------------------------------------------------
+
+// Of the sentence of a wait: what it says of that rank.
+std::string about(int rank, const std::string& said) {
+  const auto begin = said.find(fmt::format("rank {} (", rank));
+  return begin == std::string::npos ? "" : said.substr(begin, said.find("; and for ", begin) - begin);
+}
+
+// What rank 0 can see of a late rank. Ranks of one "host" share memory, but for all of them over tcp, where /proc is all there is.
+bool is_late_one(int rank, const std::string& words, const std::string& transport) {
+  const std::string does =
+      rank == 1 ? "computes (runs, or waits for a processor), last heard " : "stopped, last heard ";
+  const std::string unknown = "unknown (its memory can't be read from here), last heard ";
+  if (transport == "tcp") return has(words, rank == 1 ? unknown : does) && has(words, "; 1 posted at least");
+  if (transport == "hosts" && rank == 2) return has(words, unknown) && has(words, " posted at least");
+  return has(words, does) && has(words, " s ago; 1 posted, 1 finished, the last: allgather (int64, 8 bytes) ") &&
+         words.ends_with(" s ago");
+}
+
+bool sights_are_right(const std::vector<Sight>& seen, std::int64_t begin_ns, const std::string& transport) {
+  const Sight &me = seen[0], &computes = seen[1], &stopped = seen[2];
+  if (seen.size() != 4 || me.state != UCFT_RANK_IN_OPERATION || me.last != UCFT_COLLECTIVE_ALLREDUCE ||
+      me.posted != 2 || me.finished != 1 || me.awaited != std::vector{1, 2})
+    return false;
+  for (const Sight& each : seen)
+    if (each.heard_at_ns <= (&each == &stopped || transport == "hosts" ? 0 : begin_ns) || each.heard_at_ns > clock_ns())
+      return false;
+  for (int rank : {1, 2})
+    if (!is_late_one(rank, seen[static_cast<std::size_t>(rank)].words, transport)) return false;
+  if (transport == "tcp") return computes.state == UCFT_RANK_UNKNOWN && stopped.state == UCFT_RANK_STOPPED;
+  if (computes.state != UCFT_RANK_COMPUTING || computes.posted != 1 || computes.finished != 1 ||
+      computes.last != UCFT_COLLECTIVE_ALLGATHER || computes.posted_at_ns == 0 ||
+      computes.posted_at_ns >= me.posted_at_ns || !computes.awaited.empty())
+    return false;
+  if (transport == "hosts") return stopped.state == UCFT_RANK_UNKNOWN && stopped.finished == -1;
+  return stopped.state == UCFT_RANK_STOPPED && seen[3].state == UCFT_RANK_IN_OPERATION && seen[3].posted == 2 &&
+         seen[3].awaited == std::vector{1, 2};
+}
+
+// From outside all is there to read, whatever ranks may map.
+bool report_is_right(std::map<int, nlohmann::json> ranks) {
+  bool waits = false;
+  for (const auto& each : ranks[0]["communicators"])
+    waits = waits || (each["posted"] == 2 && each["finished"] == 1 && each["waits_for"] == nlohmann::json{1, 2});
+  return waits && ranks[0]["does"] == "in an operation" && ranks[1]["does"] == "computes" &&
+         ranks[2]["does"] == "stopped";
+}
+
+// Ranks 1 and 2 of four are late: one computes, the other has stopped itself. Rank 0 lets them go on when all that it can ask have said
+// so.
+RANKS(latecomers) {
+  const std::string transport = arguments.at(0);
+  go_on_when_told();
+  const std::int64_t begin_ns = clock_ns();
+  const std::vector<std::int64_t> pids = exchange_pids();
+  const std::uint64_t in = 1;
+  std::uint64_t out = 0;
+  const ucft_request_h request = sum_of_one(comm, in, out);
+  while (rank_ == 1 && !may_go_on) {}
+  if (rank_ == 2) std::raise(SIGSTOP);
+  // Later than the heartbeat in which the allgather was posted.
+  for (const std::int64_t since = clock_ns(); clock_ns() - since < 50000000;) {}
+  check(ucft_post(request), "post");
+  if (rank_ != 0) {
+    check(ucft_wait(request, UINT64_MAX), "wait");
+  } else {
+    std::atomic<bool> is_seen = false;  // by a watchdog, while this thread is inside
+    std::thread watchdog([&] {
+      while (!is_seen) is_seen = sights_are_right(look(comm), begin_ns, transport);
+    });
+    std::string said;
+    do {  // rank 3 may not have posted yet, nor rank 2 stopped
+      expect(ucft_wait(request, 20000), UCFT_ERR_TIMED_OUT, "wait");
+      said = ucft_last_error();
+      if (said.find("operation 1 is still in progress after 20000 us: it waits for rank 1 (") != 0) continue;
+    } while (!about(0, said).empty() || !about(3, said).empty() || !is_late_one(1, about(1, said), transport) ||
+             !is_late_one(2, about(2, said), transport) || !is_seen || !report_is_right(job_report()));
+    watchdog.join();
+    kill(static_cast<pid_t>(pids[1]), SIGUSR1);
+    while (out == 0 && ucft_wait(request, 20000) == UCFT_ERR_TIMED_OUT) kill(static_cast<pid_t>(pids[2]), SIGCONT);
+  }
+  if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
+  check(ucft_request_free(request), "free");
+}
+
+TEST_P(Scenario, WhoIsLateIsNamed) {
+  JobPlan made = plan(4, latecomers, {GetParam()});
+  made.environment["UCFT_SUSPECT_AFTER"] = "100s";  // rank 2 lives
+  expect_right(made);
+}
+
+// ---- ranks that differ ----------------------------------------------------------------------------------------------
+
+// While rank 1 computes, rank 2 has posted a barrier, and the others an allreduce. (Ranks that send messages would tell each other.)
+RANKS(another_operation) {
+  go_on_when_told();
+  const std::vector<std::int64_t> pids = exchange_pids();
+  const std::uint64_t in = 1;
+  std::uint64_t out = 0;
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  if (rank_ == 2)
+    check(ucft_barrier_init(comm, nullptr, &request), "init");
+  else
+    request = sum_of_one(comm, in, out);
+  while (rank_ == 1 && !may_go_on) {}
+  check(ucft_post(request), "post");
+  const std::string odd = "has posted barrier as operation 1, and 2 other ranks allreduce (sum of uint64, 8 bytes)";
+  const auto is_right = [&](const std::vector<Sight>& seen) {
+    return seen[1].state == UCFT_RANK_COMPUTING && seen[2].state == UCFT_RANK_MISMATCHED &&
+           has(seen[2].words, "mismatched (" + odd + ")") && seen[2].last == UCFT_COLLECTIVE_BARRIER &&
+           seen[0].state == UCFT_RANK_IN_OPERATION && seen[3].state == UCFT_RANK_IN_OPERATION;
+  };
+  if (rank_ == 0) {
+    std::string said;
+    do {
+      expect(ucft_wait(request, 20000), UCFT_ERR_TIMED_OUT, "wait");
+      said = ucft_last_error();
+    } while (!has(said, ": it waits for rank 1 (") || !has(about(2, said), ") " + odd) || !is_right(look(comm)) ||
+             job_report()[2]["does"] != "mismatched");
+    kill(static_cast<pid_t>(pids[1]), SIGUSR1);
+  }
+  expect(ucft_wait(request, UINT64_MAX), UCFT_ERR_MISMATCH, "wait");
+  check(ucft_request_free(request), "free");
+}
+
+TEST(HostScenario, WhoHasPostedSomethingElseIsNamed) {
+  const JobPlan made{4, another_operation, {}, {}, over("shm")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+// Rank 2 waits in a barrier of one communicator, the others in an allreduce of another: for ever, if nobody is told.
+RANKS(crossed) {
+  go_on_when_told();
+  const std::vector<std::int64_t> pids = exchange_pids();
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
+  const std::uint64_t in = 1;
+  std::uint64_t out = 0;
+  const ucft_request_h request = sum_of_one(comm, in, out);
+  if (rank_ == 2) {
+    check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+    check(ucft_post(request), "post");
+  } else {
+    check(ucft_post(request), "post");
+    const auto is_seen = [&] {
+      const std::vector<Sight> seen = look(comm);
+      return seen[2].state == UCFT_RANK_MISMATCHED && has(seen[2].words, "which waits for it in communicator ") &&
+             seen[0].state == UCFT_RANK_IN_OPERATION && seen[0].awaited == std::vector{2};
+    };
+    // Seen by another thread, since a rank that doesn't wait is in no circle.
+    std::atomic<bool> is_right = rank_ != 0;
+    std::thread watchdog([&] {
+      while (!is_right) is_right = is_seen() && job_report()[2]["does"] == "mismatched";
+    });
+    while (!is_right || (rank_ != 0 && !may_go_on)) expect(ucft_wait(request, 200000), UCFT_ERR_TIMED_OUT, "wait");
+    watchdog.join();
+    for (std::int64_t pid : pids)
+      if (rank_ == 0) kill(static_cast<pid_t>(pid), SIGUSR1);
+    check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+  }
+  check(ucft_wait(request, UINT64_MAX), "wait");
+  if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
+  check(ucft_request_free(request), "free");
+  check(ucft_comm_destroy(copy), "destroy");
+}
+
+TEST(HostScenario, WhoWaitsInAnotherCommunicatorIsNamed) {
+  for (const char* transport : {"shm", "corrected"}) {
+    const JobPlan made{4, crossed, {}, {}, over(transport)};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport;
+  }
+}
+
+}  // namespace
+}  // namespace ucft::detail::test

@@ -1,0 +1,239 @@
+// What an observer makes of ranks' memory, and of what several have posted. Real ranks: tests/ucx/scenarios/lateness.cpp.
+#include "ucx_layer/observer/job_view.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "ucx_layer/transport/memory/first_segment.hpp"
+
+namespace ucft::detail::test {
+namespace {
+
+constexpr std::uint32_t communicator = 7;
+constexpr HostNote a_sum{1, Outcome::success, 8, bits_of(Kind::allreduce, DataType::float64, Operator::sum)};
+constexpr HostNote a_barrier{2, Outcome::success, 0, bits_of(Kind::barrier, DataType::uint64, Operator::none)};
+HostNote broadcast_from(Rank root) {
+  return {3, Outcome::success, HostNote::is_root | static_cast<std::uint32_t>(root),
+          bits_of(Kind::broadcast, DataType::int32, Operator::none)};
+}
+
+// n ranks that have posted and finished so many, all of them sums.
+JobView job_of(const std::vector<std::pair<OperationNumber, OperationNumber>>& posted_and_finished) {
+  JobView job;
+  job.now_ns = 1000000000;
+  for (const auto& [posted, finished] : posted_and_finished) {
+    const auto rank = static_cast<std::int32_t>(job.ranks.size());
+    RankView& view = job.ranks[rank];
+    view.rank = rank;
+    view.heard_at_ns = job.now_ns;
+    view.silent_after_ns = 50000000;
+    PartView& part = view.parts[communicator];
+    part.rank = rank;
+    part.posted = posted;
+    part.finished = finished;
+    for (OperationNumber number = 0; number < posted; ++number) part.latest.push_back({number, a_sum});
+  }
+  return job;
+}
+void repost(JobView& job, std::int32_t rank, const HostNote& note) {
+  job.ranks.at(rank).parts.at(communicator).latest.back().note = note;
+}
+using Ranks = std::vector<std::int32_t>;
+
+TEST(JobView, WhoHasNotPostedIsAwaited) {
+  JobView job = job_of({{3, 2}, {2, 2}, {3, 2}, {1, 1}});
+  EXPECT_EQ(job.awaited_by(0, communicator), (Ranks{1, 3}));
+  EXPECT_EQ(job.awaited_by(1, communicator), Ranks{});  // it is in no operation
+  EXPECT_EQ(job.awaited_by(0, 8), Ranks{});
+  EXPECT_EQ(job.doing(0), Doing::in_operation);
+  EXPECT_EQ(job.doing(1), Doing::computes);
+  job.ranks.at(3).has_failed = true;  // which is known: nobody waits for it any more
+  EXPECT_EQ(job.awaited_by(0, communicator), (Ranks{1}));
+}
+
+TEST(JobView, WhoHasAllThatItNeedsHasOnlyToLook) {
+  const JobView job = job_of({{3, 2}, {3, 3}});
+  EXPECT_EQ(job.awaited_by(0, communicator), Ranks{});
+  EXPECT_EQ(job.doing(0), Doing::computes);
+}
+
+TEST(JobView, ABroadcastWaitsForItsRootAlone) {
+  JobView job = job_of({{3, 2}, {2, 2}, {2, 2}});
+  repost(job, 0, broadcast_from(2));
+  EXPECT_EQ(job.awaited_by(0, communicator), (Ranks{2}));
+  job.ranks.at(0).parts.at(communicator).by_messages = true;  // those between pass it on
+  EXPECT_EQ(job.awaited_by(0, communicator), (Ranks{1, 2}));
+}
+
+TEST(JobView, OfRanksElsewhereThoseThatItNeedsAreAwaited) {
+  JobView job = job_of({{3, 2}, {2, 2}, {2, 2}});
+  for (std::int32_t rank : {1, 2}) job.ranks.at(rank).is_afar = true;
+  job.ranks.at(0).parts.at(communicator).needs = {2};
+  EXPECT_EQ(job.awaited_by(0, communicator), (Ranks{2}));
+  EXPECT_EQ(job.doing(2), Doing::unknown);
+}
+
+TEST(JobView, StatesInTheirOrder) {
+  JobView job = job_of({{2, 2}});
+  RankView& view = job.ranks.at(0);
+  view.heard_at_ns = job.now_ns - 50000000;
+  EXPECT_EQ(job.doing(0), Doing::computes);
+  view.heard_at_ns -= 1;
+  EXPECT_EQ(job.doing(0), Doing::silent);
+  view.process = ProcessState::stopped;
+  EXPECT_EQ(job.doing(0), Doing::stopped);
+  view.process = ProcessState::dead;
+  EXPECT_EQ(job.doing(0), Doing::dead);
+  view.is_out = true;
+  EXPECT_EQ(job.doing(0), Doing::out);
+  view.has_left = true;
+  EXPECT_EQ(job.doing(0), Doing::left);
+}
+
+TEST(JobView, TheFewerAreWrong) {
+  JobView job = job_of({{3, 2}, {2, 2}, {3, 2}, {3, 2}});
+  EXPECT_EQ(job.mismatch_of(2), "");
+  repost(job, 2, a_barrier);
+  EXPECT_EQ(job.mismatch_of(2),
+            "has posted barrier as operation 2, and 2 other ranks allreduce (sum of double, 8 bytes)");
+  EXPECT_EQ(job.doing(2), Doing::mismatched);
+  for (std::int32_t rank : {0, 1, 3}) EXPECT_EQ(job.mismatch_of(rank), "") << rank;
+  HostNote another = a_sum;  // another root, say
+  another.signature = 9;
+  repost(job, 2, another);
+  EXPECT_EQ(
+      job.mismatch_of(2),
+      "has posted allreduce (sum of double, 8 bytes) as operation 2, and 2 other ranks allreduce (sum of double, 8 "
+      "bytes) with another count, root, f or other options");
+  for (auto& [rank, view] : job.ranks) view.parts.at(communicator).finished = 3;  // all have had their error
+  EXPECT_EQ(job.mismatch_of(2), "");
+}
+
+TEST(JobView, BlocksAndBroadcastsMayDifferInLength) {
+  JobView job = job_of({{1, 0}, {1, 0}, {0, 0}});
+  repost(job, 0, broadcast_from(1));
+  HostNote of_root = broadcast_from(1);
+  of_root.count = 64;
+  repost(job, 1, of_root);
+  EXPECT_EQ(job.mismatch_of(0) + job.mismatch_of(1), "");
+  HostNote longer = a_sum;
+  longer.count = 16;  // by chance of the same signature
+  repost(job, 0, a_sum);
+  repost(job, 1, longer);
+  EXPECT_NE(job.mismatch_of(1), "");
+}
+
+// Rank 2 waits for 0 and 1 in another communicator, in which they wait for nobody.
+TEST(JobView, WaitsInACircleAreAMismatchIfTheRanksAreInsideThem) {
+  JobView job = job_of({{3, 2}, {3, 2}, {2, 2}});
+  for (auto& [rank, view] : job.ranks) {
+    PartView& part = view.parts[8];
+    part.rank = rank;
+    if (rank != 2) continue;
+    part.posted = 1;
+    part.latest.push_back({0, a_barrier});
+  }
+  EXPECT_EQ(job.mismatch_of(2), "");  // it may have posted that only, and compute
+  for (auto& [rank, view] : job.ranks) view.waits_since_ns = 5;
+  EXPECT_EQ(job.mismatch_of(2), "waits in communicator 8 for rank 0, which waits for it in communicator 7");
+  EXPECT_EQ(job.mismatch_of(0), "");
+  job.ranks.at(0).waits_since_ns = job.ranks.at(1).waits_since_ns = 0;
+  EXPECT_EQ(job.mismatch_of(2), "");
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+// A rank's first segment, and behind it a slab of 4 banks.
+class Memory {
+ public:
+  static constexpr std::uint64_t base = 0x10000, slab = 3 * 4096, bytes = 4 * 4096;
+  Memory() : data_(new (std::align_val_t(4096)) std::byte[bytes]()) {
+    control().ranks = 4;
+    control().rank = 3;
+    control().cookie = 77;
+    control().address = base;
+    control().heartbeat_period_us = 20000;
+    control().beat_at_ns = 123;
+    SlabPage& page = *FirstSegment::slabs_in(data_);
+    page.entries[9].address = base + slab;
+    page.entries[9].key = SlabEntry::key_of(communicator);
+    page.entries[10].address = base + slab;
+    page.entries[10].key = SlabEntry::key_of(8) | SlabEntry::closed;
+    word(HostLayout::stride_and_banks()) = std::uint64_t{8} << 32 | 4;
+    word(HostLayout::rank_and_ranks()) = std::uint64_t{2} << 32 | 3;
+    word(HostLayout::posted_at()) = 456;
+  }
+  ~Memory() { operator delete[](data_, std::align_val_t(4096)); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  ControlPage& control() { return *FirstSegment::control_in(data_); }
+  std::uint64_t& word(HostPlace place) { return reinterpret_cast<std::uint64_t*>(data_ + slab)[place]; }
+  void post(OperationNumber number, const HostNote& note) {
+    const HostPlace bank = HostLayout::first_bank() + number % 4 * 8;
+    word(bank) = host_stamp(number);
+    word(bank + 1) = note.word();
+  }
+  ReadMemory reader() const {
+    return [this](std::uint64_t offset, std::span<std::uint64_t> words) {
+      if (offset + words.size_bytes() > bytes) return false;
+      std::memcpy(words.data(), data_ + offset, words.size_bytes());
+      return true;
+    };
+  }
+
+ private:
+  std::byte* data_;
+};
+
+TEST(RankView, ReadsWhatARankHasPosted) {
+  Memory memory;
+  for (OperationNumber number = 0; number < 6; ++number) memory.post(number, number == 5 ? a_barrier : a_sum);
+  memory.word(HostLayout::through()) = host_stamp(3);
+  memory.control().left = 2;
+  RankView view;
+  ASSERT_TRUE(view.read(memory.reader()));
+  EXPECT_EQ(view.rank, 3);
+  EXPECT_EQ(view.cookie, 77u);
+  EXPECT_EQ(view.heard_at_ns, 123);
+  EXPECT_EQ(view.silent_after_ns, 100000000);
+  EXPECT_TRUE(view.is_out);
+  ASSERT_EQ(view.parts.size(), 1u);  // what is closed is over
+  const PartView& part = view.parts.at(communicator);
+  EXPECT_EQ(part.rank, 2);
+  EXPECT_EQ(part.posted, 6u);
+  EXPECT_EQ(part.finished, 4u);
+  EXPECT_EQ(part.posted_at_ns, 456);
+  ASSERT_NE(part.note_of(5), nullptr);
+  EXPECT_EQ(*part.note_of(5), a_barrier);
+  EXPECT_EQ(*part.note_of(2), a_sum);
+  EXPECT_EQ(part.note_of(1), nullptr);  // its bank was used again
+}
+
+TEST(RankView, ReadsWhatARankHasPostedByMessages) {
+  Memory memory;
+  PostedByMessages& posted = memory.control().by_messages[2];
+  posted.rank_and_ranks = std::uint64_t{1} << 32 | 2;
+  posted.posted = 5;
+  posted.finished = 4;
+  posted.note = a_barrier.word();
+  posted.key = 10;
+  RankView view;
+  ASSERT_TRUE(view.read(memory.reader()));
+  const PartView& part = view.parts.at(9);
+  EXPECT_TRUE(part.by_messages && part.is_in_operation());
+  EXPECT_EQ(*part.note_of(4), a_barrier);
+}
+
+TEST(RankView, WhoStartsUpIsNoRankYet) {
+  Memory memory;
+  memory.control().ranks = 0;
+  RankView view;
+  EXPECT_FALSE(view.read(memory.reader()));
+  EXPECT_FALSE(view.read([](std::uint64_t, std::span<std::uint64_t>) { return false; }));
+}
+
+}  // namespace
+}  // namespace ucft::detail::test

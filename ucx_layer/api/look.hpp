@@ -1,0 +1,12 @@
+// ucft_comm_look: what is seen of a communicator's ranks, in the caller's structures.
+#pragma once
+
+#include "ucft/ucft.h"
+#include "ucx_layer/runtime/communicator.hpp"
+
+namespace ucft::detail {
+
+// Any thread.
+ucft_status_t look(const Communicator& comm, ucft_rank_sight_t* sights, std::int32_t* count);
+
+}  // namespace ucft::detail

@@ -1,0 +1,304 @@
+#include "ucx_layer/observer/job_view.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+#include "collectives/operations/catalogue.hpp"
+#include "collectives/reduction/types.hpp"
+#include "ucx_layer/transport/memory/first_segment.hpp"
+
+namespace ucft::detail {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::int64_t least_silence_ns = std::chrono::nanoseconds(50ms).count();
+
+double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+void take_rank_and_ranks(std::uint64_t word, PartView& part) {
+  part.rank = static_cast<Rank>(word >> 32);
+  part.ranks = static_cast<Rank>(word & 0xffffffff);
+}
+
+// Of a slab at that offset. Empty: it has just been made.
+std::optional<PartView> read_slab(const ReadMemory& memory, std::uint64_t offset) {
+  HostWord line[HostLayout::first_bank()] = {};
+  if (!memory(offset, line)) return std::nullopt;
+  PartView part;
+  take_rank_and_ranks(line[HostLayout::rank_and_ranks()], part);
+  if (part.ranks == 0) return std::nullopt;
+  part.posted_at_ns = static_cast<std::int64_t>(line[HostLayout::posted_at()]);
+  part.finished = line[HostLayout::through()];
+  const std::uint64_t stride = line[HostLayout::stride_and_banks()] >> 32,
+                      banks = line[HostLayout::stride_and_banks()] & 0xffffffff;
+  for (std::uint64_t bank = 0; bank < banks; ++bank) {
+    HostWord stamp_and_note[2] = {};
+    if (!memory(offset + (HostLayout::first_bank() + bank * stride) * sizeof(HostWord), stamp_and_note)) break;
+    if (stamp_and_note[0] == 0) continue;
+    part.latest.push_back({stamp_and_note[0] - 1, HostNote::of(stamp_and_note[1])});
+    part.posted = std::max<OperationNumber>(part.posted, stamp_and_note[0]);
+  }
+  part.finished = std::min(part.finished, part.posted);
+  return part;
+}
+
+// base: address of the control page in its owner.
+void read_slabs(const ReadMemory& memory, std::uint64_t base, RankView& view) {
+  std::vector<std::uint64_t> page(sizeof(SlabPage) / sizeof(std::uint64_t));
+  for (std::uint64_t offset = FirstSegment::slabs_offset(); memory(offset, page); offset = page[0] - base) {
+    for (std::size_t entry = 1; entry <= SlabPage::size; ++entry) {
+      const std::uint64_t key = page[2 * entry], address = page[2 * entry + 1];
+      if (key == 0 || (key & SlabEntry::closed) != 0) continue;
+      if (auto part = read_slab(memory, address - base))
+        view.parts[static_cast<std::uint32_t>(key - 1)] = std::move(*part);
+    }
+    if (page[0] == 0) return;
+  }
+}
+
+void read_messages(const ControlPage& control, RankView& view) {
+  for (const PostedByMessages& each : control.by_messages) {
+    const std::uint64_t key = each.key.load(std::memory_order_relaxed);
+    if (key == 0) continue;
+    PartView part;
+    take_rank_and_ranks(each.rank_and_ranks.load(std::memory_order_relaxed), part);
+    part.by_messages = true;
+    part.posted = each.posted.load(std::memory_order_relaxed);
+    part.finished = std::min(each.finished.load(std::memory_order_relaxed), part.posted);
+    part.posted_at_ns = each.posted_at_ns.load(std::memory_order_relaxed);
+    if (part.posted > 0)
+      part.latest.push_back({part.posted - 1, HostNote::of(each.note.load(std::memory_order_relaxed))});
+    view.parts[static_cast<std::uint32_t>(key - 1)] = std::move(part);
+  }
+}
+
+// ---- words ----------------------------------------------------------------------------------------------------------
+
+// Of a broadcast, by who gets the data.
+std::optional<Rank> root_in(const HostNote& note) {
+  if (kind_in(note) != Kind::broadcast || (note.count & HostNote::is_root) == 0) return std::nullopt;
+  return static_cast<Rank>(note.count & ~HostNote::is_root);
+}
+
+// "allreduce (sum of double, 8 bytes)"
+std::string words_of(const HostNote& note) {
+  const Kind kind = kind_in(note);
+  const auto type = static_cast<std::size_t>(note.what >> 4 & 0x1f), op = static_cast<std::size_t>(note.what & 0xf);
+  if (static_cast<int>(kind) >= kind_count || type >= std::size(type_rows)) return "something";
+  const CatalogueRow& row = row_of(kind);
+  if (kind == Kind::barrier) return row.name;
+  if (const auto root = root_in(note))
+    return fmt::format("{} ({}, from rank {})", row.name, type_rows[type].name, *root);
+  return fmt::format("{} ({}{}, {} bytes)", row.name, row.reduces ? fmt::format("{} of ", operator_rows[op].name) : "",
+                     type_rows[type].name, note.count);
+}
+
+// Blocks of an allgather may differ, and of a broadcast its root alone says how long the data are.
+bool are_alike(const HostNote& a, const HostNote& b) {
+  const Kind kind = kind_in(a);
+  return a.signature == b.signature && (kind == Kind::allgather || kind == Kind::broadcast || a.count == b.count);
+}
+
+const char* words_of(ProcessState state) {
+  switch (state) {
+    case ProcessState::runnable: return " (runs, or waits for a processor)";
+    case ProcessState::blocked: return " (waits for a page or a device)";
+    case ProcessState::sleeping: return " (sleeps in a system call)";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+const char* name_of(Doing doing) {
+  switch (doing) {
+    case Doing::computes: return "computes";
+    case Doing::in_operation: return "in an operation";
+    case Doing::mismatched: return "mismatched";
+    case Doing::stopped: return "stopped";
+    case Doing::silent: return "silent";
+    case Doing::dead: return "dead";
+    case Doing::out: return "out of the job";
+    case Doing::left: return "has left";
+    case Doing::unknown: break;
+  }
+  return "unknown";
+}
+
+const HostNote* PartView::note_of(OperationNumber number) const {
+  const auto found = std::ranges::find(latest, number, &Posted::number);
+  return found == latest.end() ? nullptr : &found->note;
+}
+
+bool RankView::read(const ReadMemory& memory) {
+  alignas(64) std::uint64_t page[sizeof(ControlPage) / sizeof(std::uint64_t)];
+  if (!memory(0, page)) return false;
+  const auto& control = *reinterpret_cast<const ControlPage*>(page);
+  if (control.ranks <= 0) return false;
+  cookie = control.cookie;
+  rank = control.rank;
+  ranks = control.ranks;
+  const std::uint32_t mark = control.left.load(std::memory_order_relaxed);
+  has_left = mark == 1;
+  is_out = mark == 2;
+  heard_at_ns = control.beat_at_ns.load(std::memory_order_relaxed);
+  silent_after_ns = std::max(5000 * static_cast<std::int64_t>(control.heartbeat_period_us), least_silence_ns);
+  waits_since_ns = control.waits_since_ns.load(std::memory_order_relaxed);
+  read_messages(control, *this);
+  read_slabs(memory, control.address, *this);
+  return true;
+}
+
+// ---- who waits for whom ---------------------------------------------------------------------------------------------
+
+std::vector<std::int32_t> JobView::awaited_by(std::int32_t rank, std::uint32_t communicator) const {
+  std::vector<std::int32_t> late;
+  const RankView& waiting = ranks.at(rank);
+  const auto own = waiting.parts.find(communicator);
+  if (own == waiting.parts.end() || !own->second.is_in_operation()) return late;
+  const OperationNumber number = own->second.finished;
+  const HostNote* const note = own->second.note_of(number);
+  const std::optional<Rank> root = note == nullptr ? std::nullopt : root_in(*note);
+  const bool by_messages = own->second.by_messages;
+  for (const auto& [other, view] : ranks) {
+    const auto part = view.parts.find(communicator);
+    if (part == view.parts.end() || part->second.posted > number || view.has_failed || view.has_left || view.is_out)
+      continue;
+    if (root && !by_messages && part->second.rank != *root) continue;
+    if (view.is_afar && std::ranges::find(own->second.needs, other) == own->second.needs.end()) continue;
+    late.push_back(other);
+  }
+  return late.empty() ? own->second.needs : late;
+}
+
+bool JobView::waits_for(std::int32_t from, std::int32_t whom, std::vector<std::int32_t>& seen) const {
+  seen.push_back(from);
+  for (const auto& [communicator, part] : ranks.at(from).parts)
+    for (std::int32_t next : awaited_by(from, communicator)) {
+      if (next == whom) return true;
+      if (ranks.at(next).waits_since_ns != 0 && std::ranges::find(seen, next) == seen.end() &&
+          waits_for(next, whom, seen))
+        return true;
+    }
+  return false;
+}
+
+// It waits in one communicator for a rank that waits for it in another: a circle, if both are inside waits. The fewer are
+// those that are wrong. (An operation that was only posted stops nobody from posting another.)
+std::string JobView::crosses(const RankView& view) const {
+  const auto waiting_in = [&](std::uint32_t communicator) {
+    return std::ranges::count_if(ranks, [&](const auto& each) {
+      const auto part = each.second.parts.find(communicator);
+      return each.second.waits_since_ns != 0 && part != each.second.parts.end() && part->second.is_in_operation();
+    });
+  };
+  if (view.waits_since_ns == 0) return {};
+  for (const auto& [communicator, part] : view.parts)
+    for (std::int32_t other : awaited_by(view.rank, communicator)) {
+      if (ranks.at(other).waits_since_ns == 0) continue;
+      for (const auto& [another, its] : ranks.at(other).parts) {
+        std::vector<std::int32_t> seen;
+        if (another == communicator || awaited_by(other, another).empty() || !waits_for(other, view.rank, seen) ||
+            waiting_in(communicator) > waiting_in(another))
+          continue;
+        return fmt::format("waits in communicator {} for rank {}, which waits for it in communicator {}", communicator,
+                           other, another);
+      }
+    }
+  return {};
+}
+
+// What it has posted last is another operation than most have posted under that number, and somebody is in it.
+std::string JobView::differs_in(std::uint32_t communicator, const PartView& part) const {
+  if (part.posted == 0) return {};
+  const OperationNumber number = part.posted - 1;
+  const HostNote* const own = part.note_of(number);
+  if (own == nullptr) return {};
+  struct Group {
+    const HostNote* note;
+    int members = 0;
+  };
+  std::vector<Group> groups;
+  bool is_under_way = false;
+  for (const auto& [rank, view] : ranks) {
+    const auto found = view.parts.find(communicator);
+    if (found == view.parts.end() || view.has_failed || view.has_left || view.is_out) continue;
+    const HostNote* const note = found->second.note_of(number);
+    if (note == nullptr) continue;
+    is_under_way = is_under_way || found->second.finished <= number;
+    auto group = std::ranges::find_if(groups, [&](const Group& each) { return are_alike(*each.note, *note); });
+    if (group == groups.end()) group = groups.insert(groups.end(), {note});
+    ++group->members;
+  }
+  if (groups.size() < 2 || !is_under_way) return {};
+  const Group& most = *std::ranges::max_element(groups, {}, &Group::members);  // the first of equals
+  if (are_alike(*most.note, *own)) return {};
+  const std::string mine = words_of(*own), theirs = words_of(*most.note);
+  return fmt::format("has posted {} as operation {}, and {} other rank{} {}{}", mine, number, most.members,
+                     most.members == 1 ? "" : "s", theirs,
+                     mine == theirs ? " with another count, root, f or other options" : "");
+}
+
+std::string JobView::mismatch_of(std::int32_t rank) const {
+  const RankView& view = ranks.at(rank);
+  for (const auto& [communicator, part] : view.parts)
+    if (std::string differs = differs_in(communicator, part); !differs.empty()) return differs;
+  return crosses(view);
+}
+
+Doing JobView::doing(std::int32_t rank) const {
+  const RankView& view = ranks.at(rank);
+  if (view.has_left) return Doing::left;
+  if (view.is_out) return Doing::out;
+  if (view.has_failed || view.process == ProcessState::dead) return Doing::dead;
+  if (view.process == ProcessState::stopped) return Doing::stopped;
+  if (view.silent_after_ns != 0 && now_ns - view.heard_at_ns > view.silent_after_ns) return Doing::silent;
+  if (!mismatch_of(rank).empty()) return Doing::mismatched;
+  if (view.is_afar) return Doing::unknown;
+  // Its operation may have all that it needs: then it has only to look.
+  const bool waits = std::ranges::any_of(view.parts, [&](const auto& each) {
+    return each.second.by_messages ? each.second.is_in_operation() : !awaited_by(rank, each.first).empty();
+  });
+  return waits || view.waits_since_ns != 0 ? Doing::in_operation : Doing::computes;
+}
+
+std::string JobView::words_about(std::int32_t rank) const {
+  const RankView& view = ranks.at(rank);
+  const Doing does = doing(rank);
+  std::string text = name_of(does);
+  if (does == Doing::computes) text += words_of(view.process);
+  if (does == Doing::unknown) text += " (its memory can't be read from here)";
+  if (does == Doing::mismatched) text += fmt::format(" ({})", mismatch_of(rank));
+  if (view.heard_at_ns != 0)
+    text += fmt::format(", last heard {:.2f} s ago", std::max(seconds(now_ns - view.heard_at_ns), 0.0));
+  return text;
+}
+
+std::string JobView::words_about(std::int32_t rank, std::uint32_t communicator) const {
+  const RankView& view = ranks.at(rank);
+  const auto found = view.parts.find(communicator);
+  if (found == view.parts.end()) return "what it has posted is not known";
+  const PartView& part = found->second;
+  if (part.is_heard_of) return fmt::format("{} posted at least", part.posted);
+  std::string text = fmt::format("{} posted, {} finished", part.posted, part.finished);
+  if (const HostNote* const last = part.posted == 0 ? nullptr : part.note_of(part.posted - 1)) {
+    text += ", the last: " + words_of(*last);
+    if (part.posted_at_ns != 0)
+      text += fmt::format(" {:.2f} s ago", std::max(seconds(now_ns - part.posted_at_ns), 0.0));
+  }
+  return text;
+}
+
+}  // namespace ucft::detail

@@ -1,0 +1,107 @@
+// A job as somebody sees it who looks at its ranks from outside: what each has posted last in each communicator and when, whom it
+// waits for, what it does, and who has posted something else than the others. One view for ucft_comm_look, for the sentence of
+// ucft_wait's time limit and for ucft_info --job.
+//
+// It is read in what ranks keep in memory that they share (first_segment.hpp, host_slab.hpp), so nobody is stopped or asked, and
+// a rank that hangs, or is dead, can be looked at. The ranks go on meanwhile: a figure may be an operation old, none is torn. Of a
+// rank of another host only what it has been heard to say is known.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/host/host_slab.hpp"
+#include "collectives/operations/arguments.hpp"
+#include "timeout_detector/process_watch.hpp"
+
+namespace ucft::detail {
+
+// HostNote::what: 3 bits, 5 and 4.
+constexpr std::uint16_t bits_of(Kind kind, DataType type, Operator op) {
+  return static_cast<std::uint16_t>(static_cast<int>(kind) << 9 | static_cast<int>(type) << 4 |
+                                    (static_cast<int>(op) & 0xf));
+}
+constexpr Kind kind_in(const HostNote& note) { return static_cast<Kind>(note.what >> 9); }
+
+// A rank's part in a communicator.
+struct PartView {
+  Rank rank = 0, ranks = 0;  // of the communicator
+  OperationNumber posted = 0, finished = 0;
+  std::int64_t posted_at_ns = 0;  // the last one; 0: none, or not known
+  bool by_messages = false;
+  bool is_heard_of = false;  // of a rank that is afar: it has posted so many at least, and nothing else is known
+  struct Posted {
+    OperationNumber number;
+    HostNote note;
+  };
+  std::vector<Posted> latest;  // of the last some operations, in no order
+  std::vector<std::int32_t>
+      needs;  // by messages: whose it needs next, ranks of the job; known of the rank that looks alone
+
+  bool is_in_operation() const { return posted > finished; }
+  const HostNote* note_of(OperationNumber number) const;  // nullptr: nothing is known of it
+};
+
+// Words of the rank's memory, as far from its control page as that. False: there are none.
+using ReadMemory = std::function<bool(std::uint64_t offset, std::span<std::uint64_t> words)>;
+
+struct RankView {
+  std::int32_t rank = 0, ranks = 0;  // of the job
+  int pid = 0;
+  std::uint64_t cookie = 0;
+  bool has_left = false, is_out = false, has_failed = false;
+  bool is_afar = false;  // on another host, or of another container: its memory can't be read
+  ProcessState process = ProcessState::unknown;
+  std::int64_t heard_at_ns = 0;             // last sign of life; CLOCK_MONOTONIC
+  std::int64_t silent_after_ns = 0;         // since that; 0: never
+  std::int64_t waits_since_ns = 0;          // 0: in no wait that has come to sleep
+  std::map<std::uint32_t, PartView> parts;  // by communicator
+
+  // False: it is no rank, or in start-up.
+  bool read(const ReadMemory& memory);
+};
+
+// The values of ucft_rank_state_t.
+enum class Doing : std::uint8_t {
+  computes = 0,
+  in_operation = 1,
+  mismatched = 2,
+  stopped = 3,
+  silent = 4,
+  dead = 5,
+  out = 6,
+  left = 7,
+  unknown = 8
+};
+const char* name_of(Doing doing);
+
+// Numbers are ranks of the job.
+class JobView {
+ public:
+  std::map<std::int32_t, RankView> ranks;
+  std::int64_t now_ns = 0;
+
+  // Whom the operation waits for that this rank would finish next in the communicator. In rank order.
+  std::vector<std::int32_t> awaited_by(std::int32_t rank, std::uint32_t communicator) const;
+  Doing doing(std::int32_t rank) const;
+  // "has posted ..., where ...". Empty: nothing that is known to be wrong.
+  std::string mismatch_of(std::int32_t rank) const;
+  // What it does, and when it was heard: "computes (runs, or waits for a processor), last heard 0.01 s ago".
+  std::string words_about(std::int32_t rank) const;
+  // Its part: "18 posted, 17 finished, the last an allreduce (sum of double, 8 bytes) 0.52 s ago".
+  std::string words_about(std::int32_t rank, std::uint32_t communicator) const;
+
+ private:
+  std::string differs_in(std::uint32_t communicator, const PartView& part) const;
+  std::string crosses(const RankView& view) const;
+  bool waits_for(std::int32_t from, std::int32_t whom, std::vector<std::int32_t>& seen) const;
+};
+
+std::int64_t monotonic_ns();
+
+}  // namespace ucft::detail

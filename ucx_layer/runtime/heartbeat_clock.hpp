@@ -1,0 +1,27 @@
+// When operations were posted, for who looks from outside, without a look at a clock for each: this rank's detector thread advances
+// the heartbeat, and the first post after that takes the time. What is posted in the same heartbeat is no more than that later.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ucft::detail {
+
+class HeartbeatClock {
+ public:
+  explicit HeartbeatClock(const std::atomic<std::uint64_t>& heartbeat) : heartbeat_(heartbeat) {}
+  // Since the last call.
+  bool has_ticked() {
+    const std::uint64_t now = heartbeat_.load(std::memory_order_relaxed);
+    if (now == seen_) [[likely]]
+      return false;
+    seen_ = now;
+    return true;
+  }
+
+ private:
+  const std::atomic<std::uint64_t>& heartbeat_;
+  std::uint64_t seen_ = 0;
+};
+
+}  // namespace ucft::detail
