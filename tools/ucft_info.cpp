@@ -34,6 +34,17 @@ std::string settings_text() {
   return text;
 }
 
+// Of the MPI shims, which read them themselves.
+std::string mpi_settings_text() {
+  std::string text;
+  for (const auto& [name, by_default] : {std::pair{"UCFT_MPI", "y"}, std::pair{"UCFT_MPI_INFO", "n"}}) {
+    const char* const value = std::getenv(name);
+    text += fmt::format("{}={} ({})\n", name, value == nullptr ? by_default : value,
+                        value == nullptr ? "default" : "environment");
+  }
+  return text;
+}
+
 std::string host_name() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
@@ -116,7 +127,7 @@ void print_json(bool with_settings) {
   }
   if (with_settings) {
     auto& lines = information["settings"] = nlohmann::json::array();
-    std::istringstream text(settings_text());
+    std::istringstream text(settings_text() + mpi_settings_text());
     for (std::string line; std::getline(text, line);) lines.push_back(line);
   }
   const auto replace = nlohmann::json::error_handler_t::replace;  // a host name may hold any bytes
@@ -222,7 +233,7 @@ int main(int argument_count, char** argument_values) {
   if (json) {
     print_json(with_settings);
   } else if (with_settings) {
-    fmt::print("{}", settings_text());
+    fmt::print("{}{}", settings_text(), mpi_settings_text());
   } else {
     print_text();
   }

@@ -54,6 +54,16 @@ TEST(Info, ATopologyThatCannotBeReadIsSaidToBeUnknown) {
   EXPECT_TRUE(contains(tree.text, "'nonsense'")) << tree.text;
 }
 
+TEST(Info, ListsTheSettingsOfTheMpiShimsWithTheLibrarys) {
+  setenv("UCFT_MPI_INFO", "json", 1);
+  const Answer answer = info("-f");
+  const auto settings = nlohmann::json::parse(info("-f --json").text)["settings"];
+  unsetenv("UCFT_MPI_INFO");
+  EXPECT_TRUE(contains(answer.text, "\nUCFT_STATS=n (default)\n")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "\nUCFT_MPI=y (default)\nUCFT_MPI_INFO=json (environment)\n")) << answer.text;
+  EXPECT_EQ(settings.back(), "UCFT_MPI_INFO=json (environment)");
+}
+
 TEST(InfoJob, NamesWhatIsNoRank) {
   const Answer none = info("--job 1"), wrong = info("--job one");
   EXPECT_EQ(none.exit_code, 1);
