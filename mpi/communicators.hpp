@@ -12,20 +12,21 @@
 namespace ucft::mpi {
 
 // The request of the last call of a kind, which is posted again when the next one has the same arguments. ucft frees it with the
-// communicator.
+// communicator. They are the caller's own, so that nothing has to be looked up then: type and op of a reduction are predefined ones,
+// whose handles no other type or operator ever has.
 struct Prepared {
   enum Kind { allreduce, reduce, broadcast, barrier };
   const void* send = nullptr;
   void* recv = nullptr;
-  std::uint64_t count = 0;
-  ucft_dtype_t dtype = UCFT_UINT8;
-  ucft_op_t op = UCFT_SUM;
+  std::uint64_t count = 0;  // elements; of a broadcast, bytes
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Op op = MPI_OP_NULL;
   int root = 0;
   ucft_request_h request = UCFT_REQUEST_NULL;
 
   bool is_of(const Prepared& call) const {
     return request != UCFT_REQUEST_NULL && send == call.send && recv == call.recv && count == call.count &&
-           dtype == call.dtype && op == call.op && root == call.root;
+           type == call.type && op == call.op && root == call.root;
   }
 };
 
@@ -42,6 +43,9 @@ void detach_all();
 
 // A barrier in which MPI goes on, too. Collective; before what blocks inside ucft.
 ucft_status_t meet(const Communicator& comm, ucft_result_t* result);
+
+// Collective over `on`; MPI goes on.
+ucft_status_t agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest);
 
 // nullptr: MPI has its collectives. The world's and the one that this thread has asked for last cost some comparisons.
 const Communicator* find_communicator(MPI_Comm comm);

@@ -8,7 +8,10 @@ namespace ucft::mpi {
 
 // world_rank is dead, and what was asked for needs it.
 int raise_death(MPI_Comm comm, int world_rank);
+int raise_error(MPI_Comm comm, ucft_status_t status, int root);
 // MPI_SUCCESS of UCFT_OK; else raises what status says. root: of a rooted operation, as comm numbers it; else -1.
-int raise_status(MPI_Comm comm, ucft_status_t status, int root);
+inline int raise_status(MPI_Comm comm, ucft_status_t status, int root) {
+  return status == UCFT_OK ? MPI_SUCCESS : raise_error(comm, status, root);
+}
 
 }  // namespace ucft::mpi

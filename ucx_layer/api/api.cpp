@@ -501,7 +501,8 @@ ucft_status_t ucft_test(ucft_request_h handle) {
   UCFT_ENTER(context);
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
   if (request->pending()) context.glance();
-  return request->pending() ? UCFT_INPROGRESS : explain(*request);
+  if (request->pending()) return UCFT_INPROGRESS;
+  return request->status == UCFT_OK ? UCFT_OK : explain(*request);
 }
 
 ucft_status_t ucft_wait(ucft_request_h handle, uint64_t timeout_us) {
