@@ -24,6 +24,7 @@ constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // of an op
 
 // MPI moves nothing but in calls of it, and what others wait for before they come here may be a message of this rank's.
 void let_mpi_go_on() {
+  if (world.lost_by >= 0) return;
   int found = 0;
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
 }
@@ -346,6 +347,13 @@ ucft_status_t ucft::mpi::meet(const Communicator& comm, ucft_result_t* result) {
   const Turn turn;
   if (status == UCFT_OK && result != nullptr) ucft_request_result(comm.prepared[Prepared::barrier].request, result);
   return status;
+}
+
+ucft_status_t ucft::mpi::agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest) {
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(UCFT_MAX);
+  return run_once(nullptr, [&](ucft_request_h* request) {
+    return ucft_allreduce_init(on, &mine, &greatest, 1, UCFT_INT32, &with, nullptr, request);
+  });
 }
 
 extern "C" {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "mpi/creation.hpp"
 #include "mpi/errors.hpp"
 #include "mpi/report.hpp"
 
@@ -72,12 +73,10 @@ const Communicator* find_communicator(MPI_Comm comm) {
 
 // ---- new communicators ----------------------------------------------------------------------------------------------
 // First ucft's, whose ranks are agreed on among those that live, then MPI's of just these ranks, which nobody outside takes part
-// in (MPI_Comm_create_group). Dead before ucft has agreed: not in it. Dead between that and the end of MPI's part: MPI waits for
-// ever, as it does without ucft (docs/mpi.md).
+// in, then an agreement that all of them have it. A rank that dies before the first is not in it; one that dies before the last, and
+// keeps MPI from making it: then it is made again, of the others, where MPI can still be used (creation.hpp), or is an error for all.
 
 namespace {
-
-constexpr int creation_tag = 0x7566;  // of messages inside MPI_Comm_create_group
 
 // The ranks that part's members have in parent, in part's order, and nobody among them who is known to all to be dead: then part
 // becomes a communicator without it. UCFT_OK with part == UCFT_COMM_NULL: not a member.
@@ -97,28 +96,42 @@ ucft_status_t agree_on_members(const Communicator& parent, ucft_comm_h& part, st
   }
 }
 
-int create_from(MPI_Comm comm, const std::vector<int>& members, MPI_Comm* created) {
-  MPI_Group all = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
-  PMPI_Comm_group(comm, &all);
-  PMPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &chosen);
-  const int error = PMPI_Comm_create_group(comm, chosen, creation_tag, created);
-  PMPI_Group_free(&chosen);
-  PMPI_Group_free(&all);
-  return error;
+// Some rank of the world that is dead: for an error that is about no rank in particular.
+int some_death() {
+  for (int rank = 0; rank < world.size; ++rank)
+    if (world.dead[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed)) return rank;
+  return world.rank;
 }
 
-// part is ucft's. make makes MPI's of the members.
+// part is ucft's. make(members, created, error) is MPI's part on this rank. What MPI has made, but not on all, is left to it: to free it
+// would take all.
 template <class Make>
 int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t status, ucft_comm_h part,
                       MPI_Comm* created, Make make) {
   *created = MPI_COMM_NULL;
-  std::vector<int> members;
-  if (status == UCFT_OK && part != UCFT_COMM_NULL) status = agree_on_members(parent, part, members);
-  if (status != UCFT_OK) return raise_status(comm, status, -1);
-  if (part == UCFT_COMM_NULL) return MPI_SUCCESS;
-  const int error = make(members);
-  if (error == MPI_SUCCESS && *created != MPI_COMM_NULL) attach(*created, part);
-  return error;
+  if (status == UCFT_OK && part == UCFT_COMM_NULL) return MPI_SUCCESS;
+  Members members{comm, {}};
+  for (;;) {
+    std::int32_t end = static_cast<std::int32_t>(world.lost_by >= 0 ? Creation::lost : Creation::made);
+    if (status == UCFT_OK) status = agree_on_greatest(part, end, end);
+    if (status == UCFT_OK) status = agree_on_members(parent, part, members.ranks);
+    if (status != UCFT_OK) return raise_status(comm, status, -1);
+    if (end == static_cast<std::int32_t>(Creation::lost)) return raise_death(comm, some_death());
+    MPI_Comm made = MPI_COMM_NULL;
+    int error = MPI_SUCCESS;
+    const Creation mine = make(members, &made, error);
+    status = agree_on_greatest(part, static_cast<std::int32_t>(mine), end);
+    if (status != UCFT_OK) return raise_status(comm, status, -1);
+    switch (static_cast<Creation>(end)) {
+      case Creation::made:
+        *created = made;
+        if (made != MPI_COMM_NULL) attach(made, part);
+        return MPI_SUCCESS;
+      case Creation::unfinished: continue;
+      case Creation::lost: return raise_death(comm, some_death());
+      case Creation::failed: return mine == Creation::failed ? error : raise_failure_elsewhere(comm);
+    }
+  }
 }
 
 int split(MPI_Comm comm, const Communicator& parent, int colour, int key, MPI_Comm* created) {
@@ -129,19 +142,18 @@ int split(MPI_Comm comm, const Communicator& parent, int colour, int key, MPI_Co
     const Turn turn;
     status = ucft_comm_split(parent.handle, colour == MPI_UNDEFINED ? -1 : colour, key, &part);
   }
-  return make_communicator(comm, parent, status, part, created,
-                           [&](const std::vector<int>& members) { return create_from(comm, members, created); });
+  return make_communicator(comm, parent, status, part, created, create_group);
 }
 
-// duplicate is MPI's own, which copies what the program has hung on comm. It needs all ranks; without one of them the copy is of
-// the survivors, and has no attributes.
-template <class Duplicate>
-int dup(MPI_Comm comm, MPI_Comm* created, Duplicate duplicate) {
+// all is MPI's own copy, with what the program has hung on comm. It needs all ranks; without one of them the copy is of the survivors,
+// and has no attributes. pmpi: where MPI has the call.
+template <class All, class Pmpi>
+int dup(MPI_Comm comm, MPI_Comm* created, All all, Pmpi pmpi) {
   const Communicator* parent = find_communicator(comm);
   if (parent == nullptr || created == nullptr) {
     count(Function::comm_dup, Outcome::communicator);
     if (const int dead = dead_member(comm); dead >= 0) return raise_death(comm, dead);
-    return duplicate();
+    return pmpi();
   }
   count(Function::comm_dup, Outcome::taken_over);
   ucft_comm_h part = UCFT_COMM_NULL;
@@ -150,9 +162,11 @@ int dup(MPI_Comm comm, MPI_Comm* created, Duplicate duplicate) {
     const Turn turn;
     status = ucft_comm_dup(parent->handle, &part);
   }
-  return make_communicator(comm, *parent, status, part, created, [&](const std::vector<int>& members) {
-    return static_cast<int>(members.size()) == parent->size ? duplicate() : create_from(comm, members, created);
-  });
+  return make_communicator(
+      comm, *parent, status, part, created, [&](const Members& members, MPI_Comm* made, int& error) {
+        return static_cast<int>(members.ranks.size()) == parent->size ? all(members, made, error)
+                                                                      : create_group(members, made, error);
+      });
 }
 
 template <class Pmpi>
@@ -170,11 +184,16 @@ using namespace ucft::mpi;
 extern "C" {
 
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* created) {
-  return dup(comm, created, [=] { return PMPI_Comm_dup(comm, created); });
+  return dup(comm, created, duplicate, [=] { return PMPI_Comm_dup(comm, created); });
 }
 
 int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created) {
-  return dup(comm, created, [=] { return PMPI_Comm_dup_with_info(comm, info, created); });
+  return dup(
+      comm, created,
+      [=](const Members& members, MPI_Comm* made, int& error) {
+        return duplicate_with_info(members, info, made, error);
+      },
+      [=] { return PMPI_Comm_dup_with_info(comm, info, created); });
 }
 
 int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* created) {

@@ -42,6 +42,10 @@ int raise_death(MPI_Comm comm, int world_rank) {
   return raise(comm, "ucft: rank " + std::to_string(world_rank) + " of MPI_COMM_WORLD has failed");
 }
 
+int raise_failure_elsewhere(MPI_Comm comm) {
+  return raise(comm, "ucft: MPI could not make the communicator on another rank");
+}
+
 int raise_error(MPI_Comm comm, ucft_status_t status, int root) {
   if (status == UCFT_ERR_ROOT_FAILED && root >= 0) {
     MPI_Group group = MPI_GROUP_NULL;

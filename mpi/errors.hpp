@@ -8,6 +8,8 @@ namespace ucft::mpi {
 
 // world_rank is dead, and what was asked for needs it.
 int raise_death(MPI_Comm comm, int world_rank);
+// MPI has an error on another rank of the communicator that was to be made.
+int raise_failure_elsewhere(MPI_Comm comm);
 int raise_error(MPI_Comm comm, ucft_status_t status, int root);
 // MPI_SUCCESS of UCFT_OK; else raises what status says. root: of a rooted operation, as comm numbers it; else -1.
 inline int raise_status(MPI_Comm comm, ucft_status_t status, int root) {

@@ -166,12 +166,15 @@ bool has_remote_group(MPI_Comm comm) {
 
 int dead_member(MPI_Comm comm) {
   if (nobody_is_dead() || comm == MPI_COMM_NULL) return -1;
+  if (world.lost_by >= 0) return world.lost_by;
   const int near = Group(comm, false).first_dead();
   return near >= 0 || !has_remote_group(comm) ? near : Group(comm, true).first_dead();
 }
 
 int dead_peer(MPI_Comm comm, int peer) {
-  if (nobody_is_dead() || comm == MPI_COMM_NULL || peer < 0) return -1;
+  if (nobody_is_dead() || comm == MPI_COMM_NULL || peer == MPI_PROC_NULL) return -1;
+  if (world.lost_by >= 0) return world.lost_by;
+  if (peer < 0) return -1;
   const Group group(comm, has_remote_group(comm));
   return peer < group.size() ? group.dead(peer) : -1;
 }

@@ -32,6 +32,7 @@ struct World {
   std::recursive_mutex mutex;                 // MPI may free a communicator inside a call of ours
   std::atomic<int> waiting{0};                // for the mutex
   MPI_Group group = MPI_GROUP_NULL;
+  int lost_by = -1;  // MPI can't be used any more in this process, since that rank has died (creation.hpp)
 };
 extern World world;
 
@@ -61,7 +62,8 @@ void look_for_deaths();
 
 inline bool nobody_is_dead() { return world.deaths.load(std::memory_order_relaxed) == 0; }
 
-// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead; -1: none.
+// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead, or of who has
+// taken all of MPI with it; -1: none.
 int dead_member(MPI_Comm comm);
 // The same of one rank of comm (of the remote group), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL: -1.
 int dead_peer(MPI_Comm comm, int peer);

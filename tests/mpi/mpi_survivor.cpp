@@ -3,8 +3,8 @@
 //
 //   mpi_survivor ROUNDS [RANK:ROUND:STEP ...] [RANK:us:MICROSECONDS ...]     who kills itself, and where, or when
 //
-// With a death at any time there are as many rounds more as it takes until it has come, and no communicators are made on the way:
-// docs/mpi.md says what may happen in the middle of that.
+// With a death at any time there are as many rounds more as it takes until it has come. A death inside the making of communicators
+// may be an error of MPI_Comm_split, after which there may be no new communicators at all (docs/mpi.md).
 // STEP counts the calls of a round; "split" is inside the making of communicators, "end" after the last collective. With
 // DIE_BY=exit in the environment it ends with an exit code, not by a signal. Survivors' last words come from an exit handler:
 // VERDICT, the ranks in the last sum, and a hash of all that every survivor must have seen alike.
@@ -30,6 +30,7 @@ int rank, size, rounds;
 Ranks victims, present, in_last_sum;  // the last: the same on all survivors
 std::uint64_t hash = 1469598103934665603u;
 bool failed = false, at_any_time = false;
+int errors_of_making = 0;
 
 struct Death {
   int round, step;
@@ -161,18 +162,32 @@ Ranks members(MPI_Comm comm) {
   return found;
 }
 
+// False: an error, of which a death must be the cause, and there is no communicator.
+bool is_made(int error, const MPI_Comm& made, int round) {
+  if (error == MPI_SUCCESS && made != MPI_COMM_NULL) return true;
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(error, &error_class);
+  if (victims == 0 || made != MPI_COMM_NULL || error_class <= MPI_ERR_LASTCODE)
+    complain("no communicator", round, static_cast<unsigned>(error));
+  errors_of_making += 1;
+  return false;
+}
+
 void check_new_communicators(int round, MPI_Op op) {
   MPI_Comm copy = MPI_COMM_NULL, half = MPI_COMM_NULL;
-  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (!is_made(MPI_Comm_dup(MPI_COMM_WORLD, &copy), copy, round)) return;
   check_ranks(members(copy), ~Ranks{0}, round, "members of a copy");
   die_if_due(round, in_split);
-  MPI_Comm_split(copy, rank % 2, -rank, &half);
-  const Ranks of_half = rank % 2 == 0 ? 0x5555555555555555u : 0xaaaaaaaaaaaaaaaau;
-  if ((members(half) & ~of_half) != 0) complain("members of a half", round, members(half));
-  check_allreduce<Ranks>(half, of_half, MPI_UINT64_T, MPI_SUM, 5, false, round, "sum of a half");
+  if (is_made(MPI_Comm_split(copy, rank % 2, -rank, &half), half, round)) {
+    const Ranks of_half = rank % 2 == 0 ? 0x5555555555555555u : 0xaaaaaaaaaaaaaaaau;
+    if ((members(half) & ~of_half) != 0) complain("members of a half", round, members(half));
+    check_allreduce<Ranks>(half, of_half, MPI_UINT64_T, MPI_SUM, 5, false, round, "sum of a half");
+    MPI_Comm_free(&half);
+  }
   check_allreduce<Ranks>(copy, ~Ranks{0}, MPI_UINT64_T, op, 2, false, round, "sum of a copy");
-  MPI_Comm_free(&half);
   MPI_Comm_free(&copy);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
 void run_round(int round, MPI_Comm copy, MPI_Op op) {
@@ -193,10 +208,11 @@ void run_round(int round, MPI_Comm copy, MPI_Op op) {
   check_allgathers(MPI_COMM_WORLD, round, 6);
   die_if_due(round, 8);
   MPI_Barrier(copy);
-  if (round % 20 == 0 && !at_any_time) check_new_communicators(round, op);
+  if (round % 20 == 0) check_new_communicators(round, op);
 }
 
 void last_words() {
+  if (errors_of_making > 0) std::printf("rank %d: %d communicators were not made\n", rank, errors_of_making);
   std::printf("VERDICT %d: %s, %llx of %llx, %llx\n", rank, failed ? "wrong" : "right",
               static_cast<unsigned long long>(present), (1ULL << size) - 1, static_cast<unsigned long long>(hash));
 }

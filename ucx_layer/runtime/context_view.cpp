@@ -12,7 +12,7 @@ namespace {
 // Word by word: their writers go on.
 void copy_words(const std::byte* from, std::span<std::uint64_t> to) {
   const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(from);
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] = words[i].load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = words[i].load(std::memory_order_acquire);
 }
 
 }  // namespace
