@@ -296,7 +296,9 @@ bool HostOperations::post_farewell() {
   Memory memory(*this);
   if (!stage_.ready(memory)) return false;
   slot(stage_.next()) = nullptr;
-  stage_.post(memory, HostCall{}, {});
+  HostCall barrier;
+  barrier.what = bits_of(Kind::barrier, DataType::uint64, Operator::none);
+  stage_.post(memory, barrier, {});
   slabs_->wake();
   has_posted_farewell_ = true;
   context_.want_host(*this);

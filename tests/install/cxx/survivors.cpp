@@ -24,6 +24,11 @@ int main() {
         return 1;
       }
     }
+    const std::vector<ucft::RankSight> seen = all.look();
+    if (seen.size() != 4 || seen[victim].state != UCFT_RANK_DEAD || seen[victim].posted != iterations / 2) {
+      std::fprintf(stderr, "survivors: seen of the dead: %s\n", seen[victim].text.c_str());
+      return 1;
+    }
     std::printf("rank %d of %d: %d sums, %d without rank %d\n", all.rank(), all.size(), iterations, late, victim);
   } catch (const ucft::Error& error) {
     std::fprintf(stderr, "survivors: %s\n", error.what());
