@@ -300,7 +300,8 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->excludes("--calibrate");
   app.add_option(
          "-a", raw.algorithm,
-         "auto; corrected: by messages, also where all ranks share memory; or, by messages, too, "
+         "auto; by messages, also where all ranks share memory: optimistic, or corrected, which is prepared for deaths "
+         "from the first message on; or, as corrected, "
          "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), "
          "knomial (radix K), lame "
          "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. Instead of TREE and CORRECTION: "
@@ -417,8 +418,10 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   else if (std::uint64_t seed = 1; !interpret_faults(raw, seed).empty() || seed != 1)
     throw std::invalid_argument("--loss, --flip-rate, --flip, --flip-target, --fail-link, --seed: of -t gossip");
   else
-    arguments.options = AlgorithmParser(raw.algorithm == "corrected" ? "auto" : raw.algorithm).parse();
-  arguments.by_messages = !arguments.calibrate.empty() || (raw.test != "gossip" && raw.algorithm != "auto");
+    arguments.options =
+        AlgorithmParser(raw.algorithm == "corrected" || raw.algorithm == "optimistic" ? "auto" : raw.algorithm).parse();
+  if (!arguments.calibrate.empty() || (raw.test != "gossip" && raw.algorithm != "auto"))
+    arguments.setting = raw.algorithm == "optimistic" ? raw.algorithm : "corrected";
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())
     arguments.options.correction_delay_us =

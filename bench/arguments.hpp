@@ -45,7 +45,7 @@ struct Arguments {
   bool shared_memory = false;  // buffers from ucft_alloc
   bool json = false;
   std::optional<GossipArguments> gossip;  // instead of `test`
-  bool by_messages = false;               // also where all ranks share memory: UCFT_ALGORITHM=corrected
+  std::string setting;                    // of UCFT_ALGORITHM; "": what the environment says
   std::string calibrate;                  // a file: measure the cost model instead
   std::string tune;                       // a file: measure a row of the tuning table instead
 

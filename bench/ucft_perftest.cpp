@@ -468,7 +468,8 @@ int main(int argument_count, char** argument_values) {
   using namespace ucft::detail::bench;
   const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::ucft, is_first_process());
   if (!parsed.arguments) return parsed.exit_code;
-  if (parsed.arguments->by_messages) setenv("UCFT_ALGORITHM", "corrected", 1);
+  if (const std::string& setting = parsed.arguments->setting; !setting.empty())
+    setenv("UCFT_ALGORITHM", setting.c_str(), 1);
   try {
     return run(*parsed.arguments);
   } catch (const ucft::Error& error) {

@@ -21,6 +21,10 @@ void Ballots::begin(const Membership& members, Rank root, const Surroundings& su
   if (first_position_ == members_.size()) first_position_ = 0;
 }
 
+bool Ballots::any_member_failed() const {
+  return any_failed() && std::ranges::any_of(surroundings_.failed->ranks(), [this](Rank rank) { return members_.contains(rank); });
+}
+
 void Ballots::promise_first_alive(Rank from) {
   std::int32_t position = members_.position_of(from);
   for (std::int32_t tried = 0; tried < members_.size(); ++tried) {

@@ -4,7 +4,8 @@
 // everything that is said is said in a ballot.
 //
 // Invariants
-//   - A ballot is the rank of its root. Ballots are ordered by distance from the first candidate, going up and around.
+//   - A ballot is the rank of its root. Ballots are ordered by distance from the first candidate, going up and around. Before them
+//     is the optimistic one, which has no root.
 //   - promised() only grows: from a ballot on nothing of an earlier one counts.
 #pragma once
 
@@ -35,6 +36,7 @@ struct Surroundings {
   Rank me = no_rank;
   const FailedRanks* failed = nullptr;
   const FailedRanks* reported = nullptr;  // those that some decision has named: they don't count against f any more
+  bool optimistic = false;                // operations begin with the optimistic ballot where they can
 };
 
 class Ballots {
@@ -52,6 +54,9 @@ class Ballots {
   Rank first() const { return members_.rank_at(first_position_); }
   Rank promised() const { return promised_; }  // no_rank: none
   bool is_root() const { return promised_ == surroundings_.me; }
+  bool is_optimistic() const { return promised_ == optimistic_ballot; }
+  void promise_optimistic() { promised_ = optimistic_ballot; }
+  bool any_member_failed() const;
   // The first member from `from` on that is not known to have failed becomes root. This rank is one, so there is one.
   void promise(Rank from) {
     promised_ = from;
@@ -72,6 +77,7 @@ class Ballots {
  private:
   void promise_first_alive(Rank from);
   std::int32_t ordinal(Rank rank) const {
+    if (rank == optimistic_ballot) return -1;
     const std::int32_t distance = members_.position_of(rank) - first_position_;
     return distance >= 0 ? distance : distance + members_.size();
   }

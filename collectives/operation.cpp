@@ -8,10 +8,11 @@ namespace ucft::detail {
 std::vector<Rank> Operation::awaited() const {
   std::vector<Rank> ranks;
   if (!started_ || finished_) return ranks;
-  for (const Arrivals* arrivals : {&up_correction_.group(), &up_correction_.children(), &gather_.replies()})
+  for (const Arrivals* arrivals :
+       {&optimistic_.arrivals(), &up_correction_.group(), &up_correction_.children(), &gather_.replies()})
     for (const Arrivals::Peer& peer : arrivals->peers())
       if (peer.state == Arrivals::State::awaited) ranks.push_back(peer.rank);
-  if (ranks.empty() && ballots_.promised() != no_rank && !ballots_.is_root()) ranks.push_back(ballots_.promised());
+  if (ranks.empty() && members().contains(ballots_.promised()) && !ballots_.is_root()) ranks.push_back(ballots_.promised());
   return ranks;
 }
 
@@ -31,6 +32,7 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
     decision_.first_decided = decision_.accepted = ballots_.first();
     return give_up(Outcome::root_failed, out.buffers());
   }
+  if (can_be_optimistic()) return join_optimistic(out);
   ballots_.promise(ballots_.first());
   if (!row_->disseminates && ballots_.promised() != arguments.root) return give_up(Outcome::root_failed, out.buffers());
   join(out);
@@ -41,8 +43,9 @@ void Operation::on_message(const Message& message, Outbox& out) {
   if (message.phase == Phase::mismatch)
     return on_mismatch(members().contains(message.attempt) ? message.attempt : message.peer, out);
   if (message.signature != blank_.signature || !has_right_length(message)) return on_mismatch(message.peer, out);
-  if (ballots_.promised() == no_rank || !members().contains(message.peer) || !members().contains(message.attempt))
-    return;
+  if (ballots_.promised() == no_rank || !members().contains(message.peer)) return;
+  if (message.phase == Phase::exchange) return on_exchange(message, out);
+  if (!members().contains(message.attempt)) return;
   if (message.phase == Phase::ask) return on_ask(message, out);
   if (ballots_.before(message.attempt, ballots_.promised())) return;  // of a root that has failed
 
@@ -57,9 +60,18 @@ void Operation::on_message(const Message& message, Outbox& out) {
   on_contribution(message, out);
 }
 
+// Else it is an orphan of a decision that did not survive: its sender must be dead.
+bool Operation::follows_the_same(const Message& message) const {
+  return message.prev == prev_ || message.prev == any_rank || prev_ == any_rank;
+}
+
+void Operation::on_exchange(const Message& message, Outbox& out) {
+  if (!ballots_.is_optimistic() || !follows_the_same(message)) return;
+  if (optimistic_.on_message(message, out.buffers())) advance(out);
+}
+
 void Operation::on_contribution(const Message& message, Outbox& out) {
-  // An orphan of a decision that did not survive: its sender must be dead.
-  if (message.prev != prev_ && message.prev != any_rank && prev_ != any_rank) return;
+  if (!follows_the_same(message)) return;
   const bool awaited = message.phase == Phase::gather_reply ? gather_.on_message(message, out.buffers())
                                                             : up_correction_.on_message(message, out.buffers());
   if (awaited) advance(out);
@@ -75,6 +87,14 @@ bool Operation::has_right_length(const Message& message) const {
 
 void Operation::on_failure(Rank rank, Outbox& out) {
   if (!started_ || ballots_.promised() == no_rank || !members().contains(rank)) return;
+  if (ballots_.is_optimistic()) {  // also if it has delivered: others may not have
+    if (!row_->disseminates && rank == arguments_.root) {
+      if (!finished_) give_up(Outcome::root_failed, out.buffers());
+      return;
+    }
+    ballots_.promise(ballots_.first());
+    return join(out);
+  }
   if (rank == ballots_.promised()) {
     if (!row_->disseminates) {
       if (!finished_) give_up(Outcome::root_failed, out.buffers());
@@ -99,7 +119,7 @@ void Operation::on_gone(Outbox& out) {
   deliver(decision, out);
   if (ballots_.is_root())
     decide(out);
-  else
+  else if (!ballots_.is_optimistic())  // there each hears of the end by itself
     dissemination_.forward(ballots_.promised(), decision_, blank_, arguments_, plan_, ballots_, out);
 }
 
@@ -138,9 +158,50 @@ void Operation::reset(Buffers& buffers) {
 
 // ---- a ballot -------------------------------------------------------------------------------------------------------
 
+// More data go along trees, whose inner ranks keep one copy of them, not one for each step.
+bool Operation::can_be_optimistic() const {
+  constexpr std::uint64_t most_bytes = 64 * 1024;
+  if (!ballots_.surroundings().optimistic || !row_->collects || members().size() < 2 || ballots_.any_member_failed())
+    return false;
+  return with_collective(arguments_.kind, [&](auto collective) {
+    return collective.result_bytes(arguments_, members().size()) <= most_bytes;
+  });
+}
+
+void Operation::join_optimistic(Outbox& out) {
+  ++attempts_;
+  ballots_.promise_optimistic();
+  Message mine;
+  contribute(mine);
+  optimistic_.start(mine, arguments_, ballots_, out.buffers());
+  advance(out);
+  drain_inbox(out);
+}
+
+// Its result has all members' contributions, and no failures: for ever, whoever decides on it again.
+void Operation::advance_optimistic(Outbox& out) {
+  if (delivered_ || finished_ || !optimistic_.advance(arguments_, ballots_, out)) return;
+  const bool has_result = row_->disseminates || arguments_.root == me();
+  if (has_result) {
+    const Message& sum = optimistic_.partial();
+    if (has_culprit(sum.outcome)) {
+      decision_.lack_memory(sum.culprit());
+    } else {
+      decision_.contributors = sum.contributors;
+      decision_.keep_value(sum.value, me(), memory_.result, out.buffers());
+    }
+    decision_.first_decided = decision_.accepted = optimistic_ballot;
+    delivered_ = true;
+  } else if (memory_.lacks) {
+    decision_.lack_memory(me());
+  }
+  finish(out.buffers());
+}
+
 // Takes part in the promised ballot: with what was decided, if this rank knows it, else with its input.
 void Operation::join(Outbox& out) {
   ++attempts_;
+  optimistic_.clear(out.buffers());
   plan_.make(ballots_, arguments_.f, arguments_.shape);
   contribute(up_correction_.join());
   root_decided_ = false;
@@ -199,6 +260,7 @@ void Operation::drain_inbox(Outbox& out) {
 
 // Goes as far as the arrivals allow.
 void Operation::advance(Outbox& out) {
+  if (ballots_.is_optimistic()) return advance_optimistic(out);
   if (!contributes()) return;
   if (ballots_.is_root())
     advance_root(out);
@@ -300,7 +362,7 @@ void Operation::deliver(const Message& message, Outbox& out) {
   decision_.accepted = message.attempt;
   delivered_ = true;
   // The root has what it needed. My parent may still count on a message from me: an empty one that nobody will use.
-  if (contributes() && !ballots_.is_root() && !up_correction_.passed_up()) {
+  if (!ballots_.is_optimistic() && contributes() && !ballots_.is_root() && !up_correction_.passed_up()) {
     Message up = compose(Phase::up);
     up.prev = prev_;
     up.flags = is_unclean;
@@ -324,6 +386,7 @@ void Operation::give_up(Outcome outcome, Buffers& buffers) {
 }
 
 void Operation::clear_arrivals(Buffers& buffers) {
+  optimistic_.clear(buffers);
   up_correction_.clear(buffers);
   gather_.clear(buffers);
 }

@@ -4,6 +4,7 @@
 //   collects       up_correction (Algorithms 1, 3), at the root clean_subtree (2), and gather if there is none
 //   disseminates   dissemination: broadcast tree, correction, the backstop
 //   both           if the root dies the next rank takes over (Algorithm 5): ballots
+//   before these   optimistic: a plain schedule, until it is through or somebody has died
 //
 // Sources: Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction" (Algorithms 1-5); Küttler
 // et al., "Corrected trees for reliable group communication". docs/algorithms.md explains the ballots, which are ours.
@@ -23,6 +24,7 @@
 #include "collectives/phases/clean_subtree.hpp"
 #include "collectives/phases/dissemination.hpp"
 #include "collectives/phases/gather.hpp"
+#include "collectives/phases/optimistic.hpp"
 #include "collectives/phases/up_correction.hpp"
 
 namespace ucft::detail {
@@ -70,6 +72,9 @@ class Operation {
   bool contributes() const { return row_->collects || ballots_.promised() != arguments_.root; }
 
   // A ballot
+  bool can_be_optimistic() const;
+  void join_optimistic(Outbox& out);
+  void advance_optimistic(Outbox& out);
   void join(Outbox& out);
   void contribute(Message& mine) const;
   void drain_inbox(Outbox& out);
@@ -92,6 +97,8 @@ class Operation {
   void on_correction(const Message& message, Outbox& out);
   void on_ask(const Message& message, Outbox& out);
   void on_gather(const Message& message, Outbox& out);
+  void on_exchange(const Message& message, Outbox& out);
+  bool follows_the_same(const Message& message) const;
   void on_contribution(const Message& message, Outbox& out);
   void on_mismatch(Rank culprit, Outbox& out);
   Message compose(Phase phase) const;
@@ -110,6 +117,7 @@ class Operation {
   std::uint32_t attempts_ = 0;
   bool root_decided_ = false;  // in this ballot
   BallotPlan plan_;
+  Optimistic optimistic_;
   UpCorrection up_correction_;
   Gather gather_;
   Dissemination dissemination_;

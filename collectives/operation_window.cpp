@@ -8,6 +8,7 @@ namespace ucft::detail {
 OperationWindow::OperationWindow(Size size, Buffers& buffers)
     : me_(size.me),
       window_(static_cast<OperationNumber>(size.window)),
+      optimistic_(size.optimistic),
       buffers_(buffers),
       slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)),
       members_(size.ranks) {
@@ -50,7 +51,7 @@ void OperationWindow::start(const Arguments& arguments, const Operation::Memory&
   }
   ++unfinished_;
   Operation& operation = slot(number);
-  operation.start(number, arguments, members_, {me_, &failed_, &reported_}, memory, prev, out);
+  operation.start(number, arguments, members_, {me_, &failed_, &reported_, optimistic_}, memory, prev, out);
   count_turn(false, operation.wants_turn());
   settle(number, false);
 }

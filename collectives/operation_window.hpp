@@ -25,7 +25,8 @@ class OperationWindow {
   struct Size {
     Rank me;
     Rank ranks;
-    int window = 8;  // W: operations in flight; at least 2
+    int window = 8;           // W: operations in flight; at least 2
+    bool optimistic = false;  // the same on all ranks: see phases/optimistic.hpp
   };
   OperationWindow(Size size, Buffers& buffers);
 
@@ -87,6 +88,7 @@ class OperationWindow {
 
   Rank me_;
   OperationNumber window_;
+  bool optimistic_;
   Buffers& buffers_;
   std::vector<Operation> slots_;
   OperationNumber next_ = 0, dropped_upto_ = 0;

@@ -18,6 +18,7 @@ using OperationNumber = std::uint64_t;  // in a communicator: 0, 1, 2 ... in pos
 
 inline constexpr Rank no_rank = -1;
 inline constexpr Rank any_rank = -2;  // prev of an operation after a mismatch: compares equal to every other
+inline constexpr Rank optimistic_ballot = -3;  // the one without a root, before all others (phases/optimistic.hpp)
 
 enum class Phase : std::uint8_t {
   group,         // up-correction: my contribution, to every peer of my group
@@ -29,8 +30,9 @@ enum class Phase : std::uint8_t {
   gather,        // root to all: no subtree was clean, tell me what you have (more than f failures)
   gather_reply,  // the answer to gather
   mismatch,      // somebody posted another operation under this number
+  exchange,      // the optimistic ballot: the sum of those that I have heard from
 };
-inline constexpr int phase_count = 9;
+inline constexpr int phase_count = 10;
 
 enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
 
@@ -140,6 +142,11 @@ class Arrivals {
     return true;
   }
   bool settled() const { return awaited_ == 0; }
+  const Message* delivered_by(Rank rank) const {  // nullptr: not yet
+    for (const Peer& peer : peers_)
+      if (peer.rank == rank && peer.state == State::delivered) return &peer.message;
+    return nullptr;
+  }
   std::span<const Peer> peers() const { return peers_; }
   void clear(Buffers& buffers) {
     for (Peer& peer : peers_) {

@@ -35,7 +35,7 @@ class CollectiveActors {
       const std::uint64_t number = number_of(rank);
       input = buffers_.whole(buffers_.copy_in(&number, sizeof number));
     }
-    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_}, {.input = input}, no_rank, out);
+    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_, run_.optimistic}, {.input = input}, no_rank, out);
   }
   void deliver(Rank rank, const Message& message, Outbox& out) {
     const bool had_it = of(rank).finished();
@@ -56,7 +56,7 @@ class CollectiveActors {
   template <class Visit>
   void note_failure(Rank failed, Visit visit) {
     failed_.insert(failed);
-    if (run_.tell_everybody || failed == root_) {
+    if (run_.tell_everybody || run_.optimistic || failed == root_) {
       for (Rank rank = 0; rank < run_.setting.ranks; ++rank) visit(rank);
       if (failed == root_) root_ = next_root();
       return;

@@ -19,6 +19,7 @@ struct CollectiveRun {
   bool phased = false;          // correction begins when the tree would be done without failures, not after own sends
   Setting setting;              // first_turn is set by phased
   bool tell_everybody = false;  // call each rank for each failure: slow, and the same
+  bool optimistic = false;      // begins with the ballot that expects no death
 };
 
 struct CollectiveResult {

@@ -22,7 +22,7 @@ struct Options {
   std::int64_t gossip_time = 0, ask_after = 60;  // in events
   std::uint64_t gossip_seed = 1;
   std::string tree = "binomial", numbering = "interleaved", correction = "none", failure_info = "list";
-  bool json = false;
+  bool optimistic = false, json = false;
 };
 
 Plan plan_of(const Options& options) {
@@ -54,6 +54,7 @@ Plan plan_of(const Options& options) {
   plan.ranks = options.ranks;
   plan.window = options.window;
   plan.in_flight = options.in_flight;
+  plan.optimistic = options.optimistic;
   plan.program.assign(static_cast<std::size_t>(options.operations), arguments);
   return plan;
 }
@@ -153,6 +154,7 @@ void add_explore_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 2000000000))
       ->capture_default_str();
   explore->add_option("--seed", options->seed, "of the random plans")->capture_default_str();
+  explore->add_flag("--optimistic", options->optimistic, "operations begin with the ballot that expects no death");
   explore->add_flag("--json", options->json, "one JSON object per line");
   explore->callback([options, &exit_code] {
     if (const std::string problem = problem_with(*options); !problem.empty()) refuse(problem);

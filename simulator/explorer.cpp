@@ -1,6 +1,7 @@
 #include "simulator/explorer.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include "collectives/topology/reduce_topology.hpp"
@@ -41,6 +42,15 @@ std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& argum
   std::vector<std::int32_t> children;
   BroadcastTopology(arguments.shape, ranks).children(process, children);
   return sends + static_cast<std::int64_t>(children.size());
+}
+
+std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments) {
+  if (ranks < 2 || arguments.kind == Kind::broadcast) return 0;
+  if (arguments.kind == Kind::reduce) return rank == arguments.root ? 0 : 1;
+  const auto steps = std::bit_width(static_cast<unsigned>(ranks)) - 1;
+  const Rank folded = ranks - (1 << steps);
+  if (rank >= 2 * folded) return steps;
+  return rank % 2 == 0 ? 1 : steps + 1;
 }
 
 namespace {
@@ -97,6 +107,7 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
       sends +=
           sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
     if (arguments.kind != Kind::reduce) sends += ballots * correction_sends(plan, arguments);
+    if (plan.optimistic) sends += sends_optimistic(rank, plan.ranks, arguments);
   }
   // The word that the communicator is gone: to all at each death, and to whoever sends something late.
   if (plan.ends) sends += (deaths + 1) * (plan.ranks - 1);

@@ -31,7 +31,7 @@ struct Options : ClockOptions {
   std::int64_t f = 1;
   std::string tree = "binomial", numbering = "interleaved", correction = "none";
   int arity = 4, distance = 0;
-  bool phased = false;
+  bool phased = false, optimistic = false;
   std::uint64_t bytes = 8;
   double gossip_time = 0, ask_after = -1;
 
@@ -103,6 +103,9 @@ Task task_of(const Options& options) {
   run.arguments = arguments_of(options, setting.costs);
   run.payload_bytes = run.arguments.kind == Kind::barrier ? 0 : options.bytes;
   run.phased = options.phased;
+  run.optimistic = options.optimistic;
+  if (options.optimistic && options.algorithm != "corrected")
+    refuse(fmt::format("--optimistic: --algorithm {} has no other ballots", options.algorithm));
   task.network = network_of(options);
 
   if (options.algorithm != "corrected" && !by_gossip(options)) {
@@ -347,6 +350,7 @@ void add_options(CLI::App& command, Options& options) {
       .add_option("--distance", options.distance,
                   "d of the opportunistic corrections (default: 2; by gossip, so that all are reached, by the model)")
       ->check(whole_between(1, most));
+  command.add_flag("--optimistic", options.optimistic, "begin with the ballot that expects no death, as the library does");
   command.add_flag("--phased", options.phased,
                    "corrections begin when the tree would be done, not after a rank's own tree sends");
   command.add_option("--gossip-time", options.gossip_time, "T of gossip (default: the best by the model)")

@@ -14,7 +14,7 @@ const char* order_name(Order order) {
 }
 
 std::string describe(const Plan& plan) {
-  std::string text = "n=" + std::to_string(plan.ranks) + " W=" + std::to_string(plan.window) + " in flight " +
+  std::string text = (plan.optimistic ? "optimistic n=" : "n=") + std::to_string(plan.ranks) + " W=" + std::to_string(plan.window) + " in flight " +
                      std::to_string(plan.in_flight) + ":";
   for (const Arguments& arguments : plan.program)
     text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
@@ -36,7 +36,7 @@ std::byte* World::allocate(void* arg, std::size_t bytes) {
 
 World::Node::Node(const Plan& plan, Rank rank)
     : buffers({&World::allocate, nullptr}),
-      window({rank, plan.ranks, plan.window}, buffers),
+      window({rank, plan.ranks, plan.window, plan.optimistic}, buffers),
       outbox(buffers),
       results(plan.program.size()) {}
 

@@ -28,6 +28,7 @@ struct Plan {
   Rank ranks = 1;
   int window = 2;     // W
   int in_flight = 1;  // operations a rank posts before it waits for the oldest
+  bool optimistic = false;
   std::vector<Arguments> program;
   bool ends = false;  // after the program: the last barrier, and the communicator is destroyed
   std::vector<Crash> crashes;

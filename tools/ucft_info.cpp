@@ -64,7 +64,8 @@ long allowed_core_count() {
 // Why ranks of this host, even if they share memory, would send messages; "": they would not.
 std::string why_messages() {
   const std::string settings = settings_text();
-  if (settings.find("UCFT_ALGORITHM=corrected") != std::string::npos) return "UCFT_ALGORITHM=corrected";
+  for (const char* by_messages : {"UCFT_ALGORITHM=optimistic", "UCFT_ALGORITHM=corrected"})
+    if (settings.find(by_messages) != std::string::npos) return by_messages;
   if (settings.find("UCFT_FENCE=0") != std::string::npos) return "UCFT_FENCE is off";
   const long own = syscall(SYS_pidfd_open, getpid(), 0);
   if (own < 0) return std::string("this system has no pidfds: ") + std::strerror(errno);

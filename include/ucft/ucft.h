@@ -385,7 +385,8 @@ typedef struct {
   ucft_status_t status;
   uint32_t contributors;    /* ranks whose value is in the result (averages divide by it). 0 where the result is not
                                 known: reduce away from the root. Broadcast: 1 */
-  uint32_t attempts;        /* roots that this rank tried, from 1; always 1 where all ranks share memory */
+  uint32_t attempts;        /* ballots that this rank took part in: 1, and one more at the first death that it hears of, or
+                                for each root that dies; always 1 where all ranks share memory */
   int32_t* missing;         /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
                                 With failure_info LIST only (allgather: always) */
   int32_t missing_capacity; /* of it */

@@ -76,11 +76,11 @@ struct Ended {
 
 class HandFedRank {
  public:
-  HandFedRank(Rank rank, Rank ranks, int window_size = 2)
+  HandFedRank(Rank rank, Rank ranks, int window_size = 2, bool optimistic = false)
       : me(rank),
         buffers({&HandFedRank::allocate, this, 4096}),
         outbox(buffers),
-        window({rank, ranks, window_size}, buffers) {}
+        window({rank, ranks, window_size, optimistic}, buffers) {}
   ~HandFedRank() { window.release_all(); }
   HandFedRank(const HandFedRank&) = delete;
 
@@ -179,9 +179,9 @@ class HandFedRank {
 // All ranks of a communicator, and the letters on their way.
 class HandFedWorld {
  public:
-  explicit HandFedWorld(Rank ranks, int window_size = 2) {
+  explicit HandFedWorld(Rank ranks, int window_size = 2, bool optimistic = false) {
     for (Rank rank = 0; rank < ranks; ++rank) {
-      ranks_.push_back(std::make_unique<HandFedRank>(rank, ranks, window_size));
+      ranks_.push_back(std::make_unique<HandFedRank>(rank, ranks, window_size, optimistic));
       alive_.push_back(true);
     }
   }

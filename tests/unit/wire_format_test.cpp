@@ -120,7 +120,7 @@ TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
   const Message envelope = envelope_of(sent, {17, 0, 24});
   EXPECT_EQ(envelope.value, (Slice{17, 0, 24}));
   const WireHeader header = compose_header(envelope, context);
-  EXPECT_EQ(header.phase, 9);
+  EXPECT_EQ(header.phase, 10);
   EXPECT_EQ(header.signature, 3);
   EXPECT_EQ(header.attempt, 70000);
   EXPECT_EQ(header.prev, -1);
@@ -199,7 +199,7 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known = phase < phase_count || phase == 9 || (phase >= 16 && phase <= 20);  // 9: gossip
+    const bool known = phase < phase_count || phase == 10 || (phase >= 16 && phase <= 20);  // 10: gossip
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -14,6 +15,8 @@
 namespace ucft::detail {
 
 namespace {
+
+constexpr const char* algorithms[] = {"auto", "optimistic", "corrected"};  // as in Algorithm
 
 bool parse_number(std::string_view text, std::uint64_t& value) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -67,8 +70,9 @@ bool parse_auto_or_bytes(std::string_view text, std::uint64_t& bytes) {
 }
 
 bool parse_algorithm(std::string_view text, std::uint64_t& value) {
-  value = text == "auto" ? std::uint64_t(-1) : static_cast<std::uint64_t>(Algorithm::corrected);
-  return text == "auto" || text == "corrected";
+  const auto found = std::find(std::begin(algorithms), std::end(algorithms), text);
+  value = static_cast<std::uint64_t>(found - std::begin(algorithms));
+  return found != std::end(algorithms);
 }
 
 bool parse_stats(std::string_view text, std::uint64_t& value) {
@@ -111,7 +115,7 @@ class Reader {
   static std::string text_of(std::int64_t value, Parser parse) {
     if (value < 0) return "auto";
     if (parse == parse_auto_or_off) return "off";
-    if (parse == parse_algorithm) return "corrected";
+    if (parse == parse_algorithm) return algorithms[value];
     if (parse == parse_stats) return value == 0 ? "n" : value == 1 ? "y" : "json";
     return fmt::format("{}{}", value, parse == parse_duration ? "us" : "");
   }
@@ -160,6 +164,8 @@ void read_tuning(Settings& settings, Reader& reader) {
 
 }  // namespace
 
+const char* name_of(Algorithm algorithm) { return algorithms[static_cast<std::size_t>(algorithm)]; }
+
 bool read_settings(const ucft_context_params_t* params, Settings& settings, std::string& error) {
   error.clear();
   settings = Settings{};
@@ -187,9 +193,8 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_SHARED_MEMORY", parse_auto_or_bytes, "auto or bytes such as 512M, at most 16384G",
               settings.shared_memory_bytes, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_WINDOW", parse_number, "a number", settings.window, false, 0, 2, 1024);
-  std::int32_t algorithm = -1;
-  reader.read("UCFT_ALGORITHM", parse_algorithm, "auto or corrected", algorithm, false, 0, 0, UINT64_MAX);
-  settings.algorithm = algorithm < 0 ? Algorithm::automatic : Algorithm::corrected;
+  reader.read("UCFT_ALGORITHM", parse_algorithm, "auto, optimistic or corrected", settings.algorithm, false, 0, 0,
+              UINT64_MAX);
   read_model(settings, reader);
   read_tuning(settings, reader);
   if (reader.ok() && settings.suspect_after_us < 3 * settings.heartbeat_period_us)

@@ -13,7 +13,8 @@
 
 namespace ucft::detail {
 
-enum class Algorithm : std::uint8_t { automatic, corrected };
+enum class Algorithm : std::uint8_t { automatic, optimistic, corrected };
+const char* name_of(Algorithm algorithm);  // auto, ..
 enum class Stats : std::uint8_t { none, text, json };
 
 struct Settings {
@@ -36,7 +37,8 @@ struct Settings {
       -1;                   // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory
   std::int32_t window = 8;  // UCFT_WINDOW: operations in flight per communicator
   Algorithm algorithm =
-      Algorithm::automatic;    // UCFT_ALGORITHM: corrected: by messages, also where all ranks share memory
+      Algorithm::automatic;    // UCFT_ALGORITHM: by messages, also where all ranks share memory: optimistic, as they
+                               // go anyway where ranks don't; corrected, prepared for deaths from the first message on
   std::optional<LogGP> costs;  // UCFT_MODEL: a file, us; none: built-in values
   HostTuning tuning;           // UCFT_TUNING_FILE: a file; auto: built in
 

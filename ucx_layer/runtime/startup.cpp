@@ -174,9 +174,9 @@ bool StartUp::exchange_identities(std::string& error) {
         differs("UCFT_HEARTBEAT_PERIOD", mine.heartbeat_period_us, identity.heartbeat_period_us, "us"))
       return false;
     if (mine.algorithm != identity.algorithm) {
-      const auto name = [](std::int32_t algorithm) { return algorithm == 0 ? "auto" : "corrected"; };
       error = fmt::format("UCFT_ALGORITHM is {} on rank {} and {} on rank {}: it must be the same",
-                          name(mine.algorithm), job_.rank, name(identity.algorithm), rank);
+                          name_of(static_cast<Algorithm>(mine.algorithm)), job_.rank,
+                          name_of(static_cast<Algorithm>(identity.algorithm)), rank);
       return false;
     }
     if (mine.tuning != identity.tuning) {

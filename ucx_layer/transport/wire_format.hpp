@@ -17,7 +17,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 3;
+inline constexpr std::uint8_t wire_version = 4;
 
 // Beyond the phases of the algorithms: what the layer itself has to say.
 enum class Control : std::uint8_t {

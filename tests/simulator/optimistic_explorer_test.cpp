@@ -1,0 +1,162 @@
+// Every crash plan of small worlds whose operations begin with the optimistic ballot (collectives/phases/optimistic.hpp), as
+// explorer_test does without it: zero violations of the promises, and as many plans as combinatorics says.
+#include <gtest/gtest.h>
+
+#include "simulator/explorer.hpp"
+
+namespace ucft::detail::simulator {
+namespace {
+
+#ifdef UCFT_SMALL
+constexpr std::int64_t thinner = 20;
+#else
+constexpr std::int64_t thinner = 1;
+#endif
+
+constexpr Kind kinds[] = {Kind::allreduce, Kind::barrier, Kind::broadcast, Kind::reduce, Kind::allgather};
+constexpr BroadcastShape chain{Tree::kary, Numbering::interleaved, 1};
+
+Arguments arguments_of(Kind kind, std::int32_t f, Rank root = 0, BroadcastShape shape = {}) {
+  Arguments arguments;
+  arguments.kind = kind;
+  arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+  arguments.count = kind == Kind::barrier ? 0 : 2;
+  arguments.f = f;
+  arguments.root = root;
+  arguments.shape = shape;
+  return arguments;
+}
+
+Plan plan_of(Rank ranks, const Arguments& arguments, std::size_t operations = 1, int in_flight = 1, int window = 2) {
+  Plan plan;
+  plan.optimistic = true;
+  plan.ranks = ranks;
+  plan.window = window;
+  plan.in_flight = in_flight;
+  plan.program.assign(operations, arguments);
+  return plan;
+}
+
+void explore_all(const Plan& plan, int victims, std::int64_t stride) {
+  Scope scope;
+  scope.max_victims = victims;
+  scope.stride = victims < 2 ? 1 : stride * thinner;
+  scope.stride_of_one = thinner == 1 ? 1 : 5;
+  const Exploration found = explore(plan, scope);
+  EXPECT_EQ(found.violations, 0) << found.first_violation;
+  EXPECT_EQ(found.plans, plans_expected(plan, scope)) << describe(plan);
+}
+
+void walk_many(const Plan& plan, int victims, std::int64_t runs, std::uint64_t seed) {
+  const Exploration found = walk(plan, victims, runs / thinner, seed);
+  EXPECT_EQ(found.violations, 0) << "seed " << seed << ": " << found.first_violation;
+  EXPECT_GT(found.plans, 0);
+}
+
+TEST(OptimisticWorlds, OneOperationSurvivesEveryCrashPlanOfUpToSevenRanks) {
+  for (Kind kind : kinds)
+    for (Rank n = 1; n <= 7; ++n)
+      for (std::int32_t f = 0; f <= 2; ++f) explore_all(plan_of(n, arguments_of(kind, f, n - 1)), f, n == 7 ? 5 : 1);
+}
+
+TEST(OptimisticWorlds, OperationsInFlightSurviveEveryCrashPlan) {
+  for (Kind kind : kinds)
+    for (Rank n = 2; n <= 5; ++n)
+      for (std::int32_t f = 1; f <= 2; ++f) {
+        explore_all(plan_of(n, arguments_of(kind, f), 2, 2), f, n == 5 ? 7 : 1);
+        explore_all(plan_of(n, arguments_of(kind, f), 3, 2), f, n == 2 ? 1 : n == 3 ? 3 : 31);
+      }
+}
+
+// A chain, so that whoever delivers first is the next root's forwarder no more: the shapes in which a missing ballot check shows.
+TEST(OptimisticWorlds, OneAfterTheOtherOnAChainSurvive) {
+  for (Kind kind : kinds)
+    for (Rank n = 2; n <= 4; ++n)
+      for (std::int32_t f = 1; f <= 2; ++f)
+        explore_all(plan_of(n, arguments_of(kind, f, 0, chain), 4, 1), f, n == 4 ? 29 : 5);
+}
+
+TEST(OptimisticWorlds, CorrectionsOfTheFallbackSurvive) {
+  for (int correction = 1; correction < correction_count; ++correction)
+    for (Rank n = 2; n <= 5; ++n) {
+      Arguments arguments = arguments_of(Kind::allreduce, 2, n - 1);
+      arguments.correction = static_cast<Correction>(correction);
+      explore_all(plan_of(n, arguments, 2, 2), 2, 41);
+    }
+}
+
+TEST(OptimisticWorlds, MoreThanFDeathsNeverHangAndNeverLie) {
+  for (Kind kind : kinds)
+    for (Rank n = 2; n <= 5; ++n)
+      for (std::int32_t f = 0; f <= 1; ++f) explore_all(plan_of(n, arguments_of(kind, f), 2, 2), f + 2, 501);
+}
+
+TEST(OptimisticWorlds, CommunicatorsEnd) {
+  for (Kind kind : kinds)
+    for (Rank n = 2; n <= 5; ++n)
+      for (std::int32_t f = 1; f <= 2; ++f) {
+        Plan plan = plan_of(n, arguments_of(kind, f, n - 1), 2, 2);
+        plan.ends = true;
+        explore_all(plan, f, n <= 3 ? 7 : 211);
+      }
+}
+
+TEST(OptimisticWorlds, LongProgramsOfLargerWorldsSurvive) {
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    const Rank n = 2 + static_cast<Rank>(seed % 14);
+    const std::int32_t f = 1 + static_cast<std::int32_t>(seed % 3);
+    const int window = 2 + static_cast<int>(seed % 3);
+    std::mt19937_64 random(seed);
+    Plan plan = plan_of(n, arguments_of(Kind::allreduce, f), 8, 1 + static_cast<int>(random() % 3), window);
+    for (Arguments& arguments : plan.program)
+      arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)));
+    walk_many(plan, std::min(f + static_cast<int>(seed % 2), n - 1), 200, seed);
+  }
+}
+
+// A rank that lives has sent no more than the boundaries that are tried for it as one more victim.
+TEST(OptimisticWorlds, CrashPointsReachTheLastSendOfEveryRank) {
+  for (Kind kind : kinds)
+    for (Rank n = 2; n <= 6; ++n)
+      for (Rank victim = 0; victim < n; ++victim) {
+        Plan plan = plan_of(n, arguments_of(kind, 2));
+        const std::int64_t all = boundaries(victim, plan, 2);
+        for (std::int64_t after = 0; after < all; ++after)
+          for (int order = 0; order < order_count; ++order) {
+            plan.order = static_cast<Order>(order);
+            plan.crashes = {{victim, after}};
+            World world(plan);
+            ASSERT_TRUE(world.run());
+            for (Rank rank : world.survivors())
+              ASSERT_LT(world.sends(rank), boundaries(rank, plan, 2)) << describe(plan) << " rank " << rank;
+          }
+      }
+}
+
+// A rank without memory for the sums says so before it sends anything, so nobody is through without it.
+TEST(OptimisticWorlds, MemoryThatRunsOutEndsOperationsOnAllByName) {
+  for (Kind kind : {Kind::allreduce, Kind::reduce})
+    for (Rank n = 2; n <= 7; ++n)
+      for (Rank victim = -1; victim < n; victim += 2) {
+        Arguments arguments = arguments_of(kind, 1);
+        arguments.count = 512;
+        Plan plan = plan_of(n, arguments, 4, 2);
+        if (victim >= 0) plan.crashes = {{victim, 3}};
+        int ends = 0;
+        for (plan.short_of_memory = 0; plan.short_of_memory < n; ++plan.short_of_memory)
+          for (int order = 0; order < order_count; ++order)
+            for (plan.after_blocks = 0; plan.after_blocks < 24; plan.after_blocks += thinner == 1 ? 1 : 7) {
+              plan.order = static_cast<Order>(order);
+              World world(plan);
+              ASSERT_TRUE(world.run()) << describe(plan);
+              ASSERT_EQ(world.check(), "") << describe(plan);
+              for (Rank rank : world.survivors())
+                for (std::size_t i = 0; i < plan.program.size(); ++i)
+                  ends += world.result(rank, i).outcome == Outcome::no_memory;
+            }
+        EXPECT_GT(ends, 0);
+      }
+}
+
+}  // namespace
+}  // namespace ucft::detail::simulator
