@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace ucft::detail {
 
@@ -9,9 +10,11 @@ OperationWindow::OperationWindow(Size size, Buffers& buffers)
     : me_(size.me),
       window_(static_cast<OperationNumber>(size.window)),
       optimistic_(size.optimistic),
+      hosts_(std::move(size.hosts)),
       buffers_(buffers),
       slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)),
       members_(size.ranks) {
+  assert(hosts_.empty() || hosts_.size() == static_cast<std::size_t>(size.ranks));
   assert(size.window >= 2 && "rooted operations need an internal barrier in between");
 }
 
@@ -51,7 +54,7 @@ void OperationWindow::start(const Arguments& arguments, const Operation::Memory&
   }
   ++unfinished_;
   Operation& operation = slot(number);
-  operation.start(number, arguments, members_, {me_, &failed_, &reported_, optimistic_}, memory, prev, out);
+  operation.start(number, arguments, members_, {me_, &failed_, &reported_, optimistic_, hosts_.empty() ? nullptr : &hosts_}, memory, prev, out);
   count_turn(false, operation.wants_turn());
   settle(number, false);
 }

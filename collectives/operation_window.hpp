@@ -27,6 +27,7 @@ class OperationWindow {
     Rank ranks;
     int window = 8;           // W: operations in flight; at least 2
     bool optimistic = false;  // the same on all ranks: see phases/optimistic.hpp
+    std::vector<Rank> hosts{};  // of each rank, the same on all: f counts those that fail as a whole. Empty: f counts ranks
   };
   OperationWindow(Size size, Buffers& buffers);
 
@@ -89,6 +90,7 @@ class OperationWindow {
   Rank me_;
   OperationNumber window_;
   bool optimistic_;
+  std::vector<Rank> hosts_;
   Buffers& buffers_;
   std::vector<Operation> slots_;
   OperationNumber next_ = 0, dropped_upto_ = 0;

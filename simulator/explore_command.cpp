@@ -15,7 +15,7 @@ struct Options {
   std::string operation = "allreduce";
   Rank ranks = 4;
   int f = 1, victims = -1, operations = 1, window = 2, in_flight = 1, seeds = 1;
-  Rank root = 0;
+  Rank root = 0, ranks_per_host = 0;
   std::int64_t stride = 1, walks = 0;
   std::uint64_t seed = 1;
   std::int32_t arity = 2, delay_quarters = 16, correction_distance = 2;
@@ -55,6 +55,7 @@ Plan plan_of(const Options& options) {
   plan.window = options.window;
   plan.in_flight = options.in_flight;
   plan.optimistic = options.optimistic;
+  plan.ranks_per_host = options.ranks_per_host;
   plan.program.assign(static_cast<std::size_t>(options.operations), arguments);
   return plan;
 }
@@ -107,6 +108,9 @@ void add_explore_command(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather"}))
       ->capture_default_str();
   explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 62))->capture_default_str();
+  explore->add_option("--ranks-per-host", options->ranks_per_host, "f counts hosts that fail as a whole; 0: ranks")
+      ->check(CLI::Range(0, 62))
+      ->capture_default_str();
   explore->add_option("--f", options->f, "failures tolerated per operation")
       ->check(CLI::Range(0, 61))
       ->capture_default_str();

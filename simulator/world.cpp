@@ -16,6 +16,7 @@ const char* order_name(Order order) {
 std::string describe(const Plan& plan) {
   std::string text = (plan.optimistic ? "optimistic n=" : "n=") + std::to_string(plan.ranks) + " W=" + std::to_string(plan.window) + " in flight " +
                      std::to_string(plan.in_flight) + ":";
+  if (plan.ranks_per_host > 0) text += " in hosts of " + std::to_string(plan.ranks_per_host);
   for (const Arguments& arguments : plan.program)
     text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
             ",root=" + std::to_string(arguments.root) + ")";
@@ -34,9 +35,20 @@ std::byte* World::allocate(void* arg, std::size_t bytes) {
   return memory.blocks.back().get();
 }
 
+namespace {
+
+std::vector<Rank> hosts_of(const Plan& plan) {
+  std::vector<Rank> hosts;
+  for (Rank rank = 0; rank < plan.ranks && plan.ranks_per_host > 0; ++rank)
+    hosts.push_back(rank / plan.ranks_per_host);
+  return hosts;
+}
+
+}  // namespace
+
 World::Node::Node(const Plan& plan, Rank rank)
     : buffers({&World::allocate, nullptr}),
-      window({rank, plan.ranks, plan.window, plan.optimistic}, buffers),
+      window({rank, plan.ranks, plan.window, plan.optimistic, hosts_of(plan)}, buffers),
       outbox(buffers),
       results(plan.program.size()) {}
 
@@ -356,9 +368,17 @@ std::string check_blocks(Rank ranks, const Result& result, const std::vector<Ran
 
 }  // namespace
 
+// Hosts without a survivor, or the dead.
+std::size_t World::failed_units(const std::vector<Rank>& live) const {
+  const Rank unit = std::max(plan_.ranks_per_host, 1);
+  std::vector<bool> lives(static_cast<std::size_t>((plan_.ranks + unit - 1) / unit));
+  for (Rank rank : live) lives[static_cast<std::size_t>(rank / unit)] = true;
+  return static_cast<std::size_t>(std::count(lives.begin(), lives.end(), false));
+}
+
 std::string World::check_operation(std::size_t index, const std::vector<Rank>& live) const {
   const Arguments& arguments = plan_.program[index];
-  const std::size_t deaths = static_cast<std::size_t>(plan_.ranks) - live.size();
+  const std::size_t deaths = static_cast<std::size_t>(plan_.ranks) - live.size(), failures = failed_units(live);
   const Result* reference = nullptr;
   const bool broken_off = std::any_of(live.begin(), live.end(),
                                       [&](Rank rank) { return result(rank, index).outcome == Outcome::no_memory; });
@@ -374,8 +394,8 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
       continue;
     }
     if (result.outcome == Outcome::root_failed && (!arguments.rooted() || root_alive)) return where + "root_failed";
-    if (result.outcome == Outcome::too_many_failures && deaths <= static_cast<std::size_t>(arguments.f))
-      return where + "too_many_failures with " + std::to_string(deaths) + " deaths";
+    if (result.outcome == Outcome::too_many_failures && failures <= static_cast<std::size_t>(arguments.f))
+      return where + "too_many_failures with " + std::to_string(failures) + " of them";
     if (arguments.kind == Kind::reduce) {
       if (rank == arguments.root && result.outcome == Outcome::success)
         if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;

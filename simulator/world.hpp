@@ -29,6 +29,7 @@ struct Plan {
   int window = 2;     // W
   int in_flight = 1;  // operations a rank posts before it waits for the oldest
   bool optimistic = false;
+  Rank ranks_per_host = 0;  // f counts hosts; 0: ranks
   std::vector<Arguments> program;
   bool ends = false;  // after the program: the last barrier, and the communicator is destroyed
   std::vector<Crash> crashes;
@@ -115,6 +116,7 @@ class World {
   Result read_result(Rank rank, const Operation& operation);
   bool take(Event& event);
   void deliver(const Event& event);
+  std::size_t failed_units(const std::vector<Rank>& live) const;
   std::string check_operation(std::size_t index, const std::vector<Rank>& live) const;
 
   Plan plan_;

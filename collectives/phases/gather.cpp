@@ -1,5 +1,7 @@
 #include "collectives/phases/gather.hpp"
 
+#include <algorithm>
+
 #include "collectives/topology/reduce_topology.hpp"
 
 namespace ucft::detail {
@@ -25,10 +27,19 @@ void Gather::add_decisions(Sum& sum) const {
 }
 
 std::int32_t Gather::new_failures(const Ballots& ballots) const {
-  std::int32_t count = 0;
+  const Surroundings& here = ballots.surroundings();
+  const auto unit_of = [&](Rank rank) { return here.hosts == nullptr ? rank : (*here.hosts)[static_cast<std::size_t>(rank)]; };
+  std::vector<Rank> living{unit_of(here.me)}, failed;
   for (const Arrivals::Peer& peer : replies_.peers())
-    count += peer.state == Arrivals::State::failed && !ballots.surroundings().reported->contains(peer.rank);
-  return count;
+    if (peer.state == Arrivals::State::delivered)
+      living.push_back(unit_of(peer.rank));
+    else if (!here.reported->contains(peer.rank))
+      failed.push_back(unit_of(peer.rank));
+  std::ranges::sort(living);
+  std::ranges::sort(failed);
+  failed.erase(std::ranges::unique(failed).begin(), failed.end());
+  return static_cast<std::int32_t>(
+      std::ranges::count_if(failed, [&](Rank unit) { return !std::ranges::binary_search(living, unit); }));
 }
 
 void Gather::note_failures(FailureList& failed) const {

@@ -1,6 +1,6 @@
 /* ucft: fault-tolerant collectives on UCX. The C ABI.
  *
- * A collective completes, with the right result, on every survivor while up to f processes die during it. The caller
+ * A collective completes, with the right result, on every survivor while up to f hosts die during it. The caller
  * does nothing: no error to handle, no communicator to shrink. docs/failure_model.md says exactly what is promised.
  *
  * Conventions (after UCC): init -> post -> test or wait -> free; UCFT_OK is 0, UCFT_INPROGRESS is 1, errors are
@@ -55,7 +55,7 @@ typedef enum UCFT_OF_INT {
                                       progress, then post again                                            */
   UCFT_ERR_TIMED_OUT = -4,         /* ucft_wait's limit passed; the operation is still in progress         */
   UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before anybody had its result */
-  UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f died in one operation; the same on every survivor (of a
+  UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f hosts died in one operation; the same on every survivor (of a
                                       reduce: at its root only). Never where all ranks share memory        */
   UCFT_ERR_MISMATCH = -7,          /* ranks posted different operations or arguments                       */
   UCFT_ERR_EXCLUDED = -8,          /* the others have declared this rank dead and went on without it       */
@@ -202,7 +202,7 @@ typedef struct {
                                                UCFT_PMIX=off), else a job of one rank */
   ucft_failure_callback_t failure_callback; /* NULL: none */
   void* failure_callback_arg;
-  int32_t f;                    /* failures tolerated per operation by default; -1: UCFT_F, else 1 */
+  int32_t f;                    /* failures (of hosts) tolerated per operation by default; -1: UCFT_F, else 1 */
   int32_t fence;                /* 1: a silent rank of this host is killed before it is declared dead; 0: not;
                                     -1: UCFT_FENCE, else 1 */
   uint64_t heartbeat_period_us; /* 0: UCFT_HEARTBEAT_PERIOD, else 10 ms. The same on all ranks */
@@ -349,7 +349,8 @@ typedef enum UCFT_OF_INT {
 /* Per call. The same values on all ranks. */
 typedef struct {
   size_t struct_size;
-  int32_t f; /* failures tolerated in this operation, 0 .. n-1; -1: the context's (at most n-1) */
+  int32_t f; /* hosts that may fail as a whole in this operation, 0 .. n-1; -1: the context's (at most n-1). On hosts that live any
+                number of ranks may die */
   int32_t
       first_root; /* allreduce, barrier, allgather: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
                          the next one takes over */

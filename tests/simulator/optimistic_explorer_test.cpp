@@ -114,6 +114,44 @@ TEST(OptimisticWorlds, LongProgramsOfLargerWorldsSurvive) {
   }
 }
 
+// A dead host is one failure, however many ranks it had; and on a host that lives any number of them may die.
+TEST(WorldsOfHosts, AFailedHostIsOneFailure) {
+  for (bool optimistic : {true, false})
+    for (Kind kind : kinds)
+      for (Rank per_host : {2, 3}) {
+        Plan plan = plan_of(3 * per_host, arguments_of(kind, 1, 1), 2, 2);
+        plan.optimistic = optimistic;
+        plan.ranks_per_host = per_host;
+        explore_all(plan, per_host, per_host == 2 ? 7 : 60001);
+        walk_many(plan, per_host + 1, 4000, 11);
+      }
+}
+
+TEST(WorldsOfHosts, TwoFailedHostsAreTwo) {
+  for (Kind kind : kinds) {
+    Plan plan = plan_of(8, arguments_of(kind, 2), 3, 2);
+    plan.ranks_per_host = 2;
+    walk_many(plan, 5, 10000, 12);
+    plan.ranks_per_host = 4;
+    walk_many(plan, 5, 10000, 13);
+  }
+}
+
+// So many that it can't be right to go on: the same error on all.
+TEST(WorldsOfHosts, MoreThanFHostsAreTooMany) {
+  std::int64_t refused = 0;
+  for (std::int64_t after = 0; after < 8; ++after) {
+    Plan plan = plan_of(8, arguments_of(Kind::allreduce, 1));
+    plan.ranks_per_host = 2;
+    for (Rank victim = 2; victim < 8; ++victim) plan.crashes.push_back({victim, victim == 2 ? after : 0});
+    World world(plan);
+    ASSERT_TRUE(world.run());
+    ASSERT_EQ(world.check(), "") << describe(plan);
+    refused += world.result(0, 0).outcome == Outcome::too_many_failures;
+  }
+  EXPECT_GT(refused, 0);
+}
+
 // A rank that lives has sent no more than the boundaries that are tried for it as one more victim.
 TEST(OptimisticWorlds, CrashPointsReachTheLastSendOfEveryRank) {
   for (Kind kind : kinds)

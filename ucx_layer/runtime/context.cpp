@@ -58,6 +58,12 @@ std::string Job::describe(std::int32_t who) const {
   return fmt::format("rank {} (host {}, pid {})", who, peer(who).host_name, peer(who).pid);
 }
 
+std::vector<std::int32_t> Context::hosts_of(const std::vector<std::int32_t>& ranks) const {
+  std::vector<std::int32_t> hosts;
+  for (const std::int32_t rank : ranks) hosts.push_back(job_.first_on_host[static_cast<std::size_t>(rank)]);
+  return hosts;
+}
+
 // ---- from start to end ----------------------------------------------------------------------------------------------
 
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {

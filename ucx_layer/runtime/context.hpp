@@ -45,6 +45,8 @@ class Context {
     return settings().costs ? *settings().costs : job_.all_share_memory ? shared_memory_costs : network_costs;
   }
   std::string describe(std::int32_t rank) const { return job_.describe(rank); }
+  // The host of each of these, as the first rank of the job that is there.
+  std::vector<std::int32_t> hosts_of(const std::vector<std::int32_t>& ranks) const;
   bool forked() const;
 
   Transport& transport() { return *transport_; }

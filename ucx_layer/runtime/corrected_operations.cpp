@@ -19,15 +19,21 @@ PostedByMessages* free_place(ControlPage& control) {
   return nullptr;
 }
 
+// UCFT_ALGORITHM=corrected is the papers' protocol: f counts ranks, and deaths are expected from the first message on.
+OperationWindow::Size size_of(const Communicator& communicator, const Context& context) {
+  const bool as_published = context.settings().algorithm == Algorithm::corrected;
+  OperationWindow::Size size{communicator.rank(), communicator.size(), context.settings().window, !as_published, {}};
+  if (!as_published) size.hosts = context.hosts_of(communicator.ranks());
+  return size;
+}
+
 }  // namespace
 
 CorrectedOperations::CorrectedOperations(Communicator& communicator, Context& context)
     : communicator_(communicator),
       context_(context),
       me_(communicator.rank()),
-      window_({me_, communicator.size(), context.settings().window,
-               context.settings().algorithm != Algorithm::corrected},
-              context.transport().buffers()),
+      window_(size_of(communicator, context), context.transport().buffers()),
       outbox_(context.transport().buffers()),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window) * 4), nullptr),
       heard_of_(static_cast<std::size_t>(communicator.size())),

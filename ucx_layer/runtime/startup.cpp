@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <map>
 
 #include "collectives/host/tuning_file.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
@@ -214,7 +215,9 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
 bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, std::string& error) {
   const Job::Peer& me = job_.me();
   int local = 0, sharing = 0;
+  std::map<std::uint64_t, std::int32_t> first;
   for (const Job::Peer& peer : job_.peers) {
+    job_.first_on_host.push_back(first.try_emplace(peer.host, static_cast<std::int32_t>(&peer - job_.peers.data())).first->second);
     local += peer.host == me.host;
     job_.many_hosts = job_.many_hosts || peer.host != me.host;
     job_.all_share_memory = job_.all_share_memory && peer.host == me.host && peer.may_share;

@@ -69,6 +69,29 @@ TEST_P(Scenario, MoreThanFDeathsAreTheSameErrorForAll) {
   expect_right(made, {1, 2});
 }
 
+// All ranks of a host die at once, with f = 1: one failure, so no operation fails. Two of the ranks of another one are too many only if it
+// has no more than these.
+RANKS(dead_host) {
+  const std::uint64_t all = (std::uint64_t{1} << size_) - 1, host = 0b1100;  // ranks 2 and 3
+  for (int i = 0; i < 60; ++i) {
+    if (i == 20 && (rank_ == 2 || rank_ == 3)) std::raise(SIGKILL);
+    std::uint64_t in = std::uint64_t{1} << rank_, out = 0;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    const ucft_status_t status = ucft_allreduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result);
+    note(static_cast<std::uint64_t>(status));
+    note(out);
+    expect(status, UCFT_OK, "a dead host is one failure");
+    if ((out | host) != all || static_cast<std::uint32_t>(__builtin_popcountll(out)) != result.contributors)
+      wrong("sum {:x}", out);
+  }
+}
+
+TEST(HostsScenario, ADeadHostIsOneFailure) {
+  JobPlan made{6, dead_host, {}, {}, over("hosts")};
+  made.launcher = {"--expect-kill", "2", "--expect-kill", "3"};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {2, 3}), "");
+}
+
 // All but one die, one after the other or together, with f = 1.
 RANKS(all_but_one) {
   for (int i = 0; i < 60; ++i) {
