@@ -22,7 +22,8 @@ void Ballots::begin(const Membership& members, Rank root, const Surroundings& su
 }
 
 bool Ballots::any_member_failed() const {
-  return any_failed() && std::ranges::any_of(surroundings_.failed->ranks(), [this](Rank rank) { return members_.contains(rank); });
+  return any_failed() &&
+         std::ranges::any_of(surroundings_.failed->ranks(), [this](Rank rank) { return members_.contains(rank); });
 }
 
 void Ballots::promise_first_alive(Rank from) {

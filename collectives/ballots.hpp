@@ -35,8 +35,8 @@ class FailedRanks {
 struct Surroundings {
   Rank me = no_rank;
   const FailedRanks* failed = nullptr;
-  const FailedRanks* reported = nullptr;  // those that some decision has named: they don't count against f any more
-  bool optimistic = false;                // operations begin with the optimistic ballot where they can
+  const FailedRanks* reported = nullptr;     // those that some decision has named: they don't count against f any more
+  bool optimistic = false;                   // operations begin with the optimistic ballot where they can
   const std::vector<Rank>* hosts = nullptr;  // of each rank; null: each rank fails by itself
 };
 

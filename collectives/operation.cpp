@@ -12,7 +12,8 @@ std::vector<Rank> Operation::awaited() const {
        {&optimistic_.arrivals(), &up_correction_.group(), &up_correction_.children(), &gather_.replies()})
     for (const Arrivals::Peer& peer : arrivals->peers())
       if (peer.state == Arrivals::State::awaited) ranks.push_back(peer.rank);
-  if (ranks.empty() && members().contains(ballots_.promised()) && !ballots_.is_root()) ranks.push_back(ballots_.promised());
+  if (ranks.empty() && members().contains(ballots_.promised()) && !ballots_.is_root())
+    ranks.push_back(ballots_.promised());
   return ranks;
 }
 

@@ -54,7 +54,8 @@ void OperationWindow::start(const Arguments& arguments, const Operation::Memory&
   }
   ++unfinished_;
   Operation& operation = slot(number);
-  operation.start(number, arguments, members_, {me_, &failed_, &reported_, optimistic_, hosts_.empty() ? nullptr : &hosts_}, memory, prev, out);
+  operation.start(number, arguments, members_,
+                  {me_, &failed_, &reported_, optimistic_, hosts_.empty() ? nullptr : &hosts_}, memory, prev, out);
   count_turn(false, operation.wants_turn());
   settle(number, false);
 }

@@ -27,7 +27,8 @@ class OperationWindow {
     Rank ranks;
     int window = 8;           // W: operations in flight; at least 2
     bool optimistic = false;  // the same on all ranks: see phases/optimistic.hpp
-    std::vector<Rank> hosts{};  // of each rank, the same on all: f counts those that fail as a whole. Empty: f counts ranks
+    std::vector<Rank>
+        hosts{};  // of each rank, the same on all: f counts those that fail as a whole. Empty: f counts ranks
   };
   OperationWindow(Size size, Buffers& buffers);
 

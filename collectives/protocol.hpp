@@ -17,7 +17,7 @@ using Rank = std::int32_t;              // in a communicator: 0 .. n-1
 using OperationNumber = std::uint64_t;  // in a communicator: 0, 1, 2 ... in posting order
 
 inline constexpr Rank no_rank = -1;
-inline constexpr Rank any_rank = -2;  // prev of an operation after a mismatch: compares equal to every other
+inline constexpr Rank any_rank = -2;           // prev of an operation after a mismatch: compares equal to every other
 inline constexpr Rank optimistic_ballot = -3;  // the one without a root, before all others (phases/optimistic.hpp)
 
 enum class Phase : std::uint8_t {

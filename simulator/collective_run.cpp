@@ -35,7 +35,8 @@ class CollectiveActors {
       const std::uint64_t number = number_of(rank);
       input = buffers_.whole(buffers_.copy_in(&number, sizeof number));
     }
-    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_, run_.optimistic}, {.input = input}, no_rank, out);
+    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_, run_.optimistic}, {.input = input}, no_rank,
+                   out);
   }
   void deliver(Rank rank, const Message& message, Outbox& out) {
     const bool had_it = of(rank).finished();

@@ -350,7 +350,8 @@ void add_options(CLI::App& command, Options& options) {
       .add_option("--distance", options.distance,
                   "d of the opportunistic corrections (default: 2; by gossip, so that all are reached, by the model)")
       ->check(whole_between(1, most));
-  command.add_flag("--optimistic", options.optimistic, "begin with the ballot that expects no death, as the library does");
+  command.add_flag("--optimistic", options.optimistic,
+                   "begin with the ballot that expects no death, as the library does");
   command.add_flag("--phased", options.phased,
                    "corrections begin when the tree would be done, not after a rank's own tree sends");
   command.add_option("--gossip-time", options.gossip_time, "T of gossip (default: the best by the model)")

@@ -9,7 +9,7 @@ namespace ucft::detail::simulator {
 
 const char* phase_name(Phase phase) {
   static constexpr const char* names[phase_count] = {"group",   "up",     "broadcast",    "correction", "ask",
-                                                     "decided", "gather", "gather_reply", "mismatch", "exchange"};
+                                                     "decided", "gather", "gather_reply", "mismatch",   "exchange"};
   return names[static_cast<int>(phase)];
 }
 

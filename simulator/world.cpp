@@ -14,8 +14,8 @@ const char* order_name(Order order) {
 }
 
 std::string describe(const Plan& plan) {
-  std::string text = (plan.optimistic ? "optimistic n=" : "n=") + std::to_string(plan.ranks) + " W=" + std::to_string(plan.window) + " in flight " +
-                     std::to_string(plan.in_flight) + ":";
+  std::string text = (plan.optimistic ? "optimistic n=" : "n=") + std::to_string(plan.ranks) +
+                     " W=" + std::to_string(plan.window) + " in flight " + std::to_string(plan.in_flight) + ":";
   if (plan.ranks_per_host > 0) text += " in hosts of " + std::to_string(plan.ranks_per_host);
   for (const Arguments& arguments : plan.program)
     text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
@@ -39,8 +39,7 @@ namespace {
 
 std::vector<Rank> hosts_of(const Plan& plan) {
   std::vector<Rank> hosts;
-  for (Rank rank = 0; rank < plan.ranks && plan.ranks_per_host > 0; ++rank)
-    hosts.push_back(rank / plan.ranks_per_host);
+  for (Rank rank = 0; rank < plan.ranks && plan.ranks_per_host > 0; ++rank) hosts.push_back(rank / plan.ranks_per_host);
   return hosts;
 }
 

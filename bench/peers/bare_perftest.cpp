@@ -33,8 +33,8 @@ std::size_t rounded(std::size_t bytes) { return (bytes + line - 1) / line * line
 
 // What one rank writes: its words, each in a line, then the banks.
 struct Words {
-  alignas(line) std::atomic<std::uint64_t> through{0};  // operations that it needs nothing of any more
-  alignas(line) std::atomic<std::uint64_t> staged{0};   // pieces, of all operations
+  alignas(line) std::atomic<std::uint64_t> through{0};   // operations that it needs nothing of any more
+  alignas(line) std::atomic<std::uint64_t> staged{0};    // pieces, of all operations
   alignas(line) std::atomic<std::uint64_t> combined{0};  // chunks of its own, of all operations
 };
 
@@ -251,8 +251,8 @@ class Bare {
   std::size_t bytes_ = 0, piece_ = 0, pieces_ = 0, bank_bytes_ = 0;
   bool is_small_ = true;
   std::uint64_t banks_ = small_banks, number_ = 0;  // operations begun
-  std::uint64_t free_until_ = 0;       // operations that nobody needs anything of
-  std::uint64_t combined_before_ = 0;  // chunks of each rank, of the operations before
+  std::uint64_t free_until_ = 0;                    // operations that nobody needs anything of
+  std::uint64_t combined_before_ = 0;               // chunks of each rank, of the operations before
 };
 
 }  // namespace
@@ -265,7 +265,8 @@ int main(int argument_count, char** argument_values) {
   const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::mpi, world.rank == 0);
   int exit_code = parsed.exit_code;
   if (parsed.arguments)
-    exit_code = run<Bare>(world, *parsed.arguments, "bare", parsed.arguments->op == UCFT_SUM ? "" : "sums only: -o sum");
+    exit_code =
+        run<Bare>(world, *parsed.arguments, "bare", parsed.arguments->op == UCFT_SUM ? "" : "sums only: -o sum");
   MPI_Finalize();
   return exit_code;
 }

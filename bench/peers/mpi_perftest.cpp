@@ -122,7 +122,9 @@ int main(int argument_count, char** argument_values) {
   MPI_Init(&argument_count, &argument_values);
   const World world = join_world();
   const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::mpi, world.rank == 0);
-  const int exit_code = parsed.arguments ? run<Mpi>(world, *parsed.arguments, library, missing_in_mpi(*parsed.arguments)) : parsed.exit_code;
+  const int exit_code = parsed.arguments
+                            ? run<Mpi>(world, *parsed.arguments, library, missing_in_mpi(*parsed.arguments))
+                            : parsed.exit_code;
   MPI_Finalize();
   return exit_code;
 }

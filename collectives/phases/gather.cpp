@@ -28,7 +28,9 @@ void Gather::add_decisions(Sum& sum) const {
 
 std::int32_t Gather::new_failures(const Ballots& ballots) const {
   const Surroundings& here = ballots.surroundings();
-  const auto unit_of = [&](Rank rank) { return here.hosts == nullptr ? rank : (*here.hosts)[static_cast<std::size_t>(rank)]; };
+  const auto unit_of = [&](Rank rank) {
+    return here.hosts == nullptr ? rank : (*here.hosts)[static_cast<std::size_t>(rank)];
+  };
   std::vector<Rank> living{unit_of(here.me)}, failed;
   for (const Arrivals::Peer& peer : replies_.peers())
     if (peer.state == Arrivals::State::delivered)

@@ -88,17 +88,15 @@ void Optimistic::plan_tree(const Ballots& ballots, Rank root) {
       steps_.push_back({What::give, ballots.rank_of(process - distance, root)});
       return;
     }
-    if (process + distance < size)
-      steps_.push_back({What::take_higher, ballots.rank_of(process + distance, root)});
+    if (process + distance < size) steps_.push_back({What::take_higher, ballots.rank_of(process + distance, root)});
   }
 }
 
 // ---- sums -----------------------------------------------------------------------------------------------------------
 
 void Optimistic::reserve(const Arguments& arguments, const Ballots& ballots, Buffers& buffers) {
-  const std::uint64_t bytes = with_collective(arguments.kind, [&](auto collective) {
-    return collective.result_bytes(arguments, ballots.members().size());
-  });
+  const std::uint64_t bytes = with_collective(
+      arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, ballots.members().size()); });
   if (bytes == 0 || partial_.outcome != Outcome::success) return;
   for (const Step& step : steps_) {
     if (step.what != What::take_lower && step.what != What::take_higher) continue;

@@ -38,8 +38,8 @@ class Optimistic {
 
  private:
   enum class What : std::uint8_t {
-    give,         // what there is so far
-    take_lower,   // a sum of members before those that this rank has, or after them
+    give,        // what there is so far
+    take_lower,  // a sum of members before those that this rank has, or after them
     take_higher,
     take_result
   };

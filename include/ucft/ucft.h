@@ -349,7 +349,8 @@ typedef enum UCFT_OF_INT {
 /* Per call. The same values on all ranks. */
 typedef struct {
   size_t struct_size;
-  int32_t f; /* hosts that may fail as a whole in this operation, 0 .. n-1; -1: the context's (at most n-1). On hosts that live any
+  int32_t
+      f; /* hosts that may fail as a whole in this operation, 0 .. n-1; -1: the context's (at most n-1). On hosts that live any
                 number of ranks may die */
   int32_t
       first_root; /* allreduce, barrier, allgather: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
@@ -384,11 +385,11 @@ typedef struct {
 typedef struct {
   size_t struct_size;
   ucft_status_t status;
-  uint32_t contributors;    /* ranks whose value is in the result (averages divide by it). 0 where the result is not
+  uint32_t contributors; /* ranks whose value is in the result (averages divide by it). 0 where the result is not
                                 known: reduce away from the root. Broadcast: 1 */
-  uint32_t attempts;        /* ballots that this rank took part in: 1, and one more at the first death that it hears of, or
+  uint32_t attempts;     /* ballots that this rank took part in: 1, and one more at the first death that it hears of, or
                                 for each root that dies; always 1 where all ranks share memory */
-  int32_t* missing;         /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
+  int32_t* missing;      /* caller's array or NULL: ranks of the communicator that did not contribute, ascending.
                                 With failure_info LIST only (allgather: always) */
   int32_t missing_capacity; /* of it */
   int32_t missing_count; /* how many there are; -1: not known (broadcast; reduce away from the root; COUNT and BIT, but

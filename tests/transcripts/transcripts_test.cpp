@@ -19,7 +19,7 @@ using namespace by_hand;
 
 const char* name_of(Phase phase) {
   static constexpr const char* names[phase_count] = {"group",   "up",     "broadcast",    "correction", "ask",
-                                                     "decided", "gather", "gather_reply", "mismatch", "exchange"};
+                                                     "decided", "gather", "gather_reply", "mismatch",   "exchange"};
   return names[static_cast<int>(phase)];
 }
 

@@ -106,7 +106,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         ASSERT_EQ(got.list, no_buffer);
         ++seen;
       }
-  EXPECT_EQ(seen, 9 * 256 * 4);
+  EXPECT_EQ(seen, 10 * 256 * 4);
 }
 
 TEST(WireFormat, AGossipRowComesBackAsItWasSent) {

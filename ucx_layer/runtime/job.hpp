@@ -27,7 +27,7 @@ struct Job {
   std::int32_t rank = 0, size = 1;
   std::uint32_t cookie = 0;
   int pid = 0;
-  std::vector<Peer> peers;  // by rank
+  std::vector<Peer> peers;                  // by rank
   std::vector<std::int32_t> first_on_host;  // by rank: the lowest rank of its host
   bool many_hosts = false, all_share_memory = true, one_network = true;
   bool membarriers = false;     // this process can be made to fence by its own threads,

@@ -217,7 +217,8 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   int local = 0, sharing = 0;
   std::map<std::uint64_t, std::int32_t> first;
   for (const Job::Peer& peer : job_.peers) {
-    job_.first_on_host.push_back(first.try_emplace(peer.host, static_cast<std::int32_t>(&peer - job_.peers.data())).first->second);
+    job_.first_on_host.push_back(
+        first.try_emplace(peer.host, static_cast<std::int32_t>(&peer - job_.peers.data())).first->second);
     local += peer.host == me.host;
     job_.many_hosts = job_.many_hosts || peer.host != me.host;
     job_.all_share_memory = job_.all_share_memory && peer.host == me.host && peer.may_share;
