@@ -89,6 +89,23 @@ TEST(Optimistic, AddsInTheOrderOfRanksWhateverTheOrderOfArrival) {
   }
 }
 
+// An operator whose operands are not alike (the lower one is the result) shows who was taken for the lower one: rank 0, on all.
+TEST(Optimistic, OperandsAreInTheOrderOfRanks) {
+  const auto lower = [](const void* in, void* inout, std::uint64_t count, int, void*) {
+    std::memcpy(inout, in, count * sizeof(std::uint64_t));
+  };
+  for (Kind kind : {Kind::allreduce, Kind::reduce})
+    for (Rank n = 2; n <= 17; ++n) {
+      HandFedWorld world(n, 2, true);
+      Arguments arguments = sum_of_words(1, 0, kind);
+      arguments.reduction = {DataType::uint64, Operator::user, lower, nullptr};
+      world.post_all(arguments, [](Rank rank) { return word(100 + static_cast<std::uint64_t>(rank)); });
+      world.run();
+      for (Rank rank = 0; rank < (kind == Kind::reduce ? 1 : n); ++rank)
+        ASSERT_EQ(word_of(world[rank].ended(0).value), 100u) << "n " << n << " rank " << rank;
+    }
+}
+
 TEST(Optimistic, ABroadcastAndLongDataGoAsBefore) {
   HandFedWorld world(4, 4, true);
   world.post_all(sum_of_words(1, 2, Kind::broadcast), [](Rank rank) { return rank == 2 ? word(7) : Bytes{}; });
