@@ -39,7 +39,7 @@ std::int32_t Gather::new_failures(const Ballots& ballots) const {
       failed.push_back(unit_of(peer.rank));
   std::ranges::sort(living);
   std::ranges::sort(failed);
-  failed.erase(std::ranges::unique(failed).begin(), failed.end());
+  failed.erase(std::unique(failed.begin(), failed.end()), failed.end());
   return static_cast<std::int32_t>(
       std::ranges::count_if(failed, [&](Rank unit) { return !std::ranges::binary_search(living, unit); }));
 }
