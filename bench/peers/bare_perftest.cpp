@@ -260,13 +260,7 @@ class Bare {
 
 int main(int argument_count, char** argument_values) {
   using namespace ucft::detail::bench;
-  MPI_Init(&argument_count, &argument_values);
-  const World world = join_world();
-  const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::mpi, world.rank == 0);
-  int exit_code = parsed.exit_code;
-  if (parsed.arguments)
-    exit_code =
-        run<Bare>(world, *parsed.arguments, "bare", parsed.arguments->op == UCFT_SUM ? "" : "sums only: -o sum");
-  MPI_Finalize();
-  return exit_code;
+  return peer_perftest<Bare>(argument_count, argument_values, "bare", [](const Arguments& arguments) {
+    return std::string(arguments.op == UCFT_SUM ? "" : "sums only: -o sum");
+  });
 }

@@ -119,12 +119,5 @@ class Mpi {
 
 int main(int argument_count, char** argument_values) {
   using namespace ucft::detail::bench;
-  MPI_Init(&argument_count, &argument_values);
-  const World world = join_world();
-  const ParsedArguments parsed = parse_arguments(argument_count, argument_values, Library::mpi, world.rank == 0);
-  const int exit_code = parsed.arguments
-                            ? run<Mpi>(world, *parsed.arguments, library, missing_in_mpi(*parsed.arguments))
-                            : parsed.exit_code;
-  MPI_Finalize();
-  return exit_code;
+  return peer_perftest<Mpi>(argument_count, argument_values, library, missing_in_mpi);
 }

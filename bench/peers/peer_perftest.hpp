@@ -178,4 +178,16 @@ int run(World world, Arguments arguments, const char* algorithm, const std::stri
   });
 }
 
+// The whole program. lacks(arguments): "" or what the library can't do.
+template <template <class> class Library, class Lacks>
+int peer_perftest(int argument_count, char** argument_values, const char* algorithm, Lacks lacks) {
+  MPI_Init(&argument_count, &argument_values);
+  const World world = join_world();
+  const ParsedArguments parsed = parse_arguments(argument_count, argument_values, bench::Library::mpi, world.rank == 0);
+  const int exit_code =
+      parsed.arguments ? run<Library>(world, *parsed.arguments, algorithm, lacks(*parsed.arguments)) : parsed.exit_code;
+  MPI_Finalize();
+  return exit_code;
+}
+
 }  // namespace ucft::detail::bench
