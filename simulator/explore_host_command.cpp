@@ -19,7 +19,7 @@ struct Options {
   int root = 0;
   std::int64_t states = 20000000, walks = 0;
   std::uint64_t seed = 1;
-  bool suspicions = false, reduced = false, json = false;
+  bool suspicions = false, reduced = false, runs = false, json = false;
 };
 
 HostPlan plan_of(const Options& options) {
@@ -39,6 +39,7 @@ HostPlan plan_of(const Options& options) {
   plan.max_deaths = options.deaths;
   plan.trusts_suspicions = options.suspicions;
   plan.reduced = options.reduced;
+  plan.runs = options.runs;
   for (const std::string& name : options.operations) {
     HostCall call;
     call.pattern = patterns.at(name);
@@ -64,6 +65,7 @@ int explore_and_print(const Options& options) {
                                  {"uses", plan.uses},
                                  {"deaths", plan.max_deaths},
                                  {"reduced", plan.reduced},
+                                 {"runs", plan.runs},
                                  {"walks", options.walks},
                                  {"states", found.states},
                                  {"steps", found.transitions},
@@ -109,6 +111,7 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   explore->add_option("--deaths", options->deaths, "at most")->check(CLI::Range(0, 7))->capture_default_str();
   explore->add_flag("--suspicions", options->suspicions,
                     "a rank may be taken for dead while it lives: shows why only proofs count");
+  explore->add_flag("--runs", options->runs, "post and look in one where the product does");
   explore->add_flag("--reduced", options->reduced, "leave out orders that nobody can tell apart from others");
   explore->add_option("--states", options->states, "stop after that many")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{2000000000}))

@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/host/host_lease.hpp"
@@ -50,6 +51,7 @@ struct HostPlan {
   Rank lacks = no_rank;            // this one has no memory
   bool trusts_suspicions = false;  // somebody may hear of the death of one who lives: to see what goes wrong
   bool reduced = false;            // see above
+  bool runs = false;               // what has a shortcut is posted and looked at in one (HostStage::run)
 };
 
 class HostWorld {
@@ -107,6 +109,7 @@ class HostWorld {
     Access next{};                          // of the call
     bool completes = false;                 // with which it completes an operation, though it is a final look
   };
+  using Completion = std::pair<OperationNumber, HostResult>;
   // What the first to have it was given, and all others must be.
   struct Delivery {
     bool is_known = false;
@@ -126,7 +129,7 @@ class HostWorld {
   static HostWord given(Rank rank, int use, OperationNumber number, std::uint64_t element);
   static std::vector<HostWord> given(Rank rank, int use, OperationNumber number, const HostCall& call);
   void step(Rank rank, int steps);
-  void run(Rank rank, State& state, Memory& memory, std::vector<OperationNumber>& completed) const;
+  void run(Rank rank, State& state, Memory& memory, std::vector<Completion>& completed) const;
   void add_calls(Rank rank, std::vector<Event>& all) const;
   void add_news(Rank rank, std::vector<Event>& all) const;
   std::uint32_t asked_by(Rank rank) const;
@@ -134,7 +137,7 @@ class HostWorld {
   void make_final_looks();
   template <class Use>
   void describe_outside(Use& word) const;
-  void post(Rank rank, State& state, Memory& memory) const;
+  void post(Rank rank, State& state, Memory& memory, std::vector<Completion>& completed) const;
   void begin_anew(Rank rank, State& state, Memory& memory) const;
   HostPlace area_words() const;
   HostPlace words() const { return layout_.words() + static_cast<HostPlace>(plan_().areas) * area_words(); }

@@ -25,6 +25,17 @@ struct HostCall {
   std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }
 };
 
+// A call that needs no more than one look at each of some ranks, worked out once for many operations (HostStage::shortcut).
+struct HostShortcut {
+  HostWord note = 0;   // of this rank's V
+  HostWord usual = 0;  // what V of those that are read says if nothing is amiss
+  std::uint64_t bytes = 0;
+  Combiner::Kernel kernel = nullptr;
+  Rank first = 0, end = 0;         // who is read; none: nobody's data are needed here
+  std::uint32_t contributors = 0;  // if all have given theirs
+  bool gives = false;
+};
+
 // Data of a rank, and where they are to be, if not in the slab.
 struct HostData {
   const std::byte* data = nullptr;  // needed during the call only; null: none, or they are in their place already

@@ -37,6 +37,7 @@
 //   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or apart
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
+//   bool looks_again()                            whether to look at once for what was not there yet
 //   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree
 //   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it,
 //                                                 to be finished (reduction.hpp); result() has its contributors
@@ -52,6 +53,7 @@
 #include <bit>
 #include <cassert>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -92,13 +94,55 @@ class HostStage {
            (HostLayout::words_of(layout_.bytes_of_chunks(bytes, seat_.ranks)) + 1) * sizeof(HostWord);
   }
 
+  // None where more than one look at each rank is needed: for a tree, data outside the slab, an operator of the caller's.
+  std::optional<HostShortcut> shortcut(const HostCall& call) const {
+    const bool from_one = call.pattern == HostPattern::broadcast_of, to_one = call.pattern == HostPattern::reduce_to,
+               sums = to_one || call.pattern == HostPattern::reduce_all;
+    HostShortcut way;
+    way.bytes = call.bytes();
+    way.kernel = Combiner(call.reduction).kernel();
+    if (!layout_.is_inline(way.bytes) || call.lacks_memory ||
+        (sums && (!tree_->is_flat() || (way.bytes > 0 && way.kernel == nullptr))))
+      return std::nullopt;
+    way.note = note_of(call).word();
+    way.usual = usual_note(call, way.bytes).word();
+    way.gives = gives(call) && way.bytes > 0;
+    if (from_one && call.root != seat_.me) way.first = call.root;
+    if (from_one ? call.root != seat_.me : !to_one || call.root == seat_.me)
+      way.end = from_one ? call.root + 1 : seat_.ranks;
+    way.contributors = from_one ? 1 : static_cast<std::uint32_t>(way.end);
+    return way;
+  }
+
+  // post() and progress() in one, of a call that has a shortcut and nothing to finish. no: nothing has been done, as other operations
+  // are in flight, or its bank may still be read. ended: with success, of all contributors; there is no result().
+  enum class Ran : std::uint8_t { no, posted, ended };
+  template <class Memory>
+  [[gnu::always_inline]] Ran run(Memory& memory, const HostCall& call, const HostShortcut& way, const std::byte* data) {
+    assert(!call.reduction.finishes());
+    const OperationNumber number = next_;
+    if (number != done_ || number - finished_by_all_ >= static_cast<OperationNumber>(layout_.banks)) return Ran::no;
+    const HostPlace cell = layout_.value(number);
+    next_ = number + 1;
+    if (way.gives) memory.write(cell + 2, data, way.bytes);
+    memory.store(cell + 1, way.note);
+    memory.store(cell, host_stamp(number));
+    Rank alike = way.first;
+    if (!end_at_once(memory, number, cell, call, way, alike)) {
+      at(number) = Operation{.call = call, .way = way, .alike = alike};
+      return Ran::posted;
+    }
+    done_ = next_;
+    memory.store(HostLayout::through(), host_stamp(number));
+    return Ran::ended;
+  }
+
   // Requires ready().
   template <class Memory>
   OperationNumber post(Memory& memory, const HostCall& call, const HostData& given) {
     const OperationNumber number = next_++;
-    Operation& operation = at(number);
-    operation = Operation{};
-    operation.call = call;
+    Operation& operation = at(number) = Operation{.call = call, .way = shortcut(call)};
+    if (operation.way) operation.alike = operation.way->first;
     const HostPlace place = layout_.value(number);
     const std::uint64_t bytes = bytes_given(call);
     assert(bytes <= 0xffffffff);
@@ -110,10 +154,7 @@ class HostStage {
     }
     if (bytes > 0 && given.data != nullptr)
       memory.write(layout_.is_inline(bytes) ? place + 2 : given.place, given.data, bytes);
-    const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
-    const std::uint32_t count =
-        gives(call) ? static_cast<std::uint32_t>(bytes) : HostNote::is_root | static_cast<std::uint32_t>(call.root);
-    memory.store(place + 1, HostNote{call.signature, outcome, count, call.what}.word());
+    memory.store(place + 1, note_of(call).word());
     memory.store(place, host_stamp(number));
     return number;
   }
@@ -194,9 +235,10 @@ class HostStage {
 
  private:
   struct Operation {
-    HostCall call;
-    HostResult result;
-    Rank alike = 0;  // V of all lower ranks is there, and says what is usual
+    HostCall call{};
+    std::optional<HostShortcut> way{};
+    HostResult result{};
+    Rank alike = 0;  // with a shortcut: V of all lower ranks that are read is there, and says what is usual
     Rank seen = 0;   // V of all lower ranks is there, or never will be
     int looks = 0;
     bool has_given_partial = false, finished = false;
@@ -206,6 +248,13 @@ class HostStage {
 
   Operation& at(OperationNumber number) { return operations_[number & mask_]; }
   const Operation& at(OperationNumber number) const { return operations_[number & mask_]; }
+  // Of this rank's V.
+  HostNote note_of(const HostCall& call) const {
+    const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
+    const std::uint32_t count = gives(call) ? static_cast<std::uint32_t>(bytes_given(call))
+                                            : HostNote::is_root | static_cast<std::uint32_t>(call.root);
+    return {call.signature, outcome, count, call.what};
+  }
   bool gives(const HostCall& call) const { return call.pattern != HostPattern::broadcast_of || call.root == seat_.me; }
   template <class Memory>
   HostReading<Memory> reading(Memory& memory, OperationNumber number) const {
@@ -226,46 +275,48 @@ class HostStage {
       all.memory().store(room + all.chunk_stamp(chunk), 0);
   }
 
-  // What advance() would do where that is simple, and as fast as may be: data in the slabs, a flat shape, all that are read are there,
-  // and have posted the same. False: it has to look.
+  // What advance() would do where there is a shortcut, and all that are read are there, and have posted the same. False: it has to
+  // look.
   template <class Memory>
-  [[gnu::always_inline]] bool finish_at_once(Memory& memory, OperationNumber number) {
+  bool finish_at_once(Memory& memory, OperationNumber number) {
     Operation& operation = at(number);
-    const HostCall& call = operation.call;
-    const std::uint64_t bytes = call.bytes();
-    const bool from_one = call.pattern == HostPattern::broadcast_of;
-    if (!layout_.is_inline(bytes) || (!from_one && !tree_->is_flat()) ||
-        (call.pattern == HostPattern::reduce_to && call.root != seat_.me))
-      return false;
-    const HostPlace cell = layout_.value(number);
-    const HostWord stamp = host_stamp(number), usual = usual_note(call, bytes).word();
-    const Rank end = from_one ? call.root + 1 : seat_.ranks;
-    Rank x = from_one ? call.root : operation.alike;
-    while (x < end && memory.load(x, cell) == stamp && memory.load(x, cell + 1) == usual) ++x;
-    if (x < end) {
-      if (!from_one) operation.alike = x;
-      return false;
+    if (!operation.way) return false;
+    operation.result = {Outcome::success, no_rank, operation.way->contributors};  // deliver() may ask for it
+    return operation.finished =
+               end_at_once(memory, number, layout_.value(number), operation.call, *operation.way, operation.alike);
+  }
+  // alike: where it has come to.
+  template <class Memory>
+  [[gnu::always_inline]] bool end_at_once(Memory& memory, OperationNumber number, HostPlace cell, const HostCall& call,
+                                          const HostShortcut& way, Rank& alike) {
+    const HostWord stamp = host_stamp(number);
+    while (alike < way.end) {
+      if (memory.load(alike, cell) == stamp && memory.load(alike, cell + 1) == way.usual)
+        ++alike;
+      else if (!memory.looks_again())
+        return false;
     }
-    if (!from_one) note_posted_by_all(number);
-    operation.result = {Outcome::success, no_rank, static_cast<std::uint32_t>(from_one ? 1 : end)};
-    if (call.pattern == HostPattern::gather_all) {
-      for (x = 0; x < end; ++x)
-        if (!memory.expects_block(number, x, bytes)) return false;
-      for (x = 0; x < end; ++x) memory.deliver_block(number, x, memory.read(x, cell + 2, bytes), bytes);
-    } else if (bytes > 0 && !(from_one && call.root == seat_.me)) {
-      memory.deliver(number, 0,
-                     from_one ? memory.read(call.root, cell + 2, bytes) : sum_of_inline(memory, call, cell + 2, bytes),
-                     bytes);
-    }
-    return operation.finished = true;
+    if (way.end == 0) return call.pattern != HostPattern::reduce_to || !memory.is_dead(call.root);
+    if (call.pattern != HostPattern::broadcast_of) note_posted_by_all(number);
+    return deliver_inline(memory, number, call, way, cell + 2);
   }
   template <class Memory>
-  const std::byte* sum_of_inline(Memory& memory, const HostCall& call, HostPlace place, std::uint64_t bytes) const {
-    std::byte* const into = memory.scratch(0);
-    const Combiner combine_two(call.reduction);
-    const std::byte* sum = memory.read(0, place, bytes);
-    for (Rank x = 1; x < seat_.ranks; ++x) sum = combine_two.add(sum, memory.read(x, place, bytes), call.count, into);
-    return sum;
+  [[gnu::always_inline]] static bool deliver_inline(Memory& memory, OperationNumber number, const HostCall& call,
+                                                    const HostShortcut& way, HostPlace place) {
+    if (call.pattern == HostPattern::gather_all) {
+      for (Rank x = 0; x < way.end; ++x)
+        if (!memory.expects_block(number, x, way.bytes)) return false;
+      for (Rank x = 0; x < way.end; ++x) memory.deliver_block(number, x, memory.read(x, place, way.bytes), way.bytes);
+    } else if (way.bytes > 0) {
+      const std::byte* sum = memory.read(way.first, place, way.bytes);
+      for (Rank x = way.first + 1; x < way.end; ++x) {
+        std::byte* const into = memory.scratch(0);
+        way.kernel(into, sum, memory.read(x, place, way.bytes), call.count);
+        sum = into;
+      }
+      memory.deliver(number, 0, sum, way.bytes);
+    }
+    return true;
   }
 
   template <class Memory>

@@ -32,6 +32,7 @@ class Reduction {
         carrier_bytes_(static_cast<std::uint8_t>(carrier_bytes_of(of, is))),
         widens_(is_binned(is) || carrier_of(of, is) != of),
         finishes_(is_finished(of, is)),
+        rounds_(is == Operator::user || (is != Operator::none && !is_of(of, integers | booleans))),
         function_(by),
         arg_(with) {}
 
@@ -45,6 +46,8 @@ class Reduction {
   bool widens() const { return widens_; }
   // Whether a result must be finished, and is no copy of the combined carriers.
   bool finishes() const { return finishes_; }
+  // Whether a result may depend on the processor's rounding mode, or on what it does with denormals.
+  bool rounds() const { return rounds_; }
 
  private:
   // Also where one contributor's value is the result: 7 AND nothing is 1, and padding is 0.
@@ -57,7 +60,7 @@ class Reduction {
   DataType type_;
   Operator op_;
   std::uint8_t carrier_bytes_;
-  bool widens_, finishes_;
+  bool widens_, finishes_, rounds_;
   UserFunction function_;
   void* arg_;
 };
@@ -89,6 +92,7 @@ class Combiner {
     else
       combine(reduction_, destination, lower, higher, count);
   }
+  Kernel kernel() const { return kernel_; }
   // lower op higher, in `into`; lower may be there, or null: then it is higher, where that is.
   const std::byte* add(const std::byte* lower, const std::byte* higher, std::uint64_t count, std::byte* into) const {
     if (lower == nullptr) return higher;

@@ -38,7 +38,8 @@ HostPlan reduced(HostPlan plan) {
   return plan;
 }
 
-// Nothing is broken in any of its orders; and what they lead to is what the reduced ones lead to.
+// Nothing is broken in any of its orders; and what they lead to is what the reduced ones lead to. Nor where each rank runs what it
+// can (HostStage::run).
 void explore_all(const HostPlan& plan, std::int64_t at_least) {
   const HostExploration found = explore(plan, most_states, true), fewer = explore(reduced(plan), most_states, true);
   EXPECT_EQ(found.violation, "");
@@ -53,6 +54,14 @@ void explore_all(const HostPlan& plan, std::int64_t at_least) {
   EXPECT_LT(fewer.states, found.states);
   EXPECT_EQ(fewer.contents, found.contents);
   EXPECT_EQ(fewer.sum_of_contents, found.sum_of_contents);
+  if (plan.degree == 0 && !plan.runs) {
+    HostPlan running = reduced(plan);
+    running.runs = true;
+    const HostExploration same = explore(running, most_states);
+    EXPECT_EQ(same.violation, "");
+    EXPECT_TRUE(same.is_complete);
+    EXPECT_GE(same.ends, 1);
+  }
   testing::Test::RecordProperty("states", std::to_string(found.states));
 }
 
@@ -61,6 +70,10 @@ TEST(HostExplorer, EachCollectiveOfThreeRanksOfWhomTwoDie) {
     SCOPED_TRACE(static_cast<int>(each.pattern));
     explore_all({.ranks = 3, .program = {each}, .max_deaths = 2}, 5000);
   }
+}
+
+TEST(HostExplorer, RunningAllreducesOfThreeRanksInAllOrders) {
+  explore_all({.ranks = 3, .program = {allreduce}, .max_deaths = 2, .runs = true}, 4000);
 }
 
 TEST(HostExplorer, AnAllgatherOfThreeRanksOfWhomOneDies) {
@@ -284,7 +297,8 @@ TEST(HostExplorer, LargerWorldsByChance) {
                                             .program = program,
                                             .areas = 1,
                                             .uses = 2,
-                                            .max_deaths = ranks - 1},
+                                            .max_deaths = ranks - 1,
+                                            .runs = window == 1},
                                            walks_of_large + walks / (8 * ranks), 7);
         EXPECT_EQ(found.violation, "") << ranks << " ranks, degree " << degree << ", window " << window;
         EXPECT_GE(found.ends_of_several * 2, found.ends);

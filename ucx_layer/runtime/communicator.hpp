@@ -36,7 +36,7 @@ class Communicator {
   ucft_status_t post(Request& request);
   // Once, before it is posted for the first time.
   void plan(Request& request) const {
-    if (host_ != nullptr) request.host_call = HostOperations::call_of(request.arguments);
+    if (host_ != nullptr) host_->plan(request);
   }
   // Of the blocking calls, of which there is one at a time.
   Request& blocking() { return blocking_; }

@@ -83,7 +83,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
-  transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord));
+  transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord), rank());
   bool watching = true;
   try {
     helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);

@@ -47,6 +47,7 @@ class Context {
   std::string describe(std::int32_t rank) const { return job_.describe(rank); }
   // The host of each of these, as the first rank of the job that is there.
   std::vector<std::int32_t> hosts_of(const std::vector<std::int32_t>& ranks) const;
+  std::uint32_t spin() const { return job_.spin; }  // looks of a wait before it yields
   bool forked() const;
 
   Transport& transport() { return *transport_; }

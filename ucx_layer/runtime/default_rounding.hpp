@@ -10,7 +10,7 @@ namespace ucft::detail {
 #if defined(__SSE2__)
 class DefaultRounding {
  public:
-  DefaultRounding() : was_(_mm_getcsr()) {
+  explicit DefaultRounding(bool is_needed = true) : was_(is_needed ? _mm_getcsr() : usual) {
     if ((was_ & ~exceptions) != usual) _mm_setcsr(usual);
   }
   ~DefaultRounding() {
@@ -24,7 +24,9 @@ class DefaultRounding {
   const unsigned was_;
 };
 #else
-struct DefaultRounding {};
+struct DefaultRounding {
+  explicit DefaultRounding(bool = true) {}
+};
 #endif
 
 }  // namespace ucft::detail

@@ -19,6 +19,7 @@ constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory i
 constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
 constexpr std::uint64_t block_alignment = 64;
 constexpr std::uint64_t streamed_from = 8 << 20;  // bytes of a result: more than its caller would find in a cache
+constexpr int most_looks = 16;                    // at a word that is about to come, before all else is looked after
 constexpr int patience = 64;                      // looks, before another inner node's work is done for it
 static_assert(least_block > Buffers::private_limit);
 
@@ -97,7 +98,8 @@ bool HostSlabs::end() {
 
 class HostOperations::Memory {
  public:
-  explicit Memory(HostOperations& operations) : operations_(operations), slabs_(*operations.slabs_) {}
+  explicit Memory(HostOperations& operations)
+      : operations_(operations), slabs_(*operations.slabs_), looks_(operations.looks_) {}
 
   HostWord load(Rank owner, HostPlace place) { return slabs_.load(owner, place); }
   void store(HostPlace place, HostWord word) { slabs_.store(place, word); }
@@ -111,6 +113,7 @@ class HostOperations::Memory {
   }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
   bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
+  bool looks_again() { return --looks_ >= 0; }
   std::byte* scratch(int level) {
     const HostLayout& layout = operations_.layout_;  // chunks are combined in the first alone
     return operations_.context_.host_scratch(
@@ -141,6 +144,27 @@ class HostOperations::Memory {
  private:
   HostOperations& operations_;
   HostSlabs& slabs_;
+  int looks_;
+};
+
+// Of an operation that is no request's yet, and whose results go straight to its caller.
+class HostOperations::ShortMemory : public Memory {
+ public:
+  ShortMemory(HostOperations& operations, const Request& request) : Memory(operations), request_(request) {}
+
+  std::byte* scratch(int) const { return static_cast<std::byte*>(request_.receive); }
+  void deliver(OperationNumber, std::uint64_t, const std::byte* data, std::uint64_t bytes) const {
+    if (data != request_.receive) copy(static_cast<std::byte*>(request_.receive), data, bytes);
+  }
+  bool expects_block(OperationNumber, Rank rank, std::uint64_t bytes) const {
+    return request_.layout.bytes_of(rank) == bytes;
+  }
+  void deliver_block(OperationNumber, Rank rank, const std::byte* data, std::uint64_t bytes) const {
+    if (bytes > 0) copy(static_cast<std::byte*>(request_.receive) + request_.layout.offset_of(rank), data, bytes);
+  }
+
+ private:
+  const Request& request_;
 };
 
 // ---- posting --------------------------------------------------------------------------------------------------------
@@ -157,7 +181,8 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
       stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
-      rooms_(2 * static_cast<std::size_t>(context.settings().window)) {
+      rooms_(2 * static_cast<std::size_t>(context.settings().window)),
+      looks_(std::min(static_cast<int>(context.spin()), most_looks)) {
   if (!slabs_->is_there()) return;
   slabs_->describe(HostLayout::stride_and_banks(), layout_.stride() << 32 | static_cast<HostWord>(layout_.banks));
   slabs_->describe(HostLayout::rank_and_ranks(),
@@ -251,7 +276,39 @@ void HostOperations::complete_alone(Request& request) const {
   request.state = Request::State::complete;
 }
 
+void HostOperations::plan(Request& request) const {
+  const HostCall& call = request.host_call.emplace(call_of(request.arguments));
+  if (communicator_.size() > 1 && !call.reduction.finishes()) request.shortcut = stage_.shortcut(call);
+}
+
+// The way of small operations that find all there; else they are posted, or nothing has been done: false.
+bool HostOperations::run(Request& request) {
+  ShortMemory memory(*this, request);
+  const HostCall& call = *request.host_call;
+  if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
+  const OperationNumber number = stage_.next();
+  HostStage::Ran ran;
+  {
+    [[maybe_unused]] const DefaultRounding rounding(call.reduction.rounds());
+    ran = stage_.run(memory, call, *request.shortcut, static_cast<const std::byte*>(request.send));
+  }
+  if (ran == HostStage::Ran::no) return false;
+  slabs_->wake();
+  if (ran == HostStage::Ran::ended) {
+    request.take_usual_outcome(request.shortcut->contributors, communicator_.rank(), communicator_.size());
+    return true;
+  }
+  request.state = Request::State::active;
+  request.number = number;
+  slot(number) = &request;
+  rounding_ += call.reduction.rounds();
+  ++pending_;
+  context_.want_host(*this);
+  return true;
+}
+
 ucft_status_t HostOperations::post(Request& request) {
+  if (request.shortcut && run(request)) return UCFT_OK;
   if (communicator_.size() == 1) {
     ++alone_;
     complete_alone(request);
@@ -283,6 +340,7 @@ ucft_status_t HostOperations::post(Request& request) {
   request.number = stage_.next();
   ++pending_;
   slot(request.number) = &request;
+  rounding_ += call.reduction.rounds();
   stage_.post(memory, call, data);
   if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
   slabs_->wake();
@@ -308,7 +366,7 @@ bool HostOperations::post_farewell() {
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 bool HostOperations::progress() {
-  [[maybe_unused]] const DefaultRounding rounding;
+  [[maybe_unused]] const DefaultRounding rounding(rounding_ > 0);
   Memory memory(*this);
   const bool any = stage_.progress(memory, [this](OperationNumber number) { complete(number); });
   if (larges_ > 0) free_rooms(true);
@@ -347,6 +405,7 @@ void HostOperations::complete(OperationNumber number) {
 
 void HostOperations::finish(Request& request) {
   request.state = Request::State::complete;
+  rounding_ -= request.arguments.reduction.rounds();
   --pending_;
 }
 

@@ -101,6 +101,7 @@ class HostOperations {
   HostOperations& operator=(const HostOperations&) = delete;
 
   static HostCall call_of(const Arguments& arguments);
+  void plan(Request& request) const;
   // See Communicator.
   ucft_status_t post(Request& request);
   bool post_farewell();
@@ -119,6 +120,7 @@ class HostOperations {
   HostOperations(Communicator& communicator, Context& context, const HostShape& shape);
 
   class Memory;
+  class ShortMemory;
   // Memory outside the slab, which others may read.
   struct Room {
     OperationNumber number;
@@ -127,6 +129,7 @@ class HostOperations {
     Request* lender;  // null: the block is ours
   };
 
+  bool run(Request& request);
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
   void complete_alone(Request& request) const;
@@ -148,6 +151,8 @@ class HostOperations {
   std::size_t first_room_ = 0, room_count_ = 0;
   OperationNumber alone_ = 0;  // operations of the only rank
   int pending_ = 0, larges_ = 0;
+  int rounding_ = 0;  // of those that are pending: that need the default rounding
+  const int looks_;   // Memory::looks_again()
   bool has_posted_farewell_ = false;
   bool readers_are_far_ = false;  // stage() has said so last: chunks are combined apart, and staged
 };

@@ -18,7 +18,7 @@ void Request::give_up(ucft_status_t why) {
   contributors = attempts = 0;
   culprit = -1;
   missing.clear();
-  missing_known = false;
+  missing_known = has_usual_outcome = false;
   missing_count = -1;
 }
 

@@ -61,7 +61,9 @@ struct Request {
   Call call;                             // of which it was; what that points to may be gone,
   ucft_coll_options_t options{};         // but for these
   Arguments arguments;
-  std::optional<HostCall> host_call;  // by Communicator::plan(), where ranks read each other's memory
+  // By Communicator::plan(), where ranks read each other's memory.
+  std::optional<HostCall> host_call;
+  std::optional<HostShortcut> shortcut;  // with nothing to finish
   const void* send = nullptr;
   void* receive = nullptr;
   BlockLayout layout;  // allgather
@@ -70,10 +72,12 @@ struct Request {
   OperationNumber number = 0;
   BufferId lent_input = no_buffer;  // the caller's own memory that peers may be reading
   Slice value;                      // State::copying: the result, until lent_input is free
+  // Stored one by one and read soon after: in an order in which no two are read at once, which would wait for both stores.
+  std::uint32_t attempts = 0;
   ucft_status_t status = UCFT_OK;
-  std::uint32_t contributors = 0, attempts = 0;
+  std::uint32_t contributors = 0;
+  bool missing_known = false, has_usual_outcome = false;
   std::int32_t missing_count = -1;
-  bool missing_known = false;
   std::vector<std::int32_t> missing;
   std::int32_t culprit = -1;              // of a mismatch
   std::unique_ptr<GossipRequest> gossip;  // a gossip all-reduce: `arguments` don't count
@@ -86,6 +90,7 @@ struct Request {
     Rank culprit;
   };
   bool take_outcome(const Verdict& verdict, Rank me, Rank ranks) {
+    has_usual_outcome = false;
     const CatalogueRow& row = arguments.row();
     const bool knows = verdict.outcome == Outcome::success && (row.disseminates || arguments.root == me);
     status = status_of(verdict.outcome);
@@ -96,6 +101,13 @@ struct Request {
     missing_known = knows && (arguments.failure_info == FailureInfo::list || arguments.kind == Kind::allgather);
     missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
     return knows;
+  }
+  // With all ranks' contributions; complete. Mostly that was the outcome the last time, too.
+  void take_usual_outcome(std::uint32_t from_ranks, Rank me, Rank ranks) {
+    state = State::complete;
+    if (has_usual_outcome) return;
+    take_outcome({Outcome::success, from_ranks, 1, no_rank}, me, ranks);
+    has_usual_outcome = true;
   }
   // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,

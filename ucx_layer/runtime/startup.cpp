@@ -231,7 +231,7 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   job_.hardware_threads = cores;
   job_.spin = job_.settings.spin >= 0 ? static_cast<std::uint32_t>(job_.settings.spin)
               : local <= cores        ? 1000
-              : local <= 4 * cores    ? 6
+              : local <= 2 * cores    ? 6
                                       : 0;
 
   bool all_read = job_.settings.algorithm == Algorithm::automatic;

@@ -9,6 +9,12 @@ namespace ucft::detail {
 
 SlabPage* Slabs::first_page() const { return FirstSegment::slabs_in(segments_.first().data()); }
 
+void Slabs::set_bytes(std::size_t bytes, int me) {
+  constexpr std::size_t line = 64, lines_of_page = 64;
+  bytes_ = bytes;
+  if (const std::size_t lines = static_cast<std::size_t>(me) % lines_of_page; lines > 0) segments_.carve(lines * line);
+}
+
 std::byte* Slabs::open(std::uint32_t communicator) {
   assert(bytes_ > 0);
   SlabEntry* const entry = free_entry(communicator);

@@ -51,8 +51,9 @@ class Slabs {
  public:
   explicit Slabs(Segments& segments) : segments_(segments) {}
 
-  // All slabs have that length. Before the first is opened.
-  void set_bytes(std::size_t bytes) { bytes_ = bytes; }
+  // All slabs have that length. Before the first is opened. me: so that ranks' slabs begin at different lines of a page, else what is
+  // read of all of them in one operation would be in one set of a cache, and of more ranks than that has ways not stay there.
+  void set_bytes(std::size_t bytes, int me);
   std::size_t bytes() const { return bytes_; }
   // Zeroed, and found by peers from now on. nullptr: there is no memory for it; then neither of the others is called.
   std::byte* open(std::uint32_t communicator);
