@@ -23,8 +23,8 @@ namespace {
 // Whoever writes into our memory from this host wakes us; a put from another one doesn't.
 constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 
-// Of operations in shared memory: the stamp, the note and these fill a cache line.
-constexpr std::uint64_t host_inline_bytes = 48;
+// Of operations in shared memory: the stamp, the note and these fill two cache lines, of which short data touch one.
+constexpr std::uint64_t host_inline_bytes = 112;
 // Who needs nobody, as the root of a broadcast, is ahead of the others by as many operations: where ranks share cores, a change
 // between them for each so many.
 constexpr std::int32_t host_banks = 64;
