@@ -1,10 +1,11 @@
-// MPI_Init begins ucft, MPI_Finalize ends it. After a death PMPI_Finalize is not called, as it may wait for the dead rank (MPICH's does):
-// MPI is left as it is, and the process ends by itself, with its own exit code.
+// MPI_Init begins ucft, MPI_Finalize ends it. After a death PMPI_Finalize is not called, as it may wait for the dead rank (MPICH's does),
+// and if a rank dies while it runs, it is left (ending.hpp): MPI stays as it is, and the process ends by itself, with its own exit code.
 #include <cstdint>
 #include <vector>
 
 #include "mpi/communicators.hpp"
 #include "mpi/datatypes.hpp"
+#include "mpi/ending.hpp"
 #include "mpi/report.hpp"
 #include "mpi/world.hpp"
 
@@ -17,9 +18,10 @@ bool finalized_without_mpi = false;
 void start() {
   make_tables();
   start_world();
+  if (world.on) prepare_end();
 }
 
-// All survivors learn the same here: who has come. A rank that dies after this and before the end of PMPI_Finalize: as without ucft.
+// All survivors learn the same here: who has come.
 struct Roll {
   bool complete = false;
   int lowest = 0;  // rank that has come
@@ -58,10 +60,11 @@ int MPI_Finalize() {
   if (!world.on) return PMPI_Finalize();
   const Roll roll = call_the_roll();
   if (roll.lowest == world.rank) print_report();
-  end_world();
-  if (roll.complete) return PMPI_Finalize();
-  finalized_without_mpi = true;
-  return MPI_SUCCESS;
+  close_world();
+  int error = MPI_SUCCESS;
+  finalized_without_mpi = !roll.complete || !end_mpi(error);
+  leave_world();
+  return error;
 }
 
 int MPI_Finalized(int* flag) {

@@ -110,10 +110,13 @@ void start_world() {
   if (world.context != UCFT_CONTEXT_NULL) ucft_context_destroy(world.context);
 }
 
-void end_world() {
+void close_world() {
   world.on = false;
-  const Turn turn;
   detach_all();
+}
+
+void leave_world() {
+  const Turn turn;
   ucft_context_destroy(world.context);
 }
 

@@ -39,8 +39,10 @@ extern World world;
 // Creates the context, by MPI's own allgather, and switches the world on if that has worked on all ranks. Otherwise one rank says
 // why on stderr, and MPI has all calls.
 void start_world();
-// Leaves the job, and switches it off. Collective.
-void end_world();
+// From now on all calls are MPI's; deaths are still seen.
+void close_world();
+// Leaves the job. Collective.
+void leave_world();
 
 class Turn {
  public:

@@ -1,9 +1,12 @@
-// Preloaded behind the shim: a rank that ends inside the part of MPI that makes a communicator.
+// Preloaded behind the shim: a rank that ends inside the part of MPI that makes a communicator, or ends MPI.
 //
-//   DIE_IN_MPI=RANK:FUNCTION:CALL:WHEN    in its CALL-th call, from 1, of Comm_create_group, Comm_idup, Comm_dup or Comm_dup_with_info;
-//                                         WHEN: "before" it, "after" it, or so many us after its beginning
+//   DIE_IN_MPI=RANK:FUNCTION:CALL:WHEN    in its CALL-th call, from 1, of Comm_create_group, Comm_idup, Comm_dup, Comm_dup_with_info or
+//                                         Finalize; WHEN: "before" it, "after" it, or so many us after its beginning
+//   FINALIZE_MEETS=y                      ranks wait for each other inside PMPI_Finalize, as the standard allows
 #include <dlfcn.h>
+#pragma GCC visibility push(default)  // as in mpi/world.hpp
 #include <mpi.h>
+#pragma GCC visibility pop
 #include <unistd.h>
 
 #include <chrono>
@@ -44,9 +47,21 @@ int call(const char* function, int& calls, Arguments... arguments) {
   return error;
 }
 
+int meet(MPI_Comm, int, void*, void*) { return PMPI_Barrier(MPI_COMM_WORLD); }
+
 }  // namespace
 
 extern "C" {
+
+int PMPI_Init(int* argc, char*** argv) {
+  static auto* const real = reinterpret_cast<int (*)(int*, char***)>(dlsym(RTLD_NEXT, "PMPI_Init"));
+  const int error = real(argc, argv);
+  if (std::getenv("FINALIZE_MEETS") == nullptr) return error;
+  int keyval = MPI_KEYVAL_INVALID;
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, meet, &keyval, nullptr);
+  PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);  // the first, so it is called last
+  return error;
+}
 
 int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* created) {
   static int calls = 0;
@@ -63,6 +78,10 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm* created) {
 int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* created) {
   static int calls = 0;
   return call("Comm_dup_with_info", calls, comm, info, created);
+}
+int PMPI_Finalize() {
+  static int calls = 0;
+  return call("Finalize", calls);
 }
 
 }  // extern "C"

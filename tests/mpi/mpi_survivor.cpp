@@ -217,6 +217,15 @@ void last_words() {
               static_cast<unsigned long long>(present), (1ULL << size) - 1, static_cast<unsigned long long>(hash));
 }
 
+// On MPI_COMM_SELF: MPI_Finalize calls it, and must not be cut short by a death meanwhile.
+int on_finalize(MPI_Comm, int, void*, void*) {
+  if (const char* takes_ms = std::getenv("CALLBACK_TAKES_MS"); takes_ms != nullptr) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(takes_ms)));
+    std::printf("rank %d: called back\n", rank);
+  }
+  return MPI_SUCCESS;
+}
+
 void read_deaths(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     int who = 0, when = 0;
@@ -248,6 +257,9 @@ int main(int argc, char** argv) {
   MPI_Op op = MPI_OP_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Op_create(sum_up, 1, &op);
+  int keyval = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &keyval, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
   read_deaths(argc, argv);
   for (int round = 0; round < rounds || (at_any_time && (in_last_sum & victims) != 0); ++round)
     run_round(round, copy, op);
