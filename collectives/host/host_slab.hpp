@@ -43,6 +43,8 @@ struct HostLayout {
   static constexpr HostPlace stride_and_banks() { return 1; }
   static constexpr HostPlace rank_and_ranks() { return 2; }
   static constexpr HostPlace posted_at() { return 3; }
+  // Of the last reduce that was posted: its number << 32 | its root, which no note has.
+  static constexpr HostPlace root_of_reduce() { return 4; }
   static constexpr HostPlace first_bank() { return line_words; }
   HostPlace stride() const { return static_cast<HostPlace>(cells) * cell_words(); }
   HostPlace value(OperationNumber number) const {

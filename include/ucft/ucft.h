@@ -269,7 +269,7 @@ typedef enum UCFT_OF_INT {
   UCFT_RANK_COMPUTING = 0, /* outside ucft, or in an operation that has all that it needs, and has only to look     */
   UCFT_RANK_IN_OPERATION = 1, /* it has posted an operation that waits for others                                     */
   UCFT_RANK_MISMATCHED = 2,   /* it has posted something else than most, and some wait; or it waits in one
-                                 communicator for ranks that wait for it in another                                     */
+                                 communicator for ranks that wait for it in another. The text says what differs         */
   UCFT_RANK_STOPPED = 3, /* by a signal (SIGSTOP), or a debugger                                                   */
   UCFT_RANK_SILENT = 4,  /* no sign of life for five heartbeats, at least 50 ms; of a rank that shares no memory with
                                  this one, for half of suspect_after                                                    */

@@ -38,7 +38,15 @@ JobView job_of(const std::vector<std::pair<OperationNumber, OperationNumber>>& p
   return job;
 }
 void repost(JobView& job, std::int32_t rank, const HostNote& note) {
-  job.ranks.at(rank).parts.at(communicator).latest.back().note = note;
+  PartView::Posted& last = job.ranks.at(rank).parts.at(communicator).latest.back();
+  last.note = note;
+  last.root = kind_in(note) != Kind::broadcast        ? no_rank
+              : (note.count & HostNote::is_root) == 0 ? rank
+                                                      : static_cast<Rank>(note.count & ~HostNote::is_root);
+}
+void repost(JobView& job, std::int32_t rank, const HostNote& note, Rank root) {
+  repost(job, rank, note);
+  job.ranks.at(rank).parts.at(communicator).latest.back().root = root;
 }
 using Ranks = std::vector<std::int32_t>;
 
@@ -96,19 +104,80 @@ TEST(JobView, TheFewerAreWrong) {
   JobView job = job_of({{3, 2}, {2, 2}, {3, 2}, {3, 2}});
   EXPECT_EQ(job.mismatch_of(2), "");
   repost(job, 2, a_barrier);
-  EXPECT_EQ(job.mismatch_of(2),
-            "has posted barrier as operation 2, and 2 other ranks allreduce (sum of double, 8 bytes)");
+  EXPECT_EQ(
+      job.mismatch_of(2),
+      "has posted barrier as operation 2, and 2 other ranks allreduce (sum of double, 8 bytes): the operations differ");
   EXPECT_EQ(job.doing(2), Doing::mismatched);
   for (std::int32_t rank : {0, 1, 3}) EXPECT_EQ(job.mismatch_of(rank), "") << rank;
-  HostNote another = a_sum;  // another root, say
+  HostNote another = a_sum;  // another f, say
   another.signature = 9;
   repost(job, 2, another);
   EXPECT_EQ(
       job.mismatch_of(2),
       "has posted allreduce (sum of double, 8 bytes) as operation 2, and 2 other ranks allreduce (sum of double, 8 "
-      "bytes) with another count, root, f or other options");
+      "bytes): f or other options differ");
   for (auto& [rank, view] : job.ranks) view.parts.at(communicator).finished = 3;  // all have had their error
   EXPECT_EQ(job.mismatch_of(2), "");
+}
+
+std::string fields_that_differ(const HostNote& note, Rank root, const HostNote& most, Rank most_root) {
+  JobView job = job_of({{1, 0}, {1, 0}, {1, 0}, {0, 0}});
+  repost(job, 0, most, most_root);
+  repost(job, 1, note, root);
+  repost(job, 2, most, most_root);
+  EXPECT_EQ(job.mismatch_of(0) + job.mismatch_of(2), "");
+  const std::string said = job.mismatch_of(1), between = job.difference(1, 2, communicator, 0);
+  EXPECT_EQ(said.substr(said.rfind(": ")), between.substr(between.rfind(": ")));
+  return said.substr(said.rfind(": ") + 2);
+}
+
+TEST(JobView, WhichFieldsDifferIsSaid) {
+  constexpr HostNote sum{1, Outcome::success, 8, bits_of(Kind::reduce, DataType::float64, Operator::sum)};
+  HostNote other = sum;
+  other.signature = 2;
+  EXPECT_EQ(fields_that_differ(other, 1, sum, 0), "the roots differ");
+  EXPECT_EQ(fields_that_differ(other, no_rank, sum, 0), "the roots, f or other options differ");
+  EXPECT_EQ(fields_that_differ(other, 0, sum, 0), "f or other options differ");
+  other.count = 16;
+  EXPECT_EQ(fields_that_differ(other, 0, sum, 0), "the counts differ");
+  other.what = bits_of(Kind::reduce, DataType::int32, Operator::max);
+  EXPECT_EQ(fields_that_differ(other, 1, sum, 0), "the types and operators and counts and roots differ");
+  EXPECT_EQ(fields_that_differ(a_barrier, no_rank, sum, 0), "the operations differ");
+  HostNote broadcast = broadcast_from(2), elsewhere = broadcast_from(1);
+  elsewhere.signature = 9;
+  EXPECT_EQ(fields_that_differ(elsewhere, 1, broadcast, 2), "the roots differ");
+  elsewhere.count = 4;  // of the root itself, whose note has a length
+  EXPECT_EQ(fields_that_differ(elsewhere, 2, broadcast, 2), "the counts, f or other options differ");
+}
+
+TEST(JobView, WhoHasGoneOnAfterItsMistakeIsNamed) {
+  JobView job = job_of({{3, 2}, {4, 3}, {3, 2}});
+  PartView& part = job.ranks.at(1).parts.at(communicator);
+  part.latest[2].note = a_barrier;
+  EXPECT_EQ(
+      job.mismatch_of(1),
+      "has posted barrier as operation 2, and 2 other ranks allreduce (sum of double, 8 bytes): the operations differ");
+  std::swap(part.latest[2], part.latest[3]);  // banks are in no order
+  EXPECT_NE(job.mismatch_of(1), "");
+}
+
+TEST(JobView, TheRootIsNamed) {
+  JobView job = job_of({{1, 0}, {1, 0}, {0, 0}});
+  repost(job, 0, broadcast_from(2));
+  HostNote of_root = broadcast_from(1);
+  of_root.signature = 4;
+  of_root.count = 12;
+  repost(job, 1, of_root);
+  EXPECT_EQ(
+      job.mismatch_of(1),
+      "has posted broadcast (int32, 12 bytes, from rank 1) as operation 0, and 1 other rank broadcast (int32, from "
+      "rank 2): the roots differ");
+  EXPECT_EQ(
+      job.difference(0, 1, communicator, 0),
+      "has posted broadcast (int32, from rank 2), and this rank broadcast (int32, 12 bytes, from rank 1): the roots "
+      "differ");
+  EXPECT_EQ(job.difference(2, 1, communicator, 0), "");  // it has posted nothing
+  EXPECT_EQ(job.difference(1, 1, communicator, 0), "");
 }
 
 TEST(JobView, BlocksAndBroadcastsMayDifferInLength) {
@@ -143,6 +212,30 @@ TEST(JobView, WaitsInACircleAreAMismatchIfTheRanksAreInsideThem) {
   EXPECT_EQ(job.mismatch_of(0), "");
   job.ranks.at(0).waits_since_ns = job.ranks.at(1).waits_since_ns = 0;
   EXPECT_EQ(job.mismatch_of(2), "");
+  for (std::int32_t rank : {0, 1}) job.ranks.at(rank).waited_until_ns = job.now_ns - 49999999;  // in slices
+  EXPECT_NE(job.mismatch_of(2), "");
+  for (std::int32_t rank : {0, 1}) job.ranks.at(rank).waited_until_ns = job.now_ns - 50000000;
+  EXPECT_EQ(job.mismatch_of(2), "");
+}
+
+// 0 waits for 1 in communicator 10, 1 for 2 in 11, 2 for 0 in 12.
+TEST(JobView, ALongCircleIsNamedLinkByLink) {
+  JobView job = job_of({{1, 1}, {1, 1}, {1, 1}});
+  for (auto& [rank, view] : job.ranks) {
+    view.waits_since_ns = 5;
+    for (const bool waits : {true, false}) {
+      PartView& part = view.parts[10 + static_cast<std::uint32_t>(waits ? rank : (rank + 2) % 3)];
+      part.rank = waits ? 0 : 1;
+      if (!waits) continue;
+      part.posted = 1;
+      part.latest.push_back({0, a_barrier});
+    }
+  }
+  EXPECT_EQ(job.mismatch_of(0),
+            "waits in communicator 10 for rank 1, which waits in communicator 11 for rank 2, which waits for it in "
+            "communicator 12");
+  job.ranks.at(2).waits_since_ns = 0;
+  for (std::int32_t rank : {0, 1, 2}) EXPECT_EQ(job.mismatch_of(rank), "") << rank;
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
@@ -208,10 +301,29 @@ TEST(RankView, ReadsWhatARankHasPosted) {
   EXPECT_EQ(part.posted, 6u);
   EXPECT_EQ(part.finished, 4u);
   EXPECT_EQ(part.posted_at_ns, 456);
-  ASSERT_NE(part.note_of(5), nullptr);
-  EXPECT_EQ(*part.note_of(5), a_barrier);
-  EXPECT_EQ(*part.note_of(2), a_sum);
-  EXPECT_EQ(part.note_of(1), nullptr);  // its bank was used again
+  ASSERT_NE(part.find(5), nullptr);
+  EXPECT_EQ(part.find(5)->note, a_barrier);
+  EXPECT_EQ(part.find(2)->note, a_sum);
+  EXPECT_EQ(part.find(1), nullptr);  // its bank was used again
+}
+
+TEST(RankView, ReadsTheRoots) {
+  constexpr HostNote a_reduce{5, Outcome::success, 8, bits_of(Kind::reduce, DataType::float64, Operator::sum)};
+  Memory memory;
+  HostNote of_root = broadcast_from(0);
+  of_root.count = 12;
+  memory.post(0, broadcast_from(1));
+  memory.post(1, of_root);  // by rank 2 of the communicator
+  memory.post(2, a_reduce);
+  memory.post(3, a_reduce);
+  memory.word(HostLayout::root_of_reduce()) = std::uint64_t{3} << 32 | 1;
+  RankView view;
+  ASSERT_TRUE(view.read(memory.reader()));
+  const PartView& part = view.parts.at(communicator);
+  EXPECT_EQ(part.find(0)->root, 1);
+  EXPECT_EQ(part.find(1)->root, 2);
+  EXPECT_EQ(part.find(2)->root, no_rank);  // not known any more
+  EXPECT_EQ(part.find(3)->root, 1);
 }
 
 TEST(RankView, ReadsWhatARankHasPostedByMessages) {
@@ -226,7 +338,12 @@ TEST(RankView, ReadsWhatARankHasPostedByMessages) {
   ASSERT_TRUE(view.read(memory.reader()));
   const PartView& part = view.parts.at(9);
   EXPECT_TRUE(part.by_messages && part.is_in_operation());
-  EXPECT_EQ(*part.note_of(4), a_barrier);
+  EXPECT_EQ(part.find(4)->note, a_barrier);
+  EXPECT_EQ(part.find(4)->root, no_rank);
+  posted.note = broadcast_from(0).word();
+  posted.root = 1;
+  ASSERT_TRUE(view.read(memory.reader()));
+  EXPECT_EQ(view.parts.at(9).find(4)->root, 1);
 }
 
 TEST(RankView, WhoStartsUpIsNoRankYet) {

@@ -11,6 +11,23 @@ std::string& last_error() {
   return text;
 }
 
+namespace {
+
+ucft_status_t explain_mismatch(const Request& request) {
+  const Communicator& comm = *request.communicator;
+  std::string culprit = "some rank", difference;
+  if (request.culprit >= 0) {
+    const std::int32_t rank = comm.context_rank(request.culprit);
+    culprit = comm.context().describe(rank);
+    difference = comm.view().difference(rank, comm.context().rank(), comm.id(), request.number);
+  }
+  if (difference.empty())
+    difference = "posted something else: another operation, type, operator, count, root, f or algorithm";
+  return fail(request.status, "operation {}: {} {}", request.number, culprit, difference);
+}
+
+}  // namespace
+
 ucft_status_t explain(const Request& request) {
   Context& context = request.communicator->context();
   switch (request.status) {
@@ -18,11 +35,7 @@ ucft_status_t explain(const Request& request) {
     case UCFT_ERR_MISMATCH:
       if (request.gossip != nullptr)
         return fail(request.status, "gossip operation {}: the ranks differ in type, count or options", request.number);
-      return fail(
-          request.status,
-          "operation {}: {} posted something else: another operation, type, operator, count, root, f or algorithm",
-          request.number,
-          request.culprit < 0 ? "some rank" : context.describe(request.communicator->context_rank(request.culprit)));
+      return explain_mismatch(request);
     case UCFT_ERR_ROOT_FAILED:
       return fail(request.status, "operation {}: its root, {}, has failed", request.number,
                   context.describe(request.communicator->context_rank(request.arguments.root)));
@@ -70,6 +83,7 @@ ucft_status_t explain_lateness(const Request& request, std::uint64_t timeout_us)
   constexpr std::uint64_t worth_telling_us = 10000;  // looking at processes takes some of it; programs wait in slices
   constexpr std::size_t most = 4;
   Communicator& comm = *request.communicator;
+  comm.context().say_waited_until(Context::Clock::now());
   std::string text = fmt::format("operation {} is still in progress after {} us", request.number, timeout_us);
   if (timeout_us >= worth_telling_us && request.gossip == nullptr) {
     comm.note_awaited();

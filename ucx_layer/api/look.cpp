@@ -21,8 +21,8 @@ void write_part(const PartView& part, ucft_rank_sight_t& to) {
   to.posted = static_cast<std::int64_t>(part.posted);
   to.finished = part.is_heard_of ? -1 : static_cast<std::int64_t>(part.finished);
   to.posted_at_ns = part.posted_at_ns;
-  if (const HostNote* last = part.posted == 0 ? nullptr : part.note_of(part.posted - 1))
-    to.last = static_cast<ucft_collective_t>(kind_in(*last));
+  if (const PartView::Posted* last = part.posted == 0 ? nullptr : part.find(part.posted - 1))
+    to.last = static_cast<ucft_collective_t>(kind_in(last->note));
 }
 
 void write_sight(JobView& job, const Communicator& comm, std::int32_t rank, ucft_rank_sight_t& to) {

@@ -1,6 +1,6 @@
 #include "ucx_layer/observer/job_view.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t least_silence_ns = std::chrono::nanoseconds(50ms).count();
+constexpr std::int64_t between_waits_ns = std::chrono::nanoseconds(50ms).count();  // at most, of who waits in slices
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
@@ -25,6 +26,12 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 void take_rank_and_ranks(std::uint64_t word, PartView& part) {
   part.rank = static_cast<Rank>(word >> 32);
   part.ranks = static_cast<Rank>(word & 0xffffffff);
+}
+
+// What a note says of it: a broadcast's, by who gets the data; and who gives some is the root.
+Rank root_in(const HostNote& note, Rank owner) {
+  if (kind_in(note) != Kind::broadcast) return no_rank;
+  return (note.count & HostNote::is_root) == 0 ? owner : static_cast<Rank>(note.count & ~HostNote::is_root);
 }
 
 // Of a slab at that offset. Empty: it has just been made.
@@ -39,10 +46,16 @@ std::optional<PartView> read_slab(const ReadMemory& memory, std::uint64_t offset
   const std::uint64_t stride = line[HostLayout::stride_and_banks()] >> 32,
                       banks = line[HostLayout::stride_and_banks()] & 0xffffffff;
   for (std::uint64_t bank = 0; bank < banks; ++bank) {
-    HostWord stamp_and_note[2] = {};
-    if (!memory(offset + (HostLayout::first_bank() + bank * stride) * sizeof(HostWord), stamp_and_note)) break;
-    if (stamp_and_note[0] == 0) continue;
-    part.latest.push_back({stamp_and_note[0] - 1, HostNote::of(stamp_and_note[1])});
+    HostWord stamp_and_note[2] = {}, stamp_after[1] = {};
+    const std::uint64_t place = offset + (HostLayout::first_bank() + bank * stride) * sizeof(HostWord);
+    if (!memory(place, stamp_and_note) || !memory(place, stamp_after)) break;
+    if (stamp_and_note[0] == 0 || stamp_and_note[0] != stamp_after[0]) continue;  // or it is posted again meanwhile
+    PartView::Posted posted{stamp_and_note[0] - 1, HostNote::of(stamp_and_note[1])};
+    const std::uint64_t reduce = line[HostLayout::root_of_reduce()];
+    posted.root = kind_in(posted.note) == Kind::reduce && reduce >> 32 == (posted.number & 0xffffffff)
+                      ? static_cast<Rank>(reduce & 0xffffffff)
+                      : root_in(posted.note, part.rank);
+    part.latest.push_back(posted);
     part.posted = std::max<OperationNumber>(part.posted, stamp_and_note[0]);
   }
   part.finished = std::min(part.finished, part.posted);
@@ -73,37 +86,55 @@ void read_messages(const ControlPage& control, RankView& view) {
     part.posted = each.posted.load(std::memory_order_relaxed);
     part.finished = std::min(each.finished.load(std::memory_order_relaxed), part.posted);
     part.posted_at_ns = each.posted_at_ns.load(std::memory_order_relaxed);
-    if (part.posted > 0)
-      part.latest.push_back({part.posted - 1, HostNote::of(each.note.load(std::memory_order_relaxed))});
+    if (part.posted > 0) {
+      const HostNote note = HostNote::of(each.note.load(std::memory_order_relaxed));
+      const bool rooted = kind_in(note) == Kind::reduce || kind_in(note) == Kind::broadcast;
+      const auto root = static_cast<Rank>(each.root.load(std::memory_order_relaxed));
+      part.latest.push_back({part.posted - 1, note, rooted ? root : no_rank});
+    }
     view.parts[static_cast<std::uint32_t>(key - 1)] = std::move(part);
   }
 }
 
 // ---- words ----------------------------------------------------------------------------------------------------------
 
-// Of a broadcast, by who gets the data.
-std::optional<Rank> root_in(const HostNote& note) {
-  if (kind_in(note) != Kind::broadcast || (note.count & HostNote::is_root) == 0) return std::nullopt;
-  return static_cast<Rank>(note.count & ~HostNote::is_root);
-}
+std::size_t type_in(const HostNote& note) { return note.what >> 4 & 0x1f; }
+std::size_t operator_in(const HostNote& note) { return note.what & 0xf; }
 
-// "allreduce (sum of double, 8 bytes)"
-std::string words_of(const HostNote& note) {
+// "allreduce (sum of double, 8 bytes)", "broadcast (double, 8 bytes, from rank 1)"; roots are ranks of the communicator.
+std::string words_of(const PartView::Posted& posted) {
+  const HostNote& note = posted.note;
   const Kind kind = kind_in(note);
-  const auto type = static_cast<std::size_t>(note.what >> 4 & 0x1f), op = static_cast<std::size_t>(note.what & 0xf);
-  if (static_cast<int>(kind) >= kind_count || type >= std::size(type_rows)) return "something";
+  if (static_cast<int>(kind) >= kind_count || type_in(note) >= std::size(type_rows)) return "something";
   const CatalogueRow& row = row_of(kind);
   if (kind == Kind::barrier) return row.name;
-  if (const auto root = root_in(note))
-    return fmt::format("{} ({}, from rank {})", row.name, type_rows[type].name, *root);
-  return fmt::format("{} ({}{}, {} bytes)", row.name, row.reduces ? fmt::format("{} of ", operator_rows[op].name) : "",
-                     type_rows[type].name, note.count);
+  std::string text = fmt::format("{} (", row.name);
+  if (row.reduces) text += fmt::format("{} of ", operator_rows[operator_in(note)].name);
+  text += type_rows[type_in(note)].name;
+  if (kind != Kind::broadcast || (note.count & HostNote::is_root) == 0) text += fmt::format(", {} bytes", note.count);
+  if (posted.root != no_rank) text += fmt::format(", {} rank {}", kind == Kind::reduce ? "to" : "from", posted.root);
+  return text + ")";
 }
 
 // Blocks of an allgather may differ, and of a broadcast its root alone says how long the data are.
 bool are_alike(const HostNote& a, const HostNote& b) {
   const Kind kind = kind_in(a);
   return a.signature == b.signature && (kind == Kind::allgather || kind == Kind::broadcast || a.count == b.count);
+}
+
+// "the roots differ", of two that are not alike. What no note has can only be told by the signature.
+std::string fields_that_differ(const PartView::Posted& a, const PartView::Posted& b) {
+  if (kind_in(a.note) != kind_in(b.note)) return "the operations differ";
+  const Kind kind = kind_in(a.note);
+  std::vector<const char*> fields;
+  if (type_in(a.note) != type_in(b.note)) fields.push_back("types");
+  if (row_of(kind).reduces && operator_in(a.note) != operator_in(b.note)) fields.push_back("operators");
+  if (kind != Kind::allgather && kind != Kind::broadcast && a.note.count != b.note.count) fields.push_back("counts");
+  if (a.root != no_rank && b.root != no_rank && a.root != b.root) fields.push_back("roots");
+  if (!fields.empty()) return fmt::format("the {} differ", fmt::join(fields, " and "));
+  if (kind == Kind::allgather || kind == Kind::broadcast) return "the counts, f or other options differ";
+  if (kind == Kind::reduce && (a.root == no_rank || b.root == no_rank)) return "the roots, f or other options differ";
+  return "f or other options differ";
 }
 
 const char* words_of(ProcessState state) {
@@ -137,9 +168,13 @@ const char* name_of(Doing doing) {
   return "unknown";
 }
 
-const HostNote* PartView::note_of(OperationNumber number) const {
+const PartView::Posted* PartView::find(OperationNumber number) const {
   const auto found = std::ranges::find(latest, number, &Posted::number);
-  return found == latest.end() ? nullptr : &found->note;
+  return found == latest.end() ? nullptr : &*found;
+}
+
+bool RankView::is_waiting(std::int64_t now_ns) const {
+  return waits_since_ns != 0 || (waited_until_ns != 0 && now_ns - waited_until_ns < between_waits_ns);
 }
 
 bool RankView::read(const ReadMemory& memory) {
@@ -156,6 +191,7 @@ bool RankView::read(const ReadMemory& memory) {
   heard_at_ns = control.beat_at_ns.load(std::memory_order_relaxed);
   silent_after_ns = std::max(5000 * static_cast<std::int64_t>(control.heartbeat_period_us), least_silence_ns);
   waits_since_ns = control.waits_since_ns.load(std::memory_order_relaxed);
+  waited_until_ns = control.waited_until_ns.load(std::memory_order_relaxed);
   read_messages(control, *this);
   read_slabs(memory, control.address, *this);
   return true;
@@ -169,65 +205,76 @@ std::vector<std::int32_t> JobView::awaited_by(std::int32_t rank, std::uint32_t c
   const auto own = waiting.parts.find(communicator);
   if (own == waiting.parts.end() || !own->second.is_in_operation()) return late;
   const OperationNumber number = own->second.finished;
-  const HostNote* const note = own->second.note_of(number);
-  const std::optional<Rank> root = note == nullptr ? std::nullopt : root_in(*note);
-  const bool by_messages = own->second.by_messages;
+  const PartView::Posted* const posted = own->second.find(number);
+  const bool by_messages = own->second.by_messages,
+             from_root = posted != nullptr && kind_in(posted->note) == Kind::broadcast && !by_messages;
   for (const auto& [other, view] : ranks) {
     const auto part = view.parts.find(communicator);
     if (part == view.parts.end() || part->second.posted > number || view.has_failed || view.has_left || view.is_out)
       continue;
-    if (root && !by_messages && part->second.rank != *root) continue;
+    if (from_root && part->second.rank != posted->root) continue;
     if (view.is_afar && std::ranges::find(own->second.needs, other) == own->second.needs.end()) continue;
     late.push_back(other);
   }
   return late.empty() ? own->second.needs : late;
 }
 
-bool JobView::waits_for(std::int32_t from, std::int32_t whom, std::vector<std::int32_t>& seen) const {
+// chain: how it comes to that, at its end. seen: from whom it doesn't.
+bool JobView::waits_for(std::int32_t from, std::int32_t whom, std::vector<std::int32_t>& seen,
+                        std::vector<Link>& chain) const {
   seen.push_back(from);
+  if (!ranks.at(from).is_waiting(now_ns)) return false;
   for (const auto& [communicator, part] : ranks.at(from).parts)
     for (std::int32_t next : awaited_by(from, communicator)) {
-      if (next == whom) return true;
-      if (ranks.at(next).waits_since_ns != 0 && std::ranges::find(seen, next) == seen.end() &&
-          waits_for(next, whom, seen))
+      chain.push_back({next, communicator});
+      if (next == whom || (std::ranges::find(seen, next) == seen.end() && waits_for(next, whom, seen, chain)))
         return true;
+      chain.pop_back();
     }
   return false;
 }
 
-// It waits in one communicator for a rank that waits for it in another: a circle, if both are inside waits. The fewer are
-// those that are wrong. (An operation that was only posted stops nobody from posting another.)
+// It waits in one communicator for a rank that waits for it in another, or for one that does: a circle, if all are inside waits. The
+// fewer are those that are wrong. (An operation that was only posted stops nobody from posting another.)
 std::string JobView::crosses(const RankView& view) const {
   const auto waiting_in = [&](std::uint32_t communicator) {
     return std::ranges::count_if(ranks, [&](const auto& each) {
       const auto part = each.second.parts.find(communicator);
-      return each.second.waits_since_ns != 0 && part != each.second.parts.end() && part->second.is_in_operation();
+      return each.second.is_waiting(now_ns) && part != each.second.parts.end() && part->second.is_in_operation();
     });
   };
-  if (view.waits_since_ns == 0) return {};
+  if (!view.is_waiting(now_ns)) return {};
   for (const auto& [communicator, part] : view.parts)
     for (std::int32_t other : awaited_by(view.rank, communicator)) {
-      if (ranks.at(other).waits_since_ns == 0) continue;
-      for (const auto& [another, its] : ranks.at(other).parts) {
-        std::vector<std::int32_t> seen;
-        if (another == communicator || awaited_by(other, another).empty() || !waits_for(other, view.rank, seen) ||
-            waiting_in(communicator) > waiting_in(another))
-          continue;
-        return fmt::format("waits in communicator {} for rank {}, which waits for it in communicator {}", communicator,
-                           other, another);
-      }
+      std::vector<std::int32_t> seen;
+      std::vector<Link> chain;
+      if (!waits_for(other, view.rank, seen, chain) || chain.front().communicator == communicator ||
+          waiting_in(communicator) > waiting_in(chain.front().communicator))
+        continue;
+      std::string text = fmt::format("waits in communicator {} for rank {}", communicator, other);
+      for (const Link& link : chain)
+        text += link.awaited == view.rank
+                    ? fmt::format(", which waits for it in communicator {}", link.communicator)
+                    : fmt::format(", which waits in communicator {} for rank {}", link.communicator, link.awaited);
+      return text;
     }
   return {};
 }
 
-// What it has posted last is another operation than most have posted under that number, and somebody is in it.
+// The first of what it has posted that is another operation than most have posted under that number, and that somebody is in. (It may
+// have been through, and have gone on.)
 std::string JobView::differs_in(std::uint32_t communicator, const PartView& part) const {
-  if (part.posted == 0) return {};
-  const OperationNumber number = part.posted - 1;
-  const HostNote* const own = part.note_of(number);
-  if (own == nullptr) return {};
+  std::vector<PartView::Posted> own = part.latest;
+  std::ranges::sort(own, {}, &PartView::Posted::number);
+  for (const PartView::Posted& each : own)
+    if (std::string differs = differs_at(communicator, each); !differs.empty()) return differs;
+  return {};
+}
+
+std::string JobView::differs_at(std::uint32_t communicator, const PartView::Posted& own) const {
+  const OperationNumber number = own.number;
   struct Group {
-    const HostNote* note;
+    const PartView::Posted* posted;
     int members = 0;
   };
   std::vector<Group> groups;
@@ -235,20 +282,31 @@ std::string JobView::differs_in(std::uint32_t communicator, const PartView& part
   for (const auto& [rank, view] : ranks) {
     const auto found = view.parts.find(communicator);
     if (found == view.parts.end() || view.has_failed || view.has_left || view.is_out) continue;
-    const HostNote* const note = found->second.note_of(number);
-    if (note == nullptr) continue;
+    const PartView::Posted* const posted = found->second.find(number);
+    if (posted == nullptr) continue;
     is_under_way = is_under_way || found->second.finished <= number;
-    auto group = std::ranges::find_if(groups, [&](const Group& each) { return are_alike(*each.note, *note); });
-    if (group == groups.end()) group = groups.insert(groups.end(), {note});
+    auto group =
+        std::ranges::find_if(groups, [&](const Group& each) { return are_alike(each.posted->note, posted->note); });
+    if (group == groups.end()) group = groups.insert(groups.end(), {posted});
     ++group->members;
   }
   if (groups.size() < 2 || !is_under_way) return {};
   const Group& most = *std::ranges::max_element(groups, {}, &Group::members);  // the first of equals
-  if (are_alike(*most.note, *own)) return {};
-  const std::string mine = words_of(*own), theirs = words_of(*most.note);
-  return fmt::format("has posted {} as operation {}, and {} other rank{} {}{}", mine, number, most.members,
-                     most.members == 1 ? "" : "s", theirs,
-                     mine == theirs ? " with another count, root, f or other options" : "");
+  if (are_alike(most.posted->note, own.note)) return {};
+  return fmt::format("has posted {} as operation {}, and {} other rank{} {}: {}", words_of(own), number, most.members,
+                     most.members == 1 ? "" : "s", words_of(*most.posted), fields_that_differ(own, *most.posted));
+}
+
+std::string JobView::difference(std::int32_t rank, std::int32_t from, std::uint32_t communicator,
+                                OperationNumber number) const {
+  const auto posted_by = [&](std::int32_t each) -> const PartView::Posted* {
+    const auto part = ranks.at(each).parts.find(communicator);
+    return part == ranks.at(each).parts.end() ? nullptr : part->second.find(number);
+  };
+  const PartView::Posted *const its = posted_by(rank), *const own = posted_by(from);
+  if (its == nullptr || own == nullptr || are_alike(its->note, own->note)) return {};
+  return fmt::format("has posted {}, and this rank {}: {}", words_of(*its), words_of(*own),
+                     fields_that_differ(*its, *own));
 }
 
 std::string JobView::mismatch_of(std::int32_t rank) const {
@@ -293,7 +351,7 @@ std::string JobView::words_about(std::int32_t rank, std::uint32_t communicator) 
   const PartView& part = found->second;
   if (part.is_heard_of) return fmt::format("{} posted at least", part.posted);
   std::string text = fmt::format("{} posted, {} finished", part.posted, part.finished);
-  if (const HostNote* const last = part.posted == 0 ? nullptr : part.note_of(part.posted - 1)) {
+  if (const PartView::Posted* const last = part.posted == 0 ? nullptr : part.find(part.posted - 1)) {
     text += ", the last: " + words_of(*last);
     if (part.posted_at_ns != 0)
       text += fmt::format(" {:.2f} s ago", std::max(seconds(now_ns - part.posted_at_ns), 0.0));

@@ -38,13 +38,14 @@ struct PartView {
   struct Posted {
     OperationNumber number;
     HostNote note;
+    Rank root = no_rank;  // of a reduce or a broadcast, where it is known
   };
   std::vector<Posted> latest;  // of the last some operations, in no order
   std::vector<std::int32_t>
       needs;  // by messages: whose it needs next, ranks of the job; known of the rank that looks alone
 
   bool is_in_operation() const { return posted > finished; }
-  const HostNote* note_of(OperationNumber number) const;  // nullptr: nothing is known of it
+  const Posted* find(OperationNumber number) const;  // nullptr: nothing is known of it
 };
 
 // Words of the rank's memory, as far from its control page as that. False: there are none.
@@ -60,8 +61,11 @@ struct RankView {
   std::int64_t heard_at_ns = 0;             // last sign of life; CLOCK_MONOTONIC
   std::int64_t silent_after_ns = 0;         // since that; 0: never
   std::int64_t waits_since_ns = 0;          // 0: in no wait that has come to sleep
+  std::int64_t waited_until_ns = 0;         // a wait whose limit had passed, after which it may wait again; 0: none
   std::map<std::uint32_t, PartView> parts;  // by communicator
 
+  // Programs that have other work, too, wait in short slices.
+  bool is_waiting(std::int64_t now_ns) const;
   // False: it is no rank, or in start-up.
   bool read(const ReadMemory& memory);
 };
@@ -89,8 +93,12 @@ class JobView {
   // Whom the operation waits for that this rank would finish next in the communicator. In rank order.
   std::vector<std::int32_t> awaited_by(std::int32_t rank, std::uint32_t communicator) const;
   Doing doing(std::int32_t rank) const;
-  // "has posted ..., where ...". Empty: nothing that is known to be wrong.
+  // "has posted ... as operation 2, and 3 other ranks ...: the roots differ", or "waits in ... for ..., which waits for it in ...".
+  // Empty: nothing that is known to be wrong.
   std::string mismatch_of(std::int32_t rank) const;
+  // The same of two ranks: "has posted ..., and this rank ...: the roots differ". Empty: they are alike, or it is not known.
+  std::string difference(std::int32_t rank, std::int32_t from, std::uint32_t communicator,
+                         OperationNumber number) const;
   // What it does, and when it was heard: "computes (runs, or waits for a processor), last heard 0.01 s ago".
   std::string words_about(std::int32_t rank) const;
   // Its part: "18 posted, 17 finished, the last an allreduce (sum of double, 8 bytes) 0.52 s ago".
@@ -98,8 +106,14 @@ class JobView {
 
  private:
   std::string differs_in(std::uint32_t communicator, const PartView& part) const;
+  std::string differs_at(std::uint32_t communicator, const PartView::Posted& own) const;
   std::string crosses(const RankView& view) const;
-  bool waits_for(std::int32_t from, std::int32_t whom, std::vector<std::int32_t>& seen) const;
+  // One rank waits for another, in that communicator.
+  struct Link {
+    std::int32_t awaited;
+    std::uint32_t communicator;
+  };
+  bool waits_for(std::int32_t from, std::int32_t whom, std::vector<std::int32_t>& seen, std::vector<Link>& chain) const;
 };
 
 std::int64_t monotonic_ns();

@@ -230,6 +230,11 @@ void Context::say_waiting_since(Clock::time_point since) {
                                               std::memory_order_relaxed);
 }
 
+void Context::say_waited_until(Clock::time_point limit) {
+  transport_->control()->waited_until_ns.store(limit.time_since_epoch() / std::chrono::nanoseconds(1),
+                                               std::memory_order_relaxed);
+}
+
 void Context::glance() {
   if (progress()) {
     idle_glances_ = 0;

@@ -61,6 +61,8 @@ class Context {
   // thread, also while another one is inside.
   JobView view() const;
   void look_at_process(RankView& view) const;
+  // A wait has ended without its operation; it may go on at once.
+  void say_waited_until(Clock::time_point limit);
   bool excluded() const { return departures_.is_out(); }
   ucft_status_t why_excluded() const { return departures_.why_out(); }
   std::string exclusion_text() const { return departures_.exclusion_text(); }

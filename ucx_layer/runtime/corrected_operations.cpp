@@ -137,6 +137,7 @@ void CorrectedOperations::publish(const Request& request) {
                           : HostNote::is_root | static_cast<std::uint32_t>(arguments.root),
                       bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op())};
   published_->note.store(note.word(), std::memory_order_relaxed);
+  published_->root.store(arguments.root, std::memory_order_relaxed);
   published_->posted.store(request.number + 1, std::memory_order_relaxed);
   if (clock_.has_ticked()) published_->posted_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
 }

@@ -342,6 +342,8 @@ ucft_status_t HostOperations::post(Request& request) {
   slot(request.number) = &request;
   rounding_ += call.reduction.rounds();
   stage_.post(memory, call, data);
+  if (call.pattern == HostPattern::reduce_to)
+    slabs_->describe(HostLayout::root_of_reduce(), request.number << 32 | static_cast<HostWord>(call.root));
   if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
   slabs_->wake();
   progress();

@@ -179,41 +179,126 @@ TEST_P(Scenario, WhoIsLateIsNamed) {
 
 // ---- ranks that differ ----------------------------------------------------------------------------------------------
 
-// While rank 1 computes, rank 2 has posted a barrier, and the others an allreduce. (Ranks that send messages would tell each other.)
+// What may differ: what the others post, what rank 2 does, and what is said of it.
+enum class Post {
+  sum,
+  barrier,
+  greatest,
+  sum_of_ints,
+  two_sums,
+  reduce_to_0,
+  reduce_to_2,
+  broadcast_of_1,
+  broadcast_of_2
+};
+struct Differing {
+  Post most, odd;
+  const char* said;
+  std::vector<int> get_an_error;
+};
+const std::map<std::string, Differing> differing = {
+    {"operation",
+     {Post::sum,
+      Post::barrier,
+      "barrier as operation 1, and 2 other ranks allreduce (sum of uint64, 8 bytes): the operations differ",
+      {0, 1, 2, 3}}},
+    {"operator",
+     {Post::sum,
+      Post::greatest,
+      "allreduce (max of uint64, 8 bytes) as operation 1, and 2 other ranks allreduce (sum of uint64, 8 bytes): the "
+      "operators differ",
+      {0, 1, 2, 3}}},
+    {"type",
+     {Post::sum,
+      Post::sum_of_ints,
+      "allreduce (sum of int64, 8 bytes) as operation 1, and 2 other ranks allreduce (sum of uint64, 8 bytes): the "
+      "types "
+      "differ",
+      {0, 1, 2, 3}}},
+    {"count",
+     {Post::sum,
+      Post::two_sums,
+      "allreduce (sum of uint64, 16 bytes) as operation 1, and 2 other ranks allreduce (sum of uint64, 8 bytes): the "
+      "counts differ",
+      {0, 1, 2, 3}}},
+    {"root of a reduce",  // each root hears of it, and nobody else needs to
+     {Post::reduce_to_0,
+      Post::reduce_to_2,
+      "reduce (sum of uint64, 8 bytes, to rank 2) as operation 1, and 2 other ranks reduce (sum of uint64, 8 bytes, to "
+      "rank 0): the roots differ",
+      {0, 2}}},
+    {"root of a broadcast",  // rank 2 has nobody that reads its data
+     {Post::broadcast_of_1,
+      Post::broadcast_of_2,
+      "broadcast (uint64, 8 bytes, from rank 2) as operation 1, and 2 other ranks broadcast (uint64, from rank 1): the "
+      "roots differ",
+      {}}}};
+
+ucft_request_h request_for(Post what, const std::uint64_t* in, std::uint64_t* out) {
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM), max = UCFT_OPERATOR_INIT(UCFT_MAX);
+  ucft_request_h made = UCFT_REQUEST_NULL;
+  const auto allreduce = [&](std::uint64_t count, ucft_dtype_t type, const ucft_operator_t& op) {
+    check(ucft_allreduce_init(comm, in, out, count, type, &op, nullptr, &made), "init");
+  };
+  const auto reduce = [&](std::int32_t root) {
+    check(ucft_reduce_init(comm, in, out, 1, UCFT_UINT64, &sum, root, nullptr, &made), "init");
+  };
+  switch (what) {
+    case Post::sum: allreduce(1, UCFT_UINT64, sum); break;
+    case Post::greatest: allreduce(1, UCFT_UINT64, max); break;
+    case Post::sum_of_ints: allreduce(1, UCFT_INT64, sum); break;
+    case Post::two_sums: allreduce(2, UCFT_UINT64, sum); break;
+    case Post::barrier: check(ucft_barrier_init(comm, nullptr, &made), "init"); break;
+    case Post::reduce_to_0: reduce(0); break;
+    case Post::reduce_to_2: reduce(2); break;
+    case Post::broadcast_of_1:
+    case Post::broadcast_of_2:
+      check(ucft_broadcast_init(comm, out, 1, UCFT_UINT64, what == Post::broadcast_of_1 ? 1 : 2, nullptr, &made),
+            "init");
+  }
+  return made;
+}
+
+// While rank 1 computes, rank 2 has posted something else than the others. (Ranks that send messages would tell each other.)
 RANKS(another_operation) {
   go_on_when_told();
+  const Differing& plan = differing.at(arguments.at(0));
   const std::vector<std::int64_t> pids = exchange_pids();
-  const std::uint64_t in = 1;
-  std::uint64_t out = 0;
-  ucft_request_h request = UCFT_REQUEST_NULL;
-  if (rank_ == 2)
-    check(ucft_barrier_init(comm, nullptr, &request), "init");
-  else
-    request = sum_of_one(comm, in, out);
+  const std::uint64_t in[2] = {1, 1};
+  std::uint64_t out[2] = {};
+  const ucft_request_h request = request_for(rank_ == 2 ? plan.odd : plan.most, in, out);
   while (rank_ == 1 && !may_go_on) {}
   check(ucft_post(request), "post");
-  const std::string odd = "has posted barrier as operation 1, and 2 other ranks allreduce (sum of uint64, 8 bytes)";
-  const auto is_right = [&](const std::vector<Sight>& seen) {
-    return seen[1].state == UCFT_RANK_COMPUTING && seen[2].state == UCFT_RANK_MISMATCHED &&
-           has(seen[2].words, "mismatched (" + odd + ")") && seen[2].last == UCFT_COLLECTIVE_BARRIER &&
-           seen[0].state == UCFT_RANK_IN_OPERATION && seen[3].state == UCFT_RANK_IN_OPERATION;
-  };
+  const std::string odd = std::string("has posted ") + plan.said;
   if (rank_ == 0) {
     std::string said;
     do {
       expect(ucft_wait(request, 20000), UCFT_ERR_TIMED_OUT, "wait");
       said = ucft_last_error();
-    } while (!has(said, ": it waits for rank 1 (") || !has(about(2, said), ") " + odd) || !is_right(look(comm)) ||
-             job_report()[2]["does"] != "mismatched");
+    } while (!has(said, ": it waits for rank 1 (") || !has(about(2, said), ") " + odd) || [&] {
+      const std::vector<Sight> seen = look(comm);
+      return seen[1].state != UCFT_RANK_COMPUTING || seen[2].state != UCFT_RANK_MISMATCHED ||
+             !has(seen[2].words, "mismatched (" + odd + ")") || seen[0].state != UCFT_RANK_IN_OPERATION ||
+             seen[3].state == UCFT_RANK_MISMATCHED;
+    }() || job_report()[2]["does"] != "mismatched");
     kill(static_cast<pid_t>(pids[1]), SIGUSR1);
   }
-  expect(ucft_wait(request, UINT64_MAX), UCFT_ERR_MISMATCH, "wait");
+  const bool gets_an_error = std::ranges::find(plan.get_an_error, rank_) != plan.get_an_error.end();
+  expect(ucft_wait(request, UINT64_MAX), gets_an_error ? UCFT_ERR_MISMATCH : UCFT_OK, "wait");
+  // Whom it names is the lowest that differs from this rank.
+  const std::string error = ucft_last_error();
+  if (gets_an_error && rank_ != 2 && !has(error, "operation 1: rank 2 (")) wrong("{}", error);
+  const std::string field = odd.substr(odd.rfind(": "));
+  if (gets_an_error && !(has(error, ") has posted ") && has(error, ", and this rank ") && error.ends_with(field)))
+    wrong("{}", error);
   check(ucft_request_free(request), "free");
 }
 
-TEST(HostScenario, WhoHasPostedSomethingElseIsNamed) {
-  const JobPlan made{4, another_operation, {}, {}, over("shm")};
-  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+TEST(HostScenario, WhoHasPostedSomethingElseIsNamedAndInWhat) {
+  for (const auto& [what, plan] : differing) {
+    const JobPlan made{4, another_operation, {what}, {}, over("shm")};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << what;
+  }
 }
 
 // Rank 2 waits in a barrier of one communicator, the others in an allreduce of another: for ever, if nobody is told.

@@ -21,6 +21,7 @@ struct alignas(64) PostedByMessages {
   std::atomic<std::uint64_t> finished;        // all before that number are
   std::atomic<std::uint64_t> note;            // of the last one: HostNote
   std::atomic<std::int64_t> posted_at_ns;     // as in a slab
+  std::atomic<std::int64_t> root;             // of the last one, whatever it is
 };
 
 // Written by others where it says so.
@@ -31,6 +32,7 @@ struct ControlPage {
   std::uint64_t address;                            // of this page in its owner
   std::uint64_t heartbeat_period_us;                // written when its detector starts
   std::atomic<std::int64_t> waits_since_ns;         // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
+  std::atomic<std::int64_t> waited_until_ns;        // the last wait whose time limit has passed; 0: none
   alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
   std::atomic<std::int64_t> beat_at_ns;             // CLOCK_MONOTONIC of the last one
