@@ -75,7 +75,8 @@ ucft_status_t run_once(ucft_result_t* result, Init init) {
 
 // init makes the request of `call`, if the last one of its kind was another.
 template <class Init>
-ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared& call, Init init) {
+ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared& call, Init init,
+                  ucft_result_t* result = nullptr) {
   Prepared& last = comm.prepared[kind];
   if (!last.is_of(call)) {
     const Turn turn;
@@ -86,7 +87,12 @@ ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared&
       return status;
     }
   }
-  return complete(last.request);
+  const ucft_status_t status = complete(last.request);
+  if (result != nullptr) {
+    const Turn turn;
+    ucft_request_result(last.request, result);
+  }
+  return status;
 }
 
 ucft_status_t broadcast(const Communicator& comm, void* buffer, std::uint64_t bytes, int root) {
@@ -98,9 +104,12 @@ ucft_status_t broadcast(const Communicator& comm, void* buffer, std::uint64_t by
 
 ucft_status_t allgather(const Communicator& comm, const void* send, void* recv, std::uint64_t bytes,
                         ucft_result_t* result) {
-  return run_once(result, [&](ucft_request_h* request) {
-    return ucft_allgather_init(comm.handle, send, recv, bytes, UCFT_UINT8, nullptr, request);
-  });
+  return run(
+      comm, Prepared::allgather, {send, recv, bytes},
+      [&](ucft_request_h* request) {
+        return ucft_allgather_init(comm.handle, send, recv, bytes, UCFT_UINT8, nullptr, request);
+      },
+      result);
 }
 
 ucft_status_t allgatherv(const Communicator& comm, const void* send, void* recv, const std::uint64_t* bytes,
@@ -270,7 +279,11 @@ Outcome why_not_gathered(const Communicator* comm, const Gathered& call) {
   if (call.send != MPI_IN_PLACE && (call.send_type == MPI_DATATYPE_NULL || call.send_count < 0))
     return Outcome::arguments;
   std::uint64_t all = 0;
-  for (int rank = 0; rank < comm->size; ++rank) {
+  if (call.counts == nullptr) {
+    if (call.count < 0) return Outcome::arguments;
+    all = packed_bytes(call.count, call.type) * static_cast<std::uint64_t>(comm->size);
+  }
+  for (int rank = 0; call.counts != nullptr && rank < comm->size; ++rank) {
     if (call.count_of(rank) < 0) return Outcome::arguments;
     all += packed_bytes(call.count_of(rank), call.type);
   }
@@ -278,6 +291,8 @@ Outcome why_not_gathered(const Communicator* comm, const Gathered& call) {
 }
 
 ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
+  if (call.counts == nullptr && is_plain(call.type) && (call.send == MPI_IN_PLACE || is_plain(call.send_type)))
+    return allgather(comm, or_in_place(call.send), call.recv, packed_bytes(call.count, call.type), nullptr);
   const auto n = static_cast<std::size_t>(comm.size);
   std::vector<std::uint64_t> bytes(n), places(n);
   const std::int64_t extent = extent_of(call.type);

@@ -15,10 +15,10 @@ namespace ucft::mpi {
 // communicator. They are the caller's own, so that nothing has to be looked up then: type and op of a reduction are predefined ones,
 // whose handles no other type or operator ever has.
 struct Prepared {
-  enum Kind { allreduce, reduce, broadcast, barrier };
+  enum Kind { allreduce, reduce, broadcast, allgather, barrier };
   const void* send = nullptr;
   void* recv = nullptr;
-  std::uint64_t count = 0;  // elements; of a broadcast, bytes
+  std::uint64_t count = 0;  // elements; of a broadcast or an allgather, bytes
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op op = MPI_OP_NULL;
   int root = 0;
@@ -33,7 +33,7 @@ struct Prepared {
 struct Communicator {
   ucft_comm_h handle = UCFT_COMM_NULL;
   int rank = 0, size = 0;
-  mutable Prepared prepared[4]{};  // by Prepared::Kind
+  mutable Prepared prepared[Prepared::barrier + 1]{};  // by Prepared::Kind
 };
 
 // Once, by all ranks: MPI_COMM_WORLD's. An error of ucft's, or UCFT_OK.
