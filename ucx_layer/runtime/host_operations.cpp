@@ -281,6 +281,12 @@ void HostOperations::plan(Request& request) const {
   if (communicator_.size() > 1 && !call.reduction.finishes()) request.shortcut = stage_.shortcut(call);
 }
 
+// No note has it.
+void HostOperations::describe_root(const HostCall& call, OperationNumber number) {
+  if (call.pattern == HostPattern::reduce_to)
+    slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
+}
+
 // The way of small operations that find all there; else they are posted, or nothing has been done: false.
 bool HostOperations::run(Request& request) {
   ShortMemory memory(*this, request);
@@ -293,6 +299,7 @@ bool HostOperations::run(Request& request) {
     ran = stage_.run(memory, call, *request.shortcut, static_cast<const std::byte*>(request.send));
   }
   if (ran == HostStage::Ran::no) return false;
+  describe_root(call, number);
   slabs_->wake();
   if (ran == HostStage::Ran::ended) {
     request.take_usual_outcome(request.shortcut->contributors, communicator_.rank(), communicator_.size());
@@ -342,8 +349,7 @@ ucft_status_t HostOperations::post(Request& request) {
   slot(request.number) = &request;
   rounding_ += call.reduction.rounds();
   stage_.post(memory, call, data);
-  if (call.pattern == HostPattern::reduce_to)
-    slabs_->describe(HostLayout::root_of_reduce(), request.number << 32 | static_cast<HostWord>(call.root));
+  describe_root(call, request.number);
   if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
   slabs_->wake();
   progress();

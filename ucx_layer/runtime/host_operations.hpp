@@ -129,6 +129,7 @@ class HostOperations {
     Request* lender;  // null: the block is ours
   };
 
+  void describe_root(const HostCall& call, OperationNumber number);
   bool run(Request& request);
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
