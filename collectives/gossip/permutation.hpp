@@ -1,16 +1,22 @@
-// Pseudorandom permutations of 0 .. n-1 that are computed, not stored, and the N-cycles made of them.
+// Random permutations of 0 .. n-1 that are a function of a seed, and the N-cycles made of them.
 //
 // Casas, Gansterer, Wimmer 2018, section 6: round t of HPS sends along a random permutation that all processes know. Ours
 // are N-cycles (section 6.1: no two processes send to each other), named by a seed:
 //
 //   next(i) = P(P^-1(i) + 1 mod n)       P: a keyed bijection; n = 4, P = 2 0 3 1:   2 -> 0 -> 3 -> 1 -> 2
 //
-// P mixes the bits of a number below the next power of two (odd multiplications and shifts, each a bijection there), again
-// and again until the result is below n: fewer than two times on average.
+// Up to 256 ranks P is shuffled (Fisher, Yates) and stored: all permutations, and so all cycles, are equally likely. Beyond,
+// it is computed: P mixes the bits of a number below the next power of two (odd multiplications and shifts, each a bijection
+// there), again and again until the result is below n: fewer than two times on average. Of few bits that makes few
+// permutations, and not equally often; of more than 256 distances along the cycles are as they should be.
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "collectives/random.hpp"
 
@@ -22,6 +28,10 @@ class Permutation {
     mask_ = bits_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits_) - 1;
     shift_ = (bits_ + 1) / 2;
     Random random(seed);
+    if (n <= most_stored) {
+      shuffle(random);
+      return;
+    }
     for (int i = 0; i < layers; ++i) {
       factor_[i] = (random.next() | 1) & mask_;
       key_[i] = random.next() & mask_;
@@ -31,11 +41,13 @@ class Permutation {
 
   std::uint64_t size() const { return n_; }
   std::uint64_t at(std::uint64_t place) const {
+    if (!stored_.empty()) return stored_[place];
     do place = mix(place);
     while (place >= n_);
     return place;
   }
   std::uint64_t place_of(std::uint64_t value) const {
+    if (!stored_.empty()) return stored_[n_ + value];
     do value = unmix(value);
     while (value >= n_);
     return value;
@@ -52,9 +64,16 @@ class Permutation {
 
  private:
   static constexpr int layers = 4;
+  static constexpr std::uint64_t most_stored = 256;
+
+  void shuffle(Random& random) {
+    stored_.resize(2 * n_);
+    std::iota(stored_.begin(), stored_.begin() + static_cast<std::ptrdiff_t>(n_), std::uint8_t{0});
+    for (std::uint64_t left = n_; left > 1; --left) std::swap(stored_[left - 1], stored_[random.below(left)]);
+    for (std::uint64_t place = 0; place < n_; ++place) stored_[n_ + stored_[place]] = static_cast<std::uint8_t>(place);
+  }
 
   std::uint64_t mix(std::uint64_t x) const {
-    if (bits_ == 0) return x;
     for (int i = 0; i < layers; ++i) {
       x = ((x ^ key_[i]) * factor_[i]) & mask_;
       x ^= x >> shift_;
@@ -62,7 +81,6 @@ class Permutation {
     return x;
   }
   std::uint64_t unmix(std::uint64_t x) const {
-    if (bits_ == 0) return x;
     for (int i = layers - 1; i >= 0; --i) {
       x ^= x >> shift_;  // undoes itself: shift_ is at least half of the bits
       x = ((x * undo_[i]) & mask_) ^ key_[i];
@@ -79,6 +97,7 @@ class Permutation {
   std::uint64_t n_, mask_ = 0;
   int bits_, shift_ = 0;
   std::uint64_t factor_[layers] = {}, undo_[layers] = {}, key_[layers] = {};
+  std::vector<std::uint8_t> stored_;  // P, then P^-1; empty where they are computed
 };
 
 }  // namespace ucft::detail
