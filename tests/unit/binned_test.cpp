@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -213,26 +214,57 @@ TEST(BinnedByHand, WhatRemainsOfLongBinsIsExact) {
   EXPECT_EQ(sum(-(std::int64_t{1} << 55) - 4, 0, -1), place(-((std::int64_t{1} << 55) + 8) * 0x1p72));
 }
 
-// A serial sum of 2^20 terms, and the same as 1 to 64 ranks would have it.
-TYPED_TEST(BinnedSum, ManyTermsInAnyDecomposition) {
+// A serial sum of 2^16 terms, and the same as 1 to 64 ranks would have it, permuted; and, where some of these are dead, the serial
+// sum of what the others have.
+TYPED_TEST(BinnedSum, ManyTermsInAnyDecompositionOfWhoContributes) {
   std::mt19937_64 random(5);
-  std::vector<TypeParam> values(std::size_t{1} << 20);
-  Exact exact;
-  for (TypeParam& value : values) {
-    value = this->within(sizeof(TypeParam) == 8 ? 20 : 4, random);
-    exact.add(static_cast<double>(value));
-  }
-  const Binned<TypeParam> serial = added(values);
-  for (const std::size_t ranks : {1, 2, 3, 7, 64}) {
-    Binned<TypeParam> all{};
+  std::vector<TypeParam> values(std::size_t{1} << 16);
+  for (TypeParam& value : values) value = this->within(sizeof(TypeParam) == 8 ? 20 : 4, random);
+  for (std::size_t ranks = 1; ranks <= 64; ++ranks) {
+    std::shuffle(values.begin(), values.end(), random);
+    const std::size_t dead = ranks > 1 && ranks % 2 == 0 ? random() % (ranks / 2) : 0, first = random() % ranks;
+    const auto is_dead = [&](std::size_t rank) { return (rank + ranks - first) % ranks < dead; };
+    std::vector<Binned<TypeParam>> parts;
+    std::vector<TypeParam> contributed;
+    Exact exact;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (is_dead(rank)) continue;
       Binned<TypeParam> part = binned(values[rank]);
       for (std::size_t i = rank + ranks; i < values.size(); i += ranks) part = merged(part, binned(values[i]));
-      all = rank == 0 ? part : merged(part, all);
+      parts.push_back(part);
+      for (std::size_t i = rank; i < values.size(); i += ranks) {
+        contributed.push_back(values[i]);
+        exact.add(static_cast<double>(values[i]));
+      }
     }
-    expect_same_bits(all, serial, std::to_string(ranks) + " ranks");
+    std::shuffle(parts.begin(), parts.end(), random);
+    Binned<TypeParam> all = parts[0];
+    for (std::size_t i = 1; i < parts.size(); ++i) all = merged(parts[i], all);
+    std::shuffle(contributed.begin(), contributed.end(), random);
+    expect_same_bits(all, added(contributed), std::to_string(ranks) + " ranks, " + std::to_string(dead) + " dead");
+    EXPECT_EQ(sum_of(all), exact.rounded<TypeParam>()) << ranks;
   }
-  EXPECT_EQ(sum_of(serial), exact.rounded<TypeParam>());
+}
+
+// 2^26 terms, a serial sum against that of 64 ranks; the terms are numbers of which nothing is dropped, so an integer is the sum.
+TYPED_TEST(BinnedSum, ASumOf67MillionTermsIsExact) {
+  const auto term = [](std::uint64_t i) {
+    return static_cast<std::int64_t>(i * 0x9e3779b97f4a7c15ull >> 44) - 500'000;
+  };
+  constexpr std::uint64_t terms = std::uint64_t{1} << 26, ranks = 64;
+  std::array<Binned<TypeParam>, ranks> parts;
+  Binned<TypeParam> serial{};
+  __int128 exact = 0;
+  for (std::uint64_t i = 0; i < terms; ++i) {
+    const Binned<TypeParam> one = binned(static_cast<TypeParam>(term(i)));
+    serial = i == 0 ? one : merged(serial, one);
+    parts[i % ranks] = i < ranks ? one : merged(one, parts[i % ranks]);
+    exact += term(i);
+  }
+  Binned<TypeParam> all = parts[ranks - 1];
+  for (std::uint64_t rank = ranks - 1; rank-- > 0;) all = merged(parts[rank], all);
+  expect_same_bits(all, serial, "64 ranks");
+  EXPECT_EQ(sum_of(serial), static_cast<TypeParam>(static_cast<std::int64_t>(exact)));
 }
 
 // As ranks do it: with every count, alignment and aliasing that combine() allows.
