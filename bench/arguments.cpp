@@ -259,6 +259,7 @@ struct RawArguments {
   std::string data_path = "auto";
   std::string seed = "1";
   std::string loss, flip_rate, flip_target;
+  std::string bins;
   std::vector<std::string> flips, failing_links;
   std::vector<std::string> kills;
   std::vector<std::string> stops;
@@ -346,6 +347,9 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->type_name("RANK-RANK@TIME")
       ->delimiter(',');
   app.add_option("-f", raw.f, "Failures tolerated in each operation (default: that of the library)")->type_name("F");
+  app.add_option("--bins", raw.bins,
+                 "Of -o sum_reproducible, avg_reproducible: bins of a sum (default: that of the library)")
+      ->type_name("K");
   app.add_option("--correction-delay", raw.correction_delay_us,
                  "Phased: corrections begin this long after the value has come (default: at once)")
       ->type_name("US");
@@ -411,6 +415,14 @@ GossipArguments interpret_gossip(const RawArguments& raw) {
   return gossip;
 }
 
+std::int32_t interpret_bins(const RawArguments& raw, const Arguments& arguments) {
+  if (raw.bins.empty()) return 0;
+  if (!is_binned(static_cast<Operator>(arguments.op)) || (raw.test != "allreduce" && raw.test != "reduce"))
+    throw std::invalid_argument("--bins: of -o sum_reproducible and avg_reproducible");
+  const auto type = static_cast<DataType>(arguments.dtype);
+  return static_cast<std::int32_t>(parse_number("--bins", raw.bins, {usual_bins_of(type), most_bins}));
+}
+
 void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   arguments.algorithm = raw.algorithm;
   if (raw.test == "gossip")
@@ -422,6 +434,7 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
         AlgorithmParser(raw.algorithm == "corrected" || raw.algorithm == "optimistic" ? "auto" : raw.algorithm).parse();
   if (!arguments.calibrate.empty() || (raw.test != "gossip" && raw.algorithm != "auto"))
     arguments.setting = raw.algorithm == "optimistic" ? raw.algorithm : "corrected";
+  arguments.options.reproducible_bins = interpret_bins(raw, arguments);
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())
     arguments.options.correction_delay_us =

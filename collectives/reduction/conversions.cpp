@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "collectives/reduction/binned.hpp"
+#include "collectives/reduction/chosen_bins.hpp"
 #include "collectives/reduction/kernels.hpp"
 #include "collectives/reduction/reduction.hpp"
 #if defined(__x86_64__)
@@ -158,6 +158,7 @@ void widen(const Reduction& reduction, void* carriers, const void* elements, std
   assert(reduction.widens());
   auto* const to = static_cast<std::byte*>(carriers);
   const auto* const from = static_cast<const std::byte*>(elements);
+  if (reduction.bins() != 0) return widen_with_bins(reduction.type(), reduction.bins(), to, from, count);
   if (is_binned(reduction.op())) return widen_binned(reduction.type(), to, from, count);
   reduction.type() == DataType::float16 ? widen_all<Float16>(to, from, count) : widen_all<BFloat16>(to, from, count);
 }
@@ -168,11 +169,13 @@ void finish(const Reduction& reduction, void* elements, const void* carriers, st
   auto* const to = static_cast<std::byte*>(elements);
   const auto* const from = static_cast<const std::byte*>(carriers);
   const bool divides = is_average(reduction.op());
-  if (is_binned(reduction.op())) return finish_binned(reduction.type(), to, from, count, divides ? contributors : 1);
+  const std::uint32_t divisor = divides ? contributors : 1;
+  if (reduction.bins() != 0) return finish_with_bins(reduction.type(), reduction.bins(), to, from, count, divisor);
+  if (is_binned(reduction.op())) return finish_binned(reduction.type(), to, from, count, divisor);
   if (reduction.widens()) {
-    const float divisor = divides ? static_cast<float>(contributors) : 1;
-    return reduction.type() == DataType::float16 ? narrow_all<Float16>(to, from, count, divisor)
-                                                 : narrow_all<BFloat16>(to, from, count, divisor);
+    const auto by = static_cast<float>(divisor);
+    return reduction.type() == DataType::float16 ? narrow_all<Float16>(to, from, count, by)
+                                                 : narrow_all<BFloat16>(to, from, count, by);
   }
   if (divides) return average_all(reduction.type(), to, from, count, contributors);
   normalise_all(reduction.type(), to, from, count);

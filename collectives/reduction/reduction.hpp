@@ -7,7 +7,7 @@
 // floating-point sum or product are the processor's choice.)
 //
 // What travels, and is combined, are carriers. Mostly these are the caller's elements; sums, products and averages of halves
-// are carried in float, reproducible sums in accumulators of four times an element's bytes. A rank's input is widened into
+// are carried in float, reproducible sums in accumulators of four times an element's bytes, or more if more bins are asked for. A rank's input is widened into
 // carriers once (widen), and the combined carriers are finished once, on each rank that gets the result (finish): rounded to
 // the caller's type, and divided where it is an average.
 #pragma once
@@ -24,12 +24,13 @@ using UserFunction = void (*)(const void* in, void* inout, std::uint64_t count, 
 
 class Reduction {
  public:
-  // by: of Operator::user only; with is handed to it.
+  // by: of Operator::user only; with is handed to it. bins: of a reproducible sum only; 0: as many as are usual.
   constexpr Reduction(DataType of = DataType::float64, Operator is = Operator::sum, UserFunction by = nullptr,
-                      void* with = nullptr)
+                      void* with = nullptr, int bins = 0)
       : type_(of),
         op_(is),
-        carrier_bytes_(static_cast<std::uint8_t>(carrier_bytes_of(of, is))),
+        bins_(static_cast<std::uint8_t>(is_binned(is) && bins != usual_bins_of(of) ? bins : 0)),
+        carrier_bytes_(static_cast<std::uint8_t>(carrier_bytes_of(of, is, bins_))),
         widens_(is_binned(is) || carrier_of(of, is) != of),
         finishes_(is_finished(of, is)),
         rounds_(is == Operator::user || (is != Operator::none && !is_of(of, integers | booleans))),
@@ -41,6 +42,7 @@ class Reduction {
   UserFunction function() const { return function_; }
   void* arg() const { return arg_; }
 
+  int bins() const { return bins_; }                            // 0: as many as are usual
   std::size_t carrier_bytes() const { return carrier_bytes_; }  // of one
   // Whether the caller's elements must be widened into carriers.
   bool widens() const { return widens_; }
@@ -59,7 +61,7 @@ class Reduction {
 
   DataType type_;
   Operator op_;
-  std::uint8_t carrier_bytes_;
+  std::uint8_t bins_, carrier_bytes_;
   bool widens_, finishes_, rounds_;
   UserFunction function_;
   void* arg_;

@@ -129,8 +129,12 @@ constexpr DataType carrier_of(DataType type, Operator op) {
   return is_of(type, halves) && accumulates ? DataType::float32 : type;
 }
 
-constexpr std::size_t carrier_bytes_of(DataType type, Operator op) {
-  return element_bytes(is_binned(op) ? type : carrier_of(type, op)) * (is_binned(op) ? 4 : 1);
+// bins: of an accumulator (chosen_bins.hpp), or 0 for the usual number.
+constexpr std::size_t carrier_bytes_of(DataType type, Operator op, int bins = 0) {
+  if (!is_binned(op)) return element_bytes(carrier_of(type, op));
+  return bins == 0 ? 4 * element_bytes(type) : bins <= 3 ? 32 : 64;
 }
+inline constexpr int most_bins = 7;
+constexpr int usual_bins_of(DataType type) { return type == DataType::float64 ? 3 : 2; }
 
 }  // namespace ucft::detail

@@ -124,7 +124,8 @@ typedef enum UCFT_OF_INT {
  * with contributors C it is the sum of exactly C. Off from the exact sum by at most 2^-72 (float: 2^-28) of the largest
  * magnitude for each contributor, and one rounding; nothing overflows on the way to a result that is in range. A NaN, or
  * infinities of both signs, make the positive quiet NaN; only a sum of -0.0 alone is -0.0. Four times the bytes of SUM travel,
- * so a quarter of its elements are the limit.
+ * so a quarter of its elements are the limit. With more bins (options.reproducible_bins, K) 2^(36 (1 - K)) (float: 28) stands for
+ * 2^-72, and 32 bytes of each element travel with 3, 64 with more.
  * AVG_REPRODUCIBLE: it, divided by the number of contributors. Up to 2^27 ranks.
  * MIN, MAX: if any operand is a NaN, the result is a NaN; -0.0 counts as less than +0.0, so no tie is left to chance.
  * MINLOC, MAXLOC: the least or greatest value by the same rules (a NaN is the positive quiet one), and its location; the
@@ -373,12 +374,17 @@ typedef struct {
                                        broadcast holds (docs/failure_model.md), and the root answers when it is inside
                                        ucft. An operation is complete when this rank has gossiped and corrected. Each rank
                                        may get the value several times: for small payloads */
+  int32_t
+      reproducible_bins; /* of SUM_REPRODUCIBLE and AVG_REPRODUCIBLE: how many bins a sum keeps, of 36 bits (float: 28).
+                                       0: 3 (float: 2), else up to 7: smaller numbers beside large ones count, for
+                                       up to eight times a double's bytes on the way, and slower. Each number of bins
+                                       has its own bits */
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT                                                                         \
   {                                                                                                    \
     sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_AUTO, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
-        UCFT_FAILURE_INFO_LIST, 0, 0, 0                                                                \
+        UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0                                                             \
   }
 
 /* What an operation was about. Outputs are written on success only; this is written always. */

@@ -156,6 +156,18 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.correction = static_cast<ucft_correction_t>(5); }), "options.correction is 5");
   blame(with([](auto& o) { o.correction_distance = -4; }), "options.correction_distance is -4");
   blame(with([](auto& o) { o.failure_info = static_cast<ucft_failure_info_t>(4); }), "options.failure_info is 4");
+  blame(with([](auto& o) { o.reproducible_bins = 3; }), "options.reproducible_bins is 3, and op UCFT_SUM");
+  const auto blame_bins = [&](ucft_dtype_t dtype, int bins, const char* culprit) {
+    const ucft_coll_options_t options = with([&](auto& o) { o.reproducible_bins = bins; });
+    expect_blamed(allreduce(1, dtype, UCFT_SUM_REPRODUCIBLE, &options), UCFT_ERR_INVALID_PARAM, culprit);
+  };
+  blame_bins(UCFT_DOUBLE, 2, "options.reproducible_bins is 2: must be 3 .. 7 of double, or 0");
+  blame_bins(UCFT_FLOAT, 1, "options.reproducible_bins is 1: must be 2 .. 7 of float, or 0");
+  blame_bins(UCFT_FLOAT, 8, "options.reproducible_bins is 8");
+  blame_bins(UCFT_FLOAT, -1, "options.reproducible_bins is -1");
+  const ucft_coll_options_t of_a_sum = with([](auto& o) { o.reproducible_bins = 4; });
+  expect_blamed(ucft_broadcast(comm_, &in_, 1, UCFT_DOUBLE, 0, &of_a_sum, nullptr), UCFT_ERR_INVALID_PARAM,
+                "options.reproducible_bins is 4: there is no sum in a broadcast");
   blame(with([](auto& o) { o.struct_size = 3; }), "options.struct_size is 3");
 }
 

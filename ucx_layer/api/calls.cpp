@@ -267,7 +267,7 @@ bool are_equal(const ucft_coll_options_t& a, const ucft_coll_options_t& b) {
   constexpr std::size_t packed = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
   static_assert(packed == sizeof a.struct_size + 9 * sizeof(std::int32_t));
   return has_same_bytes<packed>(&a, &b) && a.correction_delay_us == b.correction_delay_us &&
-         a.gossip_time_ns == b.gossip_time_ns;
+         a.gossip_time_ns == b.gossip_time_ns && a.reproducible_bins == b.reproducible_bins;
 }
 
 }  // namespace
@@ -298,7 +298,21 @@ ucft_status_t refuse(Operator op, DataType type) {
               could_divide ? "; of integers take UCFT_SUM, and divide it by the result's contributors" : "");
 }
 
-ucft_status_t read_operator(const ucft_operator_t* op, DataType type, Reduction& reduction) {
+// Of a reproducible sum; 0: as many as are usual.
+ucft_status_t read_bins(const ucft_coll_options_t& options, Operator op, DataType type) {
+  const int bins = options.reproducible_bins;
+  if (bins == 0) return UCFT_OK;
+  if (!is_binned(op))
+    return fail(UCFT_ERR_INVALID_PARAM, "options.reproducible_bins is {}, and op {}: it is of reproducible sums", bins,
+                row_of(op).constant);
+  if (bins < usual_bins_of(type) || bins > most_bins)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.reproducible_bins is {}: must be {} .. {} of {}, or 0", bins,
+                usual_bins_of(type), most_bins, row_of(type).name);
+  return UCFT_OK;
+}
+
+ucft_status_t read_operator(const ucft_operator_t* op, const ucft_coll_options_t* options, DataType type,
+                            Reduction& reduction) {
   if (op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
   if (op->struct_size != sizeof *op)
     return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT", op->struct_size,
@@ -309,8 +323,13 @@ ucft_status_t read_operator(const ucft_operator_t* op, DataType type, Reduction&
     return fail(UCFT_ERR_INVALID_PARAM, "op is UCFT_USER and its function is null");
   const auto its = static_cast<Operator>(op->op);
   if (!takes(its, type)) return refuse(its, type);
+  // Options of another version are refused where all of them are read.
+  const bool has_options = options != nullptr && options->struct_size == sizeof *options;
+  if (has_options)
+    if (ucft_status_t status = read_bins(*options, its, type); status != UCFT_OK) return status;
   // By value: the operation may be asked about after its request has been freed.
-  reduction = {type, its, reinterpret_cast<UserFunction>(op->function), op->arg};
+  reduction = {type, its, reinterpret_cast<UserFunction>(op->function), op->arg,
+               has_options ? options->reproducible_bins : 0};
   return UCFT_OK;
 }
 
@@ -323,7 +342,7 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   const auto type = static_cast<DataType>(call.dtype);
   reduction = {type, Operator::none};
   if (row_of(call.kind).reduces)
-    if (ucft_status_t status = read_operator(call.op, type, reduction); status != UCFT_OK) return status;
+    if (ucft_status_t status = read_operator(call.op, call.options, type, reduction); status != UCFT_OK) return status;
   if (call.kind == Kind::allgather) {
     if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
   } else if (call.kind != Kind::barrier) {
@@ -338,6 +357,9 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
     arguments.root = call.root;
   }
   if (ucft_status_t status = read_options(comm, call.options, arguments); status != UCFT_OK) return status;
+  if (!row_of(call.kind).reduces && call.options != nullptr && call.options->reproducible_bins != 0)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.reproducible_bins is {}: there is no sum in a {}",
+                call.options->reproducible_bins, row_of(call.kind).name);
   request.send = call.send == UCFT_IN_PLACE || call.kind == Kind::broadcast ? call.receive : call.send;
   request.receive = call.receive;
   if (call.kind != Kind::allgather) return check_memory(comm, call, request);

@@ -41,6 +41,7 @@ class Checked {
 
   void run(Way way, std::size_t count, std::uint64_t seed) {
     count_ = count;
+    options_.reproducible_bins = bins_by(seed);
     draw(seed);
     const std::vector<Element>& mine = given_[static_cast<std::size_t>(rank_)];
     std::vector<unsigned char> in(count * sizeof(T)), out(count * sizeof(T), 0x55);
@@ -61,6 +62,12 @@ class Checked {
                        row_of(static_cast<DataType>(dtype)).name);
   }
 
+  // Of reproducible sums each number of bins that there is, and the usual one: what is drawn has no bit below any of them.
+  int bins_by(std::uint64_t seed) const {
+    constexpr int usual = usual_bins_of(static_cast<DataType>(dtype));
+    return is_reproducible(op_) && seed % 2 == 0 ? usual + static_cast<int>(seed / 2 % (most_bins - usual + 1)) : 0;
+  }
+
   // What all ranks give: every rank knows it.
   void draw(std::uint64_t seed) {
     given_.assign(static_cast<std::size_t>(size_), {});
@@ -78,10 +85,10 @@ class Checked {
     result_.missing_capacity = size_;
     if (way == Way::reduce) return reduce(send, receive, root);
     if (way != Way::by_request && op_ != UCFT_USER) {
-      check(ucft_allreduce(comm, send, receive, count_, dtype, op_, nullptr, &result_), "allreduce");
+      check(ucft_allreduce(comm, send, receive, count_, dtype, op_, &options_, &result_), "allreduce");
     } else {
       ucft_request_h request = UCFT_REQUEST_NULL;
-      check(ucft_allreduce_init(comm, send, receive, count_, dtype, &operator_, nullptr, &request), "init");
+      check(ucft_allreduce_init(comm, send, receive, count_, dtype, &operator_, &options_, &request), "init");
       for (int again = way == Way::by_request ? 0 : 1; again < 2; ++again) {
         check(ucft_post(request), "post");
         check(ucft_wait(request, UINT64_MAX), "wait");
@@ -96,7 +103,7 @@ class Checked {
   // Its root may be the one that dies.
   bool reduce(const void* send, void* receive, int root) {
     ucft_request_h request = UCFT_REQUEST_NULL;
-    check(ucft_reduce_init(comm, send, receive, count_, dtype, &operator_, root, nullptr, &request), "init");
+    check(ucft_reduce_init(comm, send, receive, count_, dtype, &operator_, root, &options_, &request), "init");
     check(ucft_post(request), "post");
     const ucft_status_t status = ucft_wait(request, UINT64_MAX);
     if (status != UCFT_OK && (status != UCFT_ERR_ROOT_FAILED || rank_ == root)) check(status, "reduce");
@@ -153,6 +160,7 @@ class Checked {
   const ucft_op_t op_;
   unsigned char* const shared_;
   ucft_operator_t operator_ = UCFT_OPERATOR_INIT(UCFT_SUM);
+  ucft_coll_options_t options_ = UCFT_COLL_OPTIONS_INIT;
   std::size_t count_ = 0;
   std::vector<std::vector<Element>> given_;  // by rank
   std::vector<std::int32_t> missing_;
