@@ -1,18 +1,19 @@
 // Distributed modified Gram-Schmidt (dmGS) over simulated reductions: Niederbrucker, Straková, Gansterer 2012, section
 // IV.
 //
-//   gossip_qr_kernel ALGORITHM LOG2_RANKS RUNS [COLUMNS [ROUNDS]]
+//   gossip_qr_kernel ALGORITHM LOG2_RANKS RUNS
 //
-// A rank of a hypercube has one row of V and of Q, and works with what the gossip told it: each norm and each row of dot
-// products is its own. Factorisation error: with one R, of which row k is rank k's (own: with each rank's own R, whose
-// errors cancel by construction: what is taken off V is what QR puts back). Each reduction ends when the worst rank's
-// error is 1e-15, or after ROUNDS iterations (default: 60 log2 N). "exact" in place of an algorithm: correctly rounded
-// sums. A line of JSON for each run.
+// A rank of a hypercube has one row of V and of Q, or several, and works with what the gossip told it: each norm and each row
+// of dot products is its own. Factorisation error: with one R, of which row k is rank k's (own: with each rank's own R, whose
+// errors cancel by construction: what is taken off V is what QR puts back). Each reduction ends when the worst rank's error
+// is 1e-15, or after so many iterations. "exact" in place of an algorithm: correctly rounded sums. A line of JSON for each
+// run.
 #include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct Reductions {
   bool exact = false;
   GossipAlgorithm algorithm = GossipAlgorithm::pcf;
   int rounds = 0;
+  double delay = 0.3;
   std::uint64_t seed = 1;
   int made = 0, reached = 0;
   std::int64_t iterations = 0;
@@ -75,6 +77,7 @@ struct Reductions {
     run.data_function = [&](Rank rank, int index) { return addends.at(rank, index); };
     run.eps = 1e-15;
     run.rounds = rounds;
+    run.delay = delay;
     run.keeps_estimates = true;
     const GossipResult end = simulate(run);
     reached += end.reached ? 1 : 0;
@@ -85,38 +88,48 @@ struct Reductions {
   }
 };
 
-void factorise(std::uint64_t seed, int ranks, int columns, Reductions& reductions) {
-  Matrix original(ranks, columns), remainder(ranks, columns), q(ranks, columns), product(ranks, columns),
-      own(ranks, columns);
-  for (int row = 0; row < ranks; ++row)
+struct Shape {
+  int ranks = 0, rows_per_rank = 1, columns = 16;
+  int rows() const { return ranks * rows_per_rank; }
+  int rank_of(int row) const { return row / rows_per_rank; }
+};
+
+void factorise(std::uint64_t seed, const Shape& shape, Reductions& reductions) {
+  const int rows = shape.rows(), columns = shape.columns;
+  Matrix original(rows, columns), remainder(rows, columns), q(rows, columns), product(rows, columns),
+      own(rows, columns);
+  for (int row = 0; row < rows; ++row)
     for (int column = 0; column < columns; ++column)
       original.at(row, column) =
           uniform_value(mixed(seed, static_cast<std::uint64_t>(column)), static_cast<std::uint64_t>(row));
   remainder = original;
   for (int k = 0; k < columns; ++k) {
-    Matrix squares(ranks, 1);
-    for (int row = 0; row < ranks; ++row) squares.at(row, 0) = remainder.at(row, k) * remainder.at(row, k);
+    const int knows_row = k % shape.ranks;  // whose R row k is
+    Matrix squares(shape.ranks, 1);
+    for (int row = 0; row < rows; ++row)
+      squares.at(shape.rank_of(row), 0) += remainder.at(row, k) * remainder.at(row, k);
     const Matrix norms = reductions.sums(squares);
-    for (int row = 0; row < ranks; ++row) {
-      const double norm = std::sqrt(norms.at(row, 0));
+    for (int row = 0; row < rows; ++row) {
+      const double norm = std::sqrt(norms.at(shape.rank_of(row), 0));
       q.at(row, k) = remainder.at(row, k) / norm;
-      product.at(row, k) += q.at(row, k) * std::sqrt(norms.at(k, 0));
+      product.at(row, k) += q.at(row, k) * std::sqrt(norms.at(knows_row, 0));
       own.at(row, k) += q.at(row, k) * norm;
     }
     if (k + 1 == columns) break;
-    Matrix addends(ranks, columns - k - 1);
-    for (int row = 0; row < ranks; ++row)
-      for (int j = k + 1; j < columns; ++j) addends.at(row, j - k - 1) = q.at(row, k) * remainder.at(row, j);
+    Matrix addends(shape.ranks, columns - k - 1);
+    for (int row = 0; row < rows; ++row)
+      for (int j = k + 1; j < columns; ++j)
+        addends.at(shape.rank_of(row), j - k - 1) += q.at(row, k) * remainder.at(row, j);
     const Matrix dots = reductions.sums(addends);
-    for (int row = 0; row < ranks; ++row)
+    for (int row = 0; row < rows; ++row)
       for (int j = k + 1; j < columns; ++j) {
-        const double r = dots.at(row, j - k - 1);
+        const double r = dots.at(shape.rank_of(row), j - k - 1);
         remainder.at(row, j) -= q.at(row, k) * r;
-        product.at(row, j) += q.at(row, k) * dots.at(k, j - k - 1);
+        product.at(row, j) += q.at(row, k) * dots.at(knows_row, j - k - 1);
         own.at(row, j) += q.at(row, k) * r;
       }
   }
-  Matrix difference(ranks, columns), own_difference(ranks, columns), gram(columns, columns);
+  Matrix difference(rows, columns), own_difference(rows, columns), gram(columns, columns);
   for (std::size_t i = 0; i < difference.numbers.size(); ++i) {
     difference.numbers[i] = original.numbers[i] - product.numbers[i];
     own_difference.numbers[i] = original.numbers[i] - own.numbers[i];
@@ -124,7 +137,7 @@ void factorise(std::uint64_t seed, int ranks, int columns, Reductions& reduction
   for (int a = 0; a < columns; ++a)
     for (int b = 0; b < columns; ++b) {
       long double sum = a == b ? -1 : 0;
-      for (int row = 0; row < ranks; ++row)
+      for (int row = 0; row < rows; ++row)
         sum += static_cast<long double>(q.at(row, a)) * static_cast<long double>(q.at(row, b));
       gram.at(a, b) = static_cast<double>(sum);
     }
@@ -139,23 +152,37 @@ void factorise(std::uint64_t seed, int ranks, int columns, Reductions& reduction
 
 int main(int count, char** words) {
   Reductions reductions;
-  if (count < 4 || (!(reductions.exact = std::string(words[1]) == "exact") &&
-                    !parse_gossip_algorithm(words[1], reductions.algorithm))) {
-    fmt::print(stderr, "gossip_qr_kernel ALGORITHM LOG2_RANKS RUNS [COLUMNS [ROUNDS]]\n");
+  Shape shape;
+  std::string algorithm;
+  int log2_ranks = 0, runs = 1, rounds = 0;
+  CLI::App app{"QR factorisation by distributed modified Gram-Schmidt over simulated reductions on a hypercube."};
+  app.add_option("ALGORITHM", algorithm, "of the sums: exact, push_sum, push_flow, pcf, ..")->required();
+  app.add_option("LOG2_RANKS", log2_ranks)->required()->check(CLI::Range(1, 20));
+  app.add_option("RUNS", runs)->required()->check(CLI::PositiveNumber);
+  app.add_option("--columns", shape.columns)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--rows-per-rank", shape.rows_per_rank)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--rounds", rounds, "of a reduction at most, iterations (default: 60 log2 N)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--delay", reductions.delay, "of a message, in iterations")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, count, words);
+  shape.ranks = 1 << log2_ranks;
+  reductions.exact = algorithm == "exact";
+  if (!reductions.exact && !parse_gossip_algorithm(algorithm, reductions.algorithm)) {
+    fmt::print(stderr, "gossip_qr_kernel: no algorithm '{}'\n", algorithm);
     return 2;
   }
-  const int log2_ranks = std::atoi(words[2]), runs = std::atoi(words[3]);
-  const int columns = count > 4 ? std::atoi(words[4]) : 16;
-  if (log2_ranks < 1 || log2_ranks > 20 || columns < 1 || columns > 1 << log2_ranks) {
-    fmt::print(stderr, "gossip_qr_kernel: {} columns of 2^{} ranks: V needs at least as many rows as columns\n",
-               columns, log2_ranks);
+  if (shape.columns > shape.rows()) {
+    fmt::print(stderr, "gossip_qr_kernel: {} columns of {} rows: V needs at least as many rows as columns\n",
+               shape.columns, shape.rows());
     return 2;
   }
   for (int run = 0; run < runs; ++run) {
     reductions.made = reductions.reached = 0;
     reductions.iterations = 0;
-    reductions.rounds = count > 5 ? std::atoi(words[5]) : 60 * log2_ranks;
+    reductions.rounds = rounds > 0 ? rounds : 60 * log2_ranks;
     reductions.seed = mixed(0x6d4753, static_cast<std::uint64_t>(run));
-    factorise(mixed(reductions.seed, 0x56), 1 << log2_ranks, columns, reductions);
+    factorise(mixed(reductions.seed, 0x56), shape, reductions);
   }
 }

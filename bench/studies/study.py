@@ -1,18 +1,14 @@
-"""What the studies share: running ucft_sim, plots, tables. Not a program."""
+"""What the studies share: running ucft_sim, plots, tables. Not a program.
+
+A table of a page of docs/ is a function with the table's name; `bench/studies/check` has it made and compares. So what a
+table needs is run by its function (a command that has run is not run again), not beside it."""
 import argparse
+import functools
 import json
 import os
 import pathlib
 import subprocess
 import sys
-
-try:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-except ImportError:
-    sys.exit("matplotlib is missing: ci/install bench/studies/packages.txt")
 
 over_tcp = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}
 top = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -22,13 +18,29 @@ def parser(text):
     arguments = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--bin", type=pathlib.Path, default=top / "build/bin", help="where ucft_sim is")
     arguments.add_argument("--out", type=pathlib.Path, default=top / "build/studies", help="where plots and tables go")
+    arguments.add_argument("--tables", metavar="NAME,..", help="only these, without plots")
+    arguments.add_argument("--list", action="store_true", help="names the tables; runs nothing")
     return arguments
+
+
+def pyplot():
+    try:
+        import matplotlib
+    except ImportError:
+        sys.exit("matplotlib is missing: ci/install bench/studies/packages.txt")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+    return matplotlib.pyplot
 
 
 class Study:
     def __init__(self, name, arguments):
         self.name, self.bin, self.out = name, arguments.bin, arguments.out
+        self.only = set(arguments.tables.split(",")) if arguments.tables else None
+        self.is_whole = not (self.only or arguments.list)
+        self.lists = arguments.list
         self.lines = []
+        self.made = set()
         if not (self.bin / "ucft_sim").exists():
             sys.exit(f"{self.bin}/ucft_sim is not there: build first, or --bin")
         self.out.mkdir(parents=True, exist_ok=True)
@@ -38,8 +50,11 @@ class Study:
         return line
 
     def sims(self, *words):
-        """ucft_sim's lines of JSON. A run that finds a wrong result ends the study."""
-        command = [str(self.bin / "ucft_sim"), *map(str, words), "--json"]
+        """ucft_sim's lines of JSON, the same list for the same command. A run that finds a wrong result ends the study."""
+        return self.run((str(self.bin / "ucft_sim"), *map(str, words), "--json"))
+
+    @functools.cache
+    def run(self, command):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
@@ -52,17 +67,35 @@ class Study:
         return json.loads(done.stdout[done.stdout.index("{"):].splitlines()[0])
 
     def say(self, text=""):
-        print(text, flush=True)
-        self.lines.append(text)
+        """What is beside the tables."""
+        if self.is_whole:
+            print(text, flush=True)
+            self.lines.append(text)
 
-    def table(self, head, rows):
-        self.say("| " + " | ".join(head) + " |")
-        self.say("|" + " --- |" * len(head))
-        for row in rows:
-            self.say("| " + " | ".join(str(cell) for cell in row) + " |")
-        self.say()
+    def part(self, function):
+        """Decorates what is neither a table nor a plot: runs it, unless only tables are asked for."""
+        if self.is_whole:
+            function()
+        return function
+
+    def table(self, function):
+        """Decorates a table of the docs, by the function's name: runs it, unless others are asked for. Returns head and rows."""
+        name = function.__name__
+        self.made.add(name)
+        if self.lists:
+            print(name)
+        elif self.is_whole or name in self.only:
+            head, rows = function()
+            lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in (head, ["---"] * len(head), *rows)]
+            (self.out / f"{self.name}.{name}.table").write_text("\n".join(lines) + "\n")
+            print("\n".join(lines) + "\n", flush=True)
+            self.lines += [*lines, ""]
+        return function
 
     def plot(self, suffix, draw, x, y, log=("x",), title=""):
+        if not self.is_whole:
+            return
+        plt = pyplot()
         figure, axes = plt.subplots(figsize=(8, 5))
         draw(axes)
         axes.set_xlabel(x)
@@ -83,6 +116,11 @@ class Study:
         plt.close(figure)
 
     def close(self):
+        unknown = (self.only or set()) - self.made
+        if unknown:
+            sys.exit(f"{self.name} has no table {', '.join(sorted(unknown))}; it has {', '.join(sorted(self.made))}")
+        if not self.is_whole:
+            return
         path = self.out / f"{self.name}.md"
         path.write_text("\n".join(self.lines) + "\n")
         print(f"{path}, and plots beside it")
