@@ -31,7 +31,7 @@ struct Options : ClockOptions {
   std::int64_t f = 1;
   std::string tree = "binomial", numbering = "interleaved", correction = "none";
   int arity = 4, distance = 0;
-  bool phased = false, optimistic = false;
+  bool phased = false, optimistic = false, corrected_are_silent = false;
   std::uint64_t bytes = 8;
   double gossip_time = 0, ask_after = -1;
 
@@ -83,6 +83,9 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   parse_tree(options.tree, arguments.shape.tree);
   parse_numbering(options.numbering, arguments.shape.numbering);
   parse_correction(options.correction, arguments.correction);
+  arguments.corrected_spread = !options.corrected_are_silent;
+  if (options.corrected_are_silent && (!is_opportunistic(arguments.correction) || by_gossip(options)))
+    refuse("--corrected-are-silent: of --correction opportunistic and opportunistic-optimised");
   arguments.shape.arity = options.arity;
   arguments.correction_distance = options.distance > 0 || by_gossip(options) ? options.distance : 2;
   arguments.shape.delay_quarters = delay_quarters_of(costs, options.kind == Kind::barrier ? 0 : options.bytes);
@@ -350,6 +353,10 @@ void add_options(CLI::App& command, Options& options) {
       .add_option("--distance", options.distance,
                   "d of the opportunistic corrections (default: 2; by gossip, so that all are reached, by the model)")
       ->check(whole_between(1, most));
+  command.add_flag(
+      "--corrected-are-silent", options.corrected_are_silent,
+      "of the opportunistic corrections: who gets the value from a correction sends nothing on, as in other "
+      "simulators (not in ucft)");
   command.add_flag("--optimistic", options.optimistic,
                    "begin with the ballot that expects no death, as the library does");
   command.add_flag("--phased", options.phased,

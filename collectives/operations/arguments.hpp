@@ -58,6 +58,9 @@ struct Arguments {
   std::int32_t correction_distance = 2;
   std::int64_t correction_delay_us = 0;  // phased: corrections begin this long after the value has come; 0: overlapped.
                                          // For the driver, which gives no turn before
+  bool corrected_spread =
+      true;  // opportunistic forms: who has the value from a correction sends on like any other. False for
+             // comparison in the simulator only
   FailureInfo failure_info = FailureInfo::list;
   GossipSetting gossip{};
 

@@ -143,7 +143,8 @@ bool Dissemination::on_correction(const Message& message, bool was_delivered, co
   // The opportunistic forms: whoever has the value spreads it, so one correction saves all below a dead process. (Of
   // gossip there is nobody below.) The other forms measure gaps, which ranks that only correction has reached must not
   // hide.
-  if (!was_delivered && is_opportunistic(arguments.correction)) return !arguments.by_gossip();
+  if (!was_delivered && is_opportunistic(arguments.correction))
+    return arguments.corrected_spread && !arguments.by_gossip();
   if (arguments.correction != Correction::failure_proof) return false;
   if (message.has(panics)) {
     correction_.panic();
