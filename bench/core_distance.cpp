@@ -44,8 +44,7 @@ std::vector<int> usable_cpus() {
 }
 
 void wait_for(const Line& line, std::uint64_t value) {
-  while (line.word.load(std::memory_order_acquire) < value) {
-  }
+  while (line.word.load(std::memory_order_acquire) < value) {}
 }
 
 // Median over the batches, in ns.
@@ -78,7 +77,8 @@ double round_trip_ns(int here, int there) {
 }  // namespace
 
 int main(int argument_count, char** argument_values) {
-  CLI::App app{"The time that a cache line takes between the first and the last core that this process may use, and back"};
+  CLI::App app{
+      "The time that a cache line takes between the first and the last core that this process may use, and back"};
   app.set_version_flag("--version", std::string("core_distance ") + UCFT_VERSION_STRING);
   bool json = false;
   app.add_flag("--json", json, "a JSON object");

@@ -326,7 +326,7 @@ void HostWorld::post(Rank rank, State& state, Memory& memory, std::vector<Comple
   if (const auto way = stage.shortcut(call); plan_().runs && way && !call.reduction.finishes()) {
     const HostStage::Ran ran = stage.run(memory, call, *way, its.data);
     if (ran == HostStage::Ran::ended)
-      completed.emplace_back(number, HostResult{Outcome::success, no_rank, way->contributors});
+      completed.emplace_back(number, HostResult{Outcome::success, no_rank, stage.contributors(call, *way, number)});
     if (ran != HostStage::Ran::no) return;
   }
   if (!stage.ready(memory)) return;

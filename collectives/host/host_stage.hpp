@@ -68,6 +68,7 @@ class HostStage {
       : seat_(seat),
         layout_(layout),
         tree_(std::move(tree)),
+        absent_from_(static_cast<std::size_t>(seat.ranks), never),
         operations_(std::bit_ceil(static_cast<std::size_t>(seat.window))),
         mask_(operations_.size() - 1) {
     assert(tree_->ranks() == seat.ranks && seat.me >= 0 && seat.me < seat.ranks && seat.window >= 1);
@@ -115,7 +116,7 @@ class HostStage {
   }
 
   // post() and progress() in one, of a call that has a shortcut and nothing to finish. no: nothing has been done, as other operations
-  // are in flight, or its bank may still be read. ended: with success, of all contributors; there is no result().
+  // are in flight, or its bank may still be read. ended: with success, and contributors(); there is no result().
   enum class Ran : std::uint8_t { no, posted, ended };
   template <class Memory>
   [[gnu::always_inline]] Ran run(Memory& memory, const HostCall& call, const HostShortcut& way, const std::byte* data) {
@@ -135,6 +136,14 @@ class HostStage {
     done_ = next_;
     memory.store(HostLayout::through(), host_stamp(number));
     return Ran::ended;
+  }
+
+  // Of an operation that has ended by its shortcut: all who give something, but for those whom this rank knows to have given nothing.
+  std::uint32_t contributors(const HostCall& call, const HostShortcut& way, OperationNumber number) const {
+    if (!any_absent_ || call.pattern == HostPattern::broadcast_of) return way.contributors;
+    std::uint32_t count = 0;
+    for (Rank x = 0; x < way.end; ++x) count += !is_absent(x, number);
+    return count;
   }
 
   // Requires ready().
@@ -224,6 +233,7 @@ class HostStage {
   template <class Use>
   void describe(Use word) const {
     for (HostWord each : {next_, done_, finished_by_all_}) word(each);
+    for (OperationNumber each : absent_from_) word(each);
     for (OperationNumber number = done_; number < next_; ++number) {
       const Operation& each = at(number);
       word(each.chunks_done << 32 | each.rounds_given);
@@ -281,7 +291,8 @@ class HostStage {
   bool finish_at_once(Memory& memory, OperationNumber number) {
     Operation& operation = at(number);
     if (!operation.way) return false;
-    operation.result = {Outcome::success, no_rank, operation.way->contributors};  // deliver() may ask for it
+    operation.result = {Outcome::success, no_rank,
+                        contributors(operation.call, *operation.way, number)};  // deliver() may ask
     return operation.finished =
                end_at_once(memory, number, layout_.value(number), operation.call, *operation.way, operation.alike);
   }
@@ -291,28 +302,37 @@ class HostStage {
                                           const HostShortcut& way, Rank& alike) {
     const HostWord stamp = host_stamp(number);
     while (alike < way.end) {
-      if (memory.load(alike, cell) == stamp && memory.load(alike, cell + 1) == way.usual)
+      if ((memory.load(alike, cell) == stamp && memory.load(alike, cell + 1) == way.usual) || is_absent(alike, number))
         ++alike;
       else if (!memory.looks_again())
         return false;
     }
     if (way.end == 0) return call.pattern != HostPattern::reduce_to || !memory.is_dead(call.root);
-    if (call.pattern != HostPattern::broadcast_of) note_posted_by_all(number);
+    if (call.pattern == HostPattern::broadcast_of)
+      return !is_absent(call.root, number) && deliver_inline(memory, number, call, way, cell + 2);
+    note_posted_by_all(number);
     return deliver_inline(memory, number, call, way, cell + 2);
   }
   template <class Memory>
-  [[gnu::always_inline]] static bool deliver_inline(Memory& memory, OperationNumber number, const HostCall& call,
-                                                    const HostShortcut& way, HostPlace place) {
+  [[gnu::always_inline]] bool deliver_inline(Memory& memory, OperationNumber number, const HostCall& call,
+                                             const HostShortcut& way, HostPlace place) const {
     if (call.pattern == HostPattern::gather_all) {
       for (Rank x = 0; x < way.end; ++x)
-        if (!memory.expects_block(number, x, way.bytes)) return false;
-      for (Rank x = 0; x < way.end; ++x) memory.deliver_block(number, x, memory.read(x, place, way.bytes), way.bytes);
+        if (!is_absent(x, number) && !memory.expects_block(number, x, way.bytes)) return false;
+      for (Rank x = 0; x < way.end; ++x)
+        if (!is_absent(x, number)) memory.deliver_block(number, x, memory.read(x, place, way.bytes), way.bytes);
     } else if (way.bytes > 0) {
-      const std::byte* sum = memory.read(way.first, place, way.bytes);
-      for (Rank x = way.first + 1; x < way.end; ++x) {
-        std::byte* const into = memory.scratch(0);
-        way.kernel(into, sum, memory.read(x, place, way.bytes), call.count);
-        sum = into;
+      const std::byte* sum = nullptr;
+      for (Rank x = way.first; x < way.end; ++x) {
+        if (is_absent(x, number)) continue;
+        const std::byte* const its = memory.read(x, place, way.bytes);
+        if (sum == nullptr) {
+          sum = its;
+        } else {
+          std::byte* const into = memory.scratch(0);
+          way.kernel(into, sum, its, call.count);
+          sum = into;
+        }
       }
       memory.deliver(number, 0, sum, way.bytes);
     }
@@ -341,11 +361,25 @@ class HostStage {
   bool has_all_values(const HostReading<Memory>& all) {
     Rank& seen = at(all.number()).seen;
     Rank x = seen;
-    while (x < seat_.ranks && all.is_settled(x)) ++x;
+    while (x < seat_.ranks && (all.is_there(x) || note_if_absent(all, x))) ++x;
     seen = x;
     if (x < seat_.ranks) return false;
     note_posted_by_all(all.number());
     return true;
+  }
+  // True: x is dead. If it has not given this, it gives nothing any more: nobody posts t who has not posted all before it.
+  template <class Memory>
+  bool note_if_absent(const HostReading<Memory>& all, Rank x) {
+    if (!all.memory().is_dead(x)) return false;
+    OperationNumber& from = absent_from_[static_cast<std::size_t>(x)];
+    if (all.number() < from && !all.is_there(x)) {
+      from = all.number();
+      any_absent_ = true;
+    }
+    return true;
+  }
+  bool is_absent(Rank x, OperationNumber number) const {
+    return any_absent_ && number >= absent_from_[static_cast<std::size_t>(x)];
   }
   void note_posted_by_all(OperationNumber number) {
     const auto window = static_cast<OperationNumber>(seat_.window);
@@ -525,6 +559,9 @@ class HostStage {
   std::shared_ptr<const HostTree> tree_;
   OperationNumber next_ = 0, done_ = 0;
   OperationNumber finished_by_all_ = 0;  // those before it: by all that live
+  static constexpr OperationNumber never = ~OperationNumber{0};
+  std::vector<OperationNumber> absent_from_;  // by rank: the first operation that it is known to have given nothing to
+  bool any_absent_ = false;
   std::vector<Operation> operations_;
   OperationNumber mask_;
 };

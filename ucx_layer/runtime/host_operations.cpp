@@ -302,7 +302,9 @@ bool HostOperations::run(Request& request) {
   describe_root(call, number);
   slabs_->wake();
   if (ran == HostStage::Ran::ended) {
-    request.take_usual_outcome(request.shortcut->contributors, communicator_.rank(), communicator_.size());
+    if (request.take_usual_outcome(stage_.contributors(call, *request.shortcut, number), communicator_.rank(),
+                                   communicator_.size()))
+      name_missing(request, number);
     return true;
   }
   request.state = Request::State::active;
@@ -395,6 +397,12 @@ void HostOperations::free_rooms(bool looks) {
   }
 }
 
+void HostOperations::name_missing(Request& request, OperationNumber number) {
+  if (request.missing_count <= 0 || !request.missing_known) return;
+  for (Rank rank = 0; rank < communicator_.size(); ++rank)
+    if (slabs_->load(rank, layout_.value(number)) != host_stamp(number)) request.missing.push_back(rank);
+}
+
 void HostOperations::complete(OperationNumber number) {
   Request* const found = std::exchange(slot(number), nullptr);
   if (found == nullptr) return;
@@ -402,9 +410,7 @@ void HostOperations::complete(OperationNumber number) {
   const HostResult& result = stage_.result(number);
   request.take_outcome({result.outcome, result.contributors, 1, result.culprit}, communicator_.rank(),
                        communicator_.size());
-  if (request.missing_count > 0 && request.missing_known)
-    for (Rank rank = 0; rank < communicator_.size(); ++rank)
-      if (slabs_->load(rank, layout_.value(number)) != host_stamp(number)) request.missing.push_back(rank);
+  name_missing(request, number);
   request.state = Request::State::copying;
   for (std::size_t i = 0; larges_ > 0 && i < room_count_; ++i)
     if (room(i).lender == &request) return;  // others may read its memory yet

@@ -136,6 +136,7 @@ class HostOperations {
   void complete_alone(Request& request) const;
   void free_rooms(bool looks);
   void complete(OperationNumber number);
+  void name_missing(Request& request, OperationNumber number);
   void finish(Request& request);
   Room& room(std::size_t place) { return rooms_[(first_room_ + place) % rooms_.size()]; }  // 0: the oldest
   Request*& slot(OperationNumber number) { return requests_[number & mask_]; }

@@ -78,6 +78,7 @@ struct Request {
   std::uint32_t contributors = 0;
   bool missing_known = false, has_usual_outcome = false;
   std::int32_t missing_count = -1;
+  std::uint32_t usual_contributors = 0;
   std::vector<std::int32_t> missing;
   std::int32_t culprit = -1;              // of a mismatch
   std::unique_ptr<GossipRequest> gossip;  // a gossip all-reduce: `arguments` don't count
@@ -102,12 +103,15 @@ struct Request {
     missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
     return knows;
   }
-  // With all ranks' contributions; complete. Mostly that was the outcome the last time, too.
-  void take_usual_outcome(std::uint32_t from_ranks, Rank me, Rank ranks) {
+  // A success of an operation on a host. Mostly that was the outcome the last time, too, of as many and so of the same ranks: who is
+  // missing once is from then on. False: it was.
+  bool take_usual_outcome(std::uint32_t from_ranks, Rank me, Rank ranks) {
     state = State::complete;
-    if (has_usual_outcome) return;
+    if (has_usual_outcome && usual_contributors == from_ranks) return false;
     take_outcome({Outcome::success, from_ranks, 1, no_rank}, me, ranks);
     has_usual_outcome = true;
+    usual_contributors = from_ranks;
+    return true;
   }
   // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
