@@ -232,6 +232,7 @@ class Options:
     tree_delay_quarters: int
     correction_delay_us: int
     gossip_time_ns: int
+    reproducible_bins: int
 
 class GossipOptions:
     def __init__(self, **fields: Any) -> None: ...

@@ -184,6 +184,36 @@ TEST(HostWorld, BelowADeadInnerNodeTheLivingAreWaitedFor) {
   EXPECT_EQ(world.violation(), "");
 }
 
+// 0 has given something to the first operation, and died before the second.
+TEST(HostWorld, WhoIsAbsentFromAnOperationIsInThoseBeforeIt) {
+  HostWorld world({.ranks = 3, .program = {allreduce, allreduce}, .max_deaths = 1});
+  make(world, What::post, 0);
+  world.happen({What::death, 0});
+  for (int i = 0; i < 2; ++i) make(world, What::post, 1);
+  world.happen({What::news, 1, 0});
+  make(world, What::progress, 1);
+  for (int i = 0; i < 2; ++i) make(world, What::post, 2);
+  make(world, What::progress, 1);
+  EXPECT_EQ(world.violation(), "");
+  EXPECT_TRUE(may(world, What::close, 1));
+}
+
+// 0 gives something and dies between the looks of 1 at its value and at its death.
+TEST(HostWorld, WhoDiesAfterItsValueIsNotAbsent) {
+  HostWorld world({.ranks = 3, .program = {allreduce}, .max_deaths = 1});
+  make(world, What::post, 1);
+  world.happen({What::progress, 1});  // the shortcut's look
+  world.happen({What::go_on, 1});     // that before a proof is asked for
+  make(world, What::post, 0);
+  world.happen({What::death, 0});
+  world.happen({What::news, 1, 0});
+  while (may(world, What::go_on, 1)) world.happen({What::go_on, 1});
+  make(world, What::post, 2);
+  make(world, What::progress, 1);
+  EXPECT_EQ(world.violation(), "");
+  EXPECT_TRUE(may(world, What::close, 1));
+}
+
 // 0 -> 1 -> 2: 1 gives a sum of something else than 0 has posted.
 TEST(HostWorld, APartialResultOfAnotherOperationIsNoResult) {
   HostWorld world({.ranks = 3, .degree = 1, .program = {allreduce}, .max_deaths = 0, .differs = 0});
@@ -279,6 +309,11 @@ TEST(HostExplorer, WhoPostsSomethingElseHoldsNobodyUp) {
                      .differs_in_length = in_length},
                     300);
       }
+}
+
+// The others' values come one after the other; what was looked at first is not looked at again.
+TEST(HostExplorer, TheFirstOfThreePostsSomethingElse) {
+  explore_all({.ranks = 3, .program = {allreduce}, .max_deaths = 0, .differs = 0}, 300);
 }
 
 TEST(HostExplorer, LargerWorldsByChance) {

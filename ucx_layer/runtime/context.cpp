@@ -293,6 +293,7 @@ HostShape Context::host_shape(const std::vector<std::int32_t>& ranks) {
       settings().tuning.choose(HostTuning::where(sites, job_.local_ranks, job_.hardware_threads));
   HostShape shape{slab_layout(), nullptr};
   shape.layout.large_bytes = choice.large_bytes;
+  shape.layout.inline_bytes = std::min(shape.layout.inline_bytes, choice.large_bytes);
   shape.layout.chunk_bytes = choice.chunk_bytes;
   if (choice.degree > 0) {  // the same length
     shape.layout.cells = 2;
