@@ -97,20 +97,25 @@ class HostStage {
 
   // None where more than one look at each rank is needed: for a tree, data outside the slab, an operator of the caller's.
   std::optional<HostShortcut> shortcut(const HostCall& call) const {
-    const bool from_one = call.pattern == HostPattern::broadcast_of, to_one = call.pattern == HostPattern::reduce_to,
-               sums = to_one || call.pattern == HostPattern::reduce_all;
+    const std::uint64_t bytes = call.bytes();
+    if (!layout_.is_inline(bytes) || call.lacks_memory) return std::nullopt;
+    const bool from_one = call.pattern == HostPattern::broadcast_of, to_one = call.pattern == HostPattern::reduce_to;
     HostShortcut way;
-    way.bytes = call.bytes();
-    way.kernel = Combiner(call.reduction).kernel();
-    if (!layout_.is_inline(way.bytes) || call.lacks_memory ||
-        (sums && (!tree_->is_flat() || (way.bytes > 0 && way.kernel == nullptr))))
-      return std::nullopt;
+    way.bytes = bytes;
+    if (to_one || call.pattern == HostPattern::reduce_all) {
+      way.kernel = Combiner(call.reduction).kernel();
+      if (!tree_->is_flat() || (bytes > 0 && way.kernel == nullptr)) return std::nullopt;
+    }
     way.note = note_of(call).word();
-    way.usual = usual_note(call, way.bytes).word();
-    way.gives = gives(call) && way.bytes > 0;
-    if (from_one && call.root != seat_.me) way.first = call.root;
-    if (from_one ? call.root != seat_.me : !to_one || call.root == seat_.me)
-      way.end = from_one ? call.root + 1 : seat_.ranks;
+    way.usual = usual_note(call, bytes).word();
+    way.gives = gives(call) && bytes > 0;
+    const bool is_root = call.root == seat_.me;
+    if (from_one && !is_root) {
+      way.first = call.root;
+      way.end = call.root + 1;
+    } else if (!from_one && (!to_one || is_root)) {
+      way.end = seat_.ranks;
+    }
     way.contributors = from_one ? 1 : static_cast<std::uint32_t>(way.end);
     return way;
   }
@@ -308,9 +313,10 @@ class HostStage {
         return false;
     }
     if (way.end == 0) return call.pattern != HostPattern::reduce_to || !memory.is_dead(call.root);
-    if (call.pattern == HostPattern::broadcast_of)
-      return !is_absent(call.root, number) && deliver_inline(memory, number, call, way, cell + 2);
-    note_posted_by_all(number);
+    if (call.pattern != HostPattern::broadcast_of)
+      note_posted_by_all(number);
+    else if (is_absent(call.root, number))
+      return false;
     return deliver_inline(memory, number, call, way, cell + 2);
   }
   template <class Memory>

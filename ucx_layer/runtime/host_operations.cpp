@@ -137,8 +137,12 @@ class HostOperations::Memory {
     return operations_.slot(number)->layout.bytes_of(rank) == bytes;
   }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
-    const Request* request = operations_.slot(number);
-    if (bytes > 0) copy(static_cast<std::byte*>(request->receive) + request->layout.offset_of(rank), data, bytes);
+    put_block(*operations_.slot(number), rank, data, bytes);
+  }
+
+ protected:
+  static void put_block(const Request& request, Rank rank, const std::byte* data, std::uint64_t bytes) {
+    if (bytes > 0) copy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), data, bytes);
   }
 
  private:
@@ -160,7 +164,7 @@ class HostOperations::ShortMemory : public Memory {
     return request_.layout.bytes_of(rank) == bytes;
   }
   void deliver_block(OperationNumber, Rank rank, const std::byte* data, std::uint64_t bytes) const {
-    if (bytes > 0) copy(static_cast<std::byte*>(request_.receive) + request_.layout.offset_of(rank), data, bytes);
+    put_block(request_, rank, data, bytes);
   }
 
  private:
