@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <random>
 #include <vector>
 
 namespace ucft::detail::test {
@@ -64,5 +65,17 @@ class Exact {
   static constexpr std::size_t words = 72;
   std::uint32_t words_[words] = {};
 };
+
+// All of them, at least one, as a tree of any form would: combine_two(into, a, b), where `into` is a or b.
+template <class Part, class CombineTwo>
+Part combined_by_chance(std::vector<Part> parts, std::mt19937_64& random, CombineTwo combine_two) {
+  while (parts.size() > 1) {
+    const std::size_t a = random() % parts.size(), b = (a + 1 + random() % (parts.size() - 1)) % parts.size();
+    combine_two(parts[std::min(a, b)], parts[a], parts[b]);
+    parts[std::max(a, b)] = parts.back();
+    parts.pop_back();
+  }
+  return parts[0];
+}
 
 }  // namespace ucft::detail::test

@@ -44,13 +44,9 @@ Binned<Real> grouped(std::vector<Real> values, std::mt19937_64& random) {
   std::shuffle(values.begin(), values.end(), random);
   std::vector<Binned<Real>> parts;
   for (const Real value : values) parts.push_back(binned(value));
-  while (parts.size() > 1) {
-    const std::size_t a = random() % parts.size(), b = (a + 1 + random() % (parts.size() - 1)) % parts.size();
-    parts[std::min(a, b)] = random() % 2 == 0 ? merged(parts[a], parts[b]) : merged(parts[b], parts[a]);
-    parts[std::max(a, b)] = parts.back();
-    parts.pop_back();
-  }
-  return parts[0];
+  return test::combined_by_chance(parts, random, [&](auto& into, const auto& a, const auto& b) {
+    into = random() % 2 == 0 ? merged(a, b) : merged(b, a);
+  });
 }
 
 template <class Real>

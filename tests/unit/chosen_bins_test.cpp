@@ -34,14 +34,11 @@ Real summed(const Reduction& reduction, std::vector<Real> values, std::mt19937_6
   std::shuffle(values.begin(), values.end(), random);
   std::vector<std::vector<std::byte>> parts;
   for (const Real& value : values) widen(reduction, parts.emplace_back(bytes).data(), &value, 1);
-  while (parts.size() > 1) {
-    const std::size_t a = random() % parts.size(), b = (a + 1 + random() % (parts.size() - 1)) % parts.size();
-    combine(reduction, parts[std::min(a, b)].data(), parts[a].data(), parts[b].data(), 1);
-    parts[std::max(a, b)] = parts.back();
-    parts.pop_back();
-  }
+  const auto sum = test::combined_by_chance(parts, random, [&](auto& into, const auto& a, const auto& b) {
+    combine(reduction, into.data(), a.data(), b.data(), 1);
+  });
   Real result;
-  finish(reduction, &result, parts[0].data(), 1, static_cast<std::uint32_t>(values.size()));
+  finish(reduction, &result, sum.data(), 1, static_cast<std::uint32_t>(values.size()));
   return result;
 }
 
