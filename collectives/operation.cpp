@@ -149,6 +149,7 @@ void Operation::reset(Buffers& buffers) {
   clear_arrivals(buffers);
   buffers.release(memory_.input);
   buffers.release(memory_.result);
+  buffers.release(memory_.missing);
   memory_ = Memory{};
   decision_.release(buffers);
   started_ = finished_ = delivered_ = root_decided_ = mismatch_told_ = false;
@@ -179,7 +180,7 @@ void Operation::join_optimistic(Outbox& out) {
   drain_inbox(out);
 }
 
-// Its result has all members' contributions, and no failures: for ever, whoever decides on it again.
+// Its result has all members' contributions, and no failures of members: for ever, whoever decides on it again.
 void Operation::advance_optimistic(Outbox& out) {
   if (delivered_ || finished_ || !optimistic_.advance(arguments_, ballots_, out)) return;
   const bool has_result = row_->disseminates || arguments_.root == me();
@@ -190,6 +191,10 @@ void Operation::advance_optimistic(Outbox& out) {
     } else {
       decision_.contributors = sum.contributors;
       decision_.keep_value(sum.value, me(), memory_.result, out.buffers());
+      decision_.failed_count = decision_.list_length = sum.list_length;
+      decision_.list = sum.list;
+      out.buffers().retain(sum.list);
+      decision_.truncated = sum.has(list_truncated);
     }
     decision_.first_decided = decision_.accepted = optimistic_ballot;
     delivered_ = true;
@@ -215,6 +220,8 @@ void Operation::join(Outbox& out) {
   } else if (ballots_.is_root()) {  // of a broadcast: its data are the decision
     if (memory_.lacks)
       decision_.lack_memory(me());
+    else if (memory_.root_died)
+      decision_.outcome = Outcome::root_failed;
     else
       decision_.contributors = 1;
     decision_.value = memory_.input;  // a copy, made when it was posted
@@ -237,8 +244,10 @@ void Operation::contribute(Message& mine) const {
     mine.flags |= is_decided;
     mine.accepted = decision_.accepted;
   } else if (row_->collects) {
-    mine.contributors = 1;
+    mine.contributors = memory_.contributors;
     mine.value = memory_.input;
+    mine.list = memory_.missing;
+    mine.list_length = memory_.missing_length;
     mine.flags = has_value;
     if (memory_.lacks) mine.blame(me());
   }
@@ -301,7 +310,8 @@ void Operation::advance_root(Outbox& out) {
 }
 
 void Operation::conclude_gather(Outbox& out) {
-  Sum sum(arguments_, ballots_, out.buffers());
+  Buffers& buffers = out.buffers();
+  Sum sum(arguments_, ballots_, buffers);
   FailureList failed;
   gather_.add_decisions(sum);
   if (sum.decided() == nullptr && row_->collects) {
@@ -309,7 +319,8 @@ void Operation::conclude_gather(Outbox& out) {
       decision_.outcome = Outcome::too_many_failures;
     } else {
       gather_.add_contributions(sum, up_correction_.mine(), arguments_.f, ballots_);
-      gather_.note_failures(failed);
+      gather_.note_failures(failed, buffers);
+      failed.note_missing(up_correction_.mine(), buffers);
     }
   }
   decide_sum(sum, failed, out);

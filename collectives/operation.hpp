@@ -37,6 +37,11 @@ class Operation {
     BufferId result =
         no_buffer;       // a block for it; without one, memory that runs out meanwhile may leave this rank without
     bool lacks = false;  // there is none for its part: allreduce and reduce fail on all, a broadcast here and below
+    // Of a process that is a host (hosts/host_process.hpp):
+    std::uint32_t contributors = 1;  // values in the input
+    BufferId missing = no_buffer;    // its ranks whose values are not: entries of_living_host, so many
+    std::uint32_t missing_length = 0;
+    bool root_died = false;  // a broadcast's root did, before it gave anything
   };
   // prev: see Message.
   void start(OperationNumber number, const Arguments& arguments, const Membership& members,

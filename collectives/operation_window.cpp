@@ -67,7 +67,7 @@ void OperationWindow::exclude_failures_of(OperationNumber number) {
   if (!operation.row().disseminates || operation.decision().list_length == 0) return;
   const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(operation.decision().list));
   for (std::uint32_t i = 0; i < operation.decision().list_length; ++i)
-    members_.exclude(static_cast<Rank>(list[i] & ~contributed_bit));
+    if ((list[i] & of_living_host) == 0) members_.exclude(static_cast<Rank>(list[i] & ~contributed_bit));
 }
 
 void OperationWindow::on_message(const Message& message, Outbox& out) {
@@ -107,6 +107,7 @@ void OperationWindow::settle(OperationNumber number, bool was_finished) {
   if (operation.decision().list_length > 0) {
     const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(operation.decision().list));
     for (std::uint32_t i = 0; i < operation.decision().list_length; ++i) {
+      if ((list[i] & of_living_host) != 0) continue;
       reported_.insert(static_cast<Rank>(list[i] & ~contributed_bit));
       is_out_ = is_out_ || static_cast<Rank>(list[i] & ~contributed_bit) == me_;
     }

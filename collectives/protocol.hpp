@@ -52,6 +52,9 @@ enum MessageFlags : std::uint8_t {
 
 // An entry of a failure list: the rank, and whether its value is in the sum all the same (it died after it sent it).
 inline constexpr std::uint32_t contributed_bit = 0x80000000u;
+// Where processes are hosts (hosts/host_process.hpp): an entry that is not a process but a rank, of the ranks of all hosts, whose
+// host lives and has gone on without it. Its value is in no sum.
+inline constexpr std::uint32_t of_living_host = 0x40000000u;
 inline constexpr std::uint32_t failure_list_limit = 64;
 
 // What travels. In an outbox `peer` is the receiver, in on_message the sender.
@@ -72,7 +75,7 @@ struct Message {
   Outcome outcome =
       Outcome::success;       // contributions: no_memory, if their sender or somebody below it had none for the sum
   Slice value;                // its length is the message's: those of one operation may differ
-  BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit
+  BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit. A contribution's: those of_living_host
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }
 

@@ -227,23 +227,8 @@ void World::kill(Rank rank) {
 }
 
 bool World::take(Event& event) {
-  if (pool_.empty()) return false;
-  std::size_t index = 0;
-  const auto first = [&](bool failure) {
-    const auto found = std::find_if(pool_.begin(), pool_.end(),
-                                    [&](const Event& e) { return (e.what != Event::What::message) == failure; });
-    return found == pool_.end() ? 0 : static_cast<std::size_t>(found - pool_.begin());
-  };
-  switch (plan_.order) {
-    case Order::oldest_first: break;
-    case Order::newest_first: index = pool_.size() - 1; break;
-    case Order::failures_first: index = first(true); break;
-    case Order::failures_last: index = first(false); break;
-    case Order::shuffled: index = random_() % pool_.size(); break;
-  }
-  event = std::move(pool_[index]);
-  pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(index));
-  return true;
+  return take_next(
+      pool_, plan_.order, random_, [](const Event& e) { return e.what == Event::What::message; }, event);
 }
 
 void World::deliver(const Event& event) {
@@ -318,6 +303,8 @@ std::string who(Rank rank, std::size_t operation) {
   return "rank " + std::to_string(rank) + ", operation " + std::to_string(operation) + ": ";
 }
 
+}  // namespace
+
 std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>& live, const Arguments& arguments,
                       const std::string& where) {
   if (result.value.size() != arguments.count) return where + "a value of the wrong size";
@@ -364,8 +351,6 @@ std::string check_blocks(Rank ranks, const Result& result, const std::vector<Ran
       return where + "wrong list of missing ranks";
   return {};
 }
-
-}  // namespace
 
 // Hosts without a survivor, or the dead.
 std::size_t World::failed_units(const std::vector<Rank>& live) const {

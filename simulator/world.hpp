@@ -3,6 +3,7 @@
 // some later event. Which pending event comes next is the delivery order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -140,5 +141,33 @@ inline std::uint64_t broadcast_data(Rank root, std::size_t operation) {
 }
 
 std::string describe(const Plan& plan);
+
+// Takes the next event out of the pool. False: it is empty.
+template <class Event, class IsMessage>
+bool take_next(std::deque<Event>& pool, Order order, std::mt19937_64& random, IsMessage is_message, Event& event) {
+  if (pool.empty()) return false;
+  const auto first = [&](bool message) {
+    const auto found =
+        std::find_if(pool.begin(), pool.end(), [&](const Event& each) { return is_message(each) == message; });
+    return found == pool.end() ? 0 : static_cast<std::size_t>(found - pool.begin());
+  };
+  std::size_t index = 0;
+  switch (order) {
+    case Order::oldest_first: break;
+    case Order::newest_first: index = pool.size() - 1; break;
+    case Order::failures_first: index = first(false); break;
+    case Order::failures_last: index = first(true); break;
+    case Order::shuffled: index = random() % pool.size(); break;
+  }
+  event = std::move(pool[index]);
+  pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(index));
+  return true;
+}
+
+// What is wrong with the result of an allreduce or reduce, or of an allgather, of so many ranks of whom `live` (ascending) have
+// survived, in words that begin with `where`; empty: nothing.
+std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>& live, const Arguments& arguments,
+                      const std::string& where);
+std::string check_blocks(Rank ranks, const Result& result, const std::vector<Rank>& live, const std::string& where);
 
 }  // namespace ucft::detail::simulator

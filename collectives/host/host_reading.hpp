@@ -173,6 +173,7 @@ class HostReading {
   }
   // Bytes of so many bytes of carriers when they are finished (reduction.hpp).
   std::uint64_t finished_bytes(std::uint64_t bytes) const {
+    if (!call_.reduction.finishes()) return bytes;
     return bytes / call_.reduction.carrier_bytes() * element_bytes(call_.reduction.type());
   }
   // What its owner, whose V is there, has combined and finished; null if it has not.

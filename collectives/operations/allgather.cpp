@@ -10,7 +10,7 @@ std::uint64_t Allgather::input_bytes(const Arguments& arguments) {
 }
 
 std::uint64_t Allgather::result_bytes(const Arguments& arguments, std::int32_t ranks) {
-  return arguments.bytes() + static_cast<std::uint64_t>(ranks) * (sizeof(Record) + 7);
+  return arguments.bytes() + static_cast<std::uint64_t>(std::max(ranks, arguments.blocks)) * (sizeof(Record) + 7);
 }
 
 bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const Slice& part, std::int32_t ranks,

@@ -50,6 +50,7 @@ struct Arguments {
   Reduction reduction{};
   std::uint64_t count = 0;      // elements of the result: of an allgather those of all ranks together
   std::uint64_t own_count = 0;  // allgather: of this rank's block
+  std::int32_t blocks = 0;      // allgather: so many, if processes give several (those that are hosts); 0: one each
   std::uint64_t layout = 0;     // allgather: differs where the lengths of the blocks do
   Rank root = 0;                // allreduce, barrier, allgather: the first candidate
   std::int32_t f = 1;

@@ -8,6 +8,7 @@ CleanSubtree::State CleanSubtree::choose(const UpCorrection& up, const BallotPla
   if (!up.group().settled()) return State::awaited;
   if (!plan.has_complete_group) {  // all are in my group
     up.add_group(sum, plan);
+    up.note_missing(failed, buffers);
     return State::found;
   }
   for (const Arrivals::Peer& child : up.children().peers()) {
@@ -21,6 +22,7 @@ CleanSubtree::State CleanSubtree::choose(const UpCorrection& up, const BallotPla
       up.add_group(sum, plan);
       sum.add(child.message);
     }
+    up.note_missing(failed, buffers);
     failed.append(child.message, buffers);
     return State::found;
   }

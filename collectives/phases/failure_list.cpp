@@ -15,9 +15,18 @@ std::span<const std::uint32_t> entries_of(const Message& message, const Buffers&
 }  // namespace
 
 void FailureList::note(Rank rank, bool contributed) {
-  const auto same = [&](std::uint32_t entry) { return static_cast<Rank>(entry & ~contributed_bit) == rank; };
-  if (std::any_of(entries_.begin(), entries_.end(), same)) return;
-  entries_.push_back(static_cast<std::uint32_t>(rank) | (contributed ? contributed_bit : 0));
+  note_entry(static_cast<std::uint32_t>(rank) | (contributed ? contributed_bit : 0));
+}
+
+void FailureList::note_entry(std::uint32_t entry) {
+  const auto same = [&](std::uint32_t noted) { return ((noted ^ entry) & ~contributed_bit) == 0; };
+  if (std::none_of(entries_.begin(), entries_.end(), same)) entries_.push_back(entry);
+}
+
+void FailureList::note_missing(const Message& contribution, const Buffers& buffers) {
+  if (contribution.has(is_decided)) return;
+  for (std::uint32_t entry : entries_of(contribution, buffers)) note_entry(entry);
+  truncated_ |= contribution.has(list_truncated);
 }
 
 void FailureList::append(const Message& message, const Buffers& buffers) {
@@ -27,7 +36,8 @@ void FailureList::append(const Message& message, const Buffers& buffers) {
 }
 
 void FailureList::note_elsewhere(const Message& message, const Buffers& buffers) {
-  for (std::uint32_t entry : entries_of(message, buffers)) note(static_cast<Rank>(entry & ~contributed_bit), true);
+  for (std::uint32_t entry : entries_of(message, buffers))
+    note_entry((entry & of_living_host) != 0 ? entry : entry | contributed_bit);
 }
 
 BufferId FailureList::store_some(Buffers& buffers, std::uint32_t& length) {

@@ -15,6 +15,8 @@ class FailureList {
   void note(Rank rank, bool contributed);
   // The list of a message, of ranks that are not in here yet.
   void append(const Message& message, const Buffers& buffers);
+  // A contribution's list: ranks of a living host whose values it lacks.
+  void note_missing(const Message& contribution, const Buffers& buffers);
   // The entries of a message's list that are not in here yet, as ranks whose values may be in the sum.
   void note_elsewhere(const Message& message, const Buffers& buffers);
 
@@ -28,6 +30,7 @@ class FailureList {
   }
 
  private:
+  void note_entry(std::uint32_t entry);
   BufferId store_some(Buffers& buffers, std::uint32_t& length);
 
   std::vector<std::uint32_t> entries_;

@@ -44,9 +44,12 @@ std::int32_t Gather::new_failures(const Ballots& ballots) const {
       std::ranges::count_if(failed, [&](Rank unit) { return !std::ranges::binary_search(living, unit); }));
 }
 
-void Gather::note_failures(FailureList& failed) const {
+void Gather::note_failures(FailureList& failed, const Buffers& buffers) const {
   for (const Arrivals::Peer& peer : replies_.peers())
-    if (peer.state == Arrivals::State::failed) failed.note(peer.rank, false);
+    if (peer.state == Arrivals::State::failed)
+      failed.note(peer.rank, false);
+    else
+      failed.note_missing(peer.message, buffers);
 }
 
 struct Gather::Tree {

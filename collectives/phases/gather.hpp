@@ -24,7 +24,7 @@ class Gather {
   void add_contributions(Sum& sum, const Message& mine, std::int32_t f, const Ballots& ballots) const;
   // Failures that no decision has named: hosts of which nobody is left; where hosts are not known, ranks.
   std::int32_t new_failures(const Ballots& ballots) const;
-  void note_failures(FailureList& failed) const;
+  void note_failures(FailureList& failed, const Buffers& buffers) const;
 
  private:
   struct Tree;

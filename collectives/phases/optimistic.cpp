@@ -2,8 +2,10 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "collectives/operations/catalogue.hpp"
+#include "collectives/phases/failure_list.hpp"
 
 namespace ucft::detail {
 
@@ -14,6 +16,7 @@ void Optimistic::start(const Message& mine, const Arguments& arguments, const Ba
   partial_.phase = Phase::exchange;
   partial_.attempt = optimistic_ballot;
   buffers.retain(partial_.value);
+  buffers.retain(partial_.list);
   reserve(arguments, ballots, buffers);
   arrivals_.await(awaited_, buffers);
 }
@@ -36,6 +39,7 @@ void Optimistic::clear(Buffers& buffers) {
   arrivals_.clear(buffers);
   buffers.release(partial_.value);
   partial_.value = {};
+  buffers.release(std::exchange(partial_.list, no_buffer));
   for (BufferId room : rooms_) buffers.release(room);
   rooms_.clear();
   at_ = 0;
@@ -115,8 +119,12 @@ void Optimistic::take(const Step& step, const Message& message, const Arguments&
   if (step.what == What::take_lower) return add(message, partial_, arguments, ballots, buffers);
   if (step.what == What::take_higher) return add(partial_, message, arguments, ballots, buffers);
   buffers.retain(message.value);
+  buffers.retain(message.list);
   buffers.release(partial_.value);
+  buffers.release(partial_.list);
   partial_.value = message.value;
+  partial_.list = message.list;
+  partial_.list_length = message.list_length;
   partial_.contributors = message.contributors;
   partial_.outcome = message.outcome;
   partial_.flags = message.flags;
@@ -140,10 +148,21 @@ void Optimistic::add(const Message& lower, const Message& higher, const Argument
       return collective.add(arguments, sum, fresh, higher.value, ballots.members().size(), buffers);
     });
   }
+  if (lower.list_length + higher.list_length > 0) join_lists(lower, higher, buffers);
   const std::uint32_t contributors = lower.contributors + higher.contributors;
   if (!(sum == partial_.value)) buffers.release(partial_.value);
   partial_.value = sum;
   partial_.contributors = contributors;
+}
+
+// Ranks of living hosts that are in neither.
+void Optimistic::join_lists(const Message& lower, const Message& higher, Buffers& buffers) {
+  FailureList missing;
+  missing.note_missing(lower, buffers);
+  missing.note_missing(higher, buffers);
+  buffers.release(partial_.list);
+  partial_.list = missing.store(buffers, partial_.list_length);
+  if (missing.truncated()) partial_.flags |= list_truncated;
 }
 
 }  // namespace ucft::detail

@@ -56,13 +56,14 @@ class Optimistic {
             Buffers& buffers);
   void add(const Message& lower, const Message& higher, const Arguments& arguments, const Ballots& ballots,
            Buffers& buffers);
+  void join_lists(const Message& lower, const Message& higher, Buffers& buffers);
 
   std::vector<Step> steps_;  // for members_, and root_ if it is a tree
   Membership members_;
   Rank root_ = no_rank;
   bool is_planned_ = false;
   std::size_t at_ = 0;           // the next step
-  Message partial_;              // one reference to its value
+  Message partial_;              // one reference to its value, and its list
   std::vector<BufferId> rooms_;  // for sums to come
   std::vector<Rank> awaited_;
   Arrivals arrivals_;

@@ -36,6 +36,12 @@ void UpCorrection::add_group(Sum& sum, const BallotPlan& plan) const {
   if (place == plan.place_in_group) sum.add(mine_);
 }
 
+void UpCorrection::note_missing(FailureList& failed, const Buffers& buffers) const {
+  failed.note_missing(mine_, buffers);
+  for (const Arrivals::Peer& peer : group_.peers())
+    if (peer.state == Arrivals::State::delivered) failed.note_missing(peer.message, buffers);
+}
+
 // Algorithm 3.
 bool UpCorrection::pass_up(Message up, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots,
                            Outbox& out) {
@@ -49,6 +55,7 @@ bool UpCorrection::pass_up(Message up, const Arguments& arguments, const BallotP
   std::uint32_t failed_count = 0;
   bool unclean = false;
   add_group(sum, plan);
+  note_missing(failures, buffers);
   for (const Arrivals::Peer& peer : group_.peers()) {
     if (peer.state != Arrivals::State::failed) continue;
     failures.note(peer.rank, false);

@@ -45,6 +45,8 @@ class UpCorrection {
   const Arrivals& children() const { return children_; }
   // In rank order, my own contribution at its own place.
   void add_group(Sum& sum, const BallotPlan& plan) const;
+  // What those contributions lack.
+  void note_missing(FailureList& failed, const Buffers& buffers) const;
 
  private:
   bool tell_of_decision(const Message& decided, Message& up, const Ballots& ballots, Buffers& buffers) const;

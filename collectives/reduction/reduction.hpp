@@ -48,6 +48,12 @@ class Reduction {
   bool widens() const { return widens_; }
   // Whether a result must be finished, and is no copy of the combined carriers.
   bool finishes() const { return finishes_; }
+  // The same of carriers: they are given, and what is left is not finished.
+  constexpr Reduction of_carriers() const {
+    Reduction same = *this;
+    same.widens_ = same.finishes_ = false;
+    return same;
+  }
   // Whether a result may depend on the processor's rounding mode, or on what it does with denormals.
   bool rounds() const { return rounds_; }
 

@@ -1,0 +1,222 @@
+#include "collectives/hosts/host_member.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ucft::detail {
+
+HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& buffers)
+    : place_(place),
+      host_((*place.hosts)[static_cast<std::size_t>(place.me)]),
+      journal_(journal),
+      caller_(caller),
+      buffers_(buffers),
+      process_({host_, place.hosts->back() + 1, place.window, place.optimistic}, buffers) {
+  speaks_ = first_alive(host_) == place.me;
+}
+
+Rank HostMember::first_alive(Host host) const {
+  const auto ranks = std::ranges::equal_range(*place_.hosts, host);
+  for (auto each = ranks.begin(); each != ranks.end(); ++each) {
+    const auto rank = static_cast<Rank>(each - place_.hosts->begin());
+    if (!dead_.contains(rank)) return rank;
+  }
+  return no_rank;
+}
+
+// ---- the journal ----------------------------------------------------------------------------------------------------
+
+void HostMember::look() {
+  read();
+  if (!speaks_) return;
+  send_new();
+  go_on();
+}
+
+void HostMember::read() {
+  while (const JournalEntry* entry = journal_.at(position_)) {
+    ++position_;
+    ended_ |= entry->what == JournalEntry::What::end;
+    gone_is_recorded_ |= entry->what == JournalEntry::What::gone;
+    process_.apply(*entry);
+    report();
+    process_.make_ready();
+    report();
+  }
+}
+
+void HostMember::report() {
+  for (OperationNumber number : process_.completed()) caller_.on_completed(process_.call_of(number), number);
+  process_.clear_completed();
+}
+
+void HostMember::record(const JournalEntry& entry) {
+  journal_.append(position_, entry);
+  read();
+  send_new();
+}
+
+void HostMember::record_message(const Held& held) {
+  JournalEntry entry;
+  entry.what = JournalEntry::What::message;
+  entry.message = held.message;
+  if (held.message.value) entry.value = {buffers_.data(held.message.value), held.message.value.bytes};
+  if (held.message.list != no_buffer)
+    entry.list = {buffers_.data(held.message.list), held.message.list_length * sizeof(std::uint32_t)};
+  record(entry);
+}
+
+// What has come and is not written down yet.
+void HostMember::go_on() {
+  while (journal_.may_append() && (record_failures() || take_held())) {}
+  if (!gone_ || gone_is_recorded_ || !journal_.may_append()) return;
+  JournalEntry entry;
+  entry.what = JournalEntry::What::gone;
+  record(entry);
+}
+
+// Of a host whose ranks are all dead. False: there is none.
+bool HostMember::record_failures() {
+  if (!failures_changed_) return false;
+  for (Host host = 0; host <= place_.hosts->back(); ++host) {
+    if (host == host_ || first_alive(host) != no_rank || process_.window().failed().contains(host)) continue;
+    JournalEntry entry;
+    entry.what = JournalEntry::What::failure;
+    entry.failed = host;
+    record(entry);
+    return true;
+  }
+  failures_changed_ = false;
+  return false;
+}
+
+// The first that can be taken in now; what is late is forgotten, what is early is kept. False: there is none.
+bool HostMember::take_held() {
+  for (std::size_t i = 0; i < held_.size();) {
+    const Held held = held_[i];
+    const auto admission = process_.admission(held.message.peer, held.place, held.message.operation);
+    if (admission == HostProcess::Admission::later) {
+      ++i;
+      continue;
+    }
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (admission == HostProcess::Admission::now) record_message(held);
+    buffers_.release(held.message.value);
+    buffers_.release(held.message.list);
+    if (admission == HostProcess::Admission::now) return true;
+  }
+  return false;
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+void HostMember::on_contribution(const HostContribution& contribution) {
+  JournalEntry entry;
+  entry.what = JournalEntry::What::contribution;
+  entry.contribution = contribution;
+  record(entry);
+  go_on();
+}
+
+void HostMember::on_packet(std::uint32_t place, const Message& message) {
+  if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
+  Held held{place, message};
+  held.message.value = buffers_.localize(message.value);
+  buffers_.retain(held.message.list);
+  held_.push_back(held);
+  if (speaks_) go_on();
+}
+
+void HostMember::on_failure(Rank rank) {
+  const Host host = host_of(rank);
+  const Rank spoke = first_alive(host);
+  if (!dead_.insert(rank)) return;
+  failures_changed_ = true;
+  const Rank speaks = first_alive(host);
+  if (!speaks_ && host == host_ && speaks == place_.me) {
+    read();
+    speaks_ = true;
+    send_new();  // all
+  } else if (speaks_ && host != host_ && speaks != spoke && speaks != no_rank) {
+    send_again(host);
+  }
+  if (speaks_) go_on();
+}
+
+void HostMember::on_turn(std::int64_t now_ns) {
+  JournalEntry entry;
+  entry.what = JournalEntry::What::turn;
+  entry.now_ns = now_ns;
+  record(entry);
+  go_on();
+}
+
+void HostMember::on_gone() {
+  gone_ = true;
+  if (speaks_) go_on();
+}
+
+bool HostMember::end() {
+  if (speaks_ && !ended_ && journal_.may_append()) {
+    JournalEntry entry;
+    entry.what = JournalEntry::What::end;
+    record(entry);
+  }
+  return ended_;
+}
+
+// ---- speaking -------------------------------------------------------------------------------------------------------
+
+// Of a new speaker: all.
+void HostMember::send_new() {
+  sent_upto_ = std::max(sent_upto_, process_.packets_begin());
+  for (; sent_upto_ < process_.packets_end(); ++sent_upto_) send(sent_upto_);
+}
+
+void HostMember::send(std::uint64_t number) {
+  const HostProcess::Packet& packet = process_.packet(number);
+  const Rank to = first_alive(packet.to);
+  if (to == no_rank || packet.message.operation < process_.window().dropped_upto()) return;
+  buffers_.retain(packet.message.value);
+  buffers_.retain(packet.message.list);
+  outbox_.push_back({to, packet.place, packet.message});
+}
+
+void HostMember::send_again(Host host) {
+  for (std::uint64_t number = process_.packets_begin(); number < sent_upto_; ++number)
+    if (process_.packet(number).to == host) send(number);
+}
+
+// ---- results --------------------------------------------------------------------------------------------------------
+
+bool HostMember::missing(OperationNumber number, std::vector<Rank>& ranks) const {
+  const Operation& operation = process_.operation(number);
+  const Decision& decision = operation.decision();
+  ranks = process_.missing_before(number);
+  const auto add_host = [&](Host host) {
+    const auto all = std::ranges::equal_range(*place_.hosts, host);
+    for (auto each = all.begin(); each != all.end(); ++each)
+      ranks.push_back(static_cast<Rank>(each - place_.hosts->begin()));
+  };
+  for (Host host : operation.members().excluded()) add_host(host);
+  const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(decision.list));
+  for (std::uint32_t i = 0; i < decision.list_length; ++i) {
+    if ((list[i] & of_living_host) != 0)
+      ranks.push_back(static_cast<Rank>(list[i] & ~of_living_host));
+    else if ((list[i] & contributed_bit) == 0)
+      add_host(static_cast<Host>(list[i]));
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return !decision.truncated;
+}
+
+void HostMember::release_all() {
+  for (const Held& held : std::exchange(held_, {})) {
+    buffers_.release(held.message.value);
+    buffers_.release(held.message.list);
+  }
+  process_.release_all();
+}
+
+}  // namespace ucft::detail

@@ -1,0 +1,108 @@
+// One rank's part in its host's process: it reads the journal, and the first rank of the host that lives speaks, which means
+// that it writes the journal and exchanges packets with the speakers of other hosts.
+//
+//   speaker    an event -> written down -> applied -> the packets that follow are sent
+//   others     read, apply, send nothing
+//   takeover   the speaker is proved dead, and this rank is the next: it reads to the end, sends all packets again that any
+//              host may lack, and goes on. The same that its predecessor sent, or would have
+//
+// Packets go to the first rank of a host that is not known to be dead. When that one dies, those that its host may not have
+// written down go to the next one, which keeps them until it speaks. So a message is lost with neither of two speakers that
+// die, in whatever order who learns of it: one of them lives that has it, or its host is dead.
+//
+// Invariants
+//   - A rank speaks when all before it on its host are *proved* dead: there are no two speakers. A suspicion is no proof.
+//   - Nothing leaves a host that does not follow from what its journal holds.
+#pragma once
+
+#include <vector>
+
+#include "collectives/ballots.hpp"
+#include "collectives/hosts/host_process.hpp"
+#include "collectives/hosts/journal.hpp"
+
+namespace ucft::detail {
+
+class HostMember {
+ public:
+  struct Place {
+    Rank me;
+    const std::vector<Host>* hosts;  // of each rank, ascending; the same on all
+    int window = 8;
+    bool optimistic = false;
+  };
+  struct Packet {  // in an outbox; message.peer is the host that it is for
+    Rank to;
+    std::uint32_t place;
+    Message message;  // handles of buffers; one reference to each, the driver's
+  };
+  // Where this rank's results go.
+  class Caller {
+   public:
+    virtual ~Caller() = default;
+    // An operation of this rank's process is through; call: HostProcess::internal, or which one it was. It may be dropped soon after.
+    virtual void on_completed(OperationNumber call, OperationNumber number) = 0;
+  };
+  HostMember(Place place, Journal& journal, Caller& caller, Buffers& buffers);
+
+  // The journal may have grown, or may be appended to again.
+  void look();
+  // Whether on_contribution() is awaited, and for which call: this rank speaks, and its process can take it in.
+  bool wants_contribution() const { return speaks_ && process_.ready() && journal_.may_append(); }
+  OperationNumber next_call() const { return process_.calls(); }
+  void on_contribution(const HostContribution& contribution);
+  // message.peer: the host that sent it. To a rank that does not speak (yet), too.
+  void on_packet(std::uint32_t place, const Message& message);
+  // Of this host: proved. Of another one: the detector's word.
+  void on_failure(Rank rank);
+  bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
+  void on_turn(std::int64_t now_ns);
+  // A rank of another host has been through the last barrier.
+  void on_gone();
+  // The last barrier is over, here and for all that this host has sent: whoever speaks writes that down. True: it is.
+  bool end();
+
+  std::vector<Packet>& outbox() { return outbox_; }
+  bool speaks() const { return speaks_; }
+  std::size_t held() const { return held_.size(); }    // packets that wait
+  std::uint64_t entries() const { return position_; }  // read, or written
+  HostProcess& process() { return process_; }
+  const HostProcess& process() const { return process_; }
+
+  // Of an operation of this rank's process: the ranks of all hosts that are not in its result, ascending. False: there are more.
+  bool missing(OperationNumber number, std::vector<Rank>& ranks) const;
+  void release_all();
+
+ private:
+  struct Held {
+    std::uint32_t place;
+    Message message;  // one reference to value and list each
+  };
+  Host host_of(Rank rank) const { return (*place_.hosts)[static_cast<std::size_t>(rank)]; }
+  Rank first_alive(Host host) const;
+  void report();
+  void read();
+  void record(const JournalEntry& entry);
+  void record_message(const Held& held);
+  void go_on();
+  bool record_failures();
+  bool take_held();
+  void send_new();
+  void send(std::uint64_t number);
+  void send_again(Host host);
+
+  Place place_;
+  Host host_;
+  Journal& journal_;
+  Caller& caller_;
+  Buffers& buffers_;
+  HostProcess process_;
+  std::uint64_t position_ = 0;
+  bool speaks_ = false, gone_ = false, gone_is_recorded_ = false, failures_changed_ = false, ended_ = false;
+  FailedRanks dead_;
+  std::vector<Held> held_;
+  std::uint64_t sent_upto_ = 0;  // packets of process_
+  std::vector<Packet> outbox_;
+};
+
+}  // namespace ucft::detail

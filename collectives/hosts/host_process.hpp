@@ -1,0 +1,106 @@
+// A host as one process among hosts: an operation window whose ranks are hosts, driven by the host's journal alone. Each rank
+// of the host has one of these, a replica; all that have read equally far are equal. So a dead speaker is replaced by a
+// rank that has read to the end, not by a protocol: it knows every message that its predecessor may have sent, and says all
+// of them again.
+//
+// Messages between two hosts are numbered for each operation, and each is taken in once, in that order: so an operation
+// sees neither repetitions nor gaps, whoever speaks, and a message that both speakers have sent was the same.
+//
+// Invariants
+//   - State and packets are a function of the entries applied. Nothing else may be asked here: no clock, no rank.
+//   - Packets of an operation are kept until the window drops it: then every live host is through with it.
+//   - Memory: what the operations in the window need, and their packets. A replica that finds none is lost().
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "collectives/hosts/journal.hpp"
+#include "collectives/operation_window.hpp"
+
+namespace ucft::detail {
+
+class HostProcess {
+ public:
+  struct Size {
+    Host me;
+    Host hosts;
+    int window = 8;
+    bool optimistic = false;
+  };
+  struct Packet {
+    Host to;
+    std::uint32_t place;  // among those to that host in that operation
+    Message message;      // one reference to value and list each
+  };
+  static constexpr OperationNumber internal = UINT64_MAX;  // the call of a barrier that the window posts by itself
+
+  HostProcess(Size size, Buffers& buffers);
+
+  // Two halves of one step, between which completed() is taken: what the first half finishes the second may drop.
+  void apply(const JournalEntry& entry);
+  void make_ready();
+  // Whether the next call's contribution can be taken in.
+  bool ready() const { return ready_; }
+  OperationNumber calls() const { return calls_; }  // contributions so far
+  bool wants_turn() const { return window_.wants_turn(); }
+  bool lost() const { return lost_; }
+  const OperationWindow& window() const { return window_; }
+
+  // A message from a host, by its place: too late, to be taken in now, or to be kept until those before it have come.
+  enum class Admission : std::uint8_t { late, now, later };
+  Admission admission(Host from, std::uint32_t place, OperationNumber operation) const;
+
+  // Packets are numbered in the order in which they were made.
+  std::uint64_t packets_begin() const { return packets_begin_; }
+  std::uint64_t packets_end() const { return packets_begin_ + packets_.size(); }
+  const Packet& packet(std::uint64_t number) const { return packets_[number - packets_begin_]; }
+
+  // Operations that have finished since this was last cleared, internal ones included.
+  const std::vector<OperationNumber>& completed() { return window_.completed(); }
+  void clear_completed() {
+    window_.completed().clear();
+    noted_ = 0;
+  }
+  const Operation& operation(OperationNumber number) const { return window_.operation(number); }
+  OperationNumber call_of(OperationNumber number) const { return slot(number).call; }
+  // Ranks whose living hosts had lost them before the operation, as results have said.
+  const std::vector<Rank>& missing_before(OperationNumber number) const { return slot(number).missing_before; }
+
+  void release_all();
+
+ private:
+  struct Count {
+    Host host;
+    std::uint32_t sent = 0, taken = 0;
+  };
+  struct Slot {
+    OperationNumber operation = UINT64_MAX, call = internal;
+    std::vector<Count> counts;                // of those hosts that something was sent to, or came from
+    std::vector<Rank> missing_before, named;  // ascending; named: ranks of living hosts, by the operation's result
+  };
+  const Slot& slot(OperationNumber number) const { return slots_[number & (slots_.size() - 1)]; }
+  Slot& slot_for(OperationNumber number);
+  Count& count_of(Host host, OperationNumber operation);
+  void begin(OperationNumber number, OperationNumber call);
+  void contribute(const HostContribution& contribution);
+  Operation::Memory memory_for(const HostContribution& contribution, const std::vector<Rank>& missing_before);
+  void take_in(const JournalEntry& entry);
+  void note_named();
+  void pack();
+  void drop_packets();
+
+  Size size_;
+  Buffers& buffers_;
+  OperationWindow window_;
+  Outbox outbox_;
+  std::vector<Slot> slots_;  // of the window's operations, and of those that may be heard of early
+  std::deque<Packet> packets_;
+  std::uint64_t packets_begin_ = 0;
+  OperationNumber calls_ = 0;
+  std::size_t noted_ = 0;  // of window_.completed()
+  bool ready_ = false, lost_ = false;
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,63 @@
+// The journal of a host that is one process among hosts: all that has happened to it, in the order in which it took it in.
+//
+// An algorithm is a value: (state, event) -> (state, sends). So whoever has the events has the state, and knows what was
+// sent. The one rank that speaks for the host writes each event down before anything follows from it (write ahead), in
+// memory that all ranks of the host have mapped, and that stays when its writer dies. Any other rank reads on from there.
+//
+// An entry is there as a whole or not at all: payload, then stamp. What a dead speaker has not stamped was never said to
+// anybody, and its successor writes over it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collectives/operations/arguments.hpp"
+#include "collectives/protocol.hpp"
+
+namespace ucft::detail {
+
+using Host = Rank;  // as a process among hosts: 0 .. number of hosts - 1
+
+// What the ranks of a host give together, for the next call of their communicator. A pure function of the host's memory,
+// once each of its ranks has given or is proved dead.
+struct HostContribution {
+  OperationNumber call = 0;
+  Arguments arguments;  // root: a host
+  std::span<const std::byte> value;
+  std::uint32_t contributors = 0;  // ranks whose values are in it
+  std::vector<Rank> missing;       // the others, as ranks of all hosts, ascending
+  bool has_value = false;          // false: there is nothing to give
+  bool root_died = false;          // a broadcast's root, before it gave
+  bool lacks = false;              // some rank has no memory for its part
+};
+
+struct JournalEntry {
+  enum class What : std::uint8_t {
+    contribution,  // what this host gives to its next call
+    message,       // of another host
+    failure,       // another host has failed: all of its ranks have
+    turn,          // time has passed: see OperationWindow::on_turn
+    gone,          // another host is through the last barrier: see OperationWindow::on_gone
+    end            // nothing follows: this host is through it, too
+  };
+  What what = What::turn;
+  HostContribution contribution;
+  Message message;  // peer: the host that sent it. Its handles mean nothing here
+  std::span<const std::byte> value, list;
+  Host failed = no_rank;
+  std::int64_t now_ns = 0;
+};
+
+class Journal {
+ public:
+  virtual ~Journal() = default;
+  // Whether append() may be called: all that was appended is there.
+  virtual bool may_append() const { return true; }
+  // By the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before it is there.
+  virtual void append(std::uint64_t position, const JournalEntry& entry) = 0;
+  // nullptr: not there yet, or not to be read yet. Valid until the next call.
+  virtual const JournalEntry* at(std::uint64_t position) = 0;
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,448 @@
+#include "simulator/hosts_world.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ucft::detail::simulator {
+
+std::string describe(const HostsPlan& plan) {
+  std::string text = plan.optimistic ? "optimistic hosts" : "hosts";
+  if (plan.slow_journal) text = "slow journal, " + text;
+  for (Host host : plan.hosts) text += " " + std::to_string(host);
+  text += " W=" + std::to_string(plan.window) + " in flight " + std::to_string(plan.in_flight) + ":";
+  for (const Arguments& arguments : plan.program)
+    text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
+            ",root=" + std::to_string(arguments.root) + ")";
+  for (const Crash& crash : plan.crashes)
+    text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
+  return text + " " + order_name(plan.order) + " seed " + std::to_string(plan.seed);
+}
+
+std::byte* HostsWorld::allocate(void* arg, std::size_t bytes) {
+  auto& blocks = static_cast<Node*>(arg)->blocks;
+  blocks.push_back(std::make_unique<std::byte[]>(bytes));
+  return blocks.back().get();
+}
+
+HostsWorld::Node::Node(HostsWorld& world, Rank rank)
+    : buffers({&HostsWorld::allocate, this, 4096}),
+      journal(world, rank),
+      caller(world, rank),
+      member({rank, &world.plan_.hosts, world.plan_.window, world.plan_.optimistic}, journal, caller, buffers),
+      results(world.plan_.program.size()),
+      named(world.plan_.program.size()),
+      proved(world.plan_.hosts.size()) {}
+
+HostsWorld::HostsWorld(const HostsPlan& plan)
+    : plan_(plan), memories_(static_cast<std::size_t>(plan.hosts.back() + 1)), random_(plan.seed) {
+  std::uint64_t all_blocks = 0;
+  for (Rank rank = 0; rank < ranks(); ++rank) all_blocks += block_words(rank);
+  for (Arguments& arguments : plan_.program)
+    if (arguments.kind == Kind::allgather) arguments.count = all_blocks, arguments.blocks = ranks();
+  for (HostMemory& memory : memories_) memory.given.assign(plan.program.size(), std::vector<bool>(plan.hosts.size()));
+  for (Rank rank = 0; rank < ranks(); ++rank) nodes_.push_back(std::make_unique<Node>(*this, rank));
+  for (const Crash& crash : plan.crashes) node(crash.rank).dies_after = crash.after_sends;
+}
+
+HostsWorld::~HostsWorld() {
+  for (auto& each : nodes_) each->member.release_all();
+}
+
+std::vector<Rank> HostsWorld::survivors() const {
+  std::vector<Rank> live;
+  for (Rank rank = 0; rank < ranks(); ++rank)
+    if (alive(rank)) live.push_back(rank);
+  return live;
+}
+
+bool HostsWorld::run(std::int64_t max_events) {
+  for (Rank rank = 0; rank < ranks(); ++rank)
+    if (node(rank).dies_after == 0) kill(rank);
+  for (Rank rank = 0; rank < ranks(); ++rank)
+    if (alive(rank)) pump(rank);
+  Event event;
+  while (take_next(
+      pool_, plan_.order, random_, [](const Event& e) { return e.what == Event::What::packet; }, event)) {
+    if (++events_ > max_events) return false;
+    if (!alive(event.to)) continue;
+    deliver(event);
+    if (alive(event.to)) pump(event.to);
+  }
+  return true;
+}
+
+// ---- shared memory --------------------------------------------------------------------------------------------------
+
+// Counts a step. False: the rank is dead, maybe from now on.
+bool HostsWorld::may_step(Rank rank, std::int64_t& counter) {
+  if (alive(rank) && steps(rank) == node(rank).dies_after) kill(rank);
+  counter += alive(rank);
+  return alive(rank);
+}
+
+void HostsWorld::kill(Rank rank) {
+  node(rank).alive = false;
+  for (Rank other = 0; other < ranks(); ++other)
+    if (alive(other)) pool_.push_back({Event::What::failure, other, rank});
+}
+
+void HostsWorld::tell_host(Rank rank) {
+  for_each_on(host_of(rank), [&](Rank other) {
+    if (other != rank && alive(other)) pool_.push_back({Event::What::look, other});
+  });
+}
+
+// Two stores: what it says, and the stamp. A dead predecessor's entry may be there without its stamp.
+void HostsWorld::append(Rank rank, std::uint64_t position, const JournalEntry& entry) {
+  if (!may_step(rank, node(rank).stores)) return;
+  std::deque<Entry>& journal = memory_of(rank).journal;
+  if (journal.size() == position) journal.emplace_back();
+  Entry& written = journal.at(position);
+  written.entry = entry;
+  const auto keep = [](std::span<const std::byte>& span, std::vector<std::byte>& bytes) {
+    bytes.assign(span.begin(), span.end());
+    span = bytes;
+  };
+  keep(written.entry.value, written.value);
+  keep(written.entry.list, written.list);
+  keep(written.entry.contribution.value, written.contribution);
+  node(rank).stamp_is_owed = plan_.slow_journal;
+  if (plan_.slow_journal)
+    pool_.push_back({Event::What::stamp, rank});
+  else
+    stamp_last(rank);
+}
+
+void HostsWorld::stamp_last(Rank rank) {
+  node(rank).stamp_is_owed = false;
+  if (!may_step(rank, node(rank).stores)) return;
+  memory_of(rank).journal.back().stamped = true;
+  tell_host(rank);
+}
+
+const JournalEntry* HostsWorld::RankJournal::at(std::uint64_t position) {
+  const std::deque<Entry>& journal = world_.memory_of(rank_).journal;
+  return position < journal.size() && journal[position].stamped ? &journal[position].entry : nullptr;
+}
+
+// ---- what a rank does -----------------------------------------------------------------------------------------------
+
+void HostsWorld::pump(Rank rank) {
+  post_what_can_be(rank);
+  while (alive(rank) && offer(rank)) post_what_can_be(rank);
+  if (!alive(rank) || !node(rank).member.wants_turn()) return;
+  node(rank).member.on_turn(-1);
+  flush(rank);
+  pool_.push_back({Event::What::turn, rank});
+}
+
+void HostsWorld::post_what_can_be(Rank rank) {
+  Node& here = node(rank);
+  while (alive(rank) && here.posted < plan_.program.size()) {
+    while (here.waited < here.posted && here.results[here.waited].finished) ++here.waited;
+    if (here.posted >= here.waited + static_cast<std::size_t>(plan_.in_flight)) return;
+    give(rank, here.posted++);
+  }
+}
+
+// Its data, and the stamp.
+void HostsWorld::give(Rank rank, std::size_t call) {
+  if (!may_step(rank, node(rank).stores) || !may_step(rank, node(rank).stores)) return;
+  memory_of(rank).given[call][static_cast<std::size_t>(rank)] = true;
+  tell_host(rank);
+}
+
+// The host's contribution to its next call, if it is final and this rank speaks. True: given.
+bool HostsWorld::offer(Rank rank) {
+  HostMember& member = node(rank).member;
+  if (!member.wants_contribution() || member.next_call() >= plan_.program.size()) return false;
+  const auto call = static_cast<std::size_t>(member.next_call());
+  if (!is_final(rank, call)) return false;
+  std::vector<std::byte> value;
+  member.on_contribution(contribution_of_host(rank, call, value));
+  flush(rank);
+  return true;
+}
+
+// As this rank sees it: all have given, or are proved dead. A broadcast needs its root alone, and on other hosts nobody's data.
+bool HostsWorld::is_final(Rank rank, std::size_t call) {
+  const Arguments& arguments = plan_.program[call];
+  const std::vector<bool>& given = memory_of(rank).given[call];
+  bool final = true;
+  for_each_on(host_of(rank), [&](Rank other) {
+    if (!arguments.row().collects && other != (host_of(arguments.root) == host_of(rank) ? arguments.root : rank))
+      return;
+    final &= given[static_cast<std::size_t>(other)] || node(rank).proved[static_cast<std::size_t>(other)];
+  });
+  return final;
+}
+
+std::vector<std::byte> HostsWorld::value_of(Rank rank, std::size_t call) const {
+  const Arguments& arguments = plan_.program[call];
+  const std::uint64_t word = arguments.kind == Kind::broadcast ? broadcast_data(rank, call) : contribution_of(rank);
+  Arguments mine = arguments;
+  mine.own_count = block_words(rank);
+  const bool is_block = arguments.kind == Kind::allgather;
+  const std::vector<std::uint64_t> words(is_block ? mine.own_count : arguments.count, word);
+  std::vector<std::byte> bytes(is_block ? Allgather::input_bytes(mine) : arguments.bytes());
+  if (is_block)
+    Allgather::pack(mine, rank, words.data(), bytes.data());
+  else if (!bytes.empty())
+    std::memcpy(bytes.data(), words.data(), bytes.size());
+  return bytes;
+}
+
+HostContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value) {
+  const std::vector<bool>& given = memory_of(rank).given[call];
+  HostContribution contribution;
+  contribution.arguments = plan_.program[call];
+  const Arguments& arguments = contribution.arguments;
+  const Rank root = std::exchange(contribution.arguments.root, host_of(arguments.root));
+  const bool root_is_here = host_of(root) == host_of(rank), root_gave = given[static_cast<std::size_t>(root)];
+  contribution.has_value = arguments.row().collects || (root_is_here && root_gave);
+  contribution.root_died = !arguments.row().collects && root_is_here && !root_gave;
+  const auto add = [&](Rank other) {
+    const std::vector<std::byte> part = value_of(other, call);
+    if (arguments.kind == Kind::allgather)
+      return static_cast<void>(value.insert(value.end(), part.begin(), part.end()));
+    if (value.empty()) return static_cast<void>(value = part);
+    combine(arguments.reduction, value.data(), value.data(), part.data(), arguments.count);
+  };
+  for_each_on(host_of(rank), [&](Rank other) {
+    if (!arguments.row().collects && other != root) return;
+    if (!given[static_cast<std::size_t>(other)]) return static_cast<void>(contribution.missing.push_back(other));
+    ++contribution.contributors;
+    add(other);
+  });
+  contribution.value = value;
+  return contribution;
+}
+
+void HostsWorld::flush(Rank rank) {
+  Node& here = node(rank);
+  for (const HostMember::Packet& packet : here.member.outbox()) {
+    if (may_step(rank, here.sends)) {
+      Event event{Event::What::packet, packet.to, no_rank, packet.place, packet.message};
+      event.message.peer = host_of(rank);
+      const auto copy = [&](Slice slice, std::vector<std::byte>& bytes) {
+        if (slice) bytes.assign(here.buffers.data(slice), here.buffers.data(slice) + slice.bytes);
+      };
+      copy(packet.message.value, event.value);
+      copy(here.buffers.whole(packet.message.list), event.list);
+      pool_.push_back(std::move(event));
+    }
+    here.buffers.release(packet.message.value);
+    here.buffers.release(packet.message.list);
+  }
+  here.member.outbox().clear();
+}
+
+void HostsWorld::deliver(const Event& event) {
+  Node& here = node(event.to);
+  switch (event.what) {
+    case Event::What::look: here.member.look(); break;
+    case Event::What::stamp:
+      stamp_last(event.to);
+      here.member.look();
+      break;
+    case Event::What::turn: break;
+    case Event::What::failure:
+      if (host_of(event.about) == host_of(event.to)) here.proved[static_cast<std::size_t>(event.about)] = true;
+      here.member.on_failure(event.about);
+      break;
+    case Event::What::packet: {
+      Message message = event.message;
+      if (message.value) {
+        lent_.push_back(event.value);
+        message.value = here.buffers.whole(here.buffers.adopt(lent_.back().data(), lent_.back().size(), 0));
+      }
+      message.list = event.list.empty() ? no_buffer : here.buffers.copy_in(event.list.data(), event.list.size());
+      here.member.on_packet(event.place, message);
+      here.buffers.release(message.value);
+      here.buffers.release(message.list);
+    }
+  }
+  here.buffers.released().clear();
+  flush(event.to);
+}
+
+void HostsWorld::complete(Rank rank, OperationNumber call, OperationNumber number) {
+  if (alive(rank) && call != HostProcess::internal) node(rank).results[call] = read_result(rank, call, number);
+}
+
+Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber number) {
+  Node& here = node(rank);
+  const Operation& operation = here.member.process().operation(number);
+  const Decision& decision = operation.decision();
+  Result result;
+  result.finished = true;
+  result.outcome = decision.outcome;
+  result.contributors = decision.contributors;
+  result.attempts = operation.attempts();
+  result.culprit = decision.culprit;
+  here.named[call] = decision.list_length;
+  result.missing_known = here.member.missing(number, result.missing);
+  const Arguments& arguments = plan_.program[call];
+  if (decision.value && (arguments.kind != Kind::reduce || rank == arguments.root)) {
+    result.value.resize(decision.value.bytes / sizeof(std::uint64_t));
+    std::memcpy(result.value.data(), here.buffers.data(decision.value), decision.value.bytes);
+  }
+  return result;
+}
+
+// ---- promises -------------------------------------------------------------------------------------------------------
+
+std::size_t HostsWorld::failed_hosts() const {
+  std::size_t failed = 0;
+  for (Host host = 0; host <= plan_.hosts.back(); ++host) {
+    bool lives = false;
+    for_each_on(host, [&](Rank rank) { lives |= alive(rank); });
+    failed += !lives;
+  }
+  return failed;
+}
+
+// reference: of a rank before, or nullptr. Of the dead only what they have got before they died.
+std::string HostsWorld::check_result(Rank rank, std::size_t call, const Result*& reference) const {
+  const Arguments& arguments = plan_.program[call];
+  const Result& result = this->result(rank, call);
+  const std::string where = "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + ": ";
+  if (!result.finished) return alive(rank) ? where + "never finished" : "";
+  if (result.outcome == Outcome::mismatch || result.outcome == Outcome::no_memory) return where + "broken off";
+  if (result.outcome == Outcome::root_failed && (!arguments.rooted() || alive(arguments.root)))
+    return where + "root_failed";
+  if (result.outcome == Outcome::too_many_failures && failed_hosts() <= static_cast<std::size_t>(arguments.f))
+    return where + "too_many_failures with " + std::to_string(failed_hosts()) + " failed hosts";
+  const std::vector<Rank> live = survivors();
+  if (arguments.kind == Kind::reduce) {
+    const bool has_result = rank == arguments.root && result.outcome == Outcome::success;
+    return has_result ? check_sum(ranks(), result, live, arguments, where) : "";
+  }
+  if (reference == nullptr) reference = &result;
+  if (result.outcome != reference->outcome) return where + "another outcome than the others";
+  if (result.value != reference->value) return where + "another value than the others";
+  if (result.contributors != reference->contributors) return where + "another count than the others";
+  if (result.missing != reference->missing) return where + "another list than the others";
+  if (result.outcome != Outcome::success) return {};
+  switch (arguments.kind) {
+    case Kind::broadcast:
+      for (std::uint64_t word : result.value)
+        if (word != broadcast_data(arguments.root, call)) return where + "not the root's data";
+      return {};
+    case Kind::allgather: return check_blocks(ranks(), result, live, where);
+    case Kind::allreduce: return check_sum(ranks(), result, live, arguments, where);
+    default: return result.contributors < live.size() ? where + "passed the barrier before all had entered" : "";
+  }
+}
+
+// All replicas of a host have read the same, and all hosts go on with the same others.
+std::string HostsWorld::check_host(Rank rank, Rank first) const {
+  const HostMember& member = nodes_[static_cast<std::size_t>(rank)]->member;
+  const std::string where = "rank " + std::to_string(rank) + ": ";
+  if (!(member.process().window().members() ==
+        nodes_[static_cast<std::size_t>(first)]->member.process().window().members()))
+    return where + "another membership";
+  if (!member.process().window().idle()) return where + "not idle";
+  const std::deque<Entry>& journal = memories_[static_cast<std::size_t>(host_of(rank))].journal;
+  if (member.entries() != static_cast<std::uint64_t>(std::ranges::count(journal, true, &Entry::stamped)))
+    return where + "has not read all of the journal";
+  for (Host gone : member.process().window().members().excluded())
+    for (Rank other = 0; other < ranks(); ++other)
+      if (host_of(other) == gone && alive(other)) return where + "excluded living host " + std::to_string(gone);
+  return {};
+}
+
+std::string HostsWorld::check() const {
+  const std::vector<Rank> live = survivors();
+  for (std::size_t call = 0; call < plan_.program.size(); ++call) {
+    const Result* reference = nullptr;
+    for (Rank rank : live)
+      if (std::string wrong = check_result(rank, call, reference); !wrong.empty()) return wrong;
+    // Delivery is uniform on a host that lives: what a dead rank has got all get.
+    for (Rank rank = 0; rank < ranks(); ++rank) {
+      const bool host_lives = std::ranges::any_of(live, [&](Rank other) { return host_of(other) == host_of(rank); });
+      if (alive(rank) || !host_lives) continue;
+      if (std::string wrong = check_result(rank, call, reference); !wrong.empty()) return "dead " + wrong;
+    }
+  }
+  for (Rank rank : live)
+    if (std::string wrong = check_host(rank, live[0]); !wrong.empty()) return wrong;
+  return {};
+}
+
+// ---- exploring ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Which of the victims have died.
+std::vector<bool> run_hosts(const HostsPlan& plan, HostsExploration& found) {
+  HostsWorld world(plan);
+  const std::string wrong = world.run() ? world.check() : "still running after a million events";
+  ++found.plans;
+  found.events += world.events();
+  if (!wrong.empty() && found.violations++ == 0) found.first_violation = describe(plan) + ": " + wrong;
+  std::vector<bool> died;
+  for (const Crash& crash : plan.crashes) died.push_back(!world.alive(crash.rank));
+  return died;
+}
+
+// Points of the victims from `at` on; true for those of `at` .. that died in some run.
+std::vector<bool> explore_points(HostsPlan& plan, std::size_t at, const HostsScope& scope, HostsExploration& found) {
+  if (at == plan.crashes.size()) return run_hosts(plan, found);
+  const bool is_last = at + 1 == plan.crashes.size();
+  std::vector<bool> ever(plan.crashes.size());
+  for (std::int64_t point = 0;; point += is_last ? 1 : scope.stride) {
+    plan.crashes[at].after_sends = point;
+    const std::vector<bool> died = explore_points(plan, at + 1, scope, found);
+    for (std::size_t i = 0; i < died.size(); ++i) ever[i] = ever[i] || died[i];
+    if (!died[at]) return ever;
+  }
+}
+
+}  // namespace
+
+void explore_hosts(const HostsPlan& base, const std::vector<Rank>& victims, const HostsScope& scope,
+                   HostsExploration& found) {
+  HostsPlan plan = base;
+  plan.crashes.clear();
+  for (Rank victim : victims) plan.crashes.push_back({victim, 0});
+  for (Order order : scope.orders) {
+    plan.order = order;
+    explore_points(plan, 0, scope, found);
+  }
+  plan.order = Order::shuffled;
+  for (int seed = 1; seed <= scope.seeds; ++seed) {
+    plan.seed = static_cast<std::uint64_t>(seed) * 7919;
+    for (Rank victim : victims) plan.seed = plan.seed * 31 + static_cast<std::uint64_t>(victim);
+    explore_points(plan, 0, scope, found);
+  }
+}
+
+void walk_hosts(const HostsPlan& base, int max_victims, std::int64_t runs, std::uint64_t seed,
+                HostsExploration& found) {
+  std::mt19937_64 random(seed);
+  HostsWorld calm(base);
+  calm.run();
+  const auto ranks = static_cast<Rank>(base.hosts.size());
+  std::vector<std::uint64_t> points;  // of who takes over: more than of any rank without deaths
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    points.push_back(1);
+    for (Rank other = 0; other < ranks; ++other)
+      if (base.hosts[static_cast<std::size_t>(other)] == base.hosts[static_cast<std::size_t>(rank)])
+        points.back() = std::max(points.back(), static_cast<std::uint64_t>(2 * calm.steps(other)));
+  }
+  for (std::int64_t run = 0; run < runs; ++run) {
+    HostsPlan plan = base;
+    std::vector<Rank> victims;
+    for (Rank rank = 0; rank < ranks; ++rank) victims.push_back(rank);
+    std::shuffle(victims.begin(), victims.end(), random);
+    victims.resize(random() % static_cast<std::uint64_t>(max_victims + 1));
+    for (Rank victim : victims)
+      plan.crashes.push_back({victim, static_cast<std::int64_t>(random() % points[static_cast<std::size_t>(victim)])});
+    plan.order = static_cast<Order>(random() % order_count);
+    plan.seed = random();
+    run_hosts(plan, found);
+  }
+}
+
+}  // namespace ucft::detail::simulator

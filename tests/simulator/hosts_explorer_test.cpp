@@ -1,0 +1,250 @@
+// Hosts as processes (collectives/hosts/): ranks die at every store into their host's memory and at every send.
+#include <gtest/gtest.h>
+
+#include "simulator/hosts_world.hpp"
+
+namespace ucft::detail::simulator {
+namespace {
+
+#ifdef UCFT_SMALL
+constexpr std::int64_t thinner = 20;
+#else
+constexpr std::int64_t thinner = 1;
+#endif
+
+constexpr Kind kinds[] = {Kind::allreduce, Kind::barrier, Kind::broadcast, Kind::reduce, Kind::allgather};
+
+Arguments arguments_of(Kind kind, std::int32_t f, Rank root = 0, BroadcastShape shape = {}) {
+  Arguments arguments;
+  arguments.kind = kind;
+  arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+  arguments.count = kind == Kind::barrier ? 0 : 2;
+  arguments.f = f;
+  arguments.root = root;
+  arguments.shape = shape;
+  return arguments;
+}
+
+HostsPlan plan_of(int hosts, int ranks_per_host, const Arguments& arguments, std::size_t operations = 1,
+                  int in_flight = 1) {
+  HostsPlan plan;
+  for (Host host = 0; host < hosts; ++host)
+    plan.hosts.insert(plan.hosts.end(), static_cast<std::size_t>(ranks_per_host), host);
+  plan.in_flight = in_flight;
+  plan.program.assign(operations, arguments);
+  return plan;
+}
+
+constexpr BroadcastShape chain{Tree::kary, Numbering::interleaved, 1};
+
+class Explored {
+ public:
+  ~Explored() {
+    EXPECT_EQ(found_.violations, 0) << found_.first_violation;
+    EXPECT_GT(found_.plans, 0);
+  }
+  // Every set of so many victims.
+  void sets(const HostsPlan& plan, int victims, std::int64_t stride = 1) {
+    std::vector<Rank> set;
+    grow(plan, victims, stride, set);
+  }
+  void these(const HostsPlan& plan, const std::vector<Rank>& victims, std::int64_t stride = 1) {
+    HostsScope scope;
+    scope.stride = stride * thinner;
+    explore_hosts(plan, victims, scope, found_);
+  }
+  void walks(const HostsPlan& plan, int victims, std::int64_t runs, std::uint64_t seed) {
+    walk_hosts(plan, victims, runs / thinner, seed, found_);
+  }
+  std::int64_t plans() const { return found_.plans; }
+
+ private:
+  void grow(const HostsPlan& plan, int more, std::int64_t stride, std::vector<Rank>& set) {
+    if (more == 0) return these(plan, set, stride);
+    const auto ranks = static_cast<Rank>(plan.hosts.size());
+    for (Rank rank = set.empty() ? 0 : set.back() + 1; rank < ranks; ++rank) {
+      set.push_back(rank);
+      grow(plan, more - 1, stride, set);
+      set.pop_back();
+    }
+  }
+  HostsExploration found_;
+};
+
+template <class Use>
+void for_both(HostsPlan plan, Use use) {
+  for (bool optimistic : {false, true}) {
+    plan.optimistic = optimistic;
+    plan.slow_journal = false;
+    use(plan);
+  }
+  plan.slow_journal = true;
+  use(plan);
+}
+
+// A rank stores twice to give, and a speaker twice for each entry of its journal: one for each call and one for each message that comes
+// from another host. So each message between hosts is counted once as a send of one speaker, and twice as a store of another.
+TEST(Hosts, WithoutDeathsOnlyTheSpeakersSendAndAsMuchAsProcessesWould) {
+  for (Kind kind : kinds)
+    for (int hosts = 2; hosts <= 5; ++hosts)
+      for_both(plan_of(hosts, 3, arguments_of(kind, 1, 3)), [&](HostsPlan plan) {
+        plan.window = 8;  // no internal barrier so soon
+        HostsWorld world(plan);
+        ASSERT_TRUE(world.run());
+        EXPECT_EQ(world.check(), "") << describe(plan);
+        Plan of_processes;
+        of_processes.window = plan.window;
+        of_processes.ranks = hosts;
+        of_processes.optimistic = plan.optimistic;
+        of_processes.program = {arguments_of(kind, 1, 1)};
+        World processes(of_processes);
+        ASSERT_TRUE(processes.run());
+        std::int64_t sends = 0, stores_of_speakers = 0;
+        for (Rank rank = 0; rank < world.ranks(); ++rank) {
+          if (rank % 3 == 0) {
+            EXPECT_EQ(world.sends(rank), processes.sends(rank / 3)) << describe(plan);
+            sends += world.sends(rank);
+            stores_of_speakers += world.stores(rank);
+          } else {
+            EXPECT_EQ(world.sends(rank), 0) << describe(plan);
+            EXPECT_EQ(world.stores(rank), 2) << describe(plan);
+          }
+        }
+        EXPECT_EQ(stores_of_speakers, 4 * hosts + 2 * sends) << describe(plan);
+      });
+}
+
+// The number of plans: a victim is tried before each of its steps, and once beyond them.
+TEST(Hosts, OneDeathAtEveryStoreAndSend) {
+  for (Kind kind : kinds)
+    for (std::int32_t f = 0; f <= 2; ++f)
+      for_both(plan_of(3, 3, arguments_of(kind, f, 3), 2, 2), [&](const HostsPlan& plan) {
+        HostsWorld calm(plan);
+        calm.run();
+        for (Rank victim = 0; victim < calm.ranks(); ++victim) {
+          HostsScope scope;
+          scope.seeds = 0;
+          scope.orders = {Order::oldest_first};
+          HostsExploration found;
+          explore_hosts(plan, {victim}, scope, found);
+          EXPECT_EQ(found.plans, calm.steps(victim) + 1) << describe(plan);
+          EXPECT_EQ(found.violations, 0) << found.first_violation;
+        }
+        Explored().sets(plan, 1);
+      });
+}
+
+TEST(Hosts, TwoDeaths) {
+  for (Kind kind : kinds)
+    for_both(plan_of(3, 3, arguments_of(kind, 1, 3)), [&](const HostsPlan& plan) { Explored().sets(plan, 2, 3); });
+  for (Kind kind : {Kind::allreduce, Kind::broadcast})
+    for_both(plan_of(4, 2, arguments_of(kind, 1, 7), 2, 2),
+             [&](const HostsPlan& plan) { Explored().sets(plan, 2, 11); });
+  for (Kind kind : {Kind::allreduce, Kind::reduce})
+    for_both(plan_of(2, 4, arguments_of(kind, 0, 4), 2), [&](const HostsPlan& plan) { Explored().sets(plan, 2, 7); });
+}
+
+class HostMember : public testing::Test, public ucft::detail::HostMember::Caller, public Journal {
+ public:
+  void append(std::uint64_t position, const JournalEntry& entry) override {
+    ASSERT_EQ(position, entries_.size());
+    entries_.push_back(entry);
+  }
+  const JournalEntry* at(std::uint64_t position) override {
+    return position < entries_.size() ? &entries_[position] : nullptr;
+  }
+  void on_completed(OperationNumber, OperationNumber) override {}
+
+ protected:
+  static std::byte* allocate(void* self, std::size_t bytes) {
+    auto& blocks = static_cast<HostMember*>(self)->blocks_;
+    blocks.push_back(std::make_unique<std::byte[]>(bytes));
+    return blocks.back().get();
+  }
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::deque<JournalEntry> entries_;
+};
+
+// As a takeover repeats them, and as channels that keep no order bring them.
+TEST_F(HostMember, TakesEachPacketInOnceAndInOrder) {
+  const std::vector<Host> hosts{0, 0, 1, 1};
+  Buffers buffers({&HostMember::allocate, this, 4096});
+  ucft::detail::HostMember member({0, &hosts}, *this, *this, buffers);
+  Message message;
+  message.peer = 1;
+  for (auto [place, entries] : {std::pair{1U, 0U}, {0U, 2U}, {0U, 2U}, {1U, 2U}, {3U, 2U}, {2U, 4U}}) {
+    member.on_packet(place, message);
+    EXPECT_EQ(entries_.size(), entries) << "place " << place;
+  }
+  member.release_all();
+}
+
+// A rank that is missing on a host that lives goes into the list of results until all have heard of it, which is W operations later.
+TEST(Hosts, ARankIsNamedUntilAllKnow) {
+  HostsPlan plan = plan_of(3, 3, arguments_of(Kind::allreduce, 1), 6);
+  plan.crashes = {{1, 0}};
+  HostsWorld world(plan);
+  ASSERT_TRUE(world.run());
+  EXPECT_EQ(world.check(), "");
+  for (std::size_t call = 0; call < 6; ++call) {
+    EXPECT_EQ(world.result(8, call).missing, std::vector<Rank>{1}) << call;
+    EXPECT_EQ(world.named(8, call), call < 2 ? 1U : 0U) << call;
+  }
+}
+
+// The speaker and its deputy, then a whole host: one failure, whatever it did before.
+TEST(Hosts, SpeakerAndDeputyAndTheHostAsAWhole) {
+  for (Kind kind : kinds)
+    for_both(plan_of(3, 3, arguments_of(kind, 1, 3), 2), [&](const HostsPlan& plan) {
+      Explored explored;
+      for (Rank first : {0, 3, 6}) {
+        explored.these(plan, {first, first + 1}, 5);
+        explored.these(plan, {first, first + 1, first + 2}, 13);
+      }
+    });
+}
+
+TEST(Hosts, AHostAndSpeakersOfOthers) {
+  for (Kind kind : kinds)
+    for_both(plan_of(3, 2, arguments_of(kind, 1, 2), 2), [&](const HostsPlan& plan) {
+      Explored explored;
+      for (const std::vector<Rank>& victims : {std::vector<Rank>{0, 1, 2}, {2, 3, 0}, {4, 5, 2}})
+        explored.these(plan, victims, 13);
+    });
+}
+
+TEST(Hosts, CorrectionsAndChains) {
+  for (int correction = 1; correction < correction_count; ++correction) {
+    Arguments arguments = arguments_of(Kind::allreduce, 1);
+    arguments.correction = static_cast<Correction>(correction);
+    for_both(plan_of(4, 2, arguments, 2), [&](const HostsPlan& plan) {
+      Explored explored;
+      explored.sets(plan, 1);
+      explored.walks(plan, 3, 700, 5);
+    });
+  }
+  for (Kind kind : kinds)
+    for_both(plan_of(4, 2, arguments_of(kind, 1, 0, chain), 5, 2), [&](const HostsPlan& plan) {
+      Explored explored;
+      explored.sets(plan, 1, 1);
+      explored.walks(plan, 4, 700, 6);
+    });
+}
+
+// Rooted operations have their internal barriers; chains of operations the members that earlier results have left over.
+TEST(Hosts, LongProgramsOfAllKinds) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed)
+    for_both(
+        plan_of(seed % 2 == 0 ? 3 : 5, seed % 2 == 0 ? 3 : 2, arguments_of(Kind::allreduce, 1)), [&](HostsPlan plan) {
+          plan.program.clear();
+          for (std::uint64_t i = 0; i < 10; ++i)
+            plan.program.push_back(arguments_of(kinds[(i * seed + i / 3) % 5], static_cast<std::int32_t>(1 + seed % 2),
+                                                static_cast<Rank>((i * seed) % plan.hosts.size())));
+          plan.window = 2 + static_cast<int>(seed % 3);
+          plan.in_flight = 1 + static_cast<int>(seed % 4);
+          Explored().walks(plan, 5, 1000, seed);
+        });
+}
+
+}  // namespace
+}  // namespace ucft::detail::simulator
