@@ -302,7 +302,8 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option(
          "-a", raw.algorithm,
          "auto; by messages, also where all ranks share memory: optimistic, or corrected, which is prepared for deaths "
-         "from the first message on; or, as corrected, "
+         "from the first message on; two-level, over several hosts, each of which is then one process; or, as "
+         "corrected, "
          "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), "
          "knomial (radix K), lame "
          "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. Instead of TREE and CORRECTION: "
@@ -423,6 +424,11 @@ std::int32_t interpret_bins(const RawArguments& raw, const Arguments& arguments)
   return static_cast<std::int32_t>(parse_number("--bins", raw.bins, {usual_bins_of(type), most_bins}));
 }
 
+// Of UCFT_ALGORITHM.
+bool is_setting(const std::string& algorithm) {
+  return algorithm == "corrected" || algorithm == "optimistic" || algorithm == "two-level";
+}
+
 void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   arguments.algorithm = raw.algorithm;
   if (raw.test == "gossip")
@@ -430,10 +436,9 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   else if (std::uint64_t seed = 1; !interpret_faults(raw, seed).empty() || seed != 1)
     throw std::invalid_argument("--loss, --flip-rate, --flip, --flip-target, --fail-link, --seed: of -t gossip");
   else
-    arguments.options =
-        AlgorithmParser(raw.algorithm == "corrected" || raw.algorithm == "optimistic" ? "auto" : raw.algorithm).parse();
+    arguments.options = AlgorithmParser(is_setting(raw.algorithm) ? "auto" : raw.algorithm).parse();
   if (!arguments.calibrate.empty() || (raw.test != "gossip" && raw.algorithm != "auto"))
-    arguments.setting = raw.algorithm == "optimistic" ? raw.algorithm : "corrected";
+    arguments.setting = is_setting(raw.algorithm) ? raw.algorithm : "corrected";
   arguments.options.reproducible_bins = interpret_bins(raw, arguments);
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())

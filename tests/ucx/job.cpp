@@ -173,7 +173,7 @@ bool is_from_launcher(const std::string& line, Launcher launcher) {
 
 }  // namespace
 
-std::vector<const char*> all_transports() {
+std::vector<const char*> one_level_transports() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return {"shm", "tcp", "hosts"};
 #else
@@ -181,13 +181,23 @@ std::vector<const char*> all_transports() {
 #endif
 }
 
+std::vector<const char*> all_transports() {
+  std::vector<const char*> all = one_level_transports();
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  all.push_back("two_level");
+#endif
+  return all;
+}
+
 std::map<std::string, std::string> over(const std::string& transport) {
   if (transport == "corrected") return {{"UCFT_ALGORITHM", "corrected"}};
   if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
   // UCFT_SPIN: its default where ranks share cores, which these "hosts" don't know.
-  if (transport == "hosts")
-    return {{"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
-  return {};
+  if (!spans_hosts(transport)) return {};
+  std::map<std::string, std::string> settings{
+      {"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
+  if (transport == "two_level") settings["UCFT_ALGORITHM"] = "two-level";
+  return settings;
 }
 
 bool mpirun_is_version_4() {

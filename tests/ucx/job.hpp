@@ -38,18 +38,21 @@ struct JobResult {
 };
 
 // The environment of a job over "shm": all ranks read each other's memory; "corrected": the same memory, with messages in it; "tcp";
-// or "hosts": shared memory between every two ranks, which believe to be a host, and tcp between hosts.
+// "hosts": shared memory between every two ranks, which believe to be a host, and tcp between hosts; or "two_level": the same, and hosts
+// are the processes.
 std::map<std::string, std::string> over(const std::string& transport);
-inline bool needs_ucx(const std::string& transport) { return transport == "tcp" || transport == "hosts"; }
-// All of them; with sanitizers without "corrected", whose code the last two run as well.
+inline bool spans_hosts(const std::string& transport) { return transport == "hosts" || transport == "two_level"; }
+inline bool needs_ucx(const std::string& transport) { return transport == "tcp" || spans_hosts(transport); }
+// All of them; with sanitizers without "corrected", whose code the others run as well, and "two_level", which kills by gossip run.
 std::vector<const char*> all_transports();
+std::vector<const char*> one_level_transports();  // without "two_level"
 
 // A file for UCFT_TUNING_FILE: trees of degree 2, chunks of 1 KiB from 64 bytes on.
 inline constexpr const char* table_of_a_tree = UCFT_TEST_TABLE;
 
 // UCFT_SUSPECT_AFTER for tests that wait for it. Whoever wants to run and gets no processor is spared on its own host, but not
 // by other hosts, which can't know: there a machine that stops for a second must not look like a death.
-inline std::string patience(const std::string& transport) { return transport == "hosts" ? "1200ms" : "300ms"; }
+inline std::string patience(const std::string& transport) { return spans_hosts(transport) ? "1200ms" : "300ms"; }
 
 // Open MPI's. Of 5 are other options, other output, and a PMIx server that treats the dead differently.
 bool mpirun_is_version_4();

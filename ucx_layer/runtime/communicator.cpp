@@ -26,6 +26,8 @@ Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::
   }
   if (context.reads_memory_of_all(ranks_))
     host_ = std::make_unique<HostOperations>(*this, context);
+  else if ((id & GossipDriver::place_bits) == 0 && TwoLevelOperations::fits(ranks_, context))
+    two_level_ = std::make_unique<TwoLevelOperations>(*this, context);
   else
     corrected_ = std::make_unique<CorrectedOperations>(*this, context);
 }
@@ -65,10 +67,17 @@ std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
 
 ucft_status_t Communicator::post(Request& request) {
   if (context_.excluded()) return context_.why_excluded();
-  return host_ != nullptr ? host_->post(request) : corrected_->post(request);
+  return host_ != nullptr        ? host_->post(request)
+         : two_level_ != nullptr ? two_level_->post(request)
+                                 : corrected_->post(request);
 }
 
-bool Communicator::post_farewell() { return host_ != nullptr ? host_->post_farewell() : corrected_->post_farewell(); }
+bool Communicator::post_farewell() {
+  if (is_held_) return false;
+  return host_ != nullptr        ? host_->post_farewell()
+         : two_level_ != nullptr ? two_level_->post_farewell()
+                                 : corrected_->post_farewell();
+}
 
 JobView Communicator::view() const {
   JobView job = context_.view();
@@ -98,6 +107,7 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
                ? gossip_->on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes})
                : context_.communicators().note_stale();
   }
+  if (two_level_ != nullptr) return two_level_->on_message(header, message);
   if (corrected_ == nullptr) return context_.communicators().note_stale();
   corrected_->on_message(header, message);
 }
@@ -106,6 +116,7 @@ void Communicator::on_failure(std::int32_t failed) {
   const std::int32_t rank = rank_of(failed);
   if (rank < 0 || context_.excluded()) return;
   if (corrected_ != nullptr) corrected_->on_failure(rank);
+  if (two_level_ != nullptr) two_level_->on_failure(rank);
   if (gossip_ != nullptr) gossip_->on_failure(rank);
 }
 
@@ -114,6 +125,7 @@ void Communicator::on_failure(std::int32_t failed) {
 void Communicator::on_gone(std::int32_t gone) {
   if (rank_of(gone) < 0 || context_.excluded()) return;
   if (corrected_ != nullptr && !corrected_->on_gone()) on_failure(gone);
+  if (two_level_ != nullptr && !two_level_->on_gone(rank_of(gone))) on_failure(gone);
 }
 
 GossipDriver& Communicator::gossip() {
@@ -137,7 +149,8 @@ void Communicator::send_aside(const GossipMessage& message, BufferId value) {
 bool Communicator::on_turn() {
   if (context_.excluded()) return false;
   if (corrected_ != nullptr) corrected_->on_turn();
-  const bool active = gossip_ != nullptr && gossip_->on_turn();
+  bool active = two_level_ != nullptr && two_level_->on_turn();
+  if (gossip_ != nullptr) active |= gossip_->on_turn();
   has_more_ = gossip_ != nullptr && gossip_->active() > 0;
   return active;
 }
@@ -145,6 +158,7 @@ bool Communicator::on_turn() {
 void Communicator::exclude_self(ucft_status_t why) {
   if (host_ != nullptr) host_->exclude_self(why);
   if (corrected_ != nullptr) corrected_->exclude_self(why);
+  if (two_level_ != nullptr) two_level_->exclude_self(why);
   if (gossip_ != nullptr) gossip_->exclude_self(why);
 }
 

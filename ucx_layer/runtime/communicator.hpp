@@ -1,6 +1,6 @@
-// A communicator: its ranks, gossip, and its operations, in one of two ways. Where all ranks share memory and deaths can be proved
-// they are read there (HostOperations), else ranks send each other messages (CorrectedOperations). Which is decided by what all know
-// since start-up, so it is the same on all.
+// A communicator: its ranks, gossip, and its operations, in one of three ways. Where all ranks share memory and deaths can be proved
+// they are read there (HostOperations), else ranks send each other messages (CorrectedOperations), or hosts do, of which each is one
+// process (TwoLevelOperations). Which is decided by what all know since start-up, so it is the same on all.
 // Threads: one at a time, the one that is inside the context.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "ucx_layer/runtime/corrected_operations.hpp"
 #include "ucx_layer/runtime/host_operations.hpp"
 #include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/runtime/two_level_operations.hpp"
 
 namespace ucft::detail {
 
@@ -42,9 +43,16 @@ class Communicator {
   Request& blocking() { return blocking_; }
   // The last barrier, with which a communicator ends. False: not possible yet, progress and try again.
   bool post_farewell();
-  bool farewell_done() const { return host_ != nullptr ? host_->farewell_done() : corrected_->farewell_done(); }
-  bool has_pending() const {
-    return (host_ != nullptr ? host_->has_pending() : corrected_->has_pending()) ||
+  bool farewell_done() const {
+    return host_ != nullptr        ? host_->farewell_done()
+           : two_level_ != nullptr ? two_level_->farewell_done()
+                                   : corrected_->farewell_done();
+  }
+  bool has_pending() const {  // of the caller's
+    if (is_part_) return false;
+    return (host_ != nullptr        ? host_->has_pending()
+            : two_level_ != nullptr ? two_level_->has_pending()
+                                    : corrected_->has_pending()) ||
            (gossip_ != nullptr && gossip_->active() > 0);
   }
   // On a host: whom a pending request waits for.
@@ -55,7 +63,17 @@ class Communicator {
     if (corrected_ != nullptr) corrected_->note_awaited();
   }
   // By the caller.
-  OperationNumber posted() const { return host_ != nullptr ? host_->posted() : corrected_->posted(); }
+  OperationNumber posted() const {
+    if (is_part_) return 0;
+    return host_ != nullptr ? host_->posted() : two_level_ != nullptr ? two_level_->posted() : corrected_->posted();
+  }
+  // Those on this host that a communicator over hosts is made of. They end with it, and not before.
+  std::vector<Communicator*> parts() const {
+    return two_level_ != nullptr ? two_level_->parts() : std::vector<Communicator*>();
+  }
+  void hold() { is_part_ = is_held_ = true; }
+  void release_hold() { is_held_ = false; }
+  bool has_two_levels() const { return two_level_ != nullptr; }
   bool is_on_host() const { return host_ != nullptr; }
   bool lacks_slab() const { return host_ != nullptr && !host_->has_slab(); }
   // On a host: the last barrier is over, and this rank reads nothing any more. The slab that others may still read.
@@ -68,14 +86,17 @@ class Communicator {
   // From the context.
   // False: too early, wait.
   bool accepts(const WireHeader& header) const {
-    return corrected_ == nullptr || header.phase == static_cast<std::uint8_t>(gossip_phase) ||
-           corrected_->accepts(header);
+    if (header.phase == static_cast<std::uint8_t>(gossip_phase)) return true;
+    return corrected_ != nullptr ? corrected_->accepts(header) : two_level_ == nullptr || two_level_->accepts();
   }
   void on_message(const WireHeader& header, const Message& message);
   void on_failure(std::int32_t context_rank);
   void on_gone(std::int32_t context_rank);  // it has destroyed its part: the last barrier has been decided
   bool on_turn();                           // true if anything was done that a waiting caller should not sleep over
-  bool wants_turn() const { return has_more_ || (corrected_ != nullptr && corrected_->wants_turn()); }
+  bool wants_turn() const {
+    return has_more_ || (corrected_ != nullptr && corrected_->wants_turn()) ||
+           (two_level_ != nullptr && two_level_->wants_turn());
+  }
   void exclude_self(ucft_status_t why);  // completes everything with that
 
  private:
@@ -96,11 +117,13 @@ class Communicator {
   std::vector<std::int32_t> ranks_;    // communicator rank -> context rank
   std::vector<std::int32_t> inverse_;  // empty: identity
   std::int32_t me_ = 0;
-  std::unique_ptr<HostOperations> host_;  // one of these two
+  std::unique_ptr<HostOperations> host_;  // one of these three
   std::unique_ptr<CorrectedOperations> corrected_;
+  std::unique_ptr<TwoLevelOperations> two_level_;
   std::unique_ptr<GossipDriver> gossip_;
   Request blocking_;
   bool has_more_ = false;  // it may have something to do
+  bool is_part_ = false, is_held_ = false;
 };
 
 }  // namespace ucft::detail

@@ -24,8 +24,8 @@ Communicator* Communicators::create_for_all(std::int32_t ranks) {
 Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
   end_slabs();
   ++made_;
-  communicators_.push_back(std::make_unique<Communicator>(context_, id, std::move(ranks)));
-  Communicator* created = communicators_.back().get();
+  auto made = std::make_unique<Communicator>(context_, id, std::move(ranks));  // and its parts
+  Communicator* const created = communicators_.emplace_back(std::move(made)).get();
   if (!created->is_on_host()) turning_.push_back(created);
   if (created->lacks_slab())
     context_.stand_aside("this rank has no shared memory for a communicator: the others go on without it");
@@ -68,6 +68,7 @@ std::uint64_t Communicators::posted() const {
 }
 
 void Communicators::destroy(Communicator* communicator) {
+  for (Communicator* part : communicator->parts()) destroy(part);
   if (last_found_ == communicator) last_found_ = nullptr;
   posted_before_ += communicator->posted();
   if (!communicator->is_on_host()) {

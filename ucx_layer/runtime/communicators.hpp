@@ -43,6 +43,7 @@ class Communicators {
   // A rank has failed, or left the job.
   void on_departure(std::int32_t rank, bool has_left);
   void note_stale() { ++stale_; }
+  void note_part() { --made_; }  // no communicator of the caller's was made
 
  private:
   struct Early {  // for a communicator that this rank has yet to create

@@ -271,7 +271,7 @@ void Context::sleep_a_little() {
 // ---- operations in shared memory ------------------------------------------------------------------------------------
 
 bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const {
-  if (settings().algorithm != Algorithm::automatic) return false;
+  if (settings().algorithm != Algorithm::automatic && settings().algorithm != Algorithm::two_level) return false;
   if (ranks.size() == 1) return true;  // nobody's death matters
   return std::ranges::all_of(ranks, [this](std::int32_t rank) { return job_.reads_memory_of(rank); });
 }

@@ -41,6 +41,7 @@ class Context {
   std::int32_t size() const { return job_.size; }
   std::uint32_t cookie() const { return job_.cookie; }
   const Settings& settings() const { return job_.settings; }
+  const Job& job() const { return job_; }
   const LogGP& costs() const {
     return settings().costs ? *settings().costs : job_.all_share_memory ? shared_memory_costs : network_costs;
   }

@@ -312,16 +312,7 @@ bool CorrectedOperations::is_needed(const Request& request) const {
 void CorrectedOperations::copy_out(Request& request) {
   Buffers& buffers = context_.transport().buffers();
   if (request.value) {
-    const std::byte* value = buffers.data(request.value);
-    if (request.arguments.reduction.finishes()) [[unlikely]]
-      request.finish_part(0, value, std::min<std::uint64_t>(request.value.bytes, request.arguments.bytes()),
-                          request.contributors);
-    else if (request.arguments.kind == Kind::allgather)
-      place_blocks(request, {value, request.value.bytes});
-    else if (request.value.bytes == sizeof(std::uint64_t))
-      std::memcpy(request.receive, value, sizeof(std::uint64_t));
-    else
-      std::memcpy(request.receive, value, std::min<std::uint64_t>(request.value.bytes, request.arguments.bytes()));
+    request.copy_result({buffers.data(request.value), request.value.bytes}, communicator_.size());
     buffers.release(request.value);
     request.value = {};
   }
@@ -329,41 +320,6 @@ void CorrectedOperations::copy_out(Request& request) {
   request.lent_input = no_buffer;
   request.state = Request::State::complete;
   --pending_;
-}
-
-// Whose blocks are there, they say themselves; the places of the others are left as they are. Nothing is written if a block
-// does not fit its place: then some rank gave other counts.
-void CorrectedOperations::place_blocks(Request& request, std::span<const std::byte> blocks) {
-  std::vector<bool> there(static_cast<std::size_t>(communicator_.size()));
-  std::uint32_t count = 0;
-  Rank culprit = no_rank;
-  bool fits = true;
-  fits &= Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
-    const auto place = static_cast<std::size_t>(rank);
-    fits = fits && place < static_cast<std::size_t>(communicator_.size()) && !there[place] &&
-           block.size() == request.layout.bytes_of(rank);
-    if (!fits && culprit == no_rank && place < static_cast<std::size_t>(communicator_.size())) culprit = rank;
-    if (place < static_cast<std::size_t>(communicator_.size())) there[place] = true;
-    ++count;
-  });
-  request.missing.clear();
-  if (!fits || count != request.contributors) {
-    request.status = UCFT_ERR_MISMATCH;
-    request.culprit = culprit;
-    request.contributors = 0;
-    request.missing_count = -1;
-    request.missing_known = false;
-    return;
-  }
-  Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
-    if (!block.empty())
-      std::memcpy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), block.data(),
-                  block.size());
-  });
-  request.missing_known = true;
-  for (Rank rank = 0; rank < communicator_.size(); ++rank)
-    if (!there[static_cast<std::size_t>(rank)]) request.missing.push_back(rank);
-  request.missing_count = static_cast<std::int32_t>(request.missing.size());
 }
 
 }  // namespace ucft::detail

@@ -59,7 +59,6 @@ class CorrectedOperations {
   void complete(Request& request, const Operation& operation);
   bool is_needed(const Request& request) const;
   void copy_out(Request& request);
-  void place_blocks(Request& request, std::span<const std::byte> blocks);
   Request*& slot(OperationNumber number) { return requests_[number & (requests_.size() - 1)]; }
 
   Communicator& communicator_;

@@ -1,5 +1,8 @@
 #include "ucx_layer/runtime/request.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "ucx_layer/runtime/default_rounding.hpp"
 
 namespace ucft::detail {
@@ -11,6 +14,51 @@ void Request::finish_part(std::uint64_t offset, const std::byte* carriers, std::
   const std::uint64_t first = offset / reduction.carrier_bytes(), count = bytes / reduction.carrier_bytes();
   finish(reduction, static_cast<std::byte*>(receive) + first * element_bytes(reduction.type()), carriers, count,
          from_ranks);
+}
+
+void Request::copy_result(std::span<const std::byte> result, Rank ranks) {
+  const std::uint64_t bytes = std::min<std::uint64_t>(result.size(), arguments.bytes());
+  if (arguments.reduction.finishes()) [[unlikely]]
+    finish_part(0, result.data(), bytes, contributors);
+  else if (arguments.kind == Kind::allgather)
+    place_blocks(result, ranks);
+  else if (result.size() == sizeof(std::uint64_t))
+    std::memcpy(receive, result.data(), sizeof(std::uint64_t));
+  else
+    std::memcpy(receive, result.data(), bytes);
+}
+
+// Whose blocks are there, they say themselves; the places of the others are left as they are. Nothing is written if a block
+// does not fit its place: then some rank gave other counts.
+void Request::place_blocks(std::span<const std::byte> blocks, Rank ranks) {
+  std::vector<bool> there(static_cast<std::size_t>(ranks));
+  std::uint32_t count = 0;
+  Rank blamed = no_rank;
+  bool fits = true;
+  fits &= Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
+    const bool exists = rank >= 0 && rank < ranks;
+    fits = fits && exists && !there[static_cast<std::size_t>(rank)] && block.size() == layout.bytes_of(rank);
+    if (!fits && blamed == no_rank && exists) blamed = rank;
+    if (exists) there[static_cast<std::size_t>(rank)] = true;
+    ++count;
+  });
+  missing.clear();
+  if (!fits || count != contributors) {
+    status = UCFT_ERR_MISMATCH;
+    culprit = blamed;
+    contributors = 0;
+    missing_count = -1;
+    missing_known = false;
+    return;
+  }
+  Allgather::for_each(blocks, [&](Rank rank, std::span<const std::byte> block) {
+    if (!block.empty())
+      std::memcpy(static_cast<std::byte*>(receive) + layout.offset_of(rank), block.data(), block.size());
+  });
+  missing_known = true;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    if (!there[static_cast<std::size_t>(rank)]) missing.push_back(rank);
+  missing_count = static_cast<std::int32_t>(missing.size());
 }
 
 void Request::give_up(ucft_status_t why) {

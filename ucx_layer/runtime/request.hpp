@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/host/host_call.hpp"
@@ -116,10 +117,16 @@ struct Request {
   // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                    std::uint32_t from_ranks) const;
+  // Into the caller's memory: the whole result, of so many ranks. Of an allgather a set of blocks, where a block that does not fit its place
+  // makes the outcome a mismatch.
+  void copy_result(std::span<const std::byte> result, Rank ranks);
   // There is no outcome.
   void give_up(ucft_status_t why);
 
   bool pending() const { return state == State::active || state == State::copying; }
+
+ private:
+  void place_blocks(std::span<const std::byte> blocks, Rank ranks);
 };
 
 }  // namespace ucft::detail

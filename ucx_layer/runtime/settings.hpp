@@ -13,7 +13,7 @@
 
 namespace ucft::detail {
 
-enum class Algorithm : std::uint8_t { automatic, optimistic, corrected };
+enum class Algorithm : std::uint8_t { automatic, optimistic, corrected, two_level };
 const char* name_of(Algorithm algorithm);  // auto, ..
 enum class Stats : std::uint8_t { none, text, json };
 
@@ -38,7 +38,8 @@ struct Settings {
   std::int32_t window = 8;  // UCFT_WINDOW: operations in flight per communicator
   Algorithm algorithm =
       Algorithm::automatic;    // UCFT_ALGORITHM: by messages, also where all ranks share memory: optimistic, as they
-                               // go anyway where ranks don't; corrected, prepared for deaths from the first message on
+                               // go anyway where ranks don't; corrected, prepared for deaths from the first message on;
+                               // two-level: hosts are the processes
   std::optional<LogGP> costs;  // UCFT_MODEL: a file, us; none: built-in values
   HostTuning tuning;           // UCFT_TUNING_FILE: a file; auto: built in
 

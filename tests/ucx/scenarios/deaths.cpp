@@ -151,7 +151,7 @@ TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
   JobPlan made = plan(4, stopped);
   made.launcher = {"--expect-kill", "1"};
   // Other hosts suspect it a quarter later than its own kills it: in time for the proof also if that one is late by a second.
-  made.environment["UCFT_SUSPECT_AFTER"] = std::string(GetParam()) == "hosts" ? "5s" : "300ms";
+  made.environment["UCFT_SUSPECT_AFTER"] = spans_hosts(GetParam()) ? "5s" : "300ms";
   expect_right(made, {1});
 }
 

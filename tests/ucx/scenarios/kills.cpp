@@ -47,7 +47,14 @@ void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int 
   expect_right(plan, run_job(plan), may_be_dead, run);
 }
 
-class Kill : public testing::TestWithParam<const char*> {};
+class Kill : public testing::TestWithParam<const char*> {
+ protected:
+  // What is above the two levels is the same as over "hosts".
+  int runs(int normally) const {
+    const int all = test::runs(normally);
+    return std::string(GetParam()) == "two_level" ? (all + 1) / 2 : all;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::ValuesIn(all_transports()),
                          [](const auto& each) { return std::string(each.param); });
 
@@ -202,7 +209,7 @@ TEST(Gossip, ARootThatHasReturnedAndStaysAwayIsNotWaitedFor) {
 }
 
 class KillInGossip : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Over, KillInGossip, testing::Values("corrected", "tcp", "hosts"),
+INSTANTIATE_TEST_SUITE_P(Over, KillInGossip, testing::Values("corrected", "tcp", "hosts", "two_level"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST_P(KillInGossip, AnyRankAtARandomMoment) {

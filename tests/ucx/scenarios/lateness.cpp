@@ -171,7 +171,7 @@ RANKS(latecomers) {
   check(ucft_request_free(request), "free");
 }
 
-TEST_P(Scenario, WhoIsLateIsNamed) {
+TEST_P(OneLevelScenario, WhoIsLateIsNamed) {
   JobPlan made = plan(4, latecomers, {GetParam()});
   made.environment["UCFT_SUSPECT_AFTER"] = "100s";  // rank 2 lives
   expect_right(made);

@@ -44,7 +44,7 @@ RANKS(leave_and_live) {
 }
 
 TEST_P(Scenario, WhoHasLeftAndLivesOnIsNotKilled) {
-  JobPlan made = plan(3, leave_and_live, {std::string(GetParam()) == "hosts" ? "4000" : "1500"});
+  JobPlan made = plan(3, leave_and_live, {spans_hosts(GetParam()) ? "4000" : "1500"});
   made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
   made.environment["UCFT_LOG"] = "y";
   expect_right(made);

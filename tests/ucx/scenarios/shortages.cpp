@@ -79,7 +79,7 @@ RANKS(short_of) {
 }
 
 // Each hung the job for ever when ranks mapped each other's memory as it grew.
-TEST_P(Scenario, ARankThatRunsShortOfSomethingGoesOnWithItsPeersMemory) {
+TEST_P(OneLevelScenario, ARankThatRunsShortOfSomethingGoesOnWithItsPeersMemory) {
   std::vector<std::string> kinds = {"file_size"};
   const bool without_ucx = !needs_ucx(GetParam());  // over tcp UCX needs all of these, and aborts
   if (without_ucx) kinds.insert(kinds.end(), {"descriptors", "address_space"});
@@ -154,7 +154,7 @@ TEST(HostScenario, WhoHasNoMemoryForACommunicatorStandsAside) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {3}), "");
 }
 
-TEST_P(Scenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {
+TEST_P(OneLevelScenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {
   for (int ranks : {2, 5})
     for (const char* f : {"1", "2"}) {
       JobPlan made = plan(ranks, out_of_memory);

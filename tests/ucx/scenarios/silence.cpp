@@ -195,7 +195,7 @@ RANKS(slow_operator) {
 }
 
 TEST_P(Scenario, ASlowOperatorOnUcftsOwnThreadIsNotSilence) {
-  JobPlan made = plan(6, slow_operator, {std::string(GetParam()) == "hosts" ? "2500" : "1000"});
+  JobPlan made = plan(6, slow_operator, {spans_hosts(GetParam()) ? "2500" : "1000"});
   made.launcher = {"--expect-kill", "5"};
   made.environment["UCFT_SUSPECT_AFTER"] = patience(GetParam());
   if (made.environment.count("UCFT_TEST_RANKS_PER_HOST") > 0) made.environment["UCFT_TEST_RANKS_PER_HOST"] = "1";

@@ -1,0 +1,168 @@
+#include "ucx_layer/runtime/host_journal.hpp"
+
+#include <cstring>
+
+#include "ucx_layer/runtime/communicator.hpp"
+
+namespace ucft::detail {
+
+struct HostJournal::Head {
+  OperationNumber operation;  // of a message; of a contribution: its call
+  std::int64_t now_ns;
+  std::uint32_t value_bytes, contributors, failed_count;
+  std::int32_t failed, peer, attempt, prev, first_decided, accepted, age_ns;
+  std::uint16_t signature;
+  std::uint8_t what, phase, flags, outcome, list_length;
+  std::byte data[head_bytes - 63];
+};
+
+HostJournal::HostJournal(Communicator* ranks, std::function<const HostContribution*(OperationNumber)> contribution)
+    : ranks_(ranks), contribution_(std::move(contribution)) {
+  static_assert(sizeof(Head) == head_bytes);
+}
+
+bool HostJournal::speaks() const { return ranks_ == nullptr || ranks_->rank() == speaker_; }
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
+  assert(may_append() && position == position_);
+  const Message& message = entry.message;
+  Head head{};
+  head.operation = entry.what == JournalEntry::What::contribution ? entry.contribution.call : message.operation;
+  head.now_ns = entry.now_ns;
+  head.value_bytes = static_cast<std::uint32_t>(entry.value.size());
+  head.contributors = message.contributors;
+  head.failed_count = message.failed_count;
+  head.failed = entry.failed;
+  head.peer = message.peer;
+  head.attempt = message.attempt;
+  head.prev = message.prev;
+  head.first_decided = message.first_decided;
+  head.accepted = message.accepted;
+  head.age_ns = message.age_ns;
+  head.signature = message.signature;
+  head.what = static_cast<std::uint8_t>(entry.what);
+  head.phase = static_cast<std::uint8_t>(message.phase);
+  head.flags = message.flags;
+  head.outcome = static_cast<std::uint8_t>(message.outcome);
+  head.list_length = static_cast<std::uint8_t>(entry.list.size() / sizeof(std::uint32_t));
+  payload_.resize(entry.value.size() + entry.list.size());
+  std::byte* const data = payload_.size() > sizeof head.data ? payload_.data() : head.data;
+  if (!entry.value.empty()) std::memcpy(data, entry.value.data(), entry.value.size());
+  if (!entry.list.empty()) std::memcpy(data + entry.value.size(), entry.list.data(), entry.list.size());
+  std::memcpy(head_.data(), &head, sizeof head);
+  writes_ = true;
+  in_payload_ = false;
+  write();
+}
+
+// False: not now.
+bool HostJournal::post(Request& request, std::byte* data, std::size_t bytes) {
+  request.communicator = ranks_;
+  request.arguments = Arguments{};
+  request.arguments.kind = Kind::broadcast;
+  request.arguments.reduction = {DataType::uint8, Operator::none};
+  request.arguments.count = bytes;
+  request.arguments.root = speaker_;
+  request.send = request.receive = data;
+  request.shortcut.reset();
+  ranks_->plan(request);
+  return ranks_->post(request) == UCFT_OK;
+}
+
+void HostJournal::write() {
+  if (ranks_ != nullptr) {
+    const bool has_payload = payload_.size() > sizeof(Head::data);
+    if (!in_payload_) {
+      if (request_.pending() || !post(request_, head_.data(), head_bytes)) return;
+      in_payload_ = true;
+    }
+    if (has_payload && (request_.pending() || !post(request_, payload_.data(), payload_.size()))) return;
+  }
+  writes_ = false;
+  open();
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+void HostJournal::open() {
+  Head head;
+  std::memcpy(&head, head_.data(), sizeof head);
+  const std::byte* const data =
+      payload_.size() > sizeof head.data ? payload_.data() : head_.data() + offsetof(Head, data);
+  entry_ = JournalEntry{};
+  entry_.what = static_cast<JournalEntry::What>(head.what);
+  entry_.contribution.call = head.operation;
+  entry_.now_ns = head.now_ns;
+  entry_.failed = head.failed;
+  entry_.value = {data, head.value_bytes};
+  entry_.list = {data + head.value_bytes, head.list_length * sizeof(std::uint32_t)};
+  Message& message = entry_.message;
+  message.operation = head.operation;
+  message.contributors = head.contributors;
+  message.failed_count = head.failed_count;
+  message.peer = head.peer;
+  message.attempt = head.attempt;
+  message.prev = head.prev;
+  message.first_decided = head.first_decided;
+  message.accepted = head.accepted;
+  message.age_ns = head.age_ns;
+  message.signature = head.signature;
+  message.phase = static_cast<Phase>(head.phase);
+  message.flags = head.flags;
+  message.outcome = static_cast<Outcome>(head.outcome);
+  message.list_length = head.list_length;
+  is_there_ = true;
+  ended_ |= entry_.what == JournalEntry::What::end;
+}
+
+const JournalEntry* HostJournal::at(std::uint64_t position) {
+  if (is_there_ && position == position_ + 1) {
+    is_there_ = false;
+    ++position_;
+    if (!speaks()) read();
+  }
+  if (!is_there_ || position != position_) return nullptr;
+  if (entry_.what == JournalEntry::What::contribution) {
+    const HostContribution* const mine = contribution_(entry_.contribution.call);
+    if (mine == nullptr) return nullptr;
+    entry_.contribution = *mine;
+  }
+  return &entry_;
+}
+
+// The next head, or what belongs to the one that has come.
+void HostJournal::read() {
+  while (!is_there_ && !ended_ && !speaks()) {
+    if (!reads_) {
+      const std::size_t bytes = in_payload_ ? payload_.size() : head_bytes;
+      if (!post(request_, in_payload_ ? payload_.data() : head_.data(), bytes)) return;
+      reads_ = true;
+    }
+    if (request_.pending()) return;
+    if (request_.status != UCFT_OK) return;  // see advance()
+    reads_ = false;
+    if (!in_payload_) {
+      Head head;
+      std::memcpy(&head, head_.data(), sizeof head);
+      payload_.resize(head.value_bytes + head.list_length * sizeof(std::uint32_t));
+      in_payload_ = payload_.size() > sizeof head.data;
+      if (in_payload_) continue;
+    }
+    in_payload_ = false;
+    open();
+  }
+}
+
+// Whom others find dead, too, at the same place: so all agree on who comes next.
+bool HostJournal::advance() {
+  if (writes_) write();
+  read();
+  if (!reads_ || request_.pending() || request_.status == UCFT_OK) return false;
+  reads_ = in_payload_ = false;
+  ++speaker_;
+  return true;
+}
+
+}  // namespace ucft::detail

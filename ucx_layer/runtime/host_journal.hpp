@@ -1,0 +1,59 @@
+// The journal of a host among hosts (collectives/hosts/journal.hpp), in memory that its ranks share: entry k is the k-th broadcast on a
+// communicator of theirs, from the rank that speaks. So an entry is there for all of them or for none, whoever dies, and a speaker that
+// is proved dead is known by a broadcast that its root has not given.
+//
+//   head      what has happened, and short data             one broadcast
+//   payload   longer data                                   a second one, of as many bytes as the head says
+//
+// Threads: one at a time, the one that is inside the context.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "collectives/hosts/journal.hpp"
+#include "ucx_layer/runtime/request.hpp"
+
+namespace ucft::detail {
+
+class Communicator;
+
+class HostJournal : public Journal {
+ public:
+  // ranks: those of this host; null: this one is the only one. contribution: of this rank's part in a call, null while that is not
+  // through here; until then the entry is not to be read.
+  HostJournal(Communicator* ranks, std::function<const HostContribution*(OperationNumber call)> contribution);
+
+  bool may_append() const override { return speaks() && !writes_ && !is_there_; }
+  void append(std::uint64_t position, const JournalEntry& entry) override;
+  const JournalEntry* at(std::uint64_t position) override;
+
+  // Goes on with what waited for others. True: a speaker was found dead (dead(), as a rank of this host): the next rank speaks.
+  bool advance();
+  Rank speaker() const { return speaker_; }
+  bool is_at_rest() const { return !reads_ && !writes_; }
+
+ private:
+  struct Head;
+  static constexpr std::size_t head_bytes = 104;
+
+  bool speaks() const;
+  bool post(Request& request, std::byte* data, std::size_t bytes);
+  void write();
+  void read();
+  bool take(Request& request);
+  void open();
+
+  Communicator* ranks_;
+  std::function<const HostContribution*(OperationNumber)> contribution_;
+  Rank speaker_ = 0;
+  std::uint64_t position_ = 0;  // of the entry that is there, or comes next
+  bool is_there_ = false, writes_ = false, reads_ = false, in_payload_ = false, ended_ = false;
+  alignas(8) std::array<std::byte, head_bytes> head_{};
+  std::vector<std::byte> payload_;
+  Request request_;
+  JournalEntry entry_;
+};
+
+}  // namespace ucft::detail

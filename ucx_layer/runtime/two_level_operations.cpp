@@ -1,0 +1,376 @@
+#include "ucx_layer/runtime/two_level_operations.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/test_points.hpp"
+
+namespace ucft::detail {
+
+bool TwoLevelOperations::fits(const std::vector<std::int32_t>& ranks, const Context& context) {
+  if (context.settings().algorithm != Algorithm::two_level) return false;
+  std::vector<std::int32_t> hosts = context.hosts_of(ranks);
+  const auto can = [&](std::int32_t rank) {
+    return context.job().peer(rank).may_share && context.job().peer(rank).may_prove;
+  };
+  if (!std::ranges::all_of(ranks, can)) return false;
+  std::ranges::sort(hosts);
+  const auto different = std::unique(hosts.begin(), hosts.end()) - hosts.begin();
+  return different > 1 && different < static_cast<std::ptrdiff_t>(ranks.size());
+}
+
+TwoLevelOperations::Places TwoLevelOperations::places_of(const Communicator& communicator, const Context& context) {
+  const std::vector<std::int32_t> first = context.hosts_of(communicator.ranks());
+  Places places;
+  places.rank_at.resize(first.size());
+  places.place_of.resize(first.size());
+  std::iota(places.rank_at.begin(), places.rank_at.end(), 0);
+  const auto host_of = [&](Rank rank) { return first[static_cast<std::size_t>(rank)]; };
+  std::ranges::stable_sort(places.rank_at, {}, host_of);
+  Host host = -1;
+  std::int32_t last = -1;
+  for (std::size_t place = 0; place < first.size(); ++place) {
+    const Rank rank = places.rank_at[place];
+    places.place_of[static_cast<std::size_t>(rank)] = static_cast<Rank>(place);
+    if (host_of(rank) != last) ++host;
+    last = host_of(rank);
+    places.hosts.push_back(host);
+    if (last != host_of(communicator.rank())) continue;
+    if (places.here++ == 0) places.first_here = static_cast<Rank>(place);
+  }
+  return places;
+}
+
+// A communicator of this host's ranks, in the order of places.
+Communicator* TwoLevelOperations::make(std::uint32_t place) {
+  if (places_.here == 1) return nullptr;
+  std::vector<std::int32_t> ranks;
+  for (Rank each = 0; each < places_.here; ++each)
+    ranks.push_back(communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(places_.first_here + each)]));
+  Communicator* const made =
+      context_.communicators().create(communicator_.id() | place << GossipDriver::place_shift, std::move(ranks));
+  made->hold();
+  context_.communicators().note_part();
+  return made;
+}
+
+TwoLevelOperations::TwoLevelOperations(Communicator& communicator, Context& context)
+    : communicator_(communicator),
+      context_(context),
+      me_(communicator.rank()),
+      places_(places_of(communicator, context)),
+      local_(make(5)),
+      journal_ranks_(make(6)),
+      journal_(journal_ranks_, [this](OperationNumber call) { return contribution_of(call); }),
+      member_({places_.place_of[static_cast<std::size_t>(me_)], &places_.hosts, context.settings().window, true},
+              journal_, *this, context.transport().buffers()) {}
+
+TwoLevelOperations::~TwoLevelOperations() {
+  for (const HostMember::Packet& packet : member_.outbox()) {
+    context_.transport().buffers().release(packet.message.value);
+    context_.transport().buffers().release(packet.message.list);
+  }
+  member_.release_all();
+}
+
+std::vector<Communicator*> TwoLevelOperations::parts() const {
+  if (local_ == nullptr) return {};
+  return {local_, journal_ranks_};
+}
+
+// ---- on this host ---------------------------------------------------------------------------------------------------
+
+ucft_status_t TwoLevelOperations::post(Request& request) {
+  if (context_.excluded()) return context_.why_excluded();
+  if (const ucft_status_t status = post(request.arguments, &request); status != UCFT_OK) return status;
+  advance();
+  return UCFT_OK;
+}
+
+ucft_status_t TwoLevelOperations::post(const Arguments& arguments, Request* caller) {
+  if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) {
+    advance();
+    if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) return UCFT_ERR_BUSY;
+  }
+  auto part = std::make_unique<Part>();
+  part->caller = caller;
+  part->contribution.call = calls_;
+  part->contribution.arguments = arguments;
+  if (!begin(*part, arguments)) return UCFT_ERR_BUSY;
+  if (caller != nullptr) {
+    caller->state = Request::State::active;
+    caller->number = calls_;
+    ++pending_;
+  }
+  parts_.push_back(std::move(part));
+  ++calls_;
+  return UCFT_OK;
+}
+
+// False: not now.
+bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
+  HostContribution& mine = part.contribution;
+  const Request* const caller = part.caller;
+  // What is the same for hosts, or on a host, is compared all the same.
+  const std::uint64_t told_apart =
+      static_cast<std::uint64_t>(arguments.root + 1) << 20 ^ static_cast<std::uint64_t>(arguments.kind) << 56;
+  mine.arguments.layout ^= told_apart;
+  mine.arguments.root = host_of(arguments.root);
+  mine.arguments.f = std::min(arguments.f, places_.hosts.back());
+  mine.arguments.blocks = arguments.kind == Kind::allgather ? communicator_.size() : 0;
+  Request& request = part.request;
+  request.arguments = arguments;
+  request.arguments.layout ^= told_apart;
+  request.arguments.root = 0;
+  request.arguments.failure_info = FailureInfo::list;
+  request.send = caller == nullptr ? nullptr : caller->send;
+  switch (arguments.kind) {
+    case Kind::allreduce:
+    case Kind::reduce:
+      request.arguments.kind = Kind::allreduce;
+      request.arguments.reduction = arguments.reduction.of_carriers();
+      part.value.resize(arguments.bytes());
+      if (!arguments.reduction.widens()) break;
+      part.give.resize(arguments.bytes());
+      widen(arguments.reduction, part.give.data(), request.send, arguments.count);
+      request.send = part.give.data();
+      break;
+    case Kind::barrier: break;
+    case Kind::broadcast:
+      if (!is_here(arguments.root)) return part.is_done = true;
+      request.arguments.root = places_.place_of[static_cast<std::size_t>(arguments.root)] - places_.first_here;
+      request.arguments.reduction = {DataType::uint8, Operator::none};
+      request.arguments.count = arguments.bytes();
+      part.value.resize(arguments.bytes());
+      if (arguments.root == me_ && !part.value.empty()) std::memcpy(part.value.data(), request.send, part.value.size());
+      break;
+    case Kind::allgather: begin_blocks(part); break;
+  }
+  request.receive = part.value.data();
+  request.communicator = local_;
+  if (local_ == nullptr) {
+    if (!part.value.empty()) std::memcpy(part.value.data(), request.send, part.value.size());
+    request.status = UCFT_OK;
+    request.contributors = 1;
+    request.missing_known = true;
+    request.state = Request::State::complete;
+    return true;
+  }
+  local_->plan(request);
+  return local_->post(request) == UCFT_OK;
+}
+
+// Each rank's block is a record, as it is in a set of blocks.
+void TwoLevelOperations::begin_blocks(Part& part) {
+  Arguments& arguments = part.request.arguments;
+  const Request& caller = *part.caller;
+  part.give.resize(Allgather::input_bytes(arguments));
+  Allgather::pack(arguments, me_, caller.send, part.give.data());
+  part.request.send = part.give.data();
+  std::uint64_t all = 0;
+  for (Rank each = 0; each < places_.here; ++each) {
+    const Rank rank = places_.rank_at[static_cast<std::size_t>(places_.first_here + each)];
+    part.request.layout.bytes.push_back(Allgather::record_bytes(caller.layout.bytes_of(rank)));
+    part.request.layout.offsets.push_back(all);
+    all += part.request.layout.bytes.back();
+  }
+  arguments.reduction = {DataType::uint8, Operator::none};
+  arguments.own_count = part.give.size();
+  arguments.count = all;
+  part.value.resize(all);
+}
+
+// What it has come to is the host's contribution, the same on all of its ranks.
+void TwoLevelOperations::finish_local(Part& part) {
+  const Request& request = part.request;
+  HostContribution& mine = part.contribution;
+  const bool is_broadcast = mine.arguments.kind == Kind::broadcast;
+  part.is_done = true;
+  mine.root_died = request.status == UCFT_ERR_ROOT_FAILED;
+  mine.lacks = request.status != UCFT_OK && !mine.root_died;
+  if (request.status == UCFT_ERR_MISMATCH)
+    mine.arguments.layout = ~mine.arguments.layout;  // so it is one for all hosts
+  mine.has_value = request.status == UCFT_OK;
+  if (mine.arguments.kind == Kind::allgather && mine.has_value) gather_blocks(part);
+  if (mine.has_value) mine.value = part.value;
+  mine.contributors = is_broadcast ? 1 : request.contributors;
+  if (is_broadcast) return;
+  for (Rank each : request.missing) mine.missing.push_back(places_.first_here + each);
+}
+
+void TwoLevelOperations::gather_blocks(Part& part) {
+  const BlockLayout& layout = part.request.layout;
+  std::uint64_t there = 0;
+  for (Rank each = 0; each < places_.here && local_ != nullptr; ++each) {
+    if (std::ranges::find(part.request.missing, each) != part.request.missing.end()) continue;
+    std::memmove(part.value.data() + there, part.value.data() + layout.offset_of(each), layout.bytes_of(each));
+    there += layout.bytes_of(each);
+  }
+  if (local_ != nullptr) part.value.resize(there);
+}
+
+const HostContribution* TwoLevelOperations::contribution_of(OperationNumber call) const {
+  if (call < first_part_ || call >= calls_) return nullptr;
+  const Part& part = *parts_[call - first_part_];
+  return part.is_done ? &part.contribution : nullptr;
+}
+
+// ---- between hosts --------------------------------------------------------------------------------------------------
+
+// Goes as far as what has come allows.
+bool TwoLevelOperations::advance() {
+  const std::uint64_t before = member_.entries();
+  for (const auto& part : parts_)
+    if (!part->is_done && !part->request.pending()) finish_local(*part);
+  while (journal_.advance()) {
+    member_.look();
+    member_.on_failure(places_.first_here + journal_.speaker() - 1);
+  }
+  member_.look();
+  offer();
+  flush();
+  return member_.entries() != before;
+}
+
+void TwoLevelOperations::offer() {
+  while (member_.wants_contribution()) {
+    const HostContribution* const mine = contribution_of(member_.next_call());
+    if (mine == nullptr) return;
+    member_.on_contribution(*mine);
+  }
+}
+
+void TwoLevelOperations::flush() {
+  if (member_.process().window().is_out()) context_.exclude_self();
+  if (member_.outbox().empty()) return;
+  Transport& transport = context_.transport();
+  WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
+  for (const HostMember::Packet& packet : member_.outbox()) {
+    UCFT_TEST_POINT(send);
+    wire.epoch = static_cast<std::uint16_t>(packet.place);
+    transport.send(communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(packet.to)]), packet.message,
+                   wire);
+    transport.buffers().release(packet.message.value);
+    transport.buffers().release(packet.message.list);
+  }
+  member_.outbox().clear();
+  transport.ring_doorbells();
+}
+
+void TwoLevelOperations::on_message(const WireHeader& header, Message message) {
+  message.peer = host_of(message.peer);
+  if (message.peer == host_of(me_)) return context_.communicators().note_stale();
+  member_.on_packet(header.epoch, message);
+  flush();
+}
+
+// Those of this host are known by what they have not written any more.
+void TwoLevelOperations::on_failure(Rank rank) {
+  if (is_here(rank)) return;
+  member_.on_failure(places_.place_of[static_cast<std::size_t>(rank)]);
+  flush();
+}
+
+bool TwoLevelOperations::on_gone(Rank rank) {
+  if (farewell_call_ == none) return false;
+  if (!is_here(rank)) member_.on_gone();
+  flush();
+  return true;
+}
+
+bool TwoLevelOperations::on_turn() {
+  const bool active = advance();
+  if (!member_.wants_turn()) return active;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  member_.on_turn(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  flush();
+  return active;
+}
+
+void TwoLevelOperations::exclude_self(ucft_status_t why) {
+  is_over_ = true;
+  for (const auto& part : parts_) {
+    if (part->caller == nullptr || part->is_complete) continue;
+    part->is_complete = true;
+    part->caller->give_up(why);
+    part->caller->state = Request::State::complete;
+    --pending_;
+  }
+}
+
+// ---- results --------------------------------------------------------------------------------------------------------
+
+void TwoLevelOperations::on_completed(OperationNumber call, OperationNumber number) {
+  if (call == HostProcess::internal || call < first_part_) return;
+  Part& part = *parts_[call - first_part_];
+  part.is_complete = true;
+  if (part.caller != nullptr) complete(*part.caller, part, number);
+  if (call == farewell_call_) farewell_is_done_ = true;
+  while (!parts_.empty() && parts_.front()->is_complete) {
+    parts_.pop_front();
+    ++first_part_;
+  }
+}
+
+void TwoLevelOperations::complete(Request& request, const Part& part, OperationNumber number) {
+  const Operation& operation = member_.process().operation(number);
+  const Decision& decision = operation.decision();
+  const Buffers& buffers = context_.transport().buffers();
+  Rank culprit = no_rank;
+  if (decision.culprit != no_rank)
+    culprit = places_.rank_at[static_cast<std::size_t>(std::ranges::find(places_.hosts, decision.culprit) -
+                                                       places_.hosts.begin())];
+  const bool knows = request.take_outcome(
+      {decision.outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit}, me_,
+      communicator_.size());
+  if (request.missing_known && request.missing_count > 0) {
+    std::vector<Rank> places;
+    request.missing_known = member_.missing(number, places);
+    for (Rank place : places) request.missing.push_back(places_.rank_at[static_cast<std::size_t>(place)]);
+    std::ranges::sort(request.missing);
+  }
+  if (knows && decision.value && is_one_of(request.arguments.row().gets, request.arguments.root == me_))
+    request.copy_result({buffers.data(decision.value), decision.value.bytes}, communicator_.size());
+  if (part.request.status == UCFT_ERR_MISMATCH) {
+    request.give_up(UCFT_ERR_MISMATCH);
+    request.culprit = part.request.culprit < 0
+                          ? -1
+                          : places_.rank_at[static_cast<std::size_t>(places_.first_here + part.request.culprit)];
+  }
+  request.state = Request::State::complete;
+  --pending_;
+}
+
+// ---- the end --------------------------------------------------------------------------------------------------------
+
+bool TwoLevelOperations::post_farewell() {
+  if (farewell_call_ != none) return true;
+  Arguments barrier;
+  barrier.kind = Kind::barrier;
+  barrier.f = context_.settings().f;
+  const OperationNumber call = calls_;
+  if (post(barrier, nullptr) != UCFT_OK) return false;
+  farewell_call_ = call;
+  advance();
+  return true;
+}
+
+// Then the communicators on this host have their own last barriers: nobody reads the journal any more, or needs this rank's word.
+bool TwoLevelOperations::farewell_done() {
+  if (is_over_) return true;
+  advance();
+  if (!farewell_is_done_ || !member_.process().window().idle()) return false;
+  if (!member_.end() || !journal_.is_at_rest()) return false;
+  bool done = true;
+  for (Communicator* each : parts()) {
+    each->release_hold();
+    done = each->post_farewell() && each->farewell_done() && done;
+  }
+  is_over_ = done;
+  return done;
+}
+
+}  // namespace ucft::detail

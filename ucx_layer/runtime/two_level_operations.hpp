@@ -1,0 +1,97 @@
+// The operations of a communicator over several hosts, in two levels: the ranks of a host combine what they have in the memory that
+// they share, and the host is one process among hosts (collectives/hosts/). A host of which a rank lives has not failed.
+//
+//   post -> on this host's communicator: an allreduce, a broadcast .. of its ranks alone      -> the host's contribution
+//        -> the speaker writes it into the host's journal, and exchanges packets with other hosts' speakers
+//        -> all ranks read the journal, and have the result when their replica of the host has
+//
+// Threads: one at a time, the one that is inside the context.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "collectives/hosts/host_member.hpp"
+#include "ucx_layer/runtime/host_journal.hpp"
+#include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/transport/wire_format.hpp"
+
+namespace ucft::detail {
+
+class Communicator;
+class Context;
+
+class TwoLevelOperations : private HostMember::Caller {
+ public:
+  // Whether these ranks can: of several hosts, some with several, and all of a host share memory. The same on all.
+  static bool fits(const std::vector<std::int32_t>& context_ranks, const Context& context);
+
+  TwoLevelOperations(Communicator& communicator, Context& context);
+  ~TwoLevelOperations() override;
+
+  // See Communicator.
+  ucft_status_t post(Request& request);
+  bool post_farewell();
+  bool farewell_done();
+  bool has_pending() const { return pending_ > 0; }
+  OperationNumber posted() const { return calls_ - (farewell_call_ != none); }
+  bool accepts() const { return member_.held() < most_held; }
+  void on_message(const WireHeader& header, Message message);
+  void on_failure(Rank rank);
+  bool on_gone(Rank rank);  // false: it has not entered the last barrier
+  bool on_turn();           // true if anything was done
+  bool wants_turn() const { return !is_over_; }
+  void exclude_self(ucft_status_t why);
+  std::vector<Communicator*> parts() const;  // its communicators on this host
+
+ private:
+  static constexpr OperationNumber none = UINT64_MAX;
+  static constexpr std::size_t most_held = 4096;
+  // A call's part on this host.
+  struct Part {
+    Request request;  // on local_; idle: there is none
+    Request* caller = nullptr;
+    bool is_done = false, is_complete = false;
+    std::vector<std::byte> give, value;
+    HostContribution contribution;
+  };
+  struct Places {                   // communicator ranks, sorted by host
+    std::vector<Host> hosts;        // by place
+    std::vector<Rank> rank_at;      // by place
+    std::vector<Rank> place_of;     // by rank
+    Rank first_here = 0, here = 0;  // places of this host's ranks
+  };
+  static Places places_of(const Communicator& communicator, const Context& context);
+  Host host_of(Rank rank) const {
+    return places_.hosts[static_cast<std::size_t>(places_.place_of[static_cast<std::size_t>(rank)])];
+  }
+  bool is_here(Rank rank) const { return host_of(rank) == host_of(me_); }
+  Communicator* make(std::uint32_t place);
+
+  ucft_status_t post(const Arguments& arguments, Request* caller);
+  bool begin(Part& part, const Arguments& arguments);
+  void begin_blocks(Part& part);
+  void finish_local(Part& part);
+  void gather_blocks(Part& part);
+  const HostContribution* contribution_of(OperationNumber call) const;
+  bool advance();
+  void offer();
+  void flush();
+  void on_completed(OperationNumber call, OperationNumber number) override;
+  void complete(Request& request, const Part& part, OperationNumber number);
+
+  Communicator& communicator_;
+  Context& context_;
+  const Rank me_;
+  const Places places_;
+  Communicator *local_, *journal_ranks_;  // null: no other rank is here
+  HostJournal journal_;
+  HostMember member_;
+  std::deque<std::unique_ptr<Part>> parts_;
+  OperationNumber first_part_ = 0, calls_ = 0, farewell_call_ = none;
+  int pending_ = 0;
+  bool farewell_is_done_ = false, is_over_ = false;
+};
+
+}  // namespace ucft::detail
