@@ -6,6 +6,7 @@
 #include "collectives/names.hpp"
 #include "simulator/commands.hpp"
 #include "simulator/explorer.hpp"
+#include "simulator/hosts_world.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -22,7 +23,7 @@ struct Options {
   std::int64_t gossip_time = 0, ask_after = 60;  // in events
   std::uint64_t gossip_seed = 1;
   std::string tree = "binomial", numbering = "interleaved", correction = "none", failure_info = "list";
-  bool optimistic = false, json = false;
+  bool optimistic = false, two_level = false, json = false;
 };
 
 Plan plan_of(const Options& options) {
@@ -65,7 +66,45 @@ std::string problem_with(const Options& options) {
   const BroadcastShape shape = plan_of(options).program[0].shape;
   if (options.root < 0 || options.root >= options.ranks)
     return fmt::format("--root {} is not a rank: there are {}", options.root, options.ranks);
+  if (options.two_level && (options.ranks_per_host == 0 || options.ranks_per_host >= options.ranks))
+    return fmt::format("--two-level: --ranks-per-host {} of {} ranks doesn't make several hosts",
+                       options.ranks_per_host, options.ranks);
   return simulator::problem_with(shape);
+}
+
+// Hosts are the processes: every set of so many ranks, each of which dies at each of its stores and sends.
+int explore_hosts_and_print(const Options& options) {
+  const Plan flat = plan_of(options);
+  HostsPlan plan;
+  for (Rank rank = 0; rank < options.ranks; ++rank) plan.hosts.push_back(rank / options.ranks_per_host);
+  plan.window = options.window;
+  plan.in_flight = options.in_flight;
+  plan.optimistic = options.optimistic;
+  plan.program = flat.program;
+  HostsScope scope;
+  scope.seeds = options.seeds;
+  scope.stride = options.stride;
+  const int most = options.victims < 0 ? options.f : options.victims;
+  HostsExploration found;
+  if (options.walks > 0)
+    walk_hosts(plan, most, options.walks, options.seed, found);
+  else
+    for (int victims = 0; victims <= most; ++victims) explore_hosts_of(plan, victims, scope, found);
+  if (options.json)
+    fmt::print("{}\n", nlohmann::json{{"operation", options.operation},
+                                      {"ranks", options.ranks},
+                                      {"hosts", plan.hosts.back() + 1},
+                                      {"f", options.f},
+                                      {"plans", found.plans},
+                                      {"events", found.events},
+                                      {"violations", found.violations},
+                                      {"first_violation", found.first_violation}}
+                           .dump());
+  else
+    fmt::print("{} of {} hosts, {} ranks, f={} operations={}: {} plans, {} events, {} violations\n{}{}",
+               options.operation, plan.hosts.back() + 1, options.ranks, options.f, options.operations, found.plans,
+               found.events, found.violations, found.first_violation, found.violations > 0 ? "\n" : "");
+  return found.violations == 0 ? 0 : 1;
 }
 
 int explore_and_print(const Options& options) {
@@ -159,10 +198,12 @@ void add_explore_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   explore->add_option("--seed", options->seed, "of the random plans")->capture_default_str();
   explore->add_flag("--optimistic", options->optimistic, "operations begin with the ballot that expects no death");
+  explore->add_flag("--two-level", options->two_level,
+                    "hosts are the processes; ranks die at each store into their host's memory and each send");
   explore->add_flag("--json", options->json, "one JSON object per line");
   explore->callback([options, &exit_code] {
     if (const std::string problem = problem_with(*options); !problem.empty()) refuse(problem);
-    exit_code = explore_and_print(*options);
+    exit_code = options->two_level ? explore_hosts_and_print(*options) : explore_and_print(*options);
   });
 }
 

@@ -418,6 +418,19 @@ void explore_hosts(const HostsPlan& base, const std::vector<Rank>& victims, cons
   }
 }
 
+void explore_hosts_of(const HostsPlan& base, int victims, const HostsScope& scope, HostsExploration& found) {
+  std::vector<Rank> set;
+  const auto grow = [&](auto&& self, Rank from) -> void {
+    if (static_cast<int>(set.size()) == victims) return explore_hosts(base, set, scope, found);
+    for (Rank rank = from; rank < static_cast<Rank>(base.hosts.size()); ++rank) {
+      set.push_back(rank);
+      self(self, rank + 1);
+      set.pop_back();
+    }
+  };
+  grow(grow, 0);
+}
+
 void walk_hosts(const HostsPlan& base, int max_victims, std::int64_t runs, std::uint64_t seed,
                 HostsExploration& found) {
   std::mt19937_64 random(seed);

@@ -158,6 +158,8 @@ struct HostsExploration {
 // Adds to what was found.
 void explore_hosts(const HostsPlan& base, const std::vector<Rank>& victims, const HostsScope& scope,
                    HostsExploration& found);
+// The same of every set of so many ranks.
+void explore_hosts_of(const HostsPlan& base, int victims, const HostsScope& scope, HostsExploration& found);
 // Random ones, up to so many victims.
 void walk_hosts(const HostsPlan& base, int max_victims, std::int64_t runs, std::uint64_t seed, HostsExploration& found);
 

@@ -15,12 +15,17 @@ HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& b
   speaks_ = first_alive(host_) == place.me;
 }
 
+HostMember::Ranks HostMember::ranks_of(Host host) const {
+  const std::vector<Host>& hosts = *place_.hosts;
+  const auto first = std::lower_bound(hosts.begin(), hosts.end(), host);
+  return {static_cast<Rank>(first - hosts.begin()),
+          static_cast<Rank>(std::upper_bound(first, hosts.end(), host) - hosts.begin())};
+}
+
 Rank HostMember::first_alive(Host host) const {
-  const auto ranks = std::ranges::equal_range(*place_.hosts, host);
-  for (auto each = ranks.begin(); each != ranks.end(); ++each) {
-    const auto rank = static_cast<Rank>(each - place_.hosts->begin());
+  const Ranks ranks = ranks_of(host);
+  for (Rank rank = ranks.first; rank < ranks.end; ++rank)
     if (!dead_.contains(rank)) return rank;
-  }
   return no_rank;
 }
 
@@ -194,9 +199,8 @@ bool HostMember::missing(OperationNumber number, std::vector<Rank>& ranks) const
   const Decision& decision = operation.decision();
   ranks = process_.missing_before(number);
   const auto add_host = [&](Host host) {
-    const auto all = std::ranges::equal_range(*place_.hosts, host);
-    for (auto each = all.begin(); each != all.end(); ++each)
-      ranks.push_back(static_cast<Rank>(each - place_.hosts->begin()));
+    const Ranks all = ranks_of(host);
+    for (Rank rank = all.first; rank < all.end; ++rank) ranks.push_back(rank);
   };
   for (Host host : operation.members().excluded()) add_host(host);
   const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(decision.list));

@@ -79,6 +79,10 @@ class HostMember {
     Message message;  // one reference to value and list each
   };
   Host host_of(Rank rank) const { return (*place_.hosts)[static_cast<std::size_t>(rank)]; }
+  struct Ranks {
+    Rank first, end;
+  };
+  Ranks ranks_of(Host host) const;
   Rank first_alive(Host host) const;
   void report();
   void read();

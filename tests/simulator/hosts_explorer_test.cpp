@@ -45,28 +45,20 @@ class Explored {
   }
   // Every set of so many victims.
   void sets(const HostsPlan& plan, int victims, std::int64_t stride = 1) {
-    std::vector<Rank> set;
-    grow(plan, victims, stride, set);
+    explore_hosts_of(plan, victims, scope_of(stride), found_);
   }
   void these(const HostsPlan& plan, const std::vector<Rank>& victims, std::int64_t stride = 1) {
-    HostsScope scope;
-    scope.stride = stride * thinner;
-    explore_hosts(plan, victims, scope, found_);
+    explore_hosts(plan, victims, scope_of(stride), found_);
   }
   void walks(const HostsPlan& plan, int victims, std::int64_t runs, std::uint64_t seed) {
     walk_hosts(plan, victims, runs / thinner, seed, found_);
   }
-  std::int64_t plans() const { return found_.plans; }
 
  private:
-  void grow(const HostsPlan& plan, int more, std::int64_t stride, std::vector<Rank>& set) {
-    if (more == 0) return these(plan, set, stride);
-    const auto ranks = static_cast<Rank>(plan.hosts.size());
-    for (Rank rank = set.empty() ? 0 : set.back() + 1; rank < ranks; ++rank) {
-      set.push_back(rank);
-      grow(plan, more - 1, stride, set);
-      set.pop_back();
-    }
+  static HostsScope scope_of(std::int64_t stride) {
+    HostsScope scope;
+    scope.stride = stride * thinner;
+    return scope;
   }
   HostsExploration found_;
 };
