@@ -37,7 +37,8 @@
 //   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or apart
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
-//   bool looks_again()                            whether to look at once for what was not there yet
+//   bool looks_again()                            whether to look again, in the same call, for what was not there yet
+//   void announce(OperationNumber)                run() only: what this rank gives to it is stored, and will be looked for
 //   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree
 //   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it,
 //                                                 to be finished (reduction.hpp); result() has its contributors
@@ -133,6 +134,7 @@ class HostStage {
     if (way.gives) memory.write(cell + 2, data, way.bytes);
     memory.store(cell + 1, way.note);
     memory.store(cell, host_stamp(number));
+    memory.announce(number);
     Rank alike = way.first;
     if (!end_at_once(memory, number, cell, call, way, alike)) {
       at(number) = Operation{.call = call, .way = way, .alike = alike};

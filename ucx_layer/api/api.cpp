@@ -72,8 +72,9 @@ inline ucft_status_t write_result(const Request& request, ucft_result_t* result)
   return UCFT_OK;
 }
 
-inline ucft_status_t start(Request& request) {
-  return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
+inline ucft_status_t start(Request& request, bool waits = false) {
+  return request.gossip != nullptr ? request.communicator->gossip().post(request)
+                                   : request.communicator->post(request, waits);
 }
 
 ucft_status_t post(Request& request) {
@@ -95,7 +96,7 @@ ucft_status_t post(Request& request) {
 // Runs a prepared operation to its end.
 [[gnu::always_inline]] inline ucft_status_t run(Request& request, ucft_result_t* result) {
   Context& context = request.communicator->context();
-  ucft_status_t status = start(request);
+  ucft_status_t status = start(request, true);
   if (status == UCFT_ERR_BUSY) {
     context.wait_until([&] { return (status = start(request)) != UCFT_ERR_BUSY; }, Context::Clock::time_point::max());
   }

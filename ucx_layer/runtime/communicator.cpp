@@ -65,9 +65,9 @@ std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
   return inverse_[static_cast<std::size_t>(context_rank)];
 }
 
-ucft_status_t Communicator::post(Request& request) {
+ucft_status_t Communicator::post(Request& request, bool waits) {
   if (context_.excluded()) return context_.why_excluded();
-  return host_ != nullptr        ? host_->post(request)
+  return host_ != nullptr        ? host_->post(request, waits)
          : two_level_ != nullptr ? two_level_->post(request)
                                  : corrected_->post(request);
 }

@@ -34,7 +34,8 @@ class Communicator {
 
   // UCFT_OK, UCFT_ERR_BUSY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION. Where memory lacks the operation goes on, and ends with
   // UCFT_ERR_NO_MEMORY on all.
-  ucft_status_t post(Request& request);
+  // waits: the caller will do nothing else until it is complete.
+  ucft_status_t post(Request& request, bool waits = false);
   // Once, before it is posted for the first time.
   void plan(Request& request) const {
     if (host_ != nullptr) host_->plan(request);

@@ -171,8 +171,7 @@ bool Context::progress() {
   if (on_host_.empty()) return progress_all();
   const bool active = progress_host();
   const std::uint32_t apart = active ? 64 : 8;
-  if (++looks_ % apart != 0 && job_.all_share_memory && !communicators_.have_gossip() && !departures_.has_news())
-    return active;
+  if (++looks_ % apart != 0 && messages_can_wait()) return active;
   return progress_all() || active;
 }
 

@@ -80,6 +80,8 @@ class Context {
       enlarge_host_scratch(place, bytes);
     return host_scratch_[place].data();
   }
+  // Nothing else is under way, or wanted by others in a hurry.
+  bool has_only_host() const { return on_host_.empty() && messages_can_wait(); }
   void want_host(HostOperations& operations) {  // until it wants none any more
     if (std::find(on_host_.begin(), on_host_.end(), &operations) == on_host_.end()) on_host_.push_back(&operations);
   }
@@ -131,6 +133,9 @@ class Context {
     bool slept = false;
   };
 
+  bool messages_can_wait() const {  // for a few looks
+    return job_.all_share_memory && !communicators_.have_gossip() && !departures_.has_news();
+  }
   static bool accepts(void* self, const WireHeader& header, int peer);
   static void deliver(void* self, const WireHeader& header, const Message& message, int peer);
   static void on_control(void* self, const WireHeader& header, int peer);

@@ -1,5 +1,7 @@
 #include "ucx_layer/runtime/host_operations.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -20,7 +22,8 @@ constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit
 constexpr std::uint64_t block_alignment = 64;
 constexpr std::uint64_t streamed_from = 8 << 20;  // bytes of a result: more than its caller would find in a cache
 constexpr int most_looks = 16;                    // at a word that is about to come, before all else is looked after
-constexpr int patience = 64;                      // looks, before another inner node's work is done for it
+constexpr int most_yields = 8;  // then, where there are more ranks than processors: for others to run on ours
+constexpr int patience = 64;    // looks, before another inner node's work is done for it
 static_assert(least_block > Buffers::private_limit);
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + block_alignment - 1) / block_alignment * block_alignment; }
@@ -145,8 +148,9 @@ class HostOperations::Memory {
     if (bytes > 0) copy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), data, bytes);
   }
 
- private:
   HostOperations& operations_;
+
+ private:
   HostSlabs& slabs_;
   int looks_;
 };
@@ -154,8 +158,17 @@ class HostOperations::Memory {
 // Of an operation that is no request's yet, and whose results go straight to its caller.
 class HostOperations::ShortMemory : public Memory {
  public:
-  ShortMemory(HostOperations& operations, const Request& request) : Memory(operations), request_(request) {}
+  // yields: while it may, for what others give.
+  ShortMemory(HostOperations& operations, const Request& request, int yields)
+      : Memory(operations), request_(request), yields_(yields) {}
 
+  void announce(OperationNumber number) { operations_.announce(*request_.host_call, number); }
+  bool looks_again() {
+    if (Memory::looks_again()) return true;
+    if (--yields_ < 0) return false;
+    sched_yield();
+    return true;
+  }
   std::byte* scratch(int) const { return static_cast<std::byte*>(request_.receive); }
   void deliver(OperationNumber, std::uint64_t, const std::byte* data, std::uint64_t bytes) const {
     if (data != request_.receive) copy(static_cast<std::byte*>(request_.receive), data, bytes);
@@ -169,6 +182,7 @@ class HostOperations::ShortMemory : public Memory {
 
  private:
   const Request& request_;
+  int yields_;
 };
 
 // ---- posting --------------------------------------------------------------------------------------------------------
@@ -186,7 +200,8 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
       rooms_(2 * static_cast<std::size_t>(context.settings().window)),
-      looks_(std::min(static_cast<int>(context.spin()), most_looks)) {
+      looks_(std::min(static_cast<int>(context.spin()), most_looks)),
+      yields_(context.spin() <= static_cast<std::uint32_t>(most_looks) ? most_yields : 0) {
   if (!slabs_->is_there()) return;
   slabs_->describe(HostLayout::stride_and_banks(), layout_.stride() << 32 | static_cast<HostWord>(layout_.banks));
   slabs_->describe(HostLayout::rank_and_ranks(),
@@ -285,17 +300,18 @@ void HostOperations::plan(Request& request) const {
   if (communicator_.size() > 1 && !call.reduction.finishes()) request.shortcut = stage_.shortcut(call);
 }
 
-// No note has it.
-void HostOperations::describe_root(const HostCall& call, OperationNumber number) {
+// To those who sleep, and to those who look from outside: no note has the root of a reduce.
+void HostOperations::announce(const HostCall& call, OperationNumber number) {
   if (call.pattern == HostPattern::reduce_to)
     slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
+  if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
+  slabs_->wake();
 }
 
 // The way of small operations that find all there; else they are posted, or nothing has been done: false.
-bool HostOperations::run(Request& request) {
-  ShortMemory memory(*this, request);
+bool HostOperations::run(Request& request, bool waits) {
+  ShortMemory memory(*this, request, waits && context_.has_only_host() ? yields_ : 0);
   const HostCall& call = *request.host_call;
-  if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
   const OperationNumber number = stage_.next();
   HostStage::Ran ran;
   {
@@ -303,8 +319,6 @@ bool HostOperations::run(Request& request) {
     ran = stage_.run(memory, call, *request.shortcut, static_cast<const std::byte*>(request.send));
   }
   if (ran == HostStage::Ran::no) return false;
-  describe_root(call, number);
-  slabs_->wake();
   if (ran == HostStage::Ran::ended) {
     if (request.take_usual_outcome(stage_.contributors(call, *request.shortcut, number), communicator_.rank(),
                                    communicator_.size()))
@@ -320,8 +334,8 @@ bool HostOperations::run(Request& request) {
   return true;
 }
 
-ucft_status_t HostOperations::post(Request& request) {
-  if (request.shortcut && run(request)) return UCFT_OK;
+ucft_status_t HostOperations::post(Request& request, bool waits) {
+  if (request.shortcut && run(request, waits)) return UCFT_OK;
   if (communicator_.size() == 1) {
     ++alone_;
     complete_alone(request);
@@ -355,9 +369,7 @@ ucft_status_t HostOperations::post(Request& request) {
   slot(request.number) = &request;
   rounding_ += call.reduction.rounds();
   stage_.post(memory, call, data);
-  describe_root(call, request.number);
-  if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
-  slabs_->wake();
+  announce(call, request.number);
   progress();
   if (wants_progress()) context_.want_host(*this);
   return UCFT_OK;

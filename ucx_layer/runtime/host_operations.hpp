@@ -103,7 +103,7 @@ class HostOperations {
   static HostCall call_of(const Arguments& arguments);
   void plan(Request& request) const;
   // See Communicator.
-  ucft_status_t post(Request& request);
+  ucft_status_t post(Request& request, bool waits);
   bool post_farewell();
   bool farewell_done() const { return has_posted_farewell_ && stage_.idle(); }
   bool has_pending() const { return pending_ > 0; }
@@ -129,8 +129,8 @@ class HostOperations {
     Request* lender;  // null: the block is ours
   };
 
-  void describe_root(const HostCall& call, OperationNumber number);
-  bool run(Request& request);
+  void announce(const HostCall& call, OperationNumber number);
+  bool run(Request& request, bool waits);
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
   void complete_alone(Request& request) const;
@@ -153,8 +153,8 @@ class HostOperations {
   std::size_t first_room_ = 0, room_count_ = 0;
   OperationNumber alone_ = 0;  // operations of the only rank
   int pending_ = 0, larges_ = 0;
-  int rounding_ = 0;  // of those that are pending: that need the default rounding
-  const int looks_;   // Memory::looks_again()
+  int rounding_ = 0;          // of those that are pending: that need the default rounding
+  const int looks_, yields_;  // ShortMemory::looks_again()
   bool has_posted_farewell_ = false;
   bool readers_are_far_ = false;  // stage() has said so last: chunks are combined apart, and staged
 };
