@@ -151,6 +151,8 @@ HostWorld::State HostWorld::state_of(Rank rank, int use) const {
 // Data, then chunks or a partial result, and stamps.
 HostPlace HostWorld::area_words() const { return 3 * most_elements; }
 
+HostPlace HostWorld::words() const { return first_place() + plan_().places * most_elements; }
+
 // May this rank still read the others' slabs for that use?
 bool HostWorld::reads(Rank rank, int use) const {
   return at(rank).is_alive && at(rank).state.use == use && lease_of(rank, use) == HostLease::open;
@@ -324,7 +326,8 @@ void HostWorld::post(Rank rank, State& state, Memory& memory, std::vector<Comple
   const OperationNumber number = stage.next();
   const std::vector<HostWord> data = given(rank, state.use, number, call);
   HostData its{reinterpret_cast<const std::byte*>(data.data())};
-  if (const auto way = stage.shortcut(call); plan_().runs && way && !call.reduction.finishes()) {
+  const auto way = stage.shortcut(call, {first_place(), most_elements, plan_().places});
+  if (plan_().runs && way && way->can_run() && !call.reduction.finishes()) {
     const HostStage::Ran ran = stage.run(memory, call, *way, its.data);
     if (ran == HostStage::Ran::ended)
       completed.emplace_back(number, HostResult{Outcome::success, no_rank, stage.contributors(call, *way, number)});
@@ -361,9 +364,11 @@ void HostWorld::check_store(Rank rank, HostPlace place) {
   const OperationNumber number = node.state.stage.next();
   for (Rank other = 0; other < plan_().ranks; ++other) {
     if (other == rank || !reads(other, node.state.use)) continue;
-    const bool is_in_bank = at(other).state.stage.done() + static_cast<OperationNumber>(plan_().banks) <= number;
-    if (node.call == Event::What::reuse || (node.call == Event::What::post && is_in_bank))
-      complain(rank, number, fmt::format("stores into a bank that rank {} may read", other));
+    const OperationNumber done = at(other).state.stage.done();
+    const bool is_in_bank = done + static_cast<OperationNumber>(plan_().banks) <= number,
+               is_in_place = place >= first_place() && done + plan_().places <= number;
+    if (node.call == Event::What::reuse || (node.call == Event::What::post && (is_in_bank || is_in_place)))
+      complain(rank, number, fmt::format("stores into memory that rank {} may read", other));
     if (cell_of(place) != no_cell && word(rank, cell_of(place)) >= host_stamp(at(other).state.stage.done()))
       complain(rank, number, fmt::format("stores behind a stamp that rank {} may have seen", other));
   }

@@ -52,6 +52,7 @@ struct HostPlan {
   bool trusts_suspicions = false;  // somebody may hear of the death of one who lives: to see what goes wrong
   bool reduced = false;            // see above
   bool runs = false;               // what has a shortcut is posted and looked at in one (HostStage::run)
+  OperationNumber places = 0;      // behind the areas, for what runs and is not in a slab (HostPlaces)
 };
 
 class HostWorld {
@@ -140,7 +141,8 @@ class HostWorld {
   void post(Rank rank, State& state, Memory& memory, std::vector<Completion>& completed) const;
   void begin_anew(Rank rank, State& state, Memory& memory) const;
   HostPlace area_words() const;
-  HostPlace words() const { return layout_.words() + static_cast<HostPlace>(plan_().areas) * area_words(); }
+  HostPlace first_place() const { return layout_.words() + static_cast<HostPlace>(plan_().areas) * area_words(); }
+  HostPlace words() const;
   HostWord& lease(Rank rank, int use) { return leases_[static_cast<std::size_t>(use * plan_().ranks + rank)]; }
   HostLease lease_of(Rank rank, int use) const {
     return static_cast<HostLease>(leases_[static_cast<std::size_t>(use * plan_().ranks + rank)]);

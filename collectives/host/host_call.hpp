@@ -25,6 +25,15 @@ struct HostCall {
   std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }
 };
 
+// Memory of this rank beside its slab, in pieces that operations which run (HostStage::run) use one after the other.
+struct HostPlaces {
+  HostPlace first = 0;
+  HostPlace words = 0;        // of each
+  OperationNumber count = 0;  // a power of two; 0: there is none
+
+  HostPlace of(OperationNumber number) const { return first + (number & (count - 1)) * words; }
+};
+
 // A call that needs no more than one look at each of some ranks, worked out once for many operations (HostStage::shortcut).
 struct HostShortcut {
   HostWord note = 0;   // of this rank's V
@@ -34,6 +43,11 @@ struct HostShortcut {
   Rank first = 0, end = 0;         // who is read; none: nobody's data are needed here
   std::uint32_t contributors = 0;  // if all have given theirs
   bool gives = false;
+  bool is_inline = true;      // else V says where the data are
+  HostPlaces places;          // for this rank's, if they are not inline
+  OperationNumber apart = 0;  // operations between two that store to the same memory
+
+  bool can_run() const { return is_inline || !gives || places.count > 0; }
 };
 
 // Data of a rank, and where they are to be, if not in the slab.

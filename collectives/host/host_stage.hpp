@@ -96,10 +96,11 @@ class HostStage {
            (HostLayout::words_of(layout_.bytes_of_chunks(bytes, seat_.ranks)) + 1) * sizeof(HostWord);
   }
 
-  // None where more than one look at each rank is needed: for a tree, data outside the slab, an operator of the caller's.
-  std::optional<HostShortcut> shortcut(const HostCall& call) const {
+  // None where more than one look at each rank is needed: for a tree, chunks, an operator of the caller's. places: of this rank, for
+  // data that are not inline.
+  std::optional<HostShortcut> shortcut(const HostCall& call, const HostPlaces& places = {}) const {
     const std::uint64_t bytes = call.bytes();
-    if (!layout_.is_inline(bytes) || call.lacks_memory) return std::nullopt;
+    if (layout_.is_large(bytes) || call.lacks_memory) return std::nullopt;
     const bool from_one = call.pattern == HostPattern::broadcast_of, to_one = call.pattern == HostPattern::reduce_to;
     HostShortcut way;
     way.bytes = bytes;
@@ -118,20 +119,31 @@ class HostStage {
       way.end = seat_.ranks;
     }
     way.contributors = from_one ? 1 : static_cast<std::uint32_t>(way.end);
+    way.is_inline = layout_.is_inline(bytes);
+    way.apart = static_cast<OperationNumber>(layout_.banks);
+    if (way.gives && !way.is_inline && HostLayout::words_of(bytes) <= places.words) {
+      way.places = places;
+      way.apart = std::min(way.apart, places.count);
+    }
     return way;
   }
 
-  // post() and progress() in one, of a call that has a shortcut and nothing to finish. no: nothing has been done, as other operations
-  // are in flight, or its bank may still be read. ended: with success, and contributors(); there is no result().
+  // post() and progress() in one, of a call that has a shortcut, can_run(), and has nothing to finish. no: nothing has been done, as
+  // other operations are in flight, or its bank or place may still be read. ended: with success, and contributors(); there is no result().
   enum class Ran : std::uint8_t { no, posted, ended };
   template <class Memory>
   [[gnu::always_inline]] Ran run(Memory& memory, const HostCall& call, const HostShortcut& way, const std::byte* data) {
-    assert(!call.reduction.finishes());
+    assert(!call.reduction.finishes() && way.can_run());
     const OperationNumber number = next_;
-    if (number != done_ || number - finished_by_all_ >= static_cast<OperationNumber>(layout_.banks)) return Ran::no;
+    if (number != done_ || (number - finished_by_all_ >= way.apart && !is_free(memory, number - way.apart)))
+      return Ran::no;
     const HostPlace cell = layout_.value(number);
     next_ = number + 1;
-    if (way.gives) memory.write(cell + 2, data, way.bytes);
+    if (way.gives) {
+      const HostPlace place = way.is_inline ? cell + 2 : way.places.of(number);
+      memory.write(place, data, way.bytes);
+      if (!way.is_inline) memory.store(cell + 2, place);
+    }
     memory.store(cell + 1, way.note);
     memory.store(cell, host_stamp(number));
     memory.announce(number);
@@ -177,7 +189,7 @@ class HostStage {
 
   // Whether nobody reads any more what this rank gave to that operation, and all before it. Looks at the others only if it has to.
   template <class Memory>
-  bool is_free(Memory& memory, OperationNumber number) {
+  [[gnu::noinline]] bool is_free(Memory& memory, OperationNumber number) {
     if (finished_by_all(number)) return true;
     OperationNumber finished = next_;
     for (Rank x = 0; x < seat_.ranks; ++x) {
@@ -319,21 +331,24 @@ class HostStage {
       note_posted_by_all(number);
     else if (is_absent(call.root, number))
       return false;
-    return deliver_inline(memory, number, call, way, cell + 2);
+    return deliver_at_once(memory, number, cell, call, way);
   }
   template <class Memory>
-  [[gnu::always_inline]] bool deliver_inline(Memory& memory, OperationNumber number, const HostCall& call,
-                                             const HostShortcut& way, HostPlace place) const {
+  [[gnu::always_inline]] bool deliver_at_once(Memory& memory, OperationNumber number, HostPlace cell,
+                                              const HostCall& call, const HostShortcut& way) const {
+    const auto data_of = [&](Rank x) {
+      return memory.read(x, way.is_inline ? cell + 2 : memory.load(x, cell + 2), way.bytes);
+    };
     if (call.pattern == HostPattern::gather_all) {
       for (Rank x = 0; x < way.end; ++x)
         if (!is_absent(x, number) && !memory.expects_block(number, x, way.bytes)) return false;
       for (Rank x = 0; x < way.end; ++x)
-        if (!is_absent(x, number)) memory.deliver_block(number, x, memory.read(x, place, way.bytes), way.bytes);
+        if (!is_absent(x, number)) memory.deliver_block(number, x, data_of(x), way.bytes);
     } else if (way.bytes > 0) {
       const std::byte* sum = nullptr;
       for (Rank x = way.first; x < way.end; ++x) {
         if (is_absent(x, number)) continue;
-        const std::byte* const its = memory.read(x, place, way.bytes);
+        const std::byte* const its = data_of(x);
         if (sum == nullptr) {
           sum = its;
         } else {

@@ -261,6 +261,34 @@ TEST(HostExplorer, DataInAreasWithoutChunks) {
   explore_all({.ranks = 3, .degree = 1, .program = {sum}, .areas = 1, .has_chunks = false, .max_deaths = 0}, 5000);
 }
 
+// The same, of ranks that run them: each is in a place that an earlier one was in.
+TEST(HostExplorer, PlacesOfDataThatAreUsedAgain) {
+  const HostCall sum = large(HostPattern::reduce_all), blocks = large(HostPattern::gather_all),
+                 from = large(HostPattern::broadcast_of), to = large(HostPattern::reduce_to, 1);
+  for (const std::vector<HostCall>& program :
+       {std::vector{sum, sum}, {from, from, from}, {to, to}, {blocks, from, sum}, {from, allreduce, sum}})
+    for (OperationNumber places : {1, 2})
+      explore_all({.ranks = 2,
+                   .window = 1,
+                   .banks = 4,
+                   .program = program,
+                   .areas = 1,
+                   .has_chunks = false,
+                   .runs = true,
+                   .places = places},
+                  300);
+  explore_all({.ranks = 3,
+               .window = 1,
+               .banks = 2,
+               .program = {large(HostPattern::broadcast_of, 1), from},
+               .areas = 1,
+               .has_chunks = false,
+               .max_deaths = 0,
+               .runs = true,
+               .places = 1},
+              300);
+}
+
 // Of the chunks of three ranks the third has none; who dies may leave one that it had combined, or not.
 TEST(HostExplorer, ChunksOfTheDeadAreCombinedByAll) {
   explore_all({.ranks = 3, .program = {large(HostPattern::reduce_all)}, .areas = 1, .max_deaths = 0}, 50000);

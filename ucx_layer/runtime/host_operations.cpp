@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory is read, if it is shared
 constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
+constexpr std::uint64_t place_bytes = 1024;  // data of operations that run
+constexpr OperationNumber place_count =
+    16;  // more than UCFT_WINDOW usually is: all have read what is overwritten, and nobody must look
 constexpr std::uint64_t block_alignment = 64;
 constexpr std::uint64_t streamed_from = 8 << 20;  // bytes of a result: more than its caller would find in a cache
 constexpr int most_looks = 16;                    // at a word that is about to come, before all else is looked after
@@ -211,6 +214,7 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
 HostOperations::~HostOperations() {
   context_.forget_host(*this);
   for (std::size_t i = 0; i < room_count_; ++i) context_.transport().buffers().release(room(i).block);
+  context_.transport().buffers().release(places_block_);
 }
 
 HostCall HostOperations::call_of(const Arguments& arguments) {
@@ -295,9 +299,22 @@ void HostOperations::complete_alone(Request& request) const {
   request.state = Request::State::complete;
 }
 
-void HostOperations::plan(Request& request) const {
+void HostOperations::plan(Request& request) {
   const HostCall& call = request.host_call.emplace(call_of(request.arguments));
-  if (communicator_.size() > 1 && !call.reduction.finishes()) request.shortcut = stage_.shortcut(call);
+  if (communicator_.size() == 1 || call.reduction.finishes()) return;
+  std::optional<HostShortcut> way = stage_.shortcut(call, places_);
+  if (way && !way->can_run() && find_places(way->bytes)) way = stage_.shortcut(call, places_);
+  if (way && way->can_run()) request.shortcut = way;
+}
+
+// For what this rank gives in operations that run. Where there is no memory, or not enough, such are posted: nobody else needs to know.
+bool HostOperations::find_places(std::uint64_t bytes) {
+  if (bytes > place_bytes || places_.count > 0) return false;
+  Buffers& buffers = context_.transport().buffers();
+  places_block_ = buffers.allocate(place_count * place_bytes);
+  if (places_block_ == no_buffer) return false;
+  places_ = {slabs_->place_of(buffers.data(places_block_)), HostLayout::words_of(place_bytes), place_count};
+  return true;
 }
 
 // To those who sleep, and to those who look from outside: no note has the root of a reduce.

@@ -101,7 +101,7 @@ class HostOperations {
   HostOperations& operator=(const HostOperations&) = delete;
 
   static HostCall call_of(const Arguments& arguments);
-  void plan(Request& request) const;
+  void plan(Request& request);
   // See Communicator.
   ucft_status_t post(Request& request, bool waits);
   bool post_farewell();
@@ -130,6 +130,7 @@ class HostOperations {
   };
 
   void announce(const HostCall& call, OperationNumber number);
+  bool find_places(std::uint64_t bytes);
   bool run(Request& request, bool waits);
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
@@ -151,6 +152,8 @@ class HostOperations {
   const OperationNumber mask_;
   std::vector<Room> rooms_;  // a ring, oldest first; there is memory for so many operations
   std::size_t first_room_ = 0, room_count_ = 0;
+  BufferId places_block_ = no_buffer;
+  HostPlaces places_;
   OperationNumber alone_ = 0;  // operations of the only rank
   int pending_ = 0, larges_ = 0;
   int rounding_ = 0;          // of those that are pending: that need the default rounding
