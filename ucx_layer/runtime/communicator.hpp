@@ -40,8 +40,9 @@ class Communicator {
   void plan(Request& request) const {
     if (host_ != nullptr) host_->plan(request);
   }
-  // Of the blocking calls, of which there is one at a time.
-  Request& blocking() { return blocking_; }
+  // Of the blocking calls, of which there is one at a time. The last two are kept, as programs go from one to another and back.
+  Request& blocking() { return blocking_[blocking_now_]; }
+  void swap_blocking() { blocking_now_ ^= 1; }
   // The last barrier, with which a communicator ends. False: not possible yet, progress and try again.
   bool post_farewell();
   bool farewell_done() const {
@@ -122,7 +123,8 @@ class Communicator {
   std::unique_ptr<CorrectedOperations> corrected_;
   std::unique_ptr<TwoLevelOperations> two_level_;
   std::unique_ptr<GossipDriver> gossip_;
-  Request blocking_;
+  Request blocking_[2];
+  std::size_t blocking_now_ = 0;
   bool has_more_ = false;  // it may have something to do
   bool is_part_ = false, is_held_ = false;
 };

@@ -143,6 +143,7 @@ void Communicators::on_gone(std::uint32_t id, std::int32_t rank) {
 }
 
 void Communicators::on_departure(std::int32_t rank, bool has_left) {
+  if (!has_left) context_.note_death(rank);
   for (const auto& each : communicators_) has_left ? each->on_gone(rank) : each->on_failure(rank);
   for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
 }

@@ -83,6 +83,8 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
+  living_ = job_.local_ranks;
+  spin_ = job_.spin_among(living_);
   transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord), rank());
   bool watching = true;
   try {
@@ -202,11 +204,11 @@ bool Context::progress_all() {
 
 // Spins, then yields, then sleeps; looks at the pidfds while it yields. False: the time limit has passed.
 bool Context::rest(Idle& idle, Clock::time_point limit) {
-  if (++idle.rounds <= job_.spin) {
+  if (++idle.rounds <= spin_) {
     if (idle.rounds % 16 == 0) relax();
     return true;
   }
-  const std::uint32_t yields = idle.rounds - job_.spin;
+  const std::uint32_t yields = idle.rounds - spin_;
   sched_yield();
   if (yields % 32 != 0) return true;
   const auto now = Clock::now();
@@ -217,6 +219,13 @@ bool Context::rest(Idle& idle, Clock::time_point limit) {
   if (!std::exchange(idle.slept, true)) say_waiting_since(idle.since);
   sleep_a_little();
   return true;
+}
+
+// The others have its processor now, unless they are bound to theirs.
+void Context::note_death(std::int32_t rank) {
+  if (job_.peer(rank).host != job_.me().host) return;
+  --living_;
+  if (job_.me().site == HostSite{}) spin_ = job_.spin_among(living_);
 }
 
 void Context::look_around(Clock::time_point now) {
@@ -240,7 +249,7 @@ void Context::glance() {
     return;
   }
   if (++glances_ % 32 == 0) look_around(Clock::now());
-  if (++idle_glances_ > job_.spin) sched_yield();  // whoever has the news may wait for our processor
+  if (++idle_glances_ > spin_) sched_yield();  // whoever has the news may wait for our processor
 }
 
 void Context::sleep_a_little() {

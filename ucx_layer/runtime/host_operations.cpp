@@ -24,7 +24,7 @@ constexpr OperationNumber place_count =
     16;  // more than UCFT_WINDOW usually is: all have read what is overwritten, and nobody must look
 constexpr std::uint64_t block_alignment = 64;
 constexpr std::uint64_t streamed_from = 8 << 20;  // bytes of a result: more than its caller would find in a cache
-constexpr int most_looks = 16;                    // at a word that is about to come, before all else is looked after
+constexpr std::uint32_t most_looks = 16;          // at a word that is about to come, before all else is looked after
 constexpr int most_yields = 8;  // then, where there are more ranks than processors: for others to run on ours
 constexpr int patience = 64;    // looks, before another inner node's work is done for it
 static_assert(least_block > Buffers::private_limit);
@@ -105,7 +105,9 @@ bool HostSlabs::end() {
 class HostOperations::Memory {
  public:
   explicit Memory(HostOperations& operations)
-      : operations_(operations), slabs_(*operations.slabs_), looks_(operations.looks_) {}
+      : operations_(operations),
+        slabs_(*operations.slabs_),
+        looks_(static_cast<int>(std::min(operations.context_.spin(), most_looks))) {}
 
   HostWord load(Rank owner, HostPlace place) { return slabs_.load(owner, place); }
   void store(HostPlace place, HostWord word) { slabs_.store(place, word); }
@@ -202,9 +204,7 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
       stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
-      rooms_(2 * static_cast<std::size_t>(context.settings().window)),
-      looks_(std::min(static_cast<int>(context.spin()), most_looks)),
-      yields_(context.spin() <= static_cast<std::uint32_t>(most_looks) ? most_yields : 0) {
+      rooms_(2 * static_cast<std::size_t>(context.settings().window)) {
   if (!slabs_->is_there()) return;
   slabs_->describe(HostLayout::stride_and_banks(), layout_.stride() << 32 | static_cast<HostWord>(layout_.banks));
   slabs_->describe(HostLayout::rank_and_ranks(),
@@ -327,7 +327,8 @@ void HostOperations::announce(const HostCall& call, OperationNumber number) {
 
 // The way of small operations that find all there; else they are posted, or nothing has been done: false.
 bool HostOperations::run(Request& request, bool waits) {
-  ShortMemory memory(*this, request, waits && context_.has_only_host() ? yields_ : 0);
+  ShortMemory memory(*this, request,
+                     waits && context_.spin() <= most_looks && context_.has_only_host() ? most_yields : 0);
   const HostCall& call = *request.host_call;
   const OperationNumber number = stage_.next();
   HostStage::Ran ran;

@@ -156,8 +156,7 @@ class HostOperations {
   HostPlaces places_;
   OperationNumber alone_ = 0;  // operations of the only rank
   int pending_ = 0, larges_ = 0;
-  int rounding_ = 0;          // of those that are pending: that need the default rounding
-  const int looks_, yields_;  // ShortMemory::looks_again()
+  int rounding_ = 0;  // of those that are pending: that need the default rounding
   bool has_posted_farewell_ = false;
   bool readers_are_far_ = false;  // stage() has said so last: chunks are combined apart, and staged
 };

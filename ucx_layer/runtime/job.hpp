@@ -32,7 +32,6 @@ struct Job {
   bool many_hosts = false, all_share_memory = true, one_network = true;
   bool membarriers = false;     // this process can be made to fence by its own threads,
   bool all_membarriers = true;  // and all ranks of this host by each other (see SharedPath::ring_doorbells)
-  std::uint32_t spin = 0;       // looks before a wait yields
   std::int32_t local_ranks = 1, hardware_threads = 1;  // of this host; the same on all its ranks
 
   const Peer& peer(std::int32_t of) const { return peers[static_cast<std::size_t>(of)]; }
@@ -40,6 +39,11 @@ struct Job {
   // Whether what it has written is read in place, also after its death, which can be proved.
   bool reads_memory_of(std::int32_t of) const {
     return peer(of).may_prove && (of == rank || peer(of).shares_memory_with(me()));
+  }
+  // Looks before a wait yields, while so many ranks of this host live.
+  std::uint32_t spin_among(std::int32_t living) const {
+    if (settings.spin >= 0) return static_cast<std::uint32_t>(settings.spin);
+    return living <= hardware_threads ? 1000 : living <= 2 * hardware_threads ? 6 : 0;
   }
   std::string describe(std::int32_t who) const;  // "rank 3 (host a, pid 17)"
 };

@@ -229,10 +229,6 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
     if (peer.host == me.host) cores = std::min(cores, peer.hardware_threads);
   job_.local_ranks = local;
   job_.hardware_threads = cores;
-  job_.spin = job_.settings.spin >= 0 ? static_cast<std::uint32_t>(job_.settings.spin)
-              : local <= cores        ? 1000
-              : local <= 2 * cores    ? 6
-                                      : 0;
 
   bool all_read = job_.settings.algorithm == Algorithm::automatic || job_.settings.algorithm == Algorithm::two_level;
   for (std::int32_t rank = 0; rank < job_.size; ++rank) all_read = all_read && job_.reads_memory_of(rank);
