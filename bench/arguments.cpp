@@ -259,7 +259,7 @@ struct RawArguments {
   std::string data_path = "auto";
   std::string seed = "1";
   std::string loss, flip_rate, flip_target;
-  std::string bins;
+  std::string bins, sweeps;
   std::vector<std::string> flips, failing_links;
   std::vector<std::string> kills;
   std::vector<std::string> stops;
@@ -351,6 +351,8 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("--bins", raw.bins,
                  "Of -o sum_reproducible, avg_reproducible: bins of a sum (default: that of the library)")
       ->type_name("K");
+  app.add_option("--sweeps", raw.sweeps, "Of the same: 1 or 2 sweeps over the numbers (default: the faster)")
+      ->type_name("N");
   app.add_option("--correction-delay", raw.correction_delay_us,
                  "Phased: corrections begin this long after the value has come (default: at once)")
       ->type_name("US");
@@ -416,12 +418,16 @@ GossipArguments interpret_gossip(const RawArguments& raw) {
   return gossip;
 }
 
-std::int32_t interpret_bins(const RawArguments& raw, const Arguments& arguments) {
-  if (raw.bins.empty()) return 0;
+void interpret_reproducible(const RawArguments& raw, Arguments& arguments) {
+  if (raw.bins.empty() && raw.sweeps.empty()) return;
   if (!is_binned(static_cast<Operator>(arguments.op)) || (raw.test != "allreduce" && raw.test != "reduce"))
-    throw std::invalid_argument("--bins: of -o sum_reproducible and avg_reproducible");
+    throw std::invalid_argument("--bins, --sweeps: of -o sum_reproducible and avg_reproducible");
   const auto type = static_cast<DataType>(arguments.dtype);
-  return static_cast<std::int32_t>(parse_number("--bins", raw.bins, {usual_bins_of(type), most_bins}));
+  const auto number = [](const char* option, const std::string& word, auto range) {
+    return word.empty() ? 0 : static_cast<std::int32_t>(parse_number(option, word, range));
+  };
+  arguments.options.reproducible_bins = number("--bins", raw.bins, Range{usual_bins_of(type), most_bins});
+  arguments.options.reproducible_sweeps = number("--sweeps", raw.sweeps, Range{1, 2});
 }
 
 // Of UCFT_ALGORITHM.
@@ -439,7 +445,7 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
     arguments.options = AlgorithmParser(is_setting(raw.algorithm) ? "auto" : raw.algorithm).parse();
   if (!arguments.calibrate.empty() || (raw.test != "gossip" && raw.algorithm != "auto"))
     arguments.setting = is_setting(raw.algorithm) ? raw.algorithm : "corrected";
-  arguments.options.reproducible_bins = interpret_bins(raw, arguments);
+  interpret_reproducible(raw, arguments);
   if (!raw.f.empty()) arguments.options.f = static_cast<std::int32_t>(parse_number("-f", raw.f, {0, 1'000'000}));
   if (!raw.correction_delay_us.empty())
     arguments.options.correction_delay_us =

@@ -210,7 +210,8 @@ void bind_values(py::module_& m) {
       .def_readwrite("tree_delay_quarters", &Options::tree_delay_quarters)
       .def_readwrite("correction_delay_us", &Options::correction_delay_us)
       .def_readwrite("gossip_time_ns", &Options::gossip_time_ns)
-      .def_readwrite("reproducible_bins", &Options::reproducible_bins);
+      .def_readwrite("reproducible_bins", &Options::reproducible_bins)
+      .def_readwrite("reproducible_sweeps", &Options::reproducible_sweeps);
   py::class_<GossipOptions, std::shared_ptr<GossipOptions>>(
       m, "GossipOptions",
       "How a gossip is made (ucft.h: ucft_gossip_options_t); the same on all ranks. GossipOptions(eps=1e-9)")

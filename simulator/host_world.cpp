@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t elements = 1;       // of a payload, and of a chunk: one word, so that an access is one
 constexpr std::uint64_t most_elements = 2;  // of an area
+constexpr int views = 9;                    // read() until the next but one, and 8 ranks' at once
 constexpr int levels = 8;
 constexpr HostPlace no_cell = ~HostPlace{0};
 
@@ -58,7 +59,7 @@ class HostWorld::Memory {
       store(place, 0);
   }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes) {
-    HostWord* const view = views_[++reads_ % 2];
+    HostWord* const view = views_[++reads_ % views];
     for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) view[i] = load(owner, first + i);
     return reinterpret_cast<const std::byte*>(view);
   }
@@ -122,7 +123,7 @@ class HostWorld::Memory {
   std::size_t next_ = 0, reads_ = 0;
   Access last_;
   bool ends_with_final_look_ = false;
-  HostWord views_[2][most_elements] = {}, scratch_[levels][most_elements] = {}, room_[most_elements] = {};
+  HostWord views_[views][most_elements] = {}, scratch_[levels][most_elements] = {}, room_[most_elements] = {};
 };
 
 HostWorld::HostWorld(const HostPlan& plan)
@@ -160,7 +161,8 @@ bool HostWorld::reads(Rank rank, int use) const {
 
 HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
   HostCall call = plan_().program[number];
-  if (!call.reduction.finishes()) call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+  if (!call.reduction.finishes() && !call.reduction.sweeps_twice())
+    call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
   call.signature = static_cast<std::uint16_t>(1 + number);
   if (rank == plan_().differs && plan_().differs_in_length)
     call.count = call.count == 1 ? most_elements : 1;
@@ -461,7 +463,7 @@ std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) 
     blocks.insert(blocks.end(), its.begin(), its.end());
   }
   // Of float64: as such all words are subnormal numbers, whose sums are those of the integers.
-  if (call.reduction.op() == Operator::average)
+  if (is_average(call.reduction.op()))
     for (HostWord& each : sum)
       each =
           std::bit_cast<HostWord>(std::bit_cast<double>(each) / static_cast<double>(blocks.size() / (1 + call.count)));

@@ -1,10 +1,10 @@
-// What reproducible sums are off by: single sweep (accumulators that adapt to what they meet, as in the library) against double
-// sweep (the largest magnitude first, then sums below it), and against a plain sum. Docs: algorithms.md, "Reproducible sums".
+// What reproducible sums are off by: single sweep (accumulators that adapt to what they meet) against double sweep (the largest
+// magnitude first, then sums below it), and against a plain sum. Docs: algorithms.md, "Reproducible sums".
 //
 //   reproducible_sums_kernel DATA LOG2_TERMS SEED       DATA: uniform, signed, wide, hidden
 //
-// The double sweep cuts K bins below the largest exponent, so its highest bin is full; the single sweep cuts at places that are
-// fixed, so up to width - 1 bits of the highest bin are empty. Each sum is made twice, from two orders of the terms: reproducible
+// The library's sweeps, single and double, cut at places that are fixed, so up to width - 1 bits of the highest bin are empty; they
+// must agree in all bits, too. The textbook's double sweep cuts K bins below the largest exponent, so its highest bin is full. Each sum is made twice, from two orders of the terms: reproducible
 // ones must agree in all bits, or this ends with exit code 1. The reference has 7 bins, 252 bits, which lose nothing of
 // these data. A line of JSON: errors, relative to the reference and to the sum of magnitudes.
 #include <fmt/core.h>
@@ -19,6 +19,7 @@
 
 #include "collectives/random.hpp"
 #include "collectives/reduction/chosen_bins.hpp"
+#include "collectives/reduction/two_sweeps.hpp"
 
 using namespace ucft::detail;
 
@@ -53,7 +54,26 @@ double single_sweep(const Numbers& numbers) {
   }
 }
 
-// First sweep: the largest exponent. Second: integers in units of the last bit that is kept, bins * width below it.
+// The library's, as it is between hosts: all heights are known before the first digit is added.
+double double_sweep_of_library(const Numbers& numbers) {
+  const Reduction reduction{DataType::float64, Operator::sum_reproducible};
+  const auto* const elements = reinterpret_cast<const std::byte*>(numbers.data());
+  std::vector<std::uint64_t> heights(numbers.size());
+  note_heights(reduction.type(), reinterpret_cast<std::byte*>(heights.data()), elements, numbers.size());
+  std::uint64_t height = 0;
+  for (const std::uint64_t its : heights) height |= its;
+  std::fill(heights.begin(), heights.end(), height);
+  const auto each = static_cast<std::size_t>(digits_each(reduction));
+  std::vector<std::int64_t> digits(numbers.size() * each), sums(each);
+  deposit(reduction, digits.data(), elements, reinterpret_cast<const std::byte*>(heights.data()), numbers.size());
+  for (std::size_t i = 0; i < digits.size(); ++i) sums[i % each] += digits[i];
+  double sum = 0;
+  round_digits(reduction, reinterpret_cast<std::byte*>(&sum), sums.data(),
+               reinterpret_cast<const std::byte*>(heights.data()), 1, 1);
+  return sum;
+}
+
+// The textbook's. First sweep: the largest exponent. Second: integers in units of the last bit that is kept, bins * width below it.
 double double_sweep(const Numbers& numbers, int bins) {
   constexpr int width = Binned<double>::width;
   double largest = 0;
@@ -95,6 +115,7 @@ struct Way {
 constexpr Way ways[] = {{"plain", plain, false},
                         {"single_3", single_sweep<3>, true},
                         {"single_4", single_sweep<4>, true},
+                        {"double", double_sweep_of_library, true},
                         {"double_2", [](const Numbers& numbers) { return double_sweep(numbers, 2); }, true},
                         {"double_3", [](const Numbers& numbers) { return double_sweep(numbers, 3); }, true}};
 
@@ -117,6 +138,11 @@ int main(int count, char** words) {
   const double exact = single_sweep<most_bins>(numbers);
   double magnitudes = 0;
   for (const double number : numbers) magnitudes += std::abs(number);
+  if (std::bit_cast<std::uint64_t>(single_sweep<3>(numbers)) !=
+      std::bit_cast<std::uint64_t>(double_sweep_of_library(numbers))) {
+    fmt::print(stderr, "reproducible_sums_kernel: one sweep and two have different bits\n");
+    return 1;
+  }
   std::string line = fmt::format("{{\"condition\": {:.6e}", magnitudes / std::abs(exact));
   for (const Way& way : ways) {
     const double one = way.sum(numbers), two = way.sum(otherwise);

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "collectives/host/host_call.hpp"
 #include "collectives/host/host_slab.hpp"
 #include "collectives/host/host_tree.hpp"
+#include "collectives/reduction/two_sweeps.hpp"
 
 namespace ucft::detail {
 
@@ -21,6 +23,21 @@ struct HostPartial {
 inline HostNote usual_note(const HostCall& call, std::uint64_t bytes) {
   return {call.signature, Outcome::success, static_cast<std::uint32_t>(bytes), call.what};
 }
+
+// Values that are summed all at once (two_sweeps.hpp).
+struct HostSources {
+  static constexpr Rank most = 64;
+  std::array<const std::byte*, most> data;
+  std::size_t count = 0;
+
+  void add(const std::byte* its) { data[count++] = its; }
+  // Of so many bytes each, in `into`; null of none.
+  const std::byte* sum(const Reduction& reduction, std::uint64_t bytes, std::byte* into) const {
+    if (count == 0) return nullptr;
+    sum_in_two_sweeps(reduction, into, data.data(), count, bytes / reduction.carrier_bytes());
+    return into;
+  }
+};
 
 template <class Memory>
 class HostReading {
@@ -122,6 +139,7 @@ class HostReading {
     const HostWord usual = usual_note(call_, bytes_).word();
     const Combiner combine_two(call_.reduction);
     std::byte* const into = memory_.scratch(0);
+    HostSources sources;
     std::uint32_t usual_ones = 0;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
@@ -129,8 +147,13 @@ class HostReading {
         ++usual_ones;
       else if (!add_note(x, sum.result))
         continue;
-      sum.data = combine_two.add(sum.data, memory_.read(x, value_place(x, bytes_), bytes_), call_.count, into);
+      const std::byte* const its = memory_.read(x, value_place(x, bytes_), bytes_);
+      if (call_.reduction.sweeps_twice())
+        sources.add(its);
+      else
+        sum.data = combine_two.add(sum.data, its, call_.count, into);
     }
+    if (call_.reduction.sweeps_twice()) sum.data = sources.sum(call_.reduction, bytes_, into);
     if (!has_culprit(sum.result.outcome)) sum.result.contributors += usual_ones;
     return sum;
   }
@@ -164,12 +187,17 @@ class HostReading {
     const std::uint64_t bytes = bytes_of_chunk(chunk);
     const std::byte* sum = nullptr;
     const Combiner combine_two(call_.reduction);
+    HostSources sources;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
       const HostPlace place = value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk));
-      sum = combine_two.add(sum, memory_.read(x, place, bytes), bytes / call_.reduction.carrier_bytes(), into);
+      const std::byte* const its = memory_.read(x, place, bytes);
+      if (call_.reduction.sweeps_twice())
+        sources.add(its);
+      else
+        sum = combine_two.add(sum, its, bytes / call_.reduction.carrier_bytes(), into);
     }
-    return sum;
+    return call_.reduction.sweeps_twice() ? sources.sum(call_.reduction, bytes, into) : sum;
   }
   // Bytes of so many bytes of carriers when they are finished (reduction.hpp).
   std::uint64_t finished_bytes(std::uint64_t bytes) const {

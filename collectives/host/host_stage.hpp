@@ -35,7 +35,8 @@
 //   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store; data: elsewhere,
 //                                                 or room(first)
 //   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or apart
-//   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one
+//   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one;
+//                                                 where sums are made in two sweeps: until each rank was read
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
 //   bool looks_again()                            whether to look again, in the same call, for what was not there yet
 //   void announce(OperationNumber)                run() only: what this rank gives to it is stored, and will be looked for
@@ -96,6 +97,11 @@ class HostStage {
            (HostLayout::words_of(layout_.bytes_of_chunks(bytes, seat_.ranks)) + 1) * sizeof(HostWord);
   }
 
+  // Whether who needs the result of so many bytes reads what each rank has given, so that a sum may be made of all at once.
+  bool reads_all(std::uint64_t bytes) const {
+    return (tree_->is_flat() || layout_.is_large(bytes)) && seat_.ranks <= HostSources::most;
+  }
+
   // None where more than one look at each rank is needed: for a tree, chunks, an operator of the caller's. places: of this rank, for
   // data that are not inline.
   std::optional<HostShortcut> shortcut(const HostCall& call, const HostPlaces& places = {}) const {
@@ -106,7 +112,8 @@ class HostStage {
     way.bytes = bytes;
     if (to_one || call.pattern == HostPattern::reduce_all) {
       way.kernel = Combiner(call.reduction).kernel();
-      if (!tree_->is_flat() || (bytes > 0 && way.kernel == nullptr)) return std::nullopt;
+      if (!tree_->is_flat() || (bytes > 0 && way.kernel == nullptr && !call.reduction.sweeps_twice()))
+        return std::nullopt;
     }
     way.note = note_of(call).word();
     way.usual = usual_note(call, bytes).word();
@@ -344,6 +351,12 @@ class HostStage {
         if (!is_absent(x, number) && !memory.expects_block(number, x, way.bytes)) return false;
       for (Rank x = 0; x < way.end; ++x)
         if (!is_absent(x, number)) memory.deliver_block(number, x, data_of(x), way.bytes);
+    } else if (call.reduction.sweeps_twice()) {
+      HostSources sources;
+      for (Rank x = way.first; x < way.end; ++x)
+        if (!is_absent(x, number)) sources.add(data_of(x));
+      if (way.bytes > 0)
+        memory.deliver(number, 0, sources.sum(call.reduction, way.bytes, memory.scratch(0)), way.bytes);
     } else if (way.bytes > 0) {
       const std::byte* sum = nullptr;
       for (Rank x = way.first; x < way.end; ++x) {

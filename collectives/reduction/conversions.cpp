@@ -170,6 +170,7 @@ void finish(const Reduction& reduction, void* elements, const void* carriers, st
   const auto* const from = static_cast<const std::byte*>(carriers);
   const bool divides = is_average(reduction.op());
   const std::uint32_t divisor = divides ? contributors : 1;
+  if (reduction.sweeps_twice()) return average_all(reduction.type(), to, from, count, contributors);
   if (reduction.bins() != 0) return finish_with_bins(reduction.type(), reduction.bins(), to, from, count, divisor);
   if (is_binned(reduction.op())) return finish_binned(reduction.type(), to, from, count, divisor);
   if (reduction.widens()) {

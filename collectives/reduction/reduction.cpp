@@ -122,7 +122,7 @@ void combine(const Reduction& reduction, void* destination, const void* lower, c
   auto* const low = static_cast<const std::byte*>(lower);
   auto* const high = static_cast<const std::byte*>(higher);
   if (reduction.op() == Operator::user) return combine_by_user(reduction, out, low, high, count);
-  assert(reduction.op() < Operator::none);
+  assert(reduction.op() < Operator::none && !reduction.sweeps_twice());
   if (reduction.bins() != 0) return combine_with_bins(reduction.type(), reduction.bins(), out, low, high, count);
   if (is_binned(reduction.op())) return combine_binned(reduction.type(), out, low, high, count);
   const Kernel kernel = kernel_of(reduction.type(), reduction.op());

@@ -9,7 +9,8 @@
 // What travels, and is combined, are carriers. Mostly these are the caller's elements; sums, products and averages of halves
 // are carried in float, reproducible sums in accumulators of four times an element's bytes, or more if more bins are asked for. A rank's input is widened into
 // carriers once (widen), and the combined carriers are finished once, on each rank that gets the result (finish): rounded to
-// the caller's type, and divided where it is an average.
+// the caller's type, and divided where it is an average. Where one rank reads all inputs, reproducible sums need no carriers
+// (two_sweeps.hpp): then elements travel, all of which are summed in one call.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +37,17 @@ class Reduction {
         rounds_(is == Operator::user || (is != Operator::none && !is_of(of, integers | booleans))),
         function_(by),
         arg_(with) {}
+
+  // Of a reproducible sum: the same sum, made of all inputs at once by sum_in_two_sweeps(). combine() does not take it.
+  constexpr Reduction in_two_sweeps() const {
+    Reduction its = *this;
+    its.sweeps_twice_ = true;
+    its.carrier_bytes_ = static_cast<std::uint8_t>(element_bytes(type_));
+    its.widens_ = false;
+    its.finishes_ = is_average(op_);
+    return its;
+  }
+  bool sweeps_twice() const { return sweeps_twice_; }
 
   DataType type() const { return type_; }  // of the caller's elements
   Operator op() const { return op_; }
@@ -68,7 +80,7 @@ class Reduction {
   DataType type_;
   Operator op_;
   std::uint8_t bins_, carrier_bytes_;
-  bool widens_, finishes_, rounds_;
+  bool widens_, finishes_, rounds_, sweeps_twice_ = false;
   UserFunction function_;
   void* arg_;
 };

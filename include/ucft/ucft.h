@@ -379,12 +379,18 @@ typedef struct {
                                        0: 3 (float: 2), else up to 7: smaller numbers beside large ones count, for
                                        up to eight times a double's bytes on the way, and slower. Each number of bins
                                        has its own bits */
+  int32_t
+      reproducible_sweeps; /* of SUM_REPRODUCIBLE and AVG_REPRODUCIBLE: 1: one sweep, in accumulators that adapt to what
+                                       they meet; 2: two, the largest magnitude first, then sums below it. 0: the
+                                       faster: 2 where a rank reads what all have given (in shared memory), else 1.
+                                       Elsewhere 2 is two operations, done again if a rank dies between them, of a
+                                       blocking ucft_allreduce only. The bits are the same */
 } ucft_coll_options_t;
 
 #define UCFT_COLL_OPTIONS_INIT                                                                         \
   {                                                                                                    \
     sizeof(ucft_coll_options_t), -1, -1, UCFT_TREE_AUTO, 0, UCFT_INTERLEAVED, UCFT_CORRECTION_NONE, 0, \
-        UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0                                                             \
+        UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0, 0                                                          \
   }
 
 /* What an operation was about. Outputs are written on success only; this is written always. */

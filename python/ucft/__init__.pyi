@@ -233,6 +233,7 @@ class Options:
     correction_delay_us: int
     gossip_time_ns: int
     reproducible_bins: int
+    reproducible_sweeps: int
 
 class GossipOptions:
     def __init__(self, **fields: Any) -> None: ...

@@ -241,6 +241,25 @@ HostCall average(std::uint64_t count) {
   it.reduction = Reduction{DataType::float64, Operator::average};
   return it;
 }
+// And made of all inputs at once.
+HostCall swept(std::uint64_t count, HostPattern pattern = HostPattern::reduce_all,
+               Operator op = Operator::average_reproducible) {
+  HostCall it = call(pattern, 0, count);
+  it.reduction = Reduction{DataType::float64, op}.in_two_sweeps();
+  return it;
+}
+TEST(HostExplorer, SumsInTwoSweepsAreOfWhoHasStamped) {
+  const HostCall to = swept(2, HostPattern::reduce_to);
+  explore_all({.ranks = 2, .patience = 1, .program = {swept(2), swept(1)}, .areas = 1}, 3000);
+  explore_all({.ranks = 2, .program = {swept(2), to}, .areas = 1, .has_chunks = false}, 1000);
+  const HostCall sum = swept(1, HostPattern::reduce_all, Operator::sum_reproducible);
+  explore_all({.ranks = 3, .program = {sum}, .max_deaths = 2}, 1000);
+  for (Rank ranks : {3, 5}) {
+    const HostPlan plan{
+        .ranks = ranks, .patience = 1, .program = {swept(2), to, swept(1)}, .areas = 2, .max_deaths = ranks - 1};
+    EXPECT_EQ(walk(plan, 20 + walks, 11).violation, "") << ranks << " ranks";
+  }
+}
 TEST(HostExplorer, AveragesAreDividedOnce) {
   explore_all({.ranks = 2, .patience = 1, .program = {average(2), average(1)}, .areas = 1}, 3000);
   explore_all({.ranks = 3, .degree = 1, .program = {average(1)}, .max_deaths = 1}, 1000);

@@ -157,6 +157,10 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.correction_distance = -4; }), "options.correction_distance is -4");
   blame(with([](auto& o) { o.failure_info = static_cast<ucft_failure_info_t>(4); }), "options.failure_info is 4");
   blame(with([](auto& o) { o.reproducible_bins = 3; }), "options.reproducible_bins is 3, and op UCFT_SUM");
+  blame(with([](auto& o) { o.reproducible_sweeps = 2; }), "options.reproducible_sweeps is 2, and op UCFT_SUM");
+  const ucft_coll_options_t three = with([](auto& o) { o.reproducible_sweeps = 3; });
+  expect_blamed(allreduce(1, UCFT_DOUBLE, UCFT_SUM_REPRODUCIBLE, &three), UCFT_ERR_INVALID_PARAM,
+                "options.reproducible_sweeps is 3: must be 1 .. 2 of double, or 0");
   const auto blame_bins = [&](ucft_dtype_t dtype, int bins, const char* culprit) {
     const ucft_coll_options_t options = with([&](auto& o) { o.reproducible_bins = bins; });
     expect_blamed(allreduce(1, dtype, UCFT_SUM_REPRODUCIBLE, &options), UCFT_ERR_INVALID_PARAM, culprit);

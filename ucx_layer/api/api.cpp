@@ -13,6 +13,7 @@
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/handles.hpp"
 #include "ucx_layer/api/look.hpp"
+#include "ucx_layer/api/two_operations.hpp"
 #include "ucx_layer/runtime/context.hpp"
 
 using namespace ucft::detail;
@@ -125,6 +126,9 @@ ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* resu
       return status;
     }
   }
+  if (request.in_two_operations) [[unlikely]]
+    return sum_in_two_operations(
+        *comm, request, [](Request& each, ucft_result_t* of) { return run(each, of); }, result);
   return run(request, result);
 }
 
@@ -142,6 +146,7 @@ ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* ou
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
   auto request = std::make_unique<Request>();
   if (ucft_status_t status = prepare(*comm, call, *request); status != UCFT_OK) return status;
+  if (request->in_two_operations) return refuse_two_operations();
   return open_request(std::move(request), out);
 }
 

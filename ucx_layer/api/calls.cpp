@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/names.hpp"
@@ -267,7 +268,8 @@ bool are_equal(const ucft_coll_options_t& a, const ucft_coll_options_t& b) {
   constexpr std::size_t packed = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
   static_assert(packed == sizeof a.struct_size + 9 * sizeof(std::int32_t));
   return has_same_bytes<packed>(&a, &b) && a.correction_delay_us == b.correction_delay_us &&
-         a.gossip_time_ns == b.gossip_time_ns && a.reproducible_bins == b.reproducible_bins;
+         a.gossip_time_ns == b.gossip_time_ns && a.reproducible_bins == b.reproducible_bins &&
+         a.reproducible_sweeps == b.reproducible_sweeps;
 }
 
 }  // namespace
@@ -298,16 +300,27 @@ ucft_status_t refuse(Operator op, DataType type) {
               could_divide ? "; of integers take UCFT_SUM, and divide it by the result's contributors" : "");
 }
 
-// Of a reproducible sum; 0: as many as are usual.
-ucft_status_t read_bins(const ucft_coll_options_t& options, Operator op, DataType type) {
-  const int bins = options.reproducible_bins;
-  if (bins == 0) return UCFT_OK;
-  if (!is_binned(op))
-    return fail(UCFT_ERR_INVALID_PARAM, "options.reproducible_bins is {}, and op {}: it is of reproducible sums", bins,
-                row_of(op).constant);
-  if (bins < usual_bins_of(type) || bins > most_bins)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.reproducible_bins is {}: must be {} .. {} of {}, or 0", bins,
-                usual_bins_of(type), most_bins, row_of(type).name);
+// Of reproducible sums; 0: the library's choice.
+ucft_status_t read_reproducible(const ucft_coll_options_t& options, Operator op, DataType type) {
+  const auto check = [&](const char* name, int value, int least, int most) {
+    if (value == 0) return UCFT_OK;
+    if (!is_binned(op))
+      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}, and op {}: it is of reproducible sums", name, value,
+                  row_of(op).constant);
+    if (value < least || value > most)
+      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: must be {} .. {} of {}, or 0", name, value, least, most,
+                  row_of(type).name);
+    return UCFT_OK;
+  };
+  const ucft_status_t status = check("reproducible_bins", options.reproducible_bins, usual_bins_of(type), most_bins);
+  return status != UCFT_OK ? status : check("reproducible_sweeps", options.reproducible_sweeps, 1, 2);
+}
+
+ucft_status_t refuse_reproducible(const ucft_coll_options_t& options, Kind kind) {
+  for (const auto& [name, value] : {std::pair{"reproducible_bins", options.reproducible_bins},
+                                    std::pair{"reproducible_sweeps", options.reproducible_sweeps}})
+    if (value != 0)
+      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: there is no sum in a {}", name, value, row_of(kind).name);
   return UCFT_OK;
 }
 
@@ -326,7 +339,7 @@ ucft_status_t read_operator(const ucft_operator_t* op, const ucft_coll_options_t
   // Options of another version are refused where all of them are read.
   const bool has_options = options != nullptr && options->struct_size == sizeof *options;
   if (has_options)
-    if (ucft_status_t status = read_bins(*options, its, type); status != UCFT_OK) return status;
+    if (ucft_status_t status = read_reproducible(*options, its, type); status != UCFT_OK) return status;
   // By value: the operation may be asked about after its request has been freed.
   reduction = {type, its, reinterpret_cast<UserFunction>(op->function), op->arg,
                has_options ? options->reproducible_bins : 0};
@@ -357,9 +370,8 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
     arguments.root = call.root;
   }
   if (ucft_status_t status = read_options(comm, call.options, arguments); status != UCFT_OK) return status;
-  if (!row_of(call.kind).reduces && call.options != nullptr && call.options->reproducible_bins != 0)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.reproducible_bins is {}: there is no sum in a {}",
-                call.options->reproducible_bins, row_of(call.kind).name);
+  if (!row_of(call.kind).reduces && call.options != nullptr)
+    if (ucft_status_t status = refuse_reproducible(*call.options, call.kind); status != UCFT_OK) return status;
   request.send = call.send == UCFT_IN_PLACE || call.kind == Kind::broadcast ? call.receive : call.send;
   request.receive = call.receive;
   if (call.kind != Kind::allgather) return check_memory(comm, call, request);
@@ -370,6 +382,12 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
 
 }  // namespace
 
+ucft_status_t refuse_two_operations() {
+  return fail(
+      UCFT_ERR_INVALID_PARAM,
+      "options.reproducible_sweeps is 2: between hosts these are two operations, of a blocking ucft_allreduce only");
+}
+
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   request = Request{};
   if (ucft_status_t status = fill_in(comm, call, request); status != UCFT_OK) return status;
@@ -377,7 +395,11 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   request.call = call;
   if (call.options != nullptr) request.options = *call.options;
   comm.plan(request);
-  return UCFT_OK;
+  const Reduction& reduction = request.arguments.reduction;
+  request.in_two_operations = request.options.reproducible_sweeps == 2 && !reduction.sweeps_twice() && comm.size() > 1;
+  if (!request.in_two_operations || call.kind == Kind::allreduce) return UCFT_OK;
+  request.communicator = nullptr;
+  return refuse_two_operations();
 }
 
 }  // namespace ucft::detail

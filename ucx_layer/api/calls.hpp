@@ -12,6 +12,8 @@ inline constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // o
 
 // Checks everything and fills the request in.
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request);
+// Of a request that is in_two_operations, where these can't be run.
+ucft_status_t refuse_two_operations();
 // Whether the request was prepared of the same call: then all of that is right still.
 bool is_prepared_for(const Call& call, const Request& request);
 // Of an operation whose values all have one length: are send and recv memory, and disjoint or the same?

@@ -300,6 +300,10 @@ void HostOperations::complete_alone(Request& request) const {
 }
 
 void HostOperations::plan(Request& request) {
+  Arguments& arguments = request.arguments;
+  if (is_binned(arguments.reduction.op()) && request.options.reproducible_sweeps != 1 && communicator_.size() > 1 &&
+      stage_.reads_all(arguments.bytes_of_caller()))
+    arguments.reduction = arguments.reduction.in_two_sweeps();
   const HostCall& call = request.host_call.emplace(call_of(request.arguments));
   if (communicator_.size() == 1 || call.reduction.finishes()) return;
   std::optional<HostShortcut> way = stage_.shortcut(call, places_);

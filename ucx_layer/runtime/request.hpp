@@ -65,6 +65,7 @@ struct Request {
   // By Communicator::plan(), where ranks read each other's memory.
   std::optional<HostCall> host_call;
   std::optional<HostShortcut> shortcut;  // with nothing to finish
+  bool in_two_operations = false;        // two_operations.hpp: it is never posted itself
   const void* send = nullptr;
   void* receive = nullptr;
   BlockLayout layout;  // allgather

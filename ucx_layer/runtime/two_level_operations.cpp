@@ -126,6 +126,7 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
   request.arguments.layout ^= told_apart;
   request.arguments.root = 0;
   request.arguments.failure_info = FailureInfo::list;
+  request.options.reproducible_sweeps = 1;  // what is wanted is accumulators
   request.send = caller == nullptr ? nullptr : caller->send;
   switch (arguments.kind) {
     case Kind::allreduce:

@@ -42,6 +42,7 @@ class Checked {
   void run(Way way, std::size_t count, std::uint64_t seed) {
     count_ = count;
     options_.reproducible_bins = bins_by(seed);
+    options_.reproducible_sweeps = sweeps_by(way, seed);
     draw(seed);
     const std::vector<Element>& mine = given_[static_cast<std::size_t>(rank_)];
     std::vector<unsigned char> in(count * sizeof(T)), out(count * sizeof(T), 0x55);
@@ -66,6 +67,12 @@ class Checked {
   int bins_by(std::uint64_t seed) const {
     constexpr int usual = usual_bins_of(static_cast<DataType>(dtype));
     return is_reproducible(op_) && seed % 2 == 0 ? usual + static_cast<int>(seed / 2 % (most_bins - usual + 1)) : 0;
+  }
+
+  // Each number of sweeps; of two operations only where there are such (two_operations.hpp).
+  int sweeps_by(Way way, std::uint64_t seed) const {
+    const bool is_blocking = way == Way::apart || way == Way::in_place || way == Way::lent;
+    return is_reproducible(op_) ? static_cast<int>(seed % (is_blocking ? 3 : 2)) : 0;
   }
 
   // What all ranks give: every rank knows it.
