@@ -61,6 +61,7 @@ class Operation {
   bool started() const { return started_; }
   bool finished() const { return finished_; }
   bool wants_turn() const { return dissemination_.wants_turn(); }
+  bool owes_turn() const { return dissemination_.owes_turn(); }              // others need it, whatever time it is
   std::int64_t turn_due_ns() const { return dissemination_.turn_due_ns(); }  // earlier ones change nothing
   const Arguments& arguments() const { return arguments_; }
   const CatalogueRow& row() const { return *row_; }

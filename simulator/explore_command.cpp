@@ -20,7 +20,7 @@ struct Options {
   std::int64_t stride = 1, walks = 0;
   std::uint64_t seed = 1;
   std::int32_t arity = 2, delay_quarters = 16, correction_distance = 2;
-  std::int64_t gossip_time = 0, ask_after = 60;  // in events
+  std::int64_t gossip_time = 0, ask_after = 60, panic_after = 60;  // in events
   std::uint64_t gossip_seed = 1;
   std::string tree = "binomial", numbering = "interleaved", correction = "none", failure_info = "list";
   bool optimistic = false, two_level = false, json = false;
@@ -50,6 +50,7 @@ Plan plan_of(const Options& options) {
                         .interval_ns = 1000,
                         .flight_ns = 1000,
                         .ask_after_ns = 1000 * options.ask_after,
+                        .panic_after_ns = 1000 * options.panic_after,
                         .seed = options.gossip_seed};
   Plan plan;
   plan.ranks = options.ranks;
@@ -181,6 +182,11 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore->add_option("--gossip", options->gossip_time, "T, in events: by gossip, not by a tree")
       ->check(CLI::Range(1, 100000));
   explore->add_option("--gossip-seed", options->gossip_seed, "of the partners")->capture_default_str();
+  explore
+      ->add_option("--panic-after", options->panic_after,
+                   "by gossip, failure-proof: who is let go by nobody for so many events panics")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
   explore->add_option("--ask-after", options->ask_after, "by gossip: who has waited for so many events asks the root")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();

@@ -33,7 +33,7 @@ struct Options : ClockOptions {
   int arity = 4, distance = 0;
   bool phased = false, optimistic = false, corrected_are_silent = false;
   std::uint64_t bytes = 8;
-  double gossip_time = 0, ask_after = -1;
+  double gossip_time = 0, ask_after = -1, panic_after = -1;
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
@@ -72,7 +72,9 @@ void set_gossip_of(const Options& options, const LogGP& costs, Arguments& argume
     refuse("--o, --g: gossip counts time in thousandths: a message takes 0.001 .. 100000");
   set_gossip(costs, options.bytes, static_cast<std::int32_t>(options.ranks), std::llround(options.gossip_time * 1000),
              arguments);
-  arguments.gossip.ask_after_ns = options.ask_after < 0 ? never_asks : std::llround(options.ask_after * 1000);
+  const auto after = [](double time) { return time < 0 ? never_asks : std::llround(time * 1000); };
+  arguments.gossip.ask_after_ns = after(options.ask_after);
+  arguments.gossip.panic_after_ns = after(options.panic_after);
 }
 
 Arguments arguments_of(const Options& options, const LogGP& costs) {
@@ -366,6 +368,10 @@ void add_options(CLI::App& command, Options& options) {
   command
       .add_option("--ask-after", options.ask_after,
                   "by gossip: who has waited for so long asks the root (default: nobody asks)")
+      ->check(number_between(0, 1e9));
+  command
+      .add_option("--panic-after", options.panic_after,
+                  "fcg: who is reached by correction and let go by nobody for so long sends to all (default: nobody)")
       ->check(number_between(0, 1e9));
   command.add_option("--bytes", options.bytes, "payload")
       ->check(whole_between(0, 1000000000000))

@@ -31,19 +31,22 @@ struct CatalogueRow {
   constexpr bool rooted() const { return !collects || !disseminates; }
 };
 
+inline constexpr std::int64_t never_asks = INT64_MAX;
+
 // GOSSIP(T) instead of a broadcast tree (phases/gossip_spread.hpp). Times in ns; the same on all ranks.
 struct GossipSetting {
   std::int64_t time_ns = -1;       // T; -1: no gossip, a tree. At most gossip_time_limit_ns
   std::int64_t interval_ns = 300;  // o: between two messages of one process
   std::int64_t flight_ns = 1600;   // L + 2o: what a message takes
   std::int64_t ask_after_ns =
-      10'000'000;          // who has waited for so long without the value asks the root; never_asks: not
+      10'000'000;  // who has waited for so long without the value asks the root; never_asks: not
+  std::int64_t panic_after_ns =
+      never_asks;          // FCG: who has the value by correction alone, and is not let go for so long, panics
   std::uint64_t seed = 0;  // of the choices, beside the operation's number
 
   bool operator==(const GossipSetting&) const = default;
 };
 inline constexpr std::int64_t gossip_time_limit_ns = 1'000'000'000;
-inline constexpr std::int64_t never_asks = INT64_MAX;
 
 struct Arguments {
   Kind kind = Kind::allreduce;

@@ -147,13 +147,17 @@ bool Dissemination::on_correction(const Message& message, bool was_delivered, co
     return arguments.corrected_spread && !arguments.by_gossip();
   if (arguments.correction != Correction::failure_proof) return false;
   if (message.has(panics)) {
+    coloured_by_ = no_rank;
     correction_.panic();
     return false;
   }
-  if (message.has(lets_go))
+  if (message.has(lets_go)) {
     coloured_by_ = no_rank;
-  else if (!was_delivered)
+  } else if (!was_delivered) {
     coloured_by_ = message.peer;
+    panic_after_ns_ = arguments.gossip.panic_after_ns;
+    panic_at_ns_ = unknown;
+  }
   panic_if_alone(ballots);
   return false;
 }
@@ -176,10 +180,21 @@ void Dissemination::on_failure(Rank rank, const Ballots& ballots) {
   if (rank == coloured_by_) panic_if_alone(ballots);
 }
 
-// Failure-proof: the one that coloured me is dead, and may have reached nobody else. Of a ballot whose root is dead as
-// well nobody would take it.
+// Failure-proof: the one that coloured me is dead, and may have reached nobody else.
 void Dissemination::panic_if_alone(const Ballots& ballots) {
-  if (coloured_by_ == no_rank || !ballots.has_failed(coloured_by_)) return;
+  if (coloured_by_ != no_rank && ballots.has_failed(coloured_by_)) panic(ballots);
+}
+
+// FCG: nobody has let me go for so long since my first turn with the value.
+void Dissemination::panic_if_late(std::int64_t now_ns, const Ballots& ballots) {
+  if (!awaits_exit()) return;
+  if (panic_at_ns_ == unknown && now_ns >= 0) panic_at_ns_ = now_ns + panic_after_ns_;
+  if (now_ns < 0 || now_ns >= panic_at_ns_) panic(ballots);
+}
+
+// Of a ballot whose root is dead as well nobody would take it.
+void Dissemination::panic(const Ballots& ballots) {
+  coloured_by_ = no_rank;
   if (!ballots.before(correction_ballot_, ballots.promised())) correction_.panic();
 }
 
@@ -190,6 +205,7 @@ std::int64_t Dissemination::turn_due_ns() const {
   std::int64_t due = INT64_MAX;
   if (spread_.active()) due = spread_.due_ns();
   if (waits_) due = std::min(due, std::max(ask_at_ns_, std::int64_t{0}));
+  if (awaits_exit()) due = std::min(due, std::max(panic_at_ns_, std::int64_t{0}));
   return due;
 }
 
@@ -202,6 +218,7 @@ bool Dissemination::correction_is_due(std::int64_t now_ns, std::int64_t delay_us
 
 void Dissemination::on_turn(std::int64_t now_ns, const Decision& decision, const Message& blank,
                             const Arguments& arguments, const Ballots& ballots, Outbox& out) {
+  panic_if_late(now_ns, ballots);
   if (spread_.active() && !correction_.panics()) gossip(now_ns, decision, blank, ballots, out);
   if (correction_.wants_turn() && correction_is_due(now_ns, arguments.correction_delay_us))
     correct(decision, blank, ballots, out);

@@ -46,7 +46,9 @@ class Dissemination {
   // A correction has come; was_delivered: this rank had a decision before. True: it has to forward it.
   bool on_correction(const Message& message, bool was_delivered, const Arguments& arguments, const Ballots& ballots);
   void on_failure(Rank rank, const Ballots& ballots);
-  bool wants_turn() const { return correction_.wants_turn() || spread_.active() || waits_; }
+  bool wants_turn() const { return owes_turn() || waits_ || awaits_exit(); }
+  // Others need that turn, whatever time it is.
+  bool owes_turn() const { return correction_.wants_turn() || spread_.active(); }
   // Earlier turns change nothing. 0: not known.
   std::int64_t turn_due_ns() const;
   // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for whatever it waits for.
@@ -68,6 +70,9 @@ class Dissemination {
   void enter_correction(Rank ballot, const Arguments& arguments, const Ballots& ballots);
   bool note_correction(const Message& message, const Arguments& arguments, const Ballots& ballots);
   void panic_if_alone(const Ballots& ballots);
+  void panic_if_late(std::int64_t now_ns, const Ballots& ballots);
+  void panic(const Ballots& ballots);
+  bool awaits_exit() const { return coloured_by_ != no_rank && panic_after_ns_ != never_asks; }
 
   std::vector<Rank> askers_, forwarded_;  // ranks; ballots
   bool asked_ = false;
@@ -77,6 +82,7 @@ class Dissemination {
   RingCorrection correction_;
   Rank correction_ballot_ = no_rank;
   Rank coloured_by_ = no_rank;  // failure-proof: reached by this one's correction alone, and not let go yet
+  std::int64_t panic_after_ns_ = never_asks, panic_at_ns_ = unknown;  // of that
   std::int64_t turn_wanted_since_ns_ = unknown;
 };
 

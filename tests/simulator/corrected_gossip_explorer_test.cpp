@@ -16,7 +16,7 @@ constexpr std::int64_t thinner = 1;
 
 constexpr Correction corrections[] = {Correction::none, Correction::opportunistic, Correction::checked,
                                       Correction::opportunistic_optimised, Correction::failure_proof};
-constexpr std::int64_t early = 2000, late = 60000;  // ns: when who waits asks the root
+constexpr std::int64_t early = 2000, late = 60000;  // ns: when who waits asks the root, and who is not let go panics
 
 Arguments gossip_of(Kind kind, std::int32_t f, Correction correction, std::uint64_t seed, std::int64_t ask_after_ns) {
   Arguments arguments;
@@ -25,8 +25,12 @@ Arguments gossip_of(Kind kind, std::int32_t f, Correction correction, std::uint6
   arguments.count = kind == Kind::barrier ? 0 : 2;
   arguments.f = f;
   arguments.correction = correction;
-  arguments.gossip = {
-      .time_ns = 5000, .interval_ns = 1000, .flight_ns = 1000, .ask_after_ns = ask_after_ns, .seed = seed};
+  arguments.gossip = {.time_ns = 5000,
+                      .interval_ns = 1000,
+                      .flight_ns = 1000,
+                      .ask_after_ns = ask_after_ns,
+                      .panic_after_ns = ask_after_ns,
+                      .seed = seed};
   return arguments;
 }
 

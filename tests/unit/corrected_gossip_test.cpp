@@ -206,6 +206,37 @@ TEST(CorrectedGossip, OfAFailureProofOneWhoeverWasReachedByADeadRankAlonePanics)
   EXPECT_EQ(targets, (std::set<Rank>{0, 1, 4, 5}));
 }
 
+// Time tells, too: of one that died before it let me go, and of whom nobody says that it is dead.
+TEST(CorrectedGossip, OfAFailureProofOneWhoeverIsNotLetGoInTimePanics) {
+  Arguments arguments = gossip_broadcast(Correction::failure_proof);
+  arguments.gossip.panic_after_ns = 5000;
+  HandFedRank rank(3, 6);
+  rank.post(arguments);
+  rank.feed(told(arguments, Phase::correction, 2, 0, moves_right));
+  EXPECT_EQ(word_of(rank.ended(0).value), 7u);
+  EXPECT_TRUE(turns(rank, 1000, 5900).empty());
+  EXPECT_EQ(rank.window.operation(0).turn_due_ns(), 6000) << "since its first turn";
+  std::set<Rank> targets;
+  for (const Letter& letter : turns(rank, 6000, 8000)) {
+    EXPECT_TRUE(letter.message.has(panics));
+    targets.insert(letter.to);
+  }
+  EXPECT_EQ(targets, (std::set<Rank>{0, 1, 2, 4, 5}));
+  EXPECT_FALSE(rank.window.wants_turn()) << "once";
+}
+
+TEST(CorrectedGossip, OfAFailureProofOneWhoeverIsLetGoInTimeStaysSilent) {
+  Arguments arguments = gossip_broadcast(Correction::failure_proof);
+  arguments.gossip.panic_after_ns = 5000;
+  HandFedRank rank(3, 6);
+  rank.post(arguments);
+  rank.feed(told(arguments, Phase::correction, 2, 0, moves_right));
+  EXPECT_TRUE(turns(rank, 1000, 3000).empty());
+  rank.feed(told(arguments, Phase::correction, 2, 0, moves_right | lets_go));
+  EXPECT_FALSE(rank.window.wants_turn());
+  EXPECT_TRUE(turns(rank, 3000, 9000).empty());
+}
+
 TEST(CorrectedGossip, PanicBreaksGossipOff) {
   const Arguments arguments = gossip_broadcast(Correction::failure_proof);
   HandFedRank rank(3, 6);

@@ -43,7 +43,7 @@ const BroadcastShape& Communicator::fastest_shape(std::uint64_t bytes) {
 }
 
 // Who waits for a root that is late asks it in vain, so nobody asks before it has waited for ten times as long as all the questions
-// and answers would take.
+// and answers would take. Nor does anybody panic before, to all in vain, because of a neighbour that is late.
 void Communicator::set_gossip(std::int64_t time_ns, Arguments& arguments) {
   if (host_ != nullptr) return;
   const GossipChoice choice{time_ns, arguments.bytes(), arguments.correction_distance, arguments.f,
@@ -51,6 +51,7 @@ void Communicator::set_gossip(std::int64_t time_ns, Arguments& arguments) {
   if (choice != gossip_choice_) {
     detail::set_gossip(context_.costs(), arguments.bytes(), size(), time_ns, arguments);
     arguments.gossip.ask_after_ns = 10'000'000 + 10'000 * std::int64_t{size()};
+    arguments.gossip.panic_after_ns = arguments.gossip.ask_after_ns;
     gossip_choice_ = choice;
     gossip_setting_ = arguments.gossip;
     gossip_distance_ = arguments.correction_distance;

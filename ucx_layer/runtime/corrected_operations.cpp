@@ -306,7 +306,7 @@ bool CorrectedOperations::is_needed(const Request& request) const {
   const Buffers& buffers = context_.transport().buffers();
   if (request.lent_input != no_buffer && buffers.references(request.lent_input) > 1) return true;
   return request.arguments.by_gossip() && request.number >= window_.dropped_upto() &&
-         window_.operation(request.number).wants_turn();
+         window_.operation(request.number).owes_turn();
 }
 
 void CorrectedOperations::copy_out(Request& request) {
