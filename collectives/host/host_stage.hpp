@@ -32,23 +32,20 @@
 //
 //   HostWord load(Rank owner, HostPlace)          acquire
 //   void store(HostPlace, HostWord)               release; this rank's slab
-//   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    this rank's slab, before a store; data: elsewhere,
-//                                                 or room(first)
+//   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    the same, before a store; data: or room(first)
 //   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or apart
-//   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next read but one;
-//                                                 where sums are made in two sweeps: until each rank was read
+//   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next but one,
+//                                                 of two sweeps until each rank was read
 //   bool is_dead(Rank)                            acquire; a proof. False of this rank
 //   bool looks_again()                            whether to look again, in the same call, for what was not there yet
 //   void announce(OperationNumber)                run() only: what this rank gives to it is stored, and will be looked for
 //   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree
-//   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a result, or a chunk of it,
-//                                                 to be finished (reduction.hpp); result() has its contributors
+//   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   (a chunk of) a result, to be finished
 //   void deliver_finished(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a chunk that is
 //   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor
 //   bool expects_block(OperationNumber, Rank, std::uint64_t bytes) whether that is the length that this rank expects of it
 //
-// On atomics these are single instructions; the explorer (simulator/host_world.hpp) makes each a step of its own, between
-// which any other rank may go on or die.
+// On atomics these are single instructions; in simulator/host_world.hpp any rank may go on or die between two of them.
 #pragma once
 
 #include <algorithm>
@@ -102,8 +99,7 @@ class HostStage {
     return (tree_->is_flat() || layout_.is_large(bytes)) && seat_.ranks <= HostSources::most;
   }
 
-  // None where more than one look at each rank is needed: for a tree, chunks, an operator of the caller's. places: of this rank, for
-  // data that are not inline.
+  // None where more than one look at each is needed: tree, chunks, operator of the caller's. places: for data that are not inline.
   std::optional<HostShortcut> shortcut(const HostCall& call, const HostPlaces& places = {}) const {
     const std::uint64_t bytes = call.bytes();
     if (layout_.is_large(bytes) || call.lacks_memory) return std::nullopt;
@@ -112,8 +108,8 @@ class HostStage {
     way.bytes = bytes;
     if (to_one || call.pattern == HostPattern::reduce_all) {
       way.kernel = Combiner(call.reduction).kernel();
-      if (!tree_->is_flat() || (bytes > 0 && way.kernel == nullptr && !call.reduction.sweeps_twice()))
-        return std::nullopt;
+      const bool combines = bytes == 0 || way.kernel != nullptr || call.reduction.sweeps_twice();
+      if (!tree_->is_flat() || !combines) return std::nullopt;
     }
     way.note = note_of(call).word();
     way.usual = usual_note(call, bytes).word();
@@ -351,12 +347,11 @@ class HostStage {
         if (!is_absent(x, number) && !memory.expects_block(number, x, way.bytes)) return false;
       for (Rank x = 0; x < way.end; ++x)
         if (!is_absent(x, number)) memory.deliver_block(number, x, data_of(x), way.bytes);
-    } else if (call.reduction.sweeps_twice()) {
+    } else if (call.reduction.sweeps_twice() && way.bytes > 0) {
       HostSources sources;
       for (Rank x = way.first; x < way.end; ++x)
         if (!is_absent(x, number)) sources.add(data_of(x));
-      if (way.bytes > 0)
-        memory.deliver(number, 0, sources.sum(call.reduction, way.bytes, memory.scratch(0)), way.bytes);
+      memory.deliver(number, 0, sources.sum(call.reduction, way.bytes, memory.scratch(0)), way.bytes);
     } else if (way.bytes > 0) {
       const std::byte* sum = nullptr;
       for (Rank x = way.first; x < way.end; ++x) {

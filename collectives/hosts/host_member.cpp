@@ -174,6 +174,7 @@ bool HostMember::end() {
 
 // Of a new speaker: all.
 void HostMember::send_new() {
+  if (process_.lost()) return;  // what it would say is not what its host has written down
   sent_upto_ = std::max(sent_upto_, process_.packets_begin());
   for (; sent_upto_ < process_.packets_end(); ++sent_upto_) send(sent_upto_);
 }

@@ -45,7 +45,7 @@ class HostProcess {
   bool ready() const { return ready_; }
   OperationNumber calls() const { return calls_; }  // contributions so far
   bool wants_turn() const { return window_.wants_turn(); }
-  bool lost() const { return lost_; }
+  bool lost() const { return lost_; }  // it has found no memory: its rank must leave the others to theirs
   const OperationWindow& window() const { return window_; }
 
   // A message from a host, by its place: too late, to be taken in now, or to be kept until those before it have come.

@@ -53,7 +53,6 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   if (!entry.list.empty()) std::memcpy(data + entry.value.size(), entry.list.data(), entry.list.size());
   std::memcpy(head_.data(), &head, sizeof head);
   writes_ = true;
-  in_payload_ = false;
   write();
 }
 
@@ -71,14 +70,22 @@ bool HostJournal::post(Request& request, std::byte* data, std::size_t bytes) {
   return ranks_->post(request) == UCFT_OK;
 }
 
+// Where there is no memory for a broadcast nobody gets it, and all know: the entry begins again.
 void HostJournal::write() {
   if (ranks_ != nullptr) {
-    const bool has_payload = payload_.size() > sizeof(Head::data);
-    if (!in_payload_) {
-      if (request_.pending() || !post(request_, head_.data(), head_bytes)) return;
-      in_payload_ = true;
+    if (request_.pending()) return;
+    if (written_ == Written::nothing) {
+      if (!post(request_, head_.data(), head_bytes)) return;
+      written_ = Written::head;
+      if (request_.pending()) return;
     }
-    if (has_payload && (request_.pending() || !post(request_, payload_.data(), payload_.size()))) return;
+    if (written_ == Written::head && request_.status == UCFT_OK && payload_.size() > sizeof(Head::data)) {
+      if (!post(request_, payload_.data(), payload_.size())) return;
+      written_ = Written::payload;
+      if (request_.pending()) return;
+    }
+    written_ = Written::nothing;
+    if (request_.status != UCFT_OK) return;
   }
   writes_ = false;
   open();
@@ -161,6 +168,7 @@ bool HostJournal::advance() {
   read();
   if (!reads_ || request_.pending() || request_.status == UCFT_OK) return false;
   reads_ = in_payload_ = false;
+  if (request_.status != UCFT_ERR_ROOT_FAILED) return false;
   ++speaker_;
   return true;
 }

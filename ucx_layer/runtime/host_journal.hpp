@@ -49,6 +49,7 @@ class HostJournal : public Journal {
   std::function<const HostContribution*(OperationNumber)> contribution_;
   Rank speaker_ = 0;
   std::uint64_t position_ = 0;  // of the entry that is there, or comes next
+  enum class Written : std::uint8_t { nothing, head, payload } written_ = Written::nothing;
   bool is_there_ = false, writes_ = false, reads_ = false, in_payload_ = false, ended_ = false;
   alignas(8) std::array<std::byte, head_bytes> head_{};
   std::vector<std::byte> payload_;

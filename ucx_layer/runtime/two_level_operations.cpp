@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "ucx_layer/runtime/context.hpp"
@@ -99,7 +100,12 @@ ucft_status_t TwoLevelOperations::post(const Arguments& arguments, Request* call
   part->caller = caller;
   part->contribution.call = calls_;
   part->contribution.arguments = arguments;
-  if (!begin(*part, arguments)) return UCFT_ERR_BUSY;
+  try {
+    if (!begin(*part, arguments)) return UCFT_ERR_BUSY;
+  } catch (const std::bad_alloc&) {  // its data are wanted by all
+    context_.stand_aside("this rank has no memory for its part in an operation: the others go on without it");
+    return context_.why_excluded();
+  }
   if (caller != nullptr) {
     caller->state = Request::State::active;
     caller->number = calls_;
@@ -233,6 +239,8 @@ bool TwoLevelOperations::advance() {
   member_.look();
   offer();
   flush();
+  if (member_.process().lost())
+    context_.stand_aside("this rank has no memory for what its host takes in: the others go on without it");
   return member_.entries() != before;
 }
 
