@@ -248,7 +248,7 @@ void Operation::contribute(Message& mine) const {
     mine.value = memory_.input;
     mine.list = memory_.missing;
     mine.list_length = memory_.missing_length;
-    mine.flags = has_value;
+    mine.flags = static_cast<std::uint8_t>(has_value | (memory_.missing_truncated ? list_truncated : 0));
     if (memory_.lacks) mine.blame(me());
   }
 }

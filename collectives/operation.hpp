@@ -41,7 +41,8 @@ class Operation {
     std::uint32_t contributors = 1;  // values in the input
     BufferId missing = no_buffer;    // its ranks whose values are not: entries of_living_host, so many
     std::uint32_t missing_length = 0;
-    bool root_died = false;  // a broadcast's root did, before it gave anything
+    bool missing_truncated = false;  // there are more
+    bool root_died = false;          // a broadcast's root did, before it gave anything
   };
   // prev: see Message.
   void start(OperationNumber number, const Arguments& arguments, const Membership& members,

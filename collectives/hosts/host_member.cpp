@@ -127,6 +127,10 @@ void HostMember::on_packet(std::uint32_t place, const Message& message) {
   if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
   Held held{place, message};
   held.message.value = buffers_.localize(message.value);
+  if (message.value && !held.message.value) {
+    lost_ = true;
+    return;
+  }
   buffers_.retain(held.message.list);
   held_.push_back(held);
   if (speaks_) go_on();
@@ -174,7 +178,7 @@ bool HostMember::end() {
 
 // Of a new speaker: all.
 void HostMember::send_new() {
-  if (process_.lost()) return;  // what it would say is not what its host has written down
+  if (lost()) return;  // what it would say is not what its host has written down
   sent_upto_ = std::max(sent_upto_, process_.packets_begin());
   for (; sent_upto_ < process_.packets_end(); ++sent_upto_) send(sent_upto_);
 }

@@ -64,6 +64,9 @@ class HostMember {
 
   std::vector<Packet>& outbox() { return outbox_; }
   bool speaks() const { return speaks_; }
+  bool lost() const {
+    return lost_ || process_.lost();
+  }                                                    // there was no memory: this rank must leave the others to theirs
   std::size_t held() const { return held_.size(); }    // packets that wait
   std::uint64_t entries() const { return position_; }  // read, or written
   HostProcess& process() { return process_; }
@@ -102,7 +105,8 @@ class HostMember {
   Buffers& buffers_;
   HostProcess process_;
   std::uint64_t position_ = 0;
-  bool speaks_ = false, gone_ = false, gone_is_recorded_ = false, failures_changed_ = false, ended_ = false;
+  bool speaks_ = false, gone_ = false, gone_is_recorded_ = false, failures_changed_ = false, ended_ = false,
+       lost_ = false;
   FailedRanks dead_;
   std::vector<Held> held_;
   std::uint64_t sent_upto_ = 0;  // packets of process_

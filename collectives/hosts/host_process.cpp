@@ -119,6 +119,7 @@ Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
     if (!std::ranges::binary_search(missing_before, rank))
       entries.push_back(static_cast<std::uint32_t>(rank) | of_living_host);
   if (entries.empty()) return memory;
+  memory.missing_truncated = entries.size() > failure_list_limit;
   memory.missing_length = std::min(static_cast<std::uint32_t>(entries.size()), failure_list_limit);
   memory.missing = buffers_.copy_in(entries.data(), memory.missing_length * sizeof(std::uint32_t));
   return memory;

@@ -75,7 +75,6 @@ class Communicator {
   }
   void hold() { is_part_ = is_held_ = true; }
   void release_hold() { is_held_ = false; }
-  bool has_two_levels() const { return two_level_ != nullptr; }
   bool is_on_host() const { return host_ != nullptr; }
   bool lacks_slab() const { return host_ != nullptr && !host_->has_slab(); }
   // On a host: the last barrier is over, and this rank reads nothing any more. The slab that others may still read.

@@ -1,6 +1,7 @@
 #include "ucx_layer/runtime/host_journal.hpp"
 
 #include <cstring>
+#include <new>
 
 #include "ucx_layer/runtime/communicator.hpp"
 
@@ -47,13 +48,22 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   head.flags = message.flags;
   head.outcome = static_cast<std::uint8_t>(message.outcome);
   head.list_length = static_cast<std::uint8_t>(entry.list.size() / sizeof(std::uint32_t));
-  payload_.resize(entry.value.size() + entry.list.size());
+  if (!make_room(entry.value.size() + entry.list.size())) return;
   std::byte* const data = payload_.size() > sizeof head.data ? payload_.data() : head.data;
   if (!entry.value.empty()) std::memcpy(data, entry.value.data(), entry.value.size());
   if (!entry.list.empty()) std::memcpy(data + entry.value.size(), entry.list.data(), entry.list.size());
   std::memcpy(head_.data(), &head, sizeof head);
   writes_ = true;
   write();
+}
+
+bool HostJournal::make_room(std::size_t bytes) {
+  try {
+    payload_.resize(bytes);
+  } catch (const std::bad_alloc&) {
+    lacks_memory_ = true;
+  }
+  return !lacks_memory_;
 }
 
 // False: not now.
@@ -70,7 +80,7 @@ bool HostJournal::post(Request& request, std::byte* data, std::size_t bytes) {
   return ranks_->post(request) == UCFT_OK;
 }
 
-// Where there is no memory for a broadcast nobody gets it, and all know: the entry begins again.
+// Where there is no memory for a broadcast nobody gets it, and all know: the next speaker finds what it was about by itself.
 void HostJournal::write() {
   if (ranks_ != nullptr) {
     if (request_.pending()) return;
@@ -85,7 +95,8 @@ void HostJournal::write() {
       if (request_.pending()) return;
     }
     written_ = Written::nothing;
-    if (request_.status != UCFT_OK) return;
+    lacks_memory_ |= request_.status != UCFT_OK;
+    if (lacks_memory_) return;
   }
   writes_ = false;
   open();
@@ -153,7 +164,7 @@ void HostJournal::read() {
     if (!in_payload_) {
       Head head;
       std::memcpy(&head, head_.data(), sizeof head);
-      payload_.resize(head.value_bytes + head.list_length * sizeof(std::uint32_t));
+      if (!make_room(head.value_bytes + head.list_length * sizeof(std::uint32_t))) return;
       in_payload_ = payload_.size() > sizeof head.data;
       if (in_payload_) continue;
     }
@@ -164,6 +175,7 @@ void HostJournal::read() {
 
 // Whom others find dead, too, at the same place: so all agree on who comes next.
 bool HostJournal::advance() {
+  if (lacks_memory_) return false;
   if (writes_) write();
   read();
   if (!reads_ || request_.pending() || request_.status == UCFT_OK) return false;

@@ -25,13 +25,15 @@ class HostJournal : public Journal {
   // through here; until then the entry is not to be read.
   HostJournal(Communicator* ranks, std::function<const HostContribution*(OperationNumber call)> contribution);
 
-  bool may_append() const override { return speaks() && !writes_ && !is_there_; }
+  bool may_append() const override { return speaks() && !writes_ && !is_there_ && !ended_ && !lacks_memory_; }
   void append(std::uint64_t position, const JournalEntry& entry) override;
   const JournalEntry* at(std::uint64_t position) override;
 
   // Goes on with what waited for others. True: a speaker was found dead (dead(), as a rank of this host): the next rank speaks.
   bool advance();
   Rank speaker() const { return speaker_; }
+  // For an entry, here: this rank must leave the others to theirs.
+  bool lacks_memory() const { return lacks_memory_; }
   bool is_at_rest() const { return !reads_ && !writes_; }
 
  private:
@@ -42,7 +44,7 @@ class HostJournal : public Journal {
   bool post(Request& request, std::byte* data, std::size_t bytes);
   void write();
   void read();
-  bool take(Request& request);
+  bool make_room(std::size_t bytes);
   void open();
 
   Communicator* ranks_;
@@ -50,7 +52,7 @@ class HostJournal : public Journal {
   Rank speaker_ = 0;
   std::uint64_t position_ = 0;  // of the entry that is there, or comes next
   enum class Written : std::uint8_t { nothing, head, payload } written_ = Written::nothing;
-  bool is_there_ = false, writes_ = false, reads_ = false, in_payload_ = false, ended_ = false;
+  bool is_there_ = false, writes_ = false, reads_ = false, in_payload_ = false, ended_ = false, lacks_memory_ = false;
   alignas(8) std::array<std::byte, head_bytes> head_{};
   std::vector<std::byte> payload_;
   Request request_;

@@ -146,14 +146,7 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
       request.send = part.give.data();
       break;
     case Kind::barrier: break;
-    case Kind::broadcast:
-      if (!is_here(arguments.root)) return part.is_done = true;
-      request.arguments.root = places_.place_of[static_cast<std::size_t>(arguments.root)] - places_.first_here;
-      request.arguments.reduction = {DataType::uint8, Operator::none};
-      request.arguments.count = arguments.bytes();
-      part.value.resize(arguments.bytes());
-      if (arguments.root == me_ && !part.value.empty()) std::memcpy(part.value.data(), request.send, part.value.size());
-      break;
+    case Kind::broadcast: begin_broadcast(part, arguments); break;
     case Kind::allgather: begin_blocks(part); break;
   }
   request.receive = part.value.data();
@@ -168,6 +161,24 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
   }
   local_->plan(request);
   return local_->post(request) == UCFT_OK;
+}
+
+// Each call is one operation here in which all read what all have posted, so that it is compared: a broadcast from here gathers the
+// root's block alone, one from elsewhere nothing.
+void TwoLevelOperations::begin_broadcast(Part& part, const Arguments& arguments) {
+  Request& request = part.request;
+  const std::uint64_t bytes = arguments.bytes();
+  request.arguments.kind = Kind::barrier;
+  request.arguments.count = 0;
+  if (!is_here(arguments.root)) return;
+  request.arguments.kind = Kind::allgather;
+  request.arguments.reduction = {DataType::uint8, Operator::none};
+  request.arguments.count = bytes;
+  request.arguments.own_count = arguments.root == me_ ? bytes : 0;
+  request.layout.bytes.assign(static_cast<std::size_t>(places_.here), 0);
+  request.layout.offsets.assign(static_cast<std::size_t>(places_.here), 0);
+  request.layout.bytes[static_cast<std::size_t>(local_rank_of(arguments.root))] = bytes;
+  part.value.resize(bytes);
 }
 
 // Each rank's block is a record, as it is in a set of blocks.
@@ -196,11 +207,19 @@ void TwoLevelOperations::finish_local(Part& part) {
   HostContribution& mine = part.contribution;
   const bool is_broadcast = mine.arguments.kind == Kind::broadcast;
   part.is_done = true;
-  mine.root_died = request.status == UCFT_ERR_ROOT_FAILED;
+  if (request.status == UCFT_ERR_MISMATCH) {  // the same on all ranks here, and like nothing of another host
+    mine.arguments = Arguments{};
+    mine.arguments.kind = Kind::barrier;
+    mine.arguments.layout = ~std::uint64_t{0};
+    mine.contributors = 1;
+    mine.has_value = true;
+    return;
+  }
+  const Rank root =
+      is_broadcast && is_here(part.caller->arguments.root) ? local_rank_of(part.caller->arguments.root) : no_rank;
+  mine.root_died = request.status == UCFT_OK && std::ranges::find(request.missing, root) != request.missing.end();
   mine.lacks = request.status != UCFT_OK && !mine.root_died;
-  if (request.status == UCFT_ERR_MISMATCH)
-    mine.arguments.layout = ~mine.arguments.layout;  // so it is one for all hosts
-  mine.has_value = request.status == UCFT_OK;
+  mine.has_value = request.status == UCFT_OK && !mine.root_died && (!is_broadcast || root != no_rank);
   if (mine.arguments.kind == Kind::allgather && mine.has_value) gather_blocks(part);
   if (mine.has_value) mine.value = part.value;
   mine.contributors = is_broadcast ? 1 : request.contributors;
@@ -239,7 +258,7 @@ bool TwoLevelOperations::advance() {
   member_.look();
   offer();
   flush();
-  if (member_.process().lost())
+  if (member_.lost() || journal_.lacks_memory())
     context_.stand_aside("this rank has no memory for what its host takes in: the others go on without it");
   return member_.entries() != before;
 }

@@ -66,11 +66,13 @@ class TwoLevelOperations : private HostMember::Caller {
   Host host_of(Rank rank) const {
     return places_.hosts[static_cast<std::size_t>(places_.place_of[static_cast<std::size_t>(rank)])];
   }
+  Rank local_rank_of(Rank rank) const { return places_.place_of[static_cast<std::size_t>(rank)] - places_.first_here; }
   bool is_here(Rank rank) const { return host_of(rank) == host_of(me_); }
   Communicator* make(std::uint32_t place);
 
   ucft_status_t post(const Arguments& arguments, Request* caller);
   bool begin(Part& part, const Arguments& arguments);
+  void begin_broadcast(Part& part, const Arguments& arguments);
   void begin_blocks(Part& part);
   void finish_local(Part& part);
   void gather_blocks(Part& part);

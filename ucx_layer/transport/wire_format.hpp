@@ -44,7 +44,8 @@ struct WireHeader {
   std::uint8_t flags;  // MessageFlags
   std::uint8_t transport_flags;
   std::uint32_t communicator;
-  std::uint16_t epoch;  // members that the operation was planned without, modulo 65536
+  std::uint16_t
+      epoch;  // members that the operation was planned without, modulo 65536; between hosts as processes the packet's place
   std::uint16_t signature;
   std::uint64_t operation;
   std::int32_t sender;  // rank in the communicator; in the context for Control

@@ -64,6 +64,25 @@ RANKS(mismatch) {
   for (int i = 0; i < 40; ++i) allreduce(i, 1);
 }
 
+// other_root ROOT: rank 1 names another root of a broadcast than the others do. What follows is right all the same.
+RANKS(other_root) {
+  allreduce(0, 1);
+  std::uint64_t data = 77;
+  const int root = rank_ == 1 ? std::stoi(arguments.at(0)) : 0;
+  const ucft_status_t status = ucft_broadcast(comm, &data, 1, UCFT_UINT64, root, nullptr, nullptr);
+  if (status != UCFT_OK && status != UCFT_ERR_MISMATCH) wrong("broadcast: {}", ucft_last_error());
+  if (rank_ == 1 && status == UCFT_OK) wrong("broadcast from root {}: no mismatch", root);
+  for (int i = 1; i < 4; ++i)
+    if (allreduce(i, 1) != 0) wrong("iteration {}: a rank is missing", i);
+}
+
+TEST(TwoLevels, ABroadcastFromAnotherRootIsAMismatchAndNothingElse) {
+  for (const char* root : {"1", "2", "3"}) {
+    const JobPlan made{4, other_root, {root}, {}, over("two_level")};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << "root " << root;
+  }
+}
+
 TEST_P(Scenario, DifferentArgumentsAreAMismatchForAll) {
   for (const char* what : {"count", "type", "operator", "operation", "f", "first_root", "tree"})
     for (int ranks : {2, 5}) {
