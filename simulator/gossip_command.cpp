@@ -23,7 +23,7 @@ struct Options : GossipOptions {
   std::vector<double> eps = {1e-6};
   std::string aggregate = "average", stop = "truth";
   int rounds = 0, cycles = 0, check_every = 4;
-  bool all_rounds = false, lock_step = false, history = false, large = false, small = false;
+  bool repair_initial = false, all_rounds = false, lock_step = false, history = false, large = false, small = false;
   double delay = 0.3, jitter = 0.2, detect = 1;
   std::vector<std::string> crashes;
 
@@ -68,6 +68,7 @@ GossipRun run_of(const Options& options) {
   plan.neighbourhood = neighbourhood_of(options, options.algorithm, static_cast<Rank>(options.ranks));
   plan.cycles = options.cycles;
   plan.tau = tau_of(options, options.algorithm, default_tau(options));
+  plan.repairs_initial = options.repair_initial;
   run.single_precision = options.precision == "single";
   run.values = options.values;
   run.data = data_of(options);
@@ -282,10 +283,13 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("--rounds", options.rounds, "at most (default: ten times the model's)")
       ->check(whole_between(1, most));
   command.add_flag("--all-rounds", options.all_rounds, "go on to --rounds when EPS has been reached");
-  if (has_checksums(options.algorithm))
+  if (has_checksums(options.algorithm)) {
     add_tau_option(command, options,
                    "(default: 0.5 for pflc, 1e-10 for pfcc and hpflc, 1e-4 in single precision, times N for data bus "
                    "and ranks)");
+    command.add_flag("--repair-initial", options.repair_initial,
+                     "what a rank gave, if it was corrupted, is calculated anew from its mass and its flows");
+  }
 
   add_fault_options(command, options, !goes_by_rounds(options.algorithm));
   command.add_option("--crash", options.crashes, "RANK@TIME: dies")->delimiter(',');

@@ -44,6 +44,8 @@ std::string problem_with(const GossipPlan& plan) {
   if (has_checksums(plan.algorithm) && !(plan.tau > 0 && std::isfinite(plan.tau)))
     return fmt::format("tau = {} finds {}: it must be a positive number", plan.tau,
                        plan.tau <= 0 ? "faults in rounding errors" : "no faults");
+  if (plan.repairs_initial && !has_checksums(plan.algorithm))
+    return fmt::format("no repair of what a rank gave: {} has no checksums", gossip_algorithm_name(plan.algorithm));
   return "";
 }
 
@@ -128,17 +130,17 @@ auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<cons
   std::vector<Real> initial(values.begin(), values.end());
   initial.push_back(weight);
   if (has_checksums(plan.algorithm)) {
-    double check = 0;
-    for (Real each : initial) check += each;
-    initial.push_back(static_cast<Real>(check));
+    initial.push_back(static_cast<Real>(checksum_of(ConstMass<Real>(initial))));
   }
   switch (plan.algorithm) {
     case GossipAlgorithm::push_sum:
     case GossipAlgorithm::hps: return PushSum<Real>(initial);
     case GossipAlgorithm::push_flow: return PushFlow<Real>(initial, links, FlowCorrection::none, 0);
     case GossipAlgorithm::pflc:
-    case GossipAlgorithm::hpflc: return PushFlow<Real>(initial, links, FlowCorrection::local, plan.tau);
-    case GossipAlgorithm::pfcc: return PushFlow<Real>(initial, links, FlowCorrection::cooperative, plan.tau);
+    case GossipAlgorithm::hpflc:
+      return PushFlow<Real>(initial, links, FlowCorrection::local, plan.tau, plan.repairs_initial);
+    case GossipAlgorithm::pfcc:
+      return PushFlow<Real>(initial, links, FlowCorrection::cooperative, plan.tau, plan.repairs_initial);
     case GossipAlgorithm::pcf_printed: return PushCancelFlowPrinted<Real>(initial, links);
     case GossipAlgorithm::pcf:
     case GossipAlgorithm::pcf_flip: {

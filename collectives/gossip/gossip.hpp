@@ -76,11 +76,12 @@ constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {
 // The same on all ranks.
 struct GossipPlan {
   GossipAlgorithm algorithm = GossipAlgorithm::pcf;
-  Neighbourhood neighbourhood;  // of the asynchronous ones; of the others only its number of ranks counts
-  std::uint64_t seed = 1;       // of choices and cycles
-  double tau = 0;               // of checksums: absolute, in the unit of the data
-  int rounds = 0;               // by rounds: how many; ardb: of its doublings. 0: recursive_doubling's own number
-  int cycles = 0;               // hps, hpflc: so many, used in turn; 0: a new one in each round
+  Neighbourhood neighbourhood;   // of the asynchronous ones; of the others only its number of ranks counts
+  std::uint64_t seed = 1;        // of choices and cycles
+  double tau = 0;                // of checksums: absolute, in the unit of the data
+  bool repairs_initial = false;  // with checksums: what a rank gave, if it was corrupted
+  int rounds = 0;                // by rounds: how many; ardb: of its doublings. 0: recursive_doubling's own number
+  int cycles = 0;                // hps, hpflc: so many, used in turn; 0: a new one in each round
 };
 
 // "" or what is wrong with it.

@@ -45,12 +45,17 @@ bool is_finite(ConstMass<Real> mass) {
   return true;
 }
 
+// What the check behind these numbers is to be, up to its rounding to a Real.
+template <class Real>
+double checksum_of(ConstMass<Real> numbers) {
+  double sum = 0;
+  for (Real each : numbers) sum += each;
+  return sum;
+}
 // The checksum's error is larger than tau, or isn't a number.
 template <class Real>
 bool is_bad(ConstMass<Real> mass, double tau) {
-  double sum = 0;
-  for (std::size_t i = 0; i + 1 < mass.size(); ++i) sum += mass[i];
-  return !(std::abs(sum - static_cast<double>(mass.back())) <= tau);
+  return !(std::abs(checksum_of(mass.first(mass.size() - 1)) - static_cast<double>(mass.back())) <= tau);
 }
 
 // What a rank has to send: link (an index into its neighbours), one or more masses, and what its algorithm needs to tell

@@ -12,6 +12,10 @@
 //
 // Misprints mended: Algorithms 3-5 push e_j/2 for e_i/2, and Algorithm 5, line 6 sends f_ij for f_ik. Beyond the papers: half
 // of an e that is found bad and can't be repaired is not pushed; what is no number counts as a lost flow in PF, too.
+//
+// Repair of the initial mass (section 4.5): if e and all flows are right, initial = e - sum f. For that e is kept from one
+// event to the next. Nothing but a fault ever changes the initial mass, so its check is compared exactly, whatever tau. A
+// flow that is flipped in the same interval between two events is one fault too many, and leaves the initial mass bad.
 #pragma once
 
 #include "collectives/gossip/mass.hpp"
@@ -24,15 +28,54 @@ template <class Real>
 class PushFlow {
  public:
   // initial: with a check if there is a correction. tau: the largest error of a checksum that is not a fault.
-  PushFlow(ConstMass<Real> initial, int links, FlowCorrection correction, double tau)
+  // repairs_initial: only with a correction.
+  PushFlow(ConstMass<Real> initial, int links, FlowCorrection correction, double tau, bool repairs_initial = false)
       : initial_(initial.begin(), initial.end()),
         flows_(initial.size() * static_cast<std::size_t>(links)),
-        current_(initial.size()),
+        current_(initial_),
         tau_(tau),
         links_(links),
-        correction_(correction) {}
+        correction_(correction),
+        repairs_initial_(repairs_initial) {}
 
   void push(int link, GossipOutbox<Real>& out) {
+    repair_initial();
+    push_half(link, out);
+    keep_current();
+  }
+
+  void settle(int link, GossipOutbox<Real>& out) { send(link, out); }
+
+  void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
+    repair_initial();
+    take(arrival, out);
+    keep_current();
+  }
+
+  // Excludes what was exchanged with the dead rank: the aggregate is the survivors' then.
+  void on_failure(int link) {
+    repair_initial();
+    clear(flows(link));
+    keep_current();
+  }
+
+  // Bad flows are left out.
+  void add_estimate(Mass<Real> mass) const {
+    if (knows_better()) return add<Real>(mass, current_);
+    add<Real>(mass, initial_);
+    for (int link = 0; link < links_; ++link)
+      if (!bad(flow_of(link))) add<Real>(mass, flow_of(link));
+  }
+  std::size_t row_length() const { return initial_.size(); }
+
+  // For fault injection, and tests.
+  Mass<Real> local_data() { return initial_; }
+  Mass<Real> flows(int link) {
+    return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()};
+  }
+
+ private:
+  void push_half(int link, GossipOutbox<Real>& out) {
     sum_up();
     if (bad(current_)) {  // lines 3-10
       for (int other = 0; other < links_; ++other) {
@@ -54,9 +97,7 @@ class PushFlow {
     send(link, out);
   }
 
-  void settle(int link, GossipOutbox<Real>& out) { send(link, out); }
-
-  void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
+  void take(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
     Mass<Real> flow = flows(arrival.link);
     if (!bad(arrival.row)) {
       copy_negated<Real>(flow, arrival.row);
@@ -66,24 +107,23 @@ class PushFlow {
     }
   }
 
-  // Excludes what was exchanged with the dead rank: the aggregate is the survivors' then.
-  void on_failure(int link) { clear(flows(link)); }
-
-  // Bad flows are left out.
-  void add_estimate(Mass<Real> mass) const {
-    add<Real>(mass, initial_);
+  // The initial mass is wrong, and e, of the last event, is right.
+  bool knows_better() const { return repairs_initial_ && initial_.back() != check_of_initial() && !bad(current_); }
+  Real check_of_initial() const {
+    return static_cast<Real>(checksum_of(ConstMass<Real>(initial_).first(initial_.size() - 1)));
+  }
+  void repair_initial() {
+    if (!knows_better()) return;
     for (int link = 0; link < links_; ++link)
-      if (!bad(flow_of(link))) add<Real>(mass, flow_of(link));
+      if (bad(flow_of(link))) return;
+    copy<Real>(initial_, current_);
+    for (int link = 0; link < links_; ++link) subtract<Real>(initial_, flow_of(link));
+    initial_.back() = check_of_initial();
   }
-  std::size_t row_length() const { return initial_.size(); }
-
-  // For fault injection, and tests.
-  Mass<Real> local_data() { return initial_; }
-  Mass<Real> flows(int link) {
-    return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()};
+  void keep_current() {
+    if (repairs_initial_) sum_up();
   }
 
- private:
   ConstMass<Real> flow_of(int link) const {
     return {flows_.data() + initial_.size() * static_cast<std::size_t>(link), initial_.size()};
   }
@@ -100,6 +140,7 @@ class PushFlow {
   double tau_;
   int links_;
   FlowCorrection correction_;
+  bool repairs_initial_;
 };
 
 }  // namespace ucft::detail

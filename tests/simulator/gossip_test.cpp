@@ -253,6 +253,26 @@ TEST(Faults, TheFlipTolerantFormRepairsLocalDataToo) {
   }
 }
 
+// Casas et al., section 4.5.
+TEST(Faults, WhatARankGaveIsRepaired) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::hpflc})
+    for (int bit = 0; bit < 64; bit += 3) {
+      GossipRun run = run_of(algorithm, GossipTopology::hypercube, 32, 1e-12, static_cast<std::uint64_t>(bit) + 1);
+      run.plan.tau = 1e-11;
+      run.faults.target = FlipTarget::data;
+      run.faults.flips = {{20.5, no_rank, bit}};
+      run.rounds = 300;
+      run.plan.repairs_initial = true;
+      const GossipResult result = simulate(run);
+      EXPECT_TRUE(result.reached) << gossip_algorithm_name(algorithm) << " bit " << bit << ": " << result.error;
+      EXPECT_EQ(result.flips, 1);
+      run.plan.repairs_initial = false;
+      if (bit >= 27 && bit < 60) {
+        EXPECT_FALSE(simulate(run).reached) << gossip_algorithm_name(algorithm) << " bit " << bit;
+      }
+    }
+}
+
 // Niederbrucker et al., Figures 3 and 6: the best that is ever reached.
 TEST(Accuracy, PushCancelFlowReachesMachinePrecisionWherePushFlowDoesNot) {
   const auto best_of = [](GossipAlgorithm algorithm, GossipTopology topology, Rank ranks, GossipData data, int rounds) {

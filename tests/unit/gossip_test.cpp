@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -397,6 +398,79 @@ TEST(PushFlowRule, ABadInitialMassIsNotPushed) {
   GossipOutbox<double> out;
   rank.push(0, out);
   EXPECT_EQ(row_of(out), (Row{0, 0, 0}));
+}
+
+// Casas et al., section 4.5. Two pushes and an answer, so that there are flows to subtract.
+template <class Real>
+PushFlow<Real> with_flows(FlowCorrection correction, double tau) {
+  const std::vector<Real> given{8, 1, 9};
+  PushFlow<Real> rank(given, 2, correction, tau, true);
+  GossipOutbox<Real> out;
+  rank.push(0, out);
+  rank.push(1, out);
+  const std::vector<Real> answer{-3, Real{-0.25}, Real{-3.25}};
+  rank.on_message({1, 0, 0, answer}, out);
+  return rank;
+}
+
+template <class Real>
+std::vector<Real> estimate_of(const PushFlow<Real>& rank) {
+  std::vector<Real> mass(rank.row_length());
+  rank.add_estimate(mass);
+  return mass;
+}
+
+template <class Real>
+void expect_every_bit_of_the_initial_mass_comes_back(FlowCorrection correction, double tau, int bits) {
+  using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
+  const std::vector<Real> given{8, 1, 9};
+  for (std::size_t place = 0; place < given.size(); ++place)
+    for (int bit = 0; bit < bits; ++bit)
+      for (bool receives : {false, true}) {
+        PushFlow<Real> rank = with_flows<Real>(correction, tau);
+        const std::vector<Real> before = estimate_of(rank);
+        Real& hit = rank.local_data()[place];
+        hit = std::bit_cast<Real>(std::bit_cast<Bits>(hit) ^ Bits{1} << bit);
+        const double check = checksum_of(ConstMass<Real>(rank.local_data()).first(2));
+        if (static_cast<Real>(check) == rank.local_data()[2]) continue;  // rounded away
+        EXPECT_EQ(estimate_of(rank), before) << "already in the estimate, place " << place << " bit " << bit;
+        GossipOutbox<Real> out;
+        if (receives)
+          rank.on_message({0, 0, 0, std::vector<Real>{1, 1, 2}}, out);
+        else
+          rank.push(0, out);
+        EXPECT_EQ(std::vector<Real>(rank.local_data().begin(), rank.local_data().end()), given)
+            << "place " << place << " bit " << bit;
+      }
+}
+
+TEST(PushFlowRule, ACorruptedInitialMassIsRepaired) {
+  for (FlowCorrection correction : {FlowCorrection::local, FlowCorrection::cooperative})
+    for (double tau : {1e-9, 0.5}) {  // smaller errors than tau, too
+      expect_every_bit_of_the_initial_mass_comes_back<double>(correction, tau, 64);
+      expect_every_bit_of_the_initial_mass_comes_back<float>(correction, std::max(tau, 1e-4), 32);
+    }
+}
+
+TEST(PushFlowRule, ADeathDoesNotTakeTheRepairAway) {
+  PushFlow<double> rank = with_flows<double>(FlowCorrection::local, 1e-9);
+  rank.local_data()[1] = -1e200;
+  rank.on_failure(0);
+  EXPECT_EQ(rank.local_data()[1], 1);
+  rank.local_data()[0] = 5;
+  GossipOutbox<double> out;
+  rank.push(1, out);
+  EXPECT_EQ(rank.local_data()[0], 8);
+}
+
+TEST(PushFlowRule, WithABadFlowBesideItTheInitialMassIsNotGuessed) {
+  PushFlow<double> rank = with_flows<double>(FlowCorrection::local, 1e-9);
+  rank.local_data()[0] = 1e100;
+  rank.flows(0)[0] = 1e50;
+  GossipOutbox<double> out;
+  rank.push(1, out);
+  EXPECT_EQ(rank.local_data()[0], 1e100);
+  EXPECT_EQ(rank.flows(1)[0], 3) << "and half of it is not pushed";
 }
 
 TEST(Rank, WithoutAListOfNeighboursAllElseIsTheSame) {
@@ -816,6 +890,12 @@ TEST(Plan, WhatCanNotWorkIsRefused) {
   plan.tau = std::numeric_limits<double>::infinity();
   EXPECT_NE(problem_with(plan).find("no faults"), std::string::npos);
   plan.tau = 1e-9;
+  plan.repairs_initial = true;
+  EXPECT_EQ(problem_with(plan), "");
+  plan.algorithm = GossipAlgorithm::push_flow;
+  EXPECT_NE(problem_with(plan).find("push_flow has no checksums"), std::string::npos);
+  plan.algorithm = GossipAlgorithm::pflc;
+  plan.repairs_initial = false;
   plan.neighbourhood.ranks = 9;
   EXPECT_NE(problem_with(plan).find("power of two"), std::string::npos);
   plan.algorithm = GossipAlgorithm::hps;  // which has no topology
