@@ -5,6 +5,7 @@ table needs is run by its function (a command that has run is not run again), no
 import argparse
 import functools
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -31,6 +32,17 @@ def pyplot():
     matplotlib.use("Agg")
     import matplotlib.pyplot
     return matplotlib.pyplot
+
+
+def show_all(axes):
+    """Curves that coincide don't hide each other: a curve is wider than those above it with which it shares points."""
+    curves = [line for line in axes.lines if not line.get_label().startswith("_")]
+    points = [dict(zip(line.get_xdata(), line.get_ydata())) for line in curves]
+    shared = lambda one, other: any(x in other and math.isclose(y, other[x], rel_tol=0.02) for x, y in one.items())
+    for number, line in enumerate(curves):
+        above = sum(shared(points[number], each) for each in points[number + 1:])
+        if above:
+            line.set_linewidth(1.5 + 2.5 * above)
 
 
 class Study:
@@ -106,6 +118,7 @@ class Study:
         if "y" in log:
             axes.set_yscale("log")
         axes.grid(True, alpha=0.3)
+        show_all(axes)
         if len(axes.get_legend_handles_labels()[0]) > 7:   # would hide curves
             axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
         else:
