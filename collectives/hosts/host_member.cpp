@@ -75,9 +75,7 @@ void HostMember::record_message(const Held& held) {
 void HostMember::go_on() {
   while (journal_.may_append() && (record_failures() || take_held())) {}
   if (!gone_ || gone_is_recorded_ || !journal_.may_append()) return;
-  JournalEntry entry;
-  entry.what = JournalEntry::What::gone;
-  record(entry);
+  record({.what = JournalEntry::What::gone});
 }
 
 // Of a host whose ranks are all dead. False: there is none.
@@ -85,10 +83,7 @@ bool HostMember::record_failures() {
   if (!failures_changed_) return false;
   for (Host host = 0; host <= place_.hosts->back(); ++host) {
     if (host == host_ || first_alive(host) != no_rank || process_.window().failed().contains(host)) continue;
-    JournalEntry entry;
-    entry.what = JournalEntry::What::failure;
-    entry.failed = host;
-    record(entry);
+    record({.what = JournalEntry::What::failure, .failed = host});
     return true;
   }
   failures_changed_ = false;
@@ -116,10 +111,7 @@ bool HostMember::take_held() {
 // ---- events ---------------------------------------------------------------------------------------------------------
 
 void HostMember::on_contribution(const HostContribution& contribution) {
-  JournalEntry entry;
-  entry.what = JournalEntry::What::contribution;
-  entry.contribution = contribution;
-  record(entry);
+  record({.what = JournalEntry::What::contribution, .contribution = contribution});
   go_on();
 }
 
@@ -153,10 +145,7 @@ void HostMember::on_failure(Rank rank) {
 }
 
 void HostMember::on_turn(std::int64_t now_ns) {
-  JournalEntry entry;
-  entry.what = JournalEntry::What::turn;
-  entry.now_ns = now_ns;
-  record(entry);
+  record({.what = JournalEntry::What::turn, .now_ns = now_ns});
   go_on();
 }
 
@@ -166,11 +155,7 @@ void HostMember::on_gone() {
 }
 
 bool HostMember::end() {
-  if (speaks_ && !ended_ && journal_.may_append()) {
-    JournalEntry entry;
-    entry.what = JournalEntry::What::end;
-    record(entry);
-  }
+  if (speaks_ && !ended_ && journal_.may_append()) record({.what = JournalEntry::What::end});
   return ended_;
 }
 

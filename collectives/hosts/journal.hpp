@@ -42,9 +42,9 @@ struct JournalEntry {
     end            // nothing follows: this host is through it, too
   };
   What what = What::turn;
-  HostContribution contribution;
-  Message message;  // peer: the host that sent it. Its handles mean nothing here
-  std::span<const std::byte> value, list;
+  HostContribution contribution{};
+  Message message{};  // peer: the host that sent it. Its handles mean nothing here
+  std::span<const std::byte> value{}, list{};
   Host failed = no_rank;
   std::int64_t now_ns = 0;
 };

@@ -8,18 +8,17 @@
 namespace ucft::detail {
 
 struct HostJournal::Head {
-  OperationNumber operation;  // of a message; of a contribution: its call
+  Message
+      message;  // its handles mean nothing. Of a contribution: operation is the call; of a failure: peer is who has failed
   std::int64_t now_ns;
-  std::uint32_t value_bytes, contributors, failed_count;
-  std::int32_t failed, peer, attempt, prev, first_decided, accepted, age_ns;
-  std::uint16_t signature;
-  std::uint8_t what, phase, flags, outcome, list_length;
-  std::byte data[head_bytes - 63];
+  std::uint32_t value_bytes, list_bytes;
+  JournalEntry::What what;
+  std::byte data[head_bytes - sizeof(Message) - 17];
 };
 
 HostJournal::HostJournal(Communicator* ranks, std::function<const HostContribution*(OperationNumber)> contribution)
     : ranks_(ranks), contribution_(std::move(contribution)) {
-  static_assert(sizeof(Head) == head_bytes);
+  static_assert(sizeof(Head) == head_bytes && std::is_trivially_copyable_v<Head>);
 }
 
 bool HostJournal::speaks() const { return ranks_ == nullptr || ranks_->rank() == speaker_; }
@@ -28,26 +27,14 @@ bool HostJournal::speaks() const { return ranks_ == nullptr || ranks_->rank() ==
 
 void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   assert(may_append() && position == position_);
-  const Message& message = entry.message;
   Head head{};
-  head.operation = entry.what == JournalEntry::What::contribution ? entry.contribution.call : message.operation;
+  head.message = entry.message;
+  if (entry.what == JournalEntry::What::contribution) head.message.operation = entry.contribution.call;
+  if (entry.what == JournalEntry::What::failure) head.message.peer = entry.failed;
   head.now_ns = entry.now_ns;
   head.value_bytes = static_cast<std::uint32_t>(entry.value.size());
-  head.contributors = message.contributors;
-  head.failed_count = message.failed_count;
-  head.failed = entry.failed;
-  head.peer = message.peer;
-  head.attempt = message.attempt;
-  head.prev = message.prev;
-  head.first_decided = message.first_decided;
-  head.accepted = message.accepted;
-  head.age_ns = message.age_ns;
-  head.signature = message.signature;
-  head.what = static_cast<std::uint8_t>(entry.what);
-  head.phase = static_cast<std::uint8_t>(message.phase);
-  head.flags = message.flags;
-  head.outcome = static_cast<std::uint8_t>(message.outcome);
-  head.list_length = static_cast<std::uint8_t>(entry.list.size() / sizeof(std::uint32_t));
+  head.list_bytes = static_cast<std::uint32_t>(entry.list.size());
+  head.what = entry.what;
   if (!make_room(entry.value.size() + entry.list.size())) return;
   std::byte* const data = payload_.size() > sizeof head.data ? payload_.data() : head.data;
   if (!entry.value.empty()) std::memcpy(data, entry.value.data(), entry.value.size());
@@ -110,27 +97,13 @@ void HostJournal::open() {
   const std::byte* const data =
       payload_.size() > sizeof head.data ? payload_.data() : head_.data() + offsetof(Head, data);
   entry_ = JournalEntry{};
-  entry_.what = static_cast<JournalEntry::What>(head.what);
-  entry_.contribution.call = head.operation;
+  entry_.what = head.what;
+  entry_.contribution.call = head.message.operation;
+  entry_.message = head.message;
+  entry_.failed = head.message.peer;
   entry_.now_ns = head.now_ns;
-  entry_.failed = head.failed;
   entry_.value = {data, head.value_bytes};
-  entry_.list = {data + head.value_bytes, head.list_length * sizeof(std::uint32_t)};
-  Message& message = entry_.message;
-  message.operation = head.operation;
-  message.contributors = head.contributors;
-  message.failed_count = head.failed_count;
-  message.peer = head.peer;
-  message.attempt = head.attempt;
-  message.prev = head.prev;
-  message.first_decided = head.first_decided;
-  message.accepted = head.accepted;
-  message.age_ns = head.age_ns;
-  message.signature = head.signature;
-  message.phase = static_cast<Phase>(head.phase);
-  message.flags = head.flags;
-  message.outcome = static_cast<Outcome>(head.outcome);
-  message.list_length = head.list_length;
+  entry_.list = {data + head.value_bytes, head.list_bytes};
   is_there_ = true;
   ended_ |= entry_.what == JournalEntry::What::end;
 }
@@ -164,7 +137,7 @@ void HostJournal::read() {
     if (!in_payload_) {
       Head head;
       std::memcpy(&head, head_.data(), sizeof head);
-      if (!make_room(head.value_bytes + head.list_length * sizeof(std::uint32_t))) return;
+      if (!make_room(std::size_t{head.value_bytes} + head.list_bytes)) return;
       in_payload_ = payload_.size() > sizeof head.data;
       if (in_payload_) continue;
     }

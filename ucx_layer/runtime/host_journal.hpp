@@ -38,7 +38,7 @@ class HostJournal : public Journal {
 
  private:
   struct Head;
-  static constexpr std::size_t head_bytes = 104;
+  static constexpr std::size_t head_bytes = 112;  // as much as a slab has room for beside a stamp
 
   bool speaks() const;
   bool post(Request& request, std::byte* data, std::size_t bytes);
