@@ -222,7 +222,7 @@ void HostsWorld::flush(Rank rank) {
   Node& here = node(rank);
   for (const HostMember::Packet& packet : here.member.outbox()) {
     if (may_step(rank, here.sends)) {
-      Event event{Event::What::packet, packet.to, no_rank, packet.place, packet.message};
+      Event event{Event::What::packet, packet.to, rank, packet.place, packet.message};
       event.message.peer = host_of(rank);
       const auto copy = [&](Slice slice, std::vector<std::byte>& bytes) {
         if (slice) bytes.assign(here.buffers.data(slice), here.buffers.data(slice) + slice.bytes);
@@ -257,7 +257,7 @@ void HostsWorld::deliver(const Event& event) {
         message.value = here.buffers.whole(here.buffers.adopt(lent_.back().data(), lent_.back().size(), 0));
       }
       message.list = event.list.empty() ? no_buffer : here.buffers.copy_in(event.list.data(), event.list.size());
-      here.member.on_packet(event.place, message);
+      here.member.on_packet(event.about, event.place, message);
       here.buffers.release(message.value);
       here.buffers.release(message.list);
     }

@@ -101,7 +101,7 @@ class HostsWorld {
     enum class What : std::uint8_t { packet, failure, look, stamp, turn };
     What what;
     Rank to;
-    Rank about = no_rank;  // failure
+    Rank about = no_rank;  // failure; packet: its sender
     std::uint32_t place = 0;
     Message message{};  // buffers are not used, the bytes are here
     std::vector<std::byte> value{}, list{};

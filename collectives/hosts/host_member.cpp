@@ -80,13 +80,13 @@ void HostMember::go_on() {
 
 // Of a host whose ranks are all dead. False: there is none.
 bool HostMember::record_failures() {
-  if (!failures_changed_) return false;
-  for (Host host = 0; host <= place_.hosts->back(); ++host) {
-    if (host == host_ || first_alive(host) != no_rank || process_.window().failed().contains(host)) continue;
+  while (!dead_hosts_.empty()) {
+    const Host host = dead_hosts_.back();
+    dead_hosts_.pop_back();
+    if (process_.window().failed().contains(host)) continue;
     record({.what = JournalEntry::What::failure, .failed = host});
     return true;
   }
-  failures_changed_ = false;
   return false;
 }
 
@@ -115,7 +115,8 @@ void HostMember::on_contribution(const HostContribution& contribution) {
   go_on();
 }
 
-void HostMember::on_packet(std::uint32_t place, const Message& message) {
+void HostMember::on_packet(Rank from, std::uint32_t place, const Message& message) {
+  on_failures(ranks_of(message.peer).first, from);
   if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
   Held held{place, message};
   held.message.value = buffers_.localize(message.value);
@@ -128,12 +129,15 @@ void HostMember::on_packet(std::uint32_t place, const Message& message) {
   if (speaks_) go_on();
 }
 
-void HostMember::on_failure(Rank rank) {
-  const Host host = host_of(rank);
+// Ranks of one host.
+void HostMember::on_failures(Rank first, Rank end) {
+  bool is_news = false;
+  const Host host = host_of(first);
   const Rank spoke = first_alive(host);
-  if (!dead_.insert(rank)) return;
-  failures_changed_ = true;
+  for (Rank rank = first; rank < end; ++rank) is_news |= dead_.insert(rank);
+  if (!is_news) return;
   const Rank speaks = first_alive(host);
+  if (speaks == no_rank) dead_hosts_.push_back(host);
   if (!speaks_ && host == host_ && speaks == place_.me) {
     read();
     speaks_ = true;

@@ -51,10 +51,11 @@ class HostMember {
   bool wants_contribution() const { return speaks_ && process_.ready() && journal_.may_append(); }
   OperationNumber next_call() const { return process_.calls(); }
   void on_contribution(const HostContribution& contribution);
-  // message.peer: the host that sent it. To a rank that does not speak (yet), too.
-  void on_packet(std::uint32_t place, const Message& message);
+  // from: one of another host, message.peer, that speaks there; so all before it on its host are dead. To a rank that does
+  // not speak (yet), too.
+  void on_packet(Rank from, std::uint32_t place, const Message& message);
   // Of this host: proved. Of another one: the detector's word.
-  void on_failure(Rank rank);
+  void on_failure(Rank rank) { on_failures(rank, rank + 1); }
   bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
   void on_turn(std::int64_t now_ns);
   // A rank of another host has been through the last barrier.
@@ -87,6 +88,7 @@ class HostMember {
   };
   Ranks ranks_of(Host host) const;
   Rank first_alive(Host host) const;
+  void on_failures(Rank first, Rank end);
   void report();
   void read();
   void record(const JournalEntry& entry);
@@ -105,9 +107,9 @@ class HostMember {
   Buffers& buffers_;
   HostProcess process_;
   std::uint64_t position_ = 0;
-  bool speaks_ = false, gone_ = false, gone_is_recorded_ = false, failures_changed_ = false, ended_ = false,
-       lost_ = false;
+  bool speaks_ = false, gone_ = false, gone_is_recorded_ = false, ended_ = false, lost_ = false;
   FailedRanks dead_;
+  std::vector<Host> dead_hosts_;  // all of whose ranks are; those that may not be written down yet
   std::vector<Held> held_;
   std::uint64_t sent_upto_ = 0;  // packets of process_
   std::vector<Packet> outbox_;

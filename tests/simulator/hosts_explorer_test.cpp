@@ -165,8 +165,32 @@ TEST_F(HostMember, TakesEachPacketInOnceAndInOrder) {
   Message message;
   message.peer = 1;
   for (auto [place, entries] : {std::pair{1U, 0U}, {0U, 2U}, {0U, 2U}, {1U, 2U}, {3U, 2U}, {2U, 4U}}) {
-    member.on_packet(place, message);
+    member.on_packet(2, place, message);
     EXPECT_EQ(entries_.size(), entries) << "place " << place;
+  }
+  member.release_all();
+}
+
+// What the dead speaker may not have written down is said again at once, not when a detector has found out.
+TEST_F(HostMember, APacketOfANewSpeakerTellsThatItsPredecessorIsDead) {
+  const std::vector<Host> hosts{0, 0, 0, 1, 1};
+  Buffers buffers({&HostMember::allocate, this, 4096});
+  ucft::detail::HostMember member({3, &hosts}, *this, *this, buffers);
+  HostContribution contribution;
+  contribution.arguments.kind = Kind::barrier;
+  contribution.contributors = 2;
+  member.on_contribution(contribution);
+  ASSERT_EQ(member.outbox().size(), 1U);
+  EXPECT_EQ(member.outbox()[0].to, 0);
+  Message message;
+  message.peer = 0;
+  for (Rank from : {2, 2, 0}) member.on_packet(from, 7, message);
+  ASSERT_EQ(member.outbox().size(), 2U);
+  EXPECT_EQ(member.outbox()[1].to, 2);
+  EXPECT_EQ(member.outbox()[1].place, member.outbox()[0].place);
+  for (const ucft::detail::HostMember::Packet& packet : member.outbox()) {
+    buffers.release(packet.message.value);
+    buffers.release(packet.message.list);
   }
   member.release_all();
 }

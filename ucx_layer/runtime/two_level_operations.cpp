@@ -289,9 +289,10 @@ void TwoLevelOperations::flush() {
 }
 
 void TwoLevelOperations::on_message(const WireHeader& header, Message message) {
+  const Rank from = places_.place_of[static_cast<std::size_t>(message.peer)];
   message.peer = host_of(message.peer);
   if (message.peer == host_of(me_)) return context_.communicators().note_stale();
-  member_.on_packet(header.epoch, message);
+  member_.on_packet(from, header.epoch, message);
   flush();
 }
 
