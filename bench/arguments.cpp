@@ -301,10 +301,9 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->excludes("--calibrate");
   app.add_option(
          "-a", raw.algorithm,
-         "auto; by messages, also where all ranks share memory: optimistic, or corrected, which is prepared for deaths "
-         "from the first message on; two-level, over several hosts, each of which is then one process; or, as "
-         "corrected, "
-         "TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: auto (by the cost model), binomial, kary (K children), "
+         "auto; by messages between all ranks, whatever memory they share: optimistic, or corrected, which is prepared "
+         "for deaths from the first message on; or, as corrected, TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: "
+         "auto (by the cost model), binomial, kary (K children), "
          "knomial (radix K), lame "
          "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. Instead of TREE and CORRECTION: "
          "ocg[T][+C], "
@@ -431,9 +430,7 @@ void interpret_reproducible(const RawArguments& raw, Arguments& arguments) {
 }
 
 // Of UCFT_ALGORITHM.
-bool is_setting(const std::string& algorithm) {
-  return algorithm == "corrected" || algorithm == "optimistic" || algorithm == "two-level";
-}
+bool is_setting(const std::string& algorithm) { return algorithm == "corrected" || algorithm == "optimistic"; }
 
 void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   arguments.algorithm = raw.algorithm;

@@ -56,16 +56,29 @@ BufferId Buffers::allocate_private(std::uint64_t bytes) {
   return id;
 }
 
+BufferId Buffers::copy_anywhere(const std::byte* from, std::uint64_t bytes) {
+  BufferId id = copy_in(from, bytes);
+  if (id != no_buffer) return id;
+  id = allocate_private(bytes);
+  if (id != no_buffer) std::memcpy(data(id), from, bytes);
+  return id;
+}
+
+BufferId Buffers::refuse() {
+  ++refused_;
+  return no_buffer;
+}
+
 BufferId Buffers::allocate(std::uint64_t bytes) {
   const unsigned size_class = size_class_of(bytes);
-  if (size_class >= class_count) return no_buffer;
+  if (size_class >= class_count) return refuse();
   BufferId id;
   if (!free_[size_class].empty()) {
     id = free_[size_class].back();
     free_[size_class].pop_back();
   } else {
     std::byte* memory = carve(size_class);
-    if (memory == nullptr) return no_buffer;
+    if (memory == nullptr) return refuse();
     id = new_entry();
     blocks_[id].data = memory;
     blocks_[id].size_class = static_cast<std::uint8_t>(size_class);

@@ -52,6 +52,7 @@ class Buffers {
   BufferId adopt(const std::byte* data, std::uint64_t bytes, std::uint64_t tag);
   // From the heap, as if it were lent: for what must be taken and can't be sent from there. no_buffer: none there, either.
   BufferId allocate_private(std::uint64_t bytes);
+  BufferId copy_anywhere(const std::byte* from, std::uint64_t bytes);  // in private memory, if there is no other
 
   // One more reference to the same bytes in a block of our own: memory that was lent is copied. Nothing if there is none.
   Slice localize(Slice slice) {
@@ -81,6 +82,8 @@ class Buffers {
 
   // Tags of lent memory that nobody uses any more. The driver takes and clears them.
   std::vector<std::uint64_t>& released() { return released_; }
+  // Allocations for which there was no memory.
+  std::uint64_t refused() const { return refused_; }
   // Blocks that somebody still holds (for leak checks).
   std::size_t in_use() const { return in_use_; }
 
@@ -98,6 +101,7 @@ class Buffers {
   };
 
   static unsigned size_class_of(std::uint64_t bytes);
+  BufferId refuse();
   BufferId new_entry();
   std::byte* carve(unsigned size_class);
   std::byte* carve_private(std::size_t size);
@@ -111,6 +115,7 @@ class Buffers {
   std::byte* chunk_ = nullptr;
   std::size_t chunk_left_ = 0;
   std::size_t in_use_ = 0;
+  std::uint64_t refused_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> private_chunks_;
 };
 

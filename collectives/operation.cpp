@@ -199,7 +199,7 @@ void Operation::advance_optimistic(Outbox& out) {
     decision_.first_decided = decision_.accepted = optimistic_ballot;
     delivered_ = true;
   } else if (memory_.lacks) {
-    decision_.lack_memory(me());
+    decision_.lack_memory(lacking());
   }
   finish(out.buffers());
 }
@@ -219,7 +219,7 @@ void Operation::join(Outbox& out) {
     up_correction_.start(plan_, ballots_, out);
   } else if (ballots_.is_root()) {  // of a broadcast: its data are the decision
     if (memory_.lacks)
-      decision_.lack_memory(me());
+      decision_.lack_memory(lacking());
     else if (memory_.root_died)
       decision_.outcome = Outcome::root_failed;
     else
@@ -249,7 +249,7 @@ void Operation::contribute(Message& mine) const {
     mine.list = memory_.missing;
     mine.list_length = memory_.missing_length;
     mine.flags = static_cast<std::uint8_t>(has_value | (memory_.missing_truncated ? list_truncated : 0));
-    if (memory_.lacks) mine.blame(me());
+    if (memory_.lacks) mine.blame(lacking());
   }
 }
 
@@ -287,7 +287,7 @@ void Operation::advance_member(Outbox& out) {
   up.prev = prev_;
   const bool has_memory = up_correction_.pass_up(up, arguments_, plan_, ballots_, out);
   if (row_->disseminates) return;
-  if (!has_memory) decision_.lack_memory(me());
+  if (!has_memory || memory_.lacks) decision_.lack_memory(lacking());
   finish(out.buffers());
 }
 
@@ -370,7 +370,14 @@ void Operation::deliver(const Message& message, Outbox& out) {
     if (ballots_.before(decision_.accepted, message.attempt)) decision_.accepted = message.attempt;
     return;
   }
-  decision_.take_over(message, me(), memory_.result, out.buffers());
+  if (memory_.lacks && message.value) {
+    Message without = message;
+    without.value = {};
+    decision_.take_over(without, me(), memory_.result, out.buffers());
+    decision_.lack_memory(lacking());
+  } else {
+    decision_.take_over(message, me(), memory_.result, out.buffers());
+  }
   decision_.accepted = message.attempt;
   delivered_ = true;
   // The root has what it needed. My parent may still count on a message from me: an empty one that nobody will use.

@@ -43,6 +43,7 @@ class Operation {
     std::uint32_t missing_length = 0;
     bool missing_truncated = false;  // there are more
     bool root_died = false;          // a broadcast's root did, before it gave anything
+    Rank lacking = no_rank;          // its rank that lacks it, as who is to be named; numbers beyond those of processes
   };
   // prev: see Message.
   void start(OperationNumber number, const Arguments& arguments, const Membership& members,
@@ -76,6 +77,7 @@ class Operation {
  private:
   bool has_right_length(const Message& message) const;
   Rank me() const { return ballots_.me(); }
+  Rank lacking() const { return memory_.lacking != no_rank ? memory_.lacking : me(); }
   bool contributes() const { return row_->collects || ballots_.promised() != arguments_.root; }
 
   // A ballot

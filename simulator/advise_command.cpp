@@ -1,6 +1,7 @@
 // ucft_sim advise: which f, tree and correction to use for a job, and what they cost.
 //
-// Hosts fail independently, at a constant rate (MTBF of a host), and take all their ranks with them. An operation is lost
+// Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts (what the ranks of a host do among
+// themselves comes on top). Hosts fail independently, at a constant rate (MTBF of a host). An operation is lost
 // if more hosts fail than it tolerates before a result has named the first of them: within the exposure = time until the
 // detector's word + one operation. With m tolerated hosts, rate r of all hosts and a job of length J (Poisson):
 //
@@ -30,6 +31,7 @@ struct Options {
   double mtbf_hours = 18304, job_hours = 12, detection_us = 1.35e6, risk = 1e-6;
   double unknown_dead = 0;  // a fraction of the ranks
   bool json = false;
+  std::int32_t hosts() const { return static_cast<std::int32_t>((ranks + ranks_per_host - 1) / ranks_per_host); }
 };
 
 // P(at least `least` events), Poisson with this mean.
@@ -48,15 +50,14 @@ double poisson_tail(int least, double mean) {
 }
 
 struct Choice {
-  std::int32_t hosts = 0;  // tolerated per operation
-  std::int32_t f = 0;
+  std::int32_t f = 0;  // hosts, per operation
   double lost_job = 0, latency = 0;
   std::int64_t messages = 0;
 };
 
 struct Advice {
   double expected_failures = 0;
-  std::vector<Choice> choices;  // of 0, 1, 2 .. hosts; the last one is the first that suffices, or all there are
+  std::vector<Choice> choices;  // f = 0, 1, 2 ..; the last one is the first that suffices, or all there are
   bool suffices = false;
   Arguments arguments;
   double plain_latency = 0;  // binomial tree, f = 0
@@ -69,19 +70,16 @@ struct Advice {
   bool by_gossip() const { return gossip.time > 0 && gossip.end < tree_end; }
 };
 
-Choice choice_of(std::int32_t hosts, const Options& options, const Arguments& base, const LogGP& costs) {
+Choice choice_of(std::int32_t f, const Options& options, const Arguments& base, const LogGP& costs) {
   Choice choice;
-  choice.hosts = hosts;
-  choice.f = static_cast<std::int32_t>(
-      std::min<std::int64_t>(static_cast<std::int64_t>(hosts) * options.ranks_per_host, options.ranks - 1));
+  choice.f = f;
   Arguments arguments = base;
-  arguments.f = choice.f;
-  choice.latency = predict_latency(arguments, static_cast<std::int32_t>(options.ranks), costs, options.bytes);
-  choice.messages = predict_messages(arguments, static_cast<std::int32_t>(options.ranks));
-  const double host_count = std::ceil(static_cast<double>(options.ranks) / options.ranks_per_host);
-  const double rate = host_count / (options.mtbf_hours * us_per_hour);
+  arguments.f = f;
+  choice.latency = predict_latency(arguments, options.hosts(), costs, options.bytes);
+  choice.messages = predict_messages(arguments, options.hosts());
+  const double rate = options.hosts() / (options.mtbf_hours * us_per_hour);
   const double exposure = options.detection_us + choice.latency;
-  choice.lost_job = -std::expm1(-options.job_hours * us_per_hour * rate * poisson_tail(hosts, rate * exposure));
+  choice.lost_job = -std::expm1(-options.job_hours * us_per_hour * rate * poisson_tail(f, rate * exposure));
   return choice;
 }
 
@@ -116,7 +114,7 @@ double reached_by_tree(const BroadcastShape& shape, std::int32_t size, double de
 }
 
 void compare_with_gossip(const Options& options, const LogGP& costs, Advice& advice) {
-  const auto size = static_cast<std::int32_t>(options.ranks);
+  const std::int32_t size = options.hosts();
   const double interval = costs.per_message() + costs.stretch(options.bytes);
   const double reached = reached_by_tree(advice.arguments.shape, size, options.unknown_dead);
   advice.tree_end =
@@ -133,7 +131,7 @@ void compare_with_gossip(const Options& options, const LogGP& costs, Advice& adv
 Advice advise(const Options& options, const LogGP& costs) {
   Advice advice;
   Arguments& arguments = advice.arguments;
-  const auto size = static_cast<std::int32_t>(options.ranks);
+  const std::int32_t size = options.hosts();
   arguments.kind = options.operation == "bcast"     ? Kind::broadcast
                    : options.operation == "reduce"  ? Kind::reduce
                    : options.operation == "barrier" ? Kind::barrier
@@ -141,11 +139,9 @@ Advice advise(const Options& options, const LogGP& costs) {
   arguments.f = 0;
   advice.plain_latency = predict_latency(arguments, size, costs, options.bytes);
   arguments.shape = best_shape(costs, arguments.kind == Kind::barrier ? 0 : options.bytes);
-  advice.expected_failures =
-      options.job_hours / options.mtbf_hours * std::ceil(static_cast<double>(size) / options.ranks_per_host);
-  const std::int32_t all_hosts = std::min((size - 1) / options.ranks_per_host, most_hosts);
-  for (std::int32_t hosts = 0; !advice.suffices && hosts <= all_hosts; ++hosts) {
-    advice.choices.push_back(choice_of(hosts, options, arguments, costs));
+  advice.expected_failures = options.job_hours / options.mtbf_hours * size;
+  for (std::int32_t f = 0; !advice.suffices && f <= std::min(size - 1, most_hosts); ++f) {
+    advice.choices.push_back(choice_of(f, options, arguments, costs));
     advice.suffices = advice.choices.back().lost_job <= options.risk;
   }
   arguments.f = advice.choices.back().f;
@@ -158,13 +154,13 @@ Advice advise(const Options& options, const LogGP& costs) {
     advice.why_correction = "a reduce has no broadcast";
   } else if (storm < options.detection_us / 10) {
     advice.why_correction =
-        fmt::format("at most {} ranks ask the root after a death: {:.3g} us beside {:.3g} us until it is known",
+        fmt::format("at most {} hosts ask the root after a death: {:.3g} us beside {:.3g} us until it is known",
                     advice.cut_off, storm, options.detection_us);
   } else {
     arguments.correction = Correction::checked;
     advice.corrections = static_cast<double>(size) * (arguments.shape.delay_quarters / 4.0 + 1);  // docs/algorithms.md
     advice.why_correction =
-        fmt::format("without it up to {} ranks would ask the root after a death, one after the other: {:.3g} us",
+        fmt::format("without it up to {} hosts would ask the root after a death, one after the other: {:.3g} us",
                     advice.cut_off, storm);
   }
   return advice;
@@ -178,6 +174,7 @@ int print(const Options& options, const Advice& advice) {
                                    {"algorithm", "corrected"},
                                    {"ranks", options.ranks},
                                    {"ranks_per_host", options.ranks_per_host},
+                                   {"hosts", options.hosts()},
                                    {"bytes", options.bytes},
                                    {"mtbf_hours", options.mtbf_hours},
                                    {"job_hours", options.job_hours},
@@ -201,8 +198,7 @@ int print(const Options& options, const Advice& advice) {
       line["gossip_end_us"] = advice.gossip.end;
     }
     for (const Choice& choice : advice.choices)
-      line["choices"].push_back({{"hosts", choice.hosts},
-                                 {"f", choice.f},
+      line["choices"].push_back({{"f", choice.f},
                                  {"lost_job_probability", choice.lost_job},
                                  {"latency_us", choice.latency},
                                  {"messages", choice.messages}});
@@ -210,13 +206,11 @@ int print(const Options& options, const Advice& advice) {
     return 0;
   }
   fmt::print("{} of {} bytes, {} ranks on {} hosts, {:g} h: {:.3g} hosts fail\n\n", options.operation, options.bytes,
-             options.ranks, (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host, options.job_hours,
-             advice.expected_failures);
-  fmt::print("{:>15}  {:>6}  {:>22}  {:>12}  {:>10}\n", "tolerated hosts", "f", "P(job loses an operation)",
-             "latency, us", "messages");
+             options.ranks, options.hosts(), options.job_hours, advice.expected_failures);
+  fmt::print("{:>15}  {:>22}  {:>12}  {:>10}\n", "f, hosts", "P(job loses an operation)", "latency, us", "messages");
   for (const Choice& choice : advice.choices)
-    fmt::print("{:>15}  {:>6}  {:>25.3g}  {:>12.3f}  {:>10}{}\n", choice.hosts, choice.f, choice.lost_job,
-               choice.latency, choice.messages, &choice == &chosen ? "  <-" : "");
+    fmt::print("{:>15}  {:>25.3g}  {:>12.3f}  {:>10}{}\n", choice.f, choice.lost_job, choice.latency, choice.messages,
+               &choice == &chosen ? "  <-" : "");
   if (advice.corrections > 0) fmt::print("\nand about {:.0f} messages of the correction\n", advice.corrections);
   if (!advice.suffices) fmt::print("\nNo f up to {} reaches a risk of {:g}.\n", chosen.f, options.risk);
   fmt::print(
@@ -251,7 +245,7 @@ void add_advise_command(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"allreduce", "reduce", "bcast", "barrier"}))
       ->capture_default_str();
   command->add_option("--ranks", options->ranks)->check(whole_between(1, 1 << 24))->capture_default_str();
-  command->add_option("--ranks-per-host", options->ranks_per_host, "a host that fails takes them all")
+  command->add_option("--ranks-per-host", options->ranks_per_host, "a host is one process, and fails as one")
       ->check(whole_between(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--bytes", options->bytes, "payload")
@@ -277,7 +271,7 @@ void add_advise_command(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "--unknown-dead", options->unknown_dead,
-          "bcast: fraction of the ranks that are dead and not known to be, for the choice between tree and gossip")
+          "bcast: fraction of the hosts that are dead and not known to be, for the choice between tree and gossip")
       ->check(number_between(0, 0.9))
       ->capture_default_str();
   command->add_option("--risk", options->risk, "accepted probability that the job loses an operation")

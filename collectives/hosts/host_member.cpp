@@ -120,6 +120,8 @@ void HostMember::on_packet(Rank from, std::uint32_t place, const Message& messag
   if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
   Held held{place, message};
   held.message.value = buffers_.localize(message.value);
+  if (message.value && !held.message.value)
+    held.message.value = buffers_.whole(buffers_.copy_anywhere(buffers_.data(message.value), message.value.bytes));
   if (message.value && !held.message.value) {
     lost_ = true;
     return;
@@ -188,6 +190,18 @@ void HostMember::send_again(Host host) {
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
+std::vector<Rank> HostMember::awaited(OperationNumber call) const {
+  const OperationWindow& window = process_.window();
+  std::vector<Rank> ranks;
+  if (!speaks_ && process_.calls() <= call) ranks.push_back(first_alive(host_));
+  OperationNumber number = window.dropped_upto();
+  while (number < window.next() && window.operation(number).finished()) ++number;
+  if (process_.calls() <= call || number == window.next()) return ranks;
+  for (Host host : window.operation(number).awaited()) ranks.push_back(first_alive(host));
+  std::erase(ranks, no_rank);
+  return ranks;
+}
+
 bool HostMember::missing(OperationNumber number, std::vector<Rank>& ranks) const {
   const Operation& operation = process_.operation(number);
   const Decision& decision = operation.decision();
@@ -207,6 +221,12 @@ bool HostMember::missing(OperationNumber number, std::vector<Rank>& ranks) const
   std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return !decision.truncated;
+}
+
+Rank HostMember::culprit(OperationNumber number) const {
+  const Rank blamed = process_.operation(number).decision().culprit;
+  const Host hosts = place_.hosts->back() + 1;
+  return blamed == no_rank ? no_rank : blamed < hosts ? ranks_of(blamed).first : blamed - hosts;
 }
 
 void HostMember::release_all() {

@@ -73,8 +73,12 @@ class HostMember {
   HostProcess& process() { return process_; }
   const HostProcess& process() const { return process_; }
 
+  // Whose packets, or whose entries in the journal, its host needs next for that call. Ranks; empty: nobody's, or this one's.
+  std::vector<Rank> awaited(OperationNumber call) const;
   // Of an operation of this rank's process: the ranks of all hosts that are not in its result, ascending. False: there are more.
   bool missing(OperationNumber number, std::vector<Rank>& ranks) const;
+  // Whom its result blames: a rank, of another host's mismatch the first one there. no_rank: nobody.
+  Rank culprit(OperationNumber number) const;
   void release_all();
 
  private:

@@ -16,14 +16,19 @@ HostProcess::HostProcess(Size size, Buffers& buffers)
 }
 
 void HostProcess::apply(const JournalEntry& entry) {
+  const Message message = message_in(entry);
+  const std::uint64_t refused = buffers_.refused();
   switch (entry.what) {
     case JournalEntry::What::contribution: contribute(entry.contribution); break;
-    case JournalEntry::What::message: take_in(entry); break;
+    case JournalEntry::What::message: take_in(message); break;
     case JournalEntry::What::failure: window_.on_failure(entry.failed, outbox_); break;
     case JournalEntry::What::turn: window_.on_turn(outbox_, entry.now_ns); break;
     case JournalEntry::What::gone: window_.on_gone(outbox_); break;
     case JournalEntry::What::end: break;
   }
+  lost_ |= buffers_.refused() != refused;
+  buffers_.release(message.value);
+  buffers_.release(message.list);
   note_named();
   pack();
 }
@@ -31,7 +36,9 @@ void HostProcess::apply(const JournalEntry& entry) {
 // The window's own barriers are posted as soon as they are due: so when is a function of the entries, too.
 void HostProcess::make_ready() {
   const OperationNumber next = window_.next();
+  const std::uint64_t refused = buffers_.refused();
   ready_ = window_.ready(outbox_);
+  lost_ |= buffers_.refused() != refused;
   if (window_.next() > next) {
     begin(next, internal);
     note_named();
@@ -102,18 +109,17 @@ Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
   Operation::Memory memory;
   memory.contributors = contribution.contributors;
   memory.root_died = contribution.root_died;
-  memory.lacks = contribution.lacks;
-  if (contribution.has_value && !contribution.value.empty()) {
-    memory.input = buffers_.whole(buffers_.copy_in(contribution.value.data(), contribution.value.size()));
-    lost_ |= !memory.input;
+  memory.lacks = contribution.lacking != no_rank;
+  if (memory.lacks) {
+    memory.lacking = size_.hosts + contribution.lacking;
+    return memory;
   }
+  if (contribution.has_value && !contribution.value.empty())
+    memory.input = buffers_.whole(buffers_.copy_in(contribution.value.data(), contribution.value.size()));
   const bool is_root = arguments.root == size_.me;
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, size_.hosts); });
-  if (bytes > 0 && is_one_of(arguments.row().gets, is_root)) {
-    memory.result = buffers_.allocate(bytes);
-    lost_ |= memory.result == no_buffer;
-  }
+  if (bytes > 0 && is_one_of(arguments.row().gets, is_root)) memory.result = buffers_.allocate(bytes);
   std::vector<std::uint32_t> entries;
   for (Rank rank : contribution.missing)
     if (!std::ranges::binary_search(missing_before, rank))
@@ -139,20 +145,22 @@ HostProcess::Admission HostProcess::admission(Host from, std::uint32_t place, Op
   return place < taken ? Admission::late : place == taken ? Admission::now : Admission::later;
 }
 
-void HostProcess::take_in(const JournalEntry& entry) {
+Message HostProcess::message_in(const JournalEntry& entry) {
   Message message = entry.message;
-  ++count_of(message.peer, message.operation).taken;
   const auto copy = [&](std::span<const std::byte> bytes) {
-    const BufferId copied = bytes.empty() ? no_buffer : buffers_.copy_in(bytes.data(), bytes.size());
+    const BufferId copied = bytes.empty() ? no_buffer : buffers_.copy_anywhere(bytes.data(), bytes.size());
     lost_ |= copied == no_buffer && !bytes.empty();
     return copied;
   };
   message.value = {};
   if (const BufferId value = copy(entry.value); value != no_buffer) message.value = buffers_.whole(value);
   message.list = copy(entry.list);
+  return message;
+}
+
+void HostProcess::take_in(const Message& message) {
+  ++count_of(message.peer, message.operation).taken;
   window_.on_message(message, outbox_);
-  buffers_.release(message.value);
-  buffers_.release(message.list);
 }
 
 void HostProcess::pack() {

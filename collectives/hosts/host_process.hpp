@@ -45,7 +45,8 @@ class HostProcess {
   bool ready() const { return ready_; }
   OperationNumber calls() const { return calls_; }  // contributions so far
   bool wants_turn() const { return window_.wants_turn(); }
-  bool lost() const { return lost_; }  // it has found no memory: its rank must leave the others to theirs
+  // It has found no memory, which other replicas may have: its rank must leave the others to theirs.
+  bool lost() const { return lost_; }
   const OperationWindow& window() const { return window_; }
 
   // A message from a host, by its place: too late, to be taken in now, or to be kept until those before it have come.
@@ -86,7 +87,8 @@ class HostProcess {
   void begin(OperationNumber number, OperationNumber call);
   void contribute(const HostContribution& contribution);
   Operation::Memory memory_for(const HostContribution& contribution, const std::vector<Rank>& missing_before);
-  void take_in(const JournalEntry& entry);
+  Message message_in(const JournalEntry& entry);
+  void take_in(const Message& message);
   void note_named();
   void pack();
   void drop_packets();

@@ -29,7 +29,7 @@ struct HostContribution {
   std::vector<Rank> missing;       // the others, as ranks of all hosts, ascending
   bool has_value = false;          // false: there is nothing to give
   bool root_died = false;          // a broadcast's root, before it gave
-  bool lacks = false;              // some rank has no memory for its part
+  Rank lacking = no_rank;          // of all hosts: it has no memory for its part
 };
 
 struct JournalEntry {

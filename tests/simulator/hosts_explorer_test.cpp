@@ -177,7 +177,7 @@ TEST_F(HostMember, APacketOfANewSpeakerTellsThatItsPredecessorIsDead) {
   Buffers buffers({&HostMember::allocate, this, 4096});
   ucft::detail::HostMember member({3, &hosts}, *this, *this, buffers);
   HostContribution contribution;
-  contribution.arguments.kind = Kind::barrier;
+  contribution.arguments = arguments_of(Kind::barrier, 0);
   contribution.contributors = 2;
   member.on_contribution(contribution);
   ASSERT_EQ(member.outbox().size(), 1U);

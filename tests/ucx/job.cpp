@@ -173,20 +173,12 @@ bool is_from_launcher(const std::string& line, Launcher launcher) {
 
 }  // namespace
 
-std::vector<const char*> one_level_transports() {
+std::vector<const char*> all_transports() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return {"shm", "tcp", "hosts"};
 #else
-  return {"shm", "corrected", "tcp", "hosts"};
+  return {"shm", "corrected", "tcp", "hosts", "two_level"};
 #endif
-}
-
-std::vector<const char*> all_transports() {
-  std::vector<const char*> all = one_level_transports();
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  all.push_back("two_level");
-#endif
-  return all;
 }
 
 std::map<std::string, std::string> over(const std::string& transport) {
@@ -196,7 +188,7 @@ std::map<std::string, std::string> over(const std::string& transport) {
   if (!spans_hosts(transport)) return {};
   std::map<std::string, std::string> settings{
       {"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
-  if (transport == "two_level") settings["UCFT_ALGORITHM"] = "two-level";
+  if (transport == "hosts") settings["UCFT_ALGORITHM"] = "optimistic";
   return settings;
 }
 

@@ -38,14 +38,13 @@ struct JobResult {
 };
 
 // The environment of a job over "shm": all ranks read each other's memory; "corrected": the same memory, with messages in it; "tcp";
-// "hosts": shared memory between every two ranks, which believe to be a host, and tcp between hosts; or "two_level": the same, and hosts
-// are the processes.
+// "two_level": shared memory between every two ranks, which believe to be a host, and tcp between hosts; or "hosts": the same, and
+// messages between all ranks.
 std::map<std::string, std::string> over(const std::string& transport);
 inline bool spans_hosts(const std::string& transport) { return transport == "hosts" || transport == "two_level"; }
 inline bool needs_ucx(const std::string& transport) { return transport == "tcp" || spans_hosts(transport); }
 // All of them; with sanitizers without "corrected", whose code the others run as well, and "two_level", which kills by gossip run.
 std::vector<const char*> all_transports();
-std::vector<const char*> one_level_transports();  // without "two_level"
 
 // A file for UCFT_TUNING_FILE: trees of degree 2, chunks of 1 KiB from 64 bytes on.
 inline constexpr const char* table_of_a_tree = UCFT_TEST_TABLE;

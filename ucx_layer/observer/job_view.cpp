@@ -8,6 +8,7 @@
 
 #include "collectives/operations/catalogue.hpp"
 #include "collectives/reduction/types.hpp"
+#include "ucx_layer/transport/communicator_id.hpp"
 #include "ucx_layer/transport/memory/first_segment.hpp"
 
 namespace ucft::detail {
@@ -69,8 +70,9 @@ void read_slabs(const ReadMemory& memory, std::uint64_t base, RankView& view) {
     for (std::size_t entry = 1; entry <= SlabPage::size; ++entry) {
       const std::uint64_t key = page[2 * entry], address = page[2 * entry + 1];
       if (key == 0 || (key & SlabEntry::closed) != 0) continue;
-      if (auto part = read_slab(memory, address - base))
-        view.parts[static_cast<std::uint32_t>(key - 1)] = std::move(*part);
+      const auto communicator = static_cast<std::uint32_t>(key - 1);
+      if (communicator_id::place_in(communicator) >= communicator_id::on_host) continue;  // the caller's is published
+      if (auto part = read_slab(memory, address - base)) view.parts[communicator] = std::move(*part);
     }
     if (page[0] == 0) return;
   }

@@ -26,7 +26,7 @@ Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::
   }
   if (context.reads_memory_of_all(ranks_))
     host_ = std::make_unique<HostOperations>(*this, context);
-  else if ((id & GossipDriver::place_bits) == 0 && TwoLevelOperations::fits(ranks_, context))
+  else if (communicator_id::place_in(id) == 0 && TwoLevelOperations::fits(ranks_, context))
     two_level_ = std::make_unique<TwoLevelOperations>(*this, context);
   else
     corrected_ = std::make_unique<CorrectedOperations>(*this, context);
@@ -82,8 +82,8 @@ bool Communicator::post_farewell() {
 
 JobView Communicator::view() const {
   JobView job = context_.view();
-  if (corrected_ == nullptr) return job;
-  for (std::int32_t rank = 0; rank < size(); ++rank) {
+  if (published() == nullptr) return job;
+  for (std::int32_t rank = 0; rank < size() && corrected_ != nullptr; ++rank) {
     RankView& view = job.ranks.at(context_rank(rank));
     if (!view.is_afar) continue;
     PartView& part = view.parts[id_];
@@ -92,7 +92,7 @@ JobView Communicator::view() const {
     part.posted = part.finished = corrected_->heard_of(rank);
     part.is_heard_of = part.by_messages = true;
   }
-  for (Rank rank : corrected_->awaited()) job.ranks.at(context_.rank()).parts[id_].needs.push_back(context_rank(rank));
+  for (Rank rank : published()->awaited()) job.ranks.at(context_.rank()).parts[id_].needs.push_back(context_rank(rank));
   return job;
 }
 

@@ -59,10 +59,15 @@ class Communicator {
   }
   // On a host: whom a pending request waits for.
   std::vector<Rank> awaited(const Request& request) { return host_->awaited(request); }
+  // Of a part, which nobody else calls: on a host.
+  void progress_part() {
+    if (host_->wants_progress()) host_->progress();
+  }
   // The job as it is seen from here, with what is known of this communicator's ranks elsewhere. Any thread.
   JobView view() const;
   void note_awaited() {
     if (corrected_ != nullptr) corrected_->note_awaited();
+    if (two_level_ != nullptr) two_level_->note_awaited();
   }
   // By the caller.
   OperationNumber posted() const {
@@ -74,6 +79,7 @@ class Communicator {
     return two_level_ != nullptr ? two_level_->parts() : std::vector<Communicator*>();
   }
   void hold() { is_part_ = is_held_ = true; }
+  bool is_part() const { return is_part_; }
   void release_hold() { is_held_ = false; }
   bool is_on_host() const { return host_ != nullptr; }
   bool lacks_slab() const { return host_ != nullptr && !host_->has_slab(); }
@@ -101,6 +107,11 @@ class Communicator {
   void exclude_self(ucft_status_t why);  // completes everything with that
 
  private:
+  const PublishedPart* published() const {
+    return corrected_ != nullptr   ? &corrected_->published()
+           : two_level_ != nullptr ? &two_level_->published()
+                                   : nullptr;
+  }
   std::uint64_t shape_bytes_ = UINT64_MAX;  // that shape_ is the fastest for
   BroadcastShape shape_;
   struct GossipChoice {  // the last that was made: of what, and what came of it

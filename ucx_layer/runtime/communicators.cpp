@@ -47,6 +47,12 @@ void Communicators::release(const Early& early) {
   transport().buffers().release(early.message.list);
 }
 
+Communicator* Communicators::next_in_turn() {
+  if (turning_.empty()) return nullptr;
+  in_turn_ = (in_turn_ + 1) % turning_.size();
+  return turning_[in_turn_];
+}
+
 void Communicators::clear() {
   for (const Early& each : early_) release(each);
   early_.clear();
@@ -105,14 +111,14 @@ void Communicators::end_slabs() {
 Communicator* Communicators::find_other(std::uint32_t id) {
   for (const auto& each : communicators_)
     if (each->id() == id) return last_found_ = each.get();
-  const std::uint32_t place = (id & GossipDriver::place_bits) >> GossipDriver::place_shift;
+  const std::uint32_t place = communicator_id::place_in(id);
   if (place == 0 || place > GossipDriver::in_flight) return nullptr;
-  Communicator* caller = find_other(id & ~GossipDriver::place_bits);  // another rank was the first to need it
+  Communicator* caller = find_other(communicator_id::callers(id));  // another rank was the first to need it
   return caller == nullptr ? nullptr : &caller->gossip().agreements(static_cast<int>(place) - 1);
 }
 
 bool Communicators::is_future(std::uint32_t id) const {
-  id &= ~GossipDriver::place_bits;
+  id = communicator_id::callers(id);
   return (id & for_all_bit) != 0 ? (id & ~for_all_bit) >= made_for_all_ : id >= next_id_;
 }
 

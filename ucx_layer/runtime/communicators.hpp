@@ -29,6 +29,8 @@ class Communicators {
   void note_gossip(Communicator& communicator);  // it has some now
   // Those that may want turns: all but those whose ranks read each other's memory and don't gossip.
   const std::vector<Communicator*>& turning() const { return turning_; }
+  // One of them after the other, whatever it wants: what ranks of its host have written may concern it. null: there are none.
+  Communicator* next_in_turn();
   void clear();
   std::vector<Communicator*> all() const;
   std::uint64_t posted() const;                 // operations by the caller, on all that there are and were
@@ -70,6 +72,7 @@ class Communicators {
   std::deque<std::pair<std::uint32_t, std::vector<std::int32_t>>>
       destroyed_;  // the latest: whom a late message came from
   std::vector<Communicator*> turning_;
+  std::size_t in_turn_ = 0;
   Communicator* last_found_ = nullptr;
   std::uint64_t made_ = 0, posted_before_ = 0;  // on those that are gone
   std::vector<Early> early_;

@@ -198,6 +198,8 @@ bool Context::progress_all() {
   const std::vector<Communicator*>& turning = communicators_.turning();
   for (std::size_t i = 0; i < turning.size(); ++i)  // a turn may make others
     if (turning[i]->wants_turn()) active |= turning[i]->on_turn();
+  if (Communicator* const next = communicators_.next_in_turn(); next != nullptr && !next->wants_turn())
+    active |= next->on_turn();
   if (departures_.has_reports() && !in_helper_) departures_.report();
   return active;
 }
@@ -279,7 +281,7 @@ void Context::sleep_a_little() {
 // ---- operations in shared memory ------------------------------------------------------------------------------------
 
 bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const {
-  if (settings().algorithm != Algorithm::automatic && settings().algorithm != Algorithm::two_level) return false;
+  if (settings().algorithm != Algorithm::automatic) return false;
   if (ranks.size() == 1) return true;  // nobody's death matters
   return std::ranges::all_of(ranks, [this](std::int32_t rank) { return job_.reads_memory_of(rank); });
 }

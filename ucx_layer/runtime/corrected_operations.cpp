@@ -5,19 +5,12 @@
 #include <chrono>
 #include <cstring>
 
-#include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
 
 namespace {
-
-PostedByMessages* free_place(ControlPage& control) {
-  for (PostedByMessages& each : control.by_messages)
-    if (each.key.load(std::memory_order_relaxed) == 0) return &each;
-  return nullptr;
-}
 
 // UCFT_ALGORITHM=corrected is the papers' protocol: f counts ranks, and deaths are expected from the first message on.
 OperationWindow::Size size_of(const Communicator& communicator, const Context& context) {
@@ -37,18 +30,9 @@ CorrectedOperations::CorrectedOperations(Communicator& communicator, Context& co
       outbox_(context.transport().buffers()),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window) * 4), nullptr),
       heard_of_(static_cast<std::size_t>(communicator.size())),
-      clock_(context.transport().control()->heartbeat),
-      published_(free_place(*context.transport().control())) {
-  if (published_ == nullptr) return;
-  for (auto* word : {&published_->posted, &published_->finished, &published_->note}) word->store(0);
-  published_->posted_at_ns.store(0);
-  published_->rank_and_ranks.store(std::uint64_t{static_cast<std::uint32_t>(me_)} << 32 |
-                                   static_cast<std::uint32_t>(communicator.size()));
-  published_->key.store(std::uint64_t{communicator.id()} + 1);
-}
+      published_(communicator.id(), me_, communicator.size(), *context.transport().control()) {}
 
 CorrectedOperations::~CorrectedOperations() {
-  if (published_ != nullptr) published_->key.store(0);
   window_.release_all();
   for (const Message& send : outbox_.sends()) {
     outbox_.buffers().release(send.value);
@@ -118,42 +102,14 @@ ucft_status_t CorrectedOperations::post(Request& request) {
   request.number = window_.next();
   slot(request.number) = &request;
   window_.post(request.arguments, memory, outbox_);
-  publish(request);
+  published_.note_posted(request.arguments, request.number);
   flush();
   collect();
   return UCFT_OK;
 }
 
-// For who looks from outside.
-void CorrectedOperations::publish(const Request& request) {
-  if (published_ == nullptr) return;
-  const Arguments& arguments = request.arguments;
-  const bool gives = is_one_of(arguments.row().gives, arguments.root == me_);
-  const std::uint64_t bytes =
-      arguments.kind == Kind::allgather ? arguments.own_count * arguments.reduction.carrier_bytes() : arguments.bytes();
-  const HostNote note{arguments.signature(), Outcome::success,
-                      gives || arguments.kind == Kind::barrier
-                          ? static_cast<std::uint32_t>(bytes)
-                          : HostNote::is_root | static_cast<std::uint32_t>(arguments.root),
-                      bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op())};
-  published_->note.store(note.word(), std::memory_order_relaxed);
-  published_->root.store(arguments.root, std::memory_order_relaxed);
-  published_->posted.store(request.number + 1, std::memory_order_relaxed);
-  if (clock_.has_ticked()) published_->posted_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
-}
-
 void CorrectedOperations::note_awaited() {
-  const OperationNumber number = finished_;
-  if (number == window_.next()) return;
-  std::vector<Rank> found = window_.operation(number).awaited();
-  const std::lock_guard lock(awaited_mutex_);
-  awaited_ = std::move(found);
-  awaited_by_ = number;
-}
-
-std::vector<Rank> CorrectedOperations::awaited() const {
-  const std::lock_guard lock(awaited_mutex_);
-  return awaited_by_ == finished_ ? awaited_ : std::vector<Rank>();
+  if (finished_ < window_.next()) published_.note_awaited(window_.operation(finished_).awaited());
 }
 
 bool CorrectedOperations::post_farewell() {
@@ -258,10 +214,9 @@ void CorrectedOperations::flush() {
 
 void CorrectedOperations::collect() {
   if (window_.completed().empty()) return;
-  OperationNumber end = finished_;
-  while (end < window_.next() && (end < window_.dropped_upto() || window_.operation(end).finished())) ++end;
-  finished_.store(end, std::memory_order_relaxed);
-  if (published_ != nullptr) published_->finished.store(end, std::memory_order_relaxed);
+  while (finished_ < window_.next() && (finished_ < window_.dropped_upto() || window_.operation(finished_).finished()))
+    ++finished_;
+  published_.note_finished(finished_);
   for (OperationNumber number : window_.completed()) {
     Request*& request = slot(number);
     if (request != nullptr && request->number == number && request->state == Request::State::active) {

@@ -4,14 +4,12 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "collectives/operation_window.hpp"
-#include "ucx_layer/runtime/heartbeat_clock.hpp"
+#include "ucx_layer/runtime/published_part.hpp"
 #include "ucx_layer/runtime/request.hpp"
-#include "ucx_layer/transport/memory/first_segment.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 
 namespace ucft::detail {
@@ -39,9 +37,7 @@ class CorrectedOperations {
   OperationNumber heard_of(Rank rank) const {
     return heard_of_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
   }
-  // Whose messages the oldest operation that is not finished needs next: as it was when that was noted last, if it is still the
-  // same operation, else nothing. Any thread.
-  std::vector<Rank> awaited() const;
+  const PublishedPart& published() const { return published_; }
   void note_awaited();
   void on_failure(Rank rank);
   // False: it has not entered the last barrier.
@@ -53,7 +49,6 @@ class CorrectedOperations {
  private:
   Slice stage(Request& request);
   Operation::Memory provide(Request& request);
-  void publish(const Request& request);
   void flush();
   void collect();
   void complete(Request& request, const Operation& operation);
@@ -69,12 +64,8 @@ class CorrectedOperations {
   std::vector<Request*> requests_;  // by operation number
   std::vector<Request*> copying_;
   std::vector<std::atomic<OperationNumber>> heard_of_;  // by rank
-  HeartbeatClock clock_;
-  PostedByMessages* published_;                // null: there is no room for it
-  std::atomic<OperationNumber> finished_ = 0;  // all before it are
-  mutable std::mutex awaited_mutex_;
-  std::vector<Rank> awaited_;  // guarded, as the next one
-  OperationNumber awaited_by_ = 0;
+  PublishedPart published_;
+  OperationNumber finished_ = 0;  // all before it are
   int pending_ = 0;
   bool farewell_posted_ = false;
 };

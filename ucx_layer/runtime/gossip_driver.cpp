@@ -408,7 +408,7 @@ Communicator& GossipDriver::agreements(int place) {
   Communicator*& found = agreements_[static_cast<std::size_t>(place)];
   if (found == nullptr)
     found = communicator_.context().communicators().create(
-        communicator_.id() | static_cast<std::uint32_t>(place + 1) << place_shift, communicator_.ranks());
+        communicator_id::of(communicator_.id(), static_cast<std::uint32_t>(place + 1)), communicator_.ranks());
   return *found;
 }
 

@@ -17,6 +17,7 @@
 #include "collectives/gossip/gossip_call.hpp"
 #include "collectives/gossip/gossip_message.hpp"
 #include "ucft/ucft.h"
+#include "ucx_layer/transport/communicator_id.hpp"
 
 namespace ucft::detail {
 
@@ -43,10 +44,7 @@ class GossipWork {
 class GossipDriver {
  public:
   static constexpr int in_flight = 4;
-  // Where the number of a communicator for agreements says which place of which communicator it belongs to.
-  static constexpr int place_shift = 28;
-  static constexpr std::uint32_t place_bits = 7u << place_shift;
-  static_assert(in_flight < 8);
+  static_assert(in_flight < communicator_id::on_host);
 
   explicit GossipDriver(Communicator& communicator) : communicator_(communicator) {}
 

@@ -36,7 +36,7 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   head.list_bytes = static_cast<std::uint32_t>(entry.list.size());
   head.what = entry.what;
   if (!make_room(entry.value.size() + entry.list.size())) return;
-  std::byte* const data = payload_.size() > sizeof head.data ? payload_.data() : head.data;
+  std::byte* const data = payload_bytes_ > 0 ? payload_.get() : head.data;
   if (!entry.value.empty()) std::memcpy(data, entry.value.data(), entry.value.size());
   if (!entry.list.empty()) std::memcpy(data + entry.value.size(), entry.list.data(), entry.list.size());
   std::memcpy(head_.data(), &head, sizeof head);
@@ -45,11 +45,11 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
 }
 
 bool HostJournal::make_room(std::size_t bytes) {
-  try {
-    payload_.resize(bytes);
-  } catch (const std::bad_alloc&) {
-    lacks_memory_ = true;
-  }
+  payload_bytes_ = bytes > sizeof(Head::data) ? bytes : 0;
+  if (payload_bytes_ <= room_) return true;
+  payload_.reset(new (std::nothrow) std::byte[bytes]);
+  room_ = payload_ == nullptr ? 0 : bytes;
+  lacks_memory_ |= room_ == 0;
   return !lacks_memory_;
 }
 
@@ -76,8 +76,8 @@ void HostJournal::write() {
       written_ = Written::head;
       if (request_.pending()) return;
     }
-    if (written_ == Written::head && request_.status == UCFT_OK && payload_.size() > sizeof(Head::data)) {
-      if (!post(request_, payload_.data(), payload_.size())) return;
+    if (written_ == Written::head && request_.status == UCFT_OK && payload_bytes_ > 0) {
+      if (!post(request_, payload_.get(), payload_bytes_)) return;
       written_ = Written::payload;
       if (request_.pending()) return;
     }
@@ -94,8 +94,7 @@ void HostJournal::write() {
 void HostJournal::open() {
   Head head;
   std::memcpy(&head, head_.data(), sizeof head);
-  const std::byte* const data =
-      payload_.size() > sizeof head.data ? payload_.data() : head_.data() + offsetof(Head, data);
+  const std::byte* const data = payload_bytes_ > 0 ? payload_.get() : head_.data() + offsetof(Head, data);
   entry_ = JournalEntry{};
   entry_.what = head.what;
   entry_.contribution.call = head.message.operation;
@@ -127,8 +126,8 @@ const JournalEntry* HostJournal::at(std::uint64_t position) {
 void HostJournal::read() {
   while (!is_there_ && !ended_ && !speaks()) {
     if (!reads_) {
-      const std::size_t bytes = in_payload_ ? payload_.size() : head_bytes;
-      if (!post(request_, in_payload_ ? payload_.data() : head_.data(), bytes)) return;
+      const std::size_t bytes = in_payload_ ? payload_bytes_ : head_bytes;
+      if (!post(request_, in_payload_ ? payload_.get() : head_.data(), bytes)) return;
       reads_ = true;
     }
     if (request_.pending()) return;
@@ -138,7 +137,7 @@ void HostJournal::read() {
       Head head;
       std::memcpy(&head, head_.data(), sizeof head);
       if (!make_room(std::size_t{head.value_bytes} + head.list_bytes)) return;
-      in_payload_ = payload_.size() > sizeof head.data;
+      in_payload_ = payload_bytes_ > 0;
       if (in_payload_) continue;
     }
     in_payload_ = false;

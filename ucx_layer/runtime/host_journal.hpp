@@ -10,7 +10,7 @@
 
 #include <array>
 #include <functional>
-#include <vector>
+#include <memory>
 
 #include "collectives/hosts/journal.hpp"
 #include "ucx_layer/runtime/request.hpp"
@@ -54,7 +54,8 @@ class HostJournal : public Journal {
   enum class Written : std::uint8_t { nothing, head, payload } written_ = Written::nothing;
   bool is_there_ = false, writes_ = false, reads_ = false, in_payload_ = false, ended_ = false, lacks_memory_ = false;
   alignas(8) std::array<std::byte, head_bytes> head_{};
-  std::vector<std::byte> payload_;
+  std::size_t payload_bytes_ = 0, room_ = 0;  // 0: the head has room for them
+  std::unique_ptr<std::byte[]> payload_;  // none of the context's, which a broadcast would lend until all have read it
   Request request_;
   JournalEntry entry_;
 };

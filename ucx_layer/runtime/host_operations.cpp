@@ -352,7 +352,7 @@ bool HostOperations::run(Request& request, bool waits) {
   slot(number) = &request;
   rounding_ += call.reduction.rounds();
   ++pending_;
-  context_.want_host(*this);
+  if (!communicator_.is_part()) context_.want_host(*this);
   return true;
 }
 
@@ -371,7 +371,7 @@ ucft_status_t HostOperations::post(Request& request, bool waits) {
   assert(request.host_call.has_value());
   HostCall& call = *request.host_call;
   HostData data{static_cast<const std::byte*>(request.send)};
-  call.lacks_memory = false;
+  call.lacks_memory = request.lacks_memory;
   if (!layout_.is_inline(stage_.bytes_given(call))) {
     Room given{stage_.next(), no_buffer, false, nullptr};
     if (room_count_ > 0) free_rooms(larges_ > 0 || room_count_ == rooms_.size());
@@ -393,7 +393,7 @@ ucft_status_t HostOperations::post(Request& request, bool waits) {
   stage_.post(memory, call, data);
   announce(call, request.number);
   progress();
-  if (wants_progress()) context_.want_host(*this);
+  if (wants_progress() && !communicator_.is_part()) context_.want_host(*this);
   return UCFT_OK;
 }
 

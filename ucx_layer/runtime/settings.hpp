@@ -13,7 +13,7 @@
 
 namespace ucft::detail {
 
-enum class Algorithm : std::uint8_t { automatic, optimistic, corrected, two_level };
+enum class Algorithm : std::uint8_t { automatic, optimistic, corrected };
 const char* name_of(Algorithm algorithm);  // auto, ..
 enum class Stats : std::uint8_t { none, text, json };
 
@@ -36,10 +36,9 @@ struct Settings {
   std::int64_t shared_memory_bytes =
       -1;                   // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory
   std::int32_t window = 8;  // UCFT_WINDOW: operations in flight per communicator
-  Algorithm algorithm =
-      Algorithm::automatic;    // UCFT_ALGORITHM: by messages, also where all ranks share memory: optimistic, as they
-                               // go anyway where ranks don't; corrected, prepared for deaths from the first message on;
-                               // two-level: hosts are the processes
+  Algorithm algorithm = Algorithm::
+      automatic;  // UCFT_ALGORITHM: by messages between all ranks, whatever memory they share: optimistic, as
+                  // ranks go that share none; corrected, prepared for deaths from the first message on
   std::optional<LogGP> costs;  // UCFT_MODEL: a file, us; none: built-in values
   HostTuning tuning;           // UCFT_TUNING_FILE: a file; auto: built in
 

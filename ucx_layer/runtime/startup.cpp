@@ -230,7 +230,7 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   job_.local_ranks = local;
   job_.hardware_threads = cores;
 
-  bool all_read = job_.settings.algorithm == Algorithm::automatic || job_.settings.algorithm == Algorithm::two_level;
+  bool all_read = job_.settings.algorithm == Algorithm::automatic;
   for (std::int32_t rank = 0; rank < job_.size; ++rank) all_read = all_read && job_.reads_memory_of(rank);
   transport = std::make_unique<Transport>(Transport::Setup{
       job_.rank, job_.size, job_.cookie, all_read ? mailbox_few_lines : mailbox_lines, job_.settings.log_errors, sink,

@@ -1,6 +1,7 @@
 #include "ucx_layer/runtime/two_level_operations.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <new>
@@ -12,7 +13,7 @@
 namespace ucft::detail {
 
 bool TwoLevelOperations::fits(const std::vector<std::int32_t>& ranks, const Context& context) {
-  if (context.settings().algorithm != Algorithm::two_level) return false;
+  if (context.settings().algorithm != Algorithm::automatic) return false;
   std::vector<std::int32_t> hosts = context.hosts_of(ranks);
   const auto can = [&](std::int32_t rank) {
     return context.job().peer(rank).may_share && context.job().peer(rank).may_prove;
@@ -52,7 +53,7 @@ Communicator* TwoLevelOperations::make(std::uint32_t place) {
   for (Rank each = 0; each < places_.here; ++each)
     ranks.push_back(communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(places_.first_here + each)]));
   Communicator* const made =
-      context_.communicators().create(communicator_.id() | place << GossipDriver::place_shift, std::move(ranks));
+      context_.communicators().create(communicator_id::of(communicator_.id(), place), std::move(ranks));
   made->hold();
   context_.communicators().note_part();
   return made;
@@ -63,11 +64,12 @@ TwoLevelOperations::TwoLevelOperations(Communicator& communicator, Context& cont
       context_(context),
       me_(communicator.rank()),
       places_(places_of(communicator, context)),
-      local_(make(5)),
-      journal_ranks_(make(6)),
+      local_(make(communicator_id::on_host)),
+      journal_ranks_(make(communicator_id::journal_of_host)),
       journal_(journal_ranks_, [this](OperationNumber call) { return contribution_of(call); }),
       member_({places_.place_of[static_cast<std::size_t>(me_)], &places_.hosts, context.settings().window, true},
-              journal_, *this, context.transport().buffers()) {}
+              journal_, *this, context.transport().buffers()),
+      published_(communicator.id(), me_, communicator.size(), *context.transport().control()) {}
 
 TwoLevelOperations::~TwoLevelOperations() {
   for (const HostMember::Packet& packet : member_.outbox()) {
@@ -96,7 +98,7 @@ ucft_status_t TwoLevelOperations::post(const Arguments& arguments, Request* call
     advance();
     if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) return UCFT_ERR_BUSY;
   }
-  auto part = std::make_unique<Part>();
+  auto part = std::make_unique<Part>(context_.transport().buffers());
   part->caller = caller;
   part->contribution.call = calls_;
   part->contribution.arguments = arguments;
@@ -110,6 +112,7 @@ ucft_status_t TwoLevelOperations::post(const Arguments& arguments, Request* call
     caller->state = Request::State::active;
     caller->number = calls_;
     ++pending_;
+    published_.note_posted(arguments, calls_);
   }
   parts_.push_back(std::move(part));
   ++calls_;
@@ -139,9 +142,10 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
     case Kind::reduce:
       request.arguments.kind = Kind::allreduce;
       request.arguments.reduction = arguments.reduction.of_carriers();
-      part.value.resize(arguments.bytes());
+      request.lacks_memory = !part.value.make(arguments.bytes());
       if (!arguments.reduction.widens()) break;
-      part.give.resize(arguments.bytes());
+      request.lacks_memory |= !part.give.make(arguments.bytes());
+      if (request.lacks_memory) break;
       widen(arguments.reduction, part.give.data(), request.send, arguments.count);
       request.send = part.give.data();
       break;
@@ -149,18 +153,34 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
     case Kind::broadcast: begin_broadcast(part, arguments); break;
     case Kind::allgather: begin_blocks(part); break;
   }
+  request.lacks_memory |= !has_memory_for(mine.arguments);
   request.receive = part.value.data();
   request.communicator = local_;
   if (local_ == nullptr) {
-    if (!part.value.empty()) std::memcpy(part.value.data(), request.send, part.value.size());
-    request.status = UCFT_OK;
+    if (part.value.size() > 0 && !request.lacks_memory) std::memcpy(part.value.data(), request.send, part.value.size());
+    request.status = request.lacks_memory ? UCFT_ERR_NO_MEMORY : UCFT_OK;
     request.contributors = 1;
     request.missing_known = true;
     request.state = Request::State::complete;
     return true;
   }
   local_->plan(request);
+  if (request.lacks_memory) request.shortcut.reset();
   return local_->post(request) == UCFT_OK;
+}
+
+// Between hosts. What this rank's replica of the host will need is fetched now, when others can be told that it is not there.
+bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
+  const Host hosts = places_.hosts.back() + 1;
+  const std::uint64_t bytes =
+      with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, hosts); });
+  if (bytes <= inline_limit) return true;
+  Buffers& buffers = context_.transport().buffers();
+  std::vector<BufferId> fetched(2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(hosts))));
+  bool all = true;
+  for (BufferId& each : fetched) all = all && (each = buffers.allocate(bytes)) != no_buffer;
+  for (BufferId each : fetched) buffers.release(each);
+  return all;
 }
 
 // Each call is one operation here in which all read what all have posted, so that it is compared: a broadcast from here gathers the
@@ -178,15 +198,16 @@ void TwoLevelOperations::begin_broadcast(Part& part, const Arguments& arguments)
   request.layout.bytes.assign(static_cast<std::size_t>(places_.here), 0);
   request.layout.offsets.assign(static_cast<std::size_t>(places_.here), 0);
   request.layout.bytes[static_cast<std::size_t>(local_rank_of(arguments.root))] = bytes;
-  part.value.resize(bytes);
+  request.lacks_memory = !part.value.make(bytes);
 }
 
 // Each rank's block is a record, as it is in a set of blocks.
 void TwoLevelOperations::begin_blocks(Part& part) {
   Arguments& arguments = part.request.arguments;
   const Request& caller = *part.caller;
-  part.give.resize(Allgather::input_bytes(arguments));
-  Allgather::pack(arguments, me_, caller.send, part.give.data());
+  const std::uint64_t mine = Allgather::input_bytes(arguments);
+  part.request.lacks_memory = !part.give.make(mine);
+  if (!part.request.lacks_memory) Allgather::pack(arguments, me_, caller.send, part.give.data());
   part.request.send = part.give.data();
   std::uint64_t all = 0;
   for (Rank each = 0; each < places_.here; ++each) {
@@ -196,9 +217,9 @@ void TwoLevelOperations::begin_blocks(Part& part) {
     all += part.request.layout.bytes.back();
   }
   arguments.reduction = {DataType::uint8, Operator::none};
-  arguments.own_count = part.give.size();
+  arguments.own_count = mine;
   arguments.count = all;
-  part.value.resize(all);
+  part.request.lacks_memory |= !part.value.make(all);
 }
 
 // What it has come to is the host's contribution, the same on all of its ranks.
@@ -218,10 +239,11 @@ void TwoLevelOperations::finish_local(Part& part) {
   const Rank root =
       is_broadcast && is_here(part.caller->arguments.root) ? local_rank_of(part.caller->arguments.root) : no_rank;
   mine.root_died = request.status == UCFT_OK && std::ranges::find(request.missing, root) != request.missing.end();
-  mine.lacks = request.status != UCFT_OK && !mine.root_died;
+  if (request.status != UCFT_OK && !mine.root_died)
+    mine.lacking = places_.first_here + (local_ == nullptr ? 0 : std::max(request.culprit, 0));
   mine.has_value = request.status == UCFT_OK && !mine.root_died && (!is_broadcast || root != no_rank);
   if (mine.arguments.kind == Kind::allgather && mine.has_value) gather_blocks(part);
-  if (mine.has_value) mine.value = part.value;
+  if (mine.has_value) mine.value = part.value.bytes();
   mine.contributors = is_broadcast ? 1 : request.contributors;
   if (is_broadcast) return;
   for (Rank each : request.missing) mine.missing.push_back(places_.first_here + each);
@@ -235,7 +257,17 @@ void TwoLevelOperations::gather_blocks(Part& part) {
     std::memmove(part.value.data() + there, part.value.data() + layout.offset_of(each), layout.bytes_of(each));
     there += layout.bytes_of(each);
   }
-  if (local_ != nullptr) part.value.resize(there);
+  if (local_ != nullptr) part.value.shrink(there);
+}
+
+// Of this host until all have given, then of others.
+void TwoLevelOperations::note_awaited() {
+  if (parts_.empty()) return;
+  const Part& oldest = *parts_.front();
+  const bool here = !oldest.is_done && local_ != nullptr;
+  std::vector<Rank> ranks = here ? local_->awaited(oldest.request) : member_.awaited(first_part_);
+  for (Rank& rank : ranks) rank = places_.rank_at[static_cast<std::size_t>(here ? places_.first_here + rank : rank)];
+  published_.note_awaited(std::move(ranks));
 }
 
 const HostContribution* TwoLevelOperations::contribution_of(OperationNumber call) const {
@@ -249,6 +281,7 @@ const HostContribution* TwoLevelOperations::contribution_of(OperationNumber call
 // Goes as far as what has come allows.
 bool TwoLevelOperations::advance() {
   const std::uint64_t before = member_.entries();
+  for (Communicator* each : parts()) each->progress_part();
   for (const auto& part : parts_)
     if (!part->is_done && !part->request.pending()) finish_local(*part);
   while (journal_.advance()) {
@@ -342,16 +375,15 @@ void TwoLevelOperations::on_completed(OperationNumber call, OperationNumber numb
     parts_.pop_front();
     ++first_part_;
   }
+  published_.note_finished(first_part_);
 }
 
 void TwoLevelOperations::complete(Request& request, const Part& part, OperationNumber number) {
   const Operation& operation = member_.process().operation(number);
   const Decision& decision = operation.decision();
   const Buffers& buffers = context_.transport().buffers();
-  Rank culprit = no_rank;
-  if (decision.culprit != no_rank)
-    culprit = places_.rank_at[static_cast<std::size_t>(std::ranges::find(places_.hosts, decision.culprit) -
-                                                       places_.hosts.begin())];
+  Rank culprit = member_.culprit(number);
+  if (culprit != no_rank) culprit = places_.rank_at[static_cast<std::size_t>(culprit)];
   const bool knows = request.take_outcome(
       {decision.outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit}, me_,
       communicator_.size());

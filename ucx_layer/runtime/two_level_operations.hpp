@@ -14,7 +14,9 @@
 
 #include "collectives/hosts/host_member.hpp"
 #include "ucx_layer/runtime/host_journal.hpp"
+#include "ucx_layer/runtime/published_part.hpp"
 #include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/runtime/room.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 
 namespace ucft::detail {
@@ -41,7 +43,10 @@ class TwoLevelOperations : private HostMember::Caller {
   void on_failure(Rank rank);
   bool on_gone(Rank rank);  // false: it has not entered the last barrier
   bool on_turn();           // true if anything was done
-  bool wants_turn() const { return !is_over_; }
+  // Else it wants one now and then, for what the ranks of this host may have written.
+  bool wants_turn() const { return !is_over_ && (!parts_.empty() || member_.held() > 0 || member_.wants_turn()); }
+  void note_awaited();
+  const PublishedPart& published() const { return published_; }
   void exclude_self(ucft_status_t why);
   std::vector<Communicator*> parts() const;  // its communicators on this host
 
@@ -50,10 +55,11 @@ class TwoLevelOperations : private HostMember::Caller {
   static constexpr std::size_t most_held = 4096;
   // A call's part on this host.
   struct Part {
+    explicit Part(Buffers& buffers) : give(buffers), value(buffers) {}
     Request request;  // on local_; idle: there is none
     Request* caller = nullptr;
     bool is_done = false, is_complete = false;
-    std::vector<std::byte> give, value;
+    Room give, value;
     HostContribution contribution;
   };
   struct Places {                   // communicator ranks, sorted by host
@@ -72,6 +78,7 @@ class TwoLevelOperations : private HostMember::Caller {
 
   ucft_status_t post(const Arguments& arguments, Request* caller);
   bool begin(Part& part, const Arguments& arguments);
+  bool has_memory_for(const Arguments& arguments) const;
   void begin_broadcast(Part& part, const Arguments& arguments);
   void begin_blocks(Part& part);
   void finish_local(Part& part);
@@ -90,6 +97,7 @@ class TwoLevelOperations : private HostMember::Caller {
   Communicator *local_, *journal_ranks_;  // null: no other rank is here
   HostJournal journal_;
   HostMember member_;
+  PublishedPart published_;
   std::deque<std::unique_ptr<Part>> parts_;
   OperationNumber first_part_ = 0, calls_ = 0, farewell_call_ = none;
   int pending_ = 0;

@@ -101,6 +101,8 @@ bool is_late_one(int rank, const std::string& words, const std::string& transpor
   const std::string unknown = "unknown (its memory can't be read from here), last heard ";
   if (transport == "tcp") return has(words, rank == 1 ? unknown : does) && has(words, "; 1 posted at least");
   if (transport == "hosts" && rank == 2) return has(words, unknown) && has(words, " posted at least");
+  if (transport == "two_level" && rank == 2)  // nothing is wanted of another host before this one has given
+    return words.empty() || (has(words, unknown) && has(words, "what it has posted is not known"));
   return has(words, does) && has(words, " s ago; 1 posted, 1 finished, the last: allgather (int64, 8 bytes) ") &&
          words.ends_with(" s ago");
 }
@@ -108,10 +110,12 @@ bool is_late_one(int rank, const std::string& words, const std::string& transpor
 bool sights_are_right(const std::vector<Sight>& seen, std::int64_t begin_ns, const std::string& transport) {
   const Sight &me = seen[0], &computes = seen[1], &stopped = seen[2];
   if (seen.size() != 4 || me.state != UCFT_RANK_IN_OPERATION || me.last != UCFT_COLLECTIVE_ALLREDUCE ||
-      me.posted != 2 || me.finished != 1 || me.awaited != std::vector{1, 2})
+      me.posted != 2 || me.finished != 1 ||
+      me.awaited != (transport == "two_level" ? std::vector{1} : std::vector{1, 2}))
     return false;
   for (const Sight& each : seen)
-    if (each.heard_at_ns <= (&each == &stopped || transport == "hosts" ? 0 : begin_ns) || each.heard_at_ns > clock_ns())
+    if (each.heard_at_ns <= (&each == &stopped || spans_hosts(transport) ? 0 : begin_ns) ||
+        each.heard_at_ns > clock_ns())
       return false;
   for (int rank : {1, 2})
     if (!is_late_one(rank, seen[static_cast<std::size_t>(rank)].words, transport)) return false;
@@ -120,7 +124,7 @@ bool sights_are_right(const std::vector<Sight>& seen, std::int64_t begin_ns, con
       computes.last != UCFT_COLLECTIVE_ALLGATHER || computes.posted_at_ns == 0 ||
       computes.posted_at_ns >= me.posted_at_ns || !computes.awaited.empty())
     return false;
-  if (transport == "hosts") return stopped.state == UCFT_RANK_UNKNOWN && stopped.finished == -1;
+  if (spans_hosts(transport)) return stopped.state == UCFT_RANK_UNKNOWN && stopped.finished == -1;
   return stopped.state == UCFT_RANK_STOPPED && seen[3].state == UCFT_RANK_IN_OPERATION && seen[3].posted == 2 &&
          seen[3].awaited == std::vector{1, 2};
 }
@@ -171,7 +175,7 @@ RANKS(latecomers) {
   check(ucft_request_free(request), "free");
 }
 
-TEST_P(OneLevelScenario, WhoIsLateIsNamed) {
+TEST_P(Scenario, WhoIsLateIsNamed) {
   JobPlan made = plan(4, latecomers, {GetParam()});
   made.environment["UCFT_SUSPECT_AFTER"] = "100s";  // rank 2 lives
   expect_right(made);

@@ -16,8 +16,6 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Over, Scenario, testing::ValuesIn(all_transports()),
                          [](const auto& each) { return std::string(each.param); });
-INSTANTIATE_TEST_SUITE_P(Over, OneLevelScenario, testing::ValuesIn(one_level_transports()),
-                         [](const auto& each) { return std::string(each.param); });
 
 }  // namespace
 }  // namespace ucft::detail::test

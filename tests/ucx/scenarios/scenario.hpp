@@ -18,7 +18,4 @@ class Scenario : public testing::TestWithParam<const char*> {
   void expect_right(const JobPlan& made, const std::vector<int>& may_be_dead = {});
 };
 
-// Of those whose ranks are the processes: what they say of late ranks, and lack, is not said of hosts (yet).
-class OneLevelScenario : public Scenario {};
-
 }  // namespace ucft::detail::test

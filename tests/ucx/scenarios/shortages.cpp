@@ -79,7 +79,7 @@ RANKS(short_of) {
 }
 
 // Each hung the job for ever when ranks mapped each other's memory as it grew.
-TEST_P(OneLevelScenario, ARankThatRunsShortOfSomethingGoesOnWithItsPeersMemory) {
+TEST_P(Scenario, ARankThatRunsShortOfSomethingGoesOnWithItsPeersMemory) {
   std::vector<std::string> kinds = {"file_size"};
   const bool without_ucx = !needs_ucx(GetParam());  // over tcp UCX needs all of these, and aborts
   if (without_ucx) kinds.insert(kinds.end(), {"descriptors", "address_space"});
@@ -154,8 +154,9 @@ TEST(HostScenario, WhoHasNoMemoryForACommunicatorStandsAside) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {3}), "");
 }
 
-TEST_P(OneLevelScenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {
-  for (int ranks : {2, 5})
+TEST_P(Scenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {
+  for (int ranks :
+       std::string(GetParam()) == "two_level" ? std::vector{5, 6} : std::vector{2, 5})  // alone on its host, and not
     for (const char* f : {"1", "2"}) {
       JobPlan made = plan(ranks, out_of_memory);
       made.environment["UCFT_F"] = f;
