@@ -332,7 +332,7 @@ void HostWorld::post(Rank rank, State& state, Memory& memory, std::vector<Comple
   if (plan_().runs && way && way->can_run() && !call.reduction.finishes()) {
     const HostStage::Ran ran = stage.run(memory, call, *way, its.data);
     if (ran == HostStage::Ran::ended)
-      completed.emplace_back(number, HostResult{Outcome::success, no_rank, stage.contributors(call, *way, number)});
+      completed.emplace_back(number, HostResult{Outcome::success, no_rank, stage.contributors(*way)});
     if (ran != HostStage::Ran::no) return;
   }
   if (!stage.ready(memory)) return;

@@ -40,8 +40,7 @@ struct HostShortcut {
   HostWord usual = 0;  // what V of those that are read says if nothing is amiss
   std::uint64_t bytes = 0;
   Combiner::Kernel kernel = nullptr;
-  Rank first = 0, end = 0;         // who is read; none: nobody's data are needed here
-  std::uint32_t contributors = 0;  // if all have given theirs
+  enum class Reads : std::uint8_t { nobody, root, all } reads = Reads::nobody;  // whose data are needed here
   bool gives = false;
   bool is_inline = true;      // else V says where the data are
   HostPlaces places;          // for this rank's, if they are not inline

@@ -52,7 +52,9 @@
 #include <bit>
 #include <cassert>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -67,13 +69,14 @@ class HostStage {
       : seat_(seat),
         layout_(layout),
         tree_(std::move(tree)),
-        absent_from_(static_cast<std::size_t>(seat.ranks), never),
+        givers_(static_cast<std::size_t>(seat.ranks)),
         operations_(std::bit_ceil(static_cast<std::size_t>(seat.window))),
         mask_(operations_.size() - 1) {
     assert(tree_->ranks() == seat.ranks && seat.me >= 0 && seat.me < seat.ranks && seat.window >= 1);
     assert(layout.banks > seat.window && std::has_single_bit(static_cast<unsigned>(layout.banks)) &&
            layout.inline_bytes <= layout.large_bytes && layout.chunk_bytes > 0 &&
            (layout.cells == 2 || tree_->is_flat()));
+    std::iota(givers_.begin(), givers_.end(), 0);
   }
 
   // Whether an operation can be posted now. If the window has room but a bank may still be read by others, it looks how far they
@@ -115,13 +118,10 @@ class HostStage {
     way.usual = usual_note(call, bytes).word();
     way.gives = gives(call) && bytes > 0;
     const bool is_root = call.root == seat_.me;
-    if (from_one && !is_root) {
-      way.first = call.root;
-      way.end = call.root + 1;
-    } else if (!from_one && (!to_one || is_root)) {
-      way.end = seat_.ranks;
-    }
-    way.contributors = from_one ? 1 : static_cast<std::uint32_t>(way.end);
+    if (from_one && !is_root)
+      way.reads = HostShortcut::Reads::root;
+    else if (!from_one && (!to_one || is_root))
+      way.reads = HostShortcut::Reads::all;
     way.is_inline = layout_.is_inline(bytes);
     way.apart = static_cast<OperationNumber>(layout_.banks);
     if (way.gives && !way.is_inline && HostLayout::words_of(bytes) <= places.words) {
@@ -150,7 +150,7 @@ class HostStage {
     memory.store(cell + 1, way.note);
     memory.store(cell, host_stamp(number));
     memory.announce(number);
-    Rank alike = way.first;
+    std::size_t alike = 0;
     if (!end_at_once(memory, number, cell, call, way, alike)) {
       at(number) = Operation{.call = call, .way = way, .alike = alike};
       return Ran::posted;
@@ -160,20 +160,16 @@ class HostStage {
     return Ran::ended;
   }
 
-  // Of an operation that has ended by its shortcut: all who give something, but for those whom this rank knows to have given nothing.
-  std::uint32_t contributors(const HostCall& call, const HostShortcut& way, OperationNumber number) const {
-    if (!any_absent_ || call.pattern == HostPattern::broadcast_of) return way.contributors;
-    std::uint32_t count = 0;
-    for (Rank x = 0; x < way.end; ++x) count += !is_absent(x, number);
-    return count;
+  // Of an operation that has just ended by its shortcut; of a reduce at its root.
+  std::uint32_t contributors(const HostShortcut& way) const {
+    return way.reads == HostShortcut::Reads::all ? static_cast<std::uint32_t>(givers_.size()) : 1;
   }
 
   // Requires ready().
   template <class Memory>
   OperationNumber post(Memory& memory, const HostCall& call, const HostData& given) {
     const OperationNumber number = next_++;
-    Operation& operation = at(number) = Operation{.call = call, .way = shortcut(call)};
-    if (operation.way) operation.alike = operation.way->first;
+    at(number) = Operation{.call = call, .way = shortcut(call)};
     const HostPlace place = layout_.value(number);
     const std::uint64_t bytes = bytes_given(call);
     assert(bytes <= 0xffffffff);
@@ -195,7 +191,7 @@ class HostStage {
   [[gnu::noinline]] bool is_free(Memory& memory, OperationNumber number) {
     if (finished_by_all(number)) return true;
     OperationNumber finished = next_;
-    for (Rank x = 0; x < seat_.ranks; ++x) {
+    for (Rank x : givers_) {
       const HostWord through = memory.load(x, HostLayout::through());  // the stamp of an operation: 1 + its number
       if (through >= host_stamp(number))
         finished = std::min(finished, through);
@@ -254,8 +250,8 @@ class HostStage {
   // All that its future depends on, a word at a time.
   template <class Use>
   void describe(Use word) const {
-    for (HostWord each : {next_, done_, finished_by_all_}) word(each);
-    for (OperationNumber each : absent_from_) word(each);
+    for (HostWord each : {next_, done_, finished_by_all_, givers_from_, HostWord{givers_.size()}}) word(each);
+    for (Rank each : givers_) word(static_cast<HostWord>(each));
     for (OperationNumber number = done_; number < next_; ++number) {
       const Operation& each = at(number);
       word(each.chunks_done << 32 | each.rounds_given);
@@ -270,8 +266,8 @@ class HostStage {
     HostCall call{};
     std::optional<HostShortcut> way{};
     HostResult result{};
-    Rank alike = 0;  // with a shortcut: V of all lower ranks that are read is there, and says what is usual
-    Rank seen = 0;   // V of all lower ranks is there, or never will be
+    std::size_t alike = 0;  // with a shortcut: of so many that are read V is there, and says what is usual
+    Rank seen = 0;          // V of all lower ranks is there, or never will be
     int looks = 0;
     bool has_given_partial = false, finished = false;
     std::uint64_t rounds_given = 0;  // large: of chunks, one of each rank, in which this rank has given its own
@@ -312,50 +308,46 @@ class HostStage {
   template <class Memory>
   bool finish_at_once(Memory& memory, OperationNumber number) {
     Operation& operation = at(number);
-    if (!operation.way) return false;
-    operation.result = {Outcome::success, no_rank,
-                        contributors(operation.call, *operation.way, number)};  // deliver() may ask
+    if (!operation.way || number < givers_from_) return false;
+    operation.result = {Outcome::success, no_rank, contributors(*operation.way)};  // deliver() may ask
     return operation.finished =
                end_at_once(memory, number, layout_.value(number), operation.call, *operation.way, operation.alike);
   }
   // alike: where it has come to.
   template <class Memory>
   [[gnu::always_inline]] bool end_at_once(Memory& memory, OperationNumber number, HostPlace cell, const HostCall& call,
-                                          const HostShortcut& way, Rank& alike) {
+                                          const HostShortcut& way, std::size_t& alike) {
     const HostWord stamp = host_stamp(number);
-    while (alike < way.end) {
-      if ((memory.load(alike, cell) == stamp && memory.load(alike, cell + 1) == way.usual) || is_absent(alike, number))
+    const std::span<const Rank> read = read_by(call, way);
+    while (alike < read.size()) {
+      const Rank x = read[alike];
+      if (memory.load(x, cell) == stamp && memory.load(x, cell + 1) == way.usual)
         ++alike;
       else if (!memory.looks_again())
         return false;
     }
-    if (way.end == 0) return call.pattern != HostPattern::reduce_to || !memory.is_dead(call.root);
-    if (call.pattern != HostPattern::broadcast_of)
-      note_posted_by_all(number);
-    else if (is_absent(call.root, number))
-      return false;
-    return deliver_at_once(memory, number, cell, call, way);
+    if (read.empty()) return call.pattern != HostPattern::reduce_to || !memory.is_dead(call.root);
+    if (call.pattern != HostPattern::broadcast_of) note_posted_by_all(number);
+    return deliver_at_once(memory, number, cell, call, way, read);
   }
   template <class Memory>
   [[gnu::always_inline]] bool deliver_at_once(Memory& memory, OperationNumber number, HostPlace cell,
-                                              const HostCall& call, const HostShortcut& way) const {
+                                              const HostCall& call, const HostShortcut& way,
+                                              std::span<const Rank> read) const {
     const auto data_of = [&](Rank x) {
       return memory.read(x, way.is_inline ? cell + 2 : memory.load(x, cell + 2), way.bytes);
     };
     if (call.pattern == HostPattern::gather_all) {
-      for (Rank x = 0; x < way.end; ++x)
-        if (!is_absent(x, number) && !memory.expects_block(number, x, way.bytes)) return false;
-      for (Rank x = 0; x < way.end; ++x)
-        if (!is_absent(x, number)) memory.deliver_block(number, x, data_of(x), way.bytes);
+      for (Rank x : read)
+        if (!memory.expects_block(number, x, way.bytes)) return false;
+      for (Rank x : read) memory.deliver_block(number, x, data_of(x), way.bytes);
     } else if (call.reduction.sweeps_twice() && way.bytes > 0) {
       HostSources sources;
-      for (Rank x = way.first; x < way.end; ++x)
-        if (!is_absent(x, number)) sources.add(data_of(x));
+      for (Rank x : read) sources.add(data_of(x));
       memory.deliver(number, 0, sources.sum(call.reduction, way.bytes, memory.scratch(0)), way.bytes);
     } else if (way.bytes > 0) {
       const std::byte* sum = nullptr;
-      for (Rank x = way.first; x < way.end; ++x) {
-        if (is_absent(x, number)) continue;
+      for (Rank x : read) {
         const std::byte* const its = data_of(x);
         if (sum == nullptr) {
           sum = its;
@@ -402,15 +394,13 @@ class HostStage {
   template <class Memory>
   bool note_if_absent(const HostReading<Memory>& all, Rank x) {
     if (!all.memory().is_dead(x)) return false;
-    OperationNumber& from = absent_from_[static_cast<std::size_t>(x)];
-    if (all.number() < from && !all.is_there(x)) {
-      from = all.number();
-      any_absent_ = true;
-    }
+    if (!all.is_there(x) && std::erase(givers_, x) > 0) givers_from_ = std::max(givers_from_, all.number());
     return true;
   }
-  bool is_absent(Rank x, OperationNumber number) const {
-    return any_absent_ && number >= absent_from_[static_cast<std::size_t>(x)];
+  // Whose data this rank needs, of an operation not before givers_from_.
+  std::span<const Rank> read_by(const HostCall& call, const HostShortcut& way) const {
+    if (way.reads == HostShortcut::Reads::all) return givers_;
+    return {&call.root, way.reads == HostShortcut::Reads::root ? 1u : 0u};
   }
   void note_posted_by_all(OperationNumber number) {
     const auto window = static_cast<OperationNumber>(seat_.window);
@@ -590,9 +580,8 @@ class HostStage {
   std::shared_ptr<const HostTree> tree_;
   OperationNumber next_ = 0, done_ = 0;
   OperationNumber finished_by_all_ = 0;  // those before it: by all that live
-  static constexpr OperationNumber never = ~OperationNumber{0};
-  std::vector<OperationNumber> absent_from_;  // by rank: the first operation that it is known to have given nothing to
-  bool any_absent_ = false;
+  std::vector<Rank> givers_;  // all, but for those known to have given nothing to an operation, and so to none after it
+  OperationNumber givers_from_ = 0;  // of those before it there may be others
   std::vector<Operation> operations_;
   OperationNumber mask_;
 };

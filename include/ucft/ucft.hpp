@@ -17,6 +17,7 @@
 #ifndef UCFT_HPP
 #define UCFT_HPP
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -112,14 +113,47 @@ class Operator {
   ucft_operator_t operator_;
 };
 
+// Ranks, ascending; a range, and a vector where one is wanted. A few need no memory beside it, so that a result which names them
+// costs no allocation.
+class RankList {
+ public:
+  RankList() = default;
+  explicit RankList(std::span<const std::int32_t> ranks) { assign(ranks); }
+  void assign(std::span<const std::int32_t> ranks) {
+    many_.clear();
+    if (ranks.size() > few) return many_.assign(ranks.begin(), ranks.end());
+    few_count_ = ranks.size();
+    for (std::size_t i = 0; i < few_count_; ++i) few_[i] = ranks[i];
+  }
+
+  const std::int32_t* data() const noexcept { return many_.empty() ? few_ : many_.data(); }
+  std::size_t size() const noexcept { return many_.empty() ? few_count_ : many_.size(); }
+  bool empty() const noexcept { return size() == 0; }
+  const std::int32_t* begin() const noexcept { return data(); }
+  const std::int32_t* end() const noexcept { return data() + size(); }
+  std::int32_t operator[](std::size_t place) const noexcept { return data()[place]; }
+
+  operator std::vector<std::int32_t>() const { return {begin(), end()}; }  // implicit: missing = result.missing
+  friend bool operator==(const RankList& one, std::span<const std::int32_t> other) {
+    return std::ranges::equal(one, other);
+  }
+
+ private:
+  static constexpr std::size_t few = 4;
+
+  std::int32_t few_[few] = {};
+  std::size_t few_count_ = 0;
+  std::vector<std::int32_t> many_;  // else
+};
+
 // What an operation was about. Outputs are written only if ok().
 struct Result {
   ucft_status_t status = UCFT_INPROGRESS;
   std::uint32_t contributors = 0;  // ranks whose value is in the result; 0: not known here
   std::uint32_t attempts = 0;      // roots tried, from 1
   bool missing_known =
-      false;  // false: `missing` says nothing (reduce off the root; COUNT or BIT, but not of allgather)
-  std::vector<std::int32_t> missing;  // ranks of the communicator that did not contribute, ascending
+      false;         // false: `missing` says nothing (reduce off the root; COUNT or BIT, but not of allgather)
+  RankList missing;  // ranks of the communicator that did not contribute, ascending
 
   bool ok() const noexcept { return status == UCFT_OK; }
 };
@@ -173,8 +207,8 @@ inline std::vector<RankSight> look(ucft_comm_h comm, std::int32_t size) {
   return seen;
 }
 
-// The C structure for one result, with room for all ranks in `missing`. Kept and used again, so that an operation
-// without a failure allocates nothing.
+// The C structure for one result, with room for all ranks in `missing`. Kept and used again, so that an operation allocates
+// nothing.
 class ResultReader {
  public:
   ResultReader() = default;
@@ -197,7 +231,7 @@ class ResultReader {
     result.contributors = raw_.contributors;
     result.attempts = raw_.attempts;
     result.missing_known = raw_.missing_count >= 0;
-    if (raw_.missing_count > 0) result.missing.assign(missing_.begin(), missing_.begin() + raw_.missing_count);
+    if (raw_.missing_count > 0) result.missing.assign({missing_.data(), static_cast<std::size_t>(raw_.missing_count)});
     return result;
   }
 

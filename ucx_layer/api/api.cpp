@@ -65,11 +65,11 @@ inline ucft_status_t write_result(const Request& request, ucft_result_t* result)
   result->contributors = request.contributors;
   result->attempts = request.attempts;
   result->missing_count = request.missing_known ? request.missing_count : -1;
-  if (result->missing != nullptr && !request.missing.empty() && request.missing_known)
-    std::copy_n(
-        request.missing.begin(),
-        std::min<std::size_t>(request.missing.size(), static_cast<std::size_t>(std::max(result->missing_capacity, 0))),
-        result->missing);
+  if (result->missing != nullptr && request.missing_known) {
+    std::int32_t room = result->missing_capacity;
+    std::int32_t* to = result->missing;
+    for (auto rank = request.missing.begin(); rank != request.missing.end() && room > 0; ++rank, --room) *to++ = *rank;
+  }
   return UCFT_OK;
 }
 

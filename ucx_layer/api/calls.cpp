@@ -254,6 +254,7 @@ bool has_same_bytes(const void* a, const void* b) {
   std::memcpy(&first, x, 4);
   std::memcpy(&other, y, 4);
   std::uint64_t differs = first ^ other;
+#pragma GCC unroll 8
   for (std::size_t i = 4; i < bytes; i += 8) {
     std::uint64_t word = 0, its = 0;
     std::memcpy(&word, x + i, 8);

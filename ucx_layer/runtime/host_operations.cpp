@@ -342,8 +342,7 @@ bool HostOperations::run(Request& request, bool waits) {
   }
   if (ran == HostStage::Ran::no) return false;
   if (ran == HostStage::Ran::ended) {
-    if (request.take_usual_outcome(stage_.contributors(call, *request.shortcut, number), communicator_.rank(),
-                                   communicator_.size()))
+    if (request.take_usual_outcome(stage_.contributors(*request.shortcut), communicator_.rank(), communicator_.size()))
       name_missing(request, number);
     return true;
   }
