@@ -21,7 +21,7 @@ struct Options : GossipOptions {
   GossipAlgorithm algorithm = GossipAlgorithm::push_sum;
   std::int64_t ranks = 32;
   std::vector<double> eps = {1e-6};
-  std::string aggregate = "average", stop = "truth";
+  std::string aggregate = "average", stop = "truth", physical;
   int rounds = 0, cycles = 0, check_every = 4;
   bool repair_initial = false, all_rounds = false, lock_step = false, history = false, large = false, small = false;
   double delay = 0.3, jitter = 0.2, detect = 1;
@@ -66,6 +66,7 @@ GossipRun run_of(const Options& options) {
   GossipPlan& plan = run.plan;
   plan.algorithm = options.algorithm;
   plan.neighbourhood = neighbourhood_of(options, options.algorithm, static_cast<Rank>(options.ranks));
+  plan.accelerated = options.accelerate;
   plan.cycles = options.cycles;
   plan.tau = tau_of(options, options.algorithm, default_tau(options));
   plan.repairs_initial = options.repair_initial;
@@ -86,6 +87,12 @@ GossipRun run_of(const Options& options) {
   run.jitter = options.jitter;
   run.check_every = options.check_every;
   run.keeps_history = options.history;
+  if (!options.physical.empty()) {
+    run.physical.emplace();
+    parse_gossip_topology(options.physical, run.physical->topology);
+    run.physical->ranks = static_cast<Rank>(options.ranks);
+    run.physical->arity = options.arity;
+  }
   parse_faults(options, run.faults);
   if (options.all_rounds && options.rounds == 0 &&
       (uses_cycles(options.algorithm) || !goes_by_rounds(options.algorithm)))
@@ -107,6 +114,8 @@ Json head_of(const Options& options, double eps) {
   row["algorithm"] = gossip_algorithm_name(options.algorithm);
   row["ranks"] = options.ranks;
   row["topology"] = options.topology;
+  row["reach"] = options.reach;
+  row["accelerate"] = options.accelerate;
   row["eps"] = eps;
   row["precision"] = options.precision;
   row["aggregate"] = options.aggregate;
@@ -200,6 +209,15 @@ void run_all(const Options& options, const GossipRun& made, double eps) {
     add(row, "best", [](const GossipResult& r) { return r.best; });
     if (options.stop == "adaptive") add(row, "bound", [](const GossipResult& r) { return r.bound; });
     add(row, "messages", [](const GossipResult& r) { return r.messages; });
+    if (made.physical) {
+      row["physical"] = options.physical;
+      add(row, "hops", [](const GossipResult& r) { return r.hops; });
+      row["hops_per_message"] = number_json(median_of(values([](const GossipResult& r) {
+        return r.messages == 0 ? 0 : static_cast<double>(r.hops) / static_cast<double>(r.messages);
+      })));
+      row["hops_max"] = most([](const GossipResult& r) { return r.longest_way; });
+      if (!goes_by_rounds(options.algorithm)) row["gap"] = 1 - second_eigenvalue(made.plan.neighbourhood);
+    }
     row["lost"] = total([](const GossipResult& r) { return r.lost; });
     row["flips"] = total([](const GossipResult& r) { return r.flips; });
     row["not_reached"] = std::count_if(some.begin(), some.end(), [](const GossipResult& r) { return !r.reached; });
@@ -250,7 +268,7 @@ void add_options(CLI::App& command, Options& options) {
     add_topology_options(command, options);
     command.add_flag("--lock-step", options.lock_step,
                      "all ranks push, then all receive; otherwise each at its own time");
-    command.add_option("--delay", options.delay, "of a message, in iterations")
+    command.add_option("--delay", options.delay, "of a message, in iterations; with --physical, of each of its hops")
         ->check(number_between(0, 1e6))
         ->capture_default_str();
     command
@@ -259,6 +277,12 @@ void add_options(CLI::App& command, Options& options) {
         ->check(number_between(0, 1))
         ->capture_default_str();
   }
+  std::vector<std::string> machines = names_of(gossip_topology_names());
+  std::erase(machines, "random_regular");
+  command
+      .add_option("--physical", options.physical,
+                  "the shape of the machine's network: counts the hops of messages on it (a tree: of --arity, or 2)")
+      ->check(CLI::IsMember(machines));
   if (uses_cycles(options.algorithm))
     command.add_option("--cycles", options.cycles, "so many cycles, used in turn (default: a new one in each round)")
         ->check(whole_between(1, most));

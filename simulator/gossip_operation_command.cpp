@@ -40,6 +40,7 @@ GossipOperationRun run_of(const Options& options, const CLI::App& command) {
   GossipCall& call = run.call;
   parse_gossip_algorithm(options.algorithm, call.plan.algorithm);
   call.plan.neighbourhood = neighbourhood_of(options, call.plan.algorithm, run.setting.ranks);
+  call.plan.accelerated = options.accelerate;
   call.plan.tau = tau_of(options, call.plan.algorithm, 0);
   call.eps = options.eps;
   call.adaptive = options.stop == "adaptive";
@@ -78,6 +79,8 @@ Json head_of(const Options& options, const GossipOperationRun& run) {
           {"algorithm", options.algorithm},
           {"ranks", options.ranks},
           {"topology", options.topology},
+          {"reach", options.reach},
+          {"accelerate", options.accelerate},
           {"f", options.f},
           {"eps", options.eps},
           {"stop", options.stop},

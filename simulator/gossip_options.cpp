@@ -18,6 +18,11 @@ void add_topology_options(CLI::App& command, GossipOptions& options) {
   command.add_option("--topology-seed", options.topology_seed, "of random_regular")
       ->check(whole_between(0, UINT64_MAX))
       ->capture_default_str();
+  command.add_option("--reach", options.reach, "all ranks within so many hops of the topology are neighbours")
+      ->check(whole_between(1, most))
+      ->capture_default_str();
+  command.add_flag("--accelerate", options.accelerate,
+                   "pushes go rather to the neighbours whose estimate is furthest from one's own");
 }
 
 void add_data_options(CLI::App& command, GossipOptions& options) {
@@ -66,12 +71,21 @@ Neighbourhood neighbourhood_of(const GossipOptions& options, GossipAlgorithm alg
   if (goes_by_rounds(algorithm) && options.topology != "complete")
     refuse(fmt::format("--topology {}: {} goes by rounds that reach all ranks", options.topology,
                        gossip_algorithm_name(algorithm)));
+  const bool is_complete = options.topology == "complete";
+  if (options.accelerate && (is_complete || goes_by_rounds(algorithm)))
+    refuse(is_complete && !goes_by_rounds(algorithm)
+               ? "--accelerate: on --topology complete no rank is far from another"
+               : fmt::format("--accelerate: {} goes by rounds, whose partners are given",
+                             gossip_algorithm_name(algorithm)));
+  if (options.reach > 1 && is_complete)
+    refuse(fmt::format("--reach {}: of --topology complete all ranks are neighbours", options.reach));
   Neighbourhood neighbourhood;
   neighbourhood.ranks = ranks;
   parse_gossip_topology(options.topology, neighbourhood.topology);
   neighbourhood.arity = options.arity;
   neighbourhood.degree = options.degree;
   neighbourhood.seed = options.topology_seed;
+  neighbourhood.reach = options.reach;
   return neighbourhood;
 }
 

@@ -11,7 +11,8 @@ namespace ucft::detail::simulator {
 
 struct GossipOptions {
   std::string topology = "complete";
-  int arity = 2, degree = 4;
+  int arity = 2, degree = 4, reach = 1;
+  bool accelerate = false;
   std::uint64_t topology_seed = 1;
   std::string precision = "double", data = "uniform";
   int values = 1;

@@ -248,9 +248,13 @@ class World {
   }
   bool flips_now() { return run_.faults.flip_rate > 0 && random_.fraction() < run_.faults.flip_rate; }
 
+  int hops_of(Rank from, Rank to) const { return run_.physical ? hops(*run_.physical, from, to) : 1; }
   // False: lost.
-  bool survives_the_way(Mass<Real> row) {
+  bool survives_the_way(Rank from, Rank to, Mass<Real> row) {
     ++result_.messages;
+    const int way = hops_of(from, to);
+    result_.hops += way;
+    result_.longest_way = std::max(result_.longest_way, way);
     if (run_.faults.loss > 0 && random_.fraction() < run_.faults.loss) {
       ++result_.lost;
       return false;
@@ -333,7 +337,7 @@ class World {
         at(rank).push(now.link_to, out_);
         const Mass<Real> row{rows.data() + static_cast<std::size_t>(rank) * length, length};
         copy<Real>(row, out_.row(out_.sends().front()));
-        sent[static_cast<std::size_t>(rank)] = survives_the_way(row) && !is_dead(now.to);
+        sent[static_cast<std::size_t>(rank)] = survives_the_way(rank, now.to, row) && !is_dead(now.to);
       }
       for (Rank rank = 0; rank < n_; ++rank) {
         const GossipRound now = schedule.round(rank, round);
@@ -390,7 +394,7 @@ class World {
     return flight;
   }
   bool gets_through(Flight& flight) {
-    const bool survives = survives_the_way({flight.row.data(), flight.row.size()});
+    const bool survives = survives_the_way(flight.from, flight.to, {flight.row.data(), flight.row.size()});
     note_flight(flight, survives);
     return survives;
   }
@@ -529,7 +533,8 @@ class World {
       // The same for every message of a link: they stay in order.
       const std::uint64_t link =
           mixed(static_cast<std::uint64_t>(flight.from) << 32 | static_cast<std::uint32_t>(flight.to), run_.seed);
-      const double delay = run_.delay * (1 + run_.jitter * (static_cast<double>(link >> 11) * 0x1p-53));
+      const double delay = run_.delay * hops_of(flight.from, flight.to) *
+                           (1 + run_.jitter * (static_cast<double>(link >> 11) * 0x1p-53));
       std::uint32_t index = 0;
       if (free_.empty()) {
         index = static_cast<std::uint32_t>(flights_.size());
@@ -694,6 +699,9 @@ std::string problem_with(const GossipRun& run) {
   if (has_checksums(run.plan.algorithm) && run.plan.tau < epsilon)
     return fmt::format("tau = {}: smaller than the rounding errors of the checksums, {:.2g} and more", run.plan.tau,
                        epsilon);
+  if (run.physical)
+    if (const std::string problem = problem_with(*run.physical); !problem.empty())
+      return "the physical topology: " + problem;
   if (static_cast<Rank>(run.faults.deaths.size()) >= n)
     return fmt::format("{} deaths of {} ranks: one must live", run.faults.deaths.size(), n);
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,12 +54,13 @@ struct GossipRun {
   GossipAggregate aggregate = GossipAggregate::average;
   double eps = 1e-6;
   GossipStop stop = GossipStop::truth;
-  int rounds = 0;           // at most; 0: from the model, with room. Not of recursive_doubling
-  bool all_rounds = false;  // go on when eps has been reached
-  bool lock_step = false;   // an asynchronous algorithm by rounds: all push, then all receive
-  double delay = 0.3, jitter = 0.2;
-  int check_every = 4;     // adaptive
-  std::uint64_t seed = 1;  // of data and schedule
+  int rounds = 0;                         // at most; 0: from the model, with room. Not of recursive_doubling
+  bool all_rounds = false;                // go on when eps has been reached
+  bool lock_step = false;                 // an asynchronous algorithm by rounds: all push, then all receive
+  double delay = 0.3, jitter = 0.2;       // with a physical topology: delay of each hop
+  std::optional<Neighbourhood> physical;  // what messages travel on: their hops are counted (Casas et al. 2018, 5.2)
+  int check_every = 4;                    // adaptive
+  std::uint64_t seed = 1;                 // of data and schedule
   GossipFaults faults;
   bool keeps_history = false, keeps_estimates = false;
 };
@@ -72,6 +74,8 @@ struct GossipResult {
   double bound = 0;  // adaptive: what the ranks themselves knew of their error
   std::int64_t messages = 0, lost = 0, flips = 0, unknown = 0;  // unknown: live ranks without an estimate at the end
   std::int64_t not_a_number = 0;                                // estimates seen that were no finite number
+  std::int64_t hops = 0;                                        // of all messages, on the physical topology
+  int longest_way = 0;                                          // hops of one of them
   std::int64_t checked_flows = 0;       // times that a link's two ends were compared: checks_events()
   std::vector<double> history, median;  // worst and median error after each round
   std::vector<double> estimates;        // at the end: values of rank 0, of rank 1, ..; none: not a number

@@ -44,6 +44,11 @@ std::string problem_with(const GossipPlan& plan) {
   if (has_checksums(plan.algorithm) && !(plan.tau > 0 && std::isfinite(plan.tau)))
     return fmt::format("tau = {} finds {}: it must be a positive number", plan.tau,
                        plan.tau <= 0 ? "faults in rounding errors" : "no faults");
+  if (plan.accelerated && goes_by_rounds(plan.algorithm))
+    return fmt::format("no acceleration: with whom {} goes is not chosen by chance",
+                       gossip_algorithm_name(plan.algorithm));
+  if (plan.accelerated && plan.neighbourhood.topology == GossipTopology::complete)
+    return "no acceleration: on complete no rank is far from another";
   if (plan.repairs_initial && !has_checksums(plan.algorithm))
     return fmt::format("no repair of what a rank gave: {} has no checksums", gossip_algorithm_name(plan.algorithm));
   return "";
@@ -165,6 +170,7 @@ GossipRank<Real>::GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> va
       scratch_(values.size() + 2) {
   assert(lists || plan.neighbourhood.topology == GossipTopology::complete);
   if (lists) links_ = static_cast<int>(neighbours_.size());
+  if (plan.accelerated) preference_ = GossipPreference<Real>(neighbours_.size(), values.size());
   for (std::size_t link = 0; link < live_.size(); ++link) live_[link] = static_cast<int>(link);
 }
 
@@ -184,6 +190,23 @@ int GossipRank<Real>::link_of(Rank neighbour) const {
   if (!lists_) return neighbour == me_ ? -1 : neighbour < me_ ? neighbour : neighbour - 1;
   const auto found = std::lower_bound(neighbours_.begin(), neighbours_.end(), neighbour);
   return found == neighbours_.end() || *found != neighbour ? -1 : static_cast<int>(found - neighbours_.begin());
+}
+
+template <class Real>
+int GossipRank<Real>::choose_of(std::span<const int> links, Random& random) const {
+  if (preference_.is_active()) {
+    const Mass<Real> mine{scratch_.data(), scratch_.size() - 2};
+    if (estimate(mine)) return preference_.choose(links, mine, random);
+  }
+  return links[random.below(links.size())];
+}
+
+template <class Real>
+void GossipRank<Real>::learn_from(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
+  mass(preference_.before());
+  std::visit([&](auto& rule) { rule.on_message(arrival, out); }, rule_);
+  mass(preference_.after());
+  preference_.learn(arrival.link);
 }
 
 template <class Real>

@@ -16,6 +16,7 @@
 
 #include "collectives/gossip/neighbourhood.hpp"
 #include "collectives/gossip/permutation.hpp"
+#include "collectives/gossip/preference.hpp"
 #include "collectives/gossip/push_cancel_flow.hpp"
 #include "collectives/gossip/push_flow.hpp"
 #include "collectives/gossip/push_sum.hpp"
@@ -76,7 +77,9 @@ constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {
 // The same on all ranks.
 struct GossipPlan {
   GossipAlgorithm algorithm = GossipAlgorithm::pcf;
-  Neighbourhood neighbourhood;   // of the asynchronous ones; of the others only its number of ranks counts
+  Neighbourhood neighbourhood;  // of the asynchronous ones; of the others only its number of ranks counts
+  bool accelerated =
+      false;  // asynchronous, not on complete: pushes go rather to those who think otherwise (preference.hpp)
   std::uint64_t seed = 1;        // of choices and cycles
   double tau = 0;                // of checksums: absolute, in the unit of the data
   bool repairs_initial = false;  // with checksums: what a rank gave, if it was corrupted
@@ -139,12 +142,14 @@ class GossipRank {
   // The neighbour of an asynchronous rank's next push, by chance; -1: all are dead.
   int choose(std::uint64_t seed, Rank me, std::uint64_t iteration) const {
     Random random(mixed(mixed(seed, static_cast<std::uint64_t>(me)), iteration));
-    if (lists_) return live_.empty() ? -1 : live_[random.below(live_.size())];
+    if (lists_) return live_.empty() ? -1 : choose_of(live_, random);
     if (dead_.size() == static_cast<std::size_t>(links_)) return -1;
     for (;;)
       if (const int link = static_cast<int>(random.below(static_cast<std::uint64_t>(links_))); is_live(link))
         return link;
   }
+  // One of these links, at least one: all as likely, or if accelerated by preference.
+  int choose_of(std::span<const int> links, Random& random) const;
   void push(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
   }
@@ -156,6 +161,7 @@ class GossipRank {
   }
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out) {
     assert(arrival.row.size() == row_length());
+    if (preference_.is_active()) return learn_from(arrival, out);
     std::visit([&](auto& rule) { rule.on_message(arrival, out); }, rule_);
   }
   void on_failure(int link) {
@@ -182,6 +188,7 @@ class GossipRank {
                             RecursiveDoubling<Real>>;
   static Rule make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links,
                         ConstMass<Real> values, Real weight);
+  void learn_from(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out);
 
   int links_ = 0;
   Rank me_ = no_rank;
@@ -189,6 +196,7 @@ class GossipRank {
   std::vector<Rank> neighbours_;
   std::vector<int> live_, dead_;  // links; dead_: without lists
   Rule rule_;
+  GossipPreference<Real> preference_;
   mutable std::vector<Real> scratch_;
 };
 

@@ -55,7 +55,7 @@ bool GossipLinks<Real>::push(GossipTime now, Exit exit) {
   return true;
 }
 
-// A link by chance of those on which it is our turn; -1: none. Pushes back and forth on a fast link, or between two ranks that
+// A link by chance, or preference, of those on which it is our turn; -1: none. Pushes back and forth on a fast link, or between two ranks that
 // happen to run at the same time, bring nobody anything new: none may be more than a few turns ahead of the slowest. (That waits
 // for nobody for ever, either: where fewest turns have been taken both ends may go on. The counts of two ends differ by one at most.)
 template <class Real>
@@ -70,7 +70,7 @@ int GossipLinks<Real>::choose() {
   }
   if (ready_.empty()) return -1;
   Random random(mixed(place_.seed, mixed(static_cast<std::uint64_t>(place_.rank), counts_.choices++)));
-  return ready_[random.below(ready_.size())];
+  return state_.choose_of(ready_, random);
 }
 
 // The other end could wait for a turn on that link, and not get there itself.

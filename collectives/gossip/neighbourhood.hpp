@@ -8,6 +8,9 @@
 //   tree             parent (rank-1)/k and children k rank + 1 .. k rank + k
 //   random_regular   the ranks next to it on degree/2 random N-cycles from a seed (hence connected), and for an odd degree
 //                    its partner in a random pairing. Where two of these coincide the rank has fewer neighbours
+//
+// With a reach of h hops: whoever is no further away in that topology. Reach 1 is single-hop communication on a machine of this
+// shape, more is a topology laid over it (section 5.2: more hops a message, fewer iterations).
 #pragma once
 
 #include <cstdint>
@@ -29,13 +32,17 @@ struct Neighbourhood {
   int arity = 2;           // tree
   int degree = 4;          // random_regular
   std::uint64_t seed = 1;  // random_regular
+  int reach = 1;           // hops
 };
 
 // "" or why there is no such topology.
 std::string problem_with(const Neighbourhood& neighbourhood);
 
-// Ascending, each once. O(its number) time, O(n) for complete.
+// Ascending, each once. O(its number) time, O(n) for complete; with a reach, times those next to a rank.
 std::vector<Rank> neighbours_of(const Neighbourhood& neighbourhood, Rank rank);
+
+// How many links of the topology a message crosses between the two on a shortest way, whatever the reach. Not of random_regular.
+int hops(const Neighbourhood& physical, Rank from, Rank to);
 
 // After deaths: for each rank the lowest that it still reaches (itself, maybe); no_rank: it is dead. Ranks with the same
 // number are a part, which hears nothing of the others. A bus 0-1-2-3-4 without 2: 0 0 no_rank 3 3.
