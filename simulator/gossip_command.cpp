@@ -23,7 +23,8 @@ struct Options : GossipOptions {
   std::vector<double> eps = {1e-6};
   std::string aggregate = "average", stop = "truth", physical;
   int rounds = 0, cycles = 0, check_every = 4;
-  bool repair_initial = false, all_rounds = false, lock_step = false, history = false, large = false, small = false;
+  bool repair_initial = false, root = false, same_data = false, all_rounds = false, lock_step = false, history = false,
+       large = false, small = false;
   double delay = 0.3, jitter = 0.2, detect = 1;
   std::vector<std::string> crashes;
 
@@ -81,6 +82,7 @@ GossipRun run_of(const Options& options) {
              : options.stop == "model" ? GossipStop::model
                                        : GossipStop::adaptive;
   run.rounds = options.rounds;
+  run.root_only = options.root;
   run.all_rounds = options.all_rounds;
   run.lock_step = options.lock_step;
   run.delay = options.delay;
@@ -172,6 +174,7 @@ void run_all(const Options& options, const GossipRun& made, double eps) {
     GossipRun run = made;
     run.eps = eps;
     run.seed = run.plan.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
+    if (options.same_data) run.seed = options.seed;
     results[static_cast<std::size_t>(number)] = simulate(run, progress);
   });
 
@@ -252,7 +255,7 @@ void run_command(const Options& options) {
     if (const std::string problem = problem_with(run); !problem.empty()) refuse(problem);
   }
   if (options.history && options.runs > 1 && !options.each) refuse("--history: of one run, or with --each");
-  if (!options.small && !options.each && can_run_large(run)) {
+  if (!options.small && !options.each && !options.same_data && can_run_large(run)) {
     run_large(options);
     return;
   }
@@ -289,7 +292,9 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("--eps", options.eps, "worst relative error of any rank; several: a line each")
       ->delimiter(',')
       ->default_str("1e-06");
+  command.add_flag("--root", options.root, "that of rank 0, not the worst");
   add_data_options(command, options);
+  command.add_flag("--same-data", options.same_data, "in all runs: only their choices and cycles differ");
   command
       .add_option("--aggregate", options.aggregate,
                   "average; sum (average times N); sum_one_hot (only rank 0 has a weight)")

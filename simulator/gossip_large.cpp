@@ -206,7 +206,8 @@ LargeResult run_ardb(const LargeRun& run, const GossipProgress& progress) {
 bool can_run_large(const GossipRun& run) {
   const bool simple = run.values == 1 && run.data == GossipData::uniform &&
                       run.aggregate != GossipAggregate::sum_one_hot && !run.faults.any();
-  if (!simple || run.stop != GossipStop::truth || run.all_rounds || run.keeps_history || run.physical) return false;
+  if (!simple || run.stop != GossipStop::truth || run.all_rounds || run.keeps_history || run.physical || run.root_only)
+    return false;
   const bool power = std::has_single_bit(static_cast<std::uint32_t>(run.plan.neighbourhood.ranks));
   return (run.plan.algorithm == GossipAlgorithm::hps && run.plan.cycles == 0) ||
          (run.plan.algorithm == GossipAlgorithm::ardb && power);

@@ -132,7 +132,7 @@ class World {
   bool look(int round) {
     double worst = 0;
     std::vector<double> all;
-    for (Rank rank = 0; rank < n_; ++rank) {
+    for (Rank rank = 0; rank < (run_.root_only ? 1 : n_); ++rank) {
       if (is_dead(rank)) continue;
       const bool known = take_estimate(rank);
       const double error = known ? error_against(target()) : infinity;
@@ -220,6 +220,7 @@ class World {
       if (run_.keeps_estimates)
         for (std::size_t i = 0; i < k_; ++i)
           result_.estimates[static_cast<std::size_t>(rank) * k_ + i] = static_cast<double>(estimate_[i]);
+      if (run_.root_only && rank > 0) continue;
       result_.error = std::max(result_.error, error_against(target()));
       result_.error_all = std::max(result_.error_all, error_against(truth_all_));
       result_.error_survivors = std::max(result_.error_survivors, error_against(truth_survivors_));
@@ -709,6 +710,8 @@ std::string problem_with(const GossipRun& run) {
     return fmt::format("{} ranks with {} on {} need {:.0f} GiB; this machine has {:.0f}", n,
                        gossip_algorithm_name(run.plan.algorithm), gossip_topology_name(run.plan.neighbourhood.topology),
                        memory_of(run) / 0x1p30, memory / 0x1p30);
+  for (const RankDeath& death : run.faults.deaths)
+    if (run.root_only && death.rank == 0) return "rank 0 dies, and the error is to be its own";
   for (const RankDeath& death : run.faults.deaths)
     if (death.rank < 0 || death.rank >= n) return fmt::format("a death: rank {} of {}", death.rank, n);
   return problem_with(run.faults, run.plan, run.single_precision ? 32 : 64);

@@ -53,6 +53,7 @@ struct GossipRun {
   std::function<double(Rank rank, int index)> data_function;  // instead of data, if there is one
   GossipAggregate aggregate = GossipAggregate::average;
   double eps = 1e-6;
+  bool root_only = false;  // the error is that of rank 0, not the worst
   GossipStop stop = GossipStop::truth;
   int rounds = 0;                         // at most; 0: from the model, with room. Not of recursive_doubling
   bool all_rounds = false;                // go on when eps has been reached
@@ -68,7 +69,8 @@ struct GossipRun {
 struct GossipResult {
   int rounds = 0;        // iterations per rank until it stopped
   bool reached = false;  // the worst error was eps or less then
-  double error = 0;      // worst relative error of a live rank at the end, against the answer after deaths
+  double error =
+      0;  // worst relative error of a live rank (root_only: rank 0's) at the end, against the answer after deaths
   double error_all = 0, error_survivors = 0;
   double best = 0;   // smallest worst error of any round
   double bound = 0;  // adaptive: what the ranks themselves knew of their error

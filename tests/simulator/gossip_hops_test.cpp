@@ -39,8 +39,9 @@ Medians medians_of(GossipRun run, int runs) {
 // "The convergence speed of gossip-based algorithms can be improved using various acceleration strategies" (5.1): on weakly
 // connected networks, without any additional communication cost (Janecek, Gansterer 2016).
 TEST(Acceleration, ConvergesInFewerRoundsAndMessagesWhereRanksAreFarApart) {
-  for (const Neighbourhood& where : {Neighbourhood{GossipTopology::bus, 16}, Neighbourhood{GossipTopology::ring, 32},
-                                     Neighbourhood{GossipTopology::tree, 31}, Neighbourhood{GossipTopology::torus_2d, 256}})
+  for (const Neighbourhood& where :
+       {Neighbourhood{GossipTopology::bus, 16}, Neighbourhood{GossipTopology::ring, 32},
+        Neighbourhood{GossipTopology::tree, 31}, Neighbourhood{GossipTopology::torus_2d, 256}})
     for (GossipAlgorithm algorithm : {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow, GossipAlgorithm::pflc,
                                       GossipAlgorithm::pfcc, GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip}) {
       GossipRun run = run_of(algorithm, where, 1e-6);

@@ -253,6 +253,29 @@ TEST(Faults, TheFlipTolerantFormRepairsLocalDataToo) {
   }
 }
 
+// Casas et al., section 6.3: the error at the root.
+TEST(Rounds, MayBeCountedUntilTheRootIsRightAlone) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::hps, GossipAlgorithm::pcf}) {
+    GossipRun run = run_of(algorithm, GossipTopology::complete, 64, 1e-2, 3);
+    const GossipResult worst = simulate(run);
+    run.root_only = run.keeps_history = run.keeps_estimates = true;
+    EXPECT_FALSE(can_run_large(run));
+    const GossipResult root = simulate(run);
+    EXPECT_TRUE(root.reached);
+    EXPECT_LT(root.rounds, worst.rounds) << gossip_algorithm_name(algorithm);
+    double truth = 0, furthest = 0;
+    for (Rank rank = 0; rank < 64; ++rank) truth += gossip_value(run.data, run.seed, 64, rank, 0) / 64;
+    for (double each : root.estimates) furthest = std::max(furthest, std::abs(each / truth - 1));
+    EXPECT_NEAR(root.error, std::abs(root.estimates[0] / truth - 1), 1e-12);
+    EXPECT_GT(furthest, 1e-2);
+    EXPECT_EQ(root.history.back(), root.error);
+  }
+  GossipRun run = run_of(GossipAlgorithm::hps, GossipTopology::complete, 8, 1e-2);
+  run.root_only = true;
+  run.faults.deaths = {{0, 3}};
+  EXPECT_NE(problem_with(run).find("rank 0 dies"), std::string::npos);
+}
+
 // Casas et al., section 4.5.
 TEST(Faults, WhatARankGaveIsRepaired) {
   for (GossipAlgorithm algorithm : {GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::hpflc})

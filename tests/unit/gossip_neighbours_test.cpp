@@ -123,7 +123,8 @@ TEST(SecondEigenvalue, WithAReachIsThatOfTheWalk) {
       const Neighbourhood made{topology, 64, 2, 4, 1, reach};
       const double found = second_eigenvalue_by_iteration(made);
       const double off = topology == GossipTopology::bus ? 0.05 : 1e-6;  // its ends are not like the middle
-      EXPECT_NEAR((1 - second_eigenvalue(made)) / (1 - found), 1, off) << gossip_topology_name(topology) << " " << reach;
+      EXPECT_NEAR((1 - second_eigenvalue(made)) / (1 - found), 1, off)
+          << gossip_topology_name(topology) << " " << reach;
       EXPECT_LT(found, before);
       before = found;
     }
@@ -213,8 +214,9 @@ TEST(Preference, OfAVectorTheLargestDistanceCounts) {
 
 // Whatever the rule, a message tells what its sender thought: rank 1 of a bus hears 4 of rank 0, and 1, as it thinks itself, of rank 2.
 TEST(Preference, IsLearnedFromMessagesOfEveryRule) {
-  for (GossipAlgorithm algorithm : {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc,
-                                    GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip, GossipAlgorithm::pcf_printed}) {
+  for (GossipAlgorithm algorithm :
+       {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc,
+        GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip, GossipAlgorithm::pcf_printed}) {
     GossipPlan plan;
     plan.algorithm = algorithm;
     plan.neighbourhood = {GossipTopology::bus, 3};
