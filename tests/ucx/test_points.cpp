@@ -92,6 +92,10 @@ void pass_close() {
 }
 
 bool has_far_readers() { return std::getenv("UCFT_TEST_FAR") != nullptr; }
+bool lacks_places() {
+  const char *rank = std::getenv("UCFT_RANK"), *lacks = std::getenv("UCFT_TEST_NO_PLACES");
+  return rank != nullptr && lacks != nullptr && std::atoi(rank) == std::atoi(lacks);
+}
 bool has_sites() { return std::getenv("UCFT_TEST_SITES") != nullptr; }
 bool stamps_all_lines() { return std::getenv("UCFT_TEST_STAMPS") != nullptr; }
 

@@ -23,7 +23,6 @@ namespace ucft::detail::test {
 namespace {
 
 constexpr OperationNumber operations = 3000;
-constexpr std::uint64_t most_elements = 40;  // several cache lines, so that there is something to be torn
 
 #ifdef UCFT_SMALL
 constexpr int all_jobs = 10;
@@ -46,14 +45,21 @@ struct Report {
 struct Shape {
   Rank ranks;
   int window, degree, patience;
+  bool runs = false;  // 8 bytes to 1 KiB, by the short way: in the slab up to 112 bytes, else in places beside it
+  // Several cache lines, so that there is something to be torn.
+  std::uint64_t most_elements() const { return runs ? 128 : 40; }
+  HostLayout layout() const {
+    const auto banks = static_cast<std::int32_t>(std::bit_ceil(2u * static_cast<unsigned>(window)));
+    if (runs) return {4 * banks, 112, 2048, 1024};
+    return {banks, 12 * 8, 24 * 8, 16 * 8};
+  }
 };
 
 class HostJob {
  public:
   explicit HostJob(const Shape& shape)
       : shape_(shape),
-        layout_{static_cast<std::int32_t>(std::bit_ceil(2u * static_cast<unsigned>(shape.window))), 12 * 8, 24 * 8,
-                16 * 8},
+        layout_(shape.layout()),
         slab_bytes_((Shared::bytes(layout_, shape.ranks) + 4095) / 4096 * 4096),
         bytes_(slab_bytes_ + sizeof(Report) * static_cast<std::size_t>(shape.ranks)) {
     void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -104,9 +110,9 @@ class HostJob {
                     std::make_shared<HostTree>(HostTree::of_degree(shape_.ranks, shape_.degree)));
     Report& mine = report(me);
     run_program(
-        memory, stage, me, shape_.ranks, {0, operations, most_elements},
+        memory, stage, me, shape_.ranks, {0, operations, shape_.most_elements(), shape_.runs},
         [&](OperationNumber number, const HostTold& told) {
-          const HostCall call = host_call(number, shape_.ranks, most_elements);
+          const HostCall call = host_call(number, shape_.ranks, shape_.most_elements());
           const std::string problem = problem_with(call, number, me, shape_.ranks, told);
           if (!problem.empty()) {
             snprintf(mine.problem, sizeof mine.problem, "operation %d: %s", static_cast<int>(number), problem.c_str());
@@ -176,10 +182,12 @@ TEST_P(HostKill, SurvivorsAgreeWhateverStoreWasTheLast) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, HostKill,
-                         testing::Values(Shape{2, 2, 0, 0}, Shape{4, 2, 0, 0}, Shape{4, 3, 2, 3}, Shape{5, 2, 1, 50}),
+                         testing::Values(Shape{2, 2, 0, 0}, Shape{4, 2, 0, 0}, Shape{4, 3, 2, 3}, Shape{5, 2, 1, 50},
+                                         Shape{2, 2, 0, 0, true}, Shape{4, 2, 0, 0, true}),
                          [](const auto& tested) {
                            const Shape& each = tested.param;
-                           return std::to_string(each.ranks) + "RanksDegree" + std::to_string(each.degree);
+                           return std::to_string(each.ranks) + "RanksDegree" + std::to_string(each.degree) +
+                                  (each.runs ? "Running" : "");
                          });
 
 }  // namespace

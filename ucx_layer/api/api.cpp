@@ -118,9 +118,9 @@ ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* resu
   if (result != nullptr && result->struct_size != sizeof *result)
     return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
                 result->struct_size, sizeof *result);
-  if (!is_prepared_for(call, comm->blocking())) comm->swap_blocking();
-  Request& request = comm->blocking();
-  if (!is_prepared_for(call, request)) {
+  const bool is_prepared = comm->blocking().find([&](const Request& each) { return is_prepared_for(call, each); });
+  Request& request = comm->blocking().latest();
+  if (!is_prepared) {
     if (ucft_status_t status = prepare(*comm, call, request); status != UCFT_OK) {
       if (result != nullptr) result->status = status;
       return status;

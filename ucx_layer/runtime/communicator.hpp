@@ -11,6 +11,7 @@
 #include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/corrected_operations.hpp"
 #include "ucx_layer/runtime/host_operations.hpp"
+#include "ucx_layer/runtime/last_two.hpp"
 #include "ucx_layer/runtime/request.hpp"
 #include "ucx_layer/runtime/two_level_operations.hpp"
 
@@ -41,8 +42,7 @@ class Communicator {
     if (host_ != nullptr) host_->plan(request);
   }
   // Of the blocking calls, of which there is one at a time. The last two are kept, as programs go from one to another and back.
-  Request& blocking() { return blocking_[blocking_now_]; }
-  void swap_blocking() { blocking_now_ ^= 1; }
+  LastTwo<Request>& blocking() { return blocking_; }
   // The last barrier, with which a communicator ends. False: not possible yet, progress and try again.
   bool post_farewell();
   bool farewell_done() const {
@@ -133,8 +133,7 @@ class Communicator {
   std::unique_ptr<CorrectedOperations> corrected_;
   std::unique_ptr<TwoLevelOperations> two_level_;
   std::unique_ptr<GossipDriver> gossip_;
-  Request blocking_[2];
-  std::size_t blocking_now_ = 0;
+  LastTwo<Request> blocking_;
   bool has_more_ = false;  // it may have something to do
   bool is_part_ = false, is_held_ = false;
 };

@@ -83,8 +83,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
-  living_ = job_.local_ranks;
-  spin_ = job_.spin_among(living_);
+  spin_ = Spin({settings().spin, job_.local_ranks, job_.hardware_threads, job_.me().site != HostSite{}});
   transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord), rank());
   bool watching = true;
   try {
@@ -206,11 +205,11 @@ bool Context::progress_all() {
 
 // Spins, then yields, then sleeps; looks at the pidfds while it yields. False: the time limit has passed.
 bool Context::rest(Idle& idle, Clock::time_point limit) {
-  if (++idle.rounds <= spin_) {
+  if (++idle.rounds <= spin_.looks()) {
     if (idle.rounds % 16 == 0) relax();
     return true;
   }
-  const std::uint32_t yields = idle.rounds - spin_;
+  const std::uint32_t yields = idle.rounds - spin_.looks();
   sched_yield();
   if (yields % 32 != 0) return true;
   const auto now = Clock::now();
@@ -223,11 +222,8 @@ bool Context::rest(Idle& idle, Clock::time_point limit) {
   return true;
 }
 
-// The others have its processor now, unless they are bound to theirs.
 void Context::note_death(std::int32_t rank) {
-  if (job_.peer(rank).host != job_.me().host) return;
-  --living_;
-  if (job_.me().site == HostSite{}) spin_ = job_.spin_among(living_);
+  if (job_.peer(rank).host == job_.me().host) spin_.note_death();
 }
 
 void Context::look_around(Clock::time_point now) {
@@ -251,7 +247,7 @@ void Context::glance() {
     return;
   }
   if (++glances_ % 32 == 0) look_around(Clock::now());
-  if (++idle_glances_ > spin_) sched_yield();  // whoever has the news may wait for our processor
+  if (++idle_glances_ > spin_.looks()) sched_yield();  // whoever has the news may wait for our processor
 }
 
 void Context::sleep_a_little() {

@@ -18,6 +18,7 @@
 #include "ucx_layer/runtime/departures_driver.hpp"
 #include "ucx_layer/runtime/helper_thread.hpp"
 #include "ucx_layer/runtime/job.hpp"
+#include "ucx_layer/runtime/spin.hpp"
 #include "ucx_layer/runtime/turns.hpp"
 #include "ucx_layer/transport/transport.hpp"
 
@@ -48,7 +49,7 @@ class Context {
   std::string describe(std::int32_t rank) const { return job_.describe(rank); }
   // The host of each of these, as the first rank of the job that is there.
   std::vector<std::int32_t> hosts_of(const std::vector<std::int32_t>& ranks) const;
-  std::uint32_t spin() const { return spin_; }  // looks of a wait before it yields
+  const Spin& spin() const { return spin_; }
   void note_death(std::int32_t rank);
   bool forked() const;
 
@@ -161,8 +162,7 @@ class Context {
   std::map<std::pair<std::int32_t, std::int32_t>, std::shared_ptr<const HostTree>>
       host_trees_;  // by ranks and degree, of ranks that are all bound to one place, or to none
   std::vector<std::vector<std::byte>> host_scratch_;  // by level
-  std::int32_t living_ = 1;                           // ranks of this host
-  std::uint32_t spin_ = 0;
+  Spin spin_;
   std::uint32_t looks_ = 0;
   std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread
   Turns turns_;

@@ -24,9 +24,7 @@ constexpr OperationNumber place_count =
     16;  // more than UCFT_WINDOW usually is: all have read what is overwritten, and nobody must look
 constexpr std::uint64_t block_alignment = 64;
 constexpr std::uint64_t streamed_from = 8 << 20;  // bytes of a result: more than its caller would find in a cache
-constexpr std::uint32_t most_looks = 16;          // at a word that is about to come, before all else is looked after
-constexpr int most_yields = 8;  // then, where there are more ranks than processors: for others to run on ours
-constexpr int patience = 64;    // looks, before another inner node's work is done for it
+constexpr int patience = 64;                      // looks, before another inner node's work is done for it
 static_assert(least_block > Buffers::private_limit);
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + block_alignment - 1) / block_alignment * block_alignment; }
@@ -104,10 +102,9 @@ bool HostSlabs::end() {
 
 class HostOperations::Memory {
  public:
-  explicit Memory(HostOperations& operations)
-      : operations_(operations),
-        slabs_(*operations.slabs_),
-        looks_(static_cast<int>(std::min(operations.context_.spin(), most_looks))) {}
+  // yields: while it may, for what others give.
+  explicit Memory(HostOperations& operations, bool yields = false)
+      : operations_(operations), slabs_(*operations.slabs_), looks_(operations.context_.spin().in_call(yields)) {}
 
   HostWord load(Rank owner, HostPlace place) { return slabs_.load(owner, place); }
   void store(HostPlace place, HostWord word) { slabs_.store(place, word); }
@@ -121,7 +118,11 @@ class HostOperations::Memory {
   }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
   bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
-  bool looks_again() { return --looks_ >= 0; }
+  bool looks_again() {
+    const Looks::Next next = looks_.next();
+    if (next == Looks::Next::yield) sched_yield();
+    return next != Looks::Next::end;
+  }
   std::byte* scratch(int level) {
     const HostLayout& layout = operations_.layout_;  // chunks are combined in the first alone
     return operations_.context_.host_scratch(
@@ -157,23 +158,16 @@ class HostOperations::Memory {
 
  private:
   HostSlabs& slabs_;
-  int looks_;
+  Looks looks_;
 };
 
 // Of an operation that is no request's yet, and whose results go straight to its caller.
 class HostOperations::ShortMemory : public Memory {
  public:
-  // yields: while it may, for what others give.
-  ShortMemory(HostOperations& operations, const Request& request, int yields)
-      : Memory(operations), request_(request), yields_(yields) {}
+  ShortMemory(HostOperations& operations, const Request& request, bool yields)
+      : Memory(operations, yields), request_(request) {}
 
   void announce(OperationNumber number) { operations_.announce(*request_.host_call, number); }
-  bool looks_again() {
-    if (Memory::looks_again()) return true;
-    if (--yields_ < 0) return false;
-    sched_yield();
-    return true;
-  }
   std::byte* scratch(int) const { return static_cast<std::byte*>(request_.receive); }
   void deliver(OperationNumber, std::uint64_t, const std::byte* data, std::uint64_t bytes) const {
     if (data != request_.receive) copy(static_cast<std::byte*>(request_.receive), data, bytes);
@@ -187,7 +181,6 @@ class HostOperations::ShortMemory : public Memory {
 
  private:
   const Request& request_;
-  int yields_;
 };
 
 // ---- posting --------------------------------------------------------------------------------------------------------
@@ -313,7 +306,7 @@ void HostOperations::plan(Request& request) {
 
 // For what this rank gives in operations that run. Where there is no memory, or not enough, such are posted: nobody else needs to know.
 bool HostOperations::find_places(std::uint64_t bytes) {
-  if (bytes > place_bytes || places_.count > 0) return false;
+  if (bytes > place_bytes || places_.count > 0 || UCFT_TEST_SWITCH(lacks_places)) return false;
   Buffers& buffers = context_.transport().buffers();
   places_block_ = buffers.allocate(place_count * place_bytes);
   if (places_block_ == no_buffer) return false;
@@ -331,8 +324,7 @@ void HostOperations::announce(const HostCall& call, OperationNumber number) {
 
 // The way of small operations that find all there; else they are posted, or nothing has been done: false.
 bool HostOperations::run(Request& request, bool waits) {
-  ShortMemory memory(*this, request,
-                     waits && context_.spin() <= most_looks && context_.has_only_host() ? most_yields : 0);
+  ShortMemory memory(*this, request, waits && context_.spin().yields_in_call() && context_.has_only_host());
   const HostCall& call = *request.host_call;
   const OperationNumber number = stage_.next();
   HostStage::Ran ran;

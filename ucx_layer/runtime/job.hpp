@@ -40,11 +40,6 @@ struct Job {
   bool reads_memory_of(std::int32_t of) const {
     return peer(of).may_prove && (of == rank || peer(of).shares_memory_with(me()));
   }
-  // Looks before a wait yields, while so many ranks of this host live.
-  std::uint32_t spin_among(std::int32_t living) const {
-    if (settings.spin >= 0) return static_cast<std::uint32_t>(settings.spin);
-    return living <= hardware_threads ? 1000 : living <= 2 * hardware_threads ? 6 : 0;
-  }
   std::string describe(std::int32_t who) const;  // "rank 3 (host a, pid 17)"
 };
 

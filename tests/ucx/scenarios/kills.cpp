@@ -143,6 +143,41 @@ TEST(KillOnATree, AnyRankBetweenTwoOfItsStores) {
   }
 }
 
+// between_slab_and_block ITERATIONS: data too long for a slab that go the short way, in places beside it, each of which is used
+// again after 16 operations.
+RANKS(between_slab_and_block) {
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
+    const auto count = static_cast<std::size_t>(15 + i * 29 % 114);  // 120 to 1024 bytes
+    allreduce(i, count);
+    if (i == 0) say_started();
+    broadcast(i, i % size_, count);
+    if (i % 3 == 0) reduce(i, (i + 1) % size_, count);
+    if (i % 3 == 1) allgather(i, count);
+    if (i % 6 == 2) several(i);
+  }
+}
+
+TEST(KillBetweenSlabAndBlock, AnyRankBetweenTwoOfItsStores) {
+  std::mt19937 random(seed() + 7);
+  for (int run = 0; run < runs(120); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 4);
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan plan{ranks, between_slab_and_block, {"30"}, {"--expect-kill", std::to_string(victim)}, over("shm")};
+    const unsigned store = run < 20 ? static_cast<unsigned>(run) : random() % 300;  // of some 10 an iteration
+    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(store);
+    if (run % 4 == 3) plan.environment["UCFT_TEST_NO_PLACES"] = std::to_string((victim + 1) % ranks);
+    expect_right(plan, {victim}, run);
+  }
+}
+
+TEST(KillBetweenSlabAndBlock, WhoHasNoMemoryForPlacesPostsAndNobodyNoticesThat) {
+  for (int ranks : {2, 3, 5}) {
+    JobPlan plan{ranks, between_slab_and_block, {"60"}, {}, over("shm")};
+    plan.environment["UCFT_TEST_NO_PLACES"] = std::to_string(ranks - 2);
+    expect_right(plan, {}, ranks);
+  }
+}
+
 // Over shared memory only: the reader must never take a torn message for one.
 TEST(KillInAMailbox, AnyRankBetweenTwoLinesOfAMessage) {
   std::mt19937 random(seed() + 3);
