@@ -38,6 +38,9 @@ struct CollectiveResult {
   std::uint32_t attempts = 0;          // roots tried
   std::int64_t wrong = 0;              // live ranks whose result is not what the others have, or lacks a live rank
   Outcome outcome = Outcome::success;  // of those that are live
+  // Of a TwoLevelRun:
+  Rank takeovers = 0;               // ranks that came to speak for their hosts in the run
+  std::uint32_t most_partners = 0;  // hosts that one host has sent to or heard from
 };
 
 CollectiveResult simulate(const CollectiveRun& run, Tracer* tracer = nullptr);

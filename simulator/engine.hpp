@@ -9,6 +9,8 @@
 //   double turn_at(Rank)                               not all have it: the turn that it wants comes no earlier
 //   std::uint64_t payload_bytes(const Message&)
 //   bool finished(Rank), Buffers& buffers()
+//   proof_delay(), note_proof(Rank failed, visit)      not all have them: as note_failure, of those who have the proof so long after
+//                                                      the death, which others wait for the detector's word of
 //   note_failure(Rank failed, visit)                   all know of it from now on; calls visit(rank) for each rank that it
 //                                                      may mean something to, in ascending order
 //
@@ -97,7 +99,7 @@ class Engine {
   double bytes() const { return bytes_; }
 
  private:
-  enum class Kind : std::uint8_t { arrival, received, start, notice, turn };
+  enum class Kind : std::uint8_t { arrival, received, start, notice, turn, proof };
   struct Event {
     double time;
     std::uint64_t order;  // kind in the upper byte, then the number of its creation
@@ -130,6 +132,7 @@ class Engine {
   void arrive(const Event& event);
   void receive(const Event& event);
   void notice(Rank failed, double now);
+  void prove(Rank failed, double now);
   void turn(const Event& event);
   double in_order(Rank from, Rank to, double arrival);
   void want_turn(Rank rank, double now);
@@ -203,6 +206,7 @@ void Engine<Actors>::run() {
       case Kind::received: receive(event); break;
       case Kind::notice: notice(rank, event.time); break;
       case Kind::turn: turn(event); break;
+      case Kind::proof: prove(rank, event.time); break;
       case Kind::start:
         if (is_out(rank, event.time)) break;
         at(started_, rank) = 1;
@@ -223,6 +227,8 @@ void Engine<Actors>::die(Rank rank, double time) {
   if (tracer_ != nullptr) tracer_->die(rank, time);
   if (setting_.detection_delay != never)
     push(time + setting_.detection_delay, Kind::notice, static_cast<std::uint32_t>(rank));
+  if constexpr (requires { actors_.proof_delay(); })
+    push(time + actors_.proof_delay(), Kind::proof, static_cast<std::uint32_t>(rank));
 }
 
 // What follows each step of a rank: its sends leave, its end is noted, it may want a turn.
@@ -335,6 +341,16 @@ void Engine<Actors>::notice(Rank failed, double now) {
     actors_.fail(rank, failed, outbox_);
     after(rank, now);
   });
+}
+
+template <class Actors>
+void Engine<Actors>::prove(Rank failed, double now) {
+  if constexpr (requires { actors_.proof_delay(); })
+    actors_.note_proof(failed, [&](Rank rank) {
+      if (is_out(rank, now)) return;
+      actors_.fail(rank, failed, outbox_);
+      after(rank, now);
+    });
 }
 
 // One turn is pending at most, but for one that came to be wanted earlier: then the later one is none any more.

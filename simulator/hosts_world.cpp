@@ -97,15 +97,7 @@ void HostsWorld::append(Rank rank, std::uint64_t position, const JournalEntry& e
   if (!may_step(rank, node(rank).stores)) return;
   std::deque<Entry>& journal = memory_of(rank).journal;
   if (journal.size() == position) journal.emplace_back();
-  Entry& written = journal.at(position);
-  written.entry = entry;
-  const auto keep = [](std::span<const std::byte>& span, std::vector<std::byte>& bytes) {
-    bytes.assign(span.begin(), span.end());
-    span = bytes;
-  };
-  keep(written.entry.value, written.value);
-  keep(written.entry.list, written.list);
-  keep(written.entry.contribution.value, written.contribution);
+  journal.at(position).kept = KeptEntry(entry);
   node(rank).stamp_is_owed = plan_.slow_journal;
   if (plan_.slow_journal)
     pool_.push_back({Event::What::stamp, rank});
@@ -122,7 +114,7 @@ void HostsWorld::stamp_last(Rank rank) {
 
 const JournalEntry* HostsWorld::RankJournal::at(std::uint64_t position) {
   const std::deque<Entry>& journal = world_.memory_of(rank_).journal;
-  return position < journal.size() && journal[position].stamped ? &journal[position].entry : nullptr;
+  return position < journal.size() && journal[position].stamped ? &journal[position].kept.entry : nullptr;
 }
 
 // ---- what a rank does -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/hosts/host_member.hpp"
+#include "simulator/kept_entry.hpp"
 #include "simulator/world.hpp"
 
 namespace ucft::detail::simulator {
@@ -54,8 +55,7 @@ class HostsWorld {
 
  private:
   struct Entry {
-    JournalEntry entry;
-    std::vector<std::byte> value, list, contribution;
+    KeptEntry kept;
     bool stamped = false;
   };
   struct HostMemory {

@@ -16,6 +16,7 @@
 #include "simulator/many_runs.hpp"
 #include "collectives/random.hpp"
 #include "simulator/trace.hpp"
+#include "simulator/two_level_run.hpp"
 #include "simulator/world.hpp"
 
 namespace ucft::detail::simulator {
@@ -27,7 +28,9 @@ using Json = nlohmann::ordered_json;
 struct Options : ClockOptions {
   Kind kind = Kind::broadcast;
   std::string algorithm = "corrected";
-  std::int64_t ranks = 8, root = 0;
+  std::int64_t ranks = 8, root = 0, hosts = 0;
+  double gather = 1, deliver = 1, proof_delay = -1;
+  std::int64_t crash_hosts = 0, crash_speakers = 0;
   std::int64_t f = 1;
   std::string tree = "binomial", numbering = "interleaved", correction = "none";
   int arity = 4, distance = 0;
@@ -42,10 +45,13 @@ struct Options : ClockOptions {
   bool traces = false;
 };
 
+constexpr std::int64_t most_ranks_of_a_run = 1 << 24;
+
 struct Task {
   CollectiveRun run;
   ComparatorRun comparator;
-  bool compares = false;
+  TwoLevelRun two_level;
+  bool compares = false, is_two_level = false;
   NetworkShape network;
 };
 
@@ -96,6 +102,25 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   return arguments;
 }
 
+void set_two_level(const Options& options, const CollectiveRun& run, TwoLevelRun& two_level) {
+  if (options.algorithm != "corrected") refuse(fmt::format("--algorithm {}: not of --hosts", options.algorithm));
+  if (options.phased) refuse("--phased: not of --hosts");
+  if (options.network != "flat" && options.network != "two-level")
+    refuse(fmt::format("--network {}: with --hosts messages are those between hosts", options.network));
+  if (options.failures.crashes > 0) refuse("--crashes: with --hosts see --crash-speakers and --crash-hosts");
+  if (!options.suspicions.empty()) refuse("--suspect: not of --hosts");
+  if (options.crash_hosts + options.crash_speakers >= options.hosts)
+    refuse(fmt::format("--crash-hosts, --crash-speakers: {} of {} hosts: the root's is spared",
+                       options.crash_hosts + options.crash_speakers, options.hosts));
+  two_level.arguments = run.arguments;
+  two_level.payload_bytes = run.payload_bytes;
+  two_level.ranks_per_host = options.shape.ranks_per_host;
+  two_level.optimistic = run.optimistic;
+  two_level.gather = options.gather;
+  two_level.deliver = options.deliver;
+  two_level.proof_delay = options.proof_delay < 0 ? 10 * run.setting.costs.delivery() : options.proof_delay;
+}
+
 Task task_of(const Options& options) {
   Task task;
   if (options.root < 0 || options.root >= options.ranks)
@@ -112,6 +137,8 @@ Task task_of(const Options& options) {
   if (options.optimistic && options.algorithm != "corrected")
     refuse(fmt::format("--optimistic: --algorithm {} has no other ballots", options.algorithm));
   task.network = network_of(options);
+  task.is_two_level = options.hosts > 0;
+  if (task.is_two_level) set_two_level(options, run, task.two_level);
 
   if (options.algorithm != "corrected" && !by_gossip(options)) {
     task.compares = true;
@@ -144,6 +171,28 @@ Task task_of(const Options& options) {
   return task;
 }
 
+// Whole hosts, and the first ranks of others, die at moments by chance of an operation that nobody else dies in.
+void draw_crashes_of_hosts(const Options& options, const Task& task, Setting& setting) {
+  const TwoLevelRun& run = task.two_level;
+  if (options.crash_hosts + options.crash_speakers == 0) return;
+  TwoLevelRun calm = run;
+  calm.setting = setting;
+  const std::unique_ptr<Network> network = make_network(task.network, setting.costs);
+  calm.setting.network = network.get();
+  const double end = simulate(calm).end;
+  Random random(mixed(setting.seed, 0x4057));
+  std::vector<Rank> drawn;
+  const Rank spared = run.arguments.root / run.ranks_per_host;
+  while (static_cast<std::int64_t>(drawn.size()) < options.crash_hosts + options.crash_speakers) {
+    const auto host = static_cast<Rank>(random.below(static_cast<std::uint64_t>(options.hosts)));
+    if (host == spared || std::ranges::find(drawn, host) != drawn.end()) continue;
+    drawn.push_back(host);
+    const double time = random.fraction() * end;
+    const Rank dying = static_cast<std::int64_t>(drawn.size()) <= options.crash_hosts ? run.ranks_per_host : 1;
+    for (Rank each = 0; each < dying; ++each) setting.deaths.push_back({host * run.ranks_per_host + each, -1, time});
+  }
+}
+
 CollectiveRun draw_run(const Options& options, const Task& task, int number) {
   CollectiveRun run = task.run;
   run.setting.seed = mixed(options.seed, static_cast<std::uint64_t>(number));
@@ -151,12 +200,18 @@ CollectiveRun draw_run(const Options& options, const Task& task, int number) {
   std::string error;
   if (!draw_failures(options.failures, run.arguments, task.network, run.setting.seed, run.setting, error))
     refuse(error);
+  if (task.is_two_level) draw_crashes_of_hosts(options, task, run.setting);
   return run;
 }
 
 CollectiveResult run_once(const Task& task, CollectiveRun run, Tracer* tracer) {
   const std::unique_ptr<Network> network = make_network(task.network, run.setting.costs);
   run.setting.network = network.get();
+  if (task.is_two_level) {
+    TwoLevelRun two_level = task.two_level;
+    two_level.setting = run.setting;
+    return simulate(two_level);
+  }
   if (!task.compares) return simulate(run, tracer);
   ComparatorRun comparator = task.comparator;
   comparator.setting = run.setting;
@@ -203,6 +258,13 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["operation"] = arguments.kind == Kind::broadcast ? "bcast" : kind_name(arguments.kind);
   row["algorithm"] = options.algorithm;
   row["ranks"] = options.ranks;
+  if (task.is_two_level) {
+    row["hosts"] = options.hosts;
+    row["ranks_per_host"] = options.shape.ranks_per_host;
+    row["gather"] = task.two_level.gather;
+    row["deliver"] = task.two_level.deliver;
+    row["prove"] = task.two_level.proof_delay;
+  }
   row["root"] = options.root;
   row["f"] = options.f;
   row["tree"] = options.tree;
@@ -242,6 +304,10 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["sends_per_rank"] = median_of(values(messages)) / static_cast<double>(options.ranks);
   row["most_sends"] = whole(most([](const CollectiveResult& r) { return r.most_sends; }));
   row["most_receives"] = whole(most([](const CollectiveResult& r) { return r.most_receives; }));
+  if (task.is_two_level) {
+    row["takeovers"] = whole(total([](const CollectiveResult& r) { return r.takeovers; }));
+    row["most_partners"] = whole(most([](const CollectiveResult& r) { return r.most_partners; }));
+  }
   row["largest_gap"] = whole(most([](const CollectiveResult& r) { return r.largest_gap; }));
   row["missed"] = whole(total([](const CollectiveResult& r) { return r.missed; }));
   row["runs_missed"] =
@@ -297,6 +363,14 @@ CollectiveResult trace_once(const Options& options, const Task& task) {
 }
 
 int run_and_print(Options& options) {
+  if (options.hosts > 0) {
+    options.ranks = options.hosts * options.shape.ranks_per_host;
+    if (options.ranks > most_ranks_of_a_run)
+      refuse(fmt::format("--hosts: {} ranks, up to {}", options.ranks, most_ranks_of_a_run));
+    if (options.traces) refuse("--trace: not of --hosts");
+  } else if (options.crash_hosts + options.crash_speakers > 0) {
+    refuse("--crash-hosts, --crash-speakers: of --hosts");
+  }
   parse_failures(options, options.ranks);
   const Task task = task_of(options);
   const std::vector<CollectiveResult> results =
@@ -323,8 +397,34 @@ int run_and_print(Options& options) {
 }
 
 void add_options(CLI::App& command, Options& options) {
-  constexpr std::uint64_t most_ranks = 1 << 24, most = 1 << 20;
+  constexpr std::uint64_t most_ranks = most_ranks_of_a_run, most = 1 << 20;
   command.add_option("--ranks", options.ranks, "P")->check(whole_between(1, most_ranks))->capture_default_str();
+  command
+      .add_option(
+          "--hosts", options.hosts,
+          "instead of --ranks: hosts of --ranks-per-host ranks each, which are the processes, as in the library; "
+          "messages, --f and --detect are between hosts")
+      ->check(whole_between(1, most));
+  command
+      .add_option("--gather", options.gather,
+                  "of --hosts: from a host's last call until its first rank has what all give")
+      ->check(number_between(0, longest_time))
+      ->capture_default_str();
+  command.add_option("--deliver", options.deliver, "of --hosts: from a host's result until all of its ranks have it")
+      ->check(number_between(0, longest_time))
+      ->capture_default_str();
+  command
+      .add_option("--prove", options.proof_delay,
+                  "of --hosts: from a death until the ranks of its host have the proof (default: 10(L+2o))")
+      ->check(number_between(0, longest_time));
+  command
+      .add_option("--crash-hosts", options.crash_hosts,
+                  "of --hosts: so many die in the operation, at a time by chance; the root's is spared")
+      ->check(whole_between(0, most));
+  command
+      .add_option("--crash-speakers", options.crash_speakers,
+                  "of --hosts: on so many others the first rank dies, the same")
+      ->check(whole_between(0, most));
   command.add_option("--f", options.f, "failures tolerated")->check(whole_between(0, most))->capture_default_str();
   command.add_option("--root", options.root, "root, or first candidate")
       ->check(whole_between(0, most_ranks))

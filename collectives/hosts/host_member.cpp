@@ -117,6 +117,7 @@ void HostMember::on_contribution(const HostContribution& contribution) {
 
 void HostMember::on_packet(Rank from, std::uint32_t place, const Message& message) {
   on_failures(ranks_of(message.peer).first, from);
+  if (place == i_speak) return;
   if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
   Held held{place, message};
   held.message.value = buffers_.localize(message.value);
@@ -142,7 +143,7 @@ void HostMember::on_failures(Rank first, Rank end) {
   if (speaks == no_rank) dead_hosts_.push_back(host);
   if (!speaks_ && host == host_ && speaks == place_.me) {
     read();
-    speaks_ = true;
+    speaks_ = has_taken_over_ = true;
     send_new();  // all
   } else if (speaks_ && host != host_ && speaks != spoke && speaks != no_rank) {
     send_again(host);
@@ -172,6 +173,26 @@ void HostMember::send_new() {
   if (lost()) return;  // what it would say is not what its host has written down
   sent_upto_ = std::max(sent_upto_, process_.packets_begin());
   for (; sent_upto_ < process_.packets_end(); ++sent_upto_) send(sent_upto_);
+  if (has_taken_over_) tell_awaited();
+}
+
+// Of a new speaker: hosts that it waits for may have sent to its predecessor what that one never wrote down. Their next ranks hear
+// it, too: their speakers may be as dead.
+void HostMember::tell_awaited() {
+  const OperationWindow& window = process_.window();
+  for (OperationNumber number = window.dropped_upto(); number < window.next(); ++number) {
+    if (window.operation(number).finished()) continue;
+    for (Host host : window.operation(number).awaited()) {
+      if (std::ranges::find(told_, host) != told_.end()) continue;
+      told_.push_back(host);
+      Message word;
+      word.operation = number;
+      word.peer = host;
+      const Ranks ranks = ranks_of(host);
+      for (Rank rank = ranks.first, words = 0; rank < ranks.end && words < 2; ++rank)
+        if (!dead_.contains(rank)) outbox_.push_back({rank, i_speak, word}), ++words;
+    }
+  }
 }
 
 void HostMember::send(std::uint64_t number) {

@@ -31,6 +31,8 @@ class HostMember {
     int window = 8;
     bool optimistic = false;
   };
+  // The place of a packet that says nothing but who speaks now: places are below it.
+  static constexpr std::uint32_t i_speak = UINT16_MAX;
   struct Packet {  // in an outbox; message.peer is the host that it is for
     Rank to;
     std::uint32_t place;
@@ -103,6 +105,7 @@ class HostMember {
   void send_new();
   void send(std::uint64_t number);
   void send_again(Host host);
+  void tell_awaited();
 
   Place place_;
   Host host_;
@@ -116,6 +119,8 @@ class HostMember {
   std::vector<Host> dead_hosts_;  // all of whose ranks are; those that may not be written down yet
   std::vector<Held> held_;
   std::uint64_t sent_upto_ = 0;  // packets of process_
+  bool has_taken_over_ = false;
+  std::vector<Host> told_;  // hosts that have heard of it
   std::vector<Packet> outbox_;
 };
 

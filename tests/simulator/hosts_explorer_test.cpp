@@ -184,7 +184,8 @@ TEST_F(HostMember, APacketOfANewSpeakerTellsThatItsPredecessorIsDead) {
   EXPECT_EQ(member.outbox()[0].to, 0);
   Message message;
   message.peer = 0;
-  for (Rank from : {2, 2, 0}) member.on_packet(from, 7, message);
+  for (Rank from : {2, 2, 0}) member.on_packet(from, ucft::detail::HostMember::i_speak, message);
+  EXPECT_EQ(member.held(), 0U);
   ASSERT_EQ(member.outbox().size(), 2U);
   EXPECT_EQ(member.outbox()[1].to, 2);
   EXPECT_EQ(member.outbox()[1].place, member.outbox()[0].place);
