@@ -134,6 +134,7 @@ class RankList {
   std::int32_t operator[](std::size_t place) const noexcept { return data()[place]; }
 
   operator std::vector<std::int32_t>() const { return {begin(), end()}; }  // implicit: missing = result.missing
+  friend bool operator==(const RankList& one, const RankList& other) { return std::ranges::equal(one, other); }
   friend bool operator==(const RankList& one, std::span<const std::int32_t> other) {
     return std::ranges::equal(one, other);
   }
