@@ -14,10 +14,6 @@ namespace ucft::detail::simulator {
 
 namespace {
 
-constexpr int window = 4;  // so that no barrier of the window follows a rooted operation
-
-constexpr std::uint64_t number_of(Rank rank) { return 2 * static_cast<std::uint64_t>(rank) + 1; }
-
 class TwoLevelActors {
  public:
   explicit TwoLevelActors(const TwoLevelRun& run);
@@ -31,7 +27,8 @@ class TwoLevelActors {
   Buffers& buffers() { return buffers_; }
   void start(Rank rank, Outbox&) {  // who speaks from the start needs its object
     const Rank first = host_of(rank) * run_.ranks_per_host;
-    if (std::all_of(dies_.begin() + first, dies_.begin() + rank, [](double time) { return time == 0; })) member_of(rank);
+    if (std::all_of(dies_.begin() + first, dies_.begin() + rank, [](double time) { return time == 0; }))
+      member_of(rank);
   }
   void deliver(Rank rank, const Message& message, Outbox& out);
   void fail(Rank rank, Rank failed, Outbox& out);
@@ -50,6 +47,7 @@ class TwoLevelActors {
   double proof_delay() const { return run_.proof_delay; }
 
   // After the run.
+  static std::uint64_t number_of(Rank rank) { return 2 * static_cast<std::uint64_t>(rank) + 1; }  // what it gives
   Rank hosts() const { return hosts_.back() + 1; }
   bool has_given(Rank rank) const { return !is_absent_[static_cast<std::size_t>(rank)]; }
   const Decision* decision_of(Rank rank) const { return finished(rank) ? &find(rank)->decision : nullptr; }
@@ -86,6 +84,8 @@ class TwoLevelActors {
     bool is_through = false;
   };
 
+  static constexpr int window = 4;  // so that no barrier of the window follows a rooted operation
+
   static std::byte* allocate(void* arg, std::size_t bytes) {
     auto& memory = static_cast<TwoLevelActors*>(arg)->memory_;
     memory.push_back(std::make_unique<std::byte[]>(bytes));
@@ -108,14 +108,15 @@ class TwoLevelActors {
   const TwoLevelRun& run_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   Buffers buffers_;
-  std::vector<Host> hosts_;            // of each rank
+  std::vector<Host> hosts_;              // of each rank
   std::vector<std::uint8_t> is_absent_;  // by rank: dead before it could call
   std::vector<double> starts_, dies_;
   std::deque<HostMemory> memories_;
   std::unordered_map<Rank, std::unique_ptr<Member>> members_;
-  std::vector<Rank> failed_;                                        // as hosts tell each other
-  std::unordered_map<Host, std::vector<Rank>> proved_;              // on that host
-  std::unordered_map<std::uint64_t, std::deque<std::uint32_t>> places_;  // of messages on their way: by sender and receiver, in order
+  std::vector<Rank> failed_;                            // as hosts tell each other
+  std::unordered_map<Host, std::vector<Rank>> proved_;  // on that host
+  std::unordered_map<std::uint64_t, std::deque<std::uint32_t>>
+      places_;  // of messages on their way: by sender and receiver, in order
   Rank takeovers_ = 0;
 };
 
@@ -166,14 +167,12 @@ void TwoLevelActors::make_contribution(Host host) {
     memory.value = number_of(run_.arguments.root);
   }
   mine.has_value = !mine.root_died && (gives || kind == Kind::barrier);
-  if (gives && mine.has_value && kind != Kind::barrier)
-    mine.value = std::as_bytes(std::span(&memory.value, 1));
+  if (gives && mine.has_value && kind != Kind::barrier) mine.value = std::as_bytes(std::span(&memory.value, 1));
   memory.ready_at = last + run_.gather;
 }
 
 TwoLevelActors::Member::Member(TwoLevelActors& of, Rank rank)
-    : actors(of),
-      member({rank, &of.hosts_, window, of.run_.optimistic}, of.of(of.host_of(rank)), *this, of.buffers_) {}
+    : actors(of), member({rank, &of.hosts_, window, of.run_.optimistic}, of.of(of.host_of(rank)), *this, of.buffers_) {}
 
 void TwoLevelActors::Member::on_completed(OperationNumber call, OperationNumber number) {
   if (call == HostProcess::internal) return;
@@ -303,7 +302,7 @@ CollectiveResult simulate(const TwoLevelRun& given) {
       finished = std::min(finished, engine.finished_at(rank));
       if (!engine.alive(rank) || !engine.trusted(rank)) continue;
       ++live;
-      if (actors.has_given(rank)) live_sum += number_of(rank);
+      if (actors.has_given(rank)) live_sum += TwoLevelActors::number_of(rank);
       if (speaker == no_rank) speaker = rank;
     }
     result.most_partners = std::max(result.most_partners, actors.partners(host));
@@ -330,11 +329,11 @@ CollectiveResult simulate(const TwoLevelRun& given) {
     const Decision& decision = *actors.decision_of(reference);
     result.outcome = decision.outcome;
     result.contributors = static_cast<Rank>(decision.contributors);
-    std::uint64_t expected = arguments.kind == Kind::broadcast ? number_of(arguments.root) : 0;
+    std::uint64_t expected = arguments.kind == Kind::broadcast ? TwoLevelActors::number_of(arguments.root) : 0;
     const std::vector<Rank> missing = actors.missing_of(reference);
     if (arguments.kind == Kind::allreduce || rooted)
       for (Rank rank = 0; rank < run.setting.ranks; ++rank)
-        if (!std::ranges::binary_search(missing, rank)) expected += number_of(rank);
+        if (!std::ranges::binary_search(missing, rank)) expected += TwoLevelActors::number_of(rank);
     const bool lists_all = !decision.truncated;
     if (decision.outcome == Outcome::success && arguments.kind != Kind::barrier &&
         ((lists_all && actors.value_of(reference) != expected) ||

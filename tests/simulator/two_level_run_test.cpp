@@ -69,7 +69,9 @@ TEST(TwoLevelRun, IsAsManyProcessesAsThereAreHosts) {
         EXPECT_EQ(result.messages, flat.messages);
         EXPECT_EQ(result.bytes, flat.bytes);
         EXPECT_EQ(result.takeovers, 0);
-        if (kind == Kind::allreduce) { EXPECT_EQ(result.contributors, hosts * each); }
+        if (kind == Kind::allreduce) {
+          EXPECT_EQ(result.contributors, hosts * each);
+        }
       });
 }
 
@@ -86,7 +88,9 @@ TEST(TwoLevelRun, ASpeakerDiesBeforeEachOfItsSends) {
         expect_right(result, made.run.setting.ranks - 1);
         EXPECT_EQ(result.takeovers, 1);
         EXPECT_EQ(result.attempts, 1U) << "a host of which a rank lives has not failed";
-        if (kind == Kind::allreduce) { EXPECT_EQ(result.contributors, made.run.setting.ranks); }
+        if (kind == Kind::allreduce) {
+          EXPECT_EQ(result.contributors, made.run.setting.ranks);
+        }
         EXPECT_GE(result.latency, without.latency);
         EXPECT_LE(result.latency, without.latency + made.run.proof_delay + without.latency);
       }
@@ -116,7 +120,9 @@ TEST(TwoLevelRun, AHostIsOneFailure) {
       const CollectiveResult result = simulate(made.run);
       expect_right(result, 28);
       EXPECT_EQ(result.takeovers, 0);
-      if (kind == Kind::allreduce) { EXPECT_TRUE(result.contributors == 28 || result.contributors == 32); }
+      if (kind == Kind::allreduce) {
+        EXPECT_TRUE(result.contributors == 28 || result.contributors == 32);
+      }
     });
 }
 
@@ -128,7 +134,9 @@ TEST(TwoLevelRun, RanksThatAreDeadBefore) {
     made.run.setting.dead = {0, 1, 4, 12};
     const CollectiveResult result = simulate(made.run);
     expect_right(result, 11);
-    if (kind == Kind::allreduce) { EXPECT_EQ(result.contributors, 11); }
+    if (kind == Kind::allreduce) {
+      EXPECT_EQ(result.contributors, 11);
+    }
     EXPECT_EQ(result.takeovers, 0);
   });
 }
