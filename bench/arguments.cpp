@@ -149,6 +149,10 @@ class AlgorithmParser {
 
  private:
   void parse_tree() {
+    if (accept("auto_or_gossip")) {
+      options_.tree = UCFT_TREE_AUTO_OR_GOSSIP;
+      return;
+    }
     if (accept("auto") || parse_corrected_gossip()) return;
     const std::string_view name = longest_of(tree_names());
     Tree tree{};
@@ -303,7 +307,7 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
          "-a", raw.algorithm,
          "auto; by messages between all ranks, whatever memory they share: optimistic, or corrected, which is prepared "
          "for deaths from the first message on; or, as corrected, TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: "
-         "auto (by the cost model), binomial, kary (K children), "
+         "auto (by the cost model), auto_or_gossip (that, or gossip), binomial, kary (K children), "
          "knomial (radix K), lame "
          "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. Instead of TREE and CORRECTION: "
          "ocg[T][+C], "

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "collectives/operations/arguments.hpp"
+
 namespace ucft::detail {
 
 namespace {
@@ -188,6 +190,38 @@ GossipForecast best_gossip(const GossipCase& given) {
     if (enough) break;
   }
   return best;
+}
+
+namespace {
+
+// The fraction of the processes that the tree reaches if each but the root is dead with that probability.
+double reached_by_tree(const BroadcastShape& shape, std::int32_t size, double dead) {
+  const BroadcastTopology tree(shape, size);
+  std::vector<double> reached(static_cast<std::size_t>(size), 1);
+  double sum = 1;
+  for (std::int32_t process = 1; process < size; ++process) {
+    const double here = reached[static_cast<std::size_t>(tree.parent(process))] * (1 - dead);
+    reached[static_cast<std::size_t>(process)] = here;
+    sum += here;
+  }
+  return sum / size;
+}
+
+}  // namespace
+
+SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& shape) {
+  Arguments broadcast;
+  broadcast.kind = Kind::broadcast;
+  broadcast.shape = shape;
+  const double interval = given.costs.per_message() + given.costs.stretch(given.bytes);
+  const double gap = expected_longest_gap(given.size, reached_by_tree(shape, given.size, given.dead));
+  SpreadForecast forecast;
+  forecast.tree_end = predict_latency(broadcast, given.size, given.costs, given.bytes) +
+                      interval * checked_correction_time(shape.delay_quarters / 4.0, gap);
+  GossipCase checked = given;
+  checked.correction = Correction::checked;
+  forecast.gossip = best_gossip(checked);
+  return forecast;
 }
 
 void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns,

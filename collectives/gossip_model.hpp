@@ -41,6 +41,15 @@ GossipForecast forecast_gossip(const GossipCase& given, double time);
 // With the T that ends earliest.
 GossipForecast best_gossip(const GossipCase& given);
 
+// A broadcast along a tree, or by gossip: when checked correction has ended.
+struct SpreadForecast {
+  double tree_end = 0;
+  GossipForecast gossip;
+  bool gossip_is_faster() const { return gossip.time > 0 && gossip.end < tree_end; }
+};
+// given.correction counts as checked.
+SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& shape);
+
 // What an operation is to do: T (0: the best), and how far opportunistic correction goes (0: so that it reaches all).
 // The unit of the costs is 1 us, as the library's.
 void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns, Arguments& arguments);

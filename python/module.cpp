@@ -111,7 +111,8 @@ void bind_enumerations(py::module_& m) {
       .value("OPTIMAL", UCFT_TREE_OPTIMAL)
       .value("CHAIN", UCFT_TREE_CHAIN)
       .value("FLAT", UCFT_TREE_FLAT)
-      .value("GOSSIP", UCFT_TREE_GOSSIP);
+      .value("GOSSIP", UCFT_TREE_GOSSIP)
+      .value("AUTO_OR_GOSSIP", UCFT_TREE_AUTO_OR_GOSSIP);
   py::enum_<ucft_numbering_t>(m, "Numbering").value("INTERLEAVED", UCFT_INTERLEAVED).value("IN_ORDER", UCFT_IN_ORDER);
   py::enum_<ucft_correction_t>(m, "Correction")
       .value("NONE", UCFT_CORRECTION_NONE)

@@ -65,9 +65,7 @@ struct Advice {
   std::string why_correction;
   double corrections = 0;  // messages of the correction, without failure, about
   // Of a broadcast: when the last message of a checked correction has come, after a tree and after gossip.
-  double tree_end = 0;
-  GossipForecast gossip;
-  bool by_gossip() const { return gossip.time > 0 && gossip.end < tree_end; }
+  SpreadForecast spread;
 };
 
 Choice choice_of(std::int32_t f, const Options& options, const Arguments& base, const LogGP& costs) {
@@ -100,34 +98,6 @@ std::int64_t largest_subtree(const BroadcastShape& shape, std::int32_t size) {
   return below;
 }
 
-// The fraction of the processes that the tree reaches if each but the root is dead with that probability.
-double reached_by_tree(const BroadcastShape& shape, std::int32_t size, double dead) {
-  const BroadcastTopology tree(shape, size);
-  std::vector<double> reached(static_cast<std::size_t>(size), 1);
-  double sum = 1;
-  for (std::int32_t process = 1; process < size; ++process) {
-    const double here = reached[static_cast<std::size_t>(tree.parent(process))] * (1 - dead);
-    reached[static_cast<std::size_t>(process)] = here;
-    sum += here;
-  }
-  return sum / size;
-}
-
-void compare_with_gossip(const Options& options, const LogGP& costs, Advice& advice) {
-  const std::int32_t size = options.hosts();
-  const double interval = costs.per_message() + costs.stretch(options.bytes);
-  const double reached = reached_by_tree(advice.arguments.shape, size, options.unknown_dead);
-  advice.tree_end =
-      advice.choices.back().latency + interval * checked_correction_time(advice.arguments.shape.delay_quarters / 4.0,
-                                                                         expected_longest_gap(size, reached));
-  GossipCase gossip;
-  gossip.size = size;
-  gossip.costs = costs;
-  gossip.bytes = options.bytes;
-  gossip.dead = options.unknown_dead;
-  advice.gossip = best_gossip(gossip);
-}
-
 Advice advise(const Options& options, const LogGP& costs) {
   Advice advice;
   Arguments& arguments = advice.arguments;
@@ -145,7 +115,14 @@ Advice advise(const Options& options, const LogGP& costs) {
     advice.suffices = advice.choices.back().lost_job <= options.risk;
   }
   arguments.f = advice.choices.back().f;
-  if (arguments.kind == Kind::broadcast) compare_with_gossip(options, costs, advice);
+  if (arguments.kind == Kind::broadcast) {
+    GossipCase given;
+    given.size = size;
+    given.costs = costs;
+    given.bytes = options.bytes;
+    given.dead = options.unknown_dead;
+    advice.spread = forecast_spread(given, arguments.shape);
+  }
 
   // A death inside the broadcast cuts off a subtree. Without correction each of its ranks asks the root, after detection.
   advice.cut_off = arguments.kind == Kind::reduce ? 0 : largest_subtree(arguments.shape, size);
@@ -192,10 +169,10 @@ int print(const Options& options, const Advice& advice) {
                                    {"risk", options.risk},
                                    {"suffices", advice.suffices}};
     if (arguments.kind == Kind::broadcast) {
-      line["spread"] = advice.by_gossip() ? "gossip" : "tree";
-      line["tree_end_us"] = advice.tree_end;
-      line["gossip_time_us"] = advice.gossip.time;
-      line["gossip_end_us"] = advice.gossip.end;
+      line["spread"] = advice.spread.gossip_is_faster() ? "gossip" : "tree";
+      line["tree_end_us"] = advice.spread.tree_end;
+      line["gossip_time_us"] = advice.spread.gossip.time;
+      line["gossip_end_us"] = advice.spread.gossip.end;
     }
     for (const Choice& choice : advice.choices)
       line["choices"].push_back({{"f", choice.f},
@@ -222,10 +199,12 @@ int print(const Options& options, const Advice& advice) {
   if (arguments.kind == Kind::broadcast)
     fmt::print(
         "gossip      {}: with checked correction all is over after {:.3f} us, T = {:.3f}; after the tree {:.3f} us\n",
-        advice.by_gossip() ? "yes" : "no", advice.gossip.end, advice.gossip.time, advice.tree_end);
+        advice.spread.gossip_is_faster() ? "yes" : "no", advice.spread.gossip.end, advice.spread.gossip.time,
+        advice.spread.tree_end);
   fmt::print("\nucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;\noptions.f = {};\n", chosen.f);
-  if (advice.by_gossip()) {
-    fmt::print("options.tree = UCFT_TREE_GOSSIP;\noptions.gossip_time_ns = {:.0f};\n", 1000 * advice.gossip.time);
+  if (advice.spread.gossip_is_faster()) {
+    fmt::print("options.tree = UCFT_TREE_GOSSIP;\noptions.gossip_time_ns = {:.0f};\n",
+               1000 * advice.spread.gossip.time);
     fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
     return 0;
   }

@@ -329,9 +329,11 @@ typedef enum UCFT_OF_INT {
   UCFT_TREE_LAME = 3,    /* Lame(k): who is informed at time s informs one more at s+k, s+k+1, ...; 1: binomial */
   UCFT_TREE_OPTIMAL = 4, /* the same with a delay that need not be whole: the earliest possible in LogP       */
   UCFT_TREE_CHAIN = 5,
-  UCFT_TREE_FLAT = 6,  /* the root to all                                                                   */
-  UCFT_TREE_GOSSIP = 7 /* no tree: who has the value sends it to ranks by chance, for gossip_time_ns. With `correction`
-                          it is corrected gossip (Hoefler et al.): OPPORTUNISTIC OCG, CHECKED CCG, FAILURE_PROOF FCG */
+  UCFT_TREE_FLAT = 6,   /* the root to all                                                                   */
+  UCFT_TREE_GOSSIP = 7, /* no tree: who has the value sends it to ranks by chance, for gossip_time_ns. With `correction`
+                           it is corrected gossip (Hoefler et al.): OPPORTUNISTIC OCG, CHECKED CCG, FAILURE_PROOF FCG */
+  UCFT_TREE_AUTO_OR_GOSSIP = 8 /* AUTO or GOSSIP, whichever is over earlier by the cost model, checked correction
+                                  included, if nobody is dead; without a `correction` AUTO                   */
 } ucft_tree_t;
 typedef enum UCFT_OF_INT { UCFT_INTERLEAVED = 0, UCFT_IN_ORDER = 1 } ucft_numbering_t;
 typedef enum UCFT_OF_INT {

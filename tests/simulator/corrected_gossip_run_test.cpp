@@ -87,6 +87,30 @@ TEST(GossipModelAgainstTheClock, ItsTIsAsGoodAsTheBestAround) {
     }
 }
 
+// Whichever of a tree and gossip the model prefers is over earlier under the clock, or not much later; both are preferred somewhere.
+TEST(GossipModelAgainstTheClock, ItPrefersWhatIsFaster) {
+  int trees = 0, gossips = 0;
+  for (Rank ranks : {16, 64, 1024})
+    for (double latency : {0.1, 1.0, 4.0, 40.0}) {
+      Question question{.ranks = ranks, .latency = latency};
+      CollectiveRun tree = run_of(question, 1);
+      tree.arguments.gossip = {};
+      tree.arguments.shape = best_shape(tree.setting.costs, 8);
+      const std::unique_ptr<Network> network = make_network({}, tree.setting.costs);
+      tree.setting.network = network.get();
+      GossipCase given;
+      given.size = ranks;
+      given.costs = tree.setting.costs;
+      const bool gossip = forecast_spread(given, tree.arguments.shape).gossip_is_faster();
+      ++(gossip ? gossips : trees);
+      const double tree_end = simulate(tree).end, gossip_end = ask(question, 20).end;
+      EXPECT_LE(gossip ? gossip_end : tree_end, 1.1 * (gossip ? tree_end : gossip_end))
+          << ranks << " ranks, L " << latency << ", tree " << tree_end << ", gossip " << gossip_end;
+    }
+  EXPECT_GT(trees, 0);
+  EXPECT_GT(gossips, 0);
+}
+
 // In flight at T, and the longest run: at 1024 ranks, L = 2, T = 26 a run of 3 at most, not of 11.
 TEST(GossipModelAgainstTheClock, LongestRunsAreThoseThatAreExpected) {
   for (double time : {22.0, 24.0, 26.0}) {

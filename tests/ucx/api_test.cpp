@@ -136,7 +136,7 @@ TEST_F(Api, WrongValuesAreNamed) {
   blame(with([](auto& o) { o.f = 1; }), "options.f is 1");
   blame(with([](auto& o) { o.f = -2; }), "options.f is -2");
   blame(with([](auto& o) { o.first_root = 5; }), "options.first_root is 5");
-  blame(with([](auto& o) { o.tree = static_cast<ucft_tree_t>(8); }), "options.tree is 8");
+  blame(with([](auto& o) { o.tree = static_cast<ucft_tree_t>(9); }), "options.tree is 9");
   blame(with([](auto& o) { o.arity = -1; }), "options.arity is -1");
   blame(with([](auto& o) { o.tree = UCFT_TREE_KNOMIAL, o.arity = 1; }), "options.arity is 1: must be 2 ..");
   blame(with([](auto& o) { o.tree = UCFT_TREE_LAME, o.arity = 1025; }), "options.arity is 1025");
@@ -152,6 +152,8 @@ TEST_F(Api, WrongValuesAreNamed) {
         "options.gossip_time_ns is 1000000001: must be 0 .. 1000000000");
   blame(with([](auto& o) { o.gossip_time_ns = 5000; }), "options.gossip_time_ns is 5000, and options.tree not");
   blame(with([](auto& o) { o.tree = UCFT_TREE_GOSSIP, o.numbering = UCFT_IN_ORDER; }), "there is no tree");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_AUTO_OR_GOSSIP, o.numbering = UCFT_IN_ORDER; }), "there may be no tree");
+  blame(with([](auto& o) { o.tree = UCFT_TREE_AUTO_OR_GOSSIP, o.gossip_time_ns = 5000; }), "options.tree not");
   blame(with([](auto& o) { o.numbering = static_cast<ucft_numbering_t>(3); }), "options.numbering is 3");
   blame(with([](auto& o) { o.correction = static_cast<ucft_correction_t>(5); }), "options.correction is 5");
   blame(with([](auto& o) { o.correction_distance = -4; }), "options.correction_distance is -4");

@@ -76,11 +76,10 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
   if (options.f < -1 || options.f > comm.size() - 1)
     return fail(UCFT_ERR_INVALID_PARAM, "options.f is {}: must be 0 .. {} (ranks - 1), or -1", options.f,
                 comm.size() - 1);
-  if (options.tree < UCFT_TREE_AUTO || options.tree > UCFT_TREE_GOSSIP)
+  if (options.tree < UCFT_TREE_AUTO || options.tree > UCFT_TREE_AUTO_OR_GOSSIP)
     return fail(UCFT_ERR_INVALID_PARAM, "options.tree is {}: not a ucft_tree_t", static_cast<int>(options.tree));
-  const bool gossips = options.tree == UCFT_TREE_GOSSIP;
-  const bool chosen_here = options.tree == UCFT_TREE_AUTO && options.numbering == UCFT_INTERLEAVED;
-  const Tree tree = options.tree == UCFT_TREE_AUTO || gossips ? Tree::binomial : static_cast<Tree>(options.tree);
+  const bool names_no_tree = options.tree == UCFT_TREE_AUTO || options.tree >= UCFT_TREE_GOSSIP;
+  const Tree tree = names_no_tree ? Tree::binomial : static_cast<Tree>(options.tree);
   const std::int32_t highest_arity = tree == Tree::lame ? highest_lame_arity : 1 << 20;
   if (options.arity != 0 && (options.arity < lowest_arity(tree) || options.arity > highest_arity))
     return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be {} .. {} in a {} tree, or 0", options.arity,
@@ -96,13 +95,14 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
     return fail(UCFT_ERR_INVALID_PARAM,
                 "options.numbering is UCFT_IN_ORDER and options.tree is {}: that tree is interleaved only",
                 tree_name(tree));
-  if (options.numbering == UCFT_IN_ORDER && gossips)
-    return fail(UCFT_ERR_INVALID_PARAM,
-                "options.numbering is UCFT_IN_ORDER and options.tree is UCFT_TREE_GOSSIP: there is no tree");
+  if (options.numbering == UCFT_IN_ORDER && options.tree >= UCFT_TREE_GOSSIP)
+    return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is UCFT_IN_ORDER and options.tree is {}",
+                options.tree == UCFT_TREE_GOSSIP ? "UCFT_TREE_GOSSIP: there is no tree"
+                                                 : "UCFT_TREE_AUTO_OR_GOSSIP: there may be no tree");
   if (options.gossip_time_ns < 0 || options.gossip_time_ns > gossip_time_limit_ns)
     return fail(UCFT_ERR_INVALID_PARAM, "options.gossip_time_ns is {}: must be 0 .. {}", options.gossip_time_ns,
                 gossip_time_limit_ns);
-  if (options.gossip_time_ns != 0 && !gossips)
+  if (options.gossip_time_ns != 0 && options.tree != UCFT_TREE_GOSSIP)
     return fail(UCFT_ERR_INVALID_PARAM, "options.gossip_time_ns is {}, and options.tree not UCFT_TREE_GOSSIP",
                 options.gossip_time_ns);
   if (options.correction < UCFT_CORRECTION_NONE || options.correction > UCFT_CORRECTION_FAILURE_PROOF)
@@ -123,6 +123,11 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
                   comm.size() - 1);
     arguments.root = std::max(options.first_root, 0);
   }
+  const bool gossips = options.tree == UCFT_TREE_GOSSIP ||
+                       (options.tree == UCFT_TREE_AUTO_OR_GOSSIP && options.correction != UCFT_CORRECTION_NONE &&
+                        comm.prefers_gossip(arguments.bytes()));
+  const bool chosen_here = !gossips && options.numbering == UCFT_INTERLEAVED &&
+                           (options.tree == UCFT_TREE_AUTO || options.tree == UCFT_TREE_AUTO_OR_GOSSIP);
   arguments.f = options.f == -1 ? usual_f : options.f;
   arguments.shape.tree = tree;
   arguments.shape.arity = options.arity == 0 ? 4 : options.arity;

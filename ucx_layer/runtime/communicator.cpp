@@ -42,6 +42,18 @@ const BroadcastShape& Communicator::fastest_shape(std::uint64_t bytes) {
   return shape_;
 }
 
+bool Communicator::prefers_gossip(std::uint64_t bytes) {
+  if (host_ == nullptr && bytes != preference_bytes_) {
+    GossipCase given;
+    given.size = processes();
+    given.costs = context_.costs();
+    given.bytes = bytes;
+    prefers_gossip_ = forecast_spread(given, fastest_shape(bytes)).gossip_is_faster();
+    preference_bytes_ = bytes;
+  }
+  return prefers_gossip_;
+}
+
 // Who waits for a root that is late asks it in vain, so nobody asks before it has waited for ten times as long as all the questions
 // and answers would take. Nor does anybody panic before, to all in vain, because of a neighbour that is late.
 void Communicator::set_gossip(std::int64_t time_ns, Arguments& arguments) {
@@ -49,8 +61,10 @@ void Communicator::set_gossip(std::int64_t time_ns, Arguments& arguments) {
   const GossipChoice choice{time_ns, arguments.bytes(), arguments.correction_distance, arguments.f,
                             arguments.correction};
   if (choice != gossip_choice_) {
-    detail::set_gossip(context_.costs(), arguments.bytes(), size(), time_ns, arguments);
-    arguments.gossip.ask_after_ns = 10'000'000 + 10'000 * std::int64_t{size()};
+    arguments.f = std::min(choice.f, processes() - 1);
+    detail::set_gossip(context_.costs(), arguments.bytes(), processes(), time_ns, arguments);
+    arguments.f = choice.f;
+    arguments.gossip.ask_after_ns = 10'000'000 + 10'000 * std::int64_t{processes()};
     arguments.gossip.panic_after_ns = arguments.gossip.ask_after_ns;
     gossip_choice_ = choice;
     gossip_setting_ = arguments.gossip;

@@ -30,6 +30,8 @@ class Communicator {
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
   Context& context() const { return context_; }
   const BroadcastShape& fastest_shape(std::uint64_t bytes);  // by the cost model
+  // Whether gossip is over earlier than the fastest tree, by the cost model (collectives/gossip_model.hpp).
+  bool prefers_gossip(std::uint64_t bytes);
   // By gossip, for as long as given (0: by the cost model); the correction and its distance are in arguments.
   void set_gossip(std::int64_t time_ns, Arguments& arguments);
 
@@ -107,6 +109,8 @@ class Communicator {
   void exclude_self(ucft_status_t why);  // completes everything with that
 
  private:
+  // Of the protocol between hosts.
+  std::int32_t processes() const { return two_level_ != nullptr ? two_level_->hosts() : size(); }
   const PublishedPart* published() const {
     return corrected_ != nullptr   ? &corrected_->published()
            : two_level_ != nullptr ? &two_level_->published()
@@ -114,6 +118,8 @@ class Communicator {
   }
   std::uint64_t shape_bytes_ = UINT64_MAX;  // that shape_ is the fastest for
   BroadcastShape shape_;
+  std::uint64_t preference_bytes_ = UINT64_MAX;  // that prefers_gossip_ is for
+  bool prefers_gossip_ = false;
   struct GossipChoice {  // the last that was made: of what, and what came of it
     std::int64_t time_ns = -1;
     std::uint64_t bytes = 0;

@@ -49,7 +49,7 @@ void Communicators::release(const Early& early) {
 
 Communicator* Communicators::next_in_turn() {
   if (turning_.empty()) return nullptr;
-  in_turn_ = (in_turn_ + 1) % turning_.size();
+  if (++in_turn_ >= turning_.size()) in_turn_ = 0;
   return turning_[in_turn_];
 }
 

@@ -171,12 +171,11 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
 
 // Between hosts. What this rank's replica of the host will need is fetched now, when others can be told that it is not there.
 bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
-  const Host hosts = places_.hosts.back() + 1;
   const std::uint64_t bytes =
-      with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, hosts); });
+      with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, hosts()); });
   if (bytes <= inline_limit) return true;
   Buffers& buffers = context_.transport().buffers();
-  std::vector<BufferId> fetched(2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(hosts))));
+  std::vector<BufferId> fetched(2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(hosts()))));
   bool all = true;
   for (BufferId& each : fetched) all = all && (each = buffers.allocate(bytes)) != no_buffer;
   for (BufferId each : fetched) buffers.release(each);
@@ -349,11 +348,16 @@ bool TwoLevelOperations::on_turn() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   member_.on_turn(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
   flush();
+  finish_spread();
   return active;
 }
 
 void TwoLevelOperations::exclude_self(ucft_status_t why) {
   is_over_ = true;
+  for (Request* request : std::exchange(spreading_, {})) {
+    request->state = Request::State::complete;
+    --pending_;
+  }
   for (const auto& part : parts_) {
     if (part->caller == nullptr || part->is_complete) continue;
     part->is_complete = true;
@@ -401,8 +405,24 @@ void TwoLevelOperations::complete(Request& request, const Part& part, OperationN
                           ? -1
                           : places_.rank_at[static_cast<std::size_t>(places_.first_here + part.request.culprit)];
   }
-  request.state = Request::State::complete;
-  --pending_;
+  request.number = number;  // from here on, between hosts
+  request.state = Request::State::copying;
+  spreading_.push_back(&request);
+  finish_spread();
+}
+
+// Of a broadcast by gossip nothing may have been sent when its host has the result, and whoever has returned may stay away. So who
+// speaks stays until all is sent.
+void TwoLevelOperations::finish_spread() {
+  const OperationWindow& window = member_.process().window();
+  std::erase_if(spreading_, [&](Request* request) {
+    if (member_.speaks() && request->arguments.by_gossip() && request->number >= window.dropped_upto() &&
+        window.operation(request->number).owes_turn())
+      return false;
+    request->state = Request::State::complete;
+    --pending_;
+    return true;
+  });
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------

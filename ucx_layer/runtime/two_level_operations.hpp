@@ -37,6 +37,7 @@ class TwoLevelOperations : private HostMember::Caller {
   bool post_farewell();
   bool farewell_done();
   bool has_pending() const { return pending_ > 0; }
+  Host hosts() const { return places_.hosts.back() + 1; }
   OperationNumber posted() const { return calls_ - (farewell_call_ != none); }
   bool accepts() const { return member_.held() < most_held; }
   void on_message(const WireHeader& header, Message message);
@@ -89,6 +90,7 @@ class TwoLevelOperations : private HostMember::Caller {
   void flush();
   void on_completed(OperationNumber call, OperationNumber number) override;
   void complete(Request& request, const Part& part, OperationNumber number);
+  void finish_spread();
 
   Communicator& communicator_;
   Context& context_;
@@ -100,6 +102,7 @@ class TwoLevelOperations : private HostMember::Caller {
   PublishedPart published_;
   std::deque<std::unique_ptr<Part>> parts_;
   OperationNumber first_part_ = 0, calls_ = 0, farewell_call_ = none;
+  std::vector<Request*> spreading_;  // they have their results, and wait for their turns
   int pending_ = 0;
   bool farewell_is_done_ = false, is_over_ = false;
 };

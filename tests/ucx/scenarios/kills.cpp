@@ -200,9 +200,9 @@ RANKS(corrected_gossip) {
     std::vector<std::uint64_t> data(1 + static_cast<std::size_t>(i) % 5 * 100,
                                     rank_ == root ? 77 + salt(i) : std::uint64_t{5});
     ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
-    options.tree = UCFT_TREE_GOSSIP;
+    options.tree = i % 3 == 0 ? UCFT_TREE_AUTO_OR_GOSSIP : UCFT_TREE_GOSSIP;
     options.correction = static_cast<ucft_correction_t>(i % 5);
-    if (i % 7 == 0) options.gossip_time_ns = 1000;
+    if (i % 7 == 0 && options.tree == UCFT_TREE_GOSSIP) options.gossip_time_ns = 1000;
     const ucft_status_t status = ucft_broadcast(comm, data.data(), data.size(), UCFT_UINT64, root, &options, nullptr);
     if (status != UCFT_OK && status != UCFT_ERR_ROOT_FAILED) wrong("broadcast: {}", ucft_last_error());
     for (std::uint64_t word : data)
@@ -234,7 +234,7 @@ RANKS(gossip_and_away) {
 }
 
 TEST(Gossip, ARootThatHasReturnedAndStaysAwayIsNotWaitedFor) {
-  for (const char* transport : {"corrected", "tcp"}) {
+  for (const char* transport : {"corrected", "tcp", "two_level"}) {
     char directory[] = "/tmp/ucft_gossip_XXXXXX";
     ASSERT_NE(mkdtemp(directory), nullptr);
     JobPlan plan{5, gossip_and_away, {directory}, {}, over(transport)};
