@@ -344,11 +344,12 @@ bool TwoLevelOperations::on_gone(Rank rank) {
 
 bool TwoLevelOperations::on_turn() {
   const bool active = advance();
-  if (!member_.wants_turn()) return active;
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  member_.on_turn(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-  flush();
-  finish_spread();
+  if (member_.wants_turn()) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    member_.on_turn(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+    flush();
+  }
+  if (!spreading_.empty()) finish_spread();
   return active;
 }
 

@@ -45,7 +45,9 @@ class TwoLevelOperations : private HostMember::Caller {
   bool on_gone(Rank rank);  // false: it has not entered the last barrier
   bool on_turn();           // true if anything was done
   // Else it wants one now and then, for what the ranks of this host may have written.
-  bool wants_turn() const { return !is_over_ && (!parts_.empty() || member_.held() > 0 || member_.wants_turn()); }
+  bool wants_turn() const {
+    return !is_over_ && (!parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());
+  }
   void note_awaited();
   const PublishedPart& published() const { return published_; }
   void exclude_self(ucft_status_t why);
