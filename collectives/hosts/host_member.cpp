@@ -212,12 +212,12 @@ void HostMember::send_again(Host host) {
 // ---- results --------------------------------------------------------------------------------------------------------
 
 std::vector<Rank> HostMember::awaited(OperationNumber call) const {
+  if (process_.calls() <= call) return speaks_ ? std::vector<Rank>() : std::vector<Rank>{first_alive(host_)};
   const OperationWindow& window = process_.window();
-  std::vector<Rank> ranks;
-  if (!speaks_ && process_.calls() <= call) ranks.push_back(first_alive(host_));
   OperationNumber number = window.dropped_upto();
   while (number < window.next() && window.operation(number).finished()) ++number;
-  if (process_.calls() <= call || number == window.next()) return ranks;
+  std::vector<Rank> ranks;
+  if (number == window.next()) return ranks;
   for (Host host : window.operation(number).awaited()) ranks.push_back(first_alive(host));
   std::erase(ranks, no_rank);
   return ranks;

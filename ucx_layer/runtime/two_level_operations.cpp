@@ -280,7 +280,10 @@ const HostContribution* TwoLevelOperations::contribution_of(OperationNumber call
 // Goes as far as what has come allows.
 bool TwoLevelOperations::advance() {
   const std::uint64_t before = member_.entries();
-  for (Communicator* each : parts()) each->progress_part();
+  if (local_ != nullptr) {
+    local_->progress_part();
+    journal_ranks_->progress_part();
+  }
   for (const auto& part : parts_)
     if (!part->is_done && !part->request.pending()) finish_local(*part);
   while (journal_.advance()) {
