@@ -398,12 +398,14 @@ int run_and_print(Options& options) {
 
 void add_options(CLI::App& command, Options& options) {
   constexpr std::uint64_t most_ranks = most_ranks_of_a_run, most = 1 << 20;
-  command.add_option("--ranks", options.ranks, "P")->check(whole_between(1, most_ranks))->capture_default_str();
+  CLI::Option* ranks =
+      command.add_option("--ranks", options.ranks, "P")->check(whole_between(1, most_ranks))->capture_default_str();
   command
       .add_option(
           "--hosts", options.hosts,
           "instead of --ranks: hosts of --ranks-per-host ranks each, which are the processes, as in the library; "
           "messages, --f and --detect are between hosts")
+      ->excludes(ranks)
       ->check(whole_between(1, most));
   command
       .add_option("--gather", options.gather,
