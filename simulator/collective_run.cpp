@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "collectives/topology/reduce_topology.hpp"
 
@@ -204,20 +205,10 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
     }
     result.wrong += !right;
   }
-  std::sort(times.begin(), times.end());
-  if (!times.empty()) {
-    result.first = times.front();
-    result.median = times[(times.size() - 1) / 2];
-    result.last = times.back();
-  }
+  note_times_and_counts(std::move(times), engine, result);
   result.latency = rooted ? engine.finished_at(arguments.root) : result.last;
   if (rooted && reference == nullptr && (!engine.alive(arguments.root) || !engine.trusted(arguments.root)))
     result.outcome = Outcome::root_failed;
-  result.end = engine.end();
-  result.messages = engine.messages();
-  for (int phase = 0; phase < phase_count; ++phase) result.by_phase[phase] = engine.messages(static_cast<Phase>(phase));
-  result.bytes = engine.bytes();
-  result.events = engine.events();
   if (!rooted) result.largest_gap = largest_gap(engine, ranks, arguments.root);
   return result;
 }

@@ -4,6 +4,7 @@
 // ranks of a death at the same time. Only ranks that can act on it are called (tests/simulator compares with calling all).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,6 +43,22 @@ struct CollectiveResult {
   Rank takeovers = 0;               // ranks that came to speak for their hosts in the run
   std::uint32_t most_partners = 0;  // hosts that one host has sent to or heard from
 };
+
+// times: of delivery, in any order.
+template <class Actors>
+void note_times_and_counts(std::vector<double> times, const Engine<Actors>& engine, CollectiveResult& result) {
+  std::sort(times.begin(), times.end());
+  if (!times.empty()) {
+    result.first = times.front();
+    result.median = times[(times.size() - 1) / 2];
+    result.last = times.back();
+  }
+  result.end = engine.end();
+  result.messages = engine.messages();
+  for (int phase = 0; phase < phase_count; ++phase) result.by_phase[phase] = engine.messages(static_cast<Phase>(phase));
+  result.bytes = engine.bytes();
+  result.events = engine.events();
+}
 
 CollectiveResult simulate(const CollectiveRun& run, Tracer* tracer = nullptr);
 

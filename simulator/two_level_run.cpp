@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "collectives/hosts/host_member.hpp"
 #include "simulator/kept_entry.hpp"
@@ -273,6 +274,28 @@ void TwoLevelActors::note_proof(Rank failed, Visit visit) {
   }
 }
 
+// Nobody's value is in it twice, and no live rank's lacks: each rank's is there, or the list names it.
+bool has_right_value(const TwoLevelActors& actors, const TwoLevelRun& run, Rank rank, std::uint64_t live_sum) {
+  const Decision& decision = *actors.decision_of(rank);
+  const Kind kind = run.arguments.kind;
+  const std::uint64_t value = actors.value_of(rank);
+  if (decision.outcome != Outcome::success || kind == Kind::barrier) return true;
+  if (kind == Kind::broadcast) return decision.truncated || value == TwoLevelActors::number_of(run.arguments.root);
+  if (value < live_sum) return false;
+  const std::vector<Rank> missing = actors.missing_of(rank);
+  std::uint64_t expected = 0;
+  for (Rank each = 0; each < run.setting.ranks; ++each)
+    if (!std::ranges::binary_search(missing, each)) expected += TwoLevelActors::number_of(each);
+  return decision.truncated || value == expected;
+}
+
+// Whether two ranks have got the same.
+bool agree(const TwoLevelActors& actors, Rank one, Rank other) {
+  const Decision &a = *actors.decision_of(one), &b = *actors.decision_of(other);
+  return a.outcome == b.outcome && a.contributors == b.contributors && actors.value_of(one) == actors.value_of(other) &&
+         actors.missing_of(one) == actors.missing_of(other);
+}
+
 }  // namespace
 
 CollectiveResult simulate(const TwoLevelRun& given) {
@@ -318,40 +341,15 @@ CollectiveResult simulate(const TwoLevelRun& given) {
     if (rooted && host != root_host) continue;
     if (reference == no_rank) reference = speaker;
     if (rooted && host == root_host) result.latency = time;
-    const Decision &decision = *actors.decision_of(speaker), &first_one = *actors.decision_of(reference);
-    if (decision.outcome != first_one.outcome || decision.contributors != first_one.contributors ||
-        actors.value_of(speaker) != actors.value_of(reference) ||
-        actors.missing_of(speaker) != actors.missing_of(reference))
-      result.wrong += live;
+    if (!agree(actors, speaker, reference)) result.wrong += live;
   }
-  // Nobody's value is in it twice, and no live rank's lacks: each rank's is there, or the list names it.
   if (reference != no_rank) {
-    const Decision& decision = *actors.decision_of(reference);
-    result.outcome = decision.outcome;
-    result.contributors = static_cast<Rank>(decision.contributors);
-    std::uint64_t expected = arguments.kind == Kind::broadcast ? TwoLevelActors::number_of(arguments.root) : 0;
-    const std::vector<Rank> missing = actors.missing_of(reference);
-    if (arguments.kind == Kind::allreduce || rooted)
-      for (Rank rank = 0; rank < run.setting.ranks; ++rank)
-        if (!std::ranges::binary_search(missing, rank)) expected += TwoLevelActors::number_of(rank);
-    const bool lists_all = !decision.truncated;
-    if (decision.outcome == Outcome::success && arguments.kind != Kind::barrier &&
-        ((lists_all && actors.value_of(reference) != expected) ||
-         (arguments.kind != Kind::broadcast && actors.value_of(reference) < live_sum)))
-      result.wrong += result.live;
+    result.outcome = actors.decision_of(reference)->outcome;
+    result.contributors = static_cast<Rank>(actors.decision_of(reference)->contributors);
+    if (!has_right_value(actors, run, reference, live_sum)) result.wrong += result.live;
   }
-  std::ranges::sort(times);
-  if (!times.empty()) {
-    result.first = times.front();
-    result.median = times[(times.size() - 1) / 2];
-    result.last = times.back();
-  }
+  note_times_and_counts(std::move(times), engine, result);
   if (!rooted) result.latency = result.last;
-  result.end = engine.end();
-  result.messages = engine.messages();
-  for (int phase = 0; phase < phase_count; ++phase) result.by_phase[phase] = engine.messages(static_cast<Phase>(phase));
-  result.bytes = engine.bytes();
-  result.events = engine.events();
   result.takeovers = actors.takeovers();
   return result;
 }
