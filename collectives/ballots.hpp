@@ -9,6 +9,7 @@
 //   - promised() only grows: from a ballot on nothing of an earlier one counts.
 #pragma once
 
+#include <bit>
 #include <cassert>
 #include <cstdint>
 #include <utility>
@@ -32,11 +33,21 @@ class FailedRanks {
   std::vector<Rank> ranks_;
 };
 
+// How operations begin with the optimistic ballot; the same on all ranks.
+struct Optimism {
+  constexpr Optimism(bool begins_so = true) : begins(begins_so) {}  // NOLINT(google-explicit-constructor)
+  bool begins;                                                      // where they can
+  std::uint64_t whole_bytes =
+      512 * 1024;  // a member sends up to so many as whole vectors, one a step; more go in blocks
+                   // (phases/circulant.hpp)
+  std::uint64_t piece_bytes = 64 * 1024;  // of blocks, in one message; one element, if that is more
+};
+
 struct Surroundings {
   Rank me = no_rank;
   const FailedRanks* failed = nullptr;
-  const FailedRanks* reported = nullptr;     // those that some decision has named: they don't count against f any more
-  bool optimistic = false;                   // operations begin with the optimistic ballot where they can
+  const FailedRanks* reported = nullptr;  // those that some decision has named: they don't count against f any more
+  Optimism optimism = false;
   const std::vector<Rank>* hosts = nullptr;  // of each rank; null: each rank fails by itself
 };
 
@@ -58,6 +69,11 @@ class Ballots {
   bool is_optimistic() const { return promised_ == optimistic_ballot; }
   void promise_optimistic() { promised_ = optimistic_ballot; }
   bool any_member_failed() const;
+  // Whether so many bytes are exchanged as they are.
+  bool goes_whole(std::uint64_t bytes) const {
+    const auto steps = std::bit_width(static_cast<std::uint32_t>(members_.size() - 1));
+    return bytes * static_cast<std::uint64_t>(steps) <= surroundings_.optimism.whole_bytes;
+  }
   // The first member from `from` on that is not known to have failed becomes root. This rank is one, so there is one.
   void promise(Rank from) {
     promised_ = from;
@@ -69,6 +85,11 @@ class Ballots {
   std::int32_t process_of(Rank rank, Rank ballot) const {
     const std::int32_t distance = members_.position_of(rank) - members_.position_of(ballot);
     return distance >= 0 ? distance : distance + members_.size();
+  }
+  // distance: more than -size, less than size.
+  Rank member_after(Rank rank, std::int32_t distance) const {
+    const std::int32_t size = members_.size(), position = members_.position_of(rank) + distance;
+    return members_.rank_at(position < 0 ? position + size : position < size ? position : position - size);
   }
   Rank rank_of(std::int32_t process, Rank ballot) const {
     const std::int32_t position = members_.position_of(ballot) + process;

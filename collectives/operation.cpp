@@ -12,6 +12,9 @@ std::vector<Rank> Operation::awaited() const {
        {&optimistic_.arrivals(), &up_correction_.group(), &up_correction_.children(), &gather_.replies()})
     for (const Arrivals::Peer& peer : arrivals->peers())
       if (peer.state == Arrivals::State::awaited) ranks.push_back(peer.rank);
+  if (const Rank source = circulant_.awaited(ballots_);
+      source != no_rank && std::ranges::find(ranks, source) == ranks.end())
+    ranks.push_back(source);
   if (ranks.empty() && members().contains(ballots_.promised()) && !ballots_.is_root())
     ranks.push_back(ballots_.promised());
   return ranks;
@@ -44,8 +47,8 @@ void Operation::on_message(const Message& message, Outbox& out) {
   if (message.phase == Phase::mismatch)
     return on_mismatch(members().contains(message.attempt) ? message.attempt : message.peer, out);
   if (message.signature != blank_.signature || !has_right_length(message)) return on_mismatch(message.peer, out);
-  if (ballots_.promised() == no_rank || !members().contains(message.peer)) return;
-  if (message.phase == Phase::exchange) return on_exchange(message, out);
+  if (ballots_.promised() == no_rank || all_have_it_ || !members().contains(message.peer)) return;
+  if (message.phase == Phase::exchange || Circulant::has(message.phase)) return on_exchange(message, out);
   if (!members().contains(message.attempt)) return;
   if (message.phase == Phase::ask) return on_ask(message, out);
   if (ballots_.before(message.attempt, ballots_.promised())) return;  // of a root that has failed
@@ -68,7 +71,11 @@ bool Operation::follows_the_same(const Message& message) const {
 
 void Operation::on_exchange(const Message& message, Outbox& out) {
   if (!ballots_.is_optimistic() || !follows_the_same(message)) return;
-  if (optimistic_.on_message(message, out.buffers())) advance(out);
+  const bool is_of_blocks = Circulant::has(message.phase);
+  if (is_of_blocks && !circulant_.accepts(message, arguments_, ballots_)) return on_mismatch(message.peer, out);
+  const bool awaited =
+      is_of_blocks ? circulant_.on_message(message, out.buffers()) : optimistic_.on_message(message, out.buffers());
+  if (awaited) advance(out);
 }
 
 void Operation::on_contribution(const Message& message, Outbox& out) {
@@ -80,6 +87,7 @@ void Operation::on_contribution(const Message& message, Outbox& out) {
 
 // Signatures of different counts may be equal; lengths are not, but for sets of blocks.
 bool Operation::has_right_length(const Message& message) const {
+  if (Circulant::has(message.phase)) return true;  // where it belongs the membership says, too: see on_exchange()
   if (!message.has(has_value)) return !message.value;
   if (message.outcome != Outcome::success) return message.value.bytes == 0;
   return with_collective(arguments_.kind,
@@ -87,12 +95,13 @@ bool Operation::has_right_length(const Message& message) const {
 }
 
 void Operation::on_failure(Rank rank, Outbox& out) {
-  if (!started_ || ballots_.promised() == no_rank || !members().contains(rank)) return;
+  if (!started_ || ballots_.promised() == no_rank || all_have_it_ || !members().contains(rank)) return;
   if (ballots_.is_optimistic()) {  // also if it has delivered: others may not have
     if (!row_->disseminates && rank == arguments_.root) {
       if (!finished_) give_up(Outcome::root_failed, out.buffers());
       return;
     }
+    if (!finished_ && circulant_.is_whole()) deliver_optimistic(out.buffers());
     ballots_.promise(ballots_.first());
     return join(out);
   }
@@ -152,7 +161,7 @@ void Operation::reset(Buffers& buffers) {
   buffers.release(memory_.missing);
   memory_ = Memory{};
   decision_.release(buffers);
-  started_ = finished_ = delivered_ = root_decided_ = mismatch_told_ = false;
+  started_ = finished_ = delivered_ = root_decided_ = mismatch_told_ = all_have_it_ = false;
   ballots_.end();
   dissemination_.reset();
   attempts_ = 0;
@@ -160,14 +169,14 @@ void Operation::reset(Buffers& buffers) {
 
 // ---- a ballot -------------------------------------------------------------------------------------------------------
 
-// More data go along trees, whose inner ranks keep one copy of them, not one for each step.
+// More data than fit go along trees, whose inner ranks keep one copy of them, not one for each step.
 bool Operation::can_be_optimistic() const {
-  constexpr std::uint64_t most_bytes = 64 * 1024;
-  if (!ballots_.surroundings().optimistic || !row_->collects || members().size() < 2 || ballots_.any_member_failed())
+  if (!ballots_.surroundings().optimism.begins || !row_->collects || members().size() < 2 ||
+      ballots_.any_member_failed())
     return false;
-  return with_collective(arguments_.kind, [&](auto collective) {
-    return collective.result_bytes(arguments_, members().size()) <= most_bytes;
-  });
+  return is_in_blocks() || with_collective(arguments_.kind, [&](auto collective) {
+           return ballots_.goes_whole(collective.result_bytes(arguments_, members().size()));
+         });
 }
 
 void Operation::join_optimistic(Outbox& out) {
@@ -175,6 +184,14 @@ void Operation::join_optimistic(Outbox& out) {
   ballots_.promise_optimistic();
   Message mine;
   contribute(mine);
+  if (is_in_blocks() && mine.outcome == Outcome::success) {
+    Message blank = blank_;
+    blank.attempt = optimistic_ballot;
+    blank.prev = prev_;
+    if (!circulant_.start(blank, mine.value, arguments_, ballots_, out.buffers())) mine.blame(lacking());
+    mine.value = {};
+    mine.flags = static_cast<std::uint8_t>(mine.flags & ~has_value);
+  }
   optimistic_.start(mine, arguments_, ballots_, out.buffers());
   advance(out);
   drain_inbox(out);
@@ -182,7 +199,17 @@ void Operation::join_optimistic(Outbox& out) {
 
 // Its result has all members' contributions, and no failures of members: for ever, whoever decides on it again.
 void Operation::advance_optimistic(Outbox& out) {
-  if (delivered_ || finished_ || !optimistic_.advance(arguments_, ballots_, out)) return;
+  if (delivered_ || finished_) return;
+  const bool is_agreed = optimistic_.advance(arguments_, ballots_, out);
+  const bool is_broken_off = is_agreed && has_culprit(optimistic_.partial().outcome);
+  if (circulant_.is_active() && !is_broken_off) {
+    if (!circulant_.advance(is_agreed, arguments_, ballots_, out)) return;
+    all_have_it_ = true;
+  }
+  if (is_agreed) deliver_optimistic(out.buffers());
+}
+
+void Operation::deliver_optimistic(Buffers& buffers) {
   const bool has_result = row_->disseminates || arguments_.root == me();
   if (has_result) {
     const Message& sum = optimistic_.partial();
@@ -190,10 +217,10 @@ void Operation::advance_optimistic(Outbox& out) {
       decision_.lack_memory(sum.culprit());
     } else {
       decision_.contributors = sum.contributors;
-      decision_.keep_value(sum.value, me(), memory_.result, out.buffers());
+      decision_.keep_value(circulant_.is_active() ? circulant_.sum() : sum.value, me(), memory_.result, buffers);
       decision_.failed_count = decision_.list_length = sum.list_length;
       decision_.list = sum.list;
-      out.buffers().retain(sum.list);
+      buffers.retain(sum.list);
       decision_.truncated = sum.has(list_truncated);
     }
     decision_.first_decided = decision_.accepted = optimistic_ballot;
@@ -201,13 +228,14 @@ void Operation::advance_optimistic(Outbox& out) {
   } else if (memory_.lacks) {
     decision_.lack_memory(lacking());
   }
-  finish(out.buffers());
+  finish(buffers);
 }
 
 // Takes part in the promised ballot: with what was decided, if this rank knows it, else with its input.
 void Operation::join(Outbox& out) {
   ++attempts_;
   optimistic_.clear(out.buffers());
+  circulant_.clear(out.buffers());
   plan_.make(ballots_, arguments_.f, arguments_.shape);
   contribute(up_correction_.join());
   root_decided_ = false;
@@ -406,6 +434,7 @@ void Operation::give_up(Outcome outcome, Buffers& buffers) {
 
 void Operation::clear_arrivals(Buffers& buffers) {
   optimistic_.clear(buffers);
+  circulant_.clear(buffers);
   up_correction_.clear(buffers);
   gather_.clear(buffers);
 }

@@ -4,7 +4,7 @@
 //   collects       up_correction (Algorithms 1, 3), at the root clean_subtree (2), and gather if there is none
 //   disseminates   dissemination: broadcast tree, correction, the backstop
 //   both           if the root dies the next rank takes over (Algorithm 5): ballots
-//   before these   optimistic: a plain schedule, until it is through or somebody has died
+//   before these   optimistic: a plain schedule, until it is through or somebody has died; circulant, beside it, for long data
 //
 // Sources: Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction" (Algorithms 1-5); Küttler
 // et al., "Corrected trees for reliable group communication". docs/algorithms.md explains the ballots, which are ours.
@@ -16,11 +16,13 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "collectives/ballots.hpp"
 #include "collectives/decision.hpp"
 #include "collectives/operations/catalogue.hpp"
+#include "collectives/phases/circulant.hpp"
 #include "collectives/phases/clean_subtree.hpp"
 #include "collectives/phases/dissemination.hpp"
 #include "collectives/phases/gather.hpp"
@@ -56,6 +58,11 @@ class Operation {
   // Called after all sends are on their way and all arrivals were handled, while wants_turn(). now_ns: see OperationWindow.
   void on_turn(Outbox& out, std::int64_t now_ns);
 
+  // The caller has its result: forgets the value, if nobody will ask for it.
+  void let_go(Buffers& buffers) {
+    if (all_have_it_) buffers.release(std::exchange(decision_.value, {}));
+  }
+
   // Before start: keeps the message until then.
   void store(const Message& message, Buffers& buffers);
   void reset(Buffers& buffers);
@@ -68,6 +75,7 @@ class Operation {
   const Arguments& arguments() const { return arguments_; }
   const CatalogueRow& row() const { return *row_; }
   const Membership& members() const { return ballots_.members(); }
+  bool all_have_it() const { return all_have_it_; }
   const Decision& decision() const { return decision_; }
   std::uint32_t attempts() const { return attempts_; }
   // Whose message this rank needs next, in no order: contributions; if it has those, the root's, who has the decision.
@@ -82,8 +90,10 @@ class Operation {
 
   // A ballot
   bool can_be_optimistic() const;
+  bool is_in_blocks() const { return Circulant::fits(arguments_, ballots_); }
   void join_optimistic(Outbox& out);
   void advance_optimistic(Outbox& out);
+  void deliver_optimistic(Buffers& buffers);
   void join(Outbox& out);
   void contribute(Message& mine) const;
   void drain_inbox(Outbox& out);
@@ -118,6 +128,7 @@ class Operation {
   Message blank_;  // number and signature
   Rank prev_ = no_rank;
   Memory memory_;
+  bool all_have_it_ = false;  // or are dead: nobody needs this rank any more
   bool started_ = false, finished_ = false, delivered_ = false, mismatch_told_ = false;
   Decision decision_;
   std::vector<Message> inbox_, draining_;
@@ -127,6 +138,7 @@ class Operation {
   bool root_decided_ = false;  // in this ballot
   BallotPlan plan_;
   Optimistic optimistic_;
+  Circulant circulant_;
   UpCorrection up_correction_;
   Gather gather_;
   Dissemination dissemination_;

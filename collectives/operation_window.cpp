@@ -9,13 +9,19 @@ namespace ucft::detail {
 OperationWindow::OperationWindow(Size size, Buffers& buffers)
     : me_(size.me),
       window_(static_cast<OperationNumber>(size.window)),
-      optimistic_(size.optimistic),
+      optimism_(size.optimism),
       hosts_(std::move(size.hosts)),
       buffers_(buffers),
       slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)),
       members_(size.ranks) {
   assert(hosts_.empty() || hosts_.size() == static_cast<std::size_t>(size.ranks));
   assert(size.window >= 2 && "rooted operations need an internal barrier in between");
+}
+
+void OperationWindow::clear_completed() {
+  for (OperationNumber number : completed_)
+    if (number >= dropped_upto_) slot(number).let_go(buffers_);
+  completed_.clear();
 }
 
 bool OperationWindow::can_start(OperationNumber number) const {
@@ -55,7 +61,7 @@ void OperationWindow::start(const Arguments& arguments, const Operation::Memory&
   ++unfinished_;
   Operation& operation = slot(number);
   operation.start(number, arguments, members_,
-                  {me_, &failed_, &reported_, optimistic_, hosts_.empty() ? nullptr : &hosts_}, memory, prev, out);
+                  {me_, &failed_, &reported_, optimism_, hosts_.empty() ? nullptr : &hosts_}, memory, prev, out);
   count_turn(false, operation.wants_turn());
   settle(number, false);
 }

@@ -25,8 +25,8 @@ class OperationWindow {
   struct Size {
     Rank me;
     Rank ranks;
-    int window = 8;           // W: operations in flight; at least 2
-    bool optimistic = false;  // the same on all ranks: see phases/optimistic.hpp
+    int window = 8;  // W: operations in flight; at least 2
+    Optimism optimism = false;
     std::vector<Rank>
         hosts{};  // of each rank, the same on all: f counts those that fail as a whole. Empty: f counts ranks
   };
@@ -50,8 +50,9 @@ class OperationWindow {
   void on_turn(Outbox& out, std::int64_t now_ns = -1);
   bool wants_turn() const { return correcting_ > 0; }
 
-  // Numbers of operations that have finished since the caller last cleared this, internal ones included.
-  std::vector<OperationNumber>& completed() { return completed_; }
+  // Numbers of operations that have finished since clear_completed(), internal ones included. After it the values of some are gone.
+  const std::vector<OperationNumber>& completed() const { return completed_; }
+  void clear_completed();
   // Of an operation that is in the window.
   const Operation& operation(OperationNumber number) const { return slot(number); }
 
@@ -90,7 +91,7 @@ class OperationWindow {
 
   Rank me_;
   OperationNumber window_;
-  bool optimistic_;
+  Optimism optimism_;
   std::vector<Rank> hosts_;
   Buffers& buffers_;
   std::vector<Operation> slots_;

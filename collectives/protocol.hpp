@@ -21,18 +21,21 @@ inline constexpr Rank any_rank = -2;           // prev of an operation after a m
 inline constexpr Rank optimistic_ballot = -3;  // the one without a root, before all others (phases/optimistic.hpp)
 
 enum class Phase : std::uint8_t {
-  group,         // up-correction: my contribution, to every peer of my group
-  up,            // tree phase: the sum of my subtree, to my parent
-  broadcast,     // the decision, down the broadcast tree
-  correction,    // the decision, along the ring of ranks; forwarded in the opportunistic forms only
-  ask,           // to the root: what was decided? (backstop)
-  decided,       // the answer to ask
-  gather,        // root to all: no subtree was clean, tell me what you have (more than f failures)
-  gather_reply,  // the answer to gather
-  mismatch,      // somebody posted another operation under this number
-  exchange,      // the optimistic ballot: the sum of those that I have heard from
+  group,           // up-correction: my contribution, to every peer of my group
+  up,              // tree phase: the sum of my subtree, to my parent
+  broadcast,       // the decision, down the broadcast tree
+  correction,      // the decision, along the ring of ranks; forwarded in the opportunistic forms only
+  ask,             // to the root: what was decided? (backstop)
+  decided,         // the answer to ask
+  gather,          // root to all: no subtree was clean, tell me what you have (more than f failures)
+  gather_reply,    // the answer to gather
+  mismatch,        // somebody posted another operation under this number
+  exchange,        // the optimistic ballot: the sum of those that I have heard from
+  reduce_scatter,  // of long data there: a piece of such a sum
+  allgather,       // a piece of the result
+  closing,         // whoever sends it has all of the result, and so have those that it has heard this from
 };
-inline constexpr int phase_count = 10;
+inline constexpr int phase_count = 13;
 
 enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
 
@@ -76,6 +79,7 @@ struct Message {
       Outcome::success;       // contributions: no_memory, if their sender or somebody below it had none for the sum
   Slice value;                // its length is the message's: those of one operation may differ
   BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit. A contribution's: those of_living_host
+  std::uint32_t offset = 0;   // reduce_scatter, allgather: where the value begins in all of it, in bytes
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }
 

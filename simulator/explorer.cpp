@@ -44,8 +44,42 @@ std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& argum
   return sends + static_cast<std::int64_t>(children.size());
 }
 
-std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments) {
+namespace {
+
+// Messages for so many of n blocks of a vector from `first` on: its end separates two runs.
+std::int64_t pieces(Rank first, Rank blocks, Rank n, std::uint64_t count, std::uint64_t of_piece) {
+  const auto runs = [&](Rank begin, Rank end) {
+    const auto from = count * static_cast<std::uint64_t>(begin) / static_cast<std::uint64_t>(n);
+    const auto to = count * static_cast<std::uint64_t>(end) / static_cast<std::uint64_t>(n);
+    return static_cast<std::int64_t>((to - from + of_piece - 1) / of_piece);
+  };
+  first %= n;
+  return first + blocks <= n ? runs(first, first + blocks) : runs(first, n) + runs(0, first + blocks - n);
+}
+
+// What goes in blocks: of each halving one message of pieces there, one back, and one that closes.
+std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
+  const std::uint64_t of_piece = optimism.piece_bytes / arguments.reduction.carrier_bytes();
+  std::int64_t sends = 0;
+  for (Rank all = ranks; all > 1; all = (all + 1) / 2) {
+    const Rank kept = (all + 1) / 2;
+    sends += pieces(rank + kept, all - kept, ranks, arguments.count, of_piece) +
+             pieces(rank, all - kept, ranks, arguments.count, of_piece) + 1;
+  }
+  return sends;
+}
+
+}  // namespace
+
+std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   if (ranks < 2 || arguments.kind == Kind::broadcast) return 0;
+  if (arguments.kind == Kind::allreduce &&
+      arguments.bytes() * static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(ranks - 1))) >
+          optimism.whole_bytes) {
+    Arguments outcome = arguments;
+    outcome.count = 0;
+    return sends_in_blocks(rank, ranks, arguments, optimism) + sends_optimistic(rank, ranks, outcome, optimism);
+  }
   if (arguments.kind == Kind::reduce) return rank == arguments.root ? 0 : 1;
   const auto steps = std::bit_width(static_cast<unsigned>(ranks)) - 1;
   const Rank folded = ranks - (1 << steps);
@@ -107,7 +141,7 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
       sends +=
           sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
     if (arguments.kind != Kind::reduce) sends += ballots * correction_sends(plan, arguments);
-    if (plan.optimistic) sends += sends_optimistic(rank, plan.ranks, arguments);
+    if (plan.optimistic.begins) sends += sends_optimistic(rank, plan.ranks, arguments, plan.optimistic);
   }
   // The word that the communicator is gone: to all at each death, and to whoever sends something late.
   if (plan.ends) sends += (deaths + 1) * (plan.ranks - 1);

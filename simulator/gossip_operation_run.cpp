@@ -179,7 +179,7 @@ class GossipActors {
   void agree(Node& node) {
     const Operation& agreement = node.agreements.operation(node.agreements.completed().back());
     const Decision& decision = agreement.decision();
-    node.agreements.completed().clear();
+    node.agreements.clear_completed();
     node.may_contribute = true;
     node.wake = 0;
     if (decision.outcome == Outcome::too_many_failures) return;  // more than f at once: another try

@@ -6,7 +6,7 @@
 namespace ucft::detail::simulator {
 
 std::string describe(const HostsPlan& plan) {
-  std::string text = plan.optimistic ? "optimistic hosts" : "hosts";
+  std::string text = plan.optimistic.begins ? "optimistic hosts" : "hosts";
   if (plan.slow_journal) text = "slow journal, " + text;
   for (Host host : plan.hosts) text += " " + std::to_string(host);
   text += " W=" + std::to_string(plan.window) + " in flight " + std::to_string(plan.in_flight) + ":";

@@ -20,7 +20,7 @@ struct HostsPlan {
   std::vector<Host> hosts;  // of each rank, ascending
   int window = 2;           // W
   int in_flight = 1;        // operations a rank posts before it waits for the oldest
-  bool optimistic = false;
+  Optimism optimistic = false;
   bool slow_journal = false;       // an entry is there some time after it was appended
   std::vector<Arguments> program;  // roots are ranks; f counts hosts
   std::vector<Crash> crashes;      // after_sends: steps, that is stores and sends

@@ -8,8 +8,9 @@
 namespace ucft::detail::simulator {
 
 const char* phase_name(Phase phase) {
-  static constexpr const char* names[phase_count] = {"group",   "up",     "broadcast",    "correction", "ask",
-                                                     "decided", "gather", "gather_reply", "mismatch",   "exchange"};
+  static constexpr const char* names[phase_count] = {
+      "group",        "up",       "broadcast", "correction",     "ask",       "decided", "gather",
+      "gather_reply", "mismatch", "exchange",  "reduce_scatter", "allgather", "closing"};
   return names[static_cast<int>(phase)];
 }
 

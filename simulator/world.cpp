@@ -14,8 +14,9 @@ const char* order_name(Order order) {
 }
 
 std::string describe(const Plan& plan) {
-  std::string text = (plan.optimistic ? "optimistic n=" : "n=") + std::to_string(plan.ranks) +
+  std::string text = (plan.optimistic.begins ? "optimistic n=" : "n=") + std::to_string(plan.ranks) +
                      " W=" + std::to_string(plan.window) + " in flight " + std::to_string(plan.in_flight) + ":";
+  if (plan.lends) text += " lends";
   if (plan.ranks_per_host > 0) text += " in hosts of " + std::to_string(plan.ranks_per_host);
   for (const Arguments& arguments : plan.program)
     text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
@@ -202,7 +203,10 @@ void World::flush(Rank rank) {
       const auto copy = [&](Slice slice, std::vector<std::byte>& bytes) {
         if (slice) bytes.assign(here.buffers.data(slice), here.buffers.data(slice) + slice.bytes);
       };
-      copy(send.value, event.value);
+      if (plan_.lends)
+        here.buffers.retain(send.value);  // for as long as the world lasts
+      else
+        copy(send.value, event.value);
       copy(here.buffers.whole(send.list), event.list);
       pool_.push_back(std::move(event));
     }
@@ -248,9 +252,11 @@ void World::deliver(const Event& event) {
   } else {
     Message message = event.message;
     // Values are lent, as those that the library pulls are: so the receiver needs no memory to hear of them.
+    if (event.message.value && !plan_.lends) lent_.push_back(event.value);
     if (event.message.value) {
-      lent_.push_back(event.value);
-      message.value = here.buffers.whole(here.buffers.adopt(lent_.back().data(), lent_.back().size(), 0));
+      const std::byte* const bytes =
+          plan_.lends ? node(message.peer).buffers.data(event.message.value) : lent_.back().data();
+      message.value = here.buffers.whole(here.buffers.adopt(bytes, event.message.value.bytes, 0));
     }
     message.list =
         event.message.list == no_buffer ? no_buffer : here.buffers.copy_in(event.list.data(), event.list.size());
@@ -269,7 +275,7 @@ void World::collect(Rank rank) {
     const std::size_t index = static_cast<std::size_t>(found - here.numbers.begin());
     if (index < here.numbers.size()) here.results[index] = read_result(rank, here.window.operation(number));
   }
-  here.window.completed().clear();
+  here.window.clear_completed();
   while (here.waited < here.numbers.size() && here.results[here.waited].finished) ++here.waited;
 }
 

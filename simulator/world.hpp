@@ -29,7 +29,8 @@ struct Plan {
   Rank ranks = 1;
   int window = 2;     // W
   int in_flight = 1;  // operations a rank posts before it waits for the oldest
-  bool optimistic = false;
+  Optimism optimistic = false;
+  bool lends = false;       // receivers use values where they lie at their sender, as those of the library do
   Rank ranks_per_host = 0;  // f counts hosts; 0: ranks
   std::vector<Arguments> program;
   bool ends = false;  // after the program: the last barrier, and the communicator is destroyed
@@ -91,7 +92,7 @@ class World {
     What what;
     Rank to;
     Rank about = no_rank;  // failure: who has failed; gone: who has destroyed the communicator
-    Message message{};     // buffers are not used, the bytes are here
+    Message message{};     // buffers are not used, the bytes are here; but for a value that is lent
     std::vector<std::byte> value{}, list{};
   };
 

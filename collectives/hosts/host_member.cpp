@@ -11,7 +11,7 @@ HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& b
       journal_(journal),
       caller_(caller),
       buffers_(buffers),
-      process_({host_, place.hosts->back() + 1, place.window, place.optimistic}, buffers) {
+      process_({host_, place.hosts->back() + 1, place.window, place.optimism}, buffers) {
   speaks_ = first_alive(host_) == place.me;
 }
 

@@ -29,7 +29,7 @@ class HostMember {
     Rank me;
     const std::vector<Host>* hosts;  // of each rank, ascending; the same on all
     int window = 8;
-    bool optimistic = false;
+    Optimism optimism = false;
   };
   // The place of a packet that says nothing but who speaks now: places are below it.
   static constexpr std::uint32_t i_speak = UINT16_MAX;

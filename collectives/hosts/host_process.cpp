@@ -9,7 +9,7 @@ namespace ucft::detail {
 HostProcess::HostProcess(Size size, Buffers& buffers)
     : size_(size),
       buffers_(buffers),
-      window_({size.me, size.hosts, size.window, size.optimistic}, buffers),
+      window_({size.me, size.hosts, size.window, size.optimism}, buffers),
       outbox_(buffers),
       slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)) {
   make_ready();
@@ -167,6 +167,19 @@ void HostProcess::pack() {
   for (const Message& send : outbox_.sends())
     packets_.push_back({send.peer, count_of(send.peer, send.operation).sent++, send});
   outbox_.clear();
+}
+
+void HostProcess::clear_completed() {
+  for (OperationNumber number : window_.completed())
+    if (number >= window_.dropped_upto() && window_.operation(number).all_have_it()) forget_values_of(number);
+  window_.clear_completed();
+  noted_ = 0;
+}
+
+// A new speaker repeats them without, and nobody looks at them any more.
+void HostProcess::forget_values_of(OperationNumber number) {
+  for (Packet& packet : packets_)
+    if (packet.message.operation == number) buffers_.release(std::exchange(packet.message.value, {}));
 }
 
 // In the order in which they were made; an older one keeps those behind it, which are few.

@@ -8,7 +8,8 @@
 //
 // Invariants
 //   - State and packets are a function of the entries applied. Nothing else may be asked here: no clock, no rank.
-//   - Packets of an operation are kept until the window drops it: then every live host is through with it.
+//   - Packets of an operation are kept until the window drops it: then every live host is through with it. Their values go as soon as
+//     it is known that every host has taken them in (phases/circulant.hpp).
 //   - Memory: what the operations in the window need, and their packets. A replica that finds none is lost().
 #pragma once
 
@@ -27,7 +28,7 @@ class HostProcess {
     Host me;
     Host hosts;
     int window = 8;
-    bool optimistic = false;
+    Optimism optimism = false;
   };
   struct Packet {
     Host to;
@@ -60,10 +61,7 @@ class HostProcess {
 
   // Operations that have finished since this was last cleared, internal ones included.
   const std::vector<OperationNumber>& completed() { return window_.completed(); }
-  void clear_completed() {
-    window_.completed().clear();
-    noted_ = 0;
-  }
+  void clear_completed();
   const Operation& operation(OperationNumber number) const { return window_.operation(number); }
   OperationNumber call_of(OperationNumber number) const { return slot(number).call; }
   // Ranks whose living hosts had lost them before the operation, as results have said.
@@ -91,6 +89,7 @@ class HostProcess {
   void take_in(const Message& message);
   void note_named();
   void pack();
+  void forget_values_of(OperationNumber number);
   void drop_packets();
 
   Size size_;

@@ -101,7 +101,7 @@ void Optimistic::plan_tree(const Ballots& ballots, Rank root) {
 void Optimistic::reserve(const Arguments& arguments, const Ballots& ballots, Buffers& buffers) {
   const std::uint64_t bytes = with_collective(
       arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, ballots.members().size()); });
-  if (bytes == 0 || partial_.outcome != Outcome::success) return;
+  if (bytes == 0 || !partial_.value) return;  // in blocks, or without memory
   for (const Step& step : steps_) {
     if (step.what != What::take_lower && step.what != What::take_higher) continue;
     const BufferId room = buffers.allocate(bytes);

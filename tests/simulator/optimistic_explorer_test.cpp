@@ -114,6 +114,52 @@ TEST(OptimisticWorlds, LongProgramsOfLargerWorldsSurvive) {
   }
 }
 
+// ---- long data: a reduce-scatter and an allgather (collectives/phases/circulant.hpp) ------------------------------------------------
+
+// What is more than a word goes in blocks, and these in pieces of so many words.
+Plan in_blocks(Plan plan, std::uint64_t words_of_piece = 1) {
+  plan.optimistic.whole_bytes = 8;
+  plan.optimistic.piece_bytes = 8 * words_of_piece;
+  plan.lends = true;
+  for (Arguments& arguments : plan.program)
+    if (arguments.kind == Kind::allreduce)
+      arguments.count = std::max(arguments.count, static_cast<std::uint64_t>(plan.ranks) + 1);
+  return plan;
+}
+
+TEST(WorldsInBlocks, OneOperationSurvivesEveryCrashPlanOfUpToSixRanks) {
+  for (Rank n = 2; n <= 6; ++n)
+    for (std::int32_t f = 0; f <= 2; ++f)
+      explore_all(in_blocks(plan_of(n, arguments_of(Kind::allreduce, f, n - 1)), n < 5 ? 1 : 8), f, n == 6 ? 7 : 1);
+}
+
+TEST(WorldsInBlocks, OperationsInFlightSurvive) {
+  for (Rank n = 2; n <= 4; ++n)
+    for (std::int32_t f = 1; f <= 2; ++f) {
+      explore_all(in_blocks(plan_of(n, arguments_of(Kind::allreduce, f), 3, 2)), f, n == 4 ? 17 : 3);
+      explore_all(in_blocks(plan_of(n, arguments_of(Kind::allreduce, f, 0, chain), 4, 1)), f, n == 4 ? 17 : 3);
+    }
+}
+
+TEST(WorldsInBlocks, MoreThanFDeathsNeverHangAndNeverLie) {
+  for (Rank n = 2; n <= 5; ++n)
+    for (std::int32_t f = 0; f <= 1; ++f)
+      explore_all(in_blocks(plan_of(n, arguments_of(Kind::allreduce, f), 2, 2), 2), f + 2, 701);
+}
+
+TEST(WorldsInBlocks, LongProgramsOfLargerWorldsSurvive) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Rank n = 2 + static_cast<Rank>(seed % 14);
+    const std::int32_t f = 1 + static_cast<std::int32_t>(seed % 3);
+    std::mt19937_64 random(seed);
+    Plan plan = plan_of(n, arguments_of(Kind::allreduce, f), 8, 1 + static_cast<int>(random() % 3), 2 + seed % 3);
+    for (Arguments& arguments : plan.program)
+      if (random() % 3 == 0)
+        arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)));
+    walk_many(in_blocks(plan, 1 + seed % 3), std::min(f + static_cast<int>(seed % 2), n - 1), 200, seed);
+  }
+}
+
 // A dead host is one failure, however many ranks it had; and on a host that lives any number of them may die.
 TEST(WorldsOfHosts, AFailedHostIsOneFailure) {
   for (bool optimistic : {true, false})
@@ -153,32 +199,38 @@ TEST(WorldsOfHosts, MoreThanFHostsAreTooMany) {
 }
 
 // A rank that lives has sent no more than the boundaries that are tried for it as one more victim.
+void reach_the_last_send(bool blocks, Kind kind) {
+  for (Rank n = 2; n <= 6; ++n)
+    for (Rank victim = 0; victim < n; ++victim) {
+      Plan plan = plan_of(n, arguments_of(kind, 2));
+      if (blocks) plan = in_blocks(plan);
+      const std::int64_t all = boundaries(victim, plan, 2);
+      for (std::int64_t after = 0; after < all; ++after)
+        for (int order = 0; order < order_count; ++order) {
+          plan.order = static_cast<Order>(order);
+          plan.crashes = {{victim, after}};
+          World world(plan);
+          ASSERT_TRUE(world.run());
+          for (Rank rank : world.survivors())
+            ASSERT_LT(world.sends(rank), boundaries(rank, plan, 2)) << describe(plan) << " rank " << rank;
+        }
+    }
+}
+
 TEST(OptimisticWorlds, CrashPointsReachTheLastSendOfEveryRank) {
-  for (Kind kind : kinds)
-    for (Rank n = 2; n <= 6; ++n)
-      for (Rank victim = 0; victim < n; ++victim) {
-        Plan plan = plan_of(n, arguments_of(kind, 2));
-        const std::int64_t all = boundaries(victim, plan, 2);
-        for (std::int64_t after = 0; after < all; ++after)
-          for (int order = 0; order < order_count; ++order) {
-            plan.order = static_cast<Order>(order);
-            plan.crashes = {{victim, after}};
-            World world(plan);
-            ASSERT_TRUE(world.run());
-            for (Rank rank : world.survivors())
-              ASSERT_LT(world.sends(rank), boundaries(rank, plan, 2)) << describe(plan) << " rank " << rank;
-          }
-      }
+  for (Kind kind : kinds) reach_the_last_send(false, kind);
+  reach_the_last_send(true, Kind::allreduce);
 }
 
 // A rank without memory for the sums says so before it sends anything, so nobody is through without it.
 TEST(OptimisticWorlds, MemoryThatRunsOutEndsOperationsOnAllByName) {
-  for (Kind kind : {Kind::allreduce, Kind::reduce})
+  for (const auto& [kind, blocks] : {std::pair(Kind::allreduce, false), {Kind::allreduce, true}, {Kind::reduce, false}})
     for (Rank n = 2; n <= 7; ++n)
       for (Rank victim = -1; victim < n; victim += 2) {
         Arguments arguments = arguments_of(kind, 1);
         arguments.count = 512;
         Plan plan = plan_of(n, arguments, 4, 2);
+        if (blocks) plan = in_blocks(plan, 100);
         if (victim >= 0) plan.crashes = {{victim, 3}};
         int ends = 0;
         for (plan.short_of_memory = 0; plan.short_of_memory < n; ++plan.short_of_memory)

@@ -18,8 +18,9 @@ namespace {
 using namespace by_hand;
 
 const char* name_of(Phase phase) {
-  static constexpr const char* names[phase_count] = {"group",   "up",     "broadcast",    "correction", "ask",
-                                                     "decided", "gather", "gather_reply", "mismatch",   "exchange"};
+  static constexpr const char* names[phase_count] = {
+      "group",        "up",       "broadcast", "correction",     "ask",       "decided", "gather",
+      "gather_reply", "mismatch", "exchange",  "reduce_scatter", "allgather", "closing"};
   return names[static_cast<int>(phase)];
 }
 

@@ -76,7 +76,7 @@ struct Ended {
 
 class HandFedRank {
  public:
-  HandFedRank(Rank rank, Rank ranks, int window_size = 2, bool optimistic = false)
+  HandFedRank(Rank rank, Rank ranks, int window_size = 2, Optimism optimistic = false)
       : me(rank),
         buffers({&HandFedRank::allocate, this, 4096}),
         outbox(buffers),
@@ -169,7 +169,7 @@ class HandFedRank {
                decision.first_decided, decision.culprit,         decision.truncated,
                ended.times + 1};
     }
-    window.completed().clear();
+    window.clear_completed();
   }
 
   std::vector<Letter> sent_;
@@ -179,7 +179,7 @@ class HandFedRank {
 // All ranks of a communicator, and the letters on their way.
 class HandFedWorld {
  public:
-  explicit HandFedWorld(Rank ranks, int window_size = 2, bool optimistic = false) {
+  explicit HandFedWorld(Rank ranks, int window_size = 2, Optimism optimistic = false) {
     for (Rank rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<HandFedRank>(rank, ranks, window_size, optimistic));
       alive_.push_back(true);
@@ -274,10 +274,12 @@ class HandFedWorld {
 
   std::deque<Letter> letters;
   std::map<Phase, std::int64_t> counted;  // letters sent
+  std::function<void(const Letter&)> on_arrival = [](const Letter&) {};
 
  private:
   void arrive(const Letter& letter) {
     if (!alive(letter.to)) return;
+    on_arrival(letter);
     (*this)[letter.to].feed(letter);
     collect(letter.to);
   }

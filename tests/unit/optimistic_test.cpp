@@ -106,18 +106,19 @@ TEST(Optimistic, OperandsAreInTheOrderOfRanks) {
     }
 }
 
-TEST(Optimistic, ABroadcastAndLongDataGoAsBefore) {
-  HandFedWorld world(4, 4, true);
+TEST(Optimistic, ABroadcastAndALongReduceGoAsBefore) {
+  HandFedWorld world(4, 8, true);
   world.post_all(sum_of_words(1, 2, Kind::broadcast), [](Rank rank) { return rank == 2 ? word(7) : Bytes{}; });
   world.run();
-  world.post_all(sum_of_doubles(64 * 1024 / 8 + 1), [](Rank rank) { return doubles_of(rank, 64 * 1024 / 8 + 1); });
-  world.run();
-  EXPECT_EQ(world.counted[Phase::exchange], 0);
   EXPECT_EQ(word_of(world[0].ended(0).value), 7u);
+  const std::uint64_t most = 512 * 1024 / 2 / 8;  // in two steps
+  for (std::uint64_t count : {most + 1, most}) {
+    EXPECT_EQ(world.counted[Phase::exchange], 0);
+    world.post_all(sum_of_doubles(count, Kind::reduce, 3), [&](Rank rank) { return doubles_of(rank, count); });
+    world.run();
+  }
+  EXPECT_EQ(world.counted[Phase::exchange], 3);
   EXPECT_EQ(world[3].ended(1).contributors, 4u);
-  world.post_all(sum_of_doubles(64 * 1024 / 8), [](Rank rank) { return doubles_of(rank, 64 * 1024 / 8); });
-  world.run();
-  EXPECT_EQ(world.counted[Phase::exchange], 8);
 }
 
 TEST(Optimistic, MessagesThatComeBeforeTheOperationIsPostedWait) {

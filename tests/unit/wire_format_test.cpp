@@ -20,6 +20,8 @@ bool carries_decision(Phase phase) {
   return phase == Phase::broadcast || phase == Phase::correction || phase == Phase::decided;
 }
 
+bool has_offset(Phase phase) { return phase == Phase::reduce_scatter || phase == Phase::allgather; }
+
 // A header on its own, exactly as many bytes as there are: an overrun is caught.
 struct Arrived {
   explicit Arrived(const WireHeader& header) : bytes(sizeof(WireHeader)) {
@@ -67,7 +69,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         Message sent;
         sent.operation = 0x123456789abcdefull;
         sent.attempt = 11;
-        sent.contributors = 0xfffffff0u;
+        (has_offset(static_cast<Phase>(phase)) ? sent.offset : sent.contributors) = 0xfffffff0u;
         sent.failed_count = 300;
         sent.list_length = failure_list_limit;
         sent.signature = 0xbeef;
@@ -96,6 +98,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         ASSERT_EQ(got.accepted, sent.accepted);
         ASSERT_EQ(got.age_ns, sent.age_ns);
         ASSERT_EQ(got.contributors, sent.contributors);
+        ASSERT_EQ(got.offset, sent.offset);
         ASSERT_EQ(got.failed_count, sent.failed_count);
         ASSERT_EQ(got.list_length, sent.list_length);
         ASSERT_EQ(got.signature, sent.signature);
@@ -106,7 +109,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         ASSERT_EQ(got.list, no_buffer);
         ++seen;
       }
-  EXPECT_EQ(seen, 10 * 256 * 4);
+  EXPECT_EQ(seen, 13 * 256 * 4);
 }
 
 TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
@@ -120,7 +123,7 @@ TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
   const Message envelope = envelope_of(sent, {17, 0, 24});
   EXPECT_EQ(envelope.value, (Slice{17, 0, 24}));
   const WireHeader header = compose_header(envelope, context);
-  EXPECT_EQ(header.phase, 10);
+  EXPECT_EQ(header.phase, 13);
   EXPECT_EQ(header.signature, 3);
   EXPECT_EQ(header.attempt, 70000);
   EXPECT_EQ(header.prev, -1);
@@ -199,7 +202,7 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known = phase < phase_count || phase == 10 || (phase >= 16 && phase <= 20);  // 10: gossip
+    const bool known = phase < phase_count || phase == 13 || (phase >= 16 && phase <= 20);  // 13: gossip
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;

@@ -225,7 +225,7 @@ void CorrectedOperations::collect() {
       complete(finished, window_.operation(number));
     }
   }
-  window_.completed().clear();
+  window_.clear_completed();
   if (window_.is_out()) context_.exclude_self();  // the others have decided to go on without us
 }
 

@@ -5,6 +5,9 @@
 namespace ucft::detail {
 
 namespace {
+// Carries a part of a value, whose place takes the one of the contributors: they are told by another message.
+bool is_piece(Phase phase) { return phase == Phase::reduce_scatter || phase == Phase::allgather; }
+
 bool is_decision(Phase phase) {
   return phase == Phase::broadcast || phase == Phase::correction || phase == Phase::decided;
 }
@@ -46,7 +49,7 @@ WireHeader compose_header(const Message& message, const WireStamp& stamp) {
   header.sender = stamp.sender;
   header.attempt = message.attempt;
   header.prev = is_decision(message.phase) ? message.first_decided : message.prev;
-  header.contributors = message.contributors;
+  header.contributors = is_piece(message.phase) ? message.offset : message.contributors;
   header.failed_count = static_cast<std::uint16_t>(std::min<std::uint32_t>(message.failed_count, 0xffff));
   header.list_length = static_cast<std::uint8_t>(message.list_length);
   header.outcome = static_cast<std::uint8_t>(message.outcome);
@@ -63,7 +66,7 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
   message.phase = static_cast<Phase>(header.phase);
   message.flags = header.flags;
   message.outcome = static_cast<Outcome>(header.outcome);
-  message.contributors = header.contributors;
+  (is_piece(message.phase) ? message.offset : message.contributors) = header.contributors;
   message.failed_count = header.failed_count;
   message.list_length = header.list_length;
   if (is_decision(message.phase))

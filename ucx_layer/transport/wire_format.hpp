@@ -17,7 +17,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 4;
+inline constexpr std::uint8_t wire_version = 5;
 
 // Beyond the phases of the algorithms: what the layer itself has to say.
 enum class Control : std::uint8_t {
@@ -50,9 +50,9 @@ struct WireHeader {
   std::uint64_t operation;
   std::int32_t sender;  // rank in the communicator; in the context for Control
   std::int32_t attempt;
-  std::int32_t prev;          // contributions: prev; decisions: first_decided
-  std::uint32_t value_bytes;  // of the inline value or of the descriptor
-  std::uint32_t contributors;
+  std::int32_t prev;           // contributions: prev; decisions: first_decided
+  std::uint32_t value_bytes;   // of the inline value or of the descriptor
+  std::uint32_t contributors;  // of a piece its offset
   std::uint16_t failed_count;  // saturates
   std::uint8_t list_length;
   std::uint8_t outcome;
