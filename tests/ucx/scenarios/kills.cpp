@@ -111,6 +111,25 @@ TEST_P(Kill, AnyRankBetweenTwoOfItsSends) {
   }
 }
 
+// Sums that go in blocks and pieces: most sends belong to them (collectives/phases/circulant.hpp).
+RANKS(long_sums) {
+  for (int i = 0; i < 8; ++i) {
+    allreduce(i, i % 2 == 0 ? 80000 : 50001);
+    if (i % 3 == 2) allreduce(i, 1);
+  }
+}
+
+TEST_P(Kill, BetweenTwoPiecesOfALongSum) {
+  std::mt19937 random(seed() + 5);
+  for (int run = 0; run < runs(30); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 6),
+              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan plan{ranks, long_sums, {}, {"--expect-kill", std::to_string(victim)}, over(GetParam())};
+    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 120);
+    expect_right(plan, {victim}, run);
+  }
+}
+
 TEST_P(Kill, TwoRanksInDifferentOperations) {
   std::mt19937 random(seed() + 2);
   for (int run = 0; run < runs(40); ++run) {
