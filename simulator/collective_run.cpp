@@ -18,11 +18,12 @@ class CollectiveActors {
  public:
   explicit CollectiveActors(const CollectiveRun& run)
       : run_(run),
+        stand_in_(run.arguments.kind, run.payload_bytes, run.setting.ranks, run.optimistic),
         arguments_(run.arguments),
         buffers_({&CollectiveActors::allocate, this, 1 << 20}),
         members_(run.setting.ranks),
         operations_(static_cast<std::size_t>(run.setting.ranks)) {
-    arguments_.count = arguments_.kind == Kind::barrier ? 0 : 1;
+    arguments_.count = arguments_.kind == Kind::barrier ? 0 : stand_in_.words();
     arguments_.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
     root_ = arguments_.root;
   }
@@ -33,11 +34,11 @@ class CollectiveActors {
   void start(Rank rank, Outbox& out) {
     Slice input;
     if (is_one_of(arguments_.row().gives, rank == arguments_.root)) {
-      const std::uint64_t number = number_of(rank);
-      input = buffers_.whole(buffers_.copy_in(&number, sizeof number));
+      const std::vector<std::uint64_t> numbers(stand_in_.words(), number_of(rank));
+      input = buffers_.whole(buffers_.copy_in(numbers.data(), 8 * numbers.size()));
     }
-    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_, run_.optimistic}, {.input = input}, no_rank,
-                   out);
+    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_, stand_in_.optimism()}, {.input = input},
+                   no_rank, out);
   }
   void deliver(Rank rank, const Message& message, Outbox& out) {
     const bool had_it = of(rank).finished();
@@ -51,7 +52,7 @@ class CollectiveActors {
   void turn(Rank rank, double now, Outbox& out) { of(rank).on_turn(out, std::llround(now * 1000)); }  // 1 is 1 us
   double turn_at(Rank rank) const { return static_cast<double>(of(rank).turn_due_ns()) / 1000; }
   bool finished(Rank rank) const { return of(rank).finished(); }
-  std::uint64_t payload_bytes(const Message& message) const { return !message.value ? 0 : run_.payload_bytes; }
+  std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }
 
   // A failure matters to those that wait for the failed rank in the reduce, to those below it in the broadcast tree, to
   // those that have the value from it, to a root that gathers, and to all if it was the root.
@@ -117,6 +118,7 @@ class CollectiveActors {
   }
 
   const CollectiveRun& run_;
+  const StandIn stand_in_;
   Arguments arguments_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   Buffers buffers_;
@@ -140,6 +142,14 @@ Rank largest_gap(const Engine<CollectiveActors>& engine, Rank ranks, Rank root) 
 }
 
 }  // namespace
+
+StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic)
+    : payload_bytes_(payload_bytes), optimism_(optimistic) {
+  if (Optimism().goes_whole(payload_bytes, processes)) return;
+  optimism_.whole_bytes = 0;
+  if (optimistic && kind == Kind::allreduce) words_ = static_cast<std::uint64_t>(processes);
+  optimism_.piece_bytes = optimism_.piece_bytes * 8 * words_ / payload_bytes;
+}
 
 double tree_deadline(const CollectiveRun& run) {
   CollectiveRun plain = run;

@@ -14,8 +14,23 @@
 
 namespace ucft::detail::simulator {
 
+// What stands for a payload among so many processes: one number; of long data that go in blocks one for each process, so that there are
+// as many blocks and pieces as there would be.
+class StandIn {
+ public:
+  StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic);
+  std::uint64_t words() const { return words_; }
+  const Optimism& optimism() const { return optimism_; }
+  // What a message with so many bytes of them costs.
+  std::uint64_t payload_of(std::uint64_t bytes) const { return bytes * payload_bytes_ / (8 * words_); }
+
+ private:
+  std::uint64_t payload_bytes_, words_ = 1;
+  Optimism optimism_;
+};
+
 struct CollectiveRun {
-  Arguments arguments;  // count is ignored: each rank contributes one number, payload_bytes is what it costs
+  Arguments arguments;  // count is ignored: see StandIn
   std::uint64_t payload_bytes = 8;
   bool phased = false;          // correction begins when the tree would be done without failures, not after own sends
   Setting setting;              // first_turn is set by phased

@@ -73,9 +73,7 @@ std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, 
 
 std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   if (ranks < 2 || arguments.kind == Kind::broadcast) return 0;
-  if (arguments.kind == Kind::allreduce &&
-      arguments.bytes() * static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(ranks - 1))) >
-          optimism.whole_bytes) {
+  if (arguments.kind == Kind::allreduce && !optimism.goes_whole(arguments.bytes(), ranks)) {
     Arguments outcome = arguments;
     outcome.count = 0;
     return sends_in_blocks(rank, ranks, arguments, optimism) + sends_optimistic(rank, ranks, outcome, optimism);

@@ -40,7 +40,7 @@ class TwoLevelActors {
     const Member* const found = find(rank);
     return found != nullptr && found->is_through;
   }
-  std::uint64_t payload_bytes(const Message& message) const { return !message.value ? 0 : run_.payload_bytes; }
+  std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }
   template <class Visit>
   void note_failure(Rank failed, Visit visit);
   template <class Visit>
@@ -63,7 +63,7 @@ class TwoLevelActors {
     std::deque<KeptEntry> entries;
     double ready_at = 0;
     HostContribution contribution;
-    std::uint64_t value = 0;
+    std::vector<std::uint64_t> value;  // a number, once for each word of its stand-in
     std::vector<Host> partners;
     void append(std::uint64_t position, const JournalEntry& entry) override {
       assert(position == entries.size());
@@ -107,6 +107,7 @@ class TwoLevelActors {
   }
 
   const TwoLevelRun& run_;
+  const StandIn stand_in_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   Buffers buffers_;
   std::vector<Host> hosts_;              // of each rank
@@ -122,7 +123,10 @@ class TwoLevelActors {
 };
 
 TwoLevelActors::TwoLevelActors(const TwoLevelRun& run)
-    : run_(run), buffers_({&TwoLevelActors::allocate, this, 1 << 20}) {
+    : run_(run),
+      stand_in_(run.arguments.kind, run.payload_bytes, (run.setting.ranks - 1) / run.ranks_per_host + 1,
+                run.optimistic),
+      buffers_({&TwoLevelActors::allocate, this, 1 << 20}) {
   const Setting& setting = run.setting;
   const auto ranks = static_cast<std::size_t>(setting.ranks);
   for (Rank rank = 0; rank < setting.ranks; ++rank) hosts_.push_back(host_of(rank));
@@ -149,6 +153,8 @@ void TwoLevelActors::make_contribution(Host host) {
   mine.arguments.root = host_of(run_.arguments.root);
   mine.arguments.f = std::min(run_.arguments.f, hosts() - 1);
   const Kind kind = mine.arguments.kind;
+  mine.arguments.count = kind == Kind::barrier ? 0 : stand_in_.words();
+  memory.value.assign(stand_in_.words(), 0);
   const Rank first = host * run_.ranks_per_host, end = std::min(first + run_.ranks_per_host, run_.setting.ranks);
   double last = 0;
   for (Rank rank = first; rank < end; ++rank) {
@@ -160,20 +166,21 @@ void TwoLevelActors::make_contribution(Host host) {
       continue;
     }
     ++mine.contributors;
-    memory.value += number_of(rank);
+    for (std::uint64_t& word : memory.value) word += number_of(rank);
   }
   const bool gives = is_one_of(mine.arguments.row().gives, host == mine.arguments.root);
   if (kind == Kind::broadcast) {
     mine.contributors = 1;
-    memory.value = number_of(run_.arguments.root);
+    memory.value.assign(1, number_of(run_.arguments.root));
   }
   mine.has_value = !mine.root_died && (gives || kind == Kind::barrier);
-  if (gives && mine.has_value && kind != Kind::barrier) mine.value = std::as_bytes(std::span(&memory.value, 1));
+  if (gives && mine.has_value && kind != Kind::barrier) mine.value = std::as_bytes(std::span(memory.value));
   memory.ready_at = last + run_.gather;
 }
 
 TwoLevelActors::Member::Member(TwoLevelActors& of, Rank rank)
-    : actors(of), member({rank, &of.hosts_, window, of.run_.optimistic}, of.of(of.host_of(rank)), *this, of.buffers_) {}
+    : actors(of),
+      member({rank, &of.hosts_, window, of.stand_in_.optimism()}, of.of(of.host_of(rank)), *this, of.buffers_) {}
 
 void TwoLevelActors::Member::on_completed(OperationNumber call, OperationNumber number) {
   if (call == HostProcess::internal) return;
@@ -300,7 +307,6 @@ bool agree(const TwoLevelActors& actors, Rank one, Rank other) {
 
 CollectiveResult simulate(const TwoLevelRun& given) {
   TwoLevelRun run = given;
-  run.arguments.count = run.arguments.kind == Kind::barrier ? 0 : 1;
   run.arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
   run.setting.in_order = true;
   TwoLevelActors actors(run);

@@ -150,5 +150,19 @@ TEST(TwoLevelRun, ARootThatIsDeadBeforeHasNothingToGive) {
   EXPECT_EQ(result.outcome, Outcome::root_failed);
 }
 
+// Of m bytes 2m(H - 1) between all H hosts, whatever f.
+TEST(TwoLevelRun, LongDataCrossTheNetworkNoMoreThanTheyMust) {
+  constexpr std::uint64_t bytes = 240 * 1024 * 1024;  // a multiple of what each host sums
+  for (Rank hosts : {2, 3, 4, 15, 16})
+    for (std::int32_t f : {0, 1}) {
+      Case made = case_of(Kind::allreduce, hosts, 4, true, f);
+      made.run.payload_bytes = bytes;
+      const CollectiveResult result = simulate(made.run);
+      expect_right(result, 4 * hosts);
+      EXPECT_EQ(result.bytes, 2.0 * bytes * (hosts - 1)) << hosts << " hosts, f " << f;
+      EXPECT_EQ(result.by_phase[static_cast<int>(Phase::broadcast)], 0);
+    }
+}
+
 }  // namespace
 }  // namespace ucft::detail::simulator
