@@ -146,9 +146,10 @@ Rank largest_gap(const Engine<CollectiveActors>& engine, Rank ranks, Rank root) 
 StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic)
     : payload_bytes_(payload_bytes), optimism_(optimistic) {
   if (Optimism().goes_whole(payload_bytes, processes)) return;
+  const std::uint64_t blocks = static_cast<std::uint64_t>(processes), of_all_pieces = blocks * optimism_.piece_bytes;
+  if (optimistic && kind == Kind::allreduce) words_ = blocks * ((payload_bytes + of_all_pieces - 1) / of_all_pieces);
   optimism_.whole_bytes = 0;
-  if (optimistic && kind == Kind::allreduce) words_ = static_cast<std::uint64_t>(processes);
-  optimism_.piece_bytes = optimism_.piece_bytes * 8 * words_ / payload_bytes;
+  optimism_.piece_bytes = 8;
 }
 
 double tree_deadline(const CollectiveRun& run) {

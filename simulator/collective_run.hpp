@@ -14,8 +14,7 @@
 
 namespace ucft::detail::simulator {
 
-// What stands for a payload among so many processes: one number; of long data that go in blocks one for each process, so that there are
-// as many blocks and pieces as there would be.
+// What stands for a payload among so many processes: one number; of long data that go in blocks one for each piece of each block.
 class StandIn {
  public:
   StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic);
