@@ -40,11 +40,11 @@ struct Optimism {
   // A member sends up to so many as whole vectors, one a step; more go in blocks (phases/circulant.hpp).
   std::uint64_t whole_bytes = 512 * 1024;
   std::uint64_t piece_bytes = 64 * 1024;  // of blocks, in one message; one element, if that is more
+  std::uint64_t set_bytes =
+      64 * 1024 * 1024;  // of sets of blocks that grow from step to step there is room for so much
+  static std::uint64_t steps(std::int32_t members) { return std::bit_width(static_cast<std::uint32_t>(members - 1)); }
   // Whether so many bytes are exchanged as they are among so many members.
-  bool goes_whole(std::uint64_t bytes, std::int32_t members) const {
-    const auto steps = std::bit_width(static_cast<std::uint32_t>(members - 1));
-    return bytes * static_cast<std::uint64_t>(steps) <= whole_bytes;
-  }
+  bool goes_whole(std::uint64_t bytes, std::int32_t members) const { return bytes * steps(members) <= whole_bytes; }
 };
 
 struct Surroundings {
@@ -73,7 +73,6 @@ class Ballots {
   bool is_optimistic() const { return promised_ == optimistic_ballot; }
   void promise_optimistic() { promised_ = optimistic_ballot; }
   bool any_member_failed() const;
-  bool goes_whole(std::uint64_t bytes) const { return surroundings_.optimism.goes_whole(bytes, members_.size()); }
   // The first member from `from` on that is not known to have failed becomes root. This rank is one, so there is one.
   void promise(Rank from) {
     promised_ = from;

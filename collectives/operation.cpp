@@ -169,14 +169,15 @@ void Operation::reset(Buffers& buffers) {
 
 // ---- a ballot -------------------------------------------------------------------------------------------------------
 
-// More data than fit go along trees, whose inner ranks keep one copy of them, not one for each step.
+// What would need more memory goes along trees, whose inner ranks keep one copy of the data, not one for each step.
 bool Operation::can_be_optimistic() const {
-  if (!ballots_.surroundings().optimism.begins || !row_->collects || members().size() < 2 ||
-      ballots_.any_member_failed())
-    return false;
-  return is_in_blocks() || with_collective(arguments_.kind, [&](auto collective) {
-           return ballots_.goes_whole(collective.result_bytes(arguments_, members().size()));
-         });
+  const Optimism& optimism = ballots_.surroundings().optimism;
+  const std::int32_t size = members().size();
+  if (!optimism.begins || !row_->collects || size < 2 || ballots_.any_member_failed()) return false;
+  if (!row_->disseminates || is_in_blocks()) return true;
+  const std::uint64_t bytes =
+      with_collective(arguments_.kind, [&](auto collective) { return collective.result_bytes(arguments_, size); });
+  return optimism.goes_whole(bytes, size) || (!row_->reduces && bytes * optimism.steps(size) <= optimism.set_bytes);
 }
 
 void Operation::join_optimistic(Outbox& out) {

@@ -9,8 +9,9 @@ namespace ucft::detail {
 // ---- who gives what to whom -------------------------------------------------------------------------------------------
 
 bool Circulant::fits(const Arguments& arguments, const Ballots& ballots) {
-  return arguments.kind == Kind::allreduce && !ballots.goes_whole(arguments.bytes()) &&
-         arguments.count >= static_cast<std::uint64_t>(ballots.members().size());
+  const std::int32_t size = ballots.members().size();
+  return arguments.kind == Kind::allreduce && arguments.count >= static_cast<std::uint64_t>(size) &&
+         !ballots.surroundings().optimism.goes_whole(arguments.bytes(), size);
 }
 
 void Circulant::plan(const Ballots& ballots) {

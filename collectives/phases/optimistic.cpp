@@ -104,6 +104,7 @@ void Optimistic::reserve(const Arguments& arguments, const Ballots& ballots, Buf
   if (bytes == 0 || !partial_.value) return;  // in blocks, or without memory
   for (const Step& step : steps_) {
     if (step.what != What::take_lower && step.what != What::take_higher) continue;
+    if (is_tree() && !rooms_.empty()) break;  // nothing is sent before all is added: in place
     const BufferId room = buffers.allocate(bytes);
     if (room != no_buffer) {
       rooms_.push_back(room);
@@ -139,10 +140,12 @@ void Optimistic::add(const Message& lower, const Message& higher, const Argument
     return partial_.blame(culprit);
   }
   Slice sum = partial_.value;
-  if (!rooms_.empty() && lower.value && higher.value) {
-    sum = {rooms_.back(), 0, lower.value.bytes};
-    rooms_.pop_back();
-    std::memcpy(buffers.data(sum), buffers.data(lower.value), sum.bytes);
+  if (lower.value && higher.value) {
+    if (!rooms_.empty()) {
+      sum = {rooms_.back(), 0, lower.value.bytes};
+      rooms_.pop_back();
+      std::memcpy(buffers.data(sum), buffers.data(lower.value), sum.bytes);
+    }
     bool fresh = true;
     with_collective(arguments.kind, [&](auto collective) {
       return collective.add(arguments, sum, fresh, higher.value, ballots.members().size(), buffers);

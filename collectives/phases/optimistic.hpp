@@ -48,6 +48,7 @@ class Optimistic {
     Rank peer;
   };
 
+  bool is_tree() const { return root_ != no_rank; }
   void plan(const Arguments& arguments, const Ballots& ballots);
   void plan_doubling(const Ballots& ballots);
   void plan_tree(const Ballots& ballots, Rank root);

@@ -30,6 +30,7 @@ Arguments arguments_of(Kind kind, std::int32_t f, Rank root = 0, BroadcastShape 
 Plan plan_of(Rank ranks, const Arguments& arguments, std::size_t operations = 1, int in_flight = 1, int window = 2) {
   Plan plan;
   plan.optimistic = true;
+  plan.lends = true;
   plan.ranks = ranks;
   plan.window = window;
   plan.in_flight = in_flight;
@@ -120,7 +121,6 @@ TEST(OptimisticWorlds, LongProgramsOfLargerWorldsSurvive) {
 Plan in_blocks(Plan plan, std::uint64_t words_of_piece = 1) {
   plan.optimistic.whole_bytes = 8;
   plan.optimistic.piece_bytes = 8 * words_of_piece;
-  plan.lends = true;
   for (Arguments& arguments : plan.program)
     if (arguments.kind == Kind::allreduce)
       arguments.count = std::max(arguments.count, static_cast<std::uint64_t>(plan.ranks) + 1);

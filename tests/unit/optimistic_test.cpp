@@ -106,19 +106,46 @@ TEST(Optimistic, OperandsAreInTheOrderOfRanks) {
     }
 }
 
-TEST(Optimistic, ABroadcastAndALongReduceGoAsBefore) {
-  HandFedWorld world(4, 8, true);
+TEST(Optimistic, ABroadcastGoesAsBefore) {
+  HandFedWorld world(4, 4, true);
   world.post_all(sum_of_words(1, 2, Kind::broadcast), [](Rank rank) { return rank == 2 ? word(7) : Bytes{}; });
   world.run();
+  EXPECT_EQ(world.counted[Phase::exchange], 0);
   EXPECT_EQ(word_of(world[0].ended(0).value), 7u);
-  const std::uint64_t most = 512 * 1024 / 2 / 8;  // in two steps
-  for (std::uint64_t count : {most + 1, most}) {
-    EXPECT_EQ(world.counted[Phase::exchange], 0);
-    world.post_all(sum_of_doubles(count, Kind::reduce, 3), [&](Rank rank) { return doubles_of(rank, count); });
+}
+
+TEST(Optimistic, AReduceOfAnyLengthGoesAlongAPlainTree) {
+  const std::uint64_t count = 100'000;
+  HandFedWorld world(8, 4, true);
+  world.post_all(sum_of_doubles(count, Kind::reduce), [&](Rank rank) { return doubles_of(rank, count); });
+  world.run();
+  EXPECT_EQ(world.counted[Phase::exchange], 7);
+  EXPECT_EQ(world.counted.size(), 1u);
+  std::vector<std::vector<double>> parts;
+  for (Rank rank = 0; rank < 8; ++rank) parts.push_back(elements_of<double>(doubles_of(rank, count)));
+  EXPECT_EQ(world[0].ended(0).value, bytes_of(added_by_doubling(parts)));
+}
+
+// As long as there is room for the sets that grow from step to step.
+TEST(Optimistic, BlocksOfAnAllgatherGoWholeAsLongAsThereIsRoomForThem) {
+  Arguments arguments = sum_of_words(1, 0, Kind::allgather);
+  arguments.count = 4 * 11;
+  arguments.own_count = 11;
+  const std::vector<std::uint64_t> block(11, 5);
+  for (bool is_optimistic : {true, false}) {
+    Optimism optimism = true;
+    optimism.whole_bytes = 0;
+    optimism.set_bytes = 2 * Allgather::result_bytes(arguments, 4) - (is_optimistic ? 0 : 1);
+    HandFedWorld world(4, 4, optimism);
+    world.post_all(arguments, [&](Rank rank) {
+      Bytes input(Allgather::input_bytes(arguments));
+      Allgather::pack(arguments, rank, block.data(), input.data());
+      return input;
+    });
     world.run();
+    EXPECT_EQ(world.counted[Phase::exchange] > 0, is_optimistic);
+    EXPECT_EQ(world[3].ended(0).contributors, 4u);
   }
-  EXPECT_EQ(world.counted[Phase::exchange], 3);
-  EXPECT_EQ(world[3].ended(1).contributors, 4u);
 }
 
 TEST(Optimistic, MessagesThatComeBeforeTheOperationIsPostedWait) {
