@@ -98,6 +98,10 @@ nlohmann::json line_of(const JobView& job, const RankView& view) {
                       {"pid", view.pid},
                       {"does", name_of(job.doing(view.rank))},
                       {"heard_s", seconds_since(view.heard_at_ns, job)},
+                      {"connections", view.connections},
+                      {"lifelines", view.lifelines},
+                      {"mailboxes", view.mailboxes},
+                      {"mailbox_bytes", view.mailbox_bytes},
                       {"text", job.words_about(view.rank)}};
   line["communicators"] = nlohmann::json::array();
   for (const auto& [communicator, part] : view.parts) {
@@ -124,7 +128,9 @@ std::string words_of(const nlohmann::json& line) {
     text += ", waits for rank";
     for (const auto& late : each["waits_for"]) text += fmt::format(" {}", late.get<int>());
   }
-  return text;
+  return text + fmt::format("; {} connections, {} lifelines, {} mailboxes of {} bytes", line["connections"].get<int>(),
+                            line["lifelines"].get<int>(), line["mailboxes"].get<int>(),
+                            line["mailbox_bytes"].get<std::uint64_t>());
 }
 
 }  // namespace

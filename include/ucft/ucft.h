@@ -227,15 +227,17 @@ UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
 UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);
 UCFT_API ucft_status_t ucft_context_size(ucft_context_h context, int32_t* size);
 
-/* How this rank reaches the others: numbers of ranks; their sum is size - 1. */
+/* How this rank reaches the others: numbers of ranks, of which the sum is size - 1; and what it holds for that. */
 typedef struct {
   size_t struct_size;
   int32_t shared_memory;    /* same host: mailboxes and payloads in shared memory                           */
   int32_t remote_mailboxes; /* RDMA: mailboxes written by put, payloads fetched by get                      */
   int32_t messages;         /* UCX active messages: the transport has no RDMA (tcp, ud), or UCFT_RMA=off */
+  uint64_t mailbox_bytes;   /* memory of this rank that others write their messages into                     */
+  int32_t connections;      /* of UCX, that are open now; the detector's lifelines are not among them         */
 } ucft_context_paths_t;
 #define UCFT_CONTEXT_PATHS_INIT \
-  { sizeof(ucft_context_paths_t), 0, 0, 0 }
+  { sizeof(ucft_context_paths_t), 0, 0, 0, 0, 0 }
 UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_paths_t* paths);
 
 /* Lets pending operations advance. Calls that wait do this themselves. */

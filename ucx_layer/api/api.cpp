@@ -266,6 +266,8 @@ ucft_status_t ucft_context_paths(ucft_context_h handle, ucft_context_paths_t* pa
   paths->shared_memory = found.shared_memory;
   paths->remote_mailboxes = found.remote_mailboxes;
   paths->messages = found.messages;
+  paths->connections = found.connections;
+  paths->mailbox_bytes = found.mailbox_bytes;
   return UCFT_OK;
 }
 

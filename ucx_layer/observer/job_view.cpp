@@ -194,6 +194,10 @@ bool RankView::read(const ReadMemory& memory) {
   silent_after_ns = std::max(5000 * static_cast<std::int64_t>(control.heartbeat_period_us), least_silence_ns);
   waits_since_ns = control.waits_since_ns.load(std::memory_order_relaxed);
   waited_until_ns = control.waited_until_ns.load(std::memory_order_relaxed);
+  connections = control.connections.load(std::memory_order_relaxed);
+  lifelines = control.lifelines.load(std::memory_order_relaxed);
+  mailboxes = control.mailboxes.load(std::memory_order_relaxed);
+  mailbox_bytes = control.mailbox_bytes.load(std::memory_order_relaxed);
   read_messages(control, *this);
   read_slabs(memory, control.address, *this);
   return true;

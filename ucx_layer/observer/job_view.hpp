@@ -58,10 +58,12 @@ struct RankView {
   bool has_left = false, is_out = false, has_failed = false;
   bool is_afar = false;  // on another host, or of another container: its memory can't be read
   ProcessState process = ProcessState::unknown;
-  std::int64_t heard_at_ns = 0;             // last sign of life; CLOCK_MONOTONIC
-  std::int64_t silent_after_ns = 0;         // since that; 0: never
-  std::int64_t waits_since_ns = 0;          // 0: in no wait that has come to sleep
-  std::int64_t waited_until_ns = 0;         // a wait whose limit had passed, after which it may wait again; 0: none
+  std::int64_t heard_at_ns = 0;      // last sign of life; CLOCK_MONOTONIC
+  std::int64_t silent_after_ns = 0;  // since that; 0: never
+  std::int64_t waits_since_ns = 0;   // 0: in no wait that has come to sleep
+  std::int64_t waited_until_ns = 0;  // a wait whose limit had passed, after which it may wait again; 0: none
+  std::int32_t connections = 0, lifelines = 0, mailboxes = 0;  // as ControlPage has them
+  std::uint64_t mailbox_bytes = 0;
   std::map<std::uint32_t, PartView> parts;  // by communicator
 
   // Programs that have other work, too, wait in short slices.

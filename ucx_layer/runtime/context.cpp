@@ -95,6 +95,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   }
   if (!steps.agree(watching, error, "detector")) return UCFT_ERR_STARTUP;
   departures_.count_silence();
+  transport_->publish_counts();
   std::string complaint;
   const bool all_must_close = oob.close(complaint);
   if (!complaint.empty()) fmt::print(stderr, "ucft: rank {}: {}\n", job_.rank, complaint);
@@ -131,16 +132,21 @@ void Context::print_stats() const {
   for (std::int32_t rank = 0; rank < size(); ++rank)
     if (has_failed(rank)) failed += fmt::format("{}{}", failed.empty() ? "" : ",", rank);
   const double napped_s = std::chrono::duration<double>(napped_).count();
+  const Transport::Counts counts = transport_->counts();
+  const std::int32_t lifelines = transport_->control()->lifelines.load(std::memory_order_relaxed);
   if (settings().stats == Stats::json)
-    fmt::print(stderr,
-               "{{\"ucft\":\"stats\",\"rank\":{},\"ranks\":{},\"operations\":{},\"communicators\":{},\"failed\":[{}],"
-               "\"naps\":{},\"napped_s\":{:.6f}}}\n",
-               rank(), size(), communicators_.posted(), communicators_.made(), failed, naps_, napped_s);
+    fmt::print(
+        stderr,
+        "{{\"ucft\":\"stats\",\"rank\":{},\"ranks\":{},\"operations\":{},\"communicators\":{},\"failed\":[{}],"
+        "\"naps\":{},\"napped_s\":{:.6f},\"connections\":{},\"lifelines\":{},\"mailboxes\":{},\"mailbox_bytes\":{}}}\n",
+        rank(), size(), communicators_.posted(), communicators_.made(), failed, naps_, napped_s, counts.connections,
+        lifelines, counts.mailboxes, counts.mailbox_bytes);
   else
     fmt::print(stderr,
-               "ucft: rank {} of {}: {} operations, {} communicators, failed ranks: {}, asleep {} times, {:.3f} s\n",
+               "ucft: rank {} of {}: {} operations, {} communicators, failed ranks: {}, asleep {} times, {:.3f} s, "
+               "{} connections, {} lifelines, {} mailboxes of {} bytes\n",
                rank(), size(), communicators_.posted(), communicators_.made(), failed.empty() ? "none" : failed, naps_,
-               napped_s);
+               napped_s, counts.connections, lifelines, counts.mailboxes, counts.mailbox_bytes);
 }
 
 Context::~Context() {

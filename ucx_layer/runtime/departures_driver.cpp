@@ -77,6 +77,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
                "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are "
                "not killed\n",
                job_.rank);
+  transport_->control()->lifelines.store(static_cast<std::int32_t>(afar.size()), std::memory_order_relaxed);
   detector_ = std::make_unique<DetectorThread>(setup, watched, std::move(afar));
 }
 
@@ -229,6 +230,7 @@ void DeparturesDriver::carry_out(const Departures::Action& action) {
 void DeparturesDriver::depart(const Departures::Action& action) {
   const std::int32_t rank = action.rank;
   transport_->forget(rank);
+  transport_->publish_counts();
   if (transport_->control_of(rank) != nullptr) transport_->note_sleep(rank, false);  // it may have died asleep
   told_[static_cast<std::size_t>(rank)].store(action.has_left ? Told::left : Told::failed, std::memory_order_relaxed);
   communicators_.on_departure(rank, action.has_left);

@@ -22,7 +22,10 @@ bool Connections::connect(int peer, std::span<const std::byte> address, std::str
   params.err_handler.cb = &Connections::on_error;
   params.err_handler.arg = &made;
   const ucs_status_t status = ucp_ep_create(ucx_.worker(), &params, &made.endpoint);
-  if (status == UCS_OK) return true;
+  if (status == UCS_OK) {
+    ++open_now_;
+    return true;
+  }
   made.endpoint = nullptr;
   error = fmt::format("rank {} can't be reached: {}", peer, ucs_status_string(status));
   return false;
@@ -38,7 +41,9 @@ void Connections::on_error(void* arg, ucp_ep_h, ucs_status_t status) {
 
 void Connections::close(int peer) {
   Endpoint& closed = endpoints_[static_cast<std::size_t>(peer)];
-  if (closed.endpoint != nullptr) ucx_.close(std::exchange(closed.endpoint, nullptr));
+  if (closed.endpoint == nullptr) return;
+  ucx_.close(std::exchange(closed.endpoint, nullptr));
+  --open_now_;
 }
 
 std::vector<std::pair<int, Ucx::Flush>> Connections::flush() {

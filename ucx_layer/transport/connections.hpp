@@ -22,6 +22,7 @@ class Connections {
   // nullptr: there is none, it was closed, or it is broken. Nothing may ever be posted to a broken one.
   ucp_ep_h to(int peer) const { return at(peer).broken ? nullptr : at(peer).endpoint; }
   bool is_broken(int peer) const { return at(peer).broken; }
+  int open_now() const { return open_now_; }
   // What is on its way to it ends, canceled; its callbacks run later, in progress.
   void close(int peer);
 
@@ -47,6 +48,7 @@ class Connections {
   Ucx ucx_;
   std::vector<Endpoint> endpoints_;  // by rank; stay where they are: UCX points to them
   std::vector<std::pair<int, ucs_status_t>> failures_;
+  int open_now_ = 0;
 };
 
 }  // namespace ucft::detail

@@ -135,7 +135,17 @@ Transport::Counts Transport::counts() const {
     else
       ++counts.messages;
   }
+  counts.connections = connections_ == nullptr ? 0 : connections_->open_now();
+  counts.mailboxes = counts.shared_memory + counts.remote_mailboxes;
+  counts.mailbox_bytes = static_cast<std::uint64_t>(counts.mailboxes) * first_.mailbox_bytes();
   return counts;
+}
+
+void Transport::publish_counts() {
+  const Counts now = counts();
+  control()->connections.store(now.connections, std::memory_order_relaxed);
+  control()->mailboxes.store(now.mailboxes, std::memory_order_relaxed);
+  control()->mailbox_bytes.store(now.mailbox_bytes, std::memory_order_relaxed);
 }
 
 bool Transport::has_remote_mailboxes() const { return remote_ != nullptr && !remote_->peers().empty(); }

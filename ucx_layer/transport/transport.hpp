@@ -88,8 +88,13 @@ class Transport {
 
   struct Counts {
     int shared_memory = 0, remote_mailboxes = 0, messages = 0;  // peers
+    int connections = 0;                                        // UCX's endpoints that are open
+    int mailboxes = 0;                                          // rings that others fill
+    std::uint64_t mailbox_bytes = 0;
   };
   Counts counts() const;
+  // For who looks from outside (ControlPage): after whatever changes them.
+  void publish_counts();
   bool has_remote_mailboxes() const;  // what is put there wakes nobody
   bool uses_messages() const { return messages_ != nullptr; }
   int event_fd() { return messages_->event_fd(); }  // readable when the message path may have something; arm() first

@@ -50,21 +50,6 @@ std::vector<Sight> look(ucft_comm_h at) {
   return found;
 }
 
-// What ucft_info --job says of this job: by rank.
-std::map<int, nlohmann::json> job_report() {
-  const std::string command = fmt::format("{} --job {} --json", UCFT_INFO, getpid());
-  std::FILE* const pipe = popen(command.c_str(), "r");
-  std::map<int, nlohmann::json> lines;
-  std::string line;
-  for (int byte; (byte = std::fgetc(pipe)) != EOF; line += static_cast<char>(byte)) {
-    if (byte != '\n') continue;
-    auto rank = nlohmann::json::parse(std::exchange(line, {}).c_str());
-    lines[rank["rank"]] = rank;
-  }
-  if (pclose(pipe) != 0) wrong("{}", command);
-  return lines;
-}
-
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::int64_t> exchange_pids() {

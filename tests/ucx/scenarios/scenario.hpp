@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -17,5 +19,8 @@ class Scenario : public testing::TestWithParam<const char*> {
   JobPlan plan(int ranks, const std::string& name, std::vector<std::string> arguments = {}) const;
   void expect_right(const JobPlan& made, const std::vector<int>& may_be_dead = {});
 };
+
+// What ucft_info --job says of this job: by rank.
+std::map<int, nlohmann::json> job_report();
 
 }  // namespace ucft::detail::test

@@ -29,10 +29,14 @@ struct ControlPage {
   std::uint64_t cookie;
   // For who looks from outside (ucx_layer/observer), as the slabs' descriptions.
   std::int32_t rank, ranks;
-  std::uint64_t address;                            // of this page in its owner
-  std::uint64_t heartbeat_period_us;                // written when its detector starts
-  std::atomic<std::int64_t> waits_since_ns;         // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
-  std::atomic<std::int64_t> waited_until_ns;        // the last wait whose time limit has passed; 0: none
+  std::uint64_t address;                      // of this page in its owner
+  std::uint64_t heartbeat_period_us;          // written when its detector starts
+  std::atomic<std::int64_t> waits_since_ns;   // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
+  std::atomic<std::int64_t> waited_until_ns;  // the last wait whose time limit has passed; 0: none
+  // What it keeps for others: UCX's endpoints that are open, lifelines, rings of its own for their messages with what belongs to
+  // them, and the bytes of those.
+  std::atomic<std::int32_t> connections, lifelines, mailboxes;
+  std::atomic<std::uint64_t> mailbox_bytes;
   alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
   std::atomic<std::int64_t> beat_at_ns;             // CLOCK_MONOTONIC of the last one
@@ -66,6 +70,10 @@ class FirstSegment {
     return pulled(static_cast<int>(ranks_)) + static_cast<std::size_t>(writer) * ring_lines_ * sizeof(MailboxLine);
   }
   std::size_t bytes() const { return ring(static_cast<int>(ranks_)); }
+  // One peer's: its ring, where it tells how far it has read ours, and which payloads.
+  std::size_t mailbox_bytes() const {
+    return 64 + pull_tickets * sizeof(std::uint32_t) + ring_lines_ * sizeof(MailboxLine);
+  }
 
   static constexpr std::size_t slabs_offset() { return page; }
   static ControlPage* control_in(std::byte* segment) { return reinterpret_cast<ControlPage*>(segment); }
