@@ -22,7 +22,8 @@ std::string text_of(const DeparturesPlan& plan) {
   for (const auto host : plan.host_of) text += fmt::format(" {}", host);
   text += fmt::format(", {}, {}, {}, {}; faults:", plan.fence ? "fence" : "no fence",
                       plan.shares_memory ? "shared memory" : "messages only",
-                      fmt::format("connections {}, reach {}", plan.connections_break ? "break" : "hold", plan.reach),
+                      fmt::format("connections {}, reach {}{}", plan.connections_break ? "break" : "hold", plan.reach,
+                                  plan.in_a_ring ? ", in a ring" : ""),
                       plan.prompt ? "prompt" : "any delay");
   for (const Fault& fault : plan.faults) {
     text += fmt::format(" {}", names[static_cast<int>(fault.kind)]);

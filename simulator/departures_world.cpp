@@ -39,7 +39,31 @@ DeparturesWorld::DeparturesWorld(const DeparturesPlan& plan) : plan_(&plan) {
     at(rank).departures = Departures(rank, plan.host_of, {.suspect_after = suspect_after, .fence = plan.fence});
     for (Rank other = 0; other < size(); ++other)
       if (have_lifeline(rank, other)) at(rank).departures.add_lifeline(other);
+    if (plan.in_a_ring) at(rank).departures.tell_along(near(rank));
   }
+}
+
+std::vector<std::vector<DeparturesWorld::Rank>> DeparturesWorld::near(Rank rank) const {
+  const std::vector<std::uint64_t>& hosts = plan_->host_of;
+  const std::uint64_t mine = hosts[static_cast<std::size_t>(rank)];
+  std::vector<std::vector<Rank>> near(1);
+  for (std::uint64_t host = 0; host <= *std::ranges::max_element(hosts); ++host) {
+    std::vector<Rank>& group = host == mine ? near[0] : near.emplace_back();
+    for (Rank each = 0; each < size(); ++each)
+      if (hosts[static_cast<std::size_t>(each)] == host) group.push_back(each);
+    if (host != mine && !are_near(host, mine)) near.pop_back();
+  }
+  return near;
+}
+
+bool DeparturesWorld::are_near(std::uint64_t host, std::uint64_t other) const {
+  const std::uint64_t apart = host < other ? other - host : host - other;
+  return !plan_->in_a_ring || apart <= 1 || apart == *std::ranges::max_element(plan_->host_of);
+}
+
+// Of each host the first two are, and whoever has become one of them.
+bool DeparturesWorld::are_connected(Rank a, Rank b) const {
+  return are_near(plan_->host_of[static_cast<std::size_t>(a)], plan_->host_of[static_cast<std::size_t>(b)]);
 }
 
 bool DeparturesWorld::have_lifeline(Rank a, Rank b) const {
@@ -116,7 +140,8 @@ void DeparturesWorld::events_of(Rank rank, bool of_turn, std::vector<Event>& eve
       add(Event::Kind::look, other);
     const bool closed = (at(other).lost & bit(rank)) != 0 || at(other).departures.is_gone(rank);
     const bool broken = is_cut(rank, other) || is_cut(other, rank) || at(other).dead || closed;
-    if (plan_->connections_break && !here && broken && !gone && (process.lost & bit(other)) == 0)
+    if (plan_->connections_break && !here && are_connected(rank, other) && broken && !gone &&
+        (process.lost & bit(other)) == 0)
       add(Event::Kind::connection_lost, other);
   }
 }
@@ -182,6 +207,7 @@ void DeparturesWorld::carry_out(const Event& event) {
 // ---- what it does ---------------------------------------------------------------------------------------------------
 
 void DeparturesWorld::send(Rank from, Rank to, Word word) {
+  if (!are_connected(from, to)) return;
   if (at(to).dead || at(to).has_left || at(to).departures.is_out() || (at(from).lost & bit(to)) != 0) return;
   channel(messages_, from, to).push_back(word);
 }
@@ -375,7 +401,9 @@ void DeparturesWorld::check_end() {
       const bool gone = departures.is_gone(other);
       if (takes_part(other) && gone && !(at(rank).is_ready && at(other).is_ready))
         violation_ = fmt::format("ranks {} and {} both go on, and {} counts {} as gone", rank, other, rank, other);
-      if (!takes_part(other) && !gone) violation_ = fmt::format("rank {} waits for {} for ever", rank, other);
+      const bool is_owed = are_connected(rank, other) || !at(other).has_left || at(other).mark == Mark::out;
+      if (!takes_part(other) && !gone && is_owed)
+        violation_ = fmt::format("rank {} waits for {} for ever", rank, other);
     }
   }
 }

@@ -48,7 +48,8 @@ struct DeparturesPlan {
   bool shares_memory = true;       // with ranks of its host
   bool connections_break = false;  // where a link is cut, a rank is dead, or its other end is closed
   int reach = 8;                   // lifelines: to so many next ranks, and as many before, in a ring; 8: to all
-  bool prompt = true;              // messages are faster than detectors: silence is found when nothing is under way
+  bool in_a_ring = false;  // of hosts: ranks of two that aren't neighbours have no connection, and news travel along it
+  bool prompt = true;      // messages are faster than detectors: silence is found when nothing is under way
 };
 
 class DeparturesWorld {
@@ -106,6 +107,9 @@ class DeparturesWorld {
     return plan_->host_of[static_cast<std::size_t>(a)] == plan_->host_of[static_cast<std::size_t>(b)];
   }
   bool have_lifeline(Rank a, Rank b) const;
+  bool are_near(std::uint64_t host, std::uint64_t other) const;
+  bool are_connected(Rank a, Rank b) const;
+  std::vector<std::vector<Rank>> near(Rank rank) const;
   bool is_cut(Rank from, Rank to) const;
   bool is_unheard(Rank by, Rank of) const;
   Channel& channel(std::vector<Channel>& all, Rank from, Rank to) {

@@ -60,12 +60,12 @@ void Departures::on_mark(Rank rank, Mark mark) {
   hear_out(rank);
 }
 
-// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline; watch_broken() sees to it
-// that something follows. Without either this is all that we learn.
+// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline, or along the graph; watch_broken()
+// sees to it that something follows. Without any this is all that we learn.
 void Departures::on_connection_lost(Rank rank, Time now) {
   Peer& peer = peer_of(rank);
   if (is_gone(rank)) return;
-  if (!is_here(rank) && !peer.has_lifeline) return on_verdict(rank, false);
+  if (!is_here(rank) && !peer.has_lifeline && near_.empty()) return on_verdict(rank, false);
   if (!peer.broken_since) peer.broken_since = now;
   waiting_ = true;
 }
@@ -173,13 +173,14 @@ void Departures::depart(Rank rank, bool has_left) {
 // of them that live tell the other hosts; of one on another host its lifelines' other ends know, and tell everybody. After
 // each failure anew: this rank may be among the two lowest now.
 void Departures::announce() {
+  if (!near_.empty()) return pass_on();
   int lower = 0;
   for (Rank rank = 0; rank < me_; ++rank) lower += is_here(rank) && !is_gone(rank);
   for (Rank failed = 0; failed < size(); ++failed) {
     Peer& peer = peer_of(failed);
-    if (!has_failed(failed) || peer.announced || !peer.seen_here) continue;
+    if (!has_failed(failed) || peer.announced != Evidence::none || !peer.seen_here) continue;
     if (is_here(failed) && lower >= 2) continue;
-    peer.announced = true;
+    peer.announced = peer.evidence;
     for (Rank rank = 0; rank < size(); ++rank)
       if (rank != me_ && !is_gone(rank) && !(is_here(failed) && is_here(rank)))
         actions_.push_back(
@@ -187,10 +188,43 @@ void Departures::announce() {
   }
 }
 
+// What this rank has seen or heard, and again when a suspicion has become a proof.
+void Departures::pass_on() {
+  for (Rank failed = 0; failed < size(); ++failed) {
+    Peer& peer = peer_of(failed);
+    if (!has_failed(failed) || peer.announced >= peer.evidence) continue;
+    peer.announced = peer.evidence;
+    tell_near(failed, is_proved(failed));
+  }
+}
+
+// If both of the first two of a group die, the third tells what it has heard of others since; what it had heard before, they had.
+std::vector<Departures::Rank> Departures::near() const {
+  std::vector<Rank> near;
+  int lower = 0;
+  for (std::size_t i = 0; i < near_.size(); ++i) {
+    int speakers = 0;
+    for (const Rank rank : near_[i]) {
+      if (rank == me_ || is_gone(rank) || (i > 0 && ++speakers > 2)) continue;
+      near.push_back(rank);
+      lower += i == 0 && rank < me_;
+    }
+    if (lower >= 2) break;
+  }
+  return near;
+}
+
+void Departures::tell_near(Rank about, bool proved) {
+  for (const Rank rank : near())
+    if (about == me_ || !(is_here(about) && is_here(rank)))
+      actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = about, .proved = proved});
+}
+
 // Others may not know that we are out, and would wait for us: our process lives.
 void Departures::exclude_self(Exclusion why) {
   exclusion_ = why;
   actions_.push_back({.kind = Action::Kind::exclude_self, .rank = me_});
+  if (!near_.empty()) return tell_near(me_, true);
   for (Rank rank = 0; rank < size(); ++rank)
     if (rank != me_ && !is_gone(rank))
       actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = me_, .proved = true});
@@ -221,7 +255,7 @@ std::uint64_t Departures::hash() const {
     mix(peer.broken_since.value_or(Time(-1)).count());
     mix(peer.leaving_since.value_or(Time(-1)).count());
     mix(static_cast<int>(peer.evidence) | static_cast<int>(peer.standing) << 2 | peer.has_lifeline << 4 |
-        peer.is_out << 5 | peer.seen_here << 6 | peer.announced << 7 | peer.reported << 8);
+        peer.is_out << 5 | peer.seen_here << 6 | static_cast<int>(peer.announced) << 7 | peer.reported << 9);
   }
   mix(actions_taken_);
   for (const Action& action : actions_)

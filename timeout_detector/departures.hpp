@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace ucft::detail {
@@ -70,6 +71,13 @@ class Departures {
   Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options);
   // There is a lifeline between `rank` and this one.
   void add_lifeline(Rank rank) { peer_of(rank).has_lifeline = true; }
+  // From now on news travel along a graph of groups of ranks, such as those of one host: each rank passes on what it hears, once, to its
+  // group, and if it is one of the first two of that to the first two of each neighbour. near: the ranks of this rank's group, then
+  // of its neighbours, ascending. Empty: whoever sees a failure tells all.
+  void tell_along(std::vector<std::vector<Rank>> near) { near_ = std::move(near); }
+  bool tells_along() const { return !near_.empty(); }
+  // Whom this rank passes news to, now: of its group, then of others.
+  std::vector<Rank> near() const;
 
   // ---- events ----
   // Verdicts and words about others are only noted; on_turn() decides, so that what comes together is judged together. What a
@@ -140,7 +148,7 @@ class Departures {
     bool has_lifeline = false;
     bool is_out = false;     // says so itself
     bool seen_here = false;  // found by this rank, not told by another
-    bool announced = false;
+    Evidence announced = Evidence::none;
     bool reported = false;
     bool operator==(const Peer&) const = default;
   };
@@ -155,11 +163,14 @@ class Departures {
   void watch_broken(Rank rank, Time now);
   void depart(Rank rank, bool has_left);
   void announce();
+  void pass_on();
+  void tell_near(Rank about, bool proved);
   void exclude_self(Exclusion why);
 
   Rank me_ = 0;
   Options options_;
   std::vector<Peer> peers_;
+  std::vector<std::vector<Rank>> near_;
   std::vector<Action> actions_;  // at most n+4 for each rank
   std::size_t actions_taken_ = 0;
   Exclusion exclusion_ = Exclusion::none;

@@ -157,6 +157,26 @@ TEST(EveryOrder, WhoSeesADeathTellsThoseWhoDoNot) {
       0);
 }
 
+// In large jobs not all are connected, and news go from host to host along a graph. Here along a ring of four or five, or with two ranks
+// on some hosts.
+TEST(EveryOrder, NewsTravelAlongAGraph) {
+  for (const bool breaks : {false, true}) {
+    DeparturesPlan plan{
+        .host_of = {0, 1, 2, 3}, .faults = {}, .connections_break = breaks, .reach = 1, .in_a_ring = true};
+    for (const Faults& faults : {Faults{die(0)}, {die_losing(1)}, {hang(1)}, {leave(0)}}) {
+      plan.faults = faults;
+      EXPECT_EQ(all_orders_of(plan).nobody_went_on, 0);
+    }
+    for (const auto& hosts : {std::vector<std::uint64_t>{0, 1, 2, 3, 4}, {0, 0, 1, 1, 2, 3}, {0, 0, 0, 1, 2, 2, 3, 4}})
+      for (const Faults& faults : {Faults{die(0), die(1)}, {die_losing(2), die(0)}, {hang(1)}, {die(2), leave(0)}}) {
+        plan.host_of = hosts;
+        plan.faults = faults;
+        const DeparturesExploration result = walk_departures(plan, 3000 / thinner, 1);
+        EXPECT_EQ(result.violations, 0) << result.first_violation;
+      }
+  }
+}
+
 // The smallest case in which too few are watched to see who is the minority: rank 0 is alone, sees the silence of two of the
 // other three, and counts on the one that it does not watch. It waits for that one in every operation, until UCX says that the
 // connection is lost: then it stops.

@@ -461,5 +461,44 @@ TEST(Departures, ACopyGoesOnAsTheOriginalDoes) {
   EXPECT_TRUE(copy == departures);
 }
 
+// ---- along a graph ----
+
+const std::vector<std::vector<Departures::Rank>> of_rank_0{{0, 1}, {2, 3}};
+
+TEST(Departures, NewsArePassedOnToNeighboursOnceAndAgainWhenProved) {
+  Departures departures(0, three_hosts, options);
+  departures.tell_along(of_rank_0);
+  departures.on_word(2, 4, false);
+  EXPECT_EQ(turn(departures),
+            (Texts{"hear_out 4", "tell_out 4", "depart 4 failed suspected", "announce to 1: 4 suspected",
+                   "announce to 2: 4 suspected", "announce to 3: 4 suspected"}));
+  departures.on_word(3, 4, false);
+  EXPECT_EQ(turn(departures), Texts{});
+  departures.on_word(3, 4, true);
+  EXPECT_EQ(turn(departures), (Texts{"announce to 1: 4 proved", "announce to 2: 4 proved", "announce to 3: 4 proved"}));
+}
+
+TEST(Departures, OnlyTheFirstTwoOfAHostTellOthersAndOnlyTheFirstTwo) {
+  const std::vector<std::uint64_t> hosts{7, 7, 7, 8, 8, 8, 9};
+  Departures departures(2, hosts, options);
+  departures.tell_along({{0, 1, 2}, {3, 4, 5}});
+  EXPECT_EQ(departures.near(), (std::vector<Departures::Rank>{0, 1}));
+  departures.on_word(0, 6, true);
+  EXPECT_EQ(turn(departures),
+            (Texts{"hear_out 6", "depart 6 failed proved", "announce to 0: 6 proved", "announce to 1: 6 proved"}));
+  departures.on_verdict(1, true);
+  EXPECT_EQ(turn(departures),
+            (Texts{"hear_out 1", "depart 1 failed proved", "announce to 3: 1 proved", "announce to 4: 1 proved"}));
+  EXPECT_EQ(departures.near(), (std::vector<Departures::Rank>{0, 3, 4}));
+}
+
+TEST(Departures, AlongAGraphALostConnectionWaitsForNews) {
+  Departures departures(0, three_hosts, options);
+  departures.tell_along(of_rank_0);
+  departures.on_connection_lost(4, 0s);
+  EXPECT_EQ(turn(departures, 900ms), Texts{});
+  EXPECT_EQ(turn(departures, 1s).front(), "hear_out 4");
+}
+
 }  // namespace
 }  // namespace ucft::detail

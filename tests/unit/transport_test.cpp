@@ -246,17 +246,24 @@ TEST(SharedPath, AMessageOfAnotherJobOrThatMakesNoSenseIsDropped) {
   EXPECT_EQ(job[1].received[0].operation, 9u);
 }
 
-TEST(MessagePath, WhoHasNotGreetedIsNamedAndWhoseConnectionIsLost) {
-  FakeNetwork network;
+// On three hosts; nobody has said anything.
+std::vector<std::unique_ptr<FakeRank>> three_ranks(FakeNetwork& network, bool at_once) {
   std::vector<std::unique_ptr<FakeRank>> all;
   std::string error;
   std::vector<PeerAddress> addresses;
   for (int me = 0; me < 3; ++me) {
     all.push_back(std::make_unique<FakeRank>(me, 3, false, network));
-    ASSERT_TRUE(all.back()->transport.open(error)) << error;
+    EXPECT_TRUE(all.back()->transport.open(error)) << error;
     addresses.push_back(all.back()->transport.own_address(error));
+    addresses.back().at_once = at_once;
   }
-  for (auto& each : all) ASSERT_TRUE(each->transport.connect(addresses, error)) << error;
+  for (auto& each : all) EXPECT_TRUE(each->transport.connect(addresses, error)) << error;
+  return all;
+}
+
+TEST(MessagePath, WhoHasNotGreetedIsNamedAndWhoseConnectionIsLost) {
+  FakeNetwork network;
+  const std::vector<std::unique_ptr<FakeRank>> all = three_ranks(network, true);
   all[1]->transport.send_hellos();
   network.arrive_all();
   all[0]->transport.poll();
@@ -267,6 +274,29 @@ TEST(MessagePath, WhoHasNotGreetedIsNamedAndWhoseConnectionIsLost) {
   all[0]->transport.poll();
   EXPECT_EQ(all[0]->transport.missing_greeting(true), 2);
   EXPECT_EQ(all[0]->failed, std::vector<int>{2});
+}
+
+// Connections that are made when they are needed: by a message, and by the answer to the greeting that goes before it. Courtesies make none.
+TEST(MessagePath, WhoIsNotConnectedIsWhenAMessageWantsToGoThere) {
+  FakeNetwork network;
+  const std::vector<std::unique_ptr<FakeRank>> all = three_ranks(network, false);
+  all[0]->transport.send_hellos();
+  all[0]->transport.send_control(1, Control::leave, 0, 0);
+  all[0]->transport.say_goodbye([](int) { return true; });
+  EXPECT_TRUE(network.flights.empty());
+  EXPECT_TRUE(all[0]->transport.wired());
+
+  all[0]->transport.send_alarm(1, 2, true);
+  ASSERT_EQ(network.flights.size(), 2u);
+  network.arrive_all();
+  all[1]->transport.poll();
+  EXPECT_EQ(all[1]->controls, (std::vector<std::pair<Control, int>>{{Control::hello, 0}, {Control::failed, 0}}));
+  EXPECT_TRUE(all[0]->transport.is_connected(1) && all[1]->transport.is_connected(0));
+  EXPECT_TRUE(all[0]->transport.is_unconnected(2) && all[2]->transport.is_unconnected(0));
+  EXPECT_TRUE(network.flights.empty());  // whoever has greeted knows
+  all[1]->transport.forget(2);
+  all[1]->transport.send_alarm(2, 0, true);
+  EXPECT_TRUE(network.flights.empty());
 }
 
 TEST(MessagePath, AddressesThatAreMissingAreAnErrorThatSaysSo) {

@@ -167,11 +167,15 @@ void Communicators::answer_gone(const WireHeader& header, int peer) {
 }
 
 // A member of a destroyed communicator has failed: whoever is still in its last barrier may have lost a root, and must
-// not wait for this rank, which has been through.
-void Communicators::tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed) {
-  if (std::find(ranks.begin(), ranks.end(), failed) == ranks.end()) return;
-  for (std::int32_t rank : ranks)
-    if (rank != context_.rank()) transport().send_control(rank, Control::gone, id, context_.rank());
+// not wait for this rank, which has been through. Where not all are connected, and all are members, it is enough to tell those along
+// the graph that news travel: they are through then, and tell others. Of a rank that has left whoever waits for it has heard itself.
+void Communicators::tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t departed) {
+  if (std::find(ranks.begin(), ranks.end(), departed) == ranks.end()) return;
+  const bool along = departures_.tells_along();
+  const bool all_are_members = ranks.size() == static_cast<std::size_t>(context_.size());
+  for (std::int32_t rank : along&& all_are_members ? departures_.near() : ranks)
+    if (rank != context_.rank() && !(along && departures_.has_left(departed) && transport().is_unconnected(rank)))
+      transport().send_control(rank, Control::gone, id, context_.rank());
 }
 
 }  // namespace ucft::detail

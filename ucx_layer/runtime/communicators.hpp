@@ -61,7 +61,7 @@ class Communicators {
   Communicator* find_other(std::uint32_t id);
   bool is_future(std::uint32_t id) const;
   void answer_gone(const WireHeader& header, int peer);
-  void tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t failed);
+  void tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t departed);
   void release(const Early& early);
   void end_slabs();
   Transport& transport();

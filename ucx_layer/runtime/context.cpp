@@ -334,6 +334,7 @@ void Context::helper_turn(void* arg) {
   if (!self.turns_.helper_enter()) return;
   self.in_helper_ = true;
   if (self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
+  self.departures_.connect_in_calm(Clock::now());
   for (int rounds = 0; rounds < 64; ++rounds)
     if (const bool active = self.progress_host(); !self.progress_all() && !active) break;
   self.transport_->publish_credit();

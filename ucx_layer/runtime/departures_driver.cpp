@@ -14,6 +14,9 @@ namespace ucft::detail {
 
 namespace {
 
+constexpr auto calm =
+    std::chrono::milliseconds(100);  // since the last death: some ten times what an operation takes to get over one
+
 Departures::Mark mark_of(const ControlPage* control) {
   return control == nullptr ? Departures::Mark::none
                             : static_cast<Departures::Mark>(control->left.load(std::memory_order_acquire));
@@ -30,6 +33,7 @@ void DeparturesDriver::begin() {
   departures_ = Departures(
       job_.rank, hosts,
       {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
+  departures_.tell_along(job_.connections.near());
 }
 
 void DeparturesDriver::attach(Transport& transport) { transport_ = &transport; }
@@ -155,6 +159,14 @@ void DeparturesDriver::look_around(Clock::time_point now) {
   for (std::int32_t rank = 0; rank < job_.size; ++rank)
     departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
   on_turn(now);
+  connect_in_calm(now);
+}
+
+void DeparturesDriver::connect_in_calm(Clock::time_point now) {
+  if (now < connect_after_) return;
+  for (const std::int32_t rank : departures_.near())
+    if (transport_->is_unconnected(rank)) return transport_->connect_to(rank);
+  connect_after_ = Clock::time_point::max();
 }
 
 void DeparturesDriver::take_news() {
@@ -238,6 +250,7 @@ void DeparturesDriver::depart(const Departures::Action& action) {
   if (action.has_left && detector_) detector_->forget(rank);
   if (action.has_left) return;
   note_failure(rank, Clock::now());
+  if (departures_.tells_along()) connect_after_ = Clock::now() + calm;
   to_report_ = true;
   if (job_.settings.log_errors)
     fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", job_.rank, job_.describe(rank),

@@ -70,6 +70,9 @@ class DeparturesDriver {
   void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
   void take_news();                         // tells it the news
   void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
+  // Who has become one of the first two of its host, or has new ones beside it, connects with those that it will speak to: one at a time,
+  // and not before the operations that met the death have had time to end.
+  void connect_in_calm(Clock::time_point now);
 
   void set_callback(ucft_failure_callback_t callback, void* arg) {
     callback_ = callback;
@@ -119,6 +122,7 @@ class DeparturesDriver {
   ucft_failure_callback_t callback_ = nullptr;
   void* callback_arg_ = nullptr;
   bool to_report_ = false, following_ = false;
+  Clock::time_point connect_after_ = Clock::time_point::max();  // max(): nothing to do
 
   std::unique_ptr<RdmaWatch> ports_;  // the detector's thread looks; guarded by ports_mutex_
   mutable std::mutex ports_mutex_;

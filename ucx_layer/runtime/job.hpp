@@ -7,6 +7,7 @@
 
 #include "collectives/host/host_site.hpp"
 #include "ucx_layer/runtime/settings.hpp"
+#include "ucx_layer/transport/connection_plan.hpp"
 
 namespace ucft::detail {
 
@@ -29,6 +30,7 @@ struct Job {
   int pid = 0;
   std::vector<Peer> peers;                  // by rank
   std::vector<std::int32_t> first_on_host;  // by rank: the lowest rank of its host
+  ConnectionPlan connections;
   bool many_hosts = false, all_share_memory = true, one_network = true;
   bool membarriers = false;     // this process can be made to fence by its own threads,
   bool all_membarriers = true;  // and all ranks of this host by each other (see SharedPath::ring_doorbells)

@@ -186,6 +186,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
   read_gossip_faults(settings, reader);
   reader.read("UCFT_RMA", parse_auto_or_off, "auto or off", settings.rma, false, 0, 0, UINT64_MAX);
+  reader.read("UCFT_CONNECT_ALL", parse_number, "a number of ranks", settings.connect_all, false, 0, 0, 1 << 30);
   reader.read("UCFT_SPIN", parse_number, "a number of polls", settings.spin, given.spin != -1, number(given.spin), 0,
               1000000000);
   reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,

@@ -30,8 +30,11 @@ struct Settings {
   GossipFaults gossip_faults;                   // UCFT_GOSSIP_FAULTS: injected, for experiments; none
   std::string gossip_faults_text;               // as given
   // performance
-  std::int32_t rma = -1;                // UCFT_RMA; -1: mailboxes by RDMA put where the transport has it
-  std::int32_t spin = -1;               // UCFT_SPIN; -1: chosen at start-up
+  std::int32_t rma = -1;  // UCFT_RMA; -1: mailboxes by RDMA put where the transport has it
+  std::int32_t connect_all =
+      -1;                  // UCFT_CONNECT_ALL: up to so many ranks on other hosts all pairs are connected in start-up;
+                           // -1: 40 where hosts are processes and have several ranks each, else 256
+  std::int32_t spin = -1;  // UCFT_SPIN; -1: chosen at start-up
   std::uint64_t sleep_after_us = 2000;  // UCFT_SLEEP_AFTER: a wait yields for as long before it sleeps
   std::int64_t shared_memory_bytes =
       -1;                   // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory

@@ -32,6 +32,7 @@ struct Identity {
   std::int32_t has_barrier;  // others can make it fence
   std::int32_t may_prove;    // see Job
   std::int32_t algorithm;
+  std::int32_t f, connect_all;
   std::uint64_t mappable;  // SharedRange::mappable()
   std::uint64_t suspect_after_us, heartbeat_period_us;
   std::uint64_t gossip_faults;  // of the text
@@ -135,6 +136,8 @@ bool StartUp::exchange_identities(std::string& error) {
   mine.has_barrier = job_.membarriers;
   mine.may_prove = job_.settings.fence && ProcessWatch::has_pidfds();
   mine.algorithm = static_cast<std::int32_t>(job_.settings.algorithm);
+  mine.f = job_.settings.f;
+  mine.connect_all = job_.settings.connect_all;
   mine.mappable = SharedRange::mappable();
   mine.tuning = tuning_hash(job_.settings.tuning);
   mine.hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
@@ -171,6 +174,7 @@ bool StartUp::exchange_identities(std::string& error) {
       return ours != theirs;
     };
     if (differs("UCFT_WINDOW", mine.window, identity.window, "") ||
+        differs("UCFT_CONNECT_ALL", mine.connect_all, identity.connect_all, "") ||
         differs("UCFT_SUSPECT_AFTER", mine.suspect_after_us, identity.suspect_after_us, "us") ||
         differs("UCFT_HEARTBEAT_PERIOD", mine.heartbeat_period_us, identity.heartbeat_period_us, "us"))
       return false;
@@ -193,8 +197,26 @@ bool StartUp::exchange_identities(std::string& error) {
       return false;
     }
   }
+  std::int32_t f = 0;
+  for (const Identity& each : all) f = std::max(f, each.f);
+  plan_connections(f);
   departures_.begin();
   return true;
+}
+
+// Where hosts are processes few connections are used but those that are planned. Else every pair may be: after a death all are asked.
+void StartUp::plan_connections(std::int32_t f) {
+  std::vector<std::uint64_t> groups;
+  std::map<std::uint64_t, std::int32_t> ranks;
+  bool two_levels = job_.settings.algorithm == Algorithm::automatic;
+  for (const Job::Peer& peer : job_.peers) {
+    groups.push_back(peer.may_share ? peer.host : mixed(peer.host, groups.size()));
+    ++ranks[groups.back()];
+    two_levels = two_levels && peer.may_share && peer.may_prove;
+  }
+  two_levels = two_levels && std::ranges::all_of(ranks, [](const auto& each) { return each.second > 1; });
+  const std::int32_t wanted = job_.settings.connect_all;
+  job_.connections = ConnectionPlan(groups, job_.rank, f, wanted >= 0 ? wanted : two_levels ? 40 : 256);
 }
 
 bool StartUp::agree(bool ok, std::string& error, const char* step) {
@@ -232,10 +254,19 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
 
   bool all_read = job_.settings.algorithm == Algorithm::automatic;
   for (std::int32_t rank = 0; rank < job_.size; ++rank) all_read = all_read && job_.reads_memory_of(rank);
-  transport = std::make_unique<Transport>(Transport::Setup{
-      job_.rank, job_.size, job_.cookie, all_read ? mailbox_few_lines : mailbox_lines, job_.settings.log_errors, sink,
-      job_.all_membarriers, sharing < job_.size, !job_.many_hosts && job_.one_network,
-      range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes)});
+  transport =
+      std::make_unique<Transport>(Transport::Setup{job_.rank,
+                                                   job_.size,
+                                                   job_.cookie,
+                                                   all_read ? mailbox_few_lines : mailbox_lines,
+                                                   job_.settings.log_errors,
+                                                   sink,
+                                                   job_.all_membarriers,
+                                                   sharing < job_.size,
+                                                   !job_.many_hosts && job_.one_network,
+                                                   range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes),
+                                                   {},
+                                                   job_.connections.peers().size()});
   transport_ = transport.get();
   departures_.attach(*transport_);
   PeerAddress mine;
@@ -277,9 +308,10 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   return open_remote_mailboxes(error);
 }
 
-// UCX listens for as long as it lives, and takes in whoever connects. No rank may stop before all have their connections.
+// UCX listens for as long as it lives, and takes in whoever connects. No rank may stop before all have their connections, nor where
+// some are made later.
 bool StartUp::shut_the_door(std::string& error) {
-  if (job_.all_share_memory) return true;
+  if (job_.all_share_memory || !job_.connections.connects_all()) return true;
   const auto limit = Clock::now() + connected_limit;
   while (!transport_->connected() && Clock::now() < limit) transport_->poll();
   const char mine = transport_->connected() ? 1 : 0;
@@ -369,6 +401,7 @@ bool StartUp::exchange_addresses(const PeerAddress& mine, const LifelineName& li
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::byte* messages = blobs.data() + rank * longest;
     all.push_back({job_.peers[rank].shares_memory_with(me),
+                   job_.connections.includes(static_cast<std::int32_t>(rank)),
                    addresses[rank].range,
                    {messages, messages + addresses[rank].messages_bytes}});
     lifelines.push_back(addresses[rank].lifeline);

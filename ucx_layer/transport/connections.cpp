@@ -2,14 +2,16 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace ucft::detail {
 
 Connections::Connections(int ranks) : endpoints_(static_cast<std::size_t>(ranks)) {
   for (Endpoint& each : endpoints_) each.owner = this;
 }
 
-bool Connections::open(bool on_one_host, std::string& error) {
-  return ucx_.open(endpoints_.size(), on_one_host, error);
+bool Connections::open(std::size_t peers, bool on_one_host, std::string& error) {
+  return ucx_.open(std::max<std::size_t>(peers, 1), on_one_host, error);
 }
 
 bool Connections::connect(int peer, std::span<const std::byte> address, std::string& error) {

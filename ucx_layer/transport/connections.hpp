@@ -14,8 +14,8 @@ class Connections {
  public:
   explicit Connections(int ranks);
 
-  // on_one_host: see Ucx::open.
-  bool open(bool on_one_host, std::string& error);
+  // See Ucx::open.
+  bool open(std::size_t peers, bool on_one_host, std::string& error);
   Ucx& ucx() { return ucx_; }
   // address: the peer's, as Ucx::address() there.
   bool connect(int peer, std::span<const std::byte> address, std::string& error);

@@ -65,7 +65,7 @@ bool Transport::open(std::string& error) {
     return messages_->open(error);
   }
   connections_ = std::make_unique<Connections>(setup_.ranks);
-  if (!connections_->open(setup_.on_one_host, error)) return false;
+  if (!connections_->open(setup_.connections, setup_.on_one_host, error)) return false;
   messages_ = std::make_unique<ActiveMessages>(station_, *connections_);
   registrations_ = std::make_unique<Registrations>(connections_->ucx().context());
   remote_ = std::make_unique<RemotePath>(station_, segments_, *connections_, *registrations_, *messages_);
@@ -84,6 +84,12 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
   for (int peer = 0; peer < setup_.ranks; ++peer) {
     if (peer == setup_.me) continue;
     const PeerAddress& address = addresses[static_cast<std::size_t>(peer)];
+    if (!address.shares_memory && !address.at_once) {
+      addresses_.resize(paths_.size());
+      addresses_[static_cast<std::size_t>(peer)] = address.messages;
+      paths_[static_cast<std::size_t>(peer)] = &unconnected_;
+      continue;
+    }
     if (!(address.shares_memory ? shared_.connect(peer, address.range, error)
                                 : messages_->connect(peer, address.messages, error)))
       return false;
@@ -92,9 +98,22 @@ bool Transport::connect(const std::vector<PeerAddress>& addresses, std::string& 
   return true;
 }
 
+void Transport::connect_to(int peer) {
+  Path*& path = paths_[static_cast<std::size_t>(peer)];
+  if (!is_unconnected(peer)) return;
+  path = messages_.get();
+  std::string error;
+  std::vector<std::byte>& address = addresses_[static_cast<std::size_t>(peer)];
+  if (!messages_->connect(peer, address, error) && connections_ != nullptr)
+    connections_->note_failure(peer, UCS_ERR_UNREACHABLE);
+  std::vector<std::byte>().swap(address);
+  if (!messages_->has_greeted(peer)) send_control(peer, Control::hello, 0, setup_.me);
+  publish_counts();
+}
+
 void Transport::send_hellos() {
   for (int peer = 0; peer < setup_.ranks; ++peer)
-    if (!shared_.has(peer)) send_control(peer, Control::hello, 0, setup_.me);
+    if (is_connected(peer)) send_control(peer, Control::hello, 0, setup_.me);
 }
 
 int Transport::missing_greeting(bool lost) const {
@@ -118,7 +137,7 @@ std::vector<std::byte> Transport::own_remote_key() {
 bool Transport::open_remote_mailbox(int peer, std::uint64_t segment, std::span<const std::byte> key,
                                     std::string& error) {
   Path*& path = paths_[static_cast<std::size_t>(peer)];
-  if (connections_ == nullptr || path != messages_.get()) return true;  // shares memory with us, or is gone
+  if (connections_ == nullptr || path != messages_.get()) return true;  // shares memory with us, or has no connection
   if (!remote_->connect(peer, segment, key, error)) return false;
   path = remote_.get();
   return true;
@@ -170,7 +189,10 @@ Outgoing Transport::control_message(Control control, std::uint32_t communicator,
   return message;
 }
 
+// What need not be known by who has no business with this rank is not worth a connection.
 void Transport::send_control(int peer, Control control, std::uint32_t communicator, std::int32_t sender) {
+  const bool is_courtesy = control == Control::leave || control == Control::excluded;
+  if (is_courtesy && is_unconnected(peer)) return;
   hand_over(peer, control_message(control, communicator, sender));
 }
 
@@ -185,6 +207,8 @@ bool Transport::poll() {
   bool active = shared_.poll();
   if (remote_ != nullptr) active |= remote_->poll();
   if (messages_ != nullptr) active |= messages_->poll();
+  if (!addresses_.empty() && messages_ != nullptr)
+    for (const int peer : messages_->take_greetings()) connect_to(peer);
   give_back();
   return active;
 }
@@ -239,9 +263,7 @@ void Transport::say_goodbye(const std::function<bool(int peer)>& may_live) {
   }
   // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.
   const auto read_until = begin + std::chrono::milliseconds(100);
-  const auto still_there = [&](int peer) {
-    return !is_forgotten(peer) && !shared_.has(peer) && !messages_->is_lost(peer);
-  };
+  const auto still_there = [&](int peer) { return is_connected(peer) && !messages_->is_lost(peer); };
   const auto anybody = [&] {
     for (int peer = 0; peer < setup_.ranks; ++peer)
       if (still_there(peer)) return true;

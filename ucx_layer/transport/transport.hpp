@@ -24,6 +24,7 @@ namespace ucft::detail {
 // What each rank knows of a peer before it is wired: from the out-of-band exchange.
 struct PeerAddress {
   bool shares_memory = false;  // same host, and both sides may
+  bool at_once = true;  // connected in start-up; else when the first message wants to go there (the same on both sides)
   RangeName range{};
   std::vector<std::byte> messages;  // of its message path; empty if nobody needs it
 };
@@ -42,6 +43,7 @@ class Transport {
     bool on_one_host;           // none is on another host
     std::uint64_t range_bytes;  // of shared memory, at most: what each rank of the host can map of all others
     std::function<std::unique_ptr<MessagePath>(const Station&)> message_path{};  // instead of UCX: for tests
+    std::size_t connections = 0;  // that are expected: UCX chooses transports by it
   };
   explicit Transport(const Setup& setup);
   ~Transport();
@@ -63,6 +65,14 @@ class Transport {
   std::vector<std::byte> own_remote_key();
   std::uint64_t own_segment_address() const { return segments_.first().name().address; }
   // From now on messages for that peer go by the remote path. Both sides do it, before the first collective.
+  // For peers without a connection: makes one, which the peer answers with its own. It costs a fraction of a millisecond and waits for
+  // nobody; what is sent before the peer has answered waits in UCX. Messages that find none do it by themselves.
+  void connect_to(int peer);
+  bool is_connected(int peer) const {  // by UCX
+    const Path* const path = paths_[static_cast<std::size_t>(peer)];
+    return path != nullptr && path != &shared_ && path != &unconnected_;
+  }
+  bool is_unconnected(int peer) const { return paths_[static_cast<std::size_t>(peer)] == &unconnected_; }
   bool open_remote_mailbox(int peer, std::uint64_t segment, std::span<const std::byte> key, std::string& error);
 
   Buffers& buffers() { return buffers_; }
@@ -87,7 +97,7 @@ class Transport {
   void say_goodbye(const std::function<bool(int peer)>& may_live);
 
   struct Counts {
-    int shared_memory = 0, remote_mailboxes = 0, messages = 0;  // peers
+    int shared_memory = 0, remote_mailboxes = 0, messages = 0;  // peers; the last may have no connection yet
     int connections = 0;                                        // UCX's endpoints that are open
     int mailboxes = 0;                                          // rings that others fill
     std::uint64_t mailbox_bytes = 0;
@@ -123,6 +133,23 @@ class Transport {
   void note_sleep(int rank, bool sleeps) { shared_.note_sleep(rank, sleeps); }  // see SharedPath
 
  private:
+  // Of peers that nothing has been sent to.
+  class Unconnected final : public Path {
+   public:
+    explicit Unconnected(Transport& owner) : owner_(owner) {}
+    void send(int peer, const Outgoing& message) override {
+      owner_.connect_to(peer);
+      owner_.hand_over(peer, message);
+    }
+    bool poll() override { return false; }
+    void drain(int) override {}
+    void forget(int) override {}
+    std::int64_t waiting() const override { return 0; }
+
+   private:
+    Transport& owner_;
+  };
+
   void hand_over(int peer, const Outgoing& message) {
     Path* path = paths_[static_cast<std::size_t>(peer)];
     if (path == &shared_) return shared_.send(peer, message);
@@ -145,7 +172,9 @@ class Transport {
   std::unique_ptr<RemotePath> remote_;
   std::unique_ptr<MessagePath> messages_;  // nullptr: nobody needs it
   Windows windows_;
-  std::vector<Path*> paths_;  // by rank; nullptr: this rank, and who is forgotten
+  Unconnected unconnected_{*this};
+  std::vector<std::vector<std::byte>> addresses_;  // by rank, of those
+  std::vector<Path*> paths_;                       // by rank; nullptr: this rank, and who is forgotten
 };
 
 }  // namespace ucft::detail

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 
 #include "tests/ucx/operations.hpp"
@@ -42,6 +43,60 @@ TEST(Connections, AreCountedAndSoAreMailboxes) {
     std::size_t ranks = 0;
     for (auto at = output.find(stats); at != output.npos; at = output.find(stats, at + 1)) ++ranks;
     EXPECT_EQ(ranks, 4u) << output;
+  }
+}
+
+// ---- few of many ----------------------------------------------------------------------------------------------------
+
+std::int32_t connections() {
+  ucft_context_paths_t found = UCFT_CONTEXT_PATHS_INIT;
+  check(ucft_context_paths(context, &found), "paths");
+  return found.connections;
+}
+
+// few HOSTS CONNECTIONS: three ranks a host. Who speaks for one, and the next, has so many connections, the third has none; then the third
+// ones of all hosts need some.
+RANKS(few) {
+  const int planned = std::stoi(arguments.at(1));
+  for (int i = 0; i < 4; ++i) {
+    allreduce(i, 1);
+    reduce(i, 3 * i, 2);
+    allgather(i, 1);
+    check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  }
+  if (connections() != (rank_ % 3 < 2 ? planned : 0)) wrong("{} connections", connections());
+  ucft_comm_h part = UCFT_COMM_NULL;
+  check(ucft_comm_split(comm, rank_ % 3, 0, &part), "split");
+  std::uint64_t in = 1, out = 0;
+  for (int i = 0; i < 3; ++i)
+    check(ucft_allreduce(part, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
+  if (out != static_cast<std::uint64_t>(std::stoi(arguments.at(0)))) wrong("sum {}", out);
+  if (connections() == 0) wrong("no connections");
+  check(ucft_comm_destroy(part), "destroy");
+}
+
+// +-1, +-2, +-4 and 8 of 16 hosts, and two ranks of each.
+TEST(Connections, AreFewWhereThereAreManyRanks) {
+  JobPlan made{48, few, {"16", "14"}, {}, over("two_level")};
+  made.environment["UCFT_TEST_RANKS_PER_HOST"] = "3";
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+// Who speaks for a host and its deputy: the third one has no connection until then. By seed, as the kill tests.
+TEST(Connections, WhoeverSpeaksMayDieWhereFewAreConnected) {
+  std::mt19937 random(20261125u);
+  for (int run = 0; run < 10; ++run) {
+    const int first = 3 * static_cast<int>(random() % 8);
+    JobPlan made{24, "loop", {"12", "500"}, {}, over("two_level")};
+    for (const int victim : {first, first + 1}) {
+      made.launcher.insert(made.launcher.end(), {"--expect-kill", std::to_string(victim)});
+      made.environment["UCFT_TEST_KILL"] += fmt::format("{}:send:{},", victim, random() % 150);
+    }
+    made.environment["UCFT_TEST_KILL"].pop_back();
+    made.environment["UCFT_TEST_RANKS_PER_HOST"] = "3";
+    made.environment["UCFT_CONNECT_ALL"] = "0";
+    made.environment["UCFT_F"] = "2";
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {first, first + 1}), "") << made.environment["UCFT_TEST_KILL"];
   }
 }
 

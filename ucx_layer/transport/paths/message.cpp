@@ -12,8 +12,10 @@ bool MessagePath::poll() {
     if (arrival.header.phase >= static_cast<std::uint8_t>(Control::hello)) {
       const std::int32_t sender = arrival.header.sender;
       if (sender < station_.ranks) {
-        if (arrival.header.phase == static_cast<std::uint8_t>(Control::hello))
+        if (arrival.header.phase == static_cast<std::uint8_t>(Control::hello) && !has_greeted(sender)) {
           greeted_[static_cast<std::size_t>(sender)] = true;
+          greetings_.push_back(sender);
+        }
         station_.sink.control(station_.sink.arg, arrival.header, sender);
       }
     } else if (station_.sink.accepts(station_.sink.arg, arrival.header, -1)) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ucx_layer/transport/paths/path.hpp"
@@ -21,7 +22,8 @@ class MessagePath : public Path {
   virtual std::vector<std::byte> address(std::string& error) = 0;
   virtual bool connect(int peer, std::span<const std::byte> address, std::string& error) = 0;
   bool has_greeted(int peer) const { return greeted_[static_cast<std::size_t>(peer)]; }
-  virtual bool is_lost(int peer) const = 0;  // its connection
+  std::vector<int> take_greetings() { return std::exchange(greetings_, {}); }  // first ones, since the last call
+  virtual bool is_lost(int peer) const = 0;                                    // its connection
 
   bool poll() final;
   void drain(int) final {}  // what a peer has sent so far, nobody knows
@@ -53,6 +55,7 @@ class MessagePath : public Path {
 
   std::deque<Arrival> arrivals_;
   std::vector<bool> greeted_;  // by rank
+  std::vector<int> greetings_;
 };
 
 }  // namespace ucft::detail

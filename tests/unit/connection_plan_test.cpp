@@ -1,0 +1,94 @@
+// Whom a rank connects with in start-up: as many as were counted, the same seen from both ends, and all that trees and groups need.
+#include "ucx_layer/transport/connection_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "collectives/topology/broadcast_topology.hpp"
+#include "collectives/topology/reduce_topology.hpp"
+
+namespace ucft::detail {
+namespace {
+
+using Ranks = std::vector<std::int32_t>;
+
+std::vector<std::uint64_t> groups_of(std::int32_t groups, std::int32_t ranks) {  // ranks of each
+  std::vector<std::uint64_t> all;
+  for (std::int32_t rank = 0; rank < groups * ranks; ++rank) all.push_back(static_cast<std::uint64_t>(rank / ranks));
+  return all;
+}
+
+TEST(ConnectionPlan, AProcessHasFewNeighbours) {
+  const auto most = [](std::int32_t size, std::int32_t f) {
+    std::size_t most = 0;
+    for (std::int32_t me = 0; me < size; me += std::max(1, size / 1000))
+      most = std::max(most, process_neighbours(size, me, f).size());
+    return most;
+  };
+  EXPECT_EQ(most(64, 1), 11u);
+  EXPECT_EQ(most(64, 3), 13u);
+  EXPECT_EQ(most(1024, 1), 19u);
+  EXPECT_LE(most(100000, 1), 34u + 17u);  // of recursive doubling, where the number is no power of two
+}
+
+// Broadcasts and reduces to every root, as rotations of those to 0.
+TEST(ConnectionPlan, TreesAndGroupsOfAllRootsNeedNobodyElse) {
+  for (std::int32_t size : {2, 3, 7, 13, 16, 33, 64})
+    for (std::int32_t f : {0, 1, 2, 3}) {
+      const ReduceTopology reduce(size, f);
+      const BroadcastTopology broadcast({}, size);
+      for (std::int32_t process = 0; process < size; ++process) {
+        Ranks needed, some;
+        reduce.group_members(process, some);
+        needed.insert(needed.end(), some.begin(), some.end());
+        reduce.children(process, some);
+        needed.insert(needed.end(), some.begin(), some.end());
+        broadcast.children(process, some);
+        needed.insert(needed.end(), some.begin(), some.end());
+        if (process > 0) needed.push_back(reduce.parent(process));
+        if (process > 0) needed.push_back(broadcast.parent(process));
+        for (std::int32_t root : {0, size / 3, size - 1}) {
+          const Ranks neighbours = process_neighbours(size, (process + root) % size, f);
+          for (const std::int32_t other : needed)
+            EXPECT_TRUE(other == process || std::ranges::binary_search(neighbours, (other + root) % size))
+                << size << " " << f << ": " << process << " and " << other << " from " << root;
+        }
+      }
+    }
+}
+
+TEST(ConnectionPlan, BothEndsHaveTheSame) {
+  for (const std::int32_t ranks : {1, 2, 3})
+    for (const std::int32_t groups : {5, 12, 37}) {
+      const std::vector<std::uint64_t> all = groups_of(groups, ranks);
+      const auto size = static_cast<std::int32_t>(all.size());
+      std::vector<ConnectionPlan> plans;
+      for (std::int32_t rank = 0; rank < size; ++rank) plans.emplace_back(all, rank, 1, 0);
+      for (std::int32_t a = 0; a < size; ++a)
+        for (std::int32_t b = 0; b < size; ++b)
+          EXPECT_EQ(plans[static_cast<std::size_t>(a)].includes(b), plans[static_cast<std::size_t>(b)].includes(a));
+    }
+}
+
+TEST(ConnectionPlan, TwoOfEachGroupAreConnected) {
+  const std::vector<std::uint64_t> all = groups_of(64, 4);
+  EXPECT_EQ(ConnectionPlan(all, 0, 1, 40).peers().size(), 22u);
+  EXPECT_EQ(ConnectionPlan(all, 253, 1, 40).peers().size(), 22u);
+  EXPECT_EQ(ConnectionPlan(all, 2, 1, 40).peers(), Ranks{});
+  EXPECT_EQ(ConnectionPlan(all, 2, 1, 40).near()[0], (Ranks{0, 1, 2, 3}));
+  EXPECT_EQ(ConnectionPlan(all, 2, 1, 40).near().size(), 12u);
+}
+
+TEST(ConnectionPlan, FewRanksAreAllConnected) {
+  const std::vector<std::uint64_t> all{7, 7, 7, 8, 8};
+  EXPECT_EQ(ConnectionPlan(all, 2, 1, 3).peers(), (Ranks{3, 4}));
+  EXPECT_EQ(ConnectionPlan(all, 3, 1, 3).peers(), (Ranks{0, 1, 2}));
+  EXPECT_TRUE(ConnectionPlan(all, 0, 1, 3).connects_all());
+  EXPECT_FALSE(ConnectionPlan(all, 0, 1, 2).connects_all());  // rank 3 has three
+  EXPECT_EQ(ConnectionPlan(all, 2, 1, 2).peers(), Ranks{});
+}
+
+}  // namespace
+}  // namespace ucft::detail
