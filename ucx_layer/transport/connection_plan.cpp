@@ -58,8 +58,8 @@ ConnectionPlan::ConnectionPlan(const std::vector<std::uint64_t>& group_of, std::
     return;
   }
   near_.push_back(groups[mine]);
-  for (const std::int32_t group : process_neighbours(static_cast<std::int32_t>(groups.size()),
-                                                     static_cast<std::int32_t>(mine), f))
+  for (const std::int32_t group :
+       process_neighbours(static_cast<std::int32_t>(groups.size()), static_cast<std::int32_t>(mine), f))
     near_.push_back(groups[static_cast<std::size_t>(group)]);
   constexpr std::size_t connected = 2;  // who speaks, and its deputy
   if (std::ranges::find(near_[0], me) - near_[0].begin() >= static_cast<std::ptrdiff_t>(connected)) return;

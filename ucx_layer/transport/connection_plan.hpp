@@ -26,7 +26,7 @@ class ConnectionPlan {
   ConnectionPlan(const std::vector<std::uint64_t>& group_of, std::int32_t me, std::int32_t f, std::int32_t all_upto);
 
   bool connects_all() const { return all_; }
-  bool includes(std::int32_t rank) const;                         // in start-up
+  bool includes(std::int32_t rank) const;                            // in start-up
   const std::vector<std::int32_t>& peers() const { return peers_; }  // those, ascending
   // This rank's group, then the neighbours of it as a process: ranks, ascending. Empty where all are connected.
   const std::vector<std::vector<std::int32_t>>& near() const { return near_; }

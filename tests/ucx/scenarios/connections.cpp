@@ -2,6 +2,9 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -44,6 +47,22 @@ TEST(Connections, AreCountedAndSoAreMailboxes) {
     for (auto at = output.find(stats); at != output.npos; at = output.find(stats, at + 1)) ++ranks;
     EXPECT_EQ(ranks, 4u) << output;
   }
+}
+
+// A line of JSON for bench/studies/start_up: when the rank was in the job (CLOCK_MONOTONIC), and what it holds after some operations.
+RANKS(held) {
+  const auto began = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  for (int i = 0; i < 3; ++i) check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  ucft_context_paths_t found = UCFT_CONTEXT_PATHS_INIT;
+  check(ucft_context_paths(context, &found), "paths");
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  std::int64_t kilobytes = 0;
+  for (std::string line; std::getline(rollup, line);)
+    if (line.starts_with("Pss:")) kilobytes = std::stol(line.substr(4));
+  fmt::print("{{\"rank\":{},\"began\":{:.6f},\"pss_kb\":{},\"connections\":{},\"mailbox_bytes\":{}}}\n", rank_, began,
+             kilobytes, found.connections, found.mailbox_bytes);
+  std::fflush(stdout);
+  check(ucft_barrier(comm, nullptr, nullptr), "barrier");
 }
 
 // ---- few of many ----------------------------------------------------------------------------------------------------
