@@ -57,12 +57,12 @@ std::int64_t pieces(Rank first, Rank blocks, Rank n, std::uint64_t count, std::u
   return first + blocks <= n ? runs(first, first + blocks) : runs(first, n) + runs(0, first + blocks - n);
 }
 
-// What goes in blocks: of each halving one message of pieces there, one back, and one that closes.
+// What goes in blocks: of each step one message of pieces there, one back, and one that closes.
 std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   const std::uint64_t of_piece = optimism.piece_bytes / arguments.reduction.carrier_bytes();
   std::int64_t sends = 0;
-  for (Rank all = ranks; all > 1; all = (all + 1) / 2) {
-    const Rank kept = (all + 1) / 2;
+  for (Rank all = ranks, kept = 0; all > 1; all = kept) {
+    kept = static_cast<Rank>(std::bit_floor(static_cast<unsigned>(all - 1)));
     sends += pieces(rank + kept, all - kept, ranks, arguments.count, of_piece) +
              pieces(rank, all - kept, ranks, arguments.count, of_piece) + 1;
   }

@@ -1,6 +1,7 @@
 #include "collectives/phases/circulant.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -18,7 +19,7 @@ void Circulant::plan(const Ballots& ballots) {
   if (std::exchange(size_, ballots.members().size()) == ballots.members().size()) return;
   skips_.clear();
   for (std::int32_t blocks = size_; blocks > 1; blocks = skips_.back().distance) {
-    const std::int32_t distance = (blocks + 1) / 2;
+    const auto distance = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(blocks - 1)));
     skips_.push_back({distance, blocks - distance});
   }
 }
@@ -88,7 +89,7 @@ bool Circulant::start(const Message& blank, Slice input, const Arguments& argume
   blank_ = blank;
   blank_.flags = has_value;
   is_active_ = true;
-  // Of an odd number of blocks the first step adds nothing to the middle one.
+  // Those to which the first step adds nothing.
   const Skip& first = skips_.front();
   for (const auto& [begin, end] : runs_of(first.blocks, first.distance - first.blocks, arguments, ballots).runs)
     std::memcpy(buffers.data(sum_) + begin, buffers.data(input_) + begin, end - begin);

@@ -72,7 +72,7 @@ TEST(Circulant, EachMemberSendsAndGetsNoMoreThanItMust) {
     }
 }
 
-// The additions of Träff's Algorithm 1, all members in step.
+// The additions of Träff's Algorithm 1, with powers of two for skips, all members in step.
 std::vector<double> added_in_blocks(const std::vector<std::vector<double>>& inputs) {
   const std::size_t n = inputs.size(), count = inputs[0].size();
   std::vector<double> sum(count);
@@ -81,8 +81,8 @@ std::vector<double> added_in_blocks(const std::vector<std::vector<double>>& inpu
     while ((block + 1) * count / n <= element) ++block;
     std::vector<double> partial(n);  // of that block's element, by member
     for (std::size_t member = 0; member < n; ++member) partial[member] = inputs[member][element];
-    for (std::size_t blocks = n; blocks > 1; blocks = (blocks + 1) / 2) {
-      const std::size_t skip = (blocks + 1) / 2;
+    for (std::size_t blocks = n, skip = 0; blocks > 1; blocks = skip) {
+      skip = std::bit_floor(blocks - 1);
       std::vector<double> next = partial;
       for (std::size_t member = 0; member < n; ++member)
         if ((block + n - member) % n < blocks - skip) next[member] = partial[member] + partial[(member + n - skip) % n];
