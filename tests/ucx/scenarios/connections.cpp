@@ -83,6 +83,7 @@ RANKS(few) {
     allgather(i, 1);
     check(ucft_barrier(comm, nullptr, nullptr), "barrier");
   }
+  allreduce(4, 40000);  // long
   if (connections() != (rank_ % 3 < 2 ? planned : 0)) wrong("{} connections", connections());
   ucft_comm_h part = UCFT_COMM_NULL;
   check(ucft_comm_split(comm, rank_ % 3, 0, &part), "split");
