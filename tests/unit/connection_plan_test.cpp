@@ -81,6 +81,39 @@ TEST(ConnectionPlan, TwoOfEachGroupAreConnected) {
   EXPECT_EQ(ConnectionPlan(all, 2, 1, 40).near().size(), 12u);
 }
 
+// A mailbox has the same place seen from both ends, and all have places of their own.
+TEST(ConnectionPlan, MailboxesHavePlaces) {
+  for (const std::int32_t all_upto : {0, 1000}) {
+    const std::vector<std::uint64_t> all = groups_of(13, 3);
+    std::vector<MailboxPlaces> places;
+    for (std::int32_t rank = 0; rank < 39; ++rank) places.push_back(ConnectionPlan(all, rank, 1, all_upto).mailboxes());
+    for (std::size_t a = 0; a < 39; ++a) {
+      std::vector<int> used;
+      for (std::size_t b = 0; b < 39; ++b) {
+        if (a == b) continue;
+        EXPECT_EQ(places[a].here[b], places[b].there[a]);
+        if (places[a].here[b] >= 0) used.push_back(places[a].here[b]);
+        EXPECT_TRUE(a / 3 != b / 3 || places[a].here[b] >= 0);
+      }
+      std::ranges::sort(used);
+      EXPECT_EQ(static_cast<int>(used.size()), places[a].count);
+      for (std::size_t i = 0; i < used.size(); ++i) EXPECT_EQ(used[i], static_cast<int>(i));
+    }
+  }
+}
+
+// Of 10^5 ranks, in hosts of 100 or alone: what each sets aside, all of which RDMA registers.
+TEST(ConnectionPlan, MailboxesOfManyRanksTakeLessThanFourMegabytes) {
+  for (const std::int32_t ranks : {1, 100}) {
+    const ConnectionPlan plan(groups_of(100000 / ranks, ranks), 0, 1, 256);
+    std::size_t most = 0;
+    for (std::int32_t rank = 0; rank < 100000; rank += 777)
+      most = std::max(most, FirstSegment(static_cast<int>(plan.mailboxes_of(rank).size()), mailbox_lines).bytes());
+    EXPECT_LT(most, 4'000'000u);
+    EXPECT_EQ(plan.mailboxes().count, static_cast<int>(plan.mailboxes_of(0).size()));
+  }
+}
+
 TEST(ConnectionPlan, FewRanksAreAllConnected) {
   const std::vector<std::uint64_t> all{7, 7, 7, 8, 8};
   EXPECT_EQ(ConnectionPlan(all, 2, 1, 3).peers(), (Ranks{3, 4}));

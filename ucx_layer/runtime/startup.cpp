@@ -266,7 +266,8 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
                                                    !job_.many_hosts && job_.one_network,
                                                    range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes),
                                                    {},
-                                                   job_.connections.peers().size()});
+                                                   job_.connections.peers().size(),
+                                                   job_.connections.mailboxes()});
   transport_ = transport.get();
   departures_.attach(*transport_);
   PeerAddress mine;

@@ -41,32 +41,69 @@ std::vector<std::int32_t> process_neighbours(std::int32_t size, std::int32_t me,
 }
 
 ConnectionPlan::ConnectionPlan(const std::vector<std::uint64_t>& group_of, std::int32_t me, std::int32_t f,
-                               std::int32_t all_upto) {
+                               std::int32_t all_upto)
+    : me_(me), f_(f) {
   std::map<std::uint64_t, std::size_t> number;
-  std::vector<std::vector<std::int32_t>> groups;  // by their lowest ranks
   for (std::size_t rank = 0; rank < group_of.size(); ++rank) {
-    const auto [found, is_new] = number.try_emplace(group_of[rank], groups.size());
-    if (is_new) groups.emplace_back();
-    groups[found->second].push_back(static_cast<std::int32_t>(rank));
+    const auto [found, is_new] = number.try_emplace(group_of[rank], groups_.size());
+    if (is_new) groups_.emplace_back();
+    groups_[found->second].push_back(static_cast<std::int32_t>(rank));
+    group_of_.push_back(found->second);
   }
-  const std::size_t mine = number.at(group_of[static_cast<std::size_t>(me)]),
-                    least = std::ranges::min_element(groups, {}, &std::vector<std::int32_t>::size)->size();
+  const std::size_t least = std::ranges::min_element(groups_, {}, &std::vector<std::int32_t>::size)->size();
   all_ = group_of.size() - least <= static_cast<std::size_t>(std::max(all_upto, 0));
+  peers_ = peers_of(me);
+  if (all_) return;
+  const std::size_t mine = group_of_[static_cast<std::size_t>(me)];
+  near_.push_back(groups_[mine]);
+  for (const std::int32_t group : neighbours_of(mine)) near_.push_back(groups_[static_cast<std::size_t>(group)]);
+}
+
+std::vector<std::int32_t> ConnectionPlan::neighbours_of(std::size_t group) const {
+  return process_neighbours(static_cast<std::int32_t>(groups_.size()), static_cast<std::int32_t>(group), f_);
+}
+
+std::vector<std::int32_t> ConnectionPlan::peers_of(std::int32_t rank) const {
+  std::vector<std::int32_t> peers;
+  const std::size_t group = group_of_[static_cast<std::size_t>(rank)];
   if (all_) {
-    for (std::size_t rank = 0; rank < group_of.size(); ++rank)
-      if (number.at(group_of[rank]) != mine) peers_.push_back(static_cast<std::int32_t>(rank));
-    return;
+    for (std::size_t other = 0; other < group_of_.size(); ++other)
+      if (group_of_[other] != group) peers.push_back(static_cast<std::int32_t>(other));
+    return peers;
   }
-  near_.push_back(groups[mine]);
-  for (const std::int32_t group :
-       process_neighbours(static_cast<std::int32_t>(groups.size()), static_cast<std::int32_t>(mine), f))
-    near_.push_back(groups[static_cast<std::size_t>(group)]);
   constexpr std::size_t connected = 2;  // who speaks, and its deputy
-  if (std::ranges::find(near_[0], me) - near_[0].begin() >= static_cast<std::ptrdiff_t>(connected)) return;
-  for (std::size_t i = 1; i < near_.size(); ++i)
-    peers_.insert(peers_.end(), near_[i].begin(),
-                  near_[i].begin() + static_cast<std::ptrdiff_t>(std::min(connected, near_[i].size())));
-  std::ranges::sort(peers_);
+  if (std::ranges::find(groups_[group], rank) - groups_[group].begin() >= static_cast<std::ptrdiff_t>(connected))
+    return peers;
+  for (const std::int32_t each : neighbours_of(group)) {
+    const std::vector<std::int32_t>& there = groups_[static_cast<std::size_t>(each)];
+    peers.insert(peers.end(), there.begin(),
+                 there.begin() + static_cast<std::ptrdiff_t>(std::min(connected, there.size())));
+  }
+  std::ranges::sort(peers);
+  return peers;
+}
+
+std::vector<std::int32_t> ConnectionPlan::mailboxes_of(std::int32_t rank) const {
+  std::vector<std::int32_t> mailboxes = peers_of(rank);
+  for (const std::int32_t other : groups_[group_of_[static_cast<std::size_t>(rank)]])
+    if (other != rank) mailboxes.push_back(other);
+  std::ranges::sort(mailboxes);
+  return mailboxes;
+}
+
+MailboxPlaces ConnectionPlan::mailboxes() const {
+  const auto ranks = static_cast<int>(group_of_.size());
+  if (all_) return MailboxPlaces::of_all(ranks, me_);
+  const std::vector<std::int32_t> mine = mailboxes_of(me_);
+  MailboxPlaces places{static_cast<int>(mine.size()), std::vector<int>(group_of_.size(), -1),
+                       std::vector<int>(group_of_.size(), -1)};
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const std::vector<std::int32_t> theirs = mailboxes_of(mine[i]);
+    places.here[static_cast<std::size_t>(mine[i])] = static_cast<int>(i);
+    places.there[static_cast<std::size_t>(mine[i])] =
+        static_cast<int>(std::ranges::lower_bound(theirs, me_) - theirs.begin());
+  }
+  return places;
 }
 
 bool ConnectionPlan::includes(std::int32_t rank) const { return std::ranges::binary_search(peers_, rank); }

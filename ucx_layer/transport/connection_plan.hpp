@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "ucx_layer/transport/memory/first_segment.hpp"
+
 namespace ucft::detail {
 
 class ConnectionPlan {
@@ -30,9 +32,18 @@ class ConnectionPlan {
   const std::vector<std::int32_t>& peers() const { return peers_; }  // those, ascending
   // This rank's group, then the neighbours of it as a process: ranks, ascending. Empty where all are connected.
   const std::vector<std::vector<std::int32_t>>& near() const { return near_; }
+  // Of that rank: whom it shares memory with, and those that it is connected with in start-up. Ascending; not where all are connected.
+  std::vector<std::int32_t> mailboxes_of(std::int32_t rank) const;
+  MailboxPlaces mailboxes() const;  // of this rank
 
  private:
+  std::vector<std::int32_t> neighbours_of(std::size_t group) const;
+  std::vector<std::int32_t> peers_of(std::int32_t rank) const;
+
   bool all_ = true;
+  std::int32_t me_ = 0, f_ = 0;
+  std::vector<std::size_t> group_of_;              // by rank
+  std::vector<std::vector<std::int32_t>> groups_;  // by their lowest ranks
   std::vector<std::int32_t> peers_;
   std::vector<std::vector<std::int32_t>> near_;
 };

@@ -26,11 +26,12 @@ void Rejects::note(Malformed what, int peer) {
 
 Transport::Transport(const Setup& setup)
     : setup_(setup),
-      first_(setup.ranks, setup.ring_lines),
+      mailboxes_(setup.mailboxes.here.empty() ? MailboxPlaces::of_all(setup.ranks, setup.me) : setup.mailboxes),
+      first_(mailboxes_.count, setup.ring_lines),
       slabs_(segments_),
       buffers_(ChunkSource{&chunk_of, &segments_}),
       rejects_(setup.me, setup.log),
-      station_{setup.me, setup.ranks, setup.cookie, setup.ring_lines, setup.sink, buffers_, rejects_},
+      station_{setup.me, setup.ranks, setup.cookie, setup.ring_lines, mailboxes_, setup.sink, buffers_, rejects_},
       shared_(station_, segments_, setup.sleeper_fences),
       windows_({buffers_, segments_, shared_}, setup.ranks),
       paths_(static_cast<std::size_t>(setup.ranks), nullptr) {}
@@ -155,7 +156,7 @@ Transport::Counts Transport::counts() const {
       ++counts.messages;
   }
   counts.connections = connections_ == nullptr ? 0 : connections_->open_now();
-  counts.mailboxes = counts.shared_memory + counts.remote_mailboxes;
+  counts.mailboxes = mailboxes_.count;
   counts.mailbox_bytes = static_cast<std::uint64_t>(counts.mailboxes) * first_.mailbox_bytes();
   return counts;
 }

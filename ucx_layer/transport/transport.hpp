@@ -44,6 +44,7 @@ class Transport {
     std::uint64_t range_bytes;  // of shared memory, at most: what each rank of the host can map of all others
     std::function<std::unique_ptr<MessagePath>(const Station&)> message_path{};  // instead of UCX: for tests
     std::size_t connections = 0;  // that are expected: UCX chooses transports by it
+    MailboxPlaces mailboxes{};    // empty: with all
   };
   explicit Transport(const Setup& setup);
   ~Transport();
@@ -99,7 +100,7 @@ class Transport {
   struct Counts {
     int shared_memory = 0, remote_mailboxes = 0, messages = 0;  // peers; the last may have no connection yet
     int connections = 0;                                        // UCX's endpoints that are open
-    int mailboxes = 0;                                          // rings that others fill
+    int mailboxes = 0;                                          // that are set aside for others to fill
     std::uint64_t mailbox_bytes = 0;
   };
   Counts counts() const;
@@ -160,6 +161,7 @@ class Transport {
   std::int64_t waiting() const;
 
   Setup setup_;
+  const MailboxPlaces mailboxes_;
   const FirstSegment first_;
   Segments segments_;
   Slabs slabs_;

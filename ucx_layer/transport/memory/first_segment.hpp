@@ -1,12 +1,14 @@
 // The first segment of a rank's range, which all peers find at its beginning:
 //
-//   control page | slabs: the first page of their directory | credit, one line a reader | pull tables, one a reader |
-//   rings, one a writer
+//   control page | slabs: the first page of their directory | mailboxes, one a peer: credit (a line), pull table, ring
+//
+// Not every rank has one: those that it shares memory with do, and those that it is connected with in start-up.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ucx_layer/transport/memory/mailbox.hpp"
 #include "ucx_layer/transport/memory/slabs.hpp"
@@ -29,18 +31,17 @@ struct ControlPage {
   std::uint64_t cookie;
   // For who looks from outside (ucx_layer/observer), as the slabs' descriptions.
   std::int32_t rank, ranks;
-  std::uint64_t address;                      // of this page in its owner
-  std::uint64_t heartbeat_period_us;          // written when its detector starts
-  std::atomic<std::int64_t> waits_since_ns;   // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
-  std::atomic<std::int64_t> waited_until_ns;  // the last wait whose time limit has passed; 0: none
-  // What it keeps for others: UCX's endpoints that are open, lifelines, rings of its own for their messages with what belongs to
-  // them, and the bytes of those.
-  std::atomic<std::int32_t> connections, lifelines, mailboxes;
-  std::atomic<std::uint64_t> mailbox_bytes;
+  std::uint64_t address;                            // of this page in its owner
+  std::uint64_t heartbeat_period_us;                // written when its detector starts
+  std::atomic<std::int64_t> waits_since_ns;         // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
+  std::atomic<std::int64_t> waited_until_ns;        // the last wait whose time limit has passed; 0: none
   alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
-  std::atomic<std::int64_t> beat_at_ns;             // CLOCK_MONOTONIC of the last one
-  alignas(64) std::atomic<std::uint32_t> left;      // 1: the rank has left the job; 2: it is out of it (excluded)
+  std::atomic<std::int64_t> beat_at_ns;         // CLOCK_MONOTONIC of the last one
+  alignas(64) std::atomic<std::uint32_t> left;  // 1: the rank has left the job; 2: it is out of it (excluded)
+  // What it keeps for others: UCX's endpoints that are open, lifelines, mailboxes (which over tcp are never used), the bytes of those.
+  std::atomic<std::int32_t> connections, lifelines, mailboxes;
+  std::atomic<std::uint64_t> mailbox_bytes;
   alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
   // Of the host's first rank: one bit for each rank of the host that sleeps, so that who has news for many finds out with a look
   // at a word or two (written by all). Ranks share bits if there are more.
@@ -53,47 +54,57 @@ struct ControlPage {
 
 inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one peer may be reading
 
-// Offsets in bytes.
+// Offsets in bytes. Mailboxes stand one after the other, so that a peer finds its own without knowing how many there are.
 class FirstSegment {
  public:
-  FirstSegment(int ranks, std::uint32_t ring_lines)
-      : ranks_(static_cast<std::size_t>(ranks)), ring_lines_(ring_lines) {}
+  FirstSegment(int mailboxes, std::uint32_t ring_lines)
+      : mailboxes_(static_cast<std::size_t>(mailboxes)), ring_lines_(ring_lines) {}
 
-  // How far `reader` says that it has read this rank's messages: a word.
-  std::size_t credit(int reader) const { return 2 * page + static_cast<std::size_t>(reader) * 64; }
-  // Which of this rank's payloads `reader` has read: pull_tickets generations.
-  std::size_t pulled(int reader) const {
-    return 2 * page + ranks_ * 64 + static_cast<std::size_t>(reader) * pull_tickets * sizeof(std::uint32_t);
-  }
-  // What `writer` has to say to this rank.
-  std::size_t ring(int writer) const {
-    return pulled(static_cast<int>(ranks_)) + static_cast<std::size_t>(writer) * ring_lines_ * sizeof(MailboxLine);
-  }
-  std::size_t bytes() const { return ring(static_cast<int>(ranks_)); }
-  // One peer's: its ring, where it tells how far it has read ours, and which payloads.
+  // How far the peer of that mailbox says that it has read this rank's messages: a word.
+  std::size_t credit(int mailbox) const { return 2 * page + static_cast<std::size_t>(mailbox) * mailbox_bytes(); }
+  // Which of this rank's payloads it has read: pull_tickets generations.
+  std::size_t pulled(int mailbox) const { return credit(mailbox) + 64; }
+  // What it has to say to this rank.
+  std::size_t ring(int mailbox) const { return pulled(mailbox) + pull_tickets * sizeof(std::uint32_t); }
   std::size_t mailbox_bytes() const {
     return 64 + pull_tickets * sizeof(std::uint32_t) + ring_lines_ * sizeof(MailboxLine);
   }
+  std::size_t bytes() const { return credit(static_cast<int>(mailboxes_)); }
 
   static constexpr std::size_t slabs_offset() { return page; }
   static ControlPage* control_in(std::byte* segment) { return reinterpret_cast<ControlPage*>(segment); }
   static SlabPage* slabs_in(std::byte* segment) { return reinterpret_cast<SlabPage*>(segment + page); }
-  std::atomic<std::uint64_t>* credit_in(std::byte* segment, int reader) const {
-    return reinterpret_cast<std::atomic<std::uint64_t>*>(segment + credit(reader));
+  std::atomic<std::uint64_t>* credit_in(std::byte* segment, int mailbox) const {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(segment + credit(mailbox));
   }
-  std::atomic<std::uint32_t>* pulled_in(std::byte* segment, int reader) const {
-    return reinterpret_cast<std::atomic<std::uint32_t>*>(segment + pulled(reader));
+  std::atomic<std::uint32_t>* pulled_in(std::byte* segment, int mailbox) const {
+    return reinterpret_cast<std::atomic<std::uint32_t>*>(segment + pulled(mailbox));
   }
-  MailboxLine* ring_in(std::byte* segment, int writer) const {
-    return reinterpret_cast<MailboxLine*>(segment + ring(writer));
+  MailboxLine* ring_in(std::byte* segment, int mailbox) const {
+    return reinterpret_cast<MailboxLine*>(segment + ring(mailbox));
   }
 
  private:
   static constexpr std::size_t page = 4096;
   static_assert(sizeof(ControlPage) <= page);
 
-  std::size_t ranks_;
+  std::size_t mailboxes_;
   std::uint32_t ring_lines_;
+};
+
+// Which mailbox a rank has with each other one, and which that one has with it; -1: none.
+struct MailboxPlaces {
+  int count = 0;                 // of this rank
+  std::vector<int> here, there;  // by rank
+
+  static MailboxPlaces of_all(int ranks, int me) {
+    MailboxPlaces places{ranks - 1, {}, {}};
+    for (int peer = 0; peer < ranks; ++peer) {
+      places.here.push_back(peer - (peer > me));
+      places.there.push_back(me - (me > peer));
+    }
+    return places;
+  }
 };
 
 // What marks the lines of a job's rings.

@@ -14,6 +14,7 @@
 
 #include "collectives/buffers.hpp"
 #include "collectives/protocol.hpp"
+#include "ucx_layer/transport/memory/first_segment.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 
 namespace ucft::detail {
@@ -46,6 +47,7 @@ struct Station {
   int ranks;
   std::uint32_t cookie;      // of the job
   std::uint32_t ring_lines;  // of each ring
+  const MailboxPlaces& mailboxes;
   Sink sink;
   Buffers& buffers;
   Rejects& rejects;

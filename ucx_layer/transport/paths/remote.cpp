@@ -119,7 +119,7 @@ void RemotePath::wrote(int peer, RemoteLink& link) {
     const std::size_t count = std::min<std::size_t>(link.writer.written() - link.lines_put, link.lines.size() - place);
     link.lines_put += count;
     put_own(link, peer, &link.lines[place], count * sizeof(MailboxLine),
-            first_.ring(station_.me) + place * sizeof(MailboxLine));
+            first_.ring(mailbox_there(peer)) + place * sizeof(MailboxLine));
   }
   settle_puts(link);
 }
@@ -143,7 +143,7 @@ void RemotePath::read(int peer, RemoteLink& link) {
   const std::uint64_t consumed = link.credit.load(std::memory_order_relaxed);
   if (consumed == link.credit_put) return;
   link.credit_put = consumed;
-  put_own(link, peer, &link.credit, sizeof link.credit, first_.credit(station_.me));
+  put_own(link, peer, &link.credit, sizeof link.credit, first_.credit(mailbox_there(peer)));
 }
 
 bool RemotePath::key_of(const Segment& segment, std::span<const std::byte>& key) {
@@ -227,7 +227,7 @@ bool RemotePath::finish_fetch(int peer, RemoteLink& link) {
   const bool arrived = call->status == UCS_OK;
   link.read_there[call->ticket] = call->generation;
   put_own(link, peer, &link.read_there[call->ticket], sizeof(std::uint32_t),
-          first_.pulled(station_.me) + call->ticket * sizeof(std::uint32_t));
+          first_.pulled(mailbox_there(peer)) + call->ticket * sizeof(std::uint32_t));
   call->value = no_buffer;
   free_calls_.push_back(call);
   consume(peer, link, reader, header);

@@ -51,7 +51,7 @@ class RingPath : public Path {
   RingPath(const Station& station, Segments& segments)
       : station_(station),
         segments_(segments),
-        first_(station.ranks, station.ring_lines),
+        first_(station.mailboxes.count, station.ring_lines),
         links_(static_cast<std::size_t>(station.ranks)),
         readers_(static_cast<std::size_t>(station.ranks)) {}
 
@@ -83,13 +83,15 @@ class RingPath : public Path {
   Link& link_of(int peer) const { return *links_[static_cast<std::size_t>(peer)]; }
   MailboxReader& reader_of(int peer) { return readers_[static_cast<std::size_t>(peer)]; }
   std::byte* here() const { return segments_.first().data(); }
+  int mailbox_there(int peer) const { return station_.mailboxes.there[static_cast<std::size_t>(peer)]; }
 
   // written: the ring that we fill; credit: where we say how far we have read the peer's.
   void add(int peer, std::unique_ptr<Link> link, MailboxLine* written, std::atomic<std::uint64_t>* credit) {
     const std::uint16_t tag = ring_tag(station_.cookie);
-    link->writer = MailboxWriter(written, first_.credit_in(here(), peer), tag, station_.ring_lines);
-    link->pulled = first_.pulled_in(here(), peer);
-    reader_of(peer) = MailboxReader(first_.ring_in(here(), peer), credit, tag, station_.ring_lines);
+    const int mailbox = station_.mailboxes.here[static_cast<std::size_t>(peer)];
+    link->writer = MailboxWriter(written, first_.credit_in(here(), mailbox), tag, station_.ring_lines);
+    link->pulled = first_.pulled_in(here(), mailbox);
+    reader_of(peer) = MailboxReader(first_.ring_in(here(), mailbox), credit, tag, station_.ring_lines);
     links_[static_cast<std::size_t>(peer)] = std::move(link);
     peers_.push_back(peer);
   }

@@ -30,9 +30,10 @@ bool SharedPath::connect(int peer, const RangeName& range, std::string& error) {
     error = fmt::format("rank {}'s memory belongs to another job", peer);
     return false;
   }
-  link->pulled_there = first_.pulled_in(there, station_.me);
+  const int mailbox = mailbox_there(peer);
+  link->pulled_there = first_.pulled_in(there, mailbox);
   if (sleepers_ == nullptr && peer < station_.me) sleepers_ = link->control->sleepers;
-  add(peer, std::move(link), first_.ring_in(there, station_.me), first_.credit_in(there, station_.me));
+  add(peer, std::move(link), first_.ring_in(there, mailbox), first_.credit_in(there, mailbox));
   return true;
 }
 
