@@ -27,7 +27,7 @@ namespace ucft::detail::bench {
 namespace {
 
 constexpr std::size_t line = 64, small_bytes = 8192, piece_bytes = 32768;
-constexpr std::uint64_t small_banks = 64, large_banks = 2;
+constexpr std::uint64_t small_banks = 64, small_banks_on_shared_cores = 256, large_banks = 2;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + line - 1) / line * line; }
 
@@ -58,7 +58,7 @@ class Bare {
     leave_row();
     bytes_ = count * sizeof(T);
     is_small_ = bytes_ <= small_bytes;
-    banks_ = is_small_ ? small_banks : large_banks;
+    banks_ = !is_small_ ? large_banks : yields_ ? small_banks_on_shared_cores : small_banks;
     piece_ = std::min(piece_bytes, rounded(bytes_ / static_cast<std::size_t>(ranks_)));
     pieces_ = is_small_ ? 0 : (bytes_ + piece_ - 1) / piece_;
     bank_bytes_ = is_small_ ? rounded(sizeof(std::uint64_t) + bytes_) : 2 * rounded(bytes_);

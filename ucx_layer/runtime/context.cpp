@@ -27,7 +27,7 @@ constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 constexpr std::uint64_t host_inline_bytes = 112;
 // Who needs nobody, as the root of a broadcast, is ahead of the others by as many operations: where ranks share cores, a change
 // between them for each so many.
-constexpr std::int32_t host_banks = 64;
+constexpr std::int32_t host_banks = 64, host_banks_on_shared_cores = 256;
 
 std::atomic<int> process_id{0};
 
@@ -291,8 +291,8 @@ bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const 
 // What a slab's length depends on; the rest is the communicator's.
 HostLayout Context::slab_layout() const {
   HostLayout layout;
-  layout.banks =
-      std::max(host_banks, static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(4 * settings().window))));
+  layout.banks = std::max(job_.local_ranks > job_.hardware_threads ? host_banks_on_shared_cores : host_banks,
+                          static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(4 * settings().window))));
   layout.inline_bytes = host_inline_bytes;
   layout.cells = 1;
   return layout;
