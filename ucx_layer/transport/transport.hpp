@@ -65,7 +65,6 @@ class Transport {
   // The key to this rank's rings, for peers on other hosts. Empty: a device can't do it, so all stay on messages.
   std::vector<std::byte> own_remote_key();
   std::uint64_t own_segment_address() const { return segments_.first().name().address; }
-  // From now on messages for that peer go by the remote path. Both sides do it, before the first collective.
   // For peers without a connection: makes one, which the peer answers with its own. It costs a fraction of a millisecond and waits for
   // nobody; what is sent before the peer has answered waits in UCX. Messages that find none do it by themselves.
   void connect_to(int peer);
@@ -74,6 +73,7 @@ class Transport {
     return path != nullptr && path != &shared_ && path != &unconnected_;
   }
   bool is_unconnected(int peer) const { return paths_[static_cast<std::size_t>(peer)] == &unconnected_; }
+  // From now on messages for that peer go by the remote path. Both sides do it, before the first collective.
   bool open_remote_mailbox(int peer, std::uint64_t segment, std::span<const std::byte> key, std::string& error);
 
   Buffers& buffers() { return buffers_; }
