@@ -34,6 +34,9 @@ class HostWorld::Memory {
     state_.found |= bit(owner);
     return access({What::load, owner, place}, [&] { return world_.word(owner, place); });
   }
+  bool has(Rank owner, HostPlace first, HostWord one, HostWord other) {
+    return load(owner, first) == one && load(owner, first + 1) == other;
+  }
   HostLease lease(Rank owner) {
     return static_cast<HostLease>(access({What::lease, owner}, [&] { return world_.lease(owner, state_.use); }));
   }

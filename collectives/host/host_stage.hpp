@@ -31,6 +31,7 @@
 // A value: it holds no pointer into that memory, has no clock, and every access goes through a Memory, which is an argument:
 //
 //   HostWord load(Rank owner, HostPlace)          acquire
+//   bool has(Rank owner, HostPlace first, HostWord, HostWord)     whether these are what load(first) and then load(first + 1) find
 //   void store(HostPlace, HostWord)               release; this rank's slab
 //   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    the same, before a store; data: or room(first)
 //   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or apart
@@ -68,6 +69,8 @@ class HostStage {
   HostStage(const HostSeat& seat, const HostLayout& layout, std::shared_ptr<const HostTree> tree)
       : seat_(seat),
         layout_(layout),
+        bank_mask_(static_cast<OperationNumber>(layout.banks - 1)),
+        stride_(layout.stride()),
         tree_(std::move(tree)),
         givers_(static_cast<std::size_t>(seat.ranks)),
         operations_(std::bit_ceil(static_cast<std::size_t>(seat.window))),
@@ -140,7 +143,7 @@ class HostStage {
     const OperationNumber number = next_;
     if (number != done_ || (number - finished_by_all_ >= way.apart && !is_free(memory, number - way.apart)))
       return Ran::no;
-    const HostPlace cell = layout_.value(number);
+    const HostPlace cell = value_of(number);
     next_ = number + 1;
     if (way.gives) {
       const HostPlace place = way.is_inline ? cell + 2 : way.places.of(number);
@@ -152,7 +155,7 @@ class HostStage {
     memory.announce(number);
     std::size_t alike = 0;
     if (!end_at_once(memory, number, cell, call, way, alike)) {
-      at(number) = Operation{.call = call, .way = way, .alike = alike};
+      keep(number, call, way, alike);
       return Ran::posted;
     }
     done_ = next_;
@@ -188,7 +191,7 @@ class HostStage {
 
   // Whether nobody reads any more what this rank gave to that operation, and all before it. Looks at the others only if it has to.
   template <class Memory>
-  [[gnu::noinline]] bool is_free(Memory& memory, OperationNumber number) {
+  [[gnu::always_inline]] bool is_free(Memory& memory, OperationNumber number) {
     if (finished_by_all(number)) return true;
     OperationNumber finished = next_;
     for (Rank x : givers_) {
@@ -274,6 +277,11 @@ class HostStage {
     std::uint64_t chunks_done = 0;   // large: delivered
   };
 
+  [[gnu::noinline]] void keep(OperationNumber number, const HostCall& its, const HostShortcut& way, std::size_t alike) {
+    at(number) = Operation{.call = its, .way = way, .alike = alike};
+  }
+  // layout_.value(), worked out as far as it is the same for all.
+  HostPlace value_of(OperationNumber number) const { return layout_.first_bank() + (number & bank_mask_) * stride_; }
   Operation& at(OperationNumber number) { return operations_[number & mask_]; }
   const Operation& at(OperationNumber number) const { return operations_[number & mask_]; }
   // Of this rank's V.
@@ -311,7 +319,7 @@ class HostStage {
     if (!operation.way || number < givers_from_) return false;
     operation.result = {Outcome::success, no_rank, contributors(*operation.way)};  // deliver() may ask
     return operation.finished =
-               end_at_once(memory, number, layout_.value(number), operation.call, *operation.way, operation.alike);
+               end_at_once(memory, number, value_of(number), operation.call, *operation.way, operation.alike);
   }
   // alike: where it has come to.
   template <class Memory>
@@ -321,7 +329,7 @@ class HostStage {
     const std::span<const Rank> read = read_by(call, way);
     while (alike < read.size()) {
       const Rank x = read[alike];
-      if (memory.load(x, cell) == stamp && memory.load(x, cell + 1) == way.usual)
+      if (memory.has(x, cell, stamp, way.usual))
         ++alike;
       else if (!memory.looks_again())
         return false;
@@ -577,6 +585,8 @@ class HostStage {
 
   HostSeat seat_;
   HostLayout layout_;
+  OperationNumber bank_mask_;
+  HostPlace stride_;
   std::shared_ptr<const HostTree> tree_;
   OperationNumber next_ = 0, done_ = 0;
   OperationNumber finished_by_all_ = 0;  // those before it: by all that live

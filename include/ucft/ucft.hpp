@@ -723,7 +723,7 @@ class Communicator {
   }
 
   Result finish(ucft_status_t status) {
-    internal::throw_if_wrong_use(status);
+    if (status != UCFT_OK) internal::throw_if_wrong_use(status);
     return reader_.result(status);
   }
 

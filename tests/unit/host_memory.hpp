@@ -65,6 +65,9 @@ class SharedMemory {
   HostWord load(Rank owner, HostPlace place) {
     return lease(owner) == HostLease::none ? 0 : word(owner, place).load(std::memory_order_acquire);
   }
+  bool has(Rank owner, HostPlace first, HostWord one, HostWord other) {
+    return load(owner, first) == one && load(owner, first + 1) == other;
+  }
   void store(HostPlace place, HostWord value) { word(me_, place).store(value, std::memory_order_release); }
   void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
     if (data != room(first)) std::memcpy(room(first), data, bytes);

@@ -56,26 +56,28 @@ class Entry {
   const Entry entry(context); \
   if (entry.status() != UCFT_OK) return entry.status()
 
-inline ucft_status_t write_result(const Request& request, ucft_result_t* result) {
-  if (result == nullptr) return UCFT_OK;
-  if (result->struct_size != sizeof *result)
-    return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
-                result->struct_size, sizeof *result);
+// null: nobody wants it.
+ucft_status_t check_result(const ucft_result_t* result) {
+  if (result == nullptr || result->struct_size == sizeof *result) return UCFT_OK;
+  return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
+              result->struct_size, sizeof *result);
+}
+
+// After check_result().
+[[gnu::always_inline]] inline void write_result(const Request& request, ucft_result_t* result) {
+  if (result == nullptr) return;
   result->status = request.status;
   result->contributors = request.contributors;
   result->attempts = request.attempts;
   result->missing_count = request.missing_known ? request.missing_count : -1;
-  if (result->missing != nullptr && request.missing_known) {
-    std::int32_t room = result->missing_capacity;
-    std::int32_t* to = result->missing;
-    for (auto rank = request.missing.begin(); rank != request.missing.end() && room > 0; ++rank, --room) *to++ = *rank;
-  }
-  return UCFT_OK;
+  if (request.missing.empty() || result->missing == nullptr || !request.missing_known) return;
+  std::int32_t room = result->missing_capacity;
+  std::int32_t* to = result->missing;
+  for (auto rank = request.missing.begin(); rank != request.missing.end() && room > 0; ++rank, --room) *to++ = *rank;
 }
 
-inline ucft_status_t start(Request& request, bool waits = false) {
-  return request.gossip != nullptr ? request.communicator->gossip().post(request)
-                                   : request.communicator->post(request, waits);
+ucft_status_t start(Request& request) {
+  return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
 }
 
 ucft_status_t post(Request& request) {
@@ -94,42 +96,60 @@ ucft_status_t post(Request& request) {
   return status;
 }
 
-// Runs a prepared operation to its end.
-[[gnu::always_inline]] inline ucft_status_t run(Request& request, ucft_result_t* result) {
+// A prepared operation by its short way, if there is one.
+[[gnu::always_inline]] inline HostStage::Ran run_shortly(Request& request) {
+  if (!request.shortcut || request.communicator->context().excluded()) return HostStage::Ran::no;
+  return request.communicator->run(request, true);
+}
+
+// Of one that has been posted.
+ucft_status_t wait_for(Request& request, ucft_result_t* result) {
   Context& context = request.communicator->context();
-  ucft_status_t status = start(request, true);
-  if (status == UCFT_ERR_BUSY) {
-    context.wait_until([&] { return (status = start(request)) != UCFT_ERR_BUSY; }, Context::Clock::time_point::max());
-  }
-  if (status != UCFT_OK) {
-    request.give_up(status);
-    write_result(request, result);
-    return status == UCFT_ERR_NO_MEMORY ? fail(status, "no shared memory for {} bytes", request.arguments.bytes())
-                                        : explain(request);
-  }
   if (request.pending()) context.wait_until([&] { return !request.pending(); }, Context::Clock::time_point::max());
-  if (ucft_status_t wrong = write_result(request, result); wrong != UCFT_OK) return wrong;
+  write_result(request, result);
   return request.status == UCFT_OK ? UCFT_OK : explain(request);
 }
 
-ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* result) {
-  UCFT_FIND(comm, comms, handle, "comm");
-  UCFT_ENTER(comm->context());
-  if (result != nullptr && result->struct_size != sizeof *result)
-    return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
-                result->struct_size, sizeof *result);
-  const bool is_prepared = comm->blocking().find([&](const Request& each) { return is_prepared_for(call, each); });
-  Request& request = comm->blocking().latest();
+// Runs a prepared operation to its end.
+ucft_status_t run(Request& request, ucft_result_t* result) {
+  if (run_shortly(request) != HostStage::Ran::no) return wait_for(request, result);
+  ucft_status_t status = start(request);
+  if (status == UCFT_ERR_BUSY)
+    request.communicator->context().wait_until([&] { return (status = start(request)) != UCFT_ERR_BUSY; },
+                                               Context::Clock::time_point::max());
+  if (status == UCFT_OK) return wait_for(request, result);
+  request.give_up(status);
+  write_result(request, result);
+  return status == UCFT_ERR_NO_MEMORY ? fail(status, "no shared memory for {} bytes", request.arguments.bytes())
+                                      : explain(request);
+}
+
+// Of a call that is not the one before.
+[[gnu::noinline]] ucft_status_t run_other_call(Communicator& comm, Call call, ucft_result_t* result) {
+  const bool is_prepared = comm.blocking().find([&](const Request& each) { return is_prepared_for(call, each); });
+  Request& request = comm.blocking().latest();
   if (!is_prepared) {
-    if (ucft_status_t status = prepare(*comm, call, request); status != UCFT_OK) {
+    if (ucft_status_t status = prepare(comm, call, request); status != UCFT_OK) {
       if (result != nullptr) result->status = status;
       return status;
     }
   }
   if (request.in_two_operations) [[unlikely]]
-    return sum_in_two_operations(
-        *comm, request, [](Request& each, ucft_result_t* of) { return run(each, of); }, result);
+    return sum_in_two_operations(comm, request, &run, result);
   return run(request, result);
+}
+
+// In each function, where what its calls have in common is known.
+[[gnu::always_inline]] inline ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* result) {
+  UCFT_FIND(comm, comms, handle, "comm");
+  UCFT_ENTER(comm->context());
+  if (ucft_status_t wrong = check_result(result); wrong != UCFT_OK) return wrong;
+  Request& request = comm->blocking().latest();
+  const HostStage::Ran ran = is_prepared_for(call, request) ? run_shortly(request) : HostStage::Ran::no;
+  if (ran == HostStage::Ran::no) return run_other_call(*comm, call, result);
+  if (ran == HostStage::Ran::posted) return wait_for(request, result);
+  write_result(request, result);
+  return UCFT_OK;
 }
 
 ucft_status_t open_request(std::unique_ptr<Request> request, ucft_request_h* out) {
@@ -534,7 +554,9 @@ ucft_status_t ucft_request_result(ucft_request_h handle, ucft_result_t* result) 
   if (result == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "result is null");
   if (request->state == Request::State::idle || request->pending())
     return fail(UCFT_ERR_STATE, "the request has not completed");
-  return write_result(*request, result);
+  if (ucft_status_t wrong = check_result(result); wrong != UCFT_OK) return wrong;
+  write_result(*request, result);
+  return UCFT_OK;
 }
 
 ucft_status_t ucft_request_free(ucft_request_h handle) {

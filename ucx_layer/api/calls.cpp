@@ -249,52 +249,6 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
 
 namespace {
 
-// As memcmp() == 0, without a call.
-template <std::size_t bytes>
-bool has_same_bytes(const void* a, const void* b) {
-  static_assert(bytes % 8 == 4);
-  const auto* x = static_cast<const std::byte*>(a);
-  const auto* y = static_cast<const std::byte*>(b);
-  std::uint32_t first = 0, other = 0;
-  std::memcpy(&first, x, 4);
-  std::memcpy(&other, y, 4);
-  std::uint64_t differs = first ^ other;
-#pragma GCC unroll 8
-  for (std::size_t i = 4; i < bytes; i += 8) {
-    std::uint64_t word = 0, its = 0;
-    std::memcpy(&word, x + i, 8);
-    std::memcpy(&its, y + i, 8);
-    differs |= word ^ its;
-  }
-  return differs == 0;
-}
-
-// All of them, but for the padding: each blocking call compares.
-bool are_equal(const ucft_coll_options_t& a, const ucft_coll_options_t& b) {
-  constexpr std::size_t packed = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
-  static_assert(packed == sizeof a.struct_size + 9 * sizeof(std::int32_t));
-  return has_same_bytes<packed>(&a, &b) && a.correction_delay_us == b.correction_delay_us &&
-         a.gossip_time_ns == b.gossip_time_ns && a.reproducible_bins == b.reproducible_bins &&
-         a.reproducible_sweeps == b.reproducible_sweeps;
-}
-
-}  // namespace
-
-bool is_prepared_for(const Call& call, const Request& request) {
-  const Call& was = request.call;
-  if (request.communicator == nullptr || call.kind != was.kind || call.send != was.send ||
-      call.receive != was.receive || call.count != was.count || call.dtype != was.dtype || call.root != was.root)
-    return false;
-  if (call.counts != nullptr || was.counts != nullptr) return false;  // what they pointed to may have changed
-  if ((call.options == nullptr) != (was.options == nullptr)) return false;
-  if (call.options != nullptr && !are_equal(*call.options, request.options)) return false;
-  if (call.op == nullptr || was.op == nullptr) return call.op == was.op;
-  return call.op->struct_size == sizeof *call.op && call.op->op != UCFT_USER &&
-         static_cast<int>(call.op->op) == static_cast<int>(request.arguments.reduction.op());
-}
-
-namespace {
-
 // "op is UCFT_BAND, and dtype UCFT_FLOAT: it takes int32, int64, .. only"
 ucft_status_t refuse(Operator op, DataType type) {
   std::string taken;

@@ -1,7 +1,9 @@
 // What a caller passed to a collective: checked, as a request. Nothing is sent before all of it is right.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "ucft/ucft.h"
 #include "ucx_layer/runtime/communicator.hpp"
@@ -14,11 +16,52 @@ inline constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // o
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request);
 // Of a request that is in_two_operations, where these can't be run.
 ucft_status_t refuse_two_operations();
-// Whether the request was prepared of the same call: then all of that is right still.
-bool is_prepared_for(const Call& call, const Request& request);
 // Of an operation whose values all have one length: are send and recv memory, and disjoint or the same?
 ucft_status_t check_memory(const Communicator& comm, const Call& call, const Request& request);
 const char* type_name(ucft_dtype_t dtype);
+
+// As memcmp() == 0, without a call.
+template <std::size_t bytes>
+[[gnu::always_inline]] inline bool has_same_bytes(const void* a, const void* b) {
+  static_assert(bytes % 8 == 4);
+  const auto* x = static_cast<const std::byte*>(a);
+  const auto* y = static_cast<const std::byte*>(b);
+  std::uint32_t first = 0, other = 0;
+  std::memcpy(&first, x, 4);
+  std::memcpy(&other, y, 4);
+  std::uint64_t differs = first ^ other;
+#pragma GCC unroll 8
+  for (std::size_t i = 4; i < bytes; i += 8) {
+    std::uint64_t word = 0, its = 0;
+    std::memcpy(&word, x + i, 8);
+    std::memcpy(&its, y + i, 8);
+    differs |= word ^ its;
+  }
+  return differs == 0;
+}
+
+// All of them, but for the padding: each blocking call compares.
+[[gnu::always_inline]] inline bool are_equal(const ucft_coll_options_t& a, const ucft_coll_options_t& b) {
+  constexpr std::size_t packed = offsetof(ucft_coll_options_t, tree_delay_quarters) + sizeof a.tree_delay_quarters;
+  static_assert(packed == sizeof a.struct_size + 9 * sizeof(std::int32_t));
+  return has_same_bytes<packed>(&a, &b) && a.correction_delay_us == b.correction_delay_us &&
+         a.gossip_time_ns == b.gossip_time_ns && a.reproducible_bins == b.reproducible_bins &&
+         a.reproducible_sweeps == b.reproducible_sweeps;
+}
+
+// Whether the request was prepared of the same call: then all of that is right still.
+[[gnu::always_inline]] inline bool is_prepared_for(const Call& call, const Request& request) {
+  const Call& was = request.call;
+  if (request.communicator == nullptr || call.kind != was.kind || call.send != was.send ||
+      call.receive != was.receive || call.count != was.count || call.dtype != was.dtype || call.root != was.root)
+    return false;
+  if (call.counts != nullptr || was.counts != nullptr) return false;  // what they pointed to may have changed
+  if ((call.options == nullptr) != (was.options == nullptr)) return false;
+  if (call.options != nullptr && !are_equal(*call.options, request.options)) return false;
+  if (call.op == nullptr || was.op == nullptr) return call.op == was.op;
+  return call.op->struct_size == sizeof *call.op && call.op->op != UCFT_USER &&
+         static_cast<int>(call.op->op) == static_cast<int>(request.arguments.reduction.op());
+}
 
 // Gossip.
 struct GossipArguments {

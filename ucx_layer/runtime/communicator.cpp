@@ -80,9 +80,9 @@ std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
   return inverse_[static_cast<std::size_t>(context_rank)];
 }
 
-ucft_status_t Communicator::post(Request& request, bool waits) {
+ucft_status_t Communicator::post(Request& request) {
   if (context_.excluded()) return context_.why_excluded();
-  return host_ != nullptr        ? host_->post(request, waits)
+  return host_ != nullptr        ? host_->post(request)
          : two_level_ != nullptr ? two_level_->post(request)
                                  : corrected_->post(request);
 }

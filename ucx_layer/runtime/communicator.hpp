@@ -37,8 +37,9 @@ class Communicator {
 
   // UCFT_OK, UCFT_ERR_BUSY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION. Where memory lacks the operation goes on, and ends with
   // UCFT_ERR_NO_MEMORY on all.
-  // waits: the caller will do nothing else until it is complete.
-  ucft_status_t post(Request& request, bool waits = false);
+  ucft_status_t post(Request& request);
+  // The short way of one that has a shortcut. waits: the caller will do nothing else until it is complete.
+  HostStage::Ran run(Request& request, bool waits) { return host_->run(request, waits); }
   // Once, before it is posted for the first time.
   void plan(Request& request) const {
     if (host_ != nullptr) host_->plan(request);

@@ -102,11 +102,12 @@ bool HostSlabs::end() {
 
 class HostOperations::Memory {
  public:
-  // yields: while it may, for what others give.
-  explicit Memory(HostOperations& operations, bool yields = false)
-      : operations_(operations), slabs_(*operations.slabs_), looks_(operations.context_.spin().in_call(yields)) {}
+  // waits: see Communicator::run().
+  explicit Memory(HostOperations& operations, bool waits = false)
+      : operations_(operations), slabs_(*operations.slabs_), waits_(waits) {}
 
   HostWord load(Rank owner, HostPlace place) { return slabs_.load(owner, place); }
+  bool has(Rank owner, HostPlace first, HostWord one, HostWord other) { return slabs_.has(owner, first, one, other); }
   void store(HostPlace place, HostWord word) { slabs_.store(place, word); }
   void write(HostPlace first, const std::byte* data, std::uint64_t bytes) {
     std::byte* const to = slabs_.write_to(first);
@@ -119,6 +120,7 @@ class HostOperations::Memory {
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
   bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
   bool looks_again() {
+    if (!std::exchange(has_looked_, true)) looks_ = operations_.looks_in_call(waits_);
     const Looks::Next next = looks_.next();
     if (next == Looks::Next::yield) sched_yield();
     return next != Looks::Next::end;
@@ -155,19 +157,26 @@ class HostOperations::Memory {
   }
 
   HostOperations& operations_;
+  HostSlabs& slabs_;
 
  private:
-  HostSlabs& slabs_;
-  Looks looks_;
+  const bool waits_;
+  bool has_looked_ = false;  // and found nothing
+  Looks looks_{0};           // then
 };
 
-// Of an operation that is no request's yet, and whose results go straight to its caller.
+// Of an operation that is no request's yet, and whose results go straight to its caller. No pointer to it is handed on, so that its
+// members can be in registers.
 class HostOperations::ShortMemory : public Memory {
  public:
-  ShortMemory(HostOperations& operations, const Request& request, bool yields)
-      : Memory(operations, yields), request_(request) {}
+  ShortMemory(HostOperations& operations, const Request& request, bool waits)
+      : Memory(operations, waits), request_(request) {}
 
-  void announce(OperationNumber number) { operations_.announce(*request_.host_call, number); }
+  void store(HostPlace place, HostWord word) const { slabs_.put(place, word); }
+  void announce(OperationNumber number) const {
+    operations_.describe(*request_.host_call, number);
+    slabs_.wake_others();
+  }
   std::byte* scratch(int) const { return static_cast<std::byte*>(request_.receive); }
   void deliver(OperationNumber, std::uint64_t, const std::byte* data, std::uint64_t bytes) const {
     if (data != request_.receive) copy(static_cast<std::byte*>(request_.receive), data, bytes);
@@ -314,17 +323,21 @@ bool HostOperations::find_places(std::uint64_t bytes) {
   return true;
 }
 
-// To those who sleep, and to those who look from outside: no note has the root of a reduce.
-void HostOperations::announce(const HostCall& call, OperationNumber number) {
+// For who looks from outside: no note has the root of a reduce.
+[[gnu::always_inline]] inline void HostOperations::describe(const HostCall& call, OperationNumber number) {
   if (call.pattern == HostPattern::reduce_to)
     slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
   if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
-  slabs_->wake();
 }
 
-// The way of small operations that find all there; else they are posted, or nothing has been done: false.
-bool HostOperations::run(Request& request, bool waits) {
-  ShortMemory memory(*this, request, waits && context_.spin().yields_in_call() && context_.has_only_host());
+Looks HostOperations::looks_in_call(bool waits) const {
+  const Spin& spin = context_.spin();
+  return spin.in_call(waits && spin.yields_in_call() && context_.has_only_host());
+}
+
+// The way of small operations that find all there; else they are posted, or nothing has been done.
+HostStage::Ran HostOperations::run(Request& request, bool waits) {
+  ShortMemory memory(*this, request, waits);
   const HostCall& call = *request.host_call;
   const OperationNumber number = stage_.next();
   HostStage::Ran ran;
@@ -332,23 +345,23 @@ bool HostOperations::run(Request& request, bool waits) {
     [[maybe_unused]] const DefaultRounding rounding(call.reduction.rounds());
     ran = stage_.run(memory, call, *request.shortcut, static_cast<const std::byte*>(request.send));
   }
-  if (ran == HostStage::Ran::no) return false;
-  if (ran == HostStage::Ran::ended) {
-    if (request.take_usual_outcome(stage_.contributors(*request.shortcut), communicator_.rank(), communicator_.size()))
-      name_missing(request, number);
-    return true;
+  if (ran == HostStage::Ran::ended) [[likely]] {
+    const std::uint32_t contributors = stage_.contributors(*request.shortcut);
+    if (!request.take_usual_outcome(contributors)) note_outcome(request, number, contributors);
+    return ran;
   }
+  if (ran == HostStage::Ran::no) return ran;
   request.state = Request::State::active;
   request.number = number;
   slot(number) = &request;
   rounding_ += call.reduction.rounds();
   ++pending_;
   if (!communicator_.is_part()) context_.want_host(*this);
-  return true;
+  return ran;
 }
 
-ucft_status_t HostOperations::post(Request& request, bool waits) {
-  if (request.shortcut && run(request, waits)) return UCFT_OK;
+ucft_status_t HostOperations::post(Request& request) {
+  if (request.shortcut && run(request, false) != HostStage::Ran::no) return UCFT_OK;
   if (communicator_.size() == 1) {
     ++alone_;
     complete_alone(request);
@@ -382,7 +395,8 @@ ucft_status_t HostOperations::post(Request& request, bool waits) {
   slot(request.number) = &request;
   rounding_ += call.reduction.rounds();
   stage_.post(memory, call, data);
-  announce(call, request.number);
+  describe(call, request.number);
+  slabs_->wake();
   progress();
   if (wants_progress() && !communicator_.is_part()) context_.want_host(*this);
   return UCFT_OK;
@@ -424,6 +438,11 @@ void HostOperations::free_rooms(bool looks) {
     first_room_ = (first_room_ + 1) % rooms_.size();
     --room_count_;
   }
+}
+
+void HostOperations::note_outcome(Request& request, OperationNumber number, std::uint32_t contributors) {
+  request.take_new_outcome(contributors, communicator_.rank(), communicator_.size());
+  name_missing(request, number);
 }
 
 void HostOperations::name_missing(Request& request, OperationNumber number) {

@@ -15,6 +15,7 @@
 #include "collectives/host/host_stage.hpp"
 #include "ucx_layer/runtime/heartbeat_clock.hpp"
 #include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/runtime/spin.hpp"
 #include "ucx_layer/test_points.hpp"
 #include "ucx_layer/transport/memory/slabs.hpp"
 #include "ucx_layer/transport/paths/shared.hpp"
@@ -33,16 +34,22 @@ class HostSlabs {
   bool is_there() const { return own_ != nullptr; }
 
   HostWord load(Rank owner, HostPlace place) {
-    const std::byte* slab = slabs_[static_cast<std::size_t>(owner)];
-    if (slab == nullptr && (slab = find(owner)) == nullptr) [[unlikely]]
-      return 0;
-    return reinterpret_cast<const std::atomic<HostWord>*>(slab + place * sizeof(HostWord))
-        ->load(std::memory_order_acquire);
+    const std::byte* const slab = slab_of(owner);
+    return slab == nullptr ? 0 : word(slab, place).load(std::memory_order_acquire);
+  }
+  bool has(Rank owner, HostPlace first, HostWord one, HostWord other) {
+    const std::byte* const slab = slab_of(owner);
+    return slab != nullptr && word(slab, first).load(std::memory_order_acquire) == one &&
+           word(slab, first + 1).load(std::memory_order_acquire) == other;
   }
   void store(HostPlace place, HostWord word) {
-    UCFT_TEST_POINT(send);
-    reinterpret_cast<std::atomic<HostWord>*>(own_ + place * sizeof(HostWord))->store(word, std::memory_order_release);
+    put(place, word);
     has_stored_ |= place != HostLayout::through();  // whoever sleeps for that may sleep a millisecond longer
+  }
+  // The same, where wake_others() follows in any case.
+  void put(HostPlace place, HostWord word) {
+    UCFT_TEST_POINT(send);
+    describe(place, word);
   }
   // A word that no rank of the communicator reads.
   void describe(HostPlace place, HostWord word) {
@@ -66,6 +73,7 @@ class HostSlabs {
   void wake() {
     if (std::exchange(has_stored_, false) && ranks_.size() > 1) wake_others();
   }
+  void wake_others();
 
   // The last barrier is over.
   void close();
@@ -74,8 +82,14 @@ class HostSlabs {
   bool end();
 
  private:
-  const std::byte* find(Rank owner);
-  void wake_others();
+  static const std::atomic<HostWord>& word(const std::byte* slab, HostPlace place) {
+    return *reinterpret_cast<const std::atomic<HostWord>*>(slab + place * sizeof(HostWord));
+  }
+  const std::byte* slab_of(Rank owner) {  // null: there is none yet
+    const std::byte* const slab = slabs_[static_cast<std::size_t>(owner)];
+    return slab != nullptr ? slab : find(owner);
+  }
+  [[gnu::cold, gnu::noinline]] const std::byte* find(Rank owner);
 
   Context& context_;
   const std::uint32_t communicator_;
@@ -103,7 +117,8 @@ class HostOperations {
   static HostCall call_of(const Arguments& arguments);
   void plan(Request& request);
   // See Communicator.
-  ucft_status_t post(Request& request, bool waits);
+  HostStage::Ran run(Request& request, bool waits);
+  ucft_status_t post(Request& request);
   bool post_farewell();
   bool farewell_done() const { return has_posted_farewell_ && stage_.idle(); }
   bool has_pending() const { return pending_ > 0; }
@@ -129,14 +144,15 @@ class HostOperations {
     Request* lender;  // null: the block is ours
   };
 
-  void announce(const HostCall& call, OperationNumber number);
+  void describe(const HostCall& call, OperationNumber number);
+  Looks looks_in_call(bool waits) const;
   bool find_places(std::uint64_t bytes);
-  bool run(Request& request, bool waits);
   bool find_room(Request& request, const HostCall& call, HostData& data, Room& room);
   [[gnu::noinline]] void widen_input(const Request& request, const HostCall& call, HostData& data);
   void complete_alone(Request& request) const;
   void free_rooms(bool looks);
   void complete(OperationNumber number);
+  [[gnu::noinline]] void note_outcome(Request& request, OperationNumber number, std::uint32_t contributors);
   void name_missing(Request& request, OperationNumber number);
   void finish(Request& request);
   Room& room(std::size_t place) { return rooms_[(first_room_ + place) % rooms_.size()]; }  // 0: the oldest

@@ -2,25 +2,28 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 
 namespace ucft::detail {
 
 template <class Made>
 class LastTwo {
  public:
+  LastTwo() = default;
+  LastTwo(const LastTwo&) = delete;
+  LastTwo& operator=(const LastTwo&) = delete;
+
   // Whether fits() is true of one: latest() from now on. Else that is the older one, to be made anew.
   template <class Fits>
   bool find(Fits fits) {
     if (fits(latest())) return true;
-    latest_ ^= 1;
+    latest_ = latest_ == &made_[0] ? &made_[1] : &made_[0];
     return fits(latest());
   }
-  Made& latest() { return made_[latest_]; }
+  Made& latest() { return *latest_; }
 
  private:
   std::array<Made, 2> made_;
-  std::size_t latest_ = 0;
+  Made* latest_ = &made_[0];
 };
 
 }  // namespace ucft::detail

@@ -107,14 +107,15 @@ struct Request {
     return knows;
   }
   // A success of an operation on a host. Mostly that was the outcome the last time, too, of as many and so of the same ranks: who is
-  // missing once is from then on. False: it was.
-  bool take_usual_outcome(std::uint32_t from_ranks, Rank me, Rank ranks) {
+  // missing once is from then on. False: it was not.
+  bool take_usual_outcome(std::uint32_t from_ranks) {
     state = State::complete;
-    if (has_usual_outcome && usual_contributors == from_ranks) return false;
+    return has_usual_outcome && usual_contributors == from_ranks;
+  }
+  void take_new_outcome(std::uint32_t from_ranks, Rank me, Rank ranks) {
     take_outcome({Outcome::success, from_ranks, 1, no_rank}, me, ranks);
     has_usual_outcome = true;
     usual_contributors = from_ranks;
-    return true;
   }
   // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,

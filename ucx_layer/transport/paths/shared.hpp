@@ -74,7 +74,7 @@ class SharedPath final : public RingPath<SharedPath, SharedLink> {
   Slice map_payload(int peer, SharedLink& link);
 
   void wake_up(SharedLink& link);
-  void wake_sleepers(std::size_t word, std::uint64_t bits);
+  [[gnu::cold, gnu::noinline]] void wake_sleepers(std::size_t word, std::uint64_t bits);
   std::atomic<std::uint64_t>* sleepers() const { return sleepers_ != nullptr ? sleepers_ : own_sleepers(); }
   std::atomic<std::uint64_t>* own_sleepers() const { return FirstSegment::control_in(here())->sleepers; }
 
