@@ -35,10 +35,13 @@ DeparturesWorld::DeparturesWorld(const DeparturesPlan& plan) : plan_(&plan) {
   processes_.resize(ranks);
   messages_.resize(ranks * ranks);
   lifelines_.resize(ranks * ranks);
+  std::vector<LifelineEnds> lifelines;
+  for (Rank rank = 0; rank < size(); ++rank)
+    for (Rank other = rank + 1; other < size(); ++other)
+      if (have_lifeline(rank, other)) lifelines.emplace_back(rank, other);
   for (Rank rank = 0; rank < size(); ++rank) {
     at(rank).departures = Departures(rank, plan.host_of, {.suspect_after = suspect_after, .fence = plan.fence});
-    for (Rank other = 0; other < size(); ++other)
-      if (have_lifeline(rank, other)) at(rank).departures.add_lifeline(other);
+    at(rank).departures.watch_along(lifelines);
     if (plan.in_a_ring) at(rank).departures.tell_along(near(rank));
   }
 }
@@ -235,7 +238,10 @@ void DeparturesWorld::hear(Rank rank, Rank from, Word word) {
   }
   if ((process.proved & bit(from)) != 0 || (word.kind == Word::Kind::end && (process.leaving & bit(from)) != 0)) return;
   process.proved |= bit(from);
-  process.departures.on_verdict(from, true);
+  if (word.kind == Word::Kind::out)
+    process.departures.on_lifeline_out(from);
+  else
+    process.departures.on_verdict(from, true);
 }
 
 void DeparturesWorld::harm(const Fault& fault) {

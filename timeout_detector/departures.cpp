@@ -3,13 +3,23 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <numeric>
 #include <utility>
 
 namespace ucft::detail {
 
 Departures::Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options) : me_(me), options_(options) {
   assert(me >= 0 && static_cast<std::size_t>(me) < hosts.size());
-  for (const std::uint64_t host : hosts) peers_.push_back({.host = host});
+  std::map<std::uint64_t, std::size_t> number;
+  for (const std::uint64_t host : hosts)
+    peers_.push_back({.host = number.try_emplace(host, number.size()).first->second});
+  hosts_ = number.size();
+}
+
+void Departures::watch_along(std::vector<LifelineEnds> lifelines) {
+  lifelines_ = std::move(lifelines);
+  for (const Rank other : lifelines_of(lifelines_, me_)) peer_of(other).has_lifeline = true;
 }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
@@ -17,6 +27,11 @@ Departures::Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options
 void Departures::on_verdict(Rank rank, bool proved) {
   peer_of(rank).seen_here = true;
   note(rank, proved ? Evidence::proof : Evidence::silence);
+}
+
+void Departures::on_lifeline_out(Rank rank) {
+  peer_of(rank).is_out = true;
+  on_verdict(rank, true);
 }
 
 void Departures::on_word(Rank by, Rank about, bool proved) {
@@ -98,6 +113,7 @@ void Departures::on_turn(Time now) {
     }
   }
   if (!std::exchange(undecided_, false)) return;
+  note_silent_hosts();
   if (!holds_majority()) return exclude_self(Exclusion::minority);
   for (Rank rank = 0; rank < size(); ++rank)
     if (!may_live(rank)) hear_out(rank);
@@ -145,6 +161,40 @@ Departures::Count Departures::count() const {
     if (!may_live(rank) && !is_here(rank)) count.lost.push_back(rank);
   }
   return count;
+}
+
+// A name of the part that each host is in, if ranks of a host are joined, and lifelines join hosts: all but those of ranks that have
+// ended or left; or of these only those that are heard.
+std::vector<std::size_t> Departures::hosts_within_reach(bool heard) const {
+  std::vector<std::size_t> part(hosts_);
+  std::iota(part.begin(), part.end(), std::size_t{0});
+  const auto part_of = [&](std::size_t host) {
+    while (part[host] != host) host = part[host] = part[part[host]];
+    return host;
+  };
+  const auto joins = [&](const Peer& peer) {
+    if (peer.standing == Standing::left) return false;
+    if (peer.evidence == Evidence::proof) return peer.is_out && !heard;
+    return !heard || peer.evidence == Evidence::none || peer.host == peer_of(me_).host;
+  };
+  for (const auto& [a, b] : lifelines_)
+    if (joins(peer_of(a)) && joins(peer_of(b))) part[part_of(peer_of(a).host)] = part_of(peer_of(b).host);
+  for (std::size_t host = 0; host < hosts_; ++host) part[host] = part_of(host);
+  return part;
+}
+
+// Where lifelines have become fewer by deaths and farewells alone, nothing follows. Whatever the order in which silence and ends are
+// heard of, the same does.
+void Departures::note_silent_hosts() {
+  if (std::ranges::all_of(peers_, [](const Peer& peer) {
+        return peer.evidence == Evidence::none || (peer.evidence == Evidence::proof && !peer.is_out);
+      }))
+    return;
+  const std::vector<std::size_t> all = hosts_within_reach(false), heard = hosts_within_reach(true);
+  const std::size_t here = peer_of(me_).host;
+  for (Peer& peer : peers_)
+    if (all[peer.host] == all[here] && heard[peer.host] != heard[here] && peer.standing == Standing::present)
+      peer.evidence = std::max(peer.evidence, Evidence::silence);
 }
 
 void Departures::note(Rank rank, Evidence evidence) {

@@ -11,6 +11,7 @@
 //  - Leaving is not failing: who said that it leaves is never reported, nor announced. But who said that it is out has
 //    failed, though it leaves afterwards: it owes what it has not finished.
 //  - Silence of ranks of other hosts is acted upon only by the side that holds the majority; the other side is out.
+//  - A rank that is silent alone is one rank: its host, over whose other lifelines something is heard, stays. See watch_along().
 //  - Before a rank departs, all that it said has been read (hear_out).
 //  - Nobody who has failed is believed, but that it is out itself: or a suspicion would count for ever that is a proof by
 //    now, and two sides could count different ranks. (And, of one host, that this rank is out: on_excluded_word().)
@@ -23,6 +24,8 @@
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "timeout_detector/lifeline_plan.hpp"
 
 namespace ucft::detail {
 
@@ -69,8 +72,9 @@ class Departures {
   Departures() = default;  // of an empty job
   // hosts[rank]: a number of its host; me < hosts.size().
   Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options);
-  // There is a lifeline between `rank` and this one.
-  void add_lifeline(Rank rank) { peer_of(rank).has_lifeline = true; }
+  // The lifelines that there are, of all ranks. They join hosts: one that was within reach over those that are heard, and no longer is
+  // when some have fallen silent, is silent as a whole, also those of its ranks that nobody on this side watches.
+  void watch_along(std::vector<LifelineEnds> lifelines);
   // From now on news travel along a graph of groups of ranks, such as those of one host: each rank passes on what it hears, once, to its
   // group, and if it is one of the first two of that to the first two of each neighbour. near: the ranks of this rank's group, then
   // of its neighbours, ascending. Empty: whoever sees a failure tells all.
@@ -85,6 +89,8 @@ class Departures {
 
   // This rank's own detector.
   void on_verdict(Rank rank, bool proved);
+  // It said on its lifeline that it is out.
+  void on_lifeline_out(Rank rank);
   // `by` says that `about` has failed; about may be this rank, or `by` itself, which then is out.
   void on_word(Rank by, Rank about, bool proved);
   // `by` has declared this rank dead, by its own word: not believed from whom this rank has lost, too, unless it is a lower
@@ -141,7 +147,7 @@ class Departures {
   enum class Evidence : std::uint8_t { none, silence, proof };              // grows only
   enum class Standing : std::uint8_t { present, departing, left, failed };  // departing: being heard out
   struct Peer {
-    std::uint64_t host = 0;
+    std::size_t host = 0;  // 0 .. hosts_-1
     std::optional<Time> broken_since{}, leaving_since{};
     Evidence evidence = Evidence::none;
     Standing standing = Standing::present;
@@ -157,6 +163,8 @@ class Departures {
   const Peer& peer_of(Rank rank) const { return const_cast<Departures*>(this)->peer_of(rank); }
   Rank size() const { return static_cast<Rank>(peers_.size()); }
   bool holds_majority() const;
+  std::vector<std::size_t> hosts_within_reach(bool heard) const;
+  void note_silent_hosts();
   void note(Rank rank, Evidence evidence);
   void hear_out(Rank rank);
   void watch_leaver(Rank rank, Time now);
@@ -170,6 +178,8 @@ class Departures {
   Rank me_ = 0;
   Options options_;
   std::vector<Peer> peers_;
+  std::size_t hosts_ = 0;
+  std::vector<LifelineEnds> lifelines_;
   std::vector<std::vector<Rank>> near_;
   std::vector<Action> actions_;  // at most n+4 for each rank
   std::size_t actions_taken_ = 0;

@@ -218,7 +218,7 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
     silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
   }
   if (news.heartbeat) heard(index, now);
-  if (news.out) report(watched, Verdict::Kind::proved);  // before it leaves: nobody says so afterwards
+  if (news.out) report(watched, Verdict::Kind::proved, true);  // before it leaves: nobody says so afterwards
   if (news.leave) {
     watched.forgotten.store(true, std::memory_order_release);
     if (setup_.on_left != nullptr) setup_.on_left(setup_.arg, watched.peer.rank);
@@ -328,7 +328,7 @@ void DetectorThread::report_silent_hosts() {
     watched->fencing = false;
     if (!watched->proved && !watched->has_left()) silent.push_back(watched.get());
   }
-  for (Watched* watched : silent) report(*watched, Verdict::Kind::suspected, watched != silent.back());
+  for (Watched* watched : silent) report(*watched, Verdict::Kind::suspected, false, watched != silent.back());
 }
 
 int DetectorThread::report_deaths() {
@@ -341,7 +341,7 @@ int DetectorThread::report_deaths() {
 }
 
 // False: there is a verdict already. A proved one ends the matter; a suspected one may still be followed by proof.
-bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool more) {
+bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool out, bool more) {
   const std::lock_guard lock(verdicts_);
   if (watched.proved || (kind == Verdict::Kind::suspected && watched.suspected)) return false;
   if (kind == Verdict::Kind::proved)
@@ -349,7 +349,7 @@ bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool more) {
   else
     watched.suspected = true;
   const Time silent_for = std::max(time_now() - watched.heard_at.load(std::memory_order_relaxed), Time::zero());
-  setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silent_for, watched.peer.pid, more});
+  setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silent_for, watched.peer.pid, out, more});
   return true;
 }
 

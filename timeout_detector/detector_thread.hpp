@@ -36,6 +36,7 @@ struct Verdict {
   Kind kind;
   std::chrono::nanoseconds silent_for;  // since the last sign of life that this thread saw
   int pid;
+  bool out;   // proved by its own word that it takes no part any more; it may live
   bool more;  // others follow at once that belong to the same event: judge them together
 };
 
@@ -171,7 +172,7 @@ class DetectorThread {
   void start_waiting(std::size_t index, Time until);
   void report_silent_hosts();
   int report_deaths();
-  bool report(Watched& watched, Verdict::Kind kind, bool more = false);
+  bool report(Watched& watched, Verdict::Kind kind, bool out = false, bool more = false);
   void sleep();
 
   Setup setup_;

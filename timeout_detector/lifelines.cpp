@@ -519,32 +519,4 @@ std::vector<Lifeline> LifelineMaker::connect(std::int32_t me, std::uint64_t job,
   return meeting.take();
 }
 
-std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me,
-                                              std::int32_t reach) {
-  const std::size_t ranks = hosts.size();
-  // (how many ranks of the same host come before it, the host's first rank): sorted, this goes from host to host.
-  std::map<std::uint64_t, std::pair<std::int32_t, std::int32_t>> seen;  // host -> ranks so far, first rank
-  std::vector<std::array<std::int32_t, 3>> order;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    auto& [count, first] = seen.try_emplace(hosts[rank], 0, static_cast<std::int32_t>(rank)).first->second;
-    order.push_back({count++, first, static_cast<std::int32_t>(rank)});
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<std::int32_t> found;
-  for (std::size_t place = 0; place < ranks; ++place) {
-    const std::int32_t rank = order[place][2];
-    std::int32_t taken = 0;
-    for (std::size_t step = 1; step < ranks && taken < reach; ++step) {
-      const std::int32_t other = order[(place + step) % ranks][2];
-      if (hosts[static_cast<std::size_t>(other)] == hosts[static_cast<std::size_t>(rank)]) continue;
-      ++taken;
-      if (rank == me) found.push_back(other);
-      if (other == me) found.push_back(rank);
-    }
-  }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
 }  // namespace ucft::detail

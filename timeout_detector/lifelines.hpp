@@ -133,11 +133,4 @@ class LifelineMaker {
   int listener_ = -1;
 };
 
-// Whom `me` has a lifeline with: its `reach` next ranks on other hosts, and those who count it among theirs, in an order
-// that goes from host to host, so that the ranks of one host have their watchers on many. hosts[rank]: a number of the
-// rank's host. Symmetric; ascending; everybody has at least min(reach, ranks on other hosts) of them.
-//   hosts 0 0 1 1, reach 1: the order is 0 2 1 3 (and 0 again), so the lines are 0-2 2-1 1-3 3-0
-std::vector<std::int32_t> lifeline_neighbours(const std::vector<std::uint64_t>& hosts, std::int32_t me,
-                                              std::int32_t reach);
-
 }  // namespace ucft::detail

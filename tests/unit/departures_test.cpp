@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -149,7 +151,7 @@ TEST(Departures, TheWordThatItLeavesIsFoundWhileItIsHeardOut) {
 
 TEST(Departures, WhoSaysOnItsLifelineThatItLeavesIsGivenTimeForItsLastMessages) {
   Departures departures(0, three_hosts, options);
-  departures.add_lifeline(3);
+  departures.watch_along({{0, 3}});
   departures.on_lifeline_leave(3, 5s);
   EXPECT_EQ(turn(departures, 5900ms), Texts{});
   EXPECT_TRUE(departures.is_waiting());
@@ -407,7 +409,7 @@ TEST(Departures, ALostConnectionIsASuspicionIfNothingElseCanTell) {
 
 TEST(Departures, WithALifelineALostConnectionWaitsForProof) {
   Departures departures(0, three_hosts, options);
-  departures.add_lifeline(3);
+  departures.watch_along({{0, 2}, {0, 3}});
   departures.on_connection_lost(3, 5s);
   EXPECT_EQ(turn(departures, 5999ms), Texts{});
   EXPECT_EQ(turn(departures, 6s)[2], "depart 3 failed suspected");
@@ -415,7 +417,7 @@ TEST(Departures, WithALifelineALostConnectionWaitsForProof) {
 
 TEST(Departures, WhoseLifelineIsLostIsAsOneThatNeverHadOne) {
   Departures departures(0, three_hosts, options);
-  departures.add_lifeline(3);
+  departures.watch_along({{0, 2}, {0, 3}});
   departures.on_line_lost(3);
   departures.on_connection_lost(3, 5s);
   EXPECT_EQ(turn(departures, 5s)[2], "depart 3 failed suspected");
@@ -446,7 +448,7 @@ TEST(Departures, WhoCannotBeFencedIsSuspected) {
 
 TEST(Departures, TheConnectionOfALeaverMayBreak) {
   Departures departures(0, three_hosts, options);
-  departures.add_lifeline(3);
+  departures.watch_along({{0, 3}});
   departures.on_lifeline_leave(3, 5s);
   departures.on_connection_lost(3, 5s);
   EXPECT_EQ(turn(departures, 6s), (Texts{"hear_out 3", "depart 3 left"}));
@@ -459,6 +461,82 @@ TEST(Departures, ACopyGoesOnAsTheOriginalDoes) {
   EXPECT_TRUE(copy == departures);
   EXPECT_EQ(turn(copy), turn(departures));
   EXPECT_TRUE(copy == departures);
+}
+
+// ---- few lifelines ----
+
+// Hosts {0, 1}, {2, 3}, {4, 5}; each watches the next host, the first rank its first, the second its second.
+const std::vector<LifelineEnds> in_a_ring{{0, 2}, {0, 4}, {1, 3}, {1, 5}, {2, 4}, {3, 5}};
+
+TEST(Departures, AHostOverWhoseOtherLifelinesSomethingIsHeardStays) {
+  Departures departures(0, three_hosts, options);
+  departures.watch_along(in_a_ring);
+  departures.on_verdict(2, false);
+  EXPECT_EQ(turn(departures)[2], "depart 2 failed suspected");
+  EXPECT_FALSE(departures.has_failed(3));
+  departures.on_word(1, 3, false);  // and now both of its ranks are
+  turn(departures);
+  EXPECT_TRUE(departures.has_failed(3));
+  EXPECT_FALSE(departures.has_failed(4) || departures.has_failed(5) || departures.is_out());
+}
+
+TEST(Departures, WhomNobodyWatchesIsSilentWithItsHost) {
+  Departures departures(0, three_hosts, options);
+  departures.watch_along({{0, 2}, {0, 4}, {1, 5}, {2, 4}});  // none of rank 3's
+  departures.on_verdict(2, false);
+  const Texts what = turn(departures);
+  EXPECT_TRUE(departures.has_failed(2) && departures.has_failed(3));
+  EXPECT_NE(std::ranges::find(what, "depart 3 failed suspected"), what.end());
+}
+
+TEST(Departures, WhoHearsNobodyIsItselfCutOff) {
+  const std::vector<std::uint64_t> hosts{0, 1, 2, 3, 4, 5};
+  Departures departures(0, hosts, options);
+  departures.watch_along({{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {0, 5}});
+  departures.on_verdict(1, false);
+  turn(departures);
+  EXPECT_FALSE(departures.is_out());
+  departures.on_verdict(5, false);
+  turn(departures);
+  EXPECT_EQ(departures.exclusion(), Departures::Exclusion::minority);
+  EXPECT_EQ(departures.count().lost, (std::vector<Departures::Rank>{1, 2, 3, 4, 5}));
+}
+
+TEST(Departures, WhoseNeighboursSayThatTheyAreOutIsCutOffWithThem) {
+  const std::vector<std::uint64_t> hosts{0, 1, 2, 3, 4, 5};
+  Departures departures(0, hosts, options);
+  departures.watch_along({{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {0, 5}});
+  departures.on_lifeline_out(1);
+  turn(departures);
+  EXPECT_TRUE(departures.is_proved(1) && !departures.is_out());
+  departures.on_lifeline_out(5);
+  turn(departures);
+  EXPECT_EQ(departures.exclusion(), Departures::Exclusion::minority);
+  EXPECT_EQ(departures.count().lost, (std::vector<Departures::Rank>{2, 3, 4}));
+}
+
+TEST(Departures, DeathsAndFarewellsLeaveHostsUnwatchedAndNotSilent) {
+  const std::vector<std::uint64_t> hosts{0, 1, 2, 3, 4};
+  Departures departures(0, hosts, options);
+  departures.watch_along({{0, 1}, {1, 2}, {2, 3}, {0, 3}, {0, 4}});
+  departures.on_verdict(1, true);
+  departures.on_leave_word(3);
+  departures.on_verdict(4, false);  // which has nothing to do with it
+  turn(departures);
+  EXPECT_TRUE(departures.has_failed(4));
+  EXPECT_FALSE(departures.is_out() || departures.has_failed(2));
+  departures.on_word(2, 2, true);  // it is out itself
+  turn(departures);
+  EXPECT_TRUE(departures.has_failed(2));
+}
+
+TEST(Departures, SilenceOfARankOfThisHostSaysNothingOfOthers) {
+  Departures departures(0, three_hosts, without_fence);
+  departures.watch_along({{1, 2}, {1, 4}, {2, 4}});
+  departures.on_verdict(1, false);
+  turn(departures);
+  EXPECT_TRUE(departures.has_failed(1));
+  EXPECT_FALSE(departures.is_out() || departures.has_failed(2) || departures.has_failed(4));
 }
 
 // ---- along a graph ----

@@ -14,7 +14,6 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <thread>
 
 #include "tests/own_network.hpp"
@@ -24,58 +23,6 @@ namespace ucft::detail {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::vector<std::uint64_t> hosts_of(int ranks, int per_host) {
-  std::vector<std::uint64_t> hosts;
-  for (int rank = 0; rank < ranks; ++rank) hosts.push_back(static_cast<std::uint64_t>(1000 - rank / per_host));
-  return hosts;
-}
-
-TEST(LifelineNeighbours, TheExampleInTheHeader) {
-  const std::vector<std::uint64_t> hosts = {0, 0, 1, 1};
-  EXPECT_EQ(lifeline_neighbours(hosts, 0, 1), (std::vector<std::int32_t>{2, 3}));
-  EXPECT_EQ(lifeline_neighbours(hosts, 1, 1), (std::vector<std::int32_t>{2, 3}));
-  EXPECT_EQ(lifeline_neighbours(hosts, 2, 1), (std::vector<std::int32_t>{0, 1}));
-  EXPECT_EQ(lifeline_neighbours(hosts, 3, 1), (std::vector<std::int32_t>{0, 1}));
-}
-
-TEST(LifelineNeighbours, AreMutualOnOtherHostsAndEnough) {
-  std::vector<std::vector<std::uint64_t>> layouts;
-  for (int ranks : {1, 2, 3, 8, 33})
-    for (int per_host : {1, 2, 3, 7, 40}) layouts.push_back(hosts_of(ranks, per_host));
-  layouts.push_back({5, 5, 5, 5, 5, 5, 5, 9});  // one against many
-  layouts.push_back({1, 2, 1, 3, 1, 2, 4, 4, 4, 4, 4, 4});
-  for (const auto& hosts : layouts) {
-    const auto ranks = static_cast<std::int32_t>(hosts.size());
-    for (std::int32_t reach : {1, 2, 16}) {
-      std::vector<std::vector<std::int32_t>> neighbours;
-      for (std::int32_t rank = 0; rank < ranks; ++rank) neighbours.push_back(lifeline_neighbours(hosts, rank, reach));
-      for (std::int32_t rank = 0; rank < ranks; ++rank) {
-        const auto at = static_cast<std::size_t>(rank);
-        const auto strangers = ranks - std::count(hosts.begin(), hosts.end(), hosts[at]);
-        EXPECT_GE(static_cast<std::int64_t>(neighbours[at].size()), std::min<std::int64_t>(reach, strangers));
-        EXPECT_TRUE(std::is_sorted(neighbours[at].begin(), neighbours[at].end()));
-        EXPECT_EQ(std::set(neighbours[at].begin(), neighbours[at].end()).size(), neighbours[at].size());
-        for (std::int32_t other : neighbours[at]) {
-          EXPECT_NE(hosts[static_cast<std::size_t>(other)], hosts[at]);
-          const auto& back = neighbours[static_cast<std::size_t>(other)];
-          EXPECT_TRUE(std::binary_search(back.begin(), back.end(), rank)) << rank << " and " << other;
-        }
-      }
-    }
-  }
-}
-
-// The ranks of a host that vanishes must have watchers elsewhere, even if another host vanishes with it.
-TEST(LifelineNeighbours, TheWatchersOfAHostAreSpreadOverOthers) {
-  const auto hosts = hosts_of(64, 8);
-  for (std::int32_t rank = 0; rank < 64; ++rank) {
-    std::set<std::uint64_t> watching;
-    for (std::int32_t other : lifeline_neighbours(hosts, rank, 2))
-      watching.insert(hosts[static_cast<std::size_t>(other)]);
-    EXPECT_GE(watching.size(), 3u) << rank;
-  }
-}
 
 // Two ends in one process: rank 3 calls rank 5.
 struct Pair {

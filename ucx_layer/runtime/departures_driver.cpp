@@ -101,7 +101,7 @@ void DeparturesDriver::mark_left() {
 // together.
 void DeparturesDriver::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
-  const News news{News::Kind::verdict, verdict.rank, verdict.kind == Verdict::Kind::proved, Clock::now()};
+  const News news{News::Kind::verdict, verdict.rank, verdict.kind == Verdict::Kind::proved, verdict.out, Clock::now()};
   if (news.proved) self.tell({news});
   if (!news.proved) self.silent_.push_back(news);
   if (!verdict.more && !self.silent_.empty()) self.tell(std::exchange(self.silent_, {}));
@@ -179,7 +179,10 @@ void DeparturesDriver::take_news() {
     switch (each.kind) {
       case News::Kind::verdict:
         note_failure(each.rank, each.at);
-        departures_.on_verdict(each.rank, each.proved);
+        if (each.out)
+          departures_.on_lifeline_out(each.rank);
+        else
+          departures_.on_verdict(each.rank, each.proved);
         if (each.proved) proved_here_[static_cast<std::size_t>(each.rank)] = true;
         break;
       case News::Kind::excluded: departures_.on_excluded_word(each.rank); break;

@@ -32,7 +32,7 @@ class DeparturesDriver {
 
   void begin();                       // once the identities of all ranks are known
   void attach(Transport& transport);  // before it receives anything; it must outlive the detector
-  void add_lifeline(std::int32_t rank) { departures_.add_lifeline(rank); }
+  void watch_along(std::vector<LifelineEnds> lifelines) { departures_.watch_along(std::move(lifelines)); }
   const Departures& state() const { return departures_; }
   // lifelines: by rank. helper: woken when a rank has departed and nobody calls. Throws std::system_error.
   void start_detector(HelperThread& helper, std::vector<std::pair<std::int32_t, Lifeline>> lifelines);
@@ -86,8 +86,8 @@ class DeparturesDriver {
     enum class Kind : std::uint8_t { verdict, excluded, leave, line_lost };
     Kind kind;
     std::int32_t rank;
-    bool proved = false;
-    Clock::time_point at{};  // of a verdict
+    bool proved = false, out = false;  // of a verdict; so is `at`
+    Clock::time_point at{};
   };
 
   // On the detector's thread; on_verdict of a proof also on the caller's, in look_now().

@@ -53,7 +53,8 @@ struct Address {
   LifelineName lifeline;
 };
 
-constexpr std::int32_t lifelines_wanted = 16;  // at least, in each direction
+constexpr std::int32_t lifelines_wanted = 2;     // at least, in each direction
+constexpr std::int32_t all_have_lifelines = 32;  // up to so many ranks on other hosts
 constexpr auto connected_limit = std::chrono::seconds(5);
 constexpr std::chrono::microseconds lifeline_limit = std::chrono::seconds(10);
 
@@ -328,13 +329,14 @@ bool StartUp::shut_the_door(std::string& error) {
   return true;
 }
 
-// The more ranks watch one, the more of them may die with it unnoticed. In a job of up to some 30 ranks all watch all.
 // A lifeline that only one side knows of ends without its process: so none counts that the other side does not have.
 bool StartUp::connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error) {
   std::vector<std::uint64_t> hosts;
   for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
   std::vector<LifelineMaker::Wanted> wanted;
-  for (const std::int32_t rank : lifeline_neighbours(hosts, job_.rank, std::max(lifelines_wanted, job_.settings.f + 1)))
+  std::vector<LifelineEnds> plan =
+      lifeline_plan(hosts, std::max(lifelines_wanted, job_.settings.f + 1), all_have_lifelines);
+  for (const std::int32_t rank : lifelines_of(plan, job_.rank))
     wanted.push_back({rank, names[static_cast<std::size_t>(rank)]});
   const std::uint64_t job = std::uint64_t{job_.cookie} << 32 | static_cast<std::uint32_t>(job_.peers[0].pid);
   UCFT_TEST_POINT(lifelines);
@@ -347,17 +349,21 @@ bool StartUp::connect_lifelines(LifelineMaker& maker, const std::vector<Lifeline
   std::vector<LifelineGaps> gaps(static_cast<std::size_t>(job_.size));
   if (!oob_.allgather(&mine, gaps.data(), sizeof mine, error, [this] { transport_->poll(); })) return false;
 
+  const auto is_missing = [&](std::int32_t a, std::int32_t b) {
+    return gaps[static_cast<std::size_t>(a)].include(b) || gaps[static_cast<std::size_t>(b)].include(a);
+  };
   std::int32_t missing = 0, example = no_rank;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::int32_t rank = wanted[i].rank;
-    if (mine.include(rank) || gaps[static_cast<std::size_t>(rank)].include(job_.rank)) {
+    if (is_missing(job_.rank, rank)) {
       ++missing;
       example = rank;
       continue;
     }
-    departures_.add_lifeline(rank);
     lifelines_.emplace_back(rank, std::move(lines[i]));
   }
+  std::erase_if(plan, [&](const LifelineEnds& ends) { return is_missing(ends.first, ends.second); });
+  departures_.watch_along(std::move(plan));
   if (missing > 0)
     fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", job_.rank,
                job_.describe(example), missing > 1 ? fmt::format(" and {} more", missing - 1) : "");

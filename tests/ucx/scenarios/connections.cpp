@@ -12,6 +12,7 @@
 
 #include "tests/ucx/operations.hpp"
 #include "tests/ucx/scenarios/scenario.hpp"
+#include "timeout_detector/lifeline_plan.hpp"
 #include "ucx_layer/transport/connection_plan.hpp"
 
 namespace ucft::detail::test {
@@ -95,6 +96,14 @@ RANKS(few) {
   }
   allreduce(4, 40000);  // long
   if (connections() != (rank_ % 3 < 2 ? planned : 0)) wrong("{} connections", connections());
+  if (rank_ == 0) {
+    std::vector<std::uint64_t> hosts;
+    for (int rank = 0; rank < size_; ++rank) hosts.push_back(static_cast<std::uint64_t>(rank / 3));
+    const auto plan = lifeline_plan(hosts, 2, 32);
+    for (const auto& [rank, seen] : job_report())
+      if (seen["lifelines"] != lifelines_of(plan, rank).size()) wrong("rank {}: {}", rank, seen.dump());
+  }
+  check(ucft_barrier(comm, nullptr, nullptr), "barrier");  // none is about to be another program
   if (mailbox_bytes() != bytes_by_plan()) wrong("{} bytes of mailboxes, {} by plan", mailbox_bytes(), bytes_by_plan());
   ucft_comm_h part = UCFT_COMM_NULL;
   check(ucft_comm_split(comm, rank_ % 3, 0, &part), "split");

@@ -24,6 +24,42 @@ std::vector<pid_t> pids_of_all() {
   return {pids.begin(), pids.end()};
 }
 
+// struck stop|kill FIRST COUNT: rank 0 stops or kills so many ranks at the same moment, and in the end those that are stopped. Each survivor says
+// when it had a sum without them (a line of JSON, for bench/studies/detection; by CLOCK_MONOTONIC), and rank 0 when it struck.
+RANKS(struck) {
+  const bool stops = arguments.at(0) == "stop";
+  const int first = std::stoi(arguments.at(1)), count = std::stoi(arguments.at(2));
+  const std::vector<pid_t> pids = pids_of_all();
+  const auto strike = [&](int signal) {
+    for (int rank = first; rank < first + count; ++rank) kill(pids[static_cast<std::size_t>(rank)], signal);
+  };
+  const auto say_now = [](const char* what) {
+    fmt::print("{{\"{}\":{:.6f}}}\n", what,
+               std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+  };
+  for (int i = 0, left = 20; left > 0; ++i) {
+    if (rank_ == 0 && i == 30) {
+      say_now("struck");
+      strike(stops ? SIGSTOP : SIGKILL);
+    }
+    const int missing = allreduce(i, 1);
+    if (missing > count || (stops && missing % count != 0)) wrong("operation {}: {} are missing", i, missing);
+    if (missing == count && left-- == 20) say_now("survived");
+  }
+  if (rank_ == 0) strike(SIGKILL);
+}
+
+// More than 32 ranks elsewhere: lifelines are few. f = 1.
+TEST(FewLifelines, AHostThatFreezesIsOneFailure) {
+  for (const int host : {1, 11}) {
+    JobPlan made{36, struck, {"stop", std::to_string(3 * host), "3"}, {}, over("two_level")};
+    made.environment["UCFT_TEST_RANKS_PER_HOST"] = "3";
+    for (int rank = 3 * host; rank < 3 * host + 3; ++rank)
+      made.launcher.insert(made.launcher.end(), {"--expect-kill", std::to_string(rank)});
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {3 * host, 3 * host + 1, 3 * host + 2}), "") << host;
+  }
+}
+
 // suspended TIMES MILLISECONDS APART: as a batch system does it, the whole job is stopped for so long, and its ranks are woken
 // one after the other, APART milliseconds between two. Nobody is missing afterwards.
 RANKS(suspended) {
