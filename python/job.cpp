@@ -271,8 +271,7 @@ py::object Request::run(View send, View receive, py::object value) {
   value_ = std::move(value);
   ucft_result_t got = UCFT_RESULT_INIT;
   const ucft_status_t status = without_gil([&] {
-    ucft_status_t so_far = ucft_post(held_->handle);
-    if (so_far == UCFT_OK) so_far = ucft_wait(held_->handle, slice_us);
+    const ucft_status_t so_far = ucft_post_and_wait(held_->handle, slice_us);
     return so_far == UCFT_OK ? ucft_request_result(held_->handle, &got) : so_far;
   });
   if (status != UCFT_ERR_TIMED_OUT) raise_if_failed(status);

@@ -371,6 +371,22 @@ TEST_F(Api, RequestsGoThroughTheirStates) {
   expect_blamed(ucft_request_free(request), UCFT_ERR_CLOSED, "request");
 }
 
+TEST_F(Api, APostWithItsWaitIsAPostAndAWait) {
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  ucft_result_t result = UCFT_RESULT_INIT;
+  ASSERT_EQ(ucft_allreduce_init(comm_, &in_, &out_, 1, UCFT_DOUBLE, &sum, nullptr, &request), UCFT_OK);
+  for (in_ = 5; in_ < 8; ++in_) {
+    EXPECT_EQ(ucft_post_and_wait(request, 0), UCFT_OK);
+    EXPECT_EQ(out_, in_);
+    expect_blamed(ucft_wait(request, 0), UCFT_ERR_STATE, "already");
+  }
+  EXPECT_EQ(ucft_request_result(request, &result), UCFT_OK);
+  EXPECT_EQ(result.contributors, 1u);
+  EXPECT_EQ(ucft_request_free(request), UCFT_OK);
+  expect_blamed(ucft_post_and_wait(request, 0), UCFT_ERR_CLOSED, "request");
+}
+
 TEST_F(Api, AForkedChildIsTurnedAwayAndTheParentGoesOn) {
   const pid_t child = fork();
   if (child == 0) {

@@ -126,8 +126,9 @@ void several(int iteration) {
     }
   }
   check(ucft_barrier_init(comm, nullptr, &barrier), "barrier_init");
-  while (ucft_post(barrier) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
-  check(ucft_wait(barrier, UINT64_MAX), "wait");
+  ucft_status_t ended;
+  while ((ended = ucft_post_and_wait(barrier, UINT64_MAX)) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
+  check(ended, "post and wait");
   check(ucft_request_free(barrier), "free");
   for (int i = together - 1; i >= 0; --i) {
     while (ucft_test(requests[i]) == UCFT_INPROGRESS) {}

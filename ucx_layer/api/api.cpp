@@ -76,6 +76,15 @@ ucft_status_t check_result(const ucft_result_t* result) {
   for (auto rank = request.missing.begin(); rank != request.missing.end() && room > 0; ++rank, --room) *to++ = *rank;
 }
 
+ucft_status_t wait_up_to(Request& request, std::uint64_t timeout_us) {
+  const auto limit = timeout_us > 1000000000000ull ? Context::Clock::time_point::max()
+                                                   : Context::Clock::now() + std::chrono::microseconds(timeout_us);
+  if (!request.communicator->context().wait_until([&] { return !request.pending(); }, limit))
+    return explain_lateness(request, timeout_us);
+  request.state = Request::State::taken;
+  return explain(request);
+}
+
 ucft_status_t start(Request& request) {
   return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
 }
@@ -526,26 +535,31 @@ ucft_status_t ucft_post(ucft_request_h handle) {
 
 ucft_status_t ucft_test(ucft_request_h handle) {
   UCFT_FIND(request, requests, handle, "request");
-  Context& context = request->communicator->context();
-  UCFT_ENTER(context);
+  UCFT_ENTER(request->communicator->context());
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
-  if (request->pending()) context.glance();
+  if (request->pending()) request->communicator->context().glance();
   if (request->pending()) return UCFT_INPROGRESS;
   return request->status == UCFT_OK ? UCFT_OK : explain(*request);
 }
 
 ucft_status_t ucft_wait(ucft_request_h handle, uint64_t timeout_us) {
   UCFT_FIND(request, requests, handle, "request");
-  Context& context = request->communicator->context();
-  UCFT_ENTER(context);
+  UCFT_ENTER(request->communicator->context());
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
   if (request->state == Request::State::taken) return fail(UCFT_ERR_STATE, "the request was waited for already");
-  const auto now = Context::Clock::now();
-  const auto limit =
-      timeout_us > 1000000000000ull ? Context::Clock::time_point::max() : now + std::chrono::microseconds(timeout_us);
-  if (!context.wait_until([&] { return !request->pending(); }, limit)) return explain_lateness(*request, timeout_us);
-  request->state = Request::State::taken;
-  return explain(*request);
+  return wait_up_to(*request, timeout_us);
+}
+
+ucft_status_t ucft_post_and_wait(ucft_request_h handle, uint64_t timeout_us) {
+  UCFT_FIND(request, requests, handle, "request");
+  UCFT_ENTER(request->communicator->context());
+  if (request->pending()) return fail(UCFT_ERR_STATE, "the request is posted already and not complete");
+  if (run_shortly(*request) == HostStage::Ran::ended) [[likely]] {
+    request->state = Request::State::taken;
+    return UCFT_OK;
+  }
+  const ucft_status_t status = request->pending() ? UCFT_OK : post(*request);
+  return status == UCFT_OK ? wait_up_to(*request, timeout_us) : status;
 }
 
 ucft_status_t ucft_request_result(ucft_request_h handle, ucft_result_t* result) {

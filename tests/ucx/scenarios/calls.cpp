@@ -214,8 +214,9 @@ RANKS(time_limit) {
     check(ucft_barrier(copy, nullptr, nullptr), "barrier");
     check(ucft_post(request), "post");
   } else {
-    check(ucft_post(request), "post");
+    expect(ucft_post_and_wait(request, 1000), UCFT_ERR_TIMED_OUT, "post and wait");
     expect(ucft_post(request), UCFT_ERR_STATE, "post twice");
+    expect(ucft_post_and_wait(request, 1000), UCFT_ERR_STATE, "post twice, and wait");
     expect(ucft_wait(request, 1000), UCFT_ERR_TIMED_OUT, "wait");
     expect(ucft_request_free(request), UCFT_ERR_STATE, "free in progress");
     expect(ucft_comm_destroy(comm), UCFT_ERR_STATE, "destroy in progress");
@@ -224,8 +225,7 @@ RANKS(time_limit) {
   check(ucft_wait(request, UINT64_MAX), "wait");
   expect(ucft_wait(request, 0), UCFT_ERR_STATE, "second wait");
   if (out != static_cast<std::uint64_t>(size_)) wrong("sum {}", out);
-  check(ucft_post(request), "post again");
-  check(ucft_wait(request, UINT64_MAX), "wait");
+  check(ucft_post_and_wait(request, UINT64_MAX), "post again, and wait");
   check(ucft_request_free(request), "free");
   expect(ucft_wait(request, 0), UCFT_ERR_CLOSED, "wait on a freed request");
   check(ucft_comm_destroy(copy), "destroy");
