@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::uint64_t bytes_limit = (std::uint64_t{1} << 31) - 1;  // of an operation of ucft's, all blocks together
 
+const void* or_in_place(const void* send) { return send == MPI_IN_PLACE ? UCFT_IN_PLACE : send; }
+
 // ---- one operation --------------------------------------------------------------------------------------------------
 
 // MPI moves nothing but in calls of it, and what others wait for before they come here may be a message of this rank's.
@@ -29,33 +31,44 @@ void let_mpi_go_on() {
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
 }
 
-// Posts it, and sees it to its end, with turns for other threads, and for MPI where it takes longer.
-ucft_status_t complete(ucft_request_h request) {
-  constexpr int quick_looks = 256;
-  constexpr std::uint64_t shortest_us = 20, longest_us = 1000;  // between two turns of MPI
-  ucft_status_t status;
-  for (;;) {
-    const Turn turn;
-    status = ucft_post(request);
-    if (status == UCFT_OK) status = ucft_test(request);
-    if (status == UCFT_INPROGRESS) break;
-    if (status != UCFT_ERR_BUSY) return status;
-    ucft_progress(world.context);
+constexpr std::uint64_t shortest_us = 20, longest_us = 1000;  // between two turns of MPI
+
+// As far as it goes until MPI's first turn; where there are threads, until that of another one.
+[[gnu::always_inline]] inline ucft_status_t post(ucft_request_h request) {
+  const Turn turn;
+  if (!world.threaded) return ucft_post_and_wait(request, shortest_us);
+  const ucft_status_t status = ucft_post(request);
+  return status == UCFT_OK ? ucft_test(request) : status;
+}
+
+// The rest, of what has not ended, or could not be posted yet.
+[[gnu::noinline]] ucft_status_t go_on(ucft_request_h request, ucft_status_t status) {
+  while (status == UCFT_ERR_BUSY) {
+    look_for_deaths();
     let_mpi_go_on();
+    status = post(request);
   }
+  int quick_looks = world.threaded ? 256 : 0;
   std::uint64_t slice_us = shortest_us;
-  for (int looks = 1;; ++looks) {
-    const Turn turn;
-    status = ucft_test(request);
-    if (status != UCFT_INPROGRESS) return status;
-    if (looks % quick_looks != 0 && slice_us == shortest_us) continue;
-    if (world.waiting.load(std::memory_order_relaxed) == 0) {
-      status = ucft_wait(request, slice_us);
-      if (status != UCFT_ERR_TIMED_OUT) return status;
+  while (status == UCFT_INPROGRESS || status == UCFT_ERR_TIMED_OUT) {
+    const bool is_quick = quick_looks > 0;
+    if (is_quick) {
+      --quick_looks;
+    } else {
+      let_mpi_go_on();
+      slice_us = std::min(2 * slice_us, longest_us);
     }
-    slice_us = std::min(2 * slice_us, longest_us);
-    let_mpi_go_on();
+    const Turn turn;
+    const bool others_wait = world.waiting.load(std::memory_order_relaxed) > 0;
+    status = is_quick || others_wait ? ucft_test(request) : ucft_wait(request, slice_us);
   }
+  return status;
+}
+
+// Posts it, and sees it to its end, with turns for other threads, and for MPI where it takes longer.
+[[gnu::always_inline]] inline ucft_status_t complete(ucft_request_h request) {
+  const ucft_status_t status = post(request);
+  return status == UCFT_OK ? UCFT_OK : go_on(request, status);
 }
 
 // init makes the request of a call that is not repeated.
@@ -95,19 +108,28 @@ ucft_status_t run(const Communicator& comm, Prepared::Kind kind, const Prepared&
   return status;
 }
 
-ucft_status_t broadcast(const Communicator& comm, void* buffer, std::uint64_t bytes, int root) {
-  return run(comm, Prepared::broadcast, {nullptr, buffer, bytes, MPI_DATATYPE_NULL, MPI_OP_NULL, root},
-             [&](ucft_request_h* request) {
-               return ucft_broadcast_init(comm.handle, buffer, bytes, UCFT_UINT8, root, nullptr, request);
-             });
+// call: the caller's own arguments, or bytes of ours.
+Prepared bytes_to(const void* send, void* recv, std::uint64_t bytes) {
+  const auto count = static_cast<std::int64_t>(bytes);
+  return {.send = send, .recv = recv, .count = count, .send_count = count};
 }
 
-ucft_status_t allgather(const Communicator& comm, const void* send, void* recv, std::uint64_t bytes,
-                        ucft_result_t* result) {
+Prepared prepared_broadcast(void* buffer, int count, MPI_Datatype type, int root) {
+  return {.recv = buffer, .count = count, .type = type, .root = root};
+}
+
+ucft_status_t broadcast(const Communicator& comm, const Prepared& call, std::uint64_t bytes) {
+  return run(comm, Prepared::broadcast, call, [&](ucft_request_h* request) {
+    return ucft_broadcast_init(comm.handle, call.recv, bytes, UCFT_UINT8, static_cast<std::int32_t>(call.root), nullptr,
+                               request);
+  });
+}
+
+ucft_status_t allgather(const Communicator& comm, const Prepared& call, std::uint64_t bytes, ucft_result_t* result) {
   return run(
-      comm, Prepared::allgather, {send, recv, bytes},
+      comm, Prepared::allgather, call,
       [&](ucft_request_h* request) {
-        return ucft_allgather_init(comm.handle, send, recv, bytes, UCFT_UINT8, nullptr, request);
+        return ucft_allgather_init(comm.handle, or_in_place(call.send), call.recv, bytes, UCFT_UINT8, nullptr, request);
       },
       result);
 }
@@ -119,6 +141,16 @@ ucft_status_t allgatherv(const Communicator& comm, const void* send, void* recv,
   });
 }
 
+// The same call as the last one of its kind goes again.
+[[gnu::always_inline]] inline bool is_last(const Communicator* comm, Prepared::Kind kind, const Prepared& call) {
+  return comm != nullptr && comm->prepared[kind].is_of(call);
+}
+[[gnu::always_inline]] inline int again(Function function, MPI_Comm on, const Communicator& comm, Prepared::Kind kind) {
+  count(function, Outcome::taken_over);
+  const Prepared& last = comm.prepared[kind];
+  return raise_status(on, complete(last.request), static_cast<int>(last.root));
+}
+
 // MPI has the call, unless a rank is dead that it would wait for.
 template <class Pmpi>
 int pass_on(Function function, Outcome why, MPI_Comm comm, Pmpi pmpi) {
@@ -126,8 +158,6 @@ int pass_on(Function function, Outcome why, MPI_Comm comm, Pmpi pmpi) {
   count(function, dead >= 0 ? Outcome::dead : why);
   return dead >= 0 ? raise_death(comm, dead) : pmpi();
 }
-
-const void* or_in_place(const void* send) { return send == MPI_IN_PLACE ? UCFT_IN_PLACE : send; }
 
 // ---- reductions -----------------------------------------------------------------------------------------------------
 
@@ -168,9 +198,9 @@ Way way_of(const Communicator* comm, const Reduction& call, Outcome& why_not) {
                                                                                                      : Way::none;
 }
 
-Prepared::Kind kind_of(const Reduction& call) { return call.root < 0 ? Prepared::allreduce : Prepared::reduce; }
 Prepared prepared_of(const Reduction& call) {
-  return {call.send, call.recv, static_cast<std::uint64_t>(call.count), call.type, call.op, call.root};
+  return {
+      .send = call.send, .recv = call.recv, .count = call.count, .type = call.type, .op = call.op, .root = call.root};
 }
 
 ucft_status_t reduce_directly(const Communicator& comm, const Reduction& call) {
@@ -228,7 +258,7 @@ ucft_status_t reduce_by_rows(const Communicator& comm, const Reduction& call) {
   std::vector<std::byte> own(bytes);
   pack(call.input(), call.count, call.type, own.data());
   Blocks blocks(comm);
-  const ucft_status_t status = allgather(comm, own.data(), rows.data(), bytes, &blocks.result);
+  const ucft_status_t status = allgather(comm, bytes_to(own.data(), rows.data(), bytes), bytes, &blocks.result);
   if (status != UCFT_OK) return status;
   const std::vector<int> present = present_in(comm, blocks.result);
   const auto there = [&](int rank) { return std::find(present.begin(), present.end(), rank) != present.end(); };
@@ -238,19 +268,26 @@ ucft_status_t reduce_by_rows(const Communicator& comm, const Reduction& call) {
 }
 
 template <class Pmpi>
-int reduce(Function function, MPI_Comm on, const Reduction& call, Pmpi pmpi) {
-  const Communicator* comm = find_communicator(on);
-  if (comm != nullptr)
-    if (const Prepared& last = comm->prepared[kind_of(call)]; last.is_of(prepared_of(call))) [[likely]] {
-      count(function, Outcome::taken_over);
-      return raise_status(on, complete(last.request), call.root);
-    }
+int reduce(Function function, MPI_Comm on, const Communicator* comm, const Reduction& call, Pmpi pmpi) {
   Outcome why_not;
   const Way way = way_of(comm, call, why_not);
   if (way == Way::none) return pass_on(function, why_not, on, pmpi);
   count(function, Outcome::taken_over);
   const ucft_status_t status = way == Way::direct ? reduce_directly(*comm, call) : reduce_by_rows(*comm, call);
   return raise_status(on, status, call.root);
+}
+
+// Not the same call as the last one.
+[[gnu::noinline]] int other_allreduce(const Communicator* on, const void* send, void* recv, int count,
+                                      MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  return reduce(Function::allreduce, comm, on, {send, recv, count, type, op, -1},
+                [=] { return PMPI_Allreduce(send, recv, count, type, op, comm); });
+}
+[[gnu::noinline]] int other_reduce(const Communicator* on, const void* send, void* recv, int count, MPI_Datatype type,
+                                   MPI_Op op, int root, MPI_Comm comm) {
+  const auto pmpi = [=] { return PMPI_Reduce(send, recv, count, type, op, root, comm); };
+  if (root < 0) return pass_on(Function::reduce, Outcome::arguments, comm, pmpi);
+  return reduce(Function::reduce, comm, on, {send, recv, count, type, op, root}, pmpi);
 }
 
 // ---- allgathers -----------------------------------------------------------------------------------------------------
@@ -273,6 +310,15 @@ struct Gathered {
   }
 };
 
+Prepared prepared_of(const Gathered& call) {
+  return {.send = call.send,
+          .recv = call.recv,
+          .count = call.count,
+          .type = call.type,
+          .send_count = call.send_count,
+          .send_type = call.send_type};
+}
+
 Outcome why_not_gathered(const Communicator* comm, const Gathered& call) {
   if (comm == nullptr) return Outcome::communicator;
   if (call.type == MPI_DATATYPE_NULL) return Outcome::arguments;
@@ -292,7 +338,7 @@ Outcome why_not_gathered(const Communicator* comm, const Gathered& call) {
 
 ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
   if (call.counts == nullptr && is_plain(call.type) && (call.send == MPI_IN_PLACE || is_plain(call.send_type)))
-    return allgather(comm, or_in_place(call.send), call.recv, packed_bytes(call.count, call.type), nullptr);
+    return allgather(comm, prepared_of(call), packed_bytes(call.count, call.type), nullptr);
   const auto n = static_cast<std::size_t>(comm.size);
   std::vector<std::uint64_t> bytes(n), places(n);
   const std::int64_t extent = extent_of(call.type);
@@ -320,7 +366,7 @@ ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
 
   // What it gets.
   const auto gather = [&](void* recv, const std::uint64_t* there, ucft_result_t* result) {
-    return call.counts == nullptr ? allgather(comm, send, recv, bytes[0], result)
+    return call.counts == nullptr ? allgather(comm, bytes_to(send, recv, bytes[0]), bytes[0], result)
                                   : allgatherv(comm, send, recv, bytes.data(), there, result);
   };
   if (direct) return gather(call.recv, places.data(), nullptr);
@@ -335,22 +381,43 @@ ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
 }
 
 template <class Pmpi>
-int gather(Function function, MPI_Comm on, const Gathered& call, Pmpi pmpi) {
-  const Communicator* comm = find_communicator(on);
+int gather(Function function, MPI_Comm on, const Communicator* comm, const Gathered& call, Pmpi pmpi) {
   const Outcome outcome = why_not_gathered(comm, call);
   if (outcome != Outcome::taken_over) return pass_on(function, outcome, on, pmpi);
   count(function, outcome);
   return raise_status(on, allgather_blocks(*comm, call), -1);
 }
 
+[[gnu::noinline]] int other_allgather(const Communicator* on, const void* send, int send_count, MPI_Datatype send_type,
+                                      void* recv, int count, MPI_Datatype type, MPI_Comm comm) {
+  return gather(Function::allgather, comm, on, {send, send_count, send_type, recv, nullptr, count, nullptr, type},
+                [=] { return PMPI_Allgather(send, send_count, send_type, recv, count, type, comm); });
+}
+
 // ---- broadcast ------------------------------------------------------------------------------------------------------
 
-ucft_status_t broadcast_packed(const Communicator& comm, void* buffer, int count, MPI_Datatype type, int root) {
-  std::vector<std::byte> packed(packed_bytes(count, type));
-  if (comm.rank == root) pack(buffer, count, type, packed.data());
-  const ucft_status_t status = broadcast(comm, packed.data(), packed.size(), root);
-  if (status == UCFT_OK && comm.rank != root) unpack(packed.data(), buffer, count, type);
+ucft_status_t broadcast_packed(const Communicator& comm, const Prepared& call, std::uint64_t bytes) {
+  std::vector<std::byte> packed(bytes);
+  if (comm.rank == call.root) pack(call.recv, static_cast<int>(call.count), call.type, packed.data());
+  Prepared as_bytes = bytes_to(nullptr, packed.data(), bytes);
+  as_bytes.root = call.root;
+  const ucft_status_t status = broadcast(comm, as_bytes, bytes);
+  if (status == UCFT_OK && comm.rank != call.root)
+    unpack(packed.data(), call.recv, static_cast<int>(call.count), call.type);
   return status;
+}
+
+[[gnu::noinline]] int other_broadcast(const Communicator* on, void* buffer, int count, MPI_Datatype type, int root,
+                                      MPI_Comm comm) {
+  const auto pmpi = [=] { return PMPI_Bcast(buffer, count, type, root, comm); };
+  if (on == nullptr) return pass_on(Function::bcast, Outcome::communicator, comm, pmpi);
+  if (count < 0 || type == MPI_DATATYPE_NULL || root < 0 || root >= on->size)
+    return pass_on(Function::bcast, Outcome::arguments, comm, pmpi);
+  const std::uint64_t bytes = packed_bytes(count, type);
+  if (bytes > bytes_limit) return pass_on(Function::bcast, Outcome::length, comm, pmpi);
+  ucft::mpi::count(Function::bcast, Outcome::taken_over);
+  const Prepared call = prepared_broadcast(buffer, count, type, root);
+  return raise_status(comm, is_plain(type) ? broadcast(*on, call, bytes) : broadcast_packed(*on, call, bytes), root);
 }
 
 }  // namespace
@@ -374,32 +441,30 @@ ucft_status_t ucft::mpi::agree_on_greatest(ucft_comm_h on, std::int32_t mine, st
 extern "C" {
 
 int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return reduce(Function::allreduce, comm, {send, recv, count, type, op, -1},
-                [=] { return PMPI_Allreduce(send, recv, count, type, op, comm); });
+  const Communicator* on = find_communicator(comm);
+  if (is_last(on, Prepared::allreduce, prepared_of(Reduction{send, recv, count, type, op, -1}))) [[likely]]
+    return again(Function::allreduce, comm, *on, Prepared::allreduce);
+  return other_allreduce(on, send, recv, count, type, op, comm);
 }
 
 int MPI_Reduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
-  const auto pmpi = [=] { return PMPI_Reduce(send, recv, count, type, op, root, comm); };
-  if (root < 0) return pass_on(Function::reduce, Outcome::arguments, comm, pmpi);
-  return reduce(Function::reduce, comm, {send, recv, count, type, op, root}, pmpi);
+  const Communicator* on = find_communicator(comm);
+  if (is_last(on, Prepared::reduce, prepared_of(Reduction{send, recv, count, type, op, root}))) [[likely]]
+    return again(Function::reduce, comm, *on, Prepared::reduce);
+  return other_reduce(on, send, recv, count, type, op, root, comm);
 }
 
 int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
-  const auto pmpi = [=] { return PMPI_Bcast(buffer, count, type, root, comm); };
   const Communicator* on = find_communicator(comm);
-  if (on == nullptr) return pass_on(Function::bcast, Outcome::communicator, comm, pmpi);
-  if (count < 0 || type == MPI_DATATYPE_NULL || root < 0 || root >= on->size)
-    return pass_on(Function::bcast, Outcome::arguments, comm, pmpi);
-  const std::uint64_t bytes = packed_bytes(count, type);
-  if (bytes > bytes_limit) return pass_on(Function::bcast, Outcome::length, comm, pmpi);
-  ucft::mpi::count(Function::bcast, Outcome::taken_over);
-  return raise_status(
-      comm, is_plain(type) ? broadcast(*on, buffer, bytes, root) : broadcast_packed(*on, buffer, count, type, root),
-      root);
+  if (is_last(on, Prepared::broadcast, prepared_broadcast(buffer, count, type, root))) [[likely]]
+    return again(Function::bcast, comm, *on, Prepared::broadcast);
+  return other_broadcast(on, buffer, count, type, root, comm);
 }
 
 int MPI_Barrier(MPI_Comm comm) {
   const Communicator* on = find_communicator(comm);
+  if (is_last(on, Prepared::barrier, {})) [[likely]]
+    return again(Function::barrier, comm, *on, Prepared::barrier);
   if (on == nullptr) return pass_on(Function::barrier, Outcome::communicator, comm, [=] { return PMPI_Barrier(comm); });
   count(Function::barrier, Outcome::taken_over);
   return raise_status(comm, meet(*on, nullptr), -1);
@@ -407,15 +472,19 @@ int MPI_Barrier(MPI_Comm comm) {
 
 int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void* recv, int count, MPI_Datatype type,
                   MPI_Comm comm) {
-  return gather(Function::allgather, comm, {send, send_count, send_type, recv, nullptr, count, nullptr, type},
-                [=] { return PMPI_Allgather(send, send_count, send_type, recv, count, type, comm); });
+  const Communicator* on = find_communicator(comm);
+  const Gathered call{send, send_count, send_type, recv, nullptr, count, nullptr, type};
+  if (is_last(on, Prepared::allgather, prepared_of(call))) [[likely]]
+    return again(Function::allgather, comm, *on, Prepared::allgather);
+  return other_allgather(on, send, send_count, send_type, recv, count, type, comm);
 }
 
 int MPI_Allgatherv(const void* send, int send_count, MPI_Datatype send_type, void* recv, const int* counts,
                    const int* places, MPI_Datatype type, MPI_Comm comm) {
   const auto pmpi = [=] { return PMPI_Allgatherv(send, send_count, send_type, recv, counts, places, type, comm); };
   if (counts == nullptr || places == nullptr) return pass_on(Function::allgatherv, Outcome::arguments, comm, pmpi);
-  return gather(Function::allgatherv, comm, {send, send_count, send_type, recv, counts, 0, places, type}, pmpi);
+  return gather(Function::allgatherv, comm, find_communicator(comm),
+                {send, send_count, send_type, recv, counts, 0, places, type}, pmpi);
 }
 
 }  // extern "C"

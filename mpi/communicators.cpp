@@ -8,9 +8,10 @@
 
 namespace ucft::mpi {
 
+Communicator of_world;
+
 namespace {
 
-Communicator of_world;
 int keyval = MPI_KEYVAL_INVALID;
 
 // What the thread has found last. MPI uses handles again, also of communicators that had nothing hanging on them, so whatever is
@@ -58,9 +59,7 @@ void detach_all() {
   of_world.handle = UCFT_COMM_NULL;
 }
 
-const Communicator* find_communicator(MPI_Comm comm) {
-  if (!world.on) return nullptr;
-  if (comm == MPI_COMM_WORLD) return &of_world;
+const Communicator* find_derived(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL || comm == MPI_COMM_SELF) return nullptr;
   const unsigned now = changes.load(std::memory_order_acquire);
   if (last.comm == comm && last.changes == now) return last.found;

@@ -12,21 +12,24 @@
 namespace ucft::mpi {
 
 // The request of the last call of a kind, which is posted again when the next one has the same arguments. ucft frees it with the
-// communicator. They are the caller's own, so that nothing has to be looked up then: type and op of a reduction are predefined ones,
-// whose handles no other type or operator ever has.
+// communicator. They are the caller's own, so that nothing has to be looked up or checked then: types and operators are predefined
+// ones, whose handles no other type or operator ever has. (What is packed or gathered for a caller has memory of ours, as MPI_BYTE.)
 struct Prepared {
   enum Kind { allreduce, reduce, broadcast, allgather, barrier };
   const void* send = nullptr;
   void* recv = nullptr;
-  std::uint64_t count = 0;  // elements; of a broadcast or an allgather, bytes
-  MPI_Datatype type = MPI_DATATYPE_NULL;
+  std::int64_t count = 0;  // two ints side by side would be compared as one word, right behind the stores of its halves
+  MPI_Datatype type = MPI_BYTE;
   MPI_Op op = MPI_OP_NULL;
-  int root = 0;
+  std::int64_t root = -1;       // of what has one
+  std::int64_t send_count = 0;  // of an allgather
+  MPI_Datatype send_type = MPI_BYTE;
   ucft_request_h request = UCFT_REQUEST_NULL;
 
   bool is_of(const Prepared& call) const {
     return request != UCFT_REQUEST_NULL && send == call.send && recv == call.recv && count == call.count &&
-           type == call.type && op == call.op && root == call.root;
+           type == call.type && op == call.op && root == call.root && send_count == call.send_count &&
+           send_type == call.send_type;
   }
 };
 
@@ -47,7 +50,12 @@ ucft_status_t meet(const Communicator& comm, ucft_result_t* result);
 // Collective over `on`; MPI goes on.
 ucft_status_t agree_on_greatest(ucft_comm_h on, std::int32_t mine, std::int32_t& greatest);
 
+extern Communicator of_world;
+// Of another than the world's.
+const Communicator* find_derived(MPI_Comm comm);
 // nullptr: MPI has its collectives. The world's and the one that this thread has asked for last cost some comparisons.
-const Communicator* find_communicator(MPI_Comm comm);
+inline const Communicator* find_communicator(MPI_Comm comm) {
+  return !world.on ? nullptr : comm == MPI_COMM_WORLD ? &of_world : find_derived(comm);
+}
 
 }  // namespace ucft::mpi

@@ -483,7 +483,8 @@ UCFT_API ucft_status_t ucft_test(ucft_request_h request);
  * ucft_last_error() says of those that it waits for, and of those that have posted something else, what ucft_comm_look does. A second wait after completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs, but for a silent rank
  * of this host that can't be killed (docs/failure_model.md). */
 UCFT_API ucft_status_t ucft_wait(ucft_request_h request, uint64_t timeout_us);
-/* ucft_post and ucft_wait in one, with the errors of both: as fast as a blocking call, and with a limit. */
+/* ucft_post and ucft_wait in one, with the errors of both: as fast as a blocking call, and with a limit. UCFT_ERR_BUSY: so long there
+ * was no room to post it. */
 UCFT_API ucft_status_t ucft_post_and_wait(ucft_request_h request, uint64_t timeout_us);
 /* Of the last completed post. UCFT_ERR_STATE before that. */
 UCFT_API ucft_status_t ucft_request_result(ucft_request_h request, ucft_result_t* result);

@@ -13,6 +13,7 @@
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/handles.hpp"
 #include "ucx_layer/api/look.hpp"
+#include "ucx_layer/api/split.hpp"
 #include "ucx_layer/api/two_operations.hpp"
 #include "ucx_layer/runtime/context.hpp"
 
@@ -76,10 +77,14 @@ ucft_status_t check_result(const ucft_result_t* result) {
   for (auto rank = request.missing.begin(); rank != request.missing.end() && room > 0; ++rank, --room) *to++ = *rank;
 }
 
+Context::Clock::time_point limit_after(std::uint64_t timeout_us) {
+  return timeout_us > 1000000000000ull ? Context::Clock::time_point::max()
+                                       : Context::Clock::now() + std::chrono::microseconds(timeout_us);
+}
+
 ucft_status_t wait_up_to(Request& request, std::uint64_t timeout_us) {
-  const auto limit = timeout_us > 1000000000000ull ? Context::Clock::time_point::max()
-                                                   : Context::Clock::now() + std::chrono::microseconds(timeout_us);
-  if (!request.communicator->context().wait_until([&] { return !request.pending(); }, limit))
+  Context& context = request.communicator->context();
+  if (!context.wait_until([&] { return !request.pending(); }, limit_after(timeout_us)))
     return explain_lateness(request, timeout_us);
   request.state = Request::State::taken;
   return explain(request);
@@ -89,8 +94,8 @@ ucft_status_t start(Request& request) {
   return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
 }
 
-ucft_status_t post(Request& request) {
-  const ucft_status_t status = start(request);
+// Of what start() has said.
+ucft_status_t explain_start(Request& request, ucft_status_t status) {
   if (status == UCFT_ERR_BUSY && request.gossip != nullptr)
     return fail(status, "{} gossip operations are in flight on this communicator", GossipDriver::in_flight);
   if (status == UCFT_ERR_BUSY)
@@ -117,6 +122,14 @@ ucft_status_t wait_for(Request& request, ucft_result_t* result) {
   if (request.pending()) context.wait_until([&] { return !request.pending(); }, Context::Clock::time_point::max());
   write_result(request, result);
   return request.status == UCFT_OK ? UCFT_OK : explain(request);
+}
+
+[[gnu::noinline]] ucft_status_t start_in_time(Request& request, std::uint64_t timeout_us) {
+  ucft_status_t status = start(request);
+  if (status == UCFT_ERR_BUSY)
+    request.communicator->context().wait_until([&] { return (status = start(request)) != UCFT_ERR_BUSY; },
+                                               limit_after(timeout_us));
+  return explain_start(request, status);
 }
 
 // Runs a prepared operation to its end.
@@ -177,36 +190,6 @@ ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* ou
   if (ucft_status_t status = prepare(*comm, call, *request); status != UCFT_OK) return status;
   if (request->in_two_operations) return refuse_two_operations();
   return open_request(std::move(request), out);
-}
-
-// A communicator of the ranks that gave the same colour. All that go on agree on its members and its number: both come
-// out of one allreduce, in which each rank fills its own places of a table.
-ucft_status_t split(Communicator& comm, std::int32_t colour, std::int32_t key, Communicator*& part) {
-  constexpr std::int64_t nobody = std::numeric_limits<std::int64_t>::min();
-  const auto ranks = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
-  std::vector<std::int64_t> table(2 * ranks + 1, nobody);
-  table[2 * me] = colour;
-  table[2 * me + 1] = key;
-  table[2 * ranks] = comm.context().communicators().next_id();
-  const ucft_operator_t max = UCFT_OPERATOR_INIT(UCFT_MAX);
-  Call call{Kind::allreduce, UCFT_IN_PLACE, table.data(), table.size(), UCFT_INT64, &max, 0, nullptr};
-  Request request;
-  if (ucft_status_t status = prepare(comm, call, request); status != UCFT_OK) return status;
-  if (ucft_status_t status = run(request, nullptr); status != UCFT_OK) return status;
-
-  const auto id = static_cast<std::uint32_t>(table[2 * ranks]);
-  comm.context().communicators().note_id(id);
-  part = nullptr;
-  if (colour < 0) return UCFT_OK;
-  std::vector<std::pair<std::int64_t, std::int32_t>> members;
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    if (table[2 * rank] == colour && table[2 * rank + 1] != nobody)
-      members.emplace_back(table[2 * rank + 1], static_cast<std::int32_t>(rank));
-  std::sort(members.begin(), members.end());
-  std::vector<std::int32_t> context_ranks;
-  for (const auto& [order, rank] : members) context_ranks.push_back(comm.context_rank(rank));
-  part = comm.context().communicators().create(id, std::move(context_ranks));
-  return UCFT_OK;
 }
 
 ucft_status_t open_comm(Communicator* communicator, ucft_comm_h* out) {
@@ -339,7 +322,7 @@ ucft_status_t ucft_comm_split(ucft_comm_h handle, int32_t colour, int32_t key, u
   UCFT_ENTER(comm->context());
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "part is null");
   Communicator* part = nullptr;
-  if (ucft_status_t status = split(*comm, colour, key, part); status != UCFT_OK) return status;
+  if (ucft_status_t status = split(*comm, colour, key, &run, part); status != UCFT_OK) return status;
   *out = UCFT_COMM_NULL;
   return part == nullptr ? UCFT_OK : open_comm(part, out);
 }
@@ -530,7 +513,7 @@ ucft_status_t ucft_post(ucft_request_h handle) {
   UCFT_FIND(request, requests, handle, "request");
   UCFT_ENTER(request->communicator->context());
   if (request->pending()) return fail(UCFT_ERR_STATE, "the request is posted already and not complete");
-  return post(*request);
+  return explain_start(*request, start(*request));
 }
 
 ucft_status_t ucft_test(ucft_request_h handle) {
@@ -554,12 +537,11 @@ ucft_status_t ucft_post_and_wait(ucft_request_h handle, uint64_t timeout_us) {
   UCFT_FIND(request, requests, handle, "request");
   UCFT_ENTER(request->communicator->context());
   if (request->pending()) return fail(UCFT_ERR_STATE, "the request is posted already and not complete");
-  if (run_shortly(*request) == HostStage::Ran::ended) [[likely]] {
-    request->state = Request::State::taken;
-    return UCFT_OK;
-  }
-  const ucft_status_t status = request->pending() ? UCFT_OK : post(*request);
-  return status == UCFT_OK ? wait_up_to(*request, timeout_us) : status;
+  if (run_shortly(*request) == HostStage::Ran::no)
+    if (ucft_status_t status = start_in_time(*request, timeout_us); status != UCFT_OK) return status;
+  if (request->pending()) return wait_up_to(*request, timeout_us);
+  request->state = Request::State::taken;
+  return request->status == UCFT_OK ? UCFT_OK : explain(*request);
 }
 
 ucft_status_t ucft_request_result(ucft_request_h handle, ucft_result_t* result) {
