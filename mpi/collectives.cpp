@@ -156,6 +156,7 @@ template <class Pmpi>
 int pass_on(Function function, Outcome why, MPI_Comm comm, Pmpi pmpi) {
   const int dead = dead_member(comm);
   count(function, dead >= 0 ? Outcome::dead : why);
+  const Inside inside(name_of(function));
   return dead >= 0 ? raise_death(comm, dead) : pmpi();
 }
 

@@ -1,6 +1,8 @@
 // Messages between two ranks are MPI's. What is added: a rank that is known to be dead is an MPI error, where MPI would wait for it
 // for ever. Blocking calls also see a death that comes while they wait: they are nonblocking ones, and a loop that lets ucft's news in.
-// MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call (MPI_Wait ...).
+// MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call (MPI_Wait ...). Whoever waits long is said to (Inside).
+#include <optional>
+
 #include "mpi/errors.hpp"
 #include "mpi/report.hpp"
 #include "mpi/world.hpp"
@@ -20,11 +22,13 @@ int refuse(MPI_Comm comm, int dead) {
 // done says whether it is over, and leaves MPI's error in `error`, which is the result then. Else the peer is dead, and has been while
 // MPI had turns_per_look more turns.
 template <class Done>
-int wait_unless_dead(MPI_Comm comm, int peer, const int& error, Done done) {
+int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& error, Done done) {
   bool was_dead = false;
+  std::optional<Inside> inside;  // after the first turns
   for (;;) {
     for (int turn = 0; turn < turns_per_look; ++turn)
       if (done()) return error;
+    if (!inside) inside.emplace(function);
     if (was_dead) return refuse(comm, dead_peer(comm, peer));
     look_for_deaths();
     was_dead = dead_peer(comm, peer) >= 0;
@@ -44,17 +48,24 @@ bool is_watched(int peer) { return world.on && peer >= 0; }
 
 // A blocking call, as start (its nonblocking form) and a wait for that.
 template <class Start>
-int blocking(MPI_Comm comm, int peer, bool receives, MPI_Status* status, Start start) {
+int blocking(const char* function, MPI_Comm comm, int peer, bool receives, MPI_Status* status, Start start) {
   MPI_Request request = MPI_REQUEST_NULL;
   int error = start(&request);
   if (error != MPI_SUCCESS) return error;
-  const int result = wait_unless_dead(comm, peer, error, [&] {
+  const int result = wait_unless_dead(function, comm, peer, error, [&] {
     int done = 0;
     error = PMPI_Test(&request, &done, status);
     return done != 0 || error != MPI_SUCCESS;
   });
   abandon(request, receives);
   return result;
+}
+
+// MPI's own wait.
+template <class Pmpi>
+int within(const char* function, Pmpi pmpi) {
+  const Inside inside(function);
+  return pmpi();
 }
 
 // A look before it, no more.
@@ -76,10 +87,10 @@ struct Message {
   MPI_Comm comm;
 };
 
-int send(const Message& m, Send* blocking_form, Isend* form) {
+int send(const char* function, const Message& m, Send* blocking_form, Isend* form) {
   if (!is_watched(m.peer)) return blocking_form(m.buffer, m.count, m.type, m.peer, m.tag, m.comm);
   return unless_dead(m.comm, m.peer, [&] {
-    return blocking(m.comm, m.peer, false, MPI_STATUS_IGNORE, [&](MPI_Request* request) {
+    return blocking(function, m.comm, m.peer, false, MPI_STATUS_IGNORE, [&](MPI_Request* request) {
       return form(m.buffer, m.count, m.type, m.peer, m.tag, m.comm, request);
     });
   });
@@ -102,16 +113,16 @@ int nothing_found(MPI_Comm comm, int peer) {
 extern "C" {
 
 int MPI_Send(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  return send({buffer, count, type, peer, tag, comm}, PMPI_Send, PMPI_Isend);
+  return send("MPI_Send", {buffer, count, type, peer, tag, comm}, PMPI_Send, PMPI_Isend);
 }
 int MPI_Ssend(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  return send({buffer, count, type, peer, tag, comm}, PMPI_Ssend, PMPI_Issend);
+  return send("MPI_Ssend", {buffer, count, type, peer, tag, comm}, PMPI_Ssend, PMPI_Issend);
 }
 int MPI_Bsend(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  return send({buffer, count, type, peer, tag, comm}, PMPI_Bsend, PMPI_Ibsend);
+  return send("MPI_Bsend", {buffer, count, type, peer, tag, comm}, PMPI_Bsend, PMPI_Ibsend);
 }
 int MPI_Rsend(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
-  return send({buffer, count, type, peer, tag, comm}, PMPI_Rsend, PMPI_Irsend);
+  return send("MPI_Rsend", {buffer, count, type, peer, tag, comm}, PMPI_Rsend, PMPI_Irsend);
 }
 int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
               MPI_Request* request) {
@@ -131,8 +142,9 @@ int MPI_Irsend(const void* buffer, int count, MPI_Datatype type, int peer, int t
 }
 
 int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!is_watched(peer)) return PMPI_Recv(buffer, count, type, peer, tag, comm, status);
-  return blocking(comm, peer, true, status,
+  if (!is_watched(peer))
+    return within("MPI_Recv", [&] { return PMPI_Recv(buffer, count, type, peer, tag, comm, status); });
+  return blocking("MPI_Recv", comm, peer, true, status,
                   [&](MPI_Request* request) { return PMPI_Irecv(buffer, count, type, peer, tag, comm, request); });
 }
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
@@ -143,8 +155,10 @@ int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI
 int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int to, int out_tag, void* in, int in_count,
                  MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm, MPI_Status* status) {
   if (!is_watched(to) && !is_watched(from))
-    return PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag, comm, status);
-  return blocking(comm, from, true, status, [&](MPI_Request* request) {
+    return within("MPI_Sendrecv", [&] {
+      return PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag, comm, status);
+    });
+  return blocking("MPI_Sendrecv", comm, from, true, status, [&](MPI_Request* request) {
     const int error = PMPI_Irecv(in, in_count, in_type, from, in_tag, comm, request);
     if (error != MPI_SUCCESS) return error;
     const int sent = MPI_Send(out, out_count, out_type, to, out_tag, comm);
@@ -155,23 +169,24 @@ int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int to, 
 int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int out_tag, int from, int in_tag,
                          MPI_Comm comm, MPI_Status* status) {
   return unless_dead(comm, dead_peer(comm, to) >= 0 ? to : from, [&] {
+    const Inside inside("MPI_Sendrecv_replace");
     return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status);
   });
 }
 
 int MPI_Probe(int peer, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!is_watched(peer)) return PMPI_Probe(peer, tag, comm, status);
+  if (!is_watched(peer)) return within("MPI_Probe", [&] { return PMPI_Probe(peer, tag, comm, status); });
   int error = MPI_SUCCESS;
-  return wait_unless_dead(comm, peer, error, [&] {
+  return wait_unless_dead("MPI_Probe", comm, peer, error, [&] {
     int found = 0;
     error = PMPI_Iprobe(peer, tag, comm, &found, status);
     return found != 0 || error != MPI_SUCCESS;
   });
 }
 int MPI_Mprobe(int peer, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!is_watched(peer)) return PMPI_Mprobe(peer, tag, comm, message, status);
+  if (!is_watched(peer)) return within("MPI_Mprobe", [&] { return PMPI_Mprobe(peer, tag, comm, message, status); });
   int error = MPI_SUCCESS;
-  return wait_unless_dead(comm, peer, error, [&] {
+  return wait_unless_dead("MPI_Mprobe", comm, peer, error, [&] {
     int found = 0;
     error = PMPI_Improbe(peer, tag, comm, &found, message, status);
     return found != 0 || error != MPI_SUCCESS;
@@ -184,6 +199,21 @@ int MPI_Iprobe(int peer, int tag, MPI_Comm comm, int* found, MPI_Status* status)
 int MPI_Improbe(int peer, int tag, MPI_Comm comm, int* found, MPI_Message* message, MPI_Status* status) {
   const int error = PMPI_Improbe(peer, tag, comm, found, message, status);
   return error != MPI_SUCCESS || *found != 0 ? error : nothing_found(comm, peer);
+}
+
+// Waits for what is not blocking are MPI's.
+
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  return within("MPI_Wait", [=] { return PMPI_Wait(request, status); });
+}
+int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
+  return within("MPI_Waitall", [=] { return PMPI_Waitall(count, requests, statuses); });
+}
+int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
+  return within("MPI_Waitany", [=] { return PMPI_Waitany(count, requests, index, status); });
+}
+int MPI_Waitsome(int count, MPI_Request* requests, int* done, int* indices, MPI_Status* statuses) {
+  return within("MPI_Waitsome", [=] { return PMPI_Waitsome(count, requests, done, indices, statuses); });
 }
 
 }  // extern "C"

@@ -44,6 +44,8 @@ std::string line(int function, bool json) {
 
 }  // namespace
 
+const char* name_of(Function function) { return function_names[static_cast<int>(function)]; }
+
 void print_report() {
   const char* value = std::getenv("UCFT_MPI_INFO");
   const std::string form = value == nullptr ? "n" : value;

@@ -33,6 +33,8 @@ inline void count(Function function, Outcome outcome) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+const char* name_of(Function function);
+
 // To stderr, in the form that UCFT_MPI_INFO asks for, if it does.
 void print_report();
 

@@ -12,6 +12,7 @@
 namespace ucft::mpi {
 
 World world;
+thread_local bool Inside::speaks __attribute__((tls_model("initial-exec"))) = false;
 
 namespace {
 
@@ -101,7 +102,7 @@ void start_world() {
   const int first_without = agree_on_least(why.empty() ? world.size : world.rank, why);
   if (first_without == world.size) {
     PMPI_Comm_group(MPI_COMM_WORLD, &world.group);
-    world.on = true;
+    world.on = Inside::speaks = true;
     return;
   }
   if (first_without == world.rank)

@@ -59,6 +59,25 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 };
 
+// Says, as long as it lives, that this rank is inside a function of MPI's: who looks for the rank that all wait for finds it there. With
+// MPI_THREAD_MULTIPLE of the thread alone that called MPI_Init.
+class Inside {
+ public:
+  explicit Inside(const char* function) : is_said_(world.on && speaks) {
+    if (is_said_) ucft_note_activity(world.context, function);
+  }
+  ~Inside() {
+    if (is_said_) ucft_note_activity(world.context, nullptr);
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  static thread_local bool speaks __attribute__((tls_model("initial-exec")));
+
+ private:
+  const bool is_said_;
+};
+
 // Lets ucft work, and news of deaths in. For loops that wait for MPI; cheap enough for every some hundred turns of them.
 void look_for_deaths();
 

@@ -103,6 +103,7 @@ nlohmann::json line_of(const JobView& job, const RankView& view) {
                       {"mailboxes", view.mailboxes},
                       {"mailbox_bytes", view.mailbox_bytes},
                       {"text", job.words_about(view.rank)}};
+  if (!view.activity.empty()) line["inside"] = view.activity;
   line["communicators"] = nlohmann::json::array();
   for (const auto& [communicator, part] : view.parts) {
     nlohmann::json each{{"communicator", communicator},

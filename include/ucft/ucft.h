@@ -320,6 +320,9 @@ typedef struct {
  * Any thread, also while another one is inside the context: for a watchdog. (Not while comm is being destroyed.) The same
  * is in ucft_last_error() when a time limit of ucft_wait passes, and comes from ucft_info --job. */
 UCFT_API ucft_status_t ucft_comm_look(ucft_comm_h comm, ucft_rank_sight_t* sights, int32_t* count);
+/* What this rank is inside of while it is outside ucft ("MPI_Recv"), for those who look: of a rank that is UCFT_RANK_COMPUTING the text says
+ * so. Up to 31 characters, longer ones are cut; NULL: nothing any more. Some stores. Any thread, one at a time. */
+UCFT_API ucft_status_t ucft_note_activity(ucft_context_h context, const char* activity);
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 

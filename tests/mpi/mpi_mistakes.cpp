@@ -1,6 +1,7 @@
 // Programs that are wrong, and that nobody dies in: what ucft says of them.
 //
 //   mpi_mistakes crossed     rank 2 waits in a barrier of a copy, the others in one of MPI_COMM_WORLD, for ever
+//   mpi_mistakes late WHERE  the others wait for rank 2, which is inside that function of MPI's for ever, or has been inside some
 //   mpi_mistakes roots       rank 2 means another root than the others: an error that says so, on both roots
 #include <mpi.h>
 #include <unistd.h>
@@ -22,6 +23,34 @@ void crossed() {
   std::printf("rank %d went on\n", rank);
 }
 
+void late(const std::string& where) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  int value = rank, sum = 0, values[3] = {}, index = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank == 0) MPI_Send(&value, 1, MPI_INT, 2, 1, MPI_COMM_WORLD);
+  if (rank == 2) {
+    std::printf("rank %d is process %d\n", rank, static_cast<int>(getpid()));
+    std::fflush(stdout);
+    MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Irecv(&value, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, &request);  // nobody sends that
+    if (where == "MPI_Recv") MPI_Recv(&value, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (where == "MPI_Recv from any")
+      MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (where == "MPI_Ssend") MPI_Ssend(&value, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
+    if (where == "MPI_Probe") MPI_Probe(0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (where == "MPI_Sendrecv")
+      MPI_Sendrecv(&sum, 1, MPI_INT, 2, 3, &value, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (where == "MPI_Wait") MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (where == "MPI_Waitall") MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+    if (where == "MPI_Waitany") MPI_Waitany(1, &request, &index, MPI_STATUS_IGNORE);
+    if (where == "MPI_Gather") MPI_Gather(&rank, 1, MPI_INT, values, 1, MPI_INT, 2, copy);
+    for (volatile bool is_busy = true; is_busy;) {}
+  }
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  std::printf("rank %d went on\n", rank);
+}
+
 void roots() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   const int one = 1, root = rank == 2 ? 2 : 0;
@@ -40,6 +69,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (argc > 1 && std::strcmp(argv[1], "crossed") == 0) crossed();
+  if (argc > 2 && std::strcmp(argv[1], "late") == 0) late(argv[2]);
   if (argc > 1 && std::strcmp(argv[1], "roots") == 0) roots();
   MPI_Finalize();
 }

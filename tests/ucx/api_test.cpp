@@ -495,6 +495,14 @@ TEST_F(Api, LooksAreCheckedAndNeedNoTurn) {
   EXPECT_EQ(sights[0].pid, getpid());
   EXPECT_EQ(sights[0].waits_for_count, 0);
   EXPECT_STREQ(text, "computes, last hear");  // as much as there is room for
+  EXPECT_EQ(ucft_note_activity(context_, "MPI_Recv"), UCFT_OK);
+  ASSERT_EQ(ucft_comm_look(comm_, sights, &count), UCFT_OK);
+  EXPECT_EQ(sights[0].state, UCFT_RANK_COMPUTING);
+  EXPECT_STREQ(text, "inside MPI_Recv, la");
+  EXPECT_EQ(ucft_note_activity(context_, nullptr), UCFT_OK);
+  ASSERT_EQ(ucft_comm_look(comm_, sights, &count), UCFT_OK);
+  EXPECT_STREQ(text, "computes, last hear");
+  expect_blamed(ucft_note_activity(UCFT_CONTEXT_NULL, "MPI_Recv"), UCFT_ERR_CLOSED, "context");
   sights[0].struct_size = 8;
   expect_blamed(ucft_comm_look(comm_, sights, &count), UCFT_ERR_INVALID_PARAM, "sights[0].struct_size is 8");
   expect_blamed(ucft_comm_look(UCFT_COMM_NULL, nullptr, &count), UCFT_ERR_CLOSED, "comm");

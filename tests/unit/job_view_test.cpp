@@ -100,6 +100,16 @@ TEST(JobView, StatesInTheirOrder) {
   EXPECT_EQ(job.doing(0), Doing::left);
 }
 
+TEST(JobView, WhoComputesSaysWhatItIsInsideOf) {
+  JobView job = job_of({{3, 2}, {2, 2}});
+  for (auto& [rank, view] : job.ranks) view.activity = "MPI_Recv";
+  job.ranks.at(1).process = ProcessState::sleeping;
+  EXPECT_EQ(job.words_about(0), "in an operation, last heard 0.00 s ago");
+  EXPECT_EQ(job.words_about(1), "inside MPI_Recv (sleeps in a system call), last heard 0.00 s ago");
+  job.ranks.at(1).activity.clear();
+  EXPECT_EQ(job.words_about(1), "computes (sleeps in a system call), last heard 0.00 s ago");
+}
+
 TEST(JobView, TheFewerAreWrong) {
   JobView job = job_of({{3, 2}, {2, 2}, {3, 2}, {3, 2}});
   EXPECT_EQ(job.mismatch_of(2), "");
@@ -344,6 +354,30 @@ TEST(RankView, ReadsWhatARankHasPostedByMessages) {
   posted.root = 1;
   ASSERT_TRUE(view.read(memory.reader()));
   EXPECT_EQ(view.parts.at(9).find(4)->root, 1);
+}
+
+TEST(RankView, ReadsWhatItIsInsideOf) {
+  Memory memory;
+  const auto read = [](const ReadMemory& reader) {
+    RankView view;
+    EXPECT_TRUE(view.read(reader));
+    return view.activity;
+  };
+  EXPECT_EQ(read(memory.reader()), "");
+  for (const char* name : {"MPI_Reduce_scatter_block", "MPI_Recv", "Wait", ""}) {  // long ones leave nothing behind
+    memory.control().activity.store(name);
+    EXPECT_EQ(read(memory.reader()), name);
+  }
+  memory.control().activity.store("a name of more than 31 characters");
+  EXPECT_EQ(read(memory.reader()), "a name of more than 31 characte");
+  int reads = 0;
+  const ReadMemory changing = [&](std::uint64_t offset, std::span<std::uint64_t> words) {
+    if (words.size() == ActivityWords::count) memory.control().activity.store(++reads == 1 ? "MPI_Recv" : "MPI_Send");
+    return memory.reader()(offset, words);
+  };
+  EXPECT_EQ(read(changing), "");
+  memory.control().activity.store(nullptr);
+  EXPECT_EQ(read(memory.reader()), "");
 }
 
 TEST(RankView, WhoStartsUpIsNoRankYet) {

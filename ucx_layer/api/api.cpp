@@ -283,6 +283,14 @@ ucft_status_t ucft_context_paths(ucft_context_h handle, ucft_context_paths_t* pa
   return UCFT_OK;
 }
 
+ucft_status_t ucft_note_activity(ucft_context_h handle, const char* activity) {
+  UCFT_FIND(context, contexts, handle, "context");
+  if (context->forked())
+    return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+  context->note_activity(activity);
+  return UCFT_OK;
+}
+
 ucft_status_t ucft_progress(ucft_context_h handle) {
   UCFT_FIND(context, contexts, handle, "context");
   UCFT_ENTER(*context);

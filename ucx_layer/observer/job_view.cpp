@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 
 #include "collectives/operations/catalogue.hpp"
 #include "collectives/reduction/types.hpp"
@@ -96,6 +97,15 @@ void read_messages(const ControlPage& control, RankView& view) {
     }
     view.parts[static_cast<std::uint32_t>(key - 1)] = std::move(part);
   }
+}
+
+// It may change meanwhile.
+std::string read_activity(const ReadMemory& memory) {
+  constexpr std::uint64_t place = offsetof(ControlPage, activity);
+  std::uint64_t words[ActivityWords::count] = {}, again[ActivityWords::count] = {};
+  if (!memory(place, words) || !memory(place, again) || words[0] == 0 || !std::ranges::equal(words, again)) return {};
+  const char* const name = reinterpret_cast<const char*>(words);
+  return {name, ::strnlen(name, sizeof words)};
 }
 
 // ---- words ----------------------------------------------------------------------------------------------------------
@@ -198,6 +208,7 @@ bool RankView::read(const ReadMemory& memory) {
   lifelines = control.lifelines.load(std::memory_order_relaxed);
   mailboxes = control.mailboxes.load(std::memory_order_relaxed);
   mailbox_bytes = control.mailbox_bytes.load(std::memory_order_relaxed);
+  activity = read_activity(memory);
   read_messages(control, *this);
   read_slabs(memory, control.address, *this);
   return true;
@@ -341,7 +352,8 @@ Doing JobView::doing(std::int32_t rank) const {
 std::string JobView::words_about(std::int32_t rank) const {
   const RankView& view = ranks.at(rank);
   const Doing does = doing(rank);
-  std::string text = name_of(does);
+  const bool is_inside = does == Doing::computes && !view.activity.empty();
+  std::string text = is_inside ? "inside " + view.activity : name_of(does);
   if (does == Doing::computes) text += words_of(view.process);
   if (does == Doing::unknown) text += " (its memory can't be read from here)";
   if (does == Doing::mismatched) text += fmt::format(" ({})", mismatch_of(rank));

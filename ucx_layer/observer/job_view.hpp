@@ -64,6 +64,7 @@ struct RankView {
   std::int64_t waited_until_ns = 0;  // a wait whose limit had passed, after which it may wait again; 0: none
   std::int32_t connections = 0, lifelines = 0, mailboxes = 0;  // as ControlPage has them
   std::uint64_t mailbox_bytes = 0;
+  std::string activity;                     // what its program says that it is inside of (ucft_note_activity)
   std::map<std::uint32_t, PartView> parts;  // by communicator
 
   // Programs that have other work, too, wait in short slices.
@@ -101,7 +102,7 @@ class JobView {
   // The same of two ranks: "has posted ..., and this rank ...: the roots differ". Empty: they are alike, or it is not known.
   std::string difference(std::int32_t rank, std::int32_t from, std::uint32_t communicator,
                          OperationNumber number) const;
-  // What it does, and when it was heard: "computes (runs, or waits for a processor), last heard 0.01 s ago".
+  // What it does, and when it was heard: "computes (runs, or waits for a processor), last heard 0.01 s ago"; or "inside MPI_Recv (...".
   std::string words_about(std::int32_t rank) const;
   // Its part: "18 posted, 17 finished, the last an allreduce (sum of double, 8 bytes) 0.52 s ago".
   std::string words_about(std::int32_t rank, std::uint32_t communicator) const;

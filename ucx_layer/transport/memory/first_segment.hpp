@@ -5,9 +5,11 @@
 // Not every rank has one: those that it shares memory with do, and those that it is connected with in start-up.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "ucx_layer/transport/memory/mailbox.hpp"
@@ -26,6 +28,20 @@ struct alignas(64) PostedByMessages {
   std::atomic<std::int64_t> root;             // of the last one, whatever it is
 };
 
+// A name of up to 31 characters, 0 behind it. The first word is 0 between two names, and who reads the same twice has read a name.
+struct ActivityWords {
+  static constexpr std::size_t count = 4;
+  std::atomic<std::uint64_t> words[count];
+
+  void store(const char* name) {  // null: none
+    words[0].store(0, std::memory_order_relaxed);
+    if (name == nullptr) return;
+    std::uint64_t given[count] = {};
+    std::memcpy(given, name, std::min(std::strlen(name), sizeof given - 1));
+    for (std::size_t i = count; i-- > 0;) words[i].store(given[i], std::memory_order_release);
+  }
+};
+
 // Written by others where it says so.
 struct ControlPage {
   std::uint64_t cookie;
@@ -35,6 +51,7 @@ struct ControlPage {
   std::uint64_t heartbeat_period_us;                // written when its detector starts
   std::atomic<std::int64_t> waits_since_ns;         // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
   std::atomic<std::int64_t> waited_until_ns;        // the last wait whose time limit has passed; 0: none
+  ActivityWords activity;                           // of the program, outside ucft
   alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
   std::atomic<std::int64_t> beat_at_ns;         // CLOCK_MONOTONIC of the last one
