@@ -51,10 +51,10 @@ struct ControlPage {
   std::uint64_t heartbeat_period_us;                // written when its detector starts
   std::atomic<std::int64_t> waits_since_ns;         // CLOCK_MONOTONIC; 0: it is not in a wait that has come to sleep
   std::atomic<std::int64_t> waited_until_ns;        // the last wait whose time limit has passed; 0: none
-  ActivityWords activity;                           // of the program, outside ucft
   alignas(64) std::atomic<std::uint32_t> sleeping;  // futex word: 1 while the rank sleeps (written by all)
   alignas(64) std::atomic<std::uint64_t> heartbeat;
   std::atomic<std::int64_t> beat_at_ns;         // CLOCK_MONOTONIC of the last one
+  ActivityWords activity;                       // of the program, outside ucft
   alignas(64) std::atomic<std::uint32_t> left;  // 1: the rank has left the job; 2: it is out of it (excluded)
   // What it keeps for others: UCX's endpoints that are open, lifelines, mailboxes (which over tcp are never used), the bytes of those.
   std::atomic<std::int32_t> connections, lifelines, mailboxes;
