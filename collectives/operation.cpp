@@ -69,10 +69,16 @@ bool Operation::follows_the_same(const Message& message) const {
   return message.prev == prev_ || message.prev == any_rank || prev_ == any_rank;
 }
 
+// With blocks go words without a value, else all have one.
+bool Operation::has_its_value(const Message& word) const {
+  return word.outcome != Outcome::success || word.has(has_value) != is_in_blocks();
+}
+
 void Operation::on_exchange(const Message& message, Outbox& out) {
   if (!ballots_.is_optimistic() || !follows_the_same(message)) return;
   const bool is_of_blocks = Circulant::has(message.phase);
-  if (is_of_blocks && !circulant_.accepts(message, arguments_, ballots_)) return on_mismatch(message.peer, out);
+  if (!(is_of_blocks ? circulant_.accepts(message, arguments_, ballots_) : has_its_value(message)))
+    return on_mismatch(message.peer, out);
   const bool awaited =
       is_of_blocks ? circulant_.on_message(message, out.buffers()) : optimistic_.on_message(message, out.buffers());
   if (awaited) advance(out);

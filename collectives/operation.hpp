@@ -117,6 +117,7 @@ class Operation {
   void on_ask(const Message& message, Outbox& out);
   void on_gather(const Message& message, Outbox& out);
   void on_exchange(const Message& message, Outbox& out);
+  bool has_its_value(const Message& word) const;
   bool follows_the_same(const Message& message) const;
   void on_contribution(const Message& message, Outbox& out);
   void on_mismatch(Rank culprit, Outbox& out);

@@ -171,6 +171,27 @@ TEST(Circulant, AnotherCountIsAMismatchOnAll) {
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].ended(0).outcome, Outcome::mismatch);
 }
 
+// What one rank takes for short goes without a value with the others' blocks.
+TEST(Circulant, LongAndShortAreAMismatchOnAll) {
+  Optimism optimism = true;
+  optimism.whole_bytes = 2 << 20;
+  const Arguments longer = sum_of(DataType::uint64, 1 << 18);
+  Arguments shorter = sum_of(DataType::uint64, 3);
+  while (shorter.signature() != longer.signature()) ++shorter.count;
+  ASSERT_TRUE(optimism.goes_whole(shorter.bytes(), 3));
+  ASSERT_FALSE(optimism.goes_whole(longer.bytes(), 3));
+  for (Rank who_is_short = 0; who_is_short < 3; ++who_is_short) {
+    HandFedWorld world(3, 2, optimism);
+    for (Rank rank = 0; rank < 3; ++rank) {
+      const Arguments& mine = rank == who_is_short ? shorter : longer;
+      world.post(rank, mine, bytes_of(flags_of(rank, mine.count)));
+    }
+    world.run();
+    for (Rank rank = 0; rank < 3; ++rank)
+      EXPECT_EQ(world[rank].ended(0).outcome, Outcome::mismatch) << rank << " of " << who_is_short;
+  }
+}
+
 // Of 4 members' 12 words rank 0 gets words 0 .. 5 from rank 2, in pieces of two.
 TEST(Circulant, APieceIsAtItsPlaceOrAMismatch) {
   const Arguments arguments = sum_of(DataType::uint64, 12);
