@@ -238,17 +238,21 @@ void Departures::announce() {
   }
 }
 
-// What this rank has seen or heard, and again when a suspicion has become a proof.
+// What this rank has seen or heard, and again when a suspicion has become a proof. Whoever has taken the place of a dead neighbour gets
+// all of it: that one may not have come to pass it on.
 void Departures::pass_on() {
+  const std::vector<Rank> all = near();
+  std::vector<Rank> newcomers;
+  for (const Rank rank : all)
+    if (!std::exchange(peer_of(rank).is_informed, true)) newcomers.push_back(rank);
   for (Rank failed = 0; failed < size(); ++failed) {
     Peer& peer = peer_of(failed);
-    if (!has_failed(failed) || peer.announced >= peer.evidence) continue;
+    if (!has_failed(failed)) continue;
+    tell(peer.announced < peer.evidence ? all : newcomers, failed, is_proved(failed));
     peer.announced = peer.evidence;
-    tell_near(failed, is_proved(failed));
   }
 }
 
-// If both of the first two of a group die, the third tells what it has heard of others since; what it had heard before, they had.
 std::vector<Departures::Rank> Departures::near() const {
   std::vector<Rank> near;
   int lower = 0;
@@ -264,8 +268,8 @@ std::vector<Departures::Rank> Departures::near() const {
   return near;
 }
 
-void Departures::tell_near(Rank about, bool proved) {
-  for (const Rank rank : near())
+void Departures::tell(const std::vector<Rank>& ranks, Rank about, bool proved) {
+  for (const Rank rank : ranks)
     if (about == me_ || !(is_here(about) && is_here(rank)))
       actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = about, .proved = proved});
 }
@@ -274,7 +278,7 @@ void Departures::tell_near(Rank about, bool proved) {
 void Departures::exclude_self(Exclusion why) {
   exclusion_ = why;
   actions_.push_back({.kind = Action::Kind::exclude_self, .rank = me_});
-  if (!near_.empty()) return tell_near(me_, true);
+  if (!near_.empty()) return tell(near(), me_, true);
   for (Rank rank = 0; rank < size(); ++rank)
     if (rank != me_ && !is_gone(rank))
       actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = me_, .proved = true});
@@ -305,7 +309,8 @@ std::uint64_t Departures::hash() const {
     mix(peer.broken_since.value_or(Time(-1)).count());
     mix(peer.leaving_since.value_or(Time(-1)).count());
     mix(static_cast<int>(peer.evidence) | static_cast<int>(peer.standing) << 2 | peer.has_lifeline << 4 |
-        peer.is_out << 5 | peer.seen_here << 6 | static_cast<int>(peer.announced) << 7 | peer.reported << 9);
+        peer.is_out << 5 | peer.seen_here << 6 | static_cast<int>(peer.announced) << 7 | peer.reported << 9 |
+        peer.is_informed << 10);
   }
   mix(actions_taken_);
   for (const Action& action : actions_)

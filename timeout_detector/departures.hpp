@@ -76,8 +76,8 @@ class Departures {
   // when some have fallen silent, is silent as a whole, also those of its ranks that nobody on this side watches.
   void watch_along(std::vector<LifelineEnds> lifelines);
   // From now on news travel along a graph of groups of ranks, such as those of one host: each rank passes on what it hears, once, to its
-  // group, and if it is one of the first two of that to the first two of each neighbour. near: the ranks of this rank's group, then
-  // of its neighbours, ascending. Empty: whoever sees a failure tells all.
+  // group, and if it is one of the first two of that to the first two of each neighbour; all of it to whoever becomes one of them. near:
+  // the ranks of this rank's group, then of its neighbours, ascending. Empty: whoever sees a failure tells all.
   void tell_along(std::vector<std::vector<Rank>> near) { near_ = std::move(near); }
   bool tells_along() const { return !near_.empty(); }
   // Whom this rank passes news to, now: of its group, then of others.
@@ -156,6 +156,7 @@ class Departures {
     bool seen_here = false;  // found by this rank, not told by another
     Evidence announced = Evidence::none;
     bool reported = false;
+    bool is_informed = false;  // along a graph: was told what this rank has announced
     bool operator==(const Peer&) const = default;
   };
 
@@ -172,7 +173,7 @@ class Departures {
   void depart(Rank rank, bool has_left);
   void announce();
   void pass_on();
-  void tell_near(Rank about, bool proved);
+  void tell(const std::vector<Rank>& ranks, Rank about, bool proved);
   void exclude_self(Exclusion why);
 
   Rank me_ = 0;

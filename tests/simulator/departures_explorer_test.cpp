@@ -178,6 +178,20 @@ TEST(EveryOrder, NewsTravelAlongAGraph) {
   }
 }
 
+// What was told to two ranks that die before they pass it on.
+TEST(EveryOrder, NewsReachWhoTakesThePlaceOfTheDead) {
+  for (const bool breaks : {false, true})
+    for (const Faults& faults : {Faults{die(0), die(1), die(4)}, {die_losing(0), die_losing(1), die_losing(5)}}) {
+      const DeparturesPlan plan{.host_of = {0, 0, 0, 1, 2, 3, 4},
+                                .faults = faults,
+                                .connections_break = breaks,
+                                .reach = 1,
+                                .in_a_ring = true};
+      const DeparturesExploration result = walk_departures(plan, 10000 / thinner, 1);
+      EXPECT_EQ(result.violations, 0) << result.first_violation;
+    }
+}
+
 // Lifelines to the next rank on each side alone: those that see silence are few, and of whom nothing is heard over any of them is
 // silent, too. So those that are cut off know that they are the smaller part.
 TEST(EveryOrder, WhereNotAllAreWatchedTheSmallerPartKnows) {

@@ -565,9 +565,21 @@ TEST(Departures, OnlyTheFirstTwoOfAHostTellOthersAndOnlyTheFirstTwo) {
   EXPECT_EQ(turn(departures),
             (Texts{"hear_out 6", "depart 6 failed proved", "announce to 0: 6 proved", "announce to 1: 6 proved"}));
   departures.on_verdict(1, true);
-  EXPECT_EQ(turn(departures),
-            (Texts{"hear_out 1", "depart 1 failed proved", "announce to 3: 1 proved", "announce to 4: 1 proved"}));
+  EXPECT_EQ(turn(departures), (Texts{"hear_out 1", "depart 1 failed proved", "announce to 3: 1 proved",
+                                     "announce to 4: 1 proved", "announce to 3: 6 proved", "announce to 4: 6 proved"}))
+      << "1 may not have said it of 6";
   EXPECT_EQ(departures.near(), (std::vector<Departures::Rank>{0, 3, 4}));
+}
+
+TEST(Departures, WhoTakesThePlaceOfADeadNeighbourGetsTheOldNews) {
+  Departures departures(0, {7, 7, 8, 8, 8, 9}, options);
+  departures.tell_along({{0, 1}, {2, 3, 4}});
+  departures.on_word(1, 5, true);
+  EXPECT_EQ(turn(departures), (Texts{"hear_out 5", "depart 5 failed proved", "announce to 1: 5 proved",
+                                     "announce to 2: 5 proved", "announce to 3: 5 proved"}));
+  departures.on_word(1, 2, true);
+  EXPECT_EQ(turn(departures), (Texts{"hear_out 2", "depart 2 failed proved", "announce to 1: 2 proved",
+                                     "announce to 3: 2 proved", "announce to 4: 2 proved", "announce to 4: 5 proved"}));
 }
 
 TEST(Departures, AlongAGraphALostConnectionWaitsForNews) {
