@@ -1,0 +1,130 @@
+// Long sums (collectives/phases/circulant.hpp) of lengths, types and communicators of all kinds, several at once; no deaths (kills.cpp).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "tests/ucx/operations.hpp"
+#include "tests/ucx/scenarios/scenario.hpp"
+
+namespace ucft::detail::test {
+namespace {
+
+// What rank r gives to element i; small, so all sums are exact in all types.
+int given_by(int rank, std::uint64_t element, int round) {
+  return (rank + 1) * static_cast<int>((element * 7 + element / 4099 + static_cast<std::uint64_t>(round)) % 3);
+}
+
+struct Sum {
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  std::vector<std::byte> in, out;
+  std::uint64_t count = 0;
+  std::vector<int> ranks;
+  int round = 0;
+  void (*verify)(const Sum&) = nullptr;
+};
+
+template <class Element>
+void fill(Sum& sum) {
+  std::vector<Element> values(sum.count);
+  for (std::uint64_t i = 0; i < sum.count; ++i) values[i] = static_cast<Element>(given_by(rank_, i, sum.round));
+  sum.in.resize(sum.count * sizeof(Element));
+  if (sum.count > 0) std::memcpy(sum.in.data(), values.data(), sum.in.size());
+  sum.verify = [](const Sum& made) {
+    std::uint64_t weight = 0;
+    for (const int rank : made.ranks) weight += static_cast<std::uint64_t>(rank) + 1;
+    for (std::uint64_t i = 0; i < made.count; ++i) {
+      Element found;
+      std::memcpy(&found, made.out.data() + i * sizeof found, sizeof found);
+      if (found != static_cast<Element>(static_cast<std::uint64_t>(given_by(0, i, made.round)) * weight))
+        wrong("round {}, {} elements of {} bytes, {} ranks: element {}", made.round, made.count, sizeof found,
+              made.ranks.size(), i);
+    }
+  };
+}
+
+void finish(Sum& sum) {
+  check(ucft_wait(sum.request, UINT64_MAX), "wait");
+  ucft_result_t result = UCFT_RESULT_INIT;
+  check(ucft_request_result(sum.request, &result), "result");
+  if (result.contributors != sum.ranks.size()) wrong("round {}: {} contributors", sum.round, result.contributors);
+  check(ucft_request_free(sum.request), "free");
+  sum.verify(sum);
+}
+
+void add_words(const void* in, void* inout, uint64_t count, ucft_dtype_t, void*) {
+  const auto* from = static_cast<const std::uint32_t*>(in);
+  auto* to = static_cast<std::uint32_t*>(inout);
+  for (uint64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+// long_data ROUNDS SEED
+RANKS(long_data) {
+  const int rounds = std::stoi(arguments.at(0));
+  std::mt19937 random(static_cast<unsigned>(std::stoi(arguments.at(1))));
+  std::deque<Sum> flying;
+  for (int round = 0; round < rounds; ++round) {
+    ucft_comm_h on = UCFT_COMM_NULL;
+    std::vector<int> ranks;
+    if (round % 4 == 3) {  // parts, made while long sums of the whole are in flight
+      const int parts = 1 + static_cast<int>(random() % 4);
+      for (int rank = 0; rank < size_; ++rank)
+        if (rank * rank % parts == rank_ * rank_ % parts) ranks.push_back(rank);
+      check(ucft_comm_split(comm, rank_ * rank_ % parts, 0, &on), "split");
+    } else {
+      for (int rank = 0; rank < size_; ++rank) ranks.push_back(rank);
+      if (round % 4 == 1) check(ucft_comm_dup(comm, &on), "dup");
+    }
+    const unsigned sums = 1 + random() % 3, type = random() % 6, length = random() % 9, more = random() % 4;
+    for (unsigned i = 0; i < sums; ++i) {
+      Sum sum;
+      sum.ranks = ranks;
+      sum.round = round;
+      const std::uint64_t element[] = {1, 8, 8, 4, 4, 32}, each = element[type];  // that travel
+      std::uint64_t steps = 0;
+      while ((std::size_t{1} << steps) < ranks.size()) ++steps;
+      const std::uint64_t most = 512 * 1024 / std::max<std::uint64_t>(steps, 1) / each;
+      const std::uint64_t lengths[] = {0, 1, ranks.size() - 1, ranks.size(), most, most + 1, most + 65537 / each,
+                                       2 * most + 1, 64 * 1024 / each * ranks.size() + 1};
+      sum.count = lengths[length] + (length > 5 ? more : 0);
+      ucft_dtype_t dtype = UCFT_UINT8;
+      ucft_operator_t op = UCFT_OPERATOR_INIT(UCFT_SUM);
+      switch (type) {
+        case 0: fill<std::uint8_t>(sum); break;
+        case 1: fill<std::uint64_t>(sum), dtype = UCFT_UINT64; break;
+        case 2: fill<double>(sum), dtype = UCFT_DOUBLE; break;
+        case 3: fill<float>(sum), dtype = UCFT_FLOAT; break;
+        case 4: fill<std::uint32_t>(sum), dtype = UCFT_UINT32, op.op = UCFT_USER, op.function = &add_words; break;
+        default: fill<double>(sum), dtype = UCFT_DOUBLE, op.op = UCFT_SUM_REPRODUCIBLE;
+      }
+      const bool in_place = random() % 2 == 0;
+      sum.out = in_place ? sum.in : std::vector<std::byte>(sum.in.size());
+      flying.push_back(std::move(sum));
+      Sum& last = flying.back();
+      check(ucft_allreduce_init(on == UCFT_COMM_NULL ? comm : on, in_place ? UCFT_IN_PLACE : last.in.data(),
+                                last.out.data(), last.count, dtype, &op, nullptr, &last.request),
+            "init");
+      while (true) {
+        const ucft_status_t status = ucft_post(last.request);
+        if (status == UCFT_OK) break;
+        expect(status, UCFT_ERR_BUSY, "post");
+        check(ucft_progress(context), "progress");
+      }
+    }
+    const bool drains = on != UCFT_COMM_NULL;
+    for (; flying.size() > (drains ? 0u : 5u); flying.pop_front()) finish(flying.front());
+    if (drains) check(ucft_comm_destroy(on), "destroy");
+  }
+  for (; !flying.empty(); flying.pop_front()) finish(flying.front());
+  note(static_cast<std::uint64_t>(rounds));
+}
+
+TEST_P(Scenario, LongSumsOfAllLengthsTypesAndCommunicators) {
+  for (int ranks : {1, 2, 3, 5, 7}) expect_right(plan(ranks, long_data, {"40", std::to_string(ranks)}));
+}
+
+}  // namespace
+}  // namespace ucft::detail::test
