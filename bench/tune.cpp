@@ -142,7 +142,7 @@ std::string this_machine() {
 // Of all ranks.
 std::vector<HostSite> sites_of(Communicator& world, std::int32_t hardware_threads) {
   std::string problem;
-  const HostSite own = site_of_this_process(hardware_threads, problem);
+  const HostSite own = site_of_this_process(own_processors(), hardware_threads, problem);
   if (!problem.empty())
     throw std::runtime_error(fmt::format("rank {}: where it is bound to is not known: {}", world.rank(), problem));
   const std::vector<std::int32_t> mine{own.package, own.numa, own.cache};

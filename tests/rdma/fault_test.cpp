@@ -57,7 +57,6 @@ class Faults : public testing::Test {
   static ClusterPlan plan_of(int nodes, int ranks_per_node, const std::string& transports, int run_ms = 5000) {
     ClusterPlan plan{nodes, ranks_per_node, transports, {"survive", std::to_string(run_ms), "5000"}, {}};
     plan.environment["UCFT_SUSPECT_AFTER"] = std::to_string(suspect_after.count()) + "ms";
-    plan.environment["UCFT_F"] = std::to_string(std::max(1, ranks_per_node));
     return plan;
   }
 

@@ -1,8 +1,11 @@
 // What a rank does between two looks, and which calls it keeps prepared.
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
 #include <string>
 
+#include "ucx_layer/bootstrap/processors.hpp"
 #include "ucx_layer/runtime/last_two.hpp"
 #include "ucx_layer/runtime/spin.hpp"
 
@@ -46,13 +49,30 @@ TEST(Spin, AfterADeathAsInAJobOfTheSurvivors) {
   }
 }
 
-// The survivors may be bound to one processor, all of them.
-TEST(Spin, AfterADeathBoundRanksWaitAsBefore) {
-  Spin spin({.living = 4, .hardware_threads = 2, .is_bound = true});
-  for (int death = 0; death < 3; ++death) {
-    spin.note_death();
-    EXPECT_EQ(spin.looks(), 6u);
-  }
+TEST(Processors, AreSharedByThoseThatMayRunOnTheSame) {
+  const Processors first = Processors::of({0, 64}), second = Processors::of({1, 65}),
+                   all = Processors::of({0, 1, 64, 65});
+  EXPECT_TRUE(first.is_shared_with(first) && first.is_shared_with(all) && all.is_shared_with(second));
+  EXPECT_FALSE(first.is_shared_with(second) || second.is_shared_with(first));
+  EXPECT_EQ(all.count, 4);
+  EXPECT_TRUE(first.is_shared_with(Processors{}) && Processors{}.is_shared_with(first));  // unknown
+  EXPECT_TRUE(Processors::of({3}).is_shared_with(Processors::of({3 + 256})));
+}
+
+TEST(Processors, OfThisProcessAreThoseOfItsAffinity) {
+  const Processors before = own_processors();
+  ASSERT_GT(before.count, 0);
+  cpu_set_t given, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof given, &given), 0);
+  int last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &given)) --last;
+  CPU_ZERO(&one);
+  CPU_SET(last, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const Processors now = own_processors();
+  ASSERT_EQ(sched_setaffinity(0, sizeof given, &given), 0);
+  EXPECT_EQ(now.count, 1);
+  EXPECT_EQ(now.set, Processors::of({last}).set);
 }
 
 TEST(Spin, ADeathChangesNothingThatWasChosen) {

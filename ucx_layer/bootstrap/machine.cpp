@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 #include <hwloc.h>
-#include <sched.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -154,13 +153,8 @@ std::vector<Machine::Unit> Machine::units(Bind bind) const {
   return units;
 }
 
-HostSite site_of_this_process(std::int32_t hardware_threads, std::string& problem) {
-  constexpr int most_cores = 8192;
-  cpu_set_t* const allowed = CPU_ALLOC(most_cores);
-  const std::size_t bytes = CPU_ALLOC_SIZE(most_cores);
-  const bool is_bound = sched_getaffinity(0, bytes, allowed) == 0 && CPU_COUNT_S(bytes, allowed) < hardware_threads;
-  CPU_FREE(allowed);
-  if (!is_bound) return {};
+HostSite site_of_this_process(const Processors& own, std::int32_t hardware_threads, std::string& problem) {
+  if (own.count == 0 || own.count >= hardware_threads) return {};
   const std::unique_ptr<Machine> machine = Machine::load(problem);
   return machine == nullptr ? HostSite{} : machine->own_site();
 }

@@ -83,7 +83,8 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
-  spin_ = Spin({settings().spin, job_.local_ranks, job_.hardware_threads, job_.me().site != HostSite{}});
+  const auto sharing = std::ranges::count_if(job_.peers, &Job::Peer::shares_processors);
+  spin_ = Spin({settings().spin, static_cast<std::int32_t>(sharing), job_.own_threads});
   transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord), rank());
   bool watching = true;
   try {
@@ -229,7 +230,7 @@ bool Context::rest(Idle& idle, Clock::time_point limit) {
 }
 
 void Context::note_death(std::int32_t rank) {
-  if (job_.peer(rank).host == job_.me().host) spin_.note_death();
+  if (job_.peer(rank).shares_processors) spin_.note_death();
 }
 
 void Context::look_around(Clock::time_point now) {

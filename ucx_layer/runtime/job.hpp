@@ -19,8 +19,9 @@ struct Job {
     std::string host_name;
     std::int32_t hardware_threads = 1;  // online on its host, as it sees it
     HostSite site;
-    bool may_share = false;  // memory, with ranks of its host
-    bool may_prove = false;  // it can prove deaths, and kills who is silent
+    bool shares_processors = false;  // may run on one of those that this rank may; this rank does
+    bool may_share = false;          // memory, with ranks of its host
+    bool may_prove = false;          // it can prove deaths, and kills who is silent
     bool shares_memory_with(const Peer& other) const { return host == other.host && may_share && other.may_share; }
   };
 
@@ -35,6 +36,8 @@ struct Job {
   bool membarriers = false;     // this process can be made to fence by its own threads,
   bool all_membarriers = true;  // and all ranks of this host by each other (see SharedPath::ring_doorbells)
   std::int32_t local_ranks = 1, hardware_threads = 1;  // of this host; the same on all its ranks
+
+  std::int32_t own_threads = 1;  // that this rank may run on
 
   const Peer& peer(std::int32_t of) const { return peers[static_cast<std::size_t>(of)]; }
   const Peer& me() const { return peer(rank); }

@@ -21,19 +21,18 @@ class Looks {
 class Spin {
  public:
   struct Host {
-    std::int32_t setting = -1;  // UCFT_SPIN; negative: chosen here
-    std::int32_t living = 1;    // ranks of this host
-    std::int32_t hardware_threads = 1;
-    bool is_bound = false;  // this rank may run on some of them only
+    std::int32_t setting = -1;          // UCFT_SPIN; negative: chosen here
+    std::int32_t living = 1;            // ranks that share this one's processors, and this one
+    std::int32_t hardware_threads = 1;  // that this rank may run on
   };
 
   Spin() = default;
   explicit Spin(const Host& host) : host_(host), looks_(chosen()) {}
 
-  // Of a rank of this host: the others have its processor now, unless they are bound to theirs.
+  // Of a rank that shares them: the others have its processor now.
   void note_death() {
     --host_.living;
-    if (!host_.is_bound) looks_ = chosen();
+    looks_ = chosen();
   }
 
   // Of a wait, before it yields.

@@ -37,6 +37,7 @@ struct Identity {
   std::uint64_t suspect_after_us, heartbeat_period_us;
   std::uint64_t gossip_faults;  // of the text
   std::uint64_t tuning;         // of the table
+  Processors processors;
   std::int32_t hardware_threads;
   HostSite site;
   char host_name[64];
@@ -92,13 +93,13 @@ std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t want
   return std::min(memory, mappable / 2 / static_cast<std::uint64_t>(std::max(sharing, 1))) / page * page;
 }
 
-HostSite own_site(const Job& job, std::int32_t hardware_threads) {
+HostSite own_site(const Job& job, const Processors& own, std::int32_t hardware_threads) {
   if (UCFT_TEST_SWITCH(has_sites)) {
     const auto turn = static_cast<std::int16_t>(job.rank % 4);
     return {static_cast<std::int16_t>(turn % 2), static_cast<std::int16_t>(turn % 2), turn};
   }
   std::string problem;
-  const HostSite site = site_of_this_process(hardware_threads, problem);
+  const HostSite site = site_of_this_process(own, hardware_threads, problem);
   if (!problem.empty() && job.settings.log_errors)
     fmt::print(stderr, "ucft: rank {}: where it is bound to is not known: {}\n", job.rank, problem);
   return site;
@@ -142,11 +143,13 @@ bool StartUp::exchange_identities(std::string& error) {
   mine.mappable = SharedRange::mappable();
   mine.tuning = tuning_hash(job_.settings.tuning);
   mine.hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  mine.site = own_site(job_, mine.hardware_threads);
+  mine.processors = own_processors();
+  mine.site = own_site(job_, mine.processors, mine.hardware_threads);
   gethostname(mine.host_name, sizeof mine.host_name - 1);
   std::vector<Identity> all(static_cast<std::size_t>(job_.size));
   if (!oob_.allgather(&mine, all.data(), sizeof mine, error)) return false;
   job_.cookie = all[0].cookie;
+  job_.own_threads = mine.processors.count > 0 ? mine.processors.count : mine.hardware_threads;
   for (int rank = 0; rank < job_.size; ++rank) {
     const Identity& identity = all[static_cast<std::size_t>(rank)];
     Job::Peer& peer = job_.peers.emplace_back();
@@ -157,6 +160,7 @@ bool StartUp::exchange_identities(std::string& error) {
     peer.may_prove = identity.may_prove != 0;
     peer.hardware_threads = identity.hardware_threads;
     peer.site = identity.site;
+    peer.shares_processors = identity.host == mine.host && identity.processors.is_shared_with(mine.processors);
     job_.one_network = job_.one_network && identity.network == mine.network;
     if (identity.host == mine.host && identity.mappable < mappable_) {
       mappable_ = identity.mappable;

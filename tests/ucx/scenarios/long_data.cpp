@@ -87,8 +87,15 @@ RANKS(long_data) {
       std::uint64_t steps = 0;
       while ((std::size_t{1} << steps) < ranks.size()) ++steps;
       const std::uint64_t most = 512 * 1024 / std::max<std::uint64_t>(steps, 1) / each;
-      const std::uint64_t lengths[] = {0, 1, ranks.size() - 1, ranks.size(), most, most + 1, most + 65537 / each,
-                                       2 * most + 1, 64 * 1024 / each * ranks.size() + 1};
+      const std::uint64_t lengths[] = {0,
+                                       1,
+                                       ranks.size() - 1,
+                                       ranks.size(),
+                                       most,
+                                       most + 1,
+                                       most + 65537 / each,
+                                       2 * most + 1,
+                                       64 * 1024 / each * ranks.size() + 1};
       sum.count = lengths[length] + (length > 5 ? more : 0);
       ucft_dtype_t dtype = UCFT_UINT8;
       ucft_operator_t op = UCFT_OPERATOR_INIT(UCFT_SUM);
