@@ -231,10 +231,7 @@ void Departures::announce() {
     if (!has_failed(failed) || peer.announced != Evidence::none || !peer.seen_here) continue;
     if (is_here(failed) && lower >= 2) continue;
     peer.announced = peer.evidence;
-    for (Rank rank = 0; rank < size(); ++rank)
-      if (rank != me_ && !is_gone(rank) && !(is_here(failed) && is_here(rank)))
-        actions_.push_back(
-            {.kind = Action::Kind::announce, .rank = rank, .about = failed, .proved = is_proved(failed)});
+    tell(present(), failed, is_proved(failed));
   }
 }
 
@@ -268,6 +265,13 @@ std::vector<Departures::Rank> Departures::near() const {
   return near;
 }
 
+std::vector<Departures::Rank> Departures::present() const {
+  std::vector<Rank> present;
+  for (Rank rank = 0; rank < size(); ++rank)
+    if (rank != me_ && !is_gone(rank)) present.push_back(rank);
+  return present;
+}
+
 void Departures::tell(const std::vector<Rank>& ranks, Rank about, bool proved) {
   for (const Rank rank : ranks)
     if (about == me_ || !(is_here(about) && is_here(rank)))
@@ -278,10 +282,7 @@ void Departures::tell(const std::vector<Rank>& ranks, Rank about, bool proved) {
 void Departures::exclude_self(Exclusion why) {
   exclusion_ = why;
   actions_.push_back({.kind = Action::Kind::exclude_self, .rank = me_});
-  if (!near_.empty()) return tell(near(), me_, true);
-  for (Rank rank = 0; rank < size(); ++rank)
-    if (rank != me_ && !is_gone(rank))
-      actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = me_, .proved = true});
+  tell(near_.empty() ? present() : near(), me_, true);
 }
 
 std::optional<Departures::Action> Departures::next_action() {

@@ -173,6 +173,7 @@ class Departures {
   void depart(Rank rank, bool has_left);
   void announce();
   void pass_on();
+  std::vector<Rank> present() const;  // all others that have not gone
   void tell(const std::vector<Rank>& ranks, Rank about, bool proved);
   void exclude_self(Exclusion why);
 

@@ -61,7 +61,6 @@ std::vector<std::int32_t> lifelines_of(const std::vector<LifelineEnds>& plan, st
   std::vector<std::int32_t> others;
   for (const auto& [a, b] : plan)
     if (a == rank || b == rank) others.push_back(a == rank ? b : a);
-  std::ranges::sort(others);
   return others;
 }
 
