@@ -38,6 +38,7 @@ Transport::Transport(const Setup& setup)
 
 Transport::~Transport() {
   if (messages_ != nullptr) messages_->drop_arrivals();
+  const bool may_owe_answers = missing_greeting() >= 0 || (any_failed_ && !addresses_.empty());
   for (int peer = 0; peer < setup_.ranks; ++peer) forget(peer);
   give_back();  // into memory that is still mapped
   shared_.unmap();
@@ -47,7 +48,7 @@ Transport::~Transport() {
     while (remote_->calls_under_way() > 0 && std::chrono::steady_clock::now() < until)
       ucp_worker_progress(connections_->ucx().worker());
   }
-  if (connections_ != nullptr) connections_->ucx().destroy_worker();
+  if (connections_ != nullptr) may_owe_answers ? connections_->ucx().abandon() : connections_->ucx().destroy_worker();
   registrations_.reset();
   segments_.close();
 }
@@ -226,7 +227,8 @@ void Transport::publish_credit() {
   if (remote_ != nullptr) remote_->publish_credit();
 }
 
-void Transport::forget(int peer) {
+void Transport::forget(int peer, bool has_failed) {
+  any_failed_ |= has_failed;
   if (Path* path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr)) path->forget(peer);
 }
 

@@ -90,7 +90,7 @@ class Transport {
   bool poll();                                         // delivers what has arrived; true if anything was done
   void drain(int peer);                                // see Path
   void publish_credit();                               // before sleeping: gives all credit back
-  void forget(int peer);                               // failed or left
+  void forget(int peer, bool has_failed = false);      // failed or left
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
   // Sends `leave` to other hosts and to whom no memory is shared with. Waits until that and all that was sent before
   // has arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in
@@ -176,7 +176,8 @@ class Transport {
   Windows windows_;
   Unconnected unconnected_{*this};
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those
-  std::vector<Path*> paths_;                       // by rank; nullptr: this rank, and who is forgotten
+  bool any_failed_ = false;
+  std::vector<Path*> paths_;    // by rank; nullptr: this rank, and who is forgotten
 };
 
 }  // namespace ucft::detail

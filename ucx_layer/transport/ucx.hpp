@@ -49,6 +49,9 @@ class Ucx {
   void close(ucp_ep_h endpoint);
   // Ends what is still on its way; its callbacks run in here. After the endpoints are closed.
   void destroy_worker();
+  // Leaves worker and context to the end of the process. Nothing may be on its way. For a worker that may still have to answer a
+  // peer that began to connect and died: built with assertions, UCX 1.13 ends the process that destroys it ("got REP message").
+  void abandon();
 
  private:
   ucp_context_h context_ = nullptr;

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/ucx/operations.hpp"
 #include "tests/ucx/scenarios/scenario.hpp"
@@ -137,6 +139,42 @@ TEST(Connections, WhoeverSpeaksMayDieWhereFewAreConnected) {
     made.environment["UCFT_CONNECT_ALL"] = "0";
     made.environment["UCFT_F"] = "2";
     EXPECT_EQ(what_is_wrong(made, run_job(made), {first, first + 1}), "") << made.environment["UCFT_TEST_KILL"];
+  }
+}
+
+// thirds ITERATIONS: the third ranks of all hosts, which have no connections yet, in a communicator of their own.
+RANKS(thirds) {
+  ucft_comm_h part = UCFT_COMM_NULL;
+  check(ucft_comm_split(comm, rank_ % 3, 0, &part), "split");
+  std::int32_t members = 0, me = 0;
+  check(ucft_comm_size(part, &members), "size");
+  check(ucft_comm_rank(part, &me), "rank");
+  for (int i = 0; i < std::stoi(arguments.at(0)) && rank_ % 3 == 2; ++i) {
+    std::vector<std::uint64_t> in(i % 4 == 3 ? 60000 : 1, std::uint64_t{1} << me), out(in.size());
+    ucft_result_t result = UCFT_RESULT_INIT;
+    check(ucft_allreduce(part, in.data(), out.data(), in.size(), UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
+    if (std::popcount(out[0]) != static_cast<int>(result.contributors)) wrong("{} contributors", result.contributors);
+    for (const std::uint64_t each : out)
+      if (each != out[0]) wrong("iteration {}: {} and {}", i, each, out[0]);
+    std::uint64_t least = 0, most = 0;
+    check(ucft_allreduce(part, out.data(), &least, 1, UCFT_UINT64, UCFT_MIN, nullptr, nullptr), "allreduce");
+    check(ucft_allreduce(part, out.data(), &most, 1, UCFT_UINT64, UCFT_MAX, nullptr, nullptr), "allreduce");
+    if (least != most) wrong("iteration {}: {} and {}", i, least, most);
+  }
+  check(ucft_comm_destroy(part), "destroy");
+  allreduce(0, 1);
+}
+
+// Connections are made on demand, from both ends at once, while a rank at one of the ends dies.
+TEST(Connections, WhoeverIsBeingConnectedMayDie) {
+  std::mt19937 random(20261126u);
+  for (int run = 0; run < 10; ++run) {
+    const int victim = 3 * static_cast<int>(random() % 8) + 2;
+    JobPlan made{24, thirds, {"8"}, {"--expect-kill", std::to_string(victim)}, over("two_level")};
+    made.environment["UCFT_TEST_KILL"] = fmt::format("{}:send:{}", victim, random() % 40);
+    made.environment["UCFT_TEST_RANKS_PER_HOST"] = "3";
+    made.environment["UCFT_CONNECT_ALL"] = "0";
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {victim}), "") << made.environment["UCFT_TEST_KILL"];
   }
 }
 
