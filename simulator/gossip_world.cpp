@@ -22,8 +22,8 @@ GossipWorld::GossipWorld(const GossipWorldPlan& plan) : plan_(plan), random_(mix
   for (Rank rank = 0; rank < n; ++rank) {
     std::vector<double> input(plan.call.count);
     for (std::size_t i = 0; i < input.size(); ++i) input[i] = given(rank, i);
-    Operation& operation =
-        at(rank).operation.emplace(plan.call, GossipSeat{rank, n, 0}, input, std::span<const Rank>{}, faults_);
+    Operation& operation = at(rank).operation.emplace(plan.call, GossipSeat{rank, n, 0, plan.hosts}, input,
+                                                      std::span<const Rank>{}, faults_);
     operation.start(operation.one_sided().is_possible() ? take_windows(rank) : WindowObjection::none);
   }
   for (Rank rank = 0; rank < n; ++rank)
@@ -111,7 +111,7 @@ void GossipWorld::kill(Rank rank) {
 
 void GossipWorld::carry_out(Rank rank) {
   Node& node = at(rank);
-  if (node.begun != node.operation->epoch().begun()) follow_beginnings(rank);
+  if (node.begun != node.operation->epoch().begun() && !node.operation->is_gathering()) follow_beginnings(rank);
   flush(rank);
   if (node.alive && !node.operation->finished() && node.operation->wants_agreement() && !node.has_contributed)
     contribute(rank);
@@ -248,7 +248,7 @@ void GossipWorld::send_names(Rank rank) {
 
 void GossipWorld::take_name(Rank rank, const Letter& letter) {
   Operation& operation = *at(rank).operation;
-  if (operation.epoch().is_ahead(letter.message.restarts)) return at(rank).kept.push_back(letter);
+  if (operation.is_early(letter.message.restarts)) return at(rank).kept.push_back(letter);
   if (!operation.epoch().is_now(letter.message.restarts) || !operation.one_sided().is_possible() ||
       link_of(rank, letter.message.peer) < 0)
     return;

@@ -24,9 +24,10 @@ struct GossipCrash {
 struct GossipWorldPlan {
   GossipCall call;  // for doubles; its neighbourhood says how many ranks
   std::vector<GossipCrash> crashes;
-  Rank refuses = no_rank;  // this rank can't map the RMA windows of others
-  Rank objects = no_rank;  // this one has no memory for its own
-  std::uint64_t seed = 1;  // of the order of events
+  Rank refuses = no_rank;         // this rank can't map the RMA windows of others
+  Rank objects = no_rank;         // this one has no memory for its own
+  std::span<const Rank> hosts{};  // see GossipSeat
+  std::uint64_t seed = 1;         // of the order of events
 };
 
 class GossipWorld {

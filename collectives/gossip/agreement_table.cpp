@@ -43,6 +43,12 @@ std::vector<double> AgreedEstimates::of(std::span<const double> values, std::siz
   return table;
 }
 
+std::vector<double> AgreedEstimates::of_none(std::size_t count, std::size_t ranks) {
+  std::vector<double> table = of({}, count, ranks);
+  table[2 * count] = 0;
+  return table;
+}
+
 bool AgreedEstimates::knows_nobody() const { return count > 0 && table[0] == -infinite; }
 
 double AgreedEstimates::error_bound() const {

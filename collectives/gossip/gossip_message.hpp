@@ -15,6 +15,7 @@ namespace ucft::detail {
 
 enum GossipFlags : std::uint8_t {
   carries_row = 1,    // absent: its row was lost on purpose, or there was nothing to push
+  gives_input = 2,    // the row is what a rank gives, for the one that speaks for its host
   is_window = 8,      // about windows: one's name, which is the driver's; without one: rank `number` can't go one-sided
   is_last = 16,       // of its link until the next agreement
   passes_turn = 32,   // asynchronous: the two ends of a link push in turn

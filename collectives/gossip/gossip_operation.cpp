@@ -25,10 +25,10 @@ GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat&
       faults_(faults, {seat.rank, seat.ranks, seat.number, call.count}),
       input_(input.begin(), input.end()),
       deaths_(failed, seat.ranks),
-      members_(call.plan.neighbourhood,
-               deaths_.known()),  // what all of them know in the end is only known when they have met
+      members_(call.plan.neighbourhood, deaths_.known(),
+               seat.hosts),  // what all of them know in the end is only known when they have met
       one_sided_{call.path != GossipPath::messages && !goes_by_rounds(call.plan.algorithm)} {
-  if (one_sided_.is_on) neighbours_ = members_.neighbours_of_rank(seat.rank);
+  if (one_sided_.is_on && !is_silent()) neighbours_ = members_.neighbours_of_rank(seat.rank);
 }
 
 template <class Real>
@@ -42,6 +42,7 @@ void GossipOperation<Real>::finish(GossipEnd end) {
   links_.reset();
   rounds_.reset();
   early_.clear();
+  given_.clear();
   step_ = Step::finished;
 }
 
@@ -86,18 +87,95 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
   if (tau == 0)
     tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreed.scale() *
           static_cast<double>(seat_.ranks);
-  begin(input_, 1, out);
+  begin_from_inputs(out);
+}
+
+// ---- gather
+
+// Of all that are agreed to live.
+template <class Real>
+void GossipOperation<Real>::begin_from_inputs(Sends& out) {
+  open();
+  if (seat_.hosts.empty()) return begin(input_, 1, out);
+  if (links_)
+    counts_ = links_->counts();
+  else
+    counts_.iterations = iterations();
+  links_.reset();
+  rounds_.reset();
+  neighbours_.clear();
+  given_.clear();
+  GossipMessage mine;
+  mine.peer = seat_.rank;
+  mine.restarts = epoch_.restarts();
+  mine.flags = carries_row | gives_input;
+  if (is_silent()) {
+    mine.peer = members_.speaker_of(seat_.rank, seat_.hosts);
+    out.send(mine, -1, out.copy(input_));
+    return begin_agreement();
+  }
+  if (!host_mass_.empty()) return begin(ConstMass<Real>(host_mass_).first(input_.size()), host_mass_.back(), out);
+  step_ = Step::gathering;
+  gather(mine, input_, out);
+  replay(out);
+}
+
+// To the one that speaks a row of its host's is an input, to the others the host's mass.
+template <class Real>
+void GossipOperation<Real>::gather(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
+  const auto host_of = [&](Rank rank) { return seat_.hosts[static_cast<std::size_t>(rank)]; };
+  if (host_of(message.peer) != host_of(seat_.rank) || row.size() != input_.size() + is_silent()) return;
+  if (is_silent() && host_mass_.empty()) host_mass_.assign(row.begin(), row.end());
+  if (!is_gathering()) return;
+  given_.push_back({message, {row.begin(), row.end()}});
+  end_gathering(out);
+}
+
+// When all have given. The sum is in the order of ranks: the same bits, whoever came first.
+template <class Real>
+void GossipOperation<Real>::end_gathering(Sends& out) {
+  std::vector<Real> mass(input_.size() + 1);
+  std::vector<Rank> givers;
+  for (Rank rank = 0; rank < seat_.ranks; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    if (seat_.hosts[place] != seat_.hosts[static_cast<std::size_t>(seat_.rank)]) continue;
+    const auto given = std::ranges::find(given_, rank, [](const Arrival& each) { return each.message.peer; });
+    if (given == given_.end()) {
+      if (deaths_.is_known(rank) || deaths_.agreed()[place]) continue;
+      return;
+    }
+    for (std::size_t i = 0; i < input_.size(); ++i) mass[i] += given->row[i];
+    ++mass.back();
+    givers.push_back(rank);
+  }
+  given_.clear();
+  if (call_.keeps_the_dead()) {
+    host_mass_ = mass;
+    for (Rank rank : givers) {
+      if (rank == seat_.rank) continue;
+      GossipMessage message;
+      message.peer = rank;
+      message.restarts = epoch_.restarts();
+      message.flags = carries_row | gives_input;
+      out.send(message, -1, out.copy(mass));
+    }
+  }
+  begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
 }
 
 // ---- gossip
 
-// From the inputs of all that are agreed to live; or with that much of each of them.
+template <class Real>
+void GossipOperation<Real>::open() {
+  epoch_.begin();
+  members_ = GossipMembers(call_.plan.neighbourhood, deaths_.agreed(), seat_.hosts);
+}
+
+// With that much of each member.
 template <class Real>
 void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& out) {
   iteration_ = 0;
-  epoch_.begin();
   step_ = Step::gossiping;
-  members_ = GossipMembers(call_.plan.neighbourhood, deaths_.agreed());
   GossipPlan plan = call_.plan;
   plan.neighbourhood = members_.neighbourhood();
   if (goes_by_rounds(plan.algorithm)) {
@@ -110,7 +188,7 @@ void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& ou
     const typename GossipLinks<Real>::Place place{seat_.rank, epoch_.restarts(), one_sided_.is_on,
                                                   mixed(plan.seed, seat_.number)};
     links_.emplace(GossipRank<Real>(plan, members_.place_of(seat_.rank), values, weight), neighbours_, place,
-                   links_ ? links_->counts() : typename GossipLinks<Real>::Counts{});
+                   links_ ? links_->counts() : counts_);
   }
   for (Rank rank = 0; rank < seat_.ranks; ++rank)
     if (deaths_.is_known(rank)) exclude(rank, out);
@@ -120,6 +198,7 @@ void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& ou
 // The same state, more iterations.
 template <class Real>
 void GossipOperation<Real>::go_on() {
+  if (is_silent()) return begin_agreement();
   iteration_ = 0;
   links_->go_on();
   step_ = Step::gossiping;
@@ -166,9 +245,17 @@ void GossipOperation<Real>::on_message(const GossipMessage& message, ConstMass<R
     return;
   if (message.has(is_window))
     return refuse_windows(std::min(static_cast<Rank>(message.number), seat_.ranks - 1), out);  // whenever that was
-  // Bounded: by rounds one a round; else a push, a last word, and repairs on each link.
-  if (epoch_.is_ahead(message.restarts)) return early_.push_back({message, {row.begin(), row.end()}});
-  if (epoch_.is_now(message.restarts)) take(message, row, out);
+  hear(message, row, out);
+}
+template <class Real>
+void GossipOperation<Real>::hear(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
+  const bool is_input = message.has(gives_input);
+  // Bounded: an input of each; by rounds one a round; else a push, a last word, and repairs on each link.
+  if (is_input ? epoch_.is_ahead(message.restarts) : is_early(message.restarts))
+    return early_.push_back({message, {row.begin(), row.end()}});
+  if (!epoch_.is_now(message.restarts)) return;
+  if (is_input && !seat_.hosts.empty()) return gather(message, row, out);
+  if (!is_input && state() != nullptr) take(message, row, out);
 }
 template <class Real>
 void GossipOperation<Real>::take(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
@@ -183,17 +270,15 @@ void GossipOperation<Real>::replay(Sends& out) {
   std::vector<Arrival> early;
   early.swap(early_);
   for (Arrival& each : early) {
-    if (deaths_.is_known(each.message.peer)) continue;
-    if (epoch_.is_ahead(each.message.restarts))
-      early_.push_back(std::move(each));
-    else if (epoch_.is_now(each.message.restarts))
-      take(each.message, each.row, out);
+    if (!deaths_.is_known(each.message.peer)) hear(each.message, each.row, out);
   }
 }
 
 template <class Real>
 void GossipOperation<Real>::on_failure(Rank rank, Sends& out) {
-  if (step_ != Step::finished && deaths_.learn(rank)) exclude(rank, out);
+  if (step_ == Step::finished || !deaths_.learn(rank)) return;
+  exclude(rank, out);
+  if (is_gathering()) end_gathering(out);
 }
 
 template <class Real>
@@ -223,6 +308,10 @@ void GossipOperation<Real>::refuse_windows(Rank refuser, Sends& out) {
 template <class Real>
 void GossipOperation<Real>::begin_agreement() {
   step_ = Step::agreeing;
+  if (is_silent()) {
+    table_ = AgreedEstimates::of_none(input_.size(), deaths_.ranks());
+    return;
+  }
   std::vector<Real> now(input_.size());
   std::vector<double> known;
   if (state()->estimate(now)) known.assign(now.begin(), now.end());
@@ -281,10 +370,15 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
 // now, which is what the dead rank has left to each; else from the inputs, as the answer is the survivors' anyway.
 template <class Real>
 void GossipOperation<Real>::go_on_without(Sends& out) {
+  if (!seat_.hosts.empty()) {
+    if (call_.keeps_the_dead() && members_.are_all_of(deaths_.agreed(), seat_.hosts)) return go_on();
+    return begin_from_inputs(out);
+  }
   if (call_.keeps_flows() && members_.is_connected_without(deaths_.agreed())) return go_on();
-  if (!call_.keeps_the_dead()) return begin(input_, 1, out);
+  if (!call_.keeps_the_dead()) return begin_from_inputs(out);
   std::vector<Real> mass(input_.size() + 1);
   state()->mass(mass);
+  open();
   begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
 }
 
@@ -297,13 +391,14 @@ void GossipOperation<Real>::give_up_windows(Rank refuser, Sends& out) {
   }
   outcome_.one_sided = false;
   deaths_.start();  // it starts now
-  begin(input_, 1, out);
+  host_mass_.clear();
+  begin_from_inputs(out);
 }
 
 // More of the same. False: it would not help.
 template <class Real>
 bool GossipOperation<Real>::improve(Sends& out) {
-  if (links_) {
+  if (!goes_by_rounds(call_.plan.algorithm)) {
     go_on();
     return true;
   }
@@ -315,7 +410,7 @@ bool GossipOperation<Real>::improve(Sends& out) {
       (1ull << std::min(wanted_, 40)) >= static_cast<std::uint64_t>(members_.count()))
     return false;
   wanted_ = wanted;
-  begin(input_, 1, out);
+  begin_from_inputs(out);
   return true;
 }
 

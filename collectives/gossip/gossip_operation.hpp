@@ -3,6 +3,8 @@
 //
 //   meet      an agreement: who takes part, do all ask for the same, how large are the data. From here on everybody has
 //             posted the operation, so no message of it ever comes before its operation: what does is dropped
+//   gather    of several ranks of a host: one speaks for it, to whom the others give their inputs; the host's mass is their sum, and its
+//             weight their number. The others say nothing until the next agreement
 //   gossip    asynchronous (links.hpp): a number of iterations, each a push to a live neighbour chosen by chance;
 //             by rounds (rounds.hpp): each round waits for its one message
 //   settle    asynchronous: on each link both ends say their last word. When all have come mass is conserved
@@ -16,6 +18,10 @@
 // The topology is that of the members (members.hpp): who was agreed to live when the operation last began (again). A death that
 // cuts it is one more reason to begin again. Who the members are, and whether they are cut, follows from agreements alone, so
 // all do the same; messages and states of links carry how often their sender has begun again.
+//
+// With hosts, whoever dies takes its input out of its host's mass, so what is the survivors' begins again from the inputs. Those that keep
+// the dead (push-cancel-flow) go on, unless one died that spoke for its host: then they begin again from the first masses of all hosts, which each
+// rank of a host has been told.
 //
 // An agreement is a maximum over a table of all survivors (agreement_table.hpp): wants_agreement() asks for it, the driver takes
 // table() as late as it can, and answers with on_agreement(). Whoever is missing from it, dead or not, is out.
@@ -39,6 +45,7 @@ namespace ucft::detail {
 struct GossipSeat {
   Rank rank, ranks;
   OperationNumber number;
+  std::span<const Rank> hosts{};  // see GossipMembers; must outlive the operation
 };
 
 // Whether an operation goes one-sided: so far, and until an agreement says that somebody can't.
@@ -76,6 +83,12 @@ class GossipOperation {
   std::vector<double> table() const;
   const GossipDeaths& deaths() const { return deaths_; }
   const GossipEpoch& epoch() const { return epoch_; }
+  // It has begun, and waits for what the ranks of its host give: it has no neighbours yet.
+  bool is_gathering() const { return step_ == Step::gathering; }
+  // What a rank that has begun again so often says must wait until this rank gossips, too.
+  bool is_early(std::uint16_t restarts) const {
+    return epoch_.is_ahead(restarts) || (is_gathering() && epoch_.is_now(restarts));
+  }
 
   // ---- one-sided
   const OneSided& one_sided() const { return one_sided_; }
@@ -97,7 +110,7 @@ class GossipOperation {
   ConstMass<Real> result() const { return result_; }         // of a success
 
  private:
-  enum class Step : std::uint8_t { meeting, gossiping, settling, agreeing, finished };
+  enum class Step : std::uint8_t { meeting, gathering, gossiping, settling, agreeing, finished };
   struct Arrival {
     GossipMessage message;
     std::vector<Real> row;
@@ -106,16 +119,22 @@ class GossipOperation {
   GossipExit<Real> exit(Sends& out) { return {out, faults_}; }
   const GossipRank<Real>* state() const { return links_ ? &links_->state() : rounds_ ? &rounds_->state() : nullptr; }
   std::uint64_t iterations() const {
-    return links_ ? links_->counts().iterations : rounds_ ? rounds_->iterations() : 0;
+    return links_ ? links_->counts().iterations : rounds_ ? rounds_->iterations() : counts_.iterations;
   }
   const std::vector<bool>& missing() const { return call_.keeps_the_dead() ? deaths_.at_start() : deaths_.agreed(); }
   double factor() const { return call_.sum ? GossipDeaths::alive(missing()) : 1; }
 
   void meet(const AgreedMeeting& agreed, Sends& out);
+  bool is_silent() const { return members_.place_of(seat_.rank) == no_rank; }  // another rank speaks for its host
+  void begin_from_inputs(Sends& out);
+  void gather(const GossipMessage& message, ConstMass<Real> row, Sends& out);
+  void end_gathering(Sends& out);
+  void open();
   void begin(ConstMass<Real> values, Real weight, Sends& out);
   void exclude(Rank rank, Sends& out);
   void go_on();
   bool gossip(GossipTime now, Sends& out);
+  void hear(const GossipMessage& message, ConstMass<Real> row, Sends& out);
   void take(const GossipMessage& message, ConstMass<Real> row, Sends& out);
   void replay(Sends& out);
   void begin_agreement();
@@ -138,9 +157,12 @@ class GossipOperation {
   std::vector<Rank> neighbours_;
   OneSided one_sided_;
   std::vector<Arrival> early_;
-  std::optional<GossipLinks<Real>> links_;    // asynchronous
-  int iteration_ = 0;                         // of this stage
-  std::optional<GossipRounds<Real>> rounds_;  // by rounds
+  std::vector<Arrival> given_;                 // by ranks of this host
+  std::vector<Real> host_mass_;                // where the dead are kept: what this host began with, and its weight
+  typename GossipLinks<Real>::Counts counts_;  // of this rank, before it last began
+  std::optional<GossipLinks<Real>> links_;     // asynchronous
+  int iteration_ = 0;                          // of this stage
+  std::optional<GossipRounds<Real>> rounds_;   // by rounds
   GossipOutcome outcome_;
   std::vector<Real> result_;
 };

@@ -1,8 +1,10 @@
-// Who takes part in a gossip operation since it last began, and by which topology. A rank's place in the list of those who
-// were agreed to live then is its rank in the topology: whoever is dead cuts nobody off.
+// Who gossips in an operation since it last began, and by which topology. A rank's place in the list of those who
+// were agreed to live then is its rank in the topology: whoever is dead cuts nobody off. Of several ranks of a host one does, the first
+// that lives: it speaks for the host.
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "collectives/gossip/neighbourhood.hpp"
@@ -11,10 +13,19 @@ namespace ucft::detail {
 
 class GossipMembers {
  public:
-  // all: the topology of the whole communicator. dead: by rank.
-  GossipMembers(const Neighbourhood& all, const std::vector<bool>& dead) : ranks_(dead.size()) {
-    for (std::size_t rank = 0; rank < dead.size(); ++rank)
-      if (!dead[rank]) members_.push_back(static_cast<Rank>(rank));
+  // all: the topology of the whole communicator. dead: by rank. hosts: by rank, the first rank of its host; empty: each is one.
+  GossipMembers(const Neighbourhood& all, const std::vector<bool>& dead, std::span<const Rank> hosts = {})
+      : ranks_(dead.size()) {
+    std::vector<bool> have_one(hosts.size());
+    for (std::size_t rank = 0; rank < dead.size(); ++rank) {
+      if (dead[rank]) continue;
+      if (!hosts.empty()) {
+        const auto host = static_cast<std::size_t>(hosts[rank]);
+        if (have_one[host]) continue;
+        have_one[host] = true;
+      }
+      members_.push_back(static_cast<Rank>(rank));
+    }
     neighbourhood_ = mended(all, count());
   }
 
@@ -26,11 +37,20 @@ class GossipMembers {
     const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
     return found == members_.end() || *found != rank ? no_rank : static_cast<Rank>(found - members_.begin());
   }
-  // Ascending.
+  // Ascending; of a member.
   std::vector<Rank> neighbours_of_rank(Rank rank) const {
     std::vector<Rank> found = neighbours_of(neighbourhood_, place_of(rank));
     for (Rank& each : found) each = rank_at(each);
     return found;
+  }
+  // Of a rank that is none.
+  Rank speaker_of(Rank rank, std::span<const Rank> hosts) const {
+    const auto host_of = [&](Rank each) { return hosts[static_cast<std::size_t>(each)]; };
+    return *std::ranges::find(members_, host_of(rank), host_of);
+  }
+  // Whether those are the members that there would be now, too.
+  bool are_all_of(const std::vector<bool>& dead, std::span<const Rank> hosts) const {
+    return members_ == GossipMembers(neighbourhood_, dead, hosts).members_;
   }
   bool is_connected_without(const std::vector<bool>& dead) const {  // by rank
     std::vector<bool> places(members_.size());

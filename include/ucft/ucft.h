@@ -614,7 +614,7 @@ UCFT_API ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h comm, const void* 
                                                   ucft_request_h* request);
 /* What this rank thinks of the aggregate now: count values of the request's type. From the post on, for asynchronous
  * solvers; lets operations advance, as ucft_test does. Values differ between ranks until the operation is complete, then
- * they are its result.
+ * they are its result. A rank for which another one of its host gossips has its input until then.
  * *error_estimate (may be NULL): while in progress, what the model expects after so many iterations, relative, not a bound
  * (INFINITY before the first); afterwards the result's error_bound.
  * UCFT_ERR_STATE: not a gossip request, or never posted; or the operation's own status if that was an error. */

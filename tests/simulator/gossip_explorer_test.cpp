@@ -4,6 +4,7 @@
 // A failure prints the plan: UCFT_GOSSIP_WORLD="ALGORITHM TOPOLOGY RANKS PATH SEED RANK:SEND,.." gossip_explorer_test
 // --gtest_filter=*Replay* runs it again.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -49,6 +50,7 @@ std::string describe(const GossipWorldPlan& plan) {
                                  gossip_topology_name(plan.call.plan.neighbourhood.topology),
                                  plan.call.plan.neighbourhood.ranks, static_cast<int>(plan.call.path), plan.seed);
   for (const GossipCrash& crash : plan.crashes) text += fmt::format("{}:{},", crash.rank, crash.after_sends);
+  if (!plan.hosts.empty()) text += fmt::format(" hosts {}", fmt::join(plan.hosts, ","));
   if (plan.refuses != no_rank) text += fmt::format(" (rank {} can't map windows)", plan.refuses);
   if (plan.objects != no_rank) text += fmt::format(" (rank {} has no memory for windows)", plan.objects);
   return text;
@@ -65,7 +67,7 @@ struct Volume {
 };
 
 // Without a death, then with each rank's at each of its sends.
-void explore(GossipWorldPlan plan, Volume& volume) {
+void explore(GossipWorldPlan plan, Volume& volume, std::int64_t every = stride) {
   const auto run = [&] {
     ++volume.plans;
     const std::string problem = problem_of(plan);
@@ -76,7 +78,7 @@ void explore(GossipWorldPlan plan, Volume& volume) {
   GossipWorld whole(plan);
   ASSERT_TRUE(whole.run());
   for (Rank victim = 0; victim < whole.ranks(); ++victim)
-    for (std::int64_t send = 0; send <= whole.sends(victim); send += stride) {
+    for (std::int64_t send = 0; send <= whole.sends(victim); send += every) {
       plan.crashes = {{victim, send}};
       run();
     }
@@ -142,15 +144,84 @@ TEST_P(GossipExplorer, TwoDieAnywhere) {
       }
 }
 
+// ---- several ranks of a host: one speaks for it
+
+constexpr Rank two_by_two[] = {0, 0, 2, 2}, in_turns[] = {0, 1, 0, 1, 0}, three_hosts[] = {0, 0, 2, 2, 4},
+               one_alone[] = {0, 1, 1, 1}, one_host[] = {0, 0, 0};
+
+GossipWorldPlan plan_of(GossipAlgorithm algorithm, std::span<const Rank> hosts, GossipTopology topology,
+                        GossipPath path, std::uint64_t seed) {
+  GossipWorldPlan plan = plan_of(algorithm, static_cast<Rank>(hosts.size()), topology, path, seed);
+  plan.hosts = hosts;
+  return plan;
+}
+
+TEST_P(GossipExplorer, OneOfAHostGossipsForAllOfIt) {
+  for (GossipAlgorithm algorithm : algorithms())
+    for (std::span<const Rank> hosts :
+         {std::span<const Rank>(two_by_two), std::span<const Rank>(in_turns), std::span<const Rank>(three_hosts),
+          std::span<const Rank>(one_alone), std::span<const Rank>(one_host)})
+      for (GossipTopology topology : {GossipTopology::complete, GossipTopology::ring, GossipTopology::bus})
+        for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+          ++volume_.plans;
+          const GossipWorldPlan plan = plan_of(algorithm, hosts, topology, GetParam(), seed);
+          GossipWorld world(plan);
+          ASSERT_TRUE(world.run()) << describe(plan);
+          ASSERT_EQ(world.check(), "") << describe(plan);
+          for (Rank rank = 0; rank < world.ranks(); ++rank) {
+            const bool speaks = hosts[static_cast<std::size_t>(rank)] == rank;
+            const GossipOutcome& outcome = world.operation(rank).outcome();
+            ASSERT_EQ(outcome.iterations > 0, speaks && hosts.size() > 3) << describe(plan);
+            if (!speaks) {  // what it gives, and the agreements: one to meet, one a stage; by rounds it gives again in each
+              const std::int64_t gives = goes_by_rounds(algorithm) ? outcome.stages : 1;
+              ASSERT_LE(world.sends(rank), gives + 1 + outcome.stages) << describe(plan);
+            }
+          }
+        }
+}
+
+TEST_P(GossipExplorer, EachRankOfAHostDiesAtEachOfItsSends) {
+  for (GossipAlgorithm algorithm : algorithms())
+    for (std::span<const Rank> hosts :
+         {std::span<const Rank>(two_by_two), std::span<const Rank>(in_turns), std::span<const Rank>(three_hosts),
+          std::span<const Rank>(one_alone), std::span<const Rank>(one_host)})
+      for (std::uint64_t seed = 1; seed <= 2; ++seed)
+        explore(plan_of(algorithm, hosts, GossipTopology::complete, GetParam(), seed), volume_, 1);
+  EXPECT_EQ(volume_.violations, 0);
+}
+
+TEST_P(GossipExplorer, TwoRanksOfHostsDieAnywhere) {
+  for (GossipAlgorithm algorithm : algorithms())
+    for (std::span<const Rank> hosts :
+         {std::span<const Rank>(two_by_two), std::span<const Rank>(in_turns), std::span<const Rank>(three_hosts)})
+      for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        GossipWorldPlan plan = plan_of(algorithm, hosts, GossipTopology::ring, GetParam(), seed);
+        GossipWorld whole(plan);
+        ASSERT_TRUE(whole.run());
+        Random random(seed);
+        const auto ranks = static_cast<std::uint64_t>(hosts.size());
+        const std::uint64_t first = random.below(ranks), second = (first + 1 + random.below(ranks - 1)) % ranks;
+        for (const std::uint64_t each : {first, second}) {
+          const auto victim = static_cast<Rank>(each);
+          plan.crashes.push_back(
+              {victim, static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(whole.sends(victim)) + 1))});
+        }
+        ++volume_.plans;
+        ASSERT_EQ(problem_of(plan), "") << describe(plan);
+      }
+}
+
 // Who can't map an RMA window tells all others: they begin again by messages, whoever dies meanwhile.
 TEST(GossipExplorerWindows, OneThatCantBeMappedIsAMatterOfAll) {
   Volume volume;
   for (GossipAlgorithm algorithm : asynchronous)
     for (GossipPath path : {GossipPath::any, GossipPath::windows})
-      for (Rank refuses : {0, 2}) {
+      for (const auto& [refuses, hosts] :
+           {std::pair<Rank, std::span<const Rank>>(0, {}), {2, {}}, {0, two_by_two}, {2, two_by_two}}) {
         GossipWorldPlan plan = plan_of(algorithm, 4, GossipTopology::ring, path, 5);
+        plan.hosts = hosts;
         plan.refuses = refuses;
-        explore(plan, volume);
+        explore(plan, volume, hosts.empty() ? stride : 1);
         plan.crashes.clear();
         GossipWorld world(plan);
         ASSERT_TRUE(world.run());

@@ -72,7 +72,9 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   call.adaptive = options.stop == UCFT_GOSSIP_ADAPTIVE;
   call.sum = options.aggregate == UCFT_GOSSIP_SUM;
   call.path = static_cast<GossipPath>(options.path);
-  call.iterations = options.rounds > 0 ? options.rounds : rounds_for(plan, options.eps);
+  GossipPlan between_hosts = plan;
+  between_hosts.neighbourhood = mended(plan.neighbourhood, comm.gossiping());
+  call.iterations = options.rounds > 0 ? options.rounds : rounds_for(between_hosts, options.eps);
   return UCFT_OK;
 }
 

@@ -67,7 +67,8 @@ class WorkOf final : public GossipWork {
         agreements_(agreements),
         request_(request),
         number_(number),
-        operation_(request.gossip->call, {communicator.rank(), communicator.size(), number},
+        operation_(request.gossip->call,
+                   {communicator.rank(), communicator.size(), number, communicator.gossip_hosts()},
                    {static_cast<const Real*>(request.send), request.gossip->call.count}, failed,
                    communicator.context().settings().gossip_faults),
         windows_(communicator) {
@@ -251,7 +252,7 @@ class WorkOf final : public GossipWork {
 
   // It has begun, or begun again: what was to be sent before is of no use, and there may be other neighbours.
   void follow_beginnings() {
-    if (operation_.epoch().begun() == begun_) return;
+    if (operation_.epoch().begun() == begun_ || operation_.is_gathering()) return;
     begun_ = operation_.epoch().begun();
     forget_rows();
     rows_.assign(operation_.neighbours().size(), no_buffer);
@@ -260,6 +261,7 @@ class WorkOf final : public GossipWork {
       return;
     }
     if (take_windows() != WindowObjection::none) return operation_.refuse_windows(communicator_.rank(), sends_);
+    if (operation_.links() == nullptr) return;  // another rank speaks for this host
     for (int link : operation_.links()->live()) name(link);
     for (GossipWindows::Name& each : windows_.take_kept()) take_name(std::move(each));
   }
@@ -283,7 +285,7 @@ class WorkOf final : public GossipWork {
     buffers().release(value);
   }
   void take_name(GossipWindows::Name name) {
-    if (operation_.epoch().is_ahead(name.restarts)) return windows_.keep(std::move(name));
+    if (operation_.is_early(name.restarts)) return windows_.keep(std::move(name));
     if (!operation_.epoch().is_now(name.restarts) || !operation_.one_sided().is_possible()) return;
     const int link = operation_.links()->link_of(name.neighbour);
     if (link < 0 || !operation_.links()->state().is_live(link)) return;

@@ -46,6 +46,15 @@ TwoLevelOperations::Places TwoLevelOperations::places_of(const Communicator& com
   return places;
 }
 
+std::vector<Rank> TwoLevelOperations::first_of_host() const {
+  std::vector<Rank> first_of(places_.hosts.size(), communicator_.size()), first;
+  for (Rank rank = 0; rank < communicator_.size(); ++rank) {
+    Rank& of_host = first_of[static_cast<std::size_t>(host_of(rank))];
+    first.push_back(of_host = std::min(of_host, rank));
+  }
+  return first;
+}
+
 // A communicator of this host's ranks, in the order of places.
 Communicator* TwoLevelOperations::make(std::uint32_t place) {
   if (places_.here == 1) return nullptr;

@@ -177,7 +177,7 @@ class Transport {
   Unconnected unconnected_{*this};
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those
   bool any_failed_ = false;
-  std::vector<Path*> paths_;    // by rank; nullptr: this rank, and who is forgotten
+  std::vector<Path*> paths_;                       // by rank; nullptr: this rank, and who is forgotten
 };
 
 }  // namespace ucft::detail

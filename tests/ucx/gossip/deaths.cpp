@@ -127,7 +127,7 @@ class AfterACut : public Gossip {
     expect_right(made, of.victims);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, AfterACut, testing::Values("shm", "windows", "tcp", "hosts"),
+INSTANTIATE_TEST_SUITE_P(Over, AfterACut, testing::Values("shm", "windows", "tcp", "hosts", "two_level"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST_P(AfterACut, LaterOperationsGoOnOverTheSurvivors) {
@@ -190,7 +190,9 @@ RANKS(late) {
 TEST_P(AfterACut, PushCancelFlowKeepsWhatTheDeadRankHadGiven) {
   for (const char* topology : {"bus", "tree"})
     for (const char* algorithm : {"pcf", "pcf_flip"}) {
-      const std::string victim = topology == std::string("bus") ? "4" : "1";
+      // Of hosts, one that speaks for its own, and whose death cuts them: 0-2-4, and 0 above 2 and 4.
+      const bool is_bus = topology == std::string("bus"), by_hosts = GetParam() == std::string("two_level");
+      const std::string victim = by_hosts ? (is_bus ? "2" : "0") : (is_bus ? "4" : "1");
       JobPlan made = plan(6, late, {algorithm, topology, victim});
       made.launcher = {"--expect-kill", victim};
       expect_right(made, {std::stoi(victim)});

@@ -43,7 +43,7 @@ void GossipJobs::kill(const std::string& algorithm, int ranks, int victim, int s
 
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Over, Gossip, testing::Values("shm", "windows", "tcp", "hosts"),
+INSTANTIATE_TEST_SUITE_P(Over, Gossip, testing::Values("shm", "windows", "tcp", "hosts", "two_level"),
                          [](const auto& each) { return std::string(each.param); });
 
 }  // namespace
