@@ -24,29 +24,28 @@ std::vector<pid_t> pids_of_all() {
   return {pids.begin(), pids.end()};
 }
 
-// struck stop|kill FIRST COUNT: rank 0 stops or kills so many ranks at the same moment, and in the end those that are stopped. Each survivor says
-// when it had a sum without them (a line of JSON, for bench/studies/detection; by CLOCK_MONOTONIC), and rank 0 when it struck.
+// struck stop|kill FIRST COUNT: so many ranks, which must be on one host, are stopped or killed at the same moment, by the first of them, between
+// two operations. It says when, and each survivor says when it had a sum without them (a line of JSON, for bench/studies/detection; by
+// CLOCK_MONOTONIC). ucft_run ends who is stopped.
 RANKS(struck) {
-  const bool stops = arguments.at(0) == "stop";
+  const int signal = arguments.at(0) == "stop" ? SIGSTOP : SIGKILL;
   const int first = std::stoi(arguments.at(1)), count = std::stoi(arguments.at(2));
   const std::vector<pid_t> pids = pids_of_all();
-  const auto strike = [&](int signal) {
-    for (int rank = first; rank < first + count; ++rank) kill(pids[static_cast<std::size_t>(rank)], signal);
-  };
   const auto say_now = [](const char* what) {
     fmt::print("{{\"{}\":{:.6f}}}\n", what,
                std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+    std::fflush(stdout);
   };
   for (int i = 0, left = 20; left > 0; ++i) {
-    if (rank_ == 0 && i == 30) {
+    if (rank_ == first && i == 30) {
       say_now("struck");
-      strike(stops ? SIGSTOP : SIGKILL);
+      for (int rank = first + count - 1; rank >= first; --rank) kill(pids[static_cast<std::size_t>(rank)], signal);
     }
     const int missing = allreduce(i, 1);
-    if (missing > count || (stops && missing % count != 0)) wrong("operation {}: {} are missing", i, missing);
+    if (missing > count || (signal == SIGSTOP && missing % count != 0))
+      wrong("operation {}: {} are missing", i, missing);
     if (missing == count && left-- == 20) say_now("survived");
   }
-  if (rank_ == 0) strike(SIGKILL);
 }
 
 // More than 32 ranks elsewhere: lifelines are few. f = 1.
