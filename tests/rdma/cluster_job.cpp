@@ -178,6 +178,8 @@ void ClusterJob::take_line(int node, const std::string& line) {
     report.verdict = text.substr(8);
   } else if (follows("OUT ")) {
     report.out = text.substr(4);
+  } else if (follows("MISSES ")) {
+    report.misses = true;
   } else if (follows("SLOWEST ")) {
     std::sscanf(text.c_str(), "SLOWEST %ld ms of %ld", &report.slowest_ms, &report.operations);
   } else if (follows("EXIT ")) {
@@ -194,6 +196,12 @@ bool ClusterJob::wait_until_started(std::chrono::seconds limit) {
   };
   pump(started, limit);
   return started();
+}
+
+bool ClusterJob::wait_until_missed(const std::vector<int>& by, std::chrono::seconds limit) {
+  const auto missed = [&] { return std::ranges::all_of(by, [&](int rank) { return report(rank).misses; }); };
+  pump(missed, limit);
+  return missed();
 }
 
 void ClusterJob::give_up_node(int node) { inner_->nodes[static_cast<std::size_t>(node - 1)].given_up = true; }

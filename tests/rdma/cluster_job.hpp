@@ -33,7 +33,8 @@ struct RankReport {
   std::string verdict;  // what follows "VERDICT "
   std::string out;      // "UCFT_ERR_PARTITION ...": the rank was told so and stopped
   long slowest_ms = -1, operations = 0;
-  int exit_code = -1;  // 128 + signal; -1: never heard
+  bool misses = false;  // it has had a result without somebody
+  int exit_code = -1;   // 128 + signal; -1: never heard
   std::vector<std::string> other_lines;
 };
 
@@ -46,6 +47,8 @@ class ClusterJob {
 
   // Until all ranks are past their first operation. False: not within the limit.
   bool wait_until_started(std::chrono::seconds limit = std::chrono::seconds(90));
+  // Until all of these have had a result without somebody. False: not within the limit.
+  bool wait_until_missed(const std::vector<int>& by, std::chrono::seconds limit = std::chrono::seconds(90));
   // From now on nothing is expected of that node: it is gone.
   void give_up_node(int node);
   // Until all ranks of the other nodes have ended. False: not within the limit (a hang).

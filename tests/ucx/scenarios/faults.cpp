@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/ucx/operations.hpp"
@@ -38,7 +39,7 @@ RANKS(survive) {
       wrong("operation {}: {}: {}", operations, ucft_status_name(status), ucft_last_error());
     return status;
   };
-  bool stop = false;
+  bool stop = false, misses = false;
   for (int i = 0; !stop; ++i) {
     const std::size_t count = i % 4 == 3 ? large : 2;
     std::vector<std::uint64_t> in(count, (std::uint64_t{1} << rank_) + salt(i)), out(count);
@@ -49,6 +50,10 @@ RANKS(survive) {
     note(static_cast<std::uint64_t>(status));
     if (status == UCFT_OK) {
       decode(out[0], result, i);
+      if (result.missing_count > 0 && !std::exchange(misses, true)) {
+        fmt::print("MISSES {}\n", result.missing_count);
+        std::fflush(stdout);
+      }
       for (std::size_t k = 2; k < count; ++k)
         if (out[k] != out[0]) wrong("iteration {}: elements with different contributors", i);
       note(out[0]);
