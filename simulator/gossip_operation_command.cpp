@@ -27,6 +27,7 @@ struct Options : ClockOptions, GossipOptions {
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
+  bool two_level = false;
   bool each = false, json = false, quiet = false;
 };
 
@@ -54,7 +55,17 @@ GossipOperationRun run_of(const Options& options, const CLI::App& command) {
   if (options.rounds > 0 && call.plan.algorithm == GossipAlgorithm::recursive_doubling)
     refuse("--rounds: recursive_doubling has as many as it needs");
   if (const std::string problem = problem_with(call.plan.neighbourhood); !problem.empty()) refuse(problem);
-  call.iterations = options.rounds > 0 ? options.rounds : rounds_for(call.plan, call.eps);
+  GossipPlan between_hosts = call.plan;
+  if (options.two_level) {
+    const auto a_host = static_cast<Rank>(options.shape.ranks_per_host);
+    if (a_host < 2 || a_host >= run.setting.ranks)
+      refuse(fmt::format("--two-level: --ranks-per-host {} of {} ranks doesn't make several hosts", a_host,
+                         options.ranks));
+    if (run.faults.any()) refuse("--two-level: not with faults on purpose, which hit ranks and their links");
+    for (Rank rank = 0; rank < run.setting.ranks; ++rank) run.hosts.push_back(rank - rank % a_host);
+    between_hosts.neighbourhood = mended(call.plan.neighbourhood, (run.setting.ranks + a_host - 1) / a_host);
+  }
+  call.iterations = options.rounds > 0 ? options.rounds : rounds_for(between_hosts, call.eps);
   return run;
 }
 
@@ -95,6 +106,7 @@ Json head_of(const Options& options, const GossipOperationRun& run) {
           {"G", costs.gap_per_byte},
           {"one_processor", costs.one_processor},
           {"network", options.network},
+          {"two_level", options.two_level},
           {"jitter", options.jitter},
           {"skew", options.skew},
           {"detect", number_json(run.setting.detection_delay)},
@@ -208,6 +220,8 @@ void add_options(CLI::App& command, Options& options) {
   add_data_options(command, options);
   add_tau_option(command, options, "(default: from the data, when the ranks meet)");
   add_clock_options(command, options);
+  command.add_flag("--two-level", options.two_level,
+                   "one of the --ranks-per-host gossips for its host, as in the library's jobs over several hosts");
   add_fault_options(command, options, true);
 
   command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();

@@ -103,7 +103,7 @@ class GossipActors {
  private:
   struct Node {
     Node(const GossipCall& call, Rank rank, const GossipOperationRun& run, ConstMass<Real> input, Buffers& buffers)
-        : operation(call, {rank, run.setting.ranks, 0}, input, {}, run.faults),
+        : operation(call, {rank, run.setting.ranks, 0, run.hosts}, input, {}, run.faults),
           agreements({rank, run.setting.ranks, window}, buffers) {}
     GossipOperation<Real> operation;
     OperationWindow agreements;

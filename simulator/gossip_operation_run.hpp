@@ -24,7 +24,8 @@ struct GossipOperationRun {
   std::int32_t f = 1;  // of an agreement: with more deaths in it, it is tried again
   GossipData data = GossipData::uniform;
   ucft::detail::GossipFaults faults;
-  Setting setting;  // seed: of the data and of jitter
+  Setting setting;            // seed: of the data and of jitter
+  std::vector<Rank> hosts{};  // see GossipSeat
 };
 
 struct GossipOperationResult {

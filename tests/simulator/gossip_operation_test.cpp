@@ -107,6 +107,37 @@ TEST(GossipOperationRun, SinglePrecision) {
   }
 }
 
+// Twelve ranks on four hosts. Of 64 on 16, all the hosts' ranks together send what those that speak would, and their inputs.
+TEST(GossipOperationRun, OneOfAHostGossipsForAllOfIt) {
+  const auto on_hosts = [](Timed timed, Rank a_host) {
+    for (Rank rank = 0; rank < timed.run.setting.ranks; ++rank) timed.run.hosts.push_back(rank - rank % a_host);
+    return timed;
+  };
+  for (GossipAlgorithm algorithm : algorithms)
+    for (bool sum : {false, true}) {
+      Timed timed = on_hosts(Timed(algorithm, 12), 3);
+      timed.run.call.sum = sum;
+      expect_all_agree(timed.result(), 12, timed.name());
+      const double whole = timed.result().latency;
+      for (Rank dies : {6, 7}) {  // speaks for its host, does not
+        timed.run.setting.deaths = {{dies, -1, whole / 2}};
+        const GossipOperationResult result = timed.result();
+        expect_all_agree(result, 11, timed.name());
+        const bool keeps = answer_after_death(algorithm) == GossipAnswer::all_ranks;
+        const bool has_had_its_say = dies == 7 && result.stages == 1;  // in the agreement before it died
+        EXPECT_EQ(result.missing, keeps || has_had_its_say ? std::vector<Rank>{} : std::vector<Rank>{dies})
+            << timed.name();
+      }
+    }
+  Timed flat(GossipAlgorithm::push_sum, 16, GossipTopology::hypercube);
+  Timed two_level = on_hosts(Timed(GossipAlgorithm::push_sum, 64, GossipTopology::hypercube), 4);
+  two_level.run.call.iterations = flat.run.call.iterations;
+  const std::int64_t of_hosts = flat.result().messages;
+  EXPECT_LE(two_level.result().messages, of_hosts + of_hosts / 4 + 48);
+  two_level.run.hosts.clear();
+  EXPECT_GE(two_level.result().messages, 3 * of_hosts);
+}
+
 // ---- deaths
 
 TEST(GossipOperationRun, ARankThatDiesInTheMiddleIsMissingWhereTheAnswerIsTheSurvivors) {
