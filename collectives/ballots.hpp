@@ -37,14 +37,17 @@ class FailedRanks {
 struct Optimism {
   constexpr Optimism(bool begins_so = true) : begins(begins_so) {}  // NOLINT(google-explicit-constructor)
   bool begins;                                                      // where they can
-  // A member sends up to so many as whole vectors, one a step; more go in blocks (phases/circulant.hpp).
-  std::uint64_t whole_bytes = 512 * 1024;
+  // A member sends up to so many as whole vectors, one a step; more go in blocks (phases/circulant.hpp). So does a vector that UCX can't
+  // send at a time over tcp, with its header.
+  std::uint64_t whole_bytes = 256 * 1024, segment_bytes = 256 * 1024;
   std::uint64_t piece_bytes = 64 * 1024;  // of blocks, in one message; one element, if that is more
   std::uint64_t set_bytes =
       64 * 1024 * 1024;  // of sets of blocks that grow from step to step there is room for so much
   static std::uint64_t steps(std::int32_t members) { return std::bit_width(static_cast<std::uint32_t>(members - 1)); }
   // Whether so many bytes are exchanged as they are among so many members.
-  bool goes_whole(std::uint64_t bytes, std::int32_t members) const { return bytes * steps(members) <= whole_bytes; }
+  bool goes_whole(std::uint64_t bytes, std::int32_t members) const {
+    return bytes < segment_bytes && bytes * steps(members) <= whole_bytes;
+  }
 };
 
 struct Surroundings {

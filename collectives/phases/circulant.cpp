@@ -39,6 +39,11 @@ Rank Circulant::source_of(std::size_t step, const Ballots& ballots) const {
   return ballots.member_after(ballots.me(), phase_of(step) == Phase::allgather ? distance : -distance);
 }
 
+Rank Circulant::target_of(std::size_t step, const Ballots& ballots) const {
+  const std::int32_t distance = skip_of(step).distance;
+  return ballots.member_after(ballots.me(), phase_of(step) == Phase::allgather ? -distance : distance);
+}
+
 std::size_t Circulant::step_of(Phase phase, Rank from, const Ballots& ballots) const {
   for (std::size_t step = 0; step < steps(); ++step)
     if (phase_of(step) == phase && source_of(step, ballots) == from) return step;
@@ -120,14 +125,16 @@ bool Circulant::advance(bool may_close, const Arguments& arguments, const Ballot
   for (; at_ < steps(); ++at_, has_given_ = false) {
     if (at_ == 2 * skips_.size() && !may_close) return false;
     if (!std::exchange(has_given_, true)) {
-      give(arguments, ballots, out);
+      if (at_ != skips_.size()) give(arguments, ballots, out);
       left_ = phase_of(at_) == Phase::closing ? 1 : awaited(at_, arguments, ballots).bytes();
     }
     const Phase phase = phase_of(at_);
     const Rank source = source_of(at_, ballots);
+    const bool turns = at_ + 1 == skips_.size();
     std::erase_if(kept_, [&](const Message& message) {
       if (message.phase != phase || message.peer != source) return false;
       take(message, arguments, out.buffers());
+      if (turns) give_piece(message.offset, message.value.bytes, sum_, skips_.size(), ballots, out);
       return true;
     });
     if (left_ > 0) return false;
@@ -136,22 +143,25 @@ bool Circulant::advance(bool may_close, const Arguments& arguments, const Ballot
 }
 
 void Circulant::give(const Arguments& arguments, const Ballots& ballots, Outbox& out) {
-  Message message = blank_;
-  message.phase = phase_of(at_);
-  const std::int32_t distance = skip_of(at_).distance;
-  const Rank target = ballots.member_after(ballots.me(), message.phase == Phase::allgather ? -distance : distance);
-  if (message.phase == Phase::closing) {
+  if (phase_of(at_) == Phase::closing) {
+    Message message = blank_;
+    message.phase = Phase::closing;
     message.flags = 0;
-    return out.send(target, message);
+    return out.send(target_of(at_, ballots), message);
   }
-  const Slice from = at_ == 0 ? input_ : sum_;
   const std::uint64_t most = piece_bytes(arguments, ballots);
   for (const auto& [begin, end] : given(at_, arguments, ballots).runs)
-    for (std::uint64_t at = begin; at < end; at += most) {
-      message.offset = static_cast<std::uint32_t>(at);
-      message.value = {from.buffer, from.offset + message.offset, static_cast<std::uint32_t>(std::min(most, end - at))};
-      out.send(target, message);
-    }
+    for (std::uint64_t at = begin; at < end; at += most)
+      give_piece(at, std::min(most, end - at), at_ == 0 ? input_ : sum_, at_, ballots, out);
+}
+
+void Circulant::give_piece(std::uint64_t at, std::uint64_t bytes, Slice from, std::size_t step, const Ballots& ballots,
+                           Outbox& out) {
+  Message message = blank_;
+  message.phase = phase_of(step);
+  message.offset = static_cast<std::uint32_t>(at);
+  message.value = {from.buffer, from.offset + message.offset, static_cast<std::uint32_t>(bytes)};
+  out.send(target_of(step, ballots), message);
 }
 
 // The first sums are made of the input, which stays as it is.

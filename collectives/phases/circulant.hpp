@@ -13,7 +13,8 @@
 //   6 members: s = 4, 2, 1.   reduce_scatter: r gives 4 5 to r+4, 2 3 to r+2, 1 to r+1.   allgather: 0 to r-1, 0 1 to r-2, 0 1 to r-4
 //
 // A step's blocks travel in pieces, so that one can be added while the next is on its way; each names its place in the vector, and may
-// come in any order. Each block is summed on one member, in the order of steps: all ranks have the same bits. Operators must be
+// come in any order. What the last step of reduce_scatter adds to, block 0, is what the first of allgather gives: each of its pieces goes
+// as soon as it is summed. Each block is summed on one member, in the order of steps: all ranks have the same bits. Operators must be
 // commutative.
 //
 // Invariants
@@ -72,11 +73,14 @@ class Circulant {
   Phase phase_of(std::size_t step) const;
   const Skip& skip_of(std::size_t step) const;
   Rank source_of(std::size_t step, const Ballots& ballots) const;
+  Rank target_of(std::size_t step, const Ballots& ballots) const;
   std::size_t step_of(Phase phase, Rank from, const Ballots& ballots) const;
   Runs given(std::size_t step, const Arguments& arguments, const Ballots& ballots) const;
   Runs awaited(std::size_t step, const Arguments& arguments, const Ballots& ballots) const;
   Runs runs_of(std::int32_t first, std::int32_t blocks, const Arguments& arguments, const Ballots& ballots) const;
   void give(const Arguments& arguments, const Ballots& ballots, Outbox& out);
+  void give_piece(std::uint64_t at, std::uint64_t bytes, Slice from, std::size_t step, const Ballots& ballots,
+                  Outbox& out);
   void take(const Message& piece, const Arguments& arguments, Buffers& buffers);
 
   std::vector<Skip> skips_;  // of size_ members, the longest first

@@ -149,7 +149,7 @@ TEST(Circulant, WhatIsShortOrHasFewerElementsThanMembersGoesWhole) {
   world.run();
   EXPECT_EQ(world.counted[Phase::reduce_scatter], 0);
   HandFedWorld usual(4, 2, true);
-  const std::uint64_t most = 512 * 1024 / 2 / 8;  // two steps
+  const std::uint64_t most = 256 * 1024 / 2 / 8;  // two steps
   for (std::uint64_t count : {most, most + 1}) {
     usual.post_all(sum_of(DataType::uint64, count), [&](Rank rank) { return bytes_of(flags_of(rank, count)); });
     usual.run();
@@ -174,7 +174,7 @@ TEST(Circulant, AnotherCountIsAMismatchOnAll) {
 // What one rank takes for short goes without a value with the others' blocks.
 TEST(Circulant, LongAndShortAreAMismatchOnAll) {
   Optimism optimism = true;
-  optimism.whole_bytes = 2 << 20;
+  optimism.whole_bytes = optimism.segment_bytes = 2 << 20;
   const Arguments longer = sum_of(DataType::uint64, 1 << 18);
   Arguments shorter = sum_of(DataType::uint64, 3);
   while (shorter.signature() != longer.signature()) ++shorter.count;

@@ -63,7 +63,7 @@ Operation::Memory CorrectedOperations::provide(Request& request) {
   return memory;
 }
 
-// The input as a buffer: carriers, a copy, or the caller's own memory if peers can map it and nothing will be written to it.
+// The input as a buffer: carriers, a copy, or the caller's own memory if peers can have it from there and nothing will be written to it.
 Slice CorrectedOperations::stage(Request& request) {
   const Arguments& arguments = request.arguments;
   const std::uint64_t bytes = arguments.bytes();
@@ -79,7 +79,7 @@ Slice CorrectedOperations::stage(Request& request) {
     return carriers;
   }
   const bool lend = arguments.kind == Kind::allreduce && bytes > inline_limit && request.send != request.receive &&
-                    context_.transport().is_shared(request.send, bytes);
+                    context_.transport().can_send_from(request.send, bytes);
   if (!lend) return buffers.whole(buffers.copy_in(request.send, bytes));
   request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, lent_by_caller);
   buffers.retain(request.lent_input);  // one for the operation, one to see when everybody is done with it

@@ -164,6 +164,7 @@ Transport::Counts Transport::counts() const {
 
 void Transport::publish_counts() {
   const Counts now = counts();
+  only_messages_ = now.shared_memory == 0 && now.remote_mailboxes == 0;
   control()->connections.store(now.connections, std::memory_order_relaxed);
   control()->mailboxes.store(now.mailboxes, std::memory_order_relaxed);
   control()->mailbox_bytes.store(now.mailbox_bytes, std::memory_order_relaxed);

@@ -123,6 +123,10 @@ class Transport {
   std::byte* allocate_shared(std::size_t bytes) { return segments_.lend(bytes); }
   bool free_shared(void* memory);
   bool is_shared(const void* memory, std::size_t bytes) const { return segments_.is_lent(memory, bytes); }
+  // Whether values can be sent from there: peers that read them can map it, or there are none.
+  bool can_send_from(const void* memory, std::size_t bytes) const {
+    return only_messages_ || segments_.is_lent(memory, bytes);
+  }
   Windows& windows() { return windows_; }
   Slabs& slabs() { return slabs_; }
   // What a peer that shares memory with us has for that communicator.
@@ -177,7 +181,8 @@ class Transport {
   Unconnected unconnected_{*this};
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those
   bool any_failed_ = false;
-  std::vector<Path*> paths_;                       // by rank; nullptr: this rank, and who is forgotten
+  bool only_messages_ = false;  // all peers are reached by them
+  std::vector<Path*> paths_;    // by rank; nullptr: this rank, and who is forgotten
 };
 
 }  // namespace ucft::detail

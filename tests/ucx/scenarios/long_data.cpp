@@ -86,7 +86,7 @@ RANKS(long_data) {
       const std::uint64_t element[] = {1, 8, 8, 4, 4, 32}, each = element[type];  // that travel
       std::uint64_t steps = 0;
       while ((std::size_t{1} << steps) < ranks.size()) ++steps;
-      const std::uint64_t most = 512 * 1024 / std::max<std::uint64_t>(steps, 1) / each;
+      const std::uint64_t most = 256 * 1024 / std::max<std::uint64_t>(steps, 1) / each;
       const std::uint64_t lengths[] = {0,
                                        1,
                                        ranks.size() - 1,
