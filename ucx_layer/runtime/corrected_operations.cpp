@@ -180,6 +180,10 @@ void CorrectedOperations::on_turn() {
 
 void CorrectedOperations::exclude_self(ucft_status_t why) {
   Buffers& buffers = context_.transport().buffers();
+  // What the caller has lent is its own again in a moment.
+  const auto lends = [](const Request* request) { return request != nullptr && request->lent_input != no_buffer; };
+  if (std::ranges::any_of(requests_, lends) || std::ranges::any_of(copying_, lends))
+    context_.transport().cut_messages();
   const auto give_up = [&](Request& request) {
     buffers.release(request.value);
     buffers.release(request.lent_input);

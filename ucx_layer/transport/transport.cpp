@@ -233,6 +233,11 @@ void Transport::forget(int peer, bool has_failed) {
   if (Path* path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr)) path->forget(peer);
 }
 
+void Transport::cut_messages() {
+  for (int peer = 0; peer < setup_.ranks; ++peer)
+    if (paths_[static_cast<std::size_t>(peer)] == messages_.get()) forget(peer);
+}
+
 // Whose memory it was may use it again. The caller's is looked at by whoever has lent it.
 void Transport::give_back() {
   std::vector<std::uint64_t>& released = buffers_.released();

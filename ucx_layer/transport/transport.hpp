@@ -91,6 +91,8 @@ class Transport {
   void drain(int peer);                                // see Path
   void publish_credit();                               // before sleeping: gives all credit back
   void forget(int peer, bool has_failed = false);      // failed or left
+  // Forgets all that are reached by messages. What is on its way to them ends, and nobody reads what was lent for it any more.
+  void cut_messages();
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
   // Sends `leave` to other hosts and to whom no memory is shared with. Waits until that and all that was sent before
   // has arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +115,38 @@ RANKS(excluded) {
 TEST(ScenarioWithoutFence, AWronglySuspectedRankIsExcluded) {
   JobPlan made{4, excluded, {}, {}, {{"UCFT_FENCE", "n"}, {"UCFT_SUSPECT_AFTER", "300ms"}}};
   EXPECT_EQ(what_is_wrong(made, run_job(made), {1}), "");
+}
+
+// What it has lent is its own again: memory that the others, who have not looked, have not taken yet.
+RANKS(excluded_while_it_gives) {
+  constexpr std::size_t count = std::size_t{8} << 20;
+  allreduce(0, 1);
+  if (rank_ == 0) usleep(4000000);  // does not look meanwhile
+  void* const memory =
+      mmap(nullptr, count * sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) wrong("no memory");
+  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
+  std::vector<std::uint64_t> out(count);
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  check(ucft_allreduce_init(comm, memory, out.data(), count, UCFT_UINT64, &sum, nullptr, &request), "init");
+  check(ucft_post(request), "post");
+  if (rank_ != 1) return check(ucft_wait(request, UINT64_MAX), "wait");
+  for (int polls = 0; polls < 1000; ++polls) ucft_test(request);
+  stop_for(2000);  // until long after the others have given us up
+  expect(ucft_wait(request, UINT64_MAX), UCFT_ERR_EXCLUDED, "a rank that the others gave up");
+  munmap(memory, count * sizeof(std::uint64_t));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(4);
+  while (std::chrono::steady_clock::now() < until) check(ucft_progress(context), "progress");
+  context = nullptr;  // ends without leaving
+}
+
+TEST(ScenarioWithoutFence, AnExcludedRankMayFreeWhatItGave) {
+  JobPlan made{3, excluded_while_it_gives, {}, {}, over("tcp")};
+  made.environment["UCFT_FENCE"] = "n";
+  made.environment["UCFT_SUSPECT_AFTER"] = "500ms";
+  const JobResult result = run_job(made);
+  EXPECT_EQ(what_is_wrong(made, result, {1}), "");
+  EXPECT_EQ(result.output.find("UCX  ERROR"), std::string::npos) << result.output;  // of a send from where nothing is
 }
 
 // Deaths are seen by /proc then, and who is silent is only suspected.
