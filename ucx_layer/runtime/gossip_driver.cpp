@@ -252,9 +252,10 @@ class WorkOf final : public GossipWork {
 
   // It has begun, or begun again: what was to be sent before is of no use, and there may be other neighbours.
   void follow_beginnings() {
-    if (operation_.epoch().begun() == begun_ || operation_.is_gathering()) return;
-    begun_ = operation_.epoch().begun();
+    if (operation_.epoch().begun() == begun_) return;
     forget_rows();
+    if (operation_.is_gathering()) return;
+    begun_ = operation_.epoch().begun();
     rows_.assign(operation_.neighbours().size(), no_buffer);
     if (!operation_.one_sided().is_possible()) {
       if (!operation_.one_sided().is_on) windows_.clear();
