@@ -134,19 +134,20 @@ void GossipOperation<Real>::gather(const GossipMessage& message, ConstMass<Real>
 // When all have given. The sum is in the order of ranks: the same bits, whoever came first.
 template <class Real>
 void GossipOperation<Real>::end_gathering(Sends& out) {
-  std::vector<Real> mass(input_.size() + 1);
-  std::vector<Rank> givers;
+  const auto peer_of = [](const Arrival& each) { return each.message.peer; };
+  std::ranges::sort(given_, {}, peer_of);
   for (Rank rank = 0; rank < seat_.ranks; ++rank) {
     const auto place = static_cast<std::size_t>(rank);
     if (seat_.hosts[place] != seat_.hosts[static_cast<std::size_t>(seat_.rank)]) continue;
-    const auto given = std::ranges::find(given_, rank, [](const Arrival& each) { return each.message.peer; });
-    if (given == given_.end()) {
-      if (deaths_.is_known(rank) || deaths_.agreed()[place]) continue;
-      return;
-    }
-    for (std::size_t i = 0; i < input_.size(); ++i) mass[i] += given->row[i];
+    const bool is_awaited = !deaths_.is_known(rank) && !deaths_.agreed()[place];
+    if (is_awaited && !std::ranges::binary_search(given_, rank, {}, peer_of)) return;
+  }
+  std::vector<Real> mass(input_.size() + 1);
+  std::vector<Rank> givers;
+  for (const Arrival& given : given_) {
+    for (std::size_t i = 0; i < input_.size(); ++i) mass[i] += given.row[i];
     ++mass.back();
-    givers.push_back(rank);
+    givers.push_back(given.message.peer);
   }
   given_.clear();
   if (call_.keeps_the_dead()) {
