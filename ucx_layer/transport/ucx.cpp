@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <iterator>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -185,7 +186,10 @@ void Ucx::destroy_worker() {
 }
 
 void Ucx::abandon() {
-  static auto& abandoned = *new std::vector<std::pair<ucp_context_h, ucp_worker_h>>;  // which leak checkers find them by
+  static std::mutex one_at_a_time;
+  static auto& abandoned =
+      *new std::vector<std::pair<ucp_context_h, ucp_worker_h>>;  // which leak checkers find them by
+  const std::lock_guard lock(one_at_a_time);
   abandoned.emplace_back(std::exchange(context_, nullptr), std::exchange(worker_, nullptr));
 }
 
