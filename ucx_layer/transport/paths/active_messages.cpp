@@ -101,6 +101,7 @@ ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size
   } else if (bytes > 0) {
     arrival.value = self.station_.buffers.copy_in(data, bytes);
   }
+  self.short_came_ |= bytes <= short_bytes;
   self.arrived(std::move(arrival));
   return status;
 }
@@ -111,7 +112,9 @@ void ActiveMessages::give_back(std::uint64_t tag) {
 
 bool ActiveMessages::drive() {
   bool active = false;
-  for (int rounds = 0; rounds < 16 && ucp_worker_progress(connections_.ucx().worker()) != 0; ++rounds) active = true;
+  short_came_ = false;
+  for (int rounds = 0; rounds < 16 && !short_came_ && ucp_worker_progress(connections_.ucx().worker()) != 0; ++rounds)
+    active = true;
   return active;
 }
 

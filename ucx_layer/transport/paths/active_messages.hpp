@@ -29,6 +29,7 @@ class ActiveMessages final : public MessagePath {
 
  private:
   static constexpr unsigned id = 17;
+  static constexpr std::size_t short_bytes = 8192;
   static constexpr std::size_t tail_limit = 8 + failure_list_limit * sizeof(std::uint32_t);
 
   // One of ours on its way. Header and tail must stay where they are until UCX is done: 1.13 can't copy.
@@ -49,6 +50,8 @@ class ActiveMessages final : public MessagePath {
   Connections& connections_;
   std::vector<std::unique_ptr<Sending>> all_;
   std::vector<Sending*> free_;
+  // Since drive() began. What is short is taken before another look, which over tcp is a system call; long data come in several pieces.
+  bool short_came_ = false;
 };
 
 }  // namespace ucft::detail
