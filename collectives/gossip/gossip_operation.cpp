@@ -105,62 +105,57 @@ void GossipOperation<Real>::begin_from_inputs(Sends& out) {
   rounds_.reset();
   neighbours_.clear();
   given_.clear();
-  GossipMessage mine;
-  mine.peer = seat_.rank;
-  mine.restarts = epoch_.restarts();
-  mine.flags = carries_row | gives_input;
   if (is_silent()) {
-    mine.peer = members_.speaker_of(seat_.rank, seat_.hosts);
-    out.send(mine, -1, out.copy(input_));
+    give(members_.speaker_of(seat_.rank, seat_.hosts), input_, out);
     return begin_agreement();
   }
   if (!host_mass_.empty()) return begin(ConstMass<Real>(host_mass_).first(input_.size()), host_mass_.back(), out);
   step_ = Step::gathering;
-  gather(mine, input_, out);
+  gather(seat_.rank, input_, out);
   replay(out);
+}
+
+template <class Real>
+void GossipOperation<Real>::give(Rank to, ConstMass<Real> row, Sends& out) {
+  GossipMessage message;
+  message.peer = to;
+  message.restarts = epoch_.restarts();
+  message.flags = carries_row | gives_input;
+  out.send(message, -1, out.copy(row));
 }
 
 // To the one that speaks a row of its host's is an input, to the others the host's mass.
 template <class Real>
-void GossipOperation<Real>::gather(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
+void GossipOperation<Real>::gather(Rank from, ConstMass<Real> row, Sends& out) {
   const auto host_of = [&](Rank rank) { return seat_.hosts[static_cast<std::size_t>(rank)]; };
-  if (host_of(message.peer) != host_of(seat_.rank) || row.size() != input_.size() + is_silent()) return;
+  if (host_of(from) != host_of(seat_.rank) || row.size() != input_.size() + is_silent()) return;
   if (is_silent() && host_mass_.empty()) host_mass_.assign(row.begin(), row.end());
   if (!is_gathering()) return;
-  given_.push_back({message, {row.begin(), row.end()}});
+  given_.push_back({from, {row.begin(), row.end()}});
   end_gathering(out);
 }
 
 // When all have given. The sum is in the order of ranks: the same bits, whoever came first.
 template <class Real>
 void GossipOperation<Real>::end_gathering(Sends& out) {
-  const auto peer_of = [](const Arrival& each) { return each.message.peer; };
-  std::ranges::sort(given_, {}, peer_of);
+  std::ranges::sort(given_, {}, &Given::from);
   for (Rank rank = 0; rank < seat_.ranks; ++rank) {
     const auto place = static_cast<std::size_t>(rank);
     if (seat_.hosts[place] != seat_.hosts[static_cast<std::size_t>(seat_.rank)]) continue;
     const bool is_awaited = !deaths_.is_known(rank) && !deaths_.agreed()[place];
-    if (is_awaited && !std::ranges::binary_search(given_, rank, {}, peer_of)) return;
+    if (is_awaited && !std::ranges::binary_search(given_, rank, {}, &Given::from)) return;
   }
   std::vector<Real> mass(input_.size() + 1);
-  std::vector<Rank> givers;
-  for (const Arrival& given : given_) {
+  for (const Given& given : given_) {
     for (std::size_t i = 0; i < input_.size(); ++i) mass[i] += given.row[i];
     ++mass.back();
-    givers.push_back(given.message.peer);
   }
-  given_.clear();
   if (call_.keeps_the_dead()) {
     host_mass_ = mass;
-    for (Rank rank : givers) {
-      if (rank == seat_.rank) continue;
-      GossipMessage message;
-      message.peer = rank;
-      message.restarts = epoch_.restarts();
-      message.flags = carries_row | gives_input;
-      out.send(message, -1, out.copy(mass));
-    }
+    for (const Given& given : given_)
+      if (given.from != seat_.rank) give(given.from, mass, out);
   }
+  given_.clear();
   begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
 }
 
@@ -255,7 +250,7 @@ void GossipOperation<Real>::hear(const GossipMessage& message, ConstMass<Real> r
   if (is_input ? epoch_.is_ahead(message.restarts) : is_early(message.restarts))
     return early_.push_back({message, {row.begin(), row.end()}});
   if (!epoch_.is_now(message.restarts)) return;
-  if (is_input && !seat_.hosts.empty()) return gather(message, row, out);
+  if (is_input && !seat_.hosts.empty()) return gather(message.peer, row, out);
   if (!is_input && state() != nullptr) take(message, row, out);
 }
 template <class Real>
@@ -372,7 +367,7 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
 template <class Real>
 void GossipOperation<Real>::go_on_without(Sends& out) {
   if (!seat_.hosts.empty()) {
-    if (call_.keeps_the_dead() && members_.are_all_of(deaths_.agreed(), seat_.hosts)) return go_on();
+    if (call_.keeps_the_dead() && !members_.is_any_of(deaths_.agreed())) return go_on();
     return begin_from_inputs(out);
   }
   if (call_.keeps_flows() && members_.is_connected_without(deaths_.agreed())) return go_on();

@@ -115,6 +115,10 @@ class GossipOperation {
     GossipMessage message;
     std::vector<Real> row;
   };
+  struct Given {
+    Rank from;
+    std::vector<Real> row;
+  };
 
   GossipExit<Real> exit(Sends& out) { return {out, faults_}; }
   const GossipRank<Real>* state() const { return links_ ? &links_->state() : rounds_ ? &rounds_->state() : nullptr; }
@@ -127,7 +131,8 @@ class GossipOperation {
   void meet(const AgreedMeeting& agreed, Sends& out);
   bool is_silent() const { return members_.place_of(seat_.rank) == no_rank; }  // another rank speaks for its host
   void begin_from_inputs(Sends& out);
-  void gather(const GossipMessage& message, ConstMass<Real> row, Sends& out);
+  void give(Rank to, ConstMass<Real> row, Sends& out);  // within the host
+  void gather(Rank from, ConstMass<Real> row, Sends& out);
   void end_gathering(Sends& out);
   void open();
   void begin(ConstMass<Real> values, Real weight, Sends& out);
@@ -157,7 +162,7 @@ class GossipOperation {
   std::vector<Rank> neighbours_;
   OneSided one_sided_;
   std::vector<Arrival> early_;
-  std::vector<Arrival> given_;                 // by ranks of this host
+  std::vector<Given> given_;                   // by ranks of this host
   std::vector<Real> host_mass_;                // where the dead are kept: what this host began with, and its weight
   typename GossipLinks<Real>::Counts counts_;  // of this rank, before it last began
   std::optional<GossipLinks<Real>> links_;     // asynchronous

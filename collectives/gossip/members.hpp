@@ -13,7 +13,8 @@ namespace ucft::detail {
 
 class GossipMembers {
  public:
-  // all: the topology of the whole communicator. dead: by rank. hosts: by rank, the first rank of its host; empty: each is one.
+  // all: the topology of the whole communicator. dead: by rank. hosts: by rank, the number of its host, below that of ranks;
+  // empty: each is one.
   GossipMembers(const Neighbourhood& all, const std::vector<bool>& dead, std::span<const Rank> hosts = {})
       : ranks_(dead.size()) {
     std::vector<bool> have_one(hosts.size());
@@ -48,9 +49,8 @@ class GossipMembers {
     const auto host_of = [&](Rank each) { return hosts[static_cast<std::size_t>(each)]; };
     return *std::ranges::find(members_, host_of(rank), host_of);
   }
-  // Whether those are the members that there would be now, too.
-  bool are_all_of(const std::vector<bool>& dead, std::span<const Rank> hosts) const {
-    return members_ == GossipMembers(neighbourhood_, dead, hosts).members_;
+  bool is_any_of(const std::vector<bool>& dead) const {  // by rank
+    return std::ranges::any_of(members_, [&](Rank rank) { return dead[static_cast<std::size_t>(rank)]; });
   }
   bool is_connected_without(const std::vector<bool>& dead) const {  // by rank
     std::vector<bool> places(members_.size());

@@ -31,7 +31,7 @@ Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::
   else
     corrected_ = std::make_unique<CorrectedOperations>(*this, context);
   // Faults on purpose hit ranks, and links between ranks.
-  if (two_level_ != nullptr && !context.settings().gossip_faults.any()) gossip_hosts_ = two_level_->first_of_host();
+  if (two_level_ != nullptr && !context.settings().gossip_faults.any()) gossip_hosts_ = two_level_->hosts_by_rank();
 }
 
 Communicator::~Communicator() = default;

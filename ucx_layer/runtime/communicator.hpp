@@ -90,8 +90,8 @@ class Communicator {
   // On a host: the last barrier is over, and this rank reads nothing any more. The slab that others may still read.
   std::unique_ptr<HostSlabs> close();
   GossipDriver& gossip();  // made when first needed
-  // By rank, the first rank of its host, where one of a host gossips for all of it; empty: each for itself.
-  std::span<const Rank> gossip_hosts() const { return gossip_hosts_; }
+  // Where one of a host gossips for all of it: by rank, the number of its host; empty: each for itself.
+  std::span<const Host> gossip_hosts() const { return gossip_hosts_; }
   // How many gossip then.
   std::int32_t gossiping() const { return gossip_hosts_.empty() ? size() : processes(); }
   bool has_gossip() const { return gossip_ != nullptr; }
@@ -145,7 +145,7 @@ class Communicator {
   std::unique_ptr<CorrectedOperations> corrected_;
   std::unique_ptr<TwoLevelOperations> two_level_;
   std::unique_ptr<GossipDriver> gossip_;
-  std::vector<Rank> gossip_hosts_;
+  std::vector<Host> gossip_hosts_;
   LastTwo<Request> blocking_;
   bool has_more_ = false;  // it may have something to do
   bool is_part_ = false, is_held_ = false;

@@ -46,13 +46,10 @@ TwoLevelOperations::Places TwoLevelOperations::places_of(const Communicator& com
   return places;
 }
 
-std::vector<Rank> TwoLevelOperations::first_of_host() const {
-  std::vector<Rank> first_of(places_.hosts.size(), communicator_.size()), first;
-  for (Rank rank = 0; rank < communicator_.size(); ++rank) {
-    Rank& of_host = first_of[static_cast<std::size_t>(host_of(rank))];
-    first.push_back(of_host = std::min(of_host, rank));
-  }
-  return first;
+std::vector<Host> TwoLevelOperations::hosts_by_rank() const {
+  std::vector<Host> hosts;
+  for (Rank rank = 0; rank < communicator_.size(); ++rank) hosts.push_back(host_of(rank));
+  return hosts;
 }
 
 // A communicator of this host's ranks, in the order of places.

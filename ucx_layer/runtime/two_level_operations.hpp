@@ -38,7 +38,7 @@ class TwoLevelOperations : private HostMember::Caller {
   bool farewell_done();
   bool has_pending() const { return pending_ > 0; }
   Host hosts() const { return places_.hosts.back() + 1; }
-  std::vector<Rank> first_of_host() const;  // by rank
+  std::vector<Host> hosts_by_rank() const;
   OperationNumber posted() const { return calls_ - (farewell_call_ != none); }
   bool accepts() const { return member_.held() < most_held; }
   void on_message(const WireHeader& header, Message message);

@@ -48,7 +48,10 @@ Transport::~Transport() {
     while (remote_->calls_under_way() > 0 && std::chrono::steady_clock::now() < until)
       ucp_worker_progress(connections_->ucx().worker());
   }
-  if (connections_ != nullptr) may_owe_answers ? connections_->ucx().abandon() : connections_->ucx().destroy_worker();
+  if (connections_ != nullptr && may_owe_answers)
+    connections_->ucx().abandon();
+  else if (connections_ != nullptr)
+    connections_->ucx().destroy_worker();
   registrations_.reset();
   segments_.close();
 }
