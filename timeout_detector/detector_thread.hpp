@@ -51,7 +51,8 @@ struct Verdict {
 //    period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was reset, if
 //    the peer was heard in the last half of suspect_after (see Lifeline::End).
 // A silent peer that wants to run but can't (runnable, or in an uninterruptible wait) gets its deadline extended, up to
-// Options::extensions_limit times: with the default of 10, after 11 * suspect_after it is suspected anyway.
+// Options::extensions_limit times: with the default of 10, after 11 * suspect_after it is suspected anyway (what this
+// thread was away for comes on top, see TimeoutDetector::tick).
 class DetectorThread {
  public:
   struct Peer {

@@ -33,7 +33,7 @@ void TimeoutDetector::heard(Peer peer, Time now) {
   if (state.standing != Standing::alive) return;
   state.heard_at = std::max(state.heard_at, now);
   state.deadline = std::max(state.deadline, now + options_.suspect_after);
-  state.extensions = 0;
+  state.extensions = state.absences = 0;
 }
 
 std::span<const TimeoutDetector::Peer> TimeoutDetector::tick(Time now) {
@@ -44,7 +44,7 @@ std::span<const TimeoutDetector::Peer> TimeoutDetector::tick(Time now) {
   for (const Peer peer : watched_) {
     State& state = state_of(peer);
     if (state.standing == Standing::suspected) continue;
-    if (was_away_) extend(peer, now);
+    if (was_away_) begin_anew(state, state.absences, now);
     if (now < state.deadline) continue;
     const bool was_inside = last_tick < state.deadline;
     if (late && was_inside) continue;
@@ -57,8 +57,12 @@ std::span<const TimeoutDetector::Peer> TimeoutDetector::tick(Time now) {
 
 bool TimeoutDetector::extend(Peer peer, Time now) {
   State& state = state_of(peer);
-  if (state.standing == Standing::unwatched || state.extensions >= options_.extensions_limit) return false;
-  ++state.extensions;
+  return state.standing != Standing::unwatched && begin_anew(state, state.extensions, now);
+}
+
+bool TimeoutDetector::begin_anew(State& state, std::uint32_t& times, Time now) const {
+  if (times >= options_.extensions_limit) return false;
+  ++times;
   state.deadline = std::max(state.deadline, now + options_.suspect_after);
   state.standing = Standing::alive;
   return true;

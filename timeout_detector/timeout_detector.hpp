@@ -49,7 +49,8 @@ class TimeoutDetector {
   // is not suspected this time. It gets no second pardon: by the next tick it is outside.
   //   eta 10, delta 100, heard at 0; ticks at 10 .. 90, 115: late by 15 at 115, no suspicion; tick at 125: suspected.
   // A loop that has not run for half of delta (and two periods) was away: a job that is suspended whole is resumed one
-  // process after the other. Every peer that is not suspected gets a full new deadline, as by extend(), and as often.
+  // process after the other. Every peer that is not suspected gets a full new deadline, in one silence as often as
+  // extend() helps, and beside it: what a loop has missed takes nothing from a peer that wants to run.
   //   eta 10, delta 100, heard at 0; ticks at 10, 20, 90: away; next deadline 190.
   std::span<const Peer> tick(Time now);
   // Whether the last tick found so.
@@ -76,13 +77,15 @@ class TimeoutDetector {
   enum class Standing : std::uint8_t { unwatched, alive, suspected };
   struct State {
     Time heard_at{};
-    Time deadline{};  // suspected at this moment or later
-    std::uint32_t extensions = 0;
+    Time deadline{};               // suspected at this moment or later
+    std::uint32_t extensions = 0;  // by extend(); by an absence of ours: absences. Since it was last heard
+    std::uint32_t absences = 0;
     Standing standing = Standing::unwatched;
   };
 
   State& state_of(Peer peer);
   const State& state_of(Peer peer) const;
+  bool begin_anew(State& state, std::uint32_t& times, Time now) const;
 
   Options options_;
   std::vector<State> states_;          // by peer

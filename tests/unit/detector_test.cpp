@@ -211,6 +211,20 @@ TEST_F(SilenceOfTenPeriods, WhoeverIsSuspectedStaysSoWhenTheLoopWasAway) {
   EXPECT_TRUE(detector_.suspected(1));
 }
 
+// So a peer that wants to run is left alone for all of 1 + 2 times suspect_after, however often the loop itself was away.
+TEST_F(SilenceOfTenPeriods, WhatAnAbsenceGivesIsNotTakenFromTheExtensions) {
+  EXPECT_EQ(tick(50ms), Peers{});
+  EXPECT_TRUE(detector_.was_away());
+  EXPECT_EQ(tick(100ms), Peers{});
+  EXPECT_TRUE(detector_.was_away());
+  EXPECT_EQ(tick_through(110ms, 200ms), Peers{1});
+  EXPECT_TRUE(detector_.extend(1, 200ms));
+  EXPECT_EQ(tick_through(210ms, 300ms), Peers{1});
+  EXPECT_TRUE(detector_.extend(1, 300ms));
+  EXPECT_EQ(tick_through(310ms, 400ms), Peers{1});
+  EXPECT_FALSE(detector_.extend(1, 400ms));
+}
+
 // A loop that hardly ever runs must come to a verdict all the same.
 TEST_F(SilenceOfTenPeriods, LoopThatIsAlwaysAwaySuspectsInTheEnd) {
   EXPECT_EQ(tick(200ms), Peers{});
