@@ -13,6 +13,8 @@
 #include <limits>
 #include <list>
 #include <mutex>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -563,6 +565,29 @@ TEST(ApiWithoutContext, SettingsSayWhereTheyComeFrom) {
   EXPECT_NE(std::strstr(text, "UCFT_SUSPECT_AFTER=3000000us (environment)"), nullptr) << text;
   EXPECT_NE(std::strstr(text, "UCFT_F=1 (default)"), nullptr) << text;
   unsetenv("UCFT_SUSPECT_AFTER");
+}
+
+TEST(ApiWithoutContext, ASettingTakesTheValueThatItIsSaidToHave) {
+  const auto all = [] {
+    char text[4096];
+    EXPECT_LE(ucft_settings(UCFT_CONTEXT_NULL, text, sizeof text), sizeof text);
+    return std::string(text);
+  };
+  const std::string defaults = all();
+  std::istringstream lines(defaults);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find('='), end = line.find(" (default)");
+    if (end == std::string::npos) continue;
+    names.push_back(line.substr(0, equals));
+    setenv(names.back().c_str(), line.substr(equals + 1, end - equals - 1).c_str(), 1);
+  }
+  EXPECT_GT(names.size(), 10U);
+  EXPECT_EQ(all(), std::regex_replace(defaults, std::regex("\\(default\\)"), "(environment)"));
+  ucft_context_h context = UCFT_CONTEXT_NULL;
+  EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_OK) << ucft_last_error();
+  ucft_context_destroy(context);
+  for (const std::string& name : names) unsetenv(name.c_str());
 }
 
 // The caller's own out-of-band allgather: two ranks as threads of one process.

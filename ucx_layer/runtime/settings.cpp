@@ -69,6 +69,11 @@ bool parse_auto_or_bytes(std::string_view text, std::uint64_t& bytes) {
   return bytes <= std::uint64_t{1} << 44;
 }
 
+bool parse_auto_or_number(std::string_view text, std::uint64_t& value) {
+  value = std::uint64_t(-1);
+  return text == "auto" || parse_number(text, value);
+}
+
 bool parse_algorithm(std::string_view text, std::uint64_t& value) {
   const auto found = std::find(std::begin(algorithms), std::end(algorithms), text);
   value = static_cast<std::uint64_t>(found - std::begin(algorithms));
@@ -94,7 +99,8 @@ class Reader {
     if (const char* text = std::getenv(name); text != nullptr) {
       std::uint64_t value = 0;
       if (!parse(text, value)) return fail(fmt::format("{}={}: expected {}", name, text, form));
-      if (value < low || value > high) return fail(fmt::format("{}={}: must be {} .. {}", name, text, low, high));
+      if (text != std::string_view("auto") && (value < low || value > high))
+        return fail(fmt::format("{}={}: must be {} .. {}", name, text, low, high));
       field = static_cast<Field>(value);
       source = "environment";
     }
@@ -128,17 +134,17 @@ void read_gossip_faults(Settings& settings, Reader& reader) {
   const char* text = std::getenv("UCFT_GOSSIP_FAULTS");
   settings.sources.push_back(
       {"UCFT_GOSSIP_FAULTS", text == nullptr ? "none" : text, text == nullptr ? "default" : "environment"});
-  if (text == nullptr) return;
+  if (text == nullptr || text == std::string_view("none")) return;
   settings.gossip_faults_text = text;
   if (const std::string problem = parse_faults(text, settings.gossip_faults); !problem.empty())
     reader.fail(fmt::format("UCFT_GOSSIP_FAULTS: {}", problem));
 }
 
-// The file that the variable names; null: none.
+// The file that the variable names; null: none, or auto.
 const char* file_of(const char* variable, Settings& settings) {
   const char* path = std::getenv(variable);
   settings.sources.push_back({variable, path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
-  return path;
+  return path != nullptr && path == std::string_view("auto") ? nullptr : path;
 }
 
 void read_model(Settings& settings, Reader& reader) {
@@ -186,9 +192,10 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
   read_gossip_faults(settings, reader);
   reader.read("UCFT_RMA", parse_auto_or_off, "auto or off", settings.rma, false, 0, 0, UINT64_MAX);
-  reader.read("UCFT_CONNECT_ALL", parse_number, "a number of ranks", settings.connect_all, false, 0, 0, 1 << 30);
-  reader.read("UCFT_SPIN", parse_number, "a number of polls", settings.spin, given.spin != -1, number(given.spin), 0,
-              1000000000);
+  reader.read("UCFT_CONNECT_ALL", parse_auto_or_number, "auto or a number of ranks", settings.connect_all, false, 0, 0,
+              1 << 30);
+  reader.read("UCFT_SPIN", parse_auto_or_number, "auto or a number of polls", settings.spin, given.spin != -1,
+              number(given.spin), 0, 1000000000);
   reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,
               3600000000ull);
   reader.read("UCFT_SHARED_MEMORY", parse_auto_or_bytes, "auto or bytes such as 512M, at most 16384G",
