@@ -240,7 +240,11 @@ namespace {
 
 // UCX 1.13 itself may abort a process, or log an error, while a peer dies that it is connecting to (docs/failure_model.md,
 // "Start-up"). Nothing else is excused: the victim died before the job had started, all that live say so, and whoever
-// doesn't was ended by this very assertion.
+// doesn't was ended by one of these very assertions.
+bool is_of_start_up(const std::string& line) {
+  return line.find("wireup_ep.c:") != std::string::npos || line.find("tcp_ep.c:") != std::string::npos;
+}
+
 bool ucx_gave_up_in_startup(const JobPlan& plan, const JobResult& result, const std::vector<int>& may_be_dead) {
   if (plan.environment.count("UCFT_TEST_MAY_DIE_IN_STARTUP") == 0 || may_be_dead.size() != 1) return false;
   const std::string victim = "rank " + std::to_string(may_be_dead[0]) + " ";
@@ -258,12 +262,11 @@ bool ucx_gave_up_in_startup(const JobPlan& plan, const JobResult& result, const 
     bool asserted = false;
     std::istringstream lines(result.output);
     for (std::string line; std::getline(lines, line);)
-      asserted |= line.starts_with(mark) && line.find("wireup_ep.c:") != std::string::npos &&
-                  line.find("Assertion `") != std::string::npos;
+      asserted |= line.starts_with(mark) && is_of_start_up(line) && line.find("Assertion `") != std::string::npos;
     if (!asserted) return false;
   }
   for (const std::string& line : result.errors)
-    if (line.find(" UCX  ERROR ") == std::string::npos && line.find("wireup_ep.c:") == std::string::npos &&
+    if (line.find(" UCX  ERROR ") == std::string::npos && !is_of_start_up(line) &&
         line.find("libuc") == std::string::npos && line.find("====") == std::string::npos &&
         line.find("ucx_scenario_test(+") == std::string::npos && line.find("libc.so") == std::string::npos)
       return false;

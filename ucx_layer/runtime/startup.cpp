@@ -310,6 +310,7 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   ok = transport_->wired();
   if (!ok) error = fmt::format("no greeting from {}", job_.describe(transport_->missing_greeting()));
   if (!agree(ok, error, "greeting")) return false;
+  transport_->note_wired();
   if (job_.many_hosts && !connect_lifelines(lifelines, lifeline_names, error)) return false;
   return open_remote_mailboxes(error);
 }

@@ -38,7 +38,7 @@ Transport::Transport(const Setup& setup)
 
 Transport::~Transport() {
   if (messages_ != nullptr) messages_->drop_arrivals();
-  const bool may_owe_answers = any_failed_ && !addresses_.empty();
+  const bool may_owe_answers = !all_have_greeted_ || (any_failed_ && !addresses_.empty());
   for (int peer = 0; peer < setup_.ranks; ++peer) forget(peer);
   give_back();  // into memory that is still mapped
   shared_.unmap();

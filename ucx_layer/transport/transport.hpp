@@ -59,6 +59,7 @@ class Transport {
   int missing_greeting(
       bool lost = false) const;  // a rank that has not greeted; lost: and its connection is lost; -1: none
   bool wired() const;            // hellos of all peers on the message path have arrived, ours have left
+  void note_wired() { all_have_greeted_ = true; }  // all ranks are
   // Whether the other sides have all connections that UCX has begun; then, on all ranks: from now on nobody can connect.
   bool connected() const;
   bool accept_no_more();
@@ -180,7 +181,7 @@ class Transport {
   Windows windows_;
   Unconnected unconnected_{*this};
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those
-  bool any_failed_ = false;
+  bool all_have_greeted_ = false, any_failed_ = false;
   bool only_messages_ = false;  // all peers are reached by them
   std::vector<Path*> paths_;    // by rank; nullptr: this rank, and who is forgotten
 };

@@ -185,12 +185,22 @@ void Ucx::destroy_worker() {
   worker_ = nullptr;
 }
 
+namespace {
+std::mutex abandoning;
+std::vector<std::pair<ucp_context_h, ucp_worker_h>>& abandoned() {
+  static auto& all = *new std::vector<std::pair<ucp_context_h, ucp_worker_h>>;
+  return all;
+}
+}  // namespace
+
 void Ucx::abandon() {
-  static std::mutex one_at_a_time;
-  static auto& abandoned =
-      *new std::vector<std::pair<ucp_context_h, ucp_worker_h>>;  // which leak checkers find them by
-  const std::lock_guard lock(one_at_a_time);
-  abandoned.emplace_back(std::exchange(context_, nullptr), std::exchange(worker_, nullptr));
+  const std::lock_guard lock(abandoning);
+  abandoned().emplace_back(std::exchange(context_, nullptr), std::exchange(worker_, nullptr));
+}
+
+bool Ucx::has_abandoned() {
+  const std::lock_guard lock(abandoning);
+  return !abandoned().empty();
 }
 
 Ucx::~Ucx() {

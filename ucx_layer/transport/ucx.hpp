@@ -52,6 +52,7 @@ class Ucx {
   // Leaves worker and context to the end of the process. Nothing may be on its way. For a worker that may still have to answer a
   // peer that began to connect and died: built with assertions, UCX 1.13 ends the process that destroys it ("got REP message").
   void abandon();
+  static bool has_abandoned();  // in this process
 
  private:
   ucp_context_h context_ = nullptr;
