@@ -56,11 +56,14 @@ BufferId Buffers::allocate_private(std::uint64_t bytes) {
   return id;
 }
 
+BufferId Buffers::allocate_anywhere(std::uint64_t bytes) {
+  const BufferId id = allocate(bytes);
+  return id != no_buffer ? id : allocate_private(bytes);
+}
+
 BufferId Buffers::copy_anywhere(const std::byte* from, std::uint64_t bytes) {
-  BufferId id = copy_in(from, bytes);
-  if (id != no_buffer) return id;
-  id = allocate_private(bytes);
-  if (id != no_buffer) std::memcpy(data(id), from, bytes);
+  const BufferId id = allocate_anywhere(bytes);
+  if (id != no_buffer && bytes > 0) std::memcpy(data(id), from, bytes);
   return id;
 }
 

@@ -52,7 +52,9 @@ class Buffers {
   BufferId adopt(const std::byte* data, std::uint64_t bytes, std::uint64_t tag);
   // From the heap, as if it were lent: for what must be taken and can't be sent from there. no_buffer: none there, either.
   BufferId allocate_private(std::uint64_t bytes);
-  BufferId copy_anywhere(const std::byte* from, std::uint64_t bytes);  // in private memory, if there is no other
+  // In private memory, if there is no other.
+  BufferId allocate_anywhere(std::uint64_t bytes);
+  BufferId copy_anywhere(const std::byte* from, std::uint64_t bytes);
 
   // One more reference to the same bytes in a block of our own: memory that was lent is copied. Nothing if there is none.
   Slice localize(Slice slice) {

@@ -43,11 +43,20 @@ void HostMember::read() {
     ++position_;
     ended_ |= entry->what == JournalEntry::What::end;
     gone_is_recorded_ |= entry->what == JournalEntry::What::gone;
-    process_.apply(*entry);
+    apply(*entry);
     report();
     process_.make_ready();
     report();
   }
+}
+
+// What this rank itself has appended it need not copy.
+void HostMember::apply(const JournalEntry& entry) {
+  if (!appended_) return process_.apply(entry);
+  JournalEntry mine = entry;
+  mine.block = appended_;
+  process_.apply(mine);
+  buffers_.release(std::exchange(appended_, {}));
 }
 
 void HostMember::report() {
@@ -66,6 +75,7 @@ void HostMember::record_message(const Held& held) {
   entry.what = JournalEntry::What::message;
   entry.message = held.message;
   if (held.message.value) entry.value = {buffers_.data(held.message.value), held.message.value.bytes};
+  buffers_.retain(appended_ = held.message.value);
   if (held.message.list != no_buffer)
     entry.list = {buffers_.data(held.message.list), held.message.list_length * sizeof(std::uint32_t)};
   record(entry);
@@ -119,17 +129,21 @@ void HostMember::on_packet(Rank from, std::uint32_t place, const Message& messag
   on_failures(ranks_of(message.peer).first, from);
   if (place == i_speak) return;
   if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
-  Held held{place, message};
-  held.message.value = buffers_.localize(message.value);
-  if (message.value && !held.message.value)
-    held.message.value = buffers_.whole(buffers_.copy_anywhere(buffers_.data(message.value), message.value.bytes));
-  if (message.value && !held.message.value) {
-    lost_ = true;
-    return;
-  }
-  buffers_.retain(held.message.list);
-  held_.push_back(held);
+  buffers_.retain(message.value);
+  buffers_.retain(message.list);
+  held_.push_back({place, message});
   if (speaks_) go_on();
+  keep_last_held();
+}
+
+// Memory that was lent is given back soon.
+void HostMember::keep_last_held() {
+  if (held_.empty()) return;
+  Slice& value = held_.back().message.value;
+  if (!value || !buffers_.is_adopted(value.buffer)) return;
+  const BufferId copy = buffers_.copy_anywhere(buffers_.data(value), value.bytes);
+  lost_ |= copy == no_buffer;
+  buffers_.release(std::exchange(value, copy == no_buffer ? Slice{} : buffers_.whole(copy)));
 }
 
 // Ranks of one host.
@@ -251,6 +265,7 @@ Rank HostMember::culprit(OperationNumber number) const {
 }
 
 void HostMember::release_all() {
+  buffers_.release(std::exchange(appended_, {}));
   for (const Held& held : std::exchange(held_, {})) {
     buffers_.release(held.message.value);
     buffers_.release(held.message.list);

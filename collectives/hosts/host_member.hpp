@@ -97,11 +97,13 @@ class HostMember {
   void on_failures(Rank first, Rank end);
   void report();
   void read();
+  void apply(const JournalEntry& entry);
   void record(const JournalEntry& entry);
   void record_message(const Held& held);
   void go_on();
   bool record_failures();
   bool take_held();
+  void keep_last_held();
   void send_new();
   void send(std::uint64_t number);
   void send_again(Host host);
@@ -114,6 +116,7 @@ class HostMember {
   Buffers& buffers_;
   HostProcess process_;
   std::uint64_t position_ = 0;
+  Slice appended_{};  // the value of the message that this rank has appended, until it is read
   bool speaks_ = false, gone_ = false, gone_is_recorded_ = false, ended_ = false, lost_ = false;
   FailedRanks dead_;
   std::vector<Host> dead_hosts_;  // all of whose ranks are; those that may not be written down yet

@@ -114,8 +114,12 @@ Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
     memory.lacking = size_.hosts + contribution.lacking;
     return memory;
   }
-  if (contribution.has_value && !contribution.value.empty())
-    memory.input = buffers_.whole(buffers_.copy_in(contribution.value.data(), contribution.value.size()));
+  if (contribution.has_value && !contribution.value.empty()) {
+    memory.input = contribution.block;
+    buffers_.retain(memory.input);
+    if (!memory.input)
+      memory.input = buffers_.whole(buffers_.copy_in(contribution.value.data(), contribution.value.size()));
+  }
   const bool is_root = arguments.root == size_.me;
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, size_.hosts); });
@@ -152,8 +156,10 @@ Message HostProcess::message_in(const JournalEntry& entry) {
     lost_ |= copied == no_buffer && !bytes.empty();
     return copied;
   };
-  message.value = {};
-  if (const BufferId value = copy(entry.value); value != no_buffer) message.value = buffers_.whole(value);
+  message.value = entry.block;
+  buffers_.retain(message.value);
+  if (!message.value)
+    if (const BufferId value = copy(entry.value); value != no_buffer) message.value = buffers_.whole(value);
   message.list = copy(entry.list);
   return message;
 }

@@ -25,6 +25,7 @@ struct HostContribution {
   OperationNumber call = 0;
   Arguments arguments;  // root: a host
   std::span<const std::byte> value;
+  Slice block{};                   // value, where it is in a block of the reader's own: kept, not copied
   std::uint32_t contributors = 0;  // ranks whose values are in it
   std::vector<Rank> missing;       // the others, as ranks of all hosts, ascending
   bool has_value = false;          // false: there is nothing to give
@@ -45,6 +46,7 @@ struct JournalEntry {
   HostContribution contribution{};
   Message message{};  // peer: the host that sent it. Its handles mean nothing here
   std::span<const std::byte> value{}, list{};
+  Slice block{};  // as in a contribution. Not written down
   Host failed = no_rank;
   std::int64_t now_ns = 0;
 };
@@ -54,7 +56,8 @@ class Journal {
   virtual ~Journal() = default;
   // Whether append() may be called: all that was appended is there.
   virtual bool may_append() const { return true; }
-  // By the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before it is there.
+  // By the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before it is there: value stays as it
+  // is until at() has given it.
   virtual void append(std::uint64_t position, const JournalEntry& entry) = 0;
   // nullptr: not there yet, or not to be read yet. Valid until the next call.
   virtual const JournalEntry* at(std::uint64_t position) = 0;

@@ -141,9 +141,11 @@ class HostMember : public testing::Test, public ucft::detail::HostMember::Caller
   void append(std::uint64_t position, const JournalEntry& entry) override {
     ASSERT_EQ(position, entries_.size());
     entries_.push_back(entry);
+    value_.assign(entry.value.begin(), entry.value.end());
   }
+  bool may_append() const override { return entries_.size() <= readable_; }
   const JournalEntry* at(std::uint64_t position) override {
-    return position < entries_.size() ? &entries_[position] : nullptr;
+    return position < std::min(entries_.size(), readable_) ? &entries_[position] : nullptr;
   }
   void on_completed(OperationNumber, OperationNumber) override {}
 
@@ -155,6 +157,8 @@ class HostMember : public testing::Test, public ucft::detail::HostMember::Caller
   }
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::deque<JournalEntry> entries_;
+  std::size_t readable_ = SIZE_MAX;
+  std::vector<std::byte> value_;  // of the last entry, when it was appended
 };
 
 // As a takeover repeats them, and as channels that keep no order bring them.
@@ -169,6 +173,54 @@ TEST_F(HostMember, TakesEachPacketInOnceAndInOrder) {
     EXPECT_EQ(entries_.size(), entries) << "place " << place;
   }
   member.release_all();
+}
+
+// A packet that waits for others would keep the network's memory; one that need not wait is written down from there.
+TEST_F(HostMember, AnEarlyPacketGivesLentMemoryBack) {
+  const std::vector<Host> hosts{0, 0, 1, 1};
+  Buffers buffers({&HostMember::allocate, this, 4096});
+  for (Rank me : {0, 1}) {
+    entries_.clear();
+    ucft::detail::HostMember member({me, &hosts}, *this, *this, buffers);
+    std::vector<std::byte> lent(64, std::byte{5});
+    Message message;
+    message.peer = 1;
+    message.value = buffers.whole(buffers.adopt(lent.data(), lent.size(), 7));
+    member.on_packet(2, 1, message);
+    buffers.release(std::exchange(message.value, {}));
+    EXPECT_EQ(buffers.released(), std::vector<std::uint64_t>{7}) << me;
+    buffers.released().clear();
+    lent.assign(64, std::byte{6});
+    member.on_packet(2, 0, message);
+    if (me == 0) {
+      EXPECT_EQ(value_, std::vector<std::byte>(64, std::byte{5}));
+    } else {
+      EXPECT_EQ(member.held(), 2U);
+    }
+    member.release_all();
+    EXPECT_EQ(buffers.in_use(), 0U) << me;
+  }
+}
+
+TEST_F(HostMember, WhatItHasAppendedItKeepsUntilItIsRead) {
+  const std::vector<Host> hosts{0, 0, 1, 1};
+  Buffers buffers({&HostMember::allocate, this, 4096});
+  ucft::detail::HostMember member({0, &hosts}, *this, *this, buffers);
+  const std::vector<std::byte> lent(64, std::byte{5});
+  readable_ = 0;
+  Message message;
+  message.peer = 1;
+  message.value = buffers.whole(buffers.adopt(lent.data(), lent.size(), 7));
+  member.on_packet(2, 0, message);
+  buffers.release(message.value);
+  EXPECT_EQ(entries_.size(), 1U);
+  EXPECT_TRUE(buffers.released().empty());
+  readable_ = 1;
+  member.look();
+  EXPECT_EQ(member.entries(), 1U);
+  member.release_all();
+  EXPECT_EQ(buffers.in_use(), 0U);
+  EXPECT_EQ(buffers.released(), std::vector<std::uint64_t>{7});
 }
 
 // What the dead speaker may not have written down is said again at once, not when a detector has found out.

@@ -1,7 +1,7 @@
 #include "ucx_layer/runtime/host_journal.hpp"
 
 #include <cstring>
-#include <new>
+#include <utility>
 
 #include "ucx_layer/runtime/communicator.hpp"
 
@@ -16,8 +16,9 @@ struct HostJournal::Head {
   std::byte data[head_bytes - sizeof(Message) - 17];
 };
 
-HostJournal::HostJournal(Communicator* ranks, std::function<const HostContribution*(OperationNumber)> contribution)
-    : ranks_(ranks), contribution_(std::move(contribution)) {
+HostJournal::HostJournal(Communicator* ranks, Buffers& buffers,
+                         std::function<const HostContribution*(OperationNumber)> contribution)
+    : ranks_(ranks), buffers_(buffers), contribution_(std::move(contribution)) {
   static_assert(sizeof(Head) == head_bytes && std::is_trivially_copyable_v<Head>);
 }
 
@@ -35,33 +36,44 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   head.value_bytes = static_cast<std::uint32_t>(entry.value.size());
   head.list_bytes = static_cast<std::uint32_t>(entry.list.size());
   head.what = entry.what;
-  if (!make_room(entry.value.size() + entry.list.size())) return;
-  std::byte* const data = payload_bytes_ > 0 ? payload_.get() : head.data;
-  if (!entry.value.empty()) std::memcpy(data, entry.value.data(), entry.value.size());
-  if (!entry.list.empty()) std::memcpy(data + entry.value.size(), entry.list.data(), entry.list.size());
+  payload_bytes_ = payload_of(head);
+  if (payload_bytes_ > 0 && entry.list.empty()) {
+    payload_ = entry.value.data();
+  } else {
+    if (!make_room()) return;
+    std::byte* const data = payload_bytes_ > 0 ? buffers_.data(block_) : head.data;
+    if (!entry.value.empty()) std::memcpy(data, entry.value.data(), entry.value.size());
+    if (!entry.list.empty()) std::memcpy(data + entry.value.size(), entry.list.data(), entry.list.size());
+  }
   std::memcpy(head_.data(), &head, sizeof head);
   writes_ = true;
   write();
 }
 
-bool HostJournal::make_room(std::size_t bytes) {
-  payload_bytes_ = bytes > sizeof(Head::data) ? bytes : 0;
-  if (payload_bytes_ <= room_) return true;
-  payload_.reset(new (std::nothrow) std::byte[bytes]);
-  room_ = payload_ == nullptr ? 0 : bytes;
-  lacks_memory_ |= room_ == 0;
+std::size_t HostJournal::payload_of(const Head& head) {
+  const std::size_t bytes = std::size_t{head.value_bytes} + head.list_bytes;
+  return bytes > sizeof(Head::data) ? bytes : 0;
+}
+
+bool HostJournal::make_room() {
+  if (payload_bytes_ == 0) return true;
+  block_ = buffers_.allocate_anywhere(payload_bytes_);
+  lacks_memory_ |= block_ == no_buffer;
+  if (!lacks_memory_) payload_ = buffers_.data(block_);
   return !lacks_memory_;
 }
 
+void HostJournal::give_back() { buffers_.release(std::exchange(block_, no_buffer)); }
+
 // False: not now.
-bool HostJournal::post(Request& request, std::byte* data, std::size_t bytes) {
+bool HostJournal::post(Request& request, const std::byte* data, std::size_t bytes) {
   request.communicator = ranks_;
   request.arguments = Arguments{};
   request.arguments.kind = Kind::broadcast;
   request.arguments.reduction = {DataType::uint8, Operator::none};
   request.arguments.count = bytes;
   request.arguments.root = speaker_;
-  request.send = request.receive = data;
+  request.send = request.receive = const_cast<std::byte*>(data);  // of which its root alone reads
   request.shortcut.reset();
   ranks_->plan(request);
   return ranks_->post(request) == UCFT_OK;
@@ -77,7 +89,7 @@ void HostJournal::write() {
       if (request_.pending()) return;
     }
     if (written_ == Written::head && request_.status == UCFT_OK && payload_bytes_ > 0) {
-      if (!post(request_, payload_.get(), payload_bytes_)) return;
+      if (!post(request_, payload_, payload_bytes_)) return;
       written_ = Written::payload;
       if (request_.pending()) return;
     }
@@ -94,7 +106,7 @@ void HostJournal::write() {
 void HostJournal::open() {
   Head head;
   std::memcpy(&head, head_.data(), sizeof head);
-  const std::byte* const data = payload_bytes_ > 0 ? payload_.get() : head_.data() + offsetof(Head, data);
+  const std::byte* const data = payload_bytes_ > 0 ? payload_ : head_.data() + offsetof(Head, data);
   entry_ = JournalEntry{};
   entry_.what = head.what;
   entry_.contribution.call = head.message.operation;
@@ -102,6 +114,7 @@ void HostJournal::open() {
   entry_.failed = head.message.peer;
   entry_.now_ns = head.now_ns;
   entry_.value = {data, head.value_bytes};
+  if (block_ != no_buffer && head.value_bytes > 0) entry_.block = {block_, 0, head.value_bytes};
   entry_.list = {data + head.value_bytes, head.list_bytes};
   is_there_ = true;
   ended_ |= entry_.what == JournalEntry::What::end;
@@ -111,6 +124,7 @@ const JournalEntry* HostJournal::at(std::uint64_t position) {
   if (is_there_ && position == position_ + 1) {
     is_there_ = false;
     ++position_;
+    give_back();
     if (!speaks()) read();
   }
   if (!is_there_ || position != position_) return nullptr;
@@ -127,7 +141,7 @@ void HostJournal::read() {
   while (!is_there_ && !ended_ && !speaks()) {
     if (!reads_) {
       const std::size_t bytes = in_payload_ ? payload_bytes_ : head_bytes;
-      if (!post(request_, in_payload_ ? payload_.get() : head_.data(), bytes)) return;
+      if (!post(request_, in_payload_ ? payload_ : head_.data(), bytes)) return;
       reads_ = true;
     }
     if (request_.pending()) return;
@@ -136,7 +150,8 @@ void HostJournal::read() {
     if (!in_payload_) {
       Head head;
       std::memcpy(&head, head_.data(), sizeof head);
-      if (!make_room(std::size_t{head.value_bytes} + head.list_bytes)) return;
+      payload_bytes_ = payload_of(head);
+      if (!make_room()) return;
       in_payload_ = payload_bytes_ > 0;
       if (in_payload_) continue;
     }
@@ -152,6 +167,7 @@ bool HostJournal::advance() {
   read();
   if (!reads_ || request_.pending() || request_.status == UCFT_OK) return false;
   reads_ = in_payload_ = false;
+  give_back();
   if (request_.status != UCFT_ERR_ROOT_FAILED) return false;
   ++speaker_;
   return true;

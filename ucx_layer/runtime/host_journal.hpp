@@ -23,7 +23,9 @@ class HostJournal : public Journal {
  public:
   // ranks: those of this host; null: this one is the only one. contribution: of this rank's part in a call, null while that is not
   // through here; until then the entry is not to be read.
-  HostJournal(Communicator* ranks, std::function<const HostContribution*(OperationNumber call)> contribution);
+  HostJournal(Communicator* ranks, Buffers& buffers,
+              std::function<const HostContribution*(OperationNumber call)> contribution);
+  ~HostJournal() override { give_back(); }
 
   bool may_append() const override { return speaks() && !writes_ && !is_there_ && !ended_ && !lacks_memory_; }
   void append(std::uint64_t position, const JournalEntry& entry) override;
@@ -41,21 +43,25 @@ class HostJournal : public Journal {
   static constexpr std::size_t head_bytes = 112;  // as much as a slab has room for beside a stamp
 
   bool speaks() const;
-  bool post(Request& request, std::byte* data, std::size_t bytes);
+  static std::size_t payload_of(const Head& head);
+  bool post(Request& request, const std::byte* data, std::size_t bytes);
   void write();
   void read();
-  bool make_room(std::size_t bytes);
+  bool make_room();
+  void give_back();
   void open();
 
   Communicator* ranks_;
+  Buffers& buffers_;
   std::function<const HostContribution*(OperationNumber)> contribution_;
   Rank speaker_ = 0;
   std::uint64_t position_ = 0;  // of the entry that is there, or comes next
   enum class Written : std::uint8_t { nothing, head, payload } written_ = Written::nothing;
   bool is_there_ = false, writes_ = false, reads_ = false, in_payload_ = false, ended_ = false, lacks_memory_ = false;
   alignas(8) std::array<std::byte, head_bytes> head_{};
-  std::size_t payload_bytes_ = 0, room_ = 0;  // 0: the head has room for them
-  std::unique_ptr<std::byte[]> payload_;  // none of the context's, which a broadcast would lend until all have read it
+  std::size_t payload_bytes_ = 0;       // 0: the head has room for them
+  const std::byte* payload_ = nullptr;  // of a value that is long and alone: where its writer has it
+  BufferId block_ = no_buffer;          // else
   Request request_;
   JournalEntry entry_;
 };

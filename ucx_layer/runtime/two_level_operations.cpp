@@ -72,7 +72,8 @@ TwoLevelOperations::TwoLevelOperations(Communicator& communicator, Context& cont
       places_(places_of(communicator, context)),
       local_(make(communicator_id::on_host)),
       journal_ranks_(make(communicator_id::journal_of_host)),
-      journal_(journal_ranks_, [this](OperationNumber call) { return contribution_of(call); }),
+      journal_(journal_ranks_, context.transport().buffers(),
+               [this](OperationNumber call) { return contribution_of(call); }),
       member_({places_.place_of[static_cast<std::size_t>(me_)], &places_.hosts, context.settings().window, true},
               journal_, *this, context.transport().buffers()),
       published_(communicator.id(), me_, communicator.size(), *context.transport().control()) {}
@@ -248,7 +249,7 @@ void TwoLevelOperations::finish_local(Part& part) {
     mine.lacking = places_.first_here + (local_ == nullptr ? 0 : std::max(request.culprit, 0));
   mine.has_value = request.status == UCFT_OK && !mine.root_died && (!is_broadcast || root != no_rank);
   if (mine.arguments.kind == Kind::allgather && mine.has_value) gather_blocks(part);
-  if (mine.has_value) mine.value = part.value.bytes();
+  if (mine.has_value) mine.value = part.value.bytes(), mine.block = part.value.slice();
   mine.contributors = is_broadcast ? 1 : request.contributors;
   if (is_broadcast) return;
   for (Rank each : request.missing) mine.missing.push_back(places_.first_here + each);
