@@ -13,7 +13,8 @@ bool FailedRanks::insert(Rank rank) {
   return true;
 }
 
-void Ballots::begin(const Membership& members, Rank root, const Surroundings& surroundings) {
+void Ballots::begin(OperationNumber number, const Membership& members, Rank root, const Surroundings& surroundings) {
+  number_ = number;
   members_ = members;
   surroundings_ = surroundings;
   promised_ = no_rank;
@@ -21,9 +22,19 @@ void Ballots::begin(const Membership& members, Rank root, const Surroundings& su
   if (first_position_ == members_.size()) first_position_ = 0;
 }
 
-bool Ballots::any_member_failed() const {
-  return any_failed() &&
-         std::ranges::any_of(surroundings_.failed->ranks(), [this](Rank rank) { return members_.contains(rank); });
+bool Ballots::is_among_leavers(Rank rank) const {
+  return std::ranges::any_of(*surroundings_.left,
+                             [&](const Leaver& each) { return each.rank == rank && each.from <= number_; });
+}
+
+std::vector<Rank> Ballots::failed_members() const {
+  std::vector<Rank> failed = surroundings_.failed->ranks();
+  for (std::size_t i = 0; any_left() && i < surroundings_.left->size(); ++i)
+    if (const auto& [rank, from] = (*surroundings_.left)[i]; from <= number_ && !surroundings_.failed->contains(rank))
+      failed.push_back(rank);
+  std::erase_if(failed, [this](Rank rank) { return !members_.contains(rank); });
+  std::ranges::sort(failed);
+  return failed;
 }
 
 void Ballots::promise_first_alive(Rank from) {

@@ -33,6 +33,12 @@ class FailedRanks {
   std::vector<Rank> ranks_;
 };
 
+// A rank that posts nothing from that operation on.
+struct Leaver {
+  Rank rank;
+  OperationNumber from;
+};
+
 // How operations begin with the optimistic ballot; the same on all ranks.
 struct Optimism {
   constexpr Optimism(bool begins_so = true) : begins(begins_so) {}  // NOLINT(google-explicit-constructor)
@@ -53,7 +59,8 @@ struct Optimism {
 struct Surroundings {
   Rank me = no_rank;
   const FailedRanks* failed = nullptr;
-  const FailedRanks* reported = nullptr;  // those that some decision has named: they don't count against f any more
+  const FailedRanks* reported = nullptr;  // those that don't count against f: some decision has named them, or they have left
+  const std::vector<Leaver>* left = nullptr;  // in operations from theirs on they are as those that have failed; null: none
   Optimism optimism = false;
   const std::vector<Rank>* hosts = nullptr;  // of each rank; null: each rank fails by itself
 };
@@ -61,21 +68,25 @@ struct Surroundings {
 class Ballots {
  public:
   // No ballot yet. The first candidate is `root`, or the next member if it is none.
-  void begin(const Membership& members, Rank root, const Surroundings& surroundings);
+  void begin(OperationNumber number, const Membership& members, Rank root, const Surroundings& surroundings);
   void end() { promised_ = no_rank; }
 
   const Membership& members() const { return members_; }
   const Surroundings& surroundings() const { return surroundings_; }
   Rank me() const { return surroundings_.me; }
-  bool has_failed(Rank rank) const { return surroundings_.failed->contains(rank); }
-  bool any_failed() const { return !surroundings_.failed->ranks().empty(); }
+  // In this operation.
+  bool has_failed(Rank rank) const {
+    return surroundings_.failed->contains(rank) || (any_left() && is_among_leavers(rank));
+  }
+  bool any_failed() const { return !surroundings_.failed->ranks().empty() || any_left(); }
+  std::vector<Rank> failed_members() const;
 
   Rank first() const { return members_.rank_at(first_position_); }
   Rank promised() const { return promised_; }  // no_rank: none
   bool is_root() const { return promised_ == surroundings_.me; }
   bool is_optimistic() const { return promised_ == optimistic_ballot; }
   void promise_optimistic() { promised_ = optimistic_ballot; }
-  bool any_member_failed() const;
+  bool any_member_failed() const { return any_failed() && !failed_members().empty(); }
   // The first member from `from` on that is not known to have failed becomes root. This rank is one, so there is one.
   void promise(Rank from) {
     promised_ = from;
@@ -99,6 +110,8 @@ class Ballots {
   }
 
  private:
+  bool any_left() const { return surroundings_.left != nullptr && !surroundings_.left->empty(); }
+  bool is_among_leavers(Rank rank) const;
   void promise_first_alive(Rank from);
   std::int32_t ordinal(Rank rank) const {
     if (rank == optimistic_ballot) return -1;
@@ -106,6 +119,7 @@ class Ballots {
     return distance >= 0 ? distance : distance + members_.size();
   }
 
+  OperationNumber number_ = 0;
   Membership members_;
   Surroundings surroundings_;
   std::int32_t first_position_ = 0;

@@ -31,7 +31,7 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
   memory_ = memory;
   prev_ = prev;
   started_ = true;
-  ballots_.begin(members, arguments.root, surroundings);
+  ballots_.begin(number, members, arguments.root, surroundings);
   if (row_->rooted() && !members.contains(arguments.root)) {  // all know it: members are agreed
     decision_.first_decided = decision_.accepted = ballots_.first();
     return give_up(Outcome::root_failed, out.buffers());
@@ -123,20 +123,6 @@ void Operation::on_failure(Rank rank, Outbox& out) {
   ask_if_cut_off(out);
   dissemination_.on_failure(rank, ballots_);
   if (was_awaited || was_asked) advance(out);
-}
-
-// As if the decision had come: whoever waits for it from this rank gets it. In another ballot than this rank's it may be
-// refused there; that ballot has another root because of a failure, and then all hear of the end themselves.
-void Operation::on_gone(Outbox& out) {
-  if (finished_ || arguments_.kind != Kind::barrier) return;
-  Message decision = compose(Phase::broadcast);
-  decision.first_decided = ballots_.promised();
-  decision.flags = has_value;
-  deliver(decision, out);
-  if (ballots_.is_root())
-    decide(out);
-  else if (!ballots_.is_optimistic())  // there each hears of the end by itself
-    dissemination_.forward(ballots_.promised(), decision_, blank_, arguments_, plan_, ballots_, out);
 }
 
 void Operation::on_turn(Outbox& out, std::int64_t now_ns) {
@@ -378,8 +364,7 @@ void Operation::decide_sum(const Sum& sum, FailureList& failed, Outbox& out) {
   if (!row_->collects && decision_.outcome == Outcome::success) decision_.outcome = Outcome::root_failed;
   if (sum.lacks_memory() != no_rank) decision_.lack_memory(sum.lacks_memory());
   CleanSubtree::note_elsewhere(up_correction_, plan_, failed, buffers);
-  for (Rank rank : ballots_.surroundings().failed->ranks())
-    if (members().contains(rank)) failed.note(rank, true);
+  for (Rank rank : ballots_.failed_members()) failed.note(rank, true);
   decision_.failed_count = failed.size();
   decision_.list = failed.store(buffers, decision_.list_length);
   decision_.truncated = failed.truncated();

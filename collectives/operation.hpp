@@ -52,9 +52,6 @@ class Operation {
              const Surroundings& surroundings, const Memory& memory, Rank prev, Outbox& out);
   void on_message(const Message& message, Outbox& out);
   void on_failure(Rank rank, Outbox& out);
-  // Some rank has been through the last barrier of the communicator, which all have entered: so this barrier, that one or
-  // an earlier one, was decided. With what list nobody will ask any more.
-  void on_gone(Outbox& out);
   // Called after all sends are on their way and all arrivals were handled, while wants_turn(). now_ns: see OperationWindow.
   void on_turn(Outbox& out, std::int64_t now_ns);
 

@@ -30,6 +30,7 @@ bool OperationWindow::can_start(OperationNumber number) const {
 }
 
 bool OperationWindow::ready(Outbox& out) {
+  if (has_left_) return false;
   if (rooted_in_a_row_ >= window_ / 2 && can_start(next_) && !is_out_) {
     Arguments barrier;
     barrier.kind = Kind::barrier;
@@ -61,7 +62,8 @@ void OperationWindow::start(const Arguments& arguments, const Operation::Memory&
   ++unfinished_;
   Operation& operation = slot(number);
   operation.start(number, arguments, members_,
-                  {me_, &failed_, &reported_, optimism_, hosts_.empty() ? nullptr : &hosts_}, memory, prev, out);
+                  {me_, &failed_, &reported_, &let_go_, optimism_, hosts_.empty() ? nullptr : &hosts_}, memory, prev,
+                  out);
   count_turn(false, operation.wants_turn());
   settle(number, false);
 }
@@ -80,20 +82,63 @@ void OperationWindow::on_message(const Message& message, Outbox& out) {
   assert(acceptable(message.operation));
   if (message.operation < dropped_upto_) return;  // nobody alive can need an answer
   Operation& operation = slot(message.operation);
-  if (message.operation >= next_) return operation.store(message, buffers_);
+  if (message.operation >= next_) {
+    if (!has_left_) operation.store(message, buffers_);
+    return;
+  }
   const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();
   operation.on_message(message, out);
   count_turn(wanted_turn, operation.wants_turn());
   settle(message.operation, was_finished);
 }
 
+// Those that a rank has left before know that.
 void OperationWindow::on_failure(Rank rank, Outbox& out) {
   if (!failed_.insert(rank)) return;
-  for_each_retained([&](Operation& operation) { operation.on_failure(rank, out); });
+  const auto let_go = std::ranges::find(let_go_, rank, &Leaver::rank);
+  fail_in(rank, 0, let_go == let_go_.end() ? UINT64_MAX : let_go->from, out);
 }
 
-void OperationWindow::on_gone(Outbox& out) {
-  for_each_retained([&](Operation& operation) { operation.on_gone(out); });
+// Oldest first.
+void OperationWindow::fail_in(Rank rank, OperationNumber from, OperationNumber end, Outbox& out) {
+  for (OperationNumber number = std::max(from, dropped_upto_); number < std::min(end, next_);
+       number = std::max(number + 1, dropped_upto_)) {
+    Operation& operation = slot(number);
+    const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();
+    operation.on_failure(rank, out);
+    count_turn(wanted_turn, operation.wants_turn());
+    settle(number, was_finished);
+  }
+}
+
+void OperationWindow::on_leave(Rank rank, OperationNumber from) {
+  if (std::ranges::find(leavers_, rank, &Leaver::rank) == leavers_.end()) leavers_.push_back({rank, from});
+}
+
+Rank OperationWindow::take_leaver(Outbox& out) {
+  const auto found = std::ranges::find_if(leavers_, [&](const Leaver& each) { return has_finished_before(each.from); });
+  if (found == leavers_.end()) return no_rank;
+  const Leaver leaver = *found;
+  leavers_.erase(found);
+  reported_.insert(leaver.rank);
+  if (failed_.contains(leaver.rank)) return leaver.rank;
+  let_go_.push_back(leaver);
+  fail_in(leaver.rank, leaver.from, UINT64_MAX, out);
+  return leaver.rank;
+}
+
+// A rank that has left itself finishes nothing more than what it has posted.
+bool OperationWindow::has_finished_before(OperationNumber end) const {
+  if (next_ < end && !has_left_) return false;
+  for (OperationNumber number = dropped_upto_; number < std::min(end, next_); ++number)
+    if (!slot(number).finished()) return false;
+  return true;
+}
+
+void OperationWindow::on_left(Rank rank, bool was_needed, Outbox& out) {
+  std::erase_if(leavers_, [&](const Leaver& each) { return each.rank == rank; });
+  reported_.insert(rank);
+  if (was_needed || std::ranges::find(let_go_, rank, &Leaver::rank) == let_go_.end()) on_failure(rank, out);
 }
 
 void OperationWindow::on_turn(Outbox& out, std::int64_t now_ns) {

@@ -10,6 +10,9 @@
 //   Rooted operations prove nothing of the sort, so after W/2 of them in a row a barrier is posted on their behalf. It
 //   runs beside the following operations; it also agrees on the failures of that stretch.
 //
+// Leaving: a rank that leaves says from which operation on it posts nothing. When all before that one are finished here, it counts
+// as failed in those from there on, but not against f. It may go when each rank that lives has come so far: nobody needs it any more.
+//
 // Memory: slots = 4W operations. All ranks post the same operations in the same order.
 #pragma once
 
@@ -32,19 +35,27 @@ class OperationWindow {
   };
   OperationWindow(Size size, Buffers& buffers);
 
-  // Whether an operation can be posted now. Posts the barrier of a stretch of rooted operations when it is due.
+  // Whether an operation can be posted now: not by a rank that has left. Posts the barrier of a stretch of rooted operations when it is due.
   bool ready(Outbox& out);
   // Requires ready(). Takes over one reference to each block of memory.
   OperationNumber post(const Arguments& arguments, const Operation::Memory& memory, Outbox& out);
 
   // False: the sender is too far ahead; the message has to wait where it is.
-  bool acceptable(OperationNumber number) const { return number < dropped_upto_ + slots_.size(); }
+  bool acceptable(OperationNumber number) const { return has_left_ || number < dropped_upto_ + slots_.size(); }
   void on_message(const Message& message, Outbox& out);
   // Once per rank is enough; more change nothing.
   void on_failure(Rank rank, Outbox& out);
-  // After the last barrier has been posted, on which the communicator ends: a rank has destroyed it, so it is through. That
-  // is no failure: what that rank has sent, and what others pass on, still counts.
-  void on_gone(Outbox& out);
+  // That rank posts nothing from operation `from` on, and takes part in those before until it is gone: see take_leaver().
+  void on_leave(Rank rank, OperationNumber from);
+  // A rank that said so, and that nothing is needed of here any more: all before its `from` are finished. From now on it counts as
+  // failed in those from there on. no_rank: there is none. To be asked again after each event, until then.
+  Rank take_leaver(Outbox& out);
+  // It has gone. was_needed: somebody may not have come so far, so it counts as failed in all operations, though not against f.
+  void on_left(Rank rank, bool was_needed, Outbox& out);
+  // This rank posts nothing any more, and all that it has posted is finished (else others might forget what it waits for), but if it goes
+  // at once. It goes on to answer.
+  void leave() { has_left_ = true; }
+  bool has_left() const { return has_left_; }
   // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for those that wait for one
   // (correction_delay_us, gossip); -1: it has come, the driver sees to that itself.
   void on_turn(Outbox& out, std::int64_t now_ns = -1);
@@ -76,16 +87,8 @@ class OperationWindow {
   void start(const Arguments& arguments, const Operation::Memory& memory, Outbox& out);
   void exclude_failures_of(OperationNumber number);
   void settle(OperationNumber number, bool was_finished);
-  template <class Change>
-  void for_each_retained(Change change) {  // oldest first
-    for (OperationNumber number = dropped_upto_; number < next_; ++number) {
-      Operation& operation = slot(number);
-      const bool was_finished = operation.finished(), wanted_turn = operation.wants_turn();
-      change(operation);
-      count_turn(wanted_turn, operation.wants_turn());
-      settle(number, was_finished);
-    }
-  }
+  bool has_finished_before(OperationNumber number) const;
+  void fail_in(Rank rank, OperationNumber from, OperationNumber end, Outbox& out);
   void drop_up_to(OperationNumber end);
   void count_turn(bool before, bool after) { correcting_ += static_cast<int>(after) - static_cast<int>(before); }
 
@@ -97,11 +100,13 @@ class OperationWindow {
   std::vector<Operation> slots_;
   OperationNumber next_ = 0, dropped_upto_ = 0;
   int unfinished_ = 0, correcting_ = 0;
-  bool is_out_ = false;
+  bool is_out_ = false, has_left_ = false;
   OperationNumber rooted_in_a_row_ = 0;
   std::int32_t rooted_f_ = 0;
   Membership members_;
-  FailedRanks failed_, reported_;  // reported_: named by some decision
+  FailedRanks failed_, reported_;  // reported_: named by some decision, or left
+  std::vector<Leaver> leavers_;   // that something is still needed of
+  std::vector<Leaver> let_go_{};  // that it is not
   std::vector<OperationNumber> completed_;
 };
 

@@ -99,8 +99,8 @@ bool DeparturesWorld::is_enabled(const Fault& fault) const {
     case Fault::Kind::die:
     case Fault::Kind::die_losing: return !at(fault.rank).dead;
     case Fault::Kind::suspect: return takes_part(fault.rank) && !at(fault.rank).departures.is_gone(fault.other);
-    case Fault::Kind::suspend:
-    case Fault::Kind::leave: return runs(fault.rank);
+    case Fault::Kind::suspend: return runs(fault.rank);
+    case Fault::Kind::leave: return runs(fault.rank) && !at(fault.rank).is_leaving;
   }
   return false;
 }
@@ -125,6 +125,24 @@ std::vector<DeparturesWorld::Event> DeparturesWorld::enabled() const {
   return events;
 }
 
+// All that are to hear it have: those that run, and can.
+bool DeparturesWorld::may_go(Rank rank) const { return have_heard(rank, true); }
+// Those that it counts on, whatever they do.
+bool DeparturesWorld::have_all_heard(Rank rank) const { return at(rank).is_leaving && have_heard(rank, false); }
+
+bool DeparturesWorld::have_heard(Rank rank, bool excuses) const {
+  for (Rank other = 0; other < size(); ++other) {
+    if (other == rank || at(other).dead || at(other).has_left || at(rank).departures.is_gone(other)) continue;
+    if (excuses && (!takes_part(other) || is_cut(rank, other))) continue;
+    if ((at(rank).lost & bit(other)) != 0 || (at(other).told_leaving & bit(rank)) == 0) {
+      if (excuses && (at(rank).lost & bit(other)) != 0) continue;
+      if (are_connected(rank, other)) return false;
+      if (!excuses) return false;
+    }
+  }
+  return true;
+}
+
 void DeparturesWorld::events_of(Rank rank, bool of_turn, std::vector<Event>& events) const {
   if (!takes_part(rank)) return;
   const Process& process = at(rank);
@@ -132,6 +150,7 @@ void DeparturesWorld::events_of(Rank rank, bool of_turn, std::vector<Event>& eve
     events.push_back({kind, static_cast<std::int8_t>(rank), static_cast<std::int8_t>(other)});
   };
   if (process.excluded_mark && !of_turn) add(Event::Kind::look, rank);
+  if (process.is_leaving && !of_turn && may_go(rank)) add(Event::Kind::go, -1);
   for (Rank other = 0; other < size(); ++other) {
     if (other == rank) continue;
     if (!is_cut(other, rank) && !channel(messages_, other, rank).empty()) add(Event::Kind::message, other);
@@ -139,10 +158,12 @@ void DeparturesWorld::events_of(Rank rank, bool of_turn, std::vector<Event>& eve
     const bool here = is_here(rank, other), gone = process.departures.is_gone(other);
     if (here && at(other).dead && (process.proved & bit(other)) == 0) add(Event::Kind::death, other);
     if (here && plan_->shares_memory && at(other).mark != Mark::none && !of_turn &&
-        (!gone || (at(other).mark == Mark::out && !process.departures.is_proved(other))))
+        (!gone || (at(other).mark == Mark::out && !process.departures.is_proved(other) &&
+                   !process.departures.has_left(other))))
       add(Event::Kind::look, other);
     const bool closed = (at(other).lost & bit(rank)) != 0 || at(other).departures.is_gone(rank);
-    const bool broken = is_cut(rank, other) || is_cut(other, rank) || at(other).dead || closed;
+    const bool broken =
+        is_cut(rank, other) || is_cut(other, rank) || at(other).dead || (at(other).has_left && plan_->prompt) || closed;
     if (plan_->connections_break && !here && are_connected(rank, other) && broken && !gone &&
         (process.lost & bit(other)) == 0)
       add(Event::Kind::connection_lost, other);
@@ -198,9 +219,14 @@ void DeparturesWorld::carry_out(const Event& event) {
       }
       break;
     case Event::Kind::timer: at(rank).now += suspect_after; break;
+    case Event::Kind::go:
+      at(rank).turn_due = false;
+      leave(rank);
+      break;
     case Event::Kind::connection_lost:
       at(rank).lost |= bit(other);
       channel(messages_, rank, other).clear();
+      if (at(other).has_left) channel(messages_, other, rank).clear();  // its last word, too
       at(rank).departures.on_connection_lost(other, at(rank).now);
       break;
   }
@@ -225,7 +251,12 @@ void DeparturesWorld::take(Rank rank, Rank from, Word word) {
   if (departures.is_gone(from) && !is_here(rank, from)) return;  // its connection is closed
   if (word.kind == Word::Kind::alarm) departures.on_word(from, word.about, word.proved);
   if (word.kind == Word::Kind::excluded) departures.on_excluded_word(from);
-  if (word.kind == Word::Kind::leave) departures.on_leave_word(from);
+  if (word.kind == Word::Kind::leaving) {
+    departures.on_leaving(from);
+    at(rank).told_leaving |= bit(from);
+  }
+  if (word.kind == Word::Kind::leave) departures.on_leave_word(from, word.all_know);
+  if (word.kind == Word::Kind::left) departures.on_left_word(word.about, word.all_know, at(rank).now);
 }
 
 // As DetectorThread::listen_afar().
@@ -234,7 +265,7 @@ void DeparturesWorld::hear(Rank rank, Rank from, Word word) {
   if (word.kind == Word::Kind::excluded) return process.departures.on_excluded_word(from);
   if (word.kind == Word::Kind::leave) {
     process.leaving |= bit(from);
-    return process.departures.on_lifeline_leave(from, process.now);
+    return process.departures.on_lifeline_leave(from, word.all_know, process.now);
   }
   if ((process.proved & bit(from)) != 0 || (word.kind == Word::Kind::end && (process.leaving & bit(from)) != 0)) return;
   process.proved |= bit(from);
@@ -264,7 +295,7 @@ void DeparturesWorld::harm(const Fault& fault) {
     case Fault::Kind::resume: at(fault.rank).suspended = false; return;
     case Fault::Kind::cut: cut_ |= fault.links; return;
     case Fault::Kind::heal: cut_ &= ~fault.links; return;
-    case Fault::Kind::leave: return leave(fault.rank);
+    case Fault::Kind::leave: return say_that_it_leaves(fault.rank);
     case Fault::Kind::suspect:
       at(fault.rank).suspected |= bit(fault.other);
       at(fault.rank).departures.on_verdict(fault.other, false);
@@ -272,17 +303,28 @@ void DeparturesWorld::harm(const Fault& fault) {
   }
 }
 
+void DeparturesWorld::say_that_it_leaves(Rank rank) {
+  Process& process = at(rank);
+  if (process.departures.is_out()) return leave(rank);
+  process.is_leaving = true;
+  process.departures.leave();
+  for (Rank other = 0; other < size(); ++other)
+    if (other != rank && !process.departures.is_gone(other)) send(rank, other, {Word::Kind::leaving});
+}
+
 void DeparturesWorld::leave(Rank rank) {
   Process& process = at(rank);
-  if (process.mark == Mark::none) {  // else it is out, and has not been through a barrier
-    process.mark = Mark::left;
+  const bool all_know = have_all_heard(rank);
+  if (process.mark == Mark::none) {  // else it is out
+    process.mark = all_know ? Mark::left : Mark::left_early;
     for (Rank other = 0; other < size(); ++other) at(other).is_ready |= !process.departures.is_gone(other);
   }
   for (Rank other = 0; other < size(); ++other) {
     if (other == rank) continue;
     const bool by_message = !is_here(rank, other) || !plan_->shares_memory;
-    if (by_message && !process.departures.is_gone(other)) send(rank, other, {Word::Kind::leave});
-    say(rank, other, {Word::Kind::leave});
+    const Word word{.kind = Word::Kind::leave, .all_know = all_know};
+    if (by_message && !process.departures.is_gone(other)) send(rank, other, word);
+    say(rank, other, word);
     say(rank, other, {Word::Kind::end});
   }
   process.has_left = true;
@@ -347,7 +389,9 @@ void DeparturesWorld::follow(Rank rank, const Departures::Action& action) {
       return say(rank, other, {Word::Kind::excluded});
     case Kind::depart: return;
     case Kind::announce:
-      return send(rank, other, {Word::Kind::alarm, static_cast<std::int8_t>(action.about), action.proved});
+      return send(rank, other,
+                  {action.has_left ? Word::Kind::left : Word::Kind::alarm, static_cast<std::int8_t>(action.about),
+                   action.proved, action.all_know});
     case Kind::exclude_self:
       process.mark = Mark::out;
       for (Rank each = 0; each < size(); ++each) {
@@ -387,11 +431,11 @@ void DeparturesWorld::check_step(const std::vector<std::uint32_t>& before) {
       const bool stopped = process.dead || process.has_left || process.departures.is_out();
       if (departures.is_proved(other) && !stopped)
         violation_ = fmt::format("rank {} has a proof against {}, which lives", rank, other);
-      if (departures.has_left(other) && !process.has_left)
+      if (departures.has_left(other) && !process.has_left && !process.is_leaving)
         violation_ = fmt::format("rank {} believes that {} has left", rank, other);
-      if (departures.has_left(other) && process.mark == Mark::out)
+      if (departures.has_left(other) && process.mark == Mark::out && !process.is_leaving)
         violation_ = fmt::format("rank {} believes that {}, which is out, has left", rank, other);
-      if (departures.has_failed(other) && process.has_left && process.mark == Mark::left && !process.was_harmed &&
+      if (departures.has_failed(other) && process.has_left && process.mark != Mark::out && !process.was_harmed &&
           !at(rank).was_harmed)
         violation_ = fmt::format("rank {} counts {}, which has left, as failed", rank, other);
     }
@@ -448,7 +492,7 @@ std::string DeparturesWorld::text() const {
 
 std::string DeparturesWorld::text_of(const Event& event) {
   constexpr const char* names[] = {"fault",   "message", "lifeline", "turn",           "death",
-                                   "silence", "look",    "timer",    "connection_lost"};
+                                   "silence", "look",    "timer",    "connection_lost", "go"};
   return fmt::format("{} {} {}", names[static_cast<int>(event.kind)], event.rank, event.other);
 }
 
@@ -460,7 +504,8 @@ std::uint64_t DeparturesWorld::hash() const {
     hash = mixed(hash, static_cast<std::uint64_t>(process.mark) | std::uint64_t{process.excluded_mark} << 2 |
                            std::uint64_t{process.dead} << 3 | std::uint64_t{process.suspended} << 4 |
                            std::uint64_t{process.has_left} << 5 | std::uint64_t{process.turn_due} << 6 |
-                           std::uint64_t{process.was_harmed} << 7 | std::uint64_t{process.is_ready} << 40 |
+                           std::uint64_t{process.was_harmed} << 7 | std::uint64_t{process.is_ready} << 40 | std::uint64_t{process.is_leaving} << 41 |
+                           std::uint64_t{process.told_leaving} << 42 |
                            std::uint64_t{process.suspected} << 8 | std::uint64_t{process.proved} << 16 |
                            std::uint64_t{process.leaving} << 24 | std::uint64_t{process.lost} << 32);
   }
@@ -469,7 +514,7 @@ std::uint64_t DeparturesWorld::hash() const {
       hash = mixed(hash, channel.size());
       for (const Word& word : channel)
         hash = mixed(hash, static_cast<std::uint64_t>(word.kind) | static_cast<std::uint64_t>(word.about + 1) << 8 |
-                               std::uint64_t{word.proved} << 16);
+                               std::uint64_t{word.proved} << 16 | std::uint64_t{word.all_know} << 17);
     }
   return hash;
 }

@@ -29,7 +29,7 @@ struct Fault {
     resume,
     cut,
     heal,  // `links`
-    leave,
+    leave,       // `rank` says that it leaves, and goes when all that it is connected with, and that run, have heard that
     suspect  // `rank` takes `other` for dead, of its own host without a fence
   };
   Kind kind;
@@ -46,7 +46,7 @@ struct DeparturesPlan {
   std::vector<Fault> faults;
   bool fence = true;
   bool shares_memory = true;       // with ranks of its host
-  bool connections_break = false;  // where a link is cut, a rank is dead, or its other end is closed
+  bool connections_break = false;  // where a link is cut, a rank is dead or has left, or its other end is closed
   int reach = 8;                   // lifelines: to so many next ranks, and as many before, in a ring; 8: to all
   bool in_a_ring = false;  // of hosts: ranks of two that aren't neighbours have no connection, and news travel along it
   bool prompt = true;      // messages are faster than detectors: silence is found when nothing is under way
@@ -57,7 +57,7 @@ class DeparturesWorld {
   explicit DeparturesWorld(const DeparturesPlan& plan);
 
   struct Event {
-    enum class Kind : std::uint8_t { fault, message, lifeline, turn, death, silence, look, timer, connection_lost };
+    enum class Kind : std::uint8_t { fault, message, lifeline, turn, death, silence, look, timer, connection_lost, go };
     Kind kind;
     std::int8_t rank = -1;   // to whom it happens
     std::int8_t other = -1;  // of whom; the fault's number
@@ -82,10 +82,10 @@ class DeparturesWorld {
   using Rank = Departures::Rank;
   using Mark = Departures::Mark;
   struct Word {
-    enum class Kind : std::uint8_t { alarm, excluded, leave, out, end };
+    enum class Kind : std::uint8_t { alarm, excluded, leaving, leave, left, out, end };
     Kind kind;
     std::int8_t about = -1;
-    bool proved = false;
+    bool proved = false, all_know = false;
   };
   using Channel = std::vector<Word>;  // [0] arrives first
   struct Process {
@@ -94,7 +94,9 @@ class DeparturesWorld {
     Mark mark = Mark::none;
     bool excluded_mark = false, dead = false, suspended = false, has_left = false, turn_due = false;
     bool was_harmed = false;  // it, or a way to it, was hit by a fault: others may take its leaving for silence
-    bool is_ready = false;    // to leave: somebody has, so everybody that it counted on had entered the last barrier
+    bool is_leaving = false;
+    bool is_ready = false;  // somebody that counted on it leaves: no operation of both is left
+    std::uint8_t told_leaving = 0;  // by whom
     std::uint8_t suspected = 0, proved = 0, leaving = 0, lost = 0;  // by its detector; connections
   };
 
@@ -126,6 +128,10 @@ class DeparturesWorld {
   void take(Rank rank, Rank from, Word word);
   void hear(Rank rank, Rank from, Word word);
   void harm(const Fault& fault);
+  void say_that_it_leaves(Rank rank);
+  bool may_go(Rank rank) const;
+  bool have_all_heard(Rank rank) const;
+  bool have_heard(Rank rank, bool excuses) const;
   void leave(Rank rank);
   void kill(Rank rank, bool kernel_tells, bool loses);
   void find_silent(Rank rank, Rank other);

@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> operations = {"allreduce"};
-  int ranks = 3, window = 2, banks = 0, degree = 0, patience = 0, uses = 1, deaths = 1;
+  int ranks = 3, window = 2, banks = 0, degree = 0, patience = 0, uses = 1, deaths = 1, leavers = 0;
   int root = 0;
   std::int64_t states = 20000000, walks = 0;
   std::uint64_t seed = 1;
@@ -37,6 +37,7 @@ HostPlan plan_of(const Options& options) {
   plan.patience = options.patience;
   plan.uses = options.uses;
   plan.max_deaths = options.deaths;
+  plan.max_leavers = options.leavers;
   plan.trusts_suspicions = options.suspicions;
   plan.reduced = options.reduced;
   plan.runs = options.runs;
@@ -47,7 +48,6 @@ HostPlan plan_of(const Options& options) {
     call.root = options.root;
     plan.program.push_back(call);
   }
-  if (plan.uses > 1) plan.program.push_back({HostPattern::reduce_all});  // each ends with a barrier
   return plan;
 }
 
@@ -64,6 +64,7 @@ int explore_and_print(const Options& options) {
                                  {"patience", plan.patience},
                                  {"uses", plan.uses},
                                  {"deaths", plan.max_deaths},
+                                 {"leavers", plan.max_leavers},
                                  {"reduced", plan.reduced},
                                  {"runs", plan.runs},
                                  {"walks", options.walks},
@@ -105,7 +106,10 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   explore->add_option("--patience", options->patience, "looks at an inner node's sum before its work is done for it")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
-  explore->add_option("--uses", options->uses, "of the same memory, one after the other; then each ends with a barrier")
+  explore->add_option("--leavers", options->leavers, "ranks that leave before they have posted all, at most")
+      ->check(CLI::Range(0, 7))
+      ->capture_default_str();
+  explore->add_option("--uses", options->uses, "of the same memory, one after the other")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   explore->add_option("--deaths", options->deaths, "at most")->check(CLI::Range(0, 7))->capture_default_str();

@@ -92,7 +92,6 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
   Arguments barrier;
   barrier.kind = Kind::barrier;
   barrier.f = 0;
-  Arguments last = barrier;
   int rooted_in_a_row = 0;
   const auto post_barrier_if_due = [&] {
     if (rooted_in_a_row < plan.window / 2) return;
@@ -103,12 +102,7 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
     post_barrier_if_due();
     rooted_in_a_row = arguments.rooted() ? rooted_in_a_row + 1 : 0;
     barrier.f = arguments.rooted() ? std::max(barrier.f, arguments.f) : 0;
-    last.f = std::max(last.f, arguments.f);
     all.push_back(arguments);
-  }
-  if (plan.ends) {
-    post_barrier_if_due();
-    all.push_back(last);
   }
   return all;
 }
@@ -134,15 +128,15 @@ std::int64_t correction_sends(const Plan& plan, const Arguments& arguments) {
 std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
   std::int64_t sends = 0;
   for (const Arguments& arguments : with_internal_barriers(plan)) {
-    const int ballots = arguments.kind == Kind::reduce ? 1 : deaths + 1;
+    const int ballots = arguments.kind == Kind::reduce ? 1 : deaths + 1 + static_cast<int>(plan.leaves.size());
     for (int ballot = 0; ballot < ballots; ++ballot)
       sends +=
           sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
     if (arguments.kind != Kind::reduce) sends += ballots * correction_sends(plan, arguments);
     if (plan.optimistic.begins) sends += sends_optimistic(rank, plan.ranks, arguments, plan.optimistic);
   }
-  // The word that the communicator is gone: to all at each death, and to whoever sends something late.
-  if (plan.ends) sends += (deaths + 1) * (plan.ranks - 1);
+  // The word that it leaves, and the answer to those of others.
+  if (plan.ends || !plan.leaves.empty()) sends += 2 * (plan.ranks - 1);
   return sends + 1;
 }
 

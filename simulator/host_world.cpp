@@ -30,18 +30,33 @@ class HostWorld::Memory {
   Memory(HostWorld& world, Rank me, State& state, int steps) : world_(world), me_(me), state_(state), steps_(steps) {}
 
   HostWord load(Rank owner, HostPlace place) {
-    if ((state_.found & bit(owner)) == 0 && lease(owner) == HostLease::none) return 0;
+    if ((state_.found & bit(owner)) == 0 && entry(owner) == HostLease::none) return 0;
     state_.found |= bit(owner);
     return access({What::load, owner, place}, [&] { return world_.word(owner, place); });
   }
   bool has(Rank owner, HostPlace first, HostWord one, HostWord other) {
     return load(owner, first) == one && load(owner, first + 1) == other;
   }
-  HostLease lease(Rank owner) {
+  HostLease entry(Rank owner) {
     return static_cast<HostLease>(access({What::lease, owner}, [&] { return world_.lease(owner, state_.use); }));
+  }
+  HostLease lease(Rank owner) {
+    const auto use = static_cast<HostWord>(state_.use);
+    if (access({What::lease, owner}, [&] { return world_.opened(owner); }) <= use) return HostLease::open;  // to come
+    return entry(owner);
+  }
+  void say_opened(int use) {
+    access({What::store, me_}, [&] { return world_.opened(me_) = static_cast<HostWord>(use) + 1; });
   }
   void set_lease(HostLease lease) {
     access({What::store, me_}, [&] { return world_.lease(me_, state_.use) = static_cast<HostWord>(lease); });
+  }
+  void say_left(HostWord word) {
+    if (world_.plan_().max_leavers == 0) return;
+    access({What::store, me_, HostLayout::left()}, [&] {
+      world_.left_[static_cast<std::size_t>(state_.use * world_.plan_().ranks + me_)] = word;
+      return world_.word(me_, HostLayout::left()) = word;
+    });
   }
   void store(HostPlace place, HostWord word) {
     access({What::store, me_, place}, [&] {
@@ -70,7 +85,8 @@ class HostWorld::Memory {
   static bool looks_again() { return false; }
   bool is_dead(Rank rank) {
     if (rank == me_) return false;
-    return access({What::is_dead, rank}, [&] { return HostWord{world_.at(me_).knows_dead & bit(rank)}; }) != 0;
+    if (access({What::is_dead, rank}, [&] { return HostWord{world_.at(me_).knows_dead & bit(rank)}; }) != 0) return true;
+    return world_.plan_().max_leavers > 0 && load(rank, HostLayout::left()) != 0;
   }
   std::byte* room(HostPlace) { return reinterpret_cast<std::byte*>(room_); }
   std::byte* scratch(int level) {
@@ -136,6 +152,8 @@ HostWorld::HostWorld(const HostPlan& plan)
       tree_(std::make_shared<HostTree>(HostTree::of_degree(plan.ranks, plan.degree))),
       words_(static_cast<std::size_t>(plan.ranks) * words()),
       leases_(static_cast<std::size_t>(plan.ranks * plan.uses)),
+      opened_(static_cast<std::size_t>(plan.ranks), 1),
+      left_(leases_.size()),
       deliveries_(static_cast<std::size_t>(plan.uses) * plan.program.size()) {
   for (Rank rank = 0; rank < plan.ranks; ++rank) {
     nodes_.push_back(std::make_shared<Node>(Node{.state = state_of(rank, 0)}));
@@ -159,7 +177,7 @@ HostPlace HostWorld::words() const { return first_place() + plan_().places * mos
 
 // May this rank still read the others' slabs for that use?
 bool HostWorld::reads(Rank rank, int use) const {
-  return at(rank).is_alive && at(rank).state.use == use && lease_of(rank, use) == HostLease::open;
+  return at(rank).is_alive && at(rank).state.use == use && lease_of(rank, use) == HostLease::open && !has_left(rank, use);
 }
 
 HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {
@@ -206,10 +224,12 @@ void HostWorld::add_calls(Rank rank, std::vector<Event>& all) const {
   } else if (node.state.use < plan_().uses) {
     const HostStage& stage = node.state.stage;
     const bool has_posted_all = stage.next() == plan_().program.size();
-    if (!has_posted_all) all.push_back({Event::What::post, rank});
+    if (!has_posted_all && !has_left(rank, node.state.use)) all.push_back({Event::What::post, rank});
     if (!stage.idle()) all.push_back({Event::What::progress, rank});
-    if (has_posted_all && stage.idle())
-      all.push_back({reads(rank, node.state.use) ? Event::What::close : Event::What::reuse, rank});
+    const bool is_open = lease_of(rank, node.state.use) == HostLease::open,
+               may_leave = stage.idle() && leavers_ < plan_().max_leavers;
+    if (is_open && ((has_posted_all && stage.idle()) || may_leave)) all.push_back({Event::What::close, rank});
+    if (!is_open) all.push_back({Event::What::reuse, rank});
   }
 }
 
@@ -252,6 +272,11 @@ void HostWorld::happen(const Event& event) {
       break;
     case Event::What::news: node.knows_dead |= bit(event.other); break;
     case Event::What::go_on: step(event.rank, 1); break;
+    case Event::What::close:
+      leavers_ += node.state.stage.next() < plan_().program.size();
+      node.call = event.what;
+      step(event.rank, 1);
+      break;
     default: node.call = event.what; step(event.rank, 1);
   }
   if (plan_().reduced) make_final_looks();
@@ -319,7 +344,7 @@ void HostWorld::run(Rank rank, State& state, Memory& memory, std::vector<Complet
       state.stage.progress(memory,
                            [&](OperationNumber number) { completed.emplace_back(number, state.stage.result(number)); });
       return;
-    case Event::What::close: return memory.set_lease(HostLease::closed);
+    case Event::What::close: return leave(state, memory);
     case Event::What::reuse: return begin_anew(rank, state, memory);
     default: return;
   }
@@ -349,6 +374,11 @@ void HostWorld::post(Rank rank, State& state, Memory& memory, std::vector<Comple
   stage.post(memory, call, its);
 }
 
+void HostWorld::leave(const State& state, Memory& memory) {
+  memory.say_left(1 + state.stage.next());
+  memory.set_lease(HostLease::closed);
+}
+
 void HostWorld::begin_anew(Rank rank, State& state, Memory& memory) const {
   if (!may_end_lease(memory, rank, plan_().ranks)) return;
   memory.set_lease(HostLease::none);
@@ -360,6 +390,7 @@ void HostWorld::begin_anew(Rank rank, State& state, Memory& memory) const {
   }
   state = state_of(rank, next);
   memory.set_lease(HostLease::open);
+  memory.say_opened(next);
 }
 
 // A rank is about to store something: in a call that posts, into a bank that nobody may need for what was in it before; in one
@@ -433,6 +464,9 @@ template <class Use>
 void HostWorld::describe_outside(Use& word) const {
   for (HostWord each : words_) word(each);
   for (HostWord each : leases_) word(each);
+  for (HostWord each : opened_) word(each);
+  for (HostWord each : left_) word(each);
+  word(static_cast<std::uint64_t>(leavers_));
   for (const auto& node : nodes_) word(static_cast<std::uint64_t>(node->is_alive));
   for (const Delivery& each : deliveries_) {
     word(static_cast<std::uint64_t>(each.is_known) << 32 | static_cast<std::uint64_t>(each.result.outcome) << 40 |
@@ -443,6 +477,12 @@ void HostWorld::describe_outside(Use& word) const {
 }
 
 // ---- what is promised -----------------------------------------------------------------------------------------------
+
+// It has left, and does not post that any more. Asked by one that is in the same use.
+bool HostWorld::is_absent(Rank rank, int use, OperationNumber number) const {
+  const HostWord left = left_[static_cast<std::size_t>(use * plan_().ranks + rank)];
+  return left != 0 && number >= left - 1;
+}
 
 bool HostWorld::has_stamped(Rank rank, int use, OperationNumber number) const {
   return lease_of(rank, use) != HostLease::none && word(rank, layout_.value(number)) == host_stamp(number);
@@ -490,9 +530,11 @@ void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResul
 void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {
   if (plan_().differs != no_rank) return check_mixture(rank, number, result);
   const HostCall& call = plan_().program[number];
+  const int use = at(rank).state.use;
   const bool is_root = call.root == rank;
   if (call.pattern == HostPattern::reduce_to && !is_root) {
-    if (result.outcome == Outcome::root_failed && at(call.root).is_alive) complain(rank, number, "the root lives");
+    if (result.outcome == Outcome::root_failed && at(call.root).is_alive && !is_absent(call.root, use, number))
+      complain(rank, number, "the root lives");
     return;
   }
   if (call.pattern == HostPattern::broadcast_of && is_root && result.outcome == Outcome::success) return;
@@ -518,7 +560,8 @@ void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& r
     return;
   }
   if (result.outcome == Outcome::root_failed) {
-    if (call.pattern != HostPattern::broadcast_of || has_stamped(call.root, use, number) || at(call.root).is_alive)
+    if (call.pattern != HostPattern::broadcast_of || has_stamped(call.root, use, number) ||
+        (at(call.root).is_alive && !is_absent(call.root, use, number)))
       complain(rank, number, "the root's data are there");
     return;
   }
@@ -528,7 +571,8 @@ void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& r
   std::uint32_t stamped = 0;
   for (Rank other = 0; other < plan_().ranks; ++other) {
     stamped += has_stamped(other, use, number);
-    if (at(other).is_alive && !has_stamped(other, use, number)) complain(rank, number, "a live rank is missing");
+    if (at(other).is_alive && !has_stamped(other, use, number) && !is_absent(other, use, number))
+      complain(rank, number, "a live rank is missing");
     if (other == plan_().lacks && has_stamped(other, use, number))
       complain(rank, number, "a sum without what one lacks");
   }

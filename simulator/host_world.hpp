@@ -44,8 +44,9 @@ struct HostPlan {
   int areas = 0;                  // beside each slab
   bool has_chunks = true;  // data in areas are large: combined in chunks; else each combines them, or the tree does
   int uses =
-      1;  // of the memory, each with the whole program, whose last operation must be a barrier if there are several
+      1;  // of the memory, each with the whole program
   int max_deaths = 1;
+  int max_leavers = 0;  // ranks that leave before they have posted all
   Rank differs = no_rank;          // this rank posts another operation than the others:
   bool differs_in_length = false;  // of the same signature
   Rank lacks = no_rank;            // this one has no memory
@@ -143,6 +144,9 @@ class HostWorld {
   HostPlace area_words() const;
   HostPlace first_place() const { return layout_.words() + static_cast<HostPlace>(plan_().areas) * area_words(); }
   HostPlace words() const;
+  HostWord& opened(Rank rank) { return opened_[static_cast<std::size_t>(rank)]; }
+  bool has_left(Rank rank, int use) const { return left_[static_cast<std::size_t>(use * plan_().ranks + rank)] != 0; }
+  static void leave(const State& state, Memory& memory);
   HostWord& lease(Rank rank, int use) { return leases_[static_cast<std::size_t>(use * plan_().ranks + rank)]; }
   HostLease lease_of(Rank rank, int use) const {
     return static_cast<HostLease>(leases_[static_cast<std::size_t>(use * plan_().ranks + rank)]);
@@ -158,6 +162,7 @@ class HostWorld {
   void check_sum(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
   std::vector<HostWord> expected_data(int use, OperationNumber number) const;
   bool has_stamped(Rank rank, int use, OperationNumber number) const;
+  bool is_absent(Rank rank, int use, OperationNumber number) const;
   void complain(Rank rank, OperationNumber number, const std::string& what);
 
   std::shared_ptr<const HostPlan> shared_plan_;
@@ -166,9 +171,11 @@ class HostWorld {
   std::shared_ptr<const HostTree> tree_;
   std::vector<HostWord> words_;               // of each rank: slab, areas
   std::vector<HostWord> leases_;              // by use and rank
+  std::vector<HostWord> opened_;              // by rank: uses
+  std::vector<HostWord> left_;                // by use and rank: 1 + operations that it has posted, all of them if it is not early
   std::vector<std::shared_ptr<Node>> nodes_;  // shared with other worlds until they change
   std::vector<Delivery> deliveries_;          // by use and operation
-  int deaths_ = 0;
+  int deaths_ = 0, leavers_ = 0;
   std::string violation_;
 };
 

@@ -13,6 +13,10 @@ std::string describe(const HostsPlan& plan) {
   for (const Arguments& arguments : plan.program)
     text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
             ",root=" + std::to_string(arguments.root) + ")";
+  if (plan.ends) text += " the end";
+  for (const Leave& each : plan.leaves)
+    text += " " + std::to_string(each.rank) + (each.waits ? " leaves after " : " leaves at once after ") +
+            std::to_string(each.after);
   for (const Crash& crash : plan.crashes)
     text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
   return text + " " + order_name(plan.order) + " seed " + std::to_string(plan.seed);
@@ -39,7 +43,10 @@ HostsWorld::HostsWorld(const HostsPlan& plan)
   for (Rank rank = 0; rank < ranks(); ++rank) all_blocks += block_words(rank);
   for (Arguments& arguments : plan_.program)
     if (arguments.kind == Kind::allgather) arguments.count = all_blocks, arguments.blocks = ranks();
-  for (HostMemory& memory : memories_) memory.given.assign(plan.program.size(), std::vector<bool>(plan.hosts.size()));
+  for (HostMemory& memory : memories_) {
+    memory.given.assign(plan.program.size(), std::vector<bool>(plan.hosts.size()));
+    memory.left.assign(plan.hosts.size(), false);
+  }
   for (Rank rank = 0; rank < ranks(); ++rank) nodes_.push_back(std::make_unique<Node>(*this, rank));
   for (const Crash& crash : plan.crashes) node(crash.rank).dies_after = crash.after_sends;
 }
@@ -64,7 +71,7 @@ bool HostsWorld::run(std::int64_t max_events) {
   while (take_next(
       pool_, plan_.order, random_, [](const Event& e) { return e.what == Event::What::packet; }, event)) {
     if (++events_ > max_events) return false;
-    if (!alive(event.to)) continue;
+    if (!alive(event.to) || node(event.to).is_gone) continue;
     deliver(event);
     if (alive(event.to)) pump(event.to);
   }
@@ -122,7 +129,8 @@ const JournalEntry* HostsWorld::RankJournal::at(std::uint64_t position) {
 void HostsWorld::pump(Rank rank) {
   post_what_can_be(rank);
   while (alive(rank) && offer(rank)) post_what_can_be(rank);
-  if (!alive(rank) || !node(rank).member.wants_turn()) return;
+  if (alive(rank)) leave_if_due(rank);
+  if (!alive(rank) || node(rank).is_gone || !node(rank).member.wants_turn()) return;
   node(rank).member.on_turn(-1);
   flush(rank);
   pool_.push_back({Event::What::turn, rank});
@@ -130,11 +138,61 @@ void HostsWorld::pump(Rank rank) {
 
 void HostsWorld::post_what_can_be(Rank rank) {
   Node& here = node(rank);
-  while (alive(rank) && here.posted < plan_.program.size()) {
+  while (here.waited < here.posted && here.results[here.waited].finished) ++here.waited;
+  while (alive(rank) && here.posted < share_of(rank)) {
     while (here.waited < here.posted && here.results[here.waited].finished) ++here.waited;
     if (here.posted >= here.waited + static_cast<std::size_t>(plan_.in_flight)) return;
     give(rank, here.posted++);
   }
+}
+
+// ---- leaving
+
+const Leave* HostsWorld::leave_of(Rank rank) const {
+  const auto found = std::ranges::find(plan_.leaves, rank, &Leave::rank);
+  return found == plan_.leaves.end() ? nullptr : &*found;
+}
+
+std::size_t HostsWorld::share_of(Rank rank) const {
+  const Leave* const leave = leave_of(rank);
+  return leave == nullptr ? plan_.program.size() : leave->after;
+}
+
+// When its own operations are complete: it says so in its host's memory. Then it goes, if others stay; else it sees to it that its host
+// leaves, too, with the others that have.
+void HostsWorld::leave_if_due(Rank rank) {
+  Node& here = node(rank);
+  const Leave* const leave = leave_of(rank);
+  if (here.is_gone || here.waited < share_of(rank) || (leave == nullptr && !plan_.ends)) return;
+  if (!here.has_left) {
+    if (!may_step(rank, here.stores)) return;
+    here.has_left = memory_of(rank).left[static_cast<std::size_t>(rank)] = true;
+    tell_host(rank);
+    if (leave != nullptr && !leave->waits) return go(rank, true);
+    if (!is_last_here(rank)) return go(rank, false);
+  }
+  const bool is_over = here.member.leave();
+  flush(rank);
+  here.has_ended = here.alive && is_over;
+  if (here.has_ended) go(rank, false);
+}
+
+// As it sees it.
+bool HostsWorld::is_last_here(Rank rank) const {
+  bool is_last = true;
+  for_each_on(host_of(rank), [&](Rank other) {
+    const auto place = static_cast<std::size_t>(other);
+    is_last &= memories_[static_cast<std::size_t>(host_of(rank))].left[place] ||
+               nodes_[static_cast<std::size_t>(rank)]->proved[place];
+  });
+  return is_last;
+}
+
+void HostsWorld::go(Rank rank, bool is_needed) {
+  node(rank).is_gone = true;
+  for (Rank other = 0; other < ranks(); ++other)
+    if (other != rank && alive(other))
+      pool_.push_back({.what = Event::What::gone, .to = other, .about = rank, .was_needed = is_needed});
 }
 
 // Its data, and the stamp.
@@ -147,7 +205,7 @@ void HostsWorld::give(Rank rank, std::size_t call) {
 // The host's contribution to its next call, if it is final and this rank speaks. True: given.
 bool HostsWorld::offer(Rank rank) {
   HostMember& member = node(rank).member;
-  if (!member.wants_contribution() || member.next_call() >= plan_.program.size()) return false;
+  if (!member.wants_contribution() || member.next_call() >= node(rank).posted) return false;
   const auto call = static_cast<std::size_t>(member.next_call());
   if (!is_final(rank, call)) return false;
   std::vector<std::byte> value;
@@ -164,7 +222,8 @@ bool HostsWorld::is_final(Rank rank, std::size_t call) {
   for_each_on(host_of(rank), [&](Rank other) {
     if (!arguments.row().collects && other != (host_of(arguments.root) == host_of(rank) ? arguments.root : rank))
       return;
-    final &= given[static_cast<std::size_t>(other)] || node(rank).proved[static_cast<std::size_t>(other)];
+    const auto place = static_cast<std::size_t>(other);
+    final &= given[place] || node(rank).proved[place] || memory_of(rank).left[place];
   });
   return final;
 }
@@ -214,7 +273,11 @@ void HostsWorld::flush(Rank rank) {
   Node& here = node(rank);
   for (const HostMember::Packet& packet : here.member.outbox()) {
     if (may_step(rank, here.sends)) {
-      Event event{Event::What::packet, packet.to, rank, packet.place, packet.message};
+      Event event{.what = Event::What::packet,
+                  .to = packet.to,
+                  .about = rank,
+                  .place = packet.place,
+                  .message = packet.message};
       event.message.peer = host_of(rank);
       const auto copy = [&](Slice slice, std::vector<std::byte>& bytes) {
         if (slice) bytes.assign(here.buffers.data(slice), here.buffers.data(slice) + slice.bytes);
@@ -241,6 +304,14 @@ void HostsWorld::deliver(const Event& event) {
     case Event::What::failure:
       if (host_of(event.about) == host_of(event.to)) here.proved[static_cast<std::size_t>(event.about)] = true;
       here.member.on_failure(event.about);
+      break;
+    case Event::What::gone:
+      if (host_of(event.about) == host_of(event.to)) {
+        here.proved[static_cast<std::size_t>(event.about)] = true;
+        here.member.on_failure(event.about);
+      } else {
+        here.member.on_left(event.about, event.was_needed);
+      }
       break;
     case Event::What::packet: {
       Message message = event.message;
@@ -284,12 +355,28 @@ Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber numb
 
 // ---- promises -------------------------------------------------------------------------------------------------------
 
+// Some rank stays, or has seen the host through its end.
+bool HostsWorld::is_sound(Host host) const {
+  bool sound = false;
+  for_each_on(host, [&](Rank rank) {
+    const bool stays = leave_of(rank) == nullptr && !plan_.ends;
+    sound |= alive(rank) && (stays || nodes_[static_cast<std::size_t>(rank)]->has_ended);
+  });
+  return sound;
+}
+
+// What a rank has got before its host failed, and before it went without waiting, binds nobody.
+bool HostsWorld::binds(Rank rank) const {
+  const Leave* const leave = leave_of(rank);
+  return (leave == nullptr || leave->waits) && is_sound(host_of(rank));
+}
+
 std::size_t HostsWorld::failed_hosts() const {
   std::size_t failed = 0;
   for (Host host = 0; host <= plan_.hosts.back(); ++host) {
-    bool lives = false;
-    for_each_on(host, [&](Rank rank) { lives |= alive(rank); });
-    failed += !lives;
+    bool has_died = false;
+    for_each_on(host, [&](Rank rank) { has_died |= !alive(rank); });
+    failed += has_died && !is_sound(host);
   }
   return failed;
 }
@@ -299,13 +386,20 @@ std::string HostsWorld::check_result(Rank rank, std::size_t call, const Result*&
   const Arguments& arguments = plan_.program[call];
   const Result& result = this->result(rank, call);
   const std::string where = "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + ": ";
-  if (!result.finished) return alive(rank) ? where + "never finished" : "";
+  if (!result.finished) return alive(rank) && call < share_of(rank) ? where + "never finished" : "";
   if (result.outcome == Outcome::mismatch || result.outcome == Outcome::no_memory) return where + "broken off";
-  if (result.outcome == Outcome::root_failed && (!arguments.rooted() || alive(arguments.root)))
+  // Those whose value must be in it: of a rank that leaves in order it is, but in a reduce in which somebody dies.
+  std::vector<Rank> live;
+  const bool any_died = survivors().size() < plan_.hosts.size();
+  for (Rank each : survivors()) {
+    const bool is_certain = leave_of(each) == nullptr || !any_died || arguments.kind != Kind::reduce;
+    if (call < share_of(each) && binds(each) && is_certain) live.push_back(each);
+  }
+  if (result.outcome == Outcome::root_failed &&
+      (!arguments.rooted() || std::ranges::binary_search(live, arguments.root)))
     return where + "root_failed";
   if (result.outcome == Outcome::too_many_failures && failed_hosts() <= static_cast<std::size_t>(arguments.f))
     return where + "too_many_failures with " + std::to_string(failed_hosts()) + " failed hosts";
-  const std::vector<Rank> live = survivors();
   if (arguments.kind == Kind::reduce) {
     const bool has_result = rank == arguments.root && result.outcome == Outcome::success;
     return has_result ? check_sum(ranks(), result, live, arguments, where) : "";
@@ -331,6 +425,10 @@ std::string HostsWorld::check_result(Rank rank, std::size_t call, const Result*&
 std::string HostsWorld::check_host(Rank rank, Rank first) const {
   const HostMember& member = nodes_[static_cast<std::size_t>(rank)]->member;
   const std::string where = "rank " + std::to_string(rank) + ": ";
+  const Node& here = *nodes_[static_cast<std::size_t>(rank)];
+  if (here.has_left && !here.is_gone) return where + "has left, and never went";
+  if (leave_of(rank) != nullptr) return here.has_left ? "" : where + "never left";
+  if (plan_.ends) return here.is_gone ? "" : where + "never left at the end";
   if (!(member.process().window().members() ==
         nodes_[static_cast<std::size_t>(first)]->member.process().window().members()))
     return where + "another membership";
@@ -340,7 +438,8 @@ std::string HostsWorld::check_host(Rank rank, Rank first) const {
     return where + "has not read all of the journal";
   for (Host gone : member.process().window().members().excluded())
     for (Rank other = 0; other < ranks(); ++other)
-      if (host_of(other) == gone && alive(other)) return where + "excluded living host " + std::to_string(gone);
+      if (host_of(other) == gone && alive(other) && leave_of(other) == nullptr)
+        return where + "excluded living host " + std::to_string(gone);
   return {};
 }
 
@@ -349,16 +448,15 @@ std::string HostsWorld::check() const {
   for (std::size_t call = 0; call < plan_.program.size(); ++call) {
     const Result* reference = nullptr;
     for (Rank rank : live)
-      if (std::string wrong = check_result(rank, call, reference); !wrong.empty()) return wrong;
+      if (std::string wrong = binds(rank) ? check_result(rank, call, reference) : ""; !wrong.empty()) return wrong;
     // Delivery is uniform on a host that lives: what a dead rank has got all get.
-    for (Rank rank = 0; rank < ranks(); ++rank) {
-      const bool host_lives = std::ranges::any_of(live, [&](Rank other) { return host_of(other) == host_of(rank); });
-      if (alive(rank) || !host_lives) continue;
-      if (std::string wrong = check_result(rank, call, reference); !wrong.empty()) return "dead " + wrong;
-    }
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      if (!alive(rank) && binds(rank))
+        if (std::string wrong = check_result(rank, call, reference); !wrong.empty()) return "dead " + wrong;
   }
+  const auto first = std::ranges::find_if(live, [&](Rank rank) { return leave_of(rank) == nullptr; });
   for (Rank rank : live)
-    if (std::string wrong = check_host(rank, live[0]); !wrong.empty()) return wrong;
+    if (std::string wrong = check_host(rank, first == live.end() ? rank : *first); !wrong.empty()) return wrong;
   return {};
 }
 

@@ -23,6 +23,8 @@ struct HostsPlan {
   Optimism optimistic = false;
   bool slow_journal = false;       // an entry is there some time after it was appended
   std::vector<Arguments> program;  // roots are ranks; f counts hosts
+  bool ends = false;               // all leave after it
+  std::vector<Leave> leaves{};
   std::vector<Crash> crashes;      // after_sends: steps, that is stores and sends
   Order order = Order::oldest_first;
   std::uint64_t seed = 1;
@@ -38,6 +40,7 @@ class HostsWorld {
   bool run(std::int64_t max_events = 1000000);
 
   Rank ranks() const { return static_cast<Rank>(plan_.hosts.size()); }
+  // Those that have left live, too.
   bool alive(Rank rank) const { return nodes_[static_cast<std::size_t>(rank)]->alive; }
   const Result& result(Rank rank, std::size_t call) const {
     return nodes_[static_cast<std::size_t>(rank)]->results[call];
@@ -61,6 +64,7 @@ class HostsWorld {
   struct HostMemory {
     std::deque<Entry> journal;
     std::vector<std::vector<bool>> given;  // by call, by rank of the job
+    std::vector<bool> left;                // by rank of the job
   };
   // One rank's view of its host's journal.
   class RankJournal : public Journal {
@@ -96,12 +100,14 @@ class HostsWorld {
     std::vector<bool> proved;  // ranks of its host, known to be dead
     std::int64_t stores = 0, sends = 0, dies_after = -1;
     bool alive = true, stamp_is_owed = false;
+    bool has_left = false, is_gone = false, has_ended = false;
   };
   struct Event {
-    enum class What : std::uint8_t { packet, failure, look, stamp, turn };
+    enum class What : std::uint8_t { packet, failure, gone, look, stamp, turn };
     What what;
     Rank to;
-    Rank about = no_rank;  // failure; packet: its sender
+    Rank about = no_rank;     // failure, gone; packet: its sender
+    bool was_needed = false;  // gone
     std::uint32_t place = 0;
     Message message{};  // buffers are not used, the bytes are here
     std::vector<std::byte> value{}, list{};
@@ -123,6 +129,11 @@ class HostsWorld {
   void kill(Rank rank);
   void pump(Rank rank);
   void post_what_can_be(Rank rank);
+  const Leave* leave_of(Rank rank) const;
+  std::size_t share_of(Rank rank) const;  // how much of the program it posts
+  void leave_if_due(Rank rank);
+  bool is_last_here(Rank rank) const;
+  void go(Rank rank, bool is_needed);
   void give(Rank rank, std::size_t call);
   bool offer(Rank rank);
   bool is_final(Rank rank, std::size_t call);
@@ -132,6 +143,8 @@ class HostsWorld {
   void complete(Rank rank, OperationNumber call, OperationNumber number);
   Result read_result(Rank rank, std::size_t call, OperationNumber number);
   void deliver(const Event& event);
+  bool is_sound(Host host) const;
+  bool binds(Rank rank) const;
   std::size_t failed_hosts() const;
   std::string check_result(Rank rank, std::size_t call, const Result*& reference) const;
   std::string check_host(Rank rank, Rank first) const;

@@ -22,6 +22,9 @@ std::string describe(const Plan& plan) {
     text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
             ",root=" + std::to_string(arguments.root) + ")";
   if (plan.ends) text += " the end";
+  for (const Leave& each : plan.leaves)
+    text += " " + std::to_string(each.rank) + (each.waits ? " leaves after " : " leaves at once after ") +
+            std::to_string(each.after);
   for (const Crash& crash : plan.crashes)
     text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
   if (plan.short_of_memory != no_rank)
@@ -50,7 +53,8 @@ World::Node::Node(const Plan& plan, Rank rank)
     : buffers({&World::allocate, nullptr}),
       window({rank, plan.ranks, plan.window, plan.optimistic, hosts_of(plan)}, buffers),
       outbox(buffers),
-      results(plan.program.size()) {}
+      results(plan.program.size()),
+      through(static_cast<std::size_t>(plan.ranks)) {}
 
 World::World(const Plan& plan) : plan_(plan), memory_(static_cast<std::size_t>(plan.ranks)), random_(plan.seed) {
   if (plan.short_of_memory != no_rank) memory_[static_cast<std::size_t>(plan.short_of_memory)].left = plan.after_blocks;
@@ -93,7 +97,7 @@ bool World::run(std::int64_t max_events) {
 
 // What a driver does between two arrivals: post, send, collect, and give turns while there is nothing else to do.
 void World::pump(Rank rank) {
-  if (node(rank).destroyed) return;
+  if (node(rank).is_gone) return;
   post_what_can_be(rank);
   while (alive(rank) && node(rank).window.wants_turn()) {
     node(rank).window.on_turn(node(rank).outbox, clock_of(rank));
@@ -106,53 +110,66 @@ void World::pump(Rank rank) {
     ++idle_;  // time passes all the same
   }
   if (alive(rank)) post_what_can_be(rank);
-  if (plan_.ends && alive(rank)) post_farewell(rank);
+  if (alive(rank)) leave_if_due(rank);
+  if (alive(rank)) answer_leavers(rank);
+  if (alive(rank)) go_if_not_needed(rank);
 }
 
-// As a communicator of the library ends (Communicator::post_farewell, Context::farewell): a last barrier when all of
-// the caller's operations are complete, and when nothing is in flight any more the communicator is destroyed.
-void World::post_farewell(Rank rank) {
+// ---- leaving --------------------------------------------------------------------------------------------------------
+
+const Leave* World::leave_of(Rank rank) const {
+  const auto found = std::ranges::find(plan_.leaves, rank, &Leave::rank);
+  return found == plan_.leaves.end() ? nullptr : &*found;
+}
+
+std::size_t World::share_of(Rank rank) const {
+  const Leave* const leave = leave_of(rank);
+  return leave == nullptr ? plan_.program.size() : leave->after;
+}
+
+// When its own operations are complete.
+void World::leave_if_due(Rank rank) {
   Node& here = node(rank);
-  if (!here.farewell_posted && here.waited == plan_.program.size()) {
-    const bool ready = here.window.ready(here.outbox);
+  const Leave* const leave = leave_of(rank);
+  if (here.has_left || here.waited < share_of(rank) || (leave == nullptr && !plan_.ends)) return;
+  if (!here.window.idle() && (leave == nullptr || leave->waits)) return;  // what it waits for others might forget
+  here.has_left = true;
+  here.window.leave();
+  for (Rank other = 0; other < plan_.ranks; ++other)
+    if (other != rank && may_send(rank))
+      pool_.push_back({.what = Event::What::leave, .to = other, .about = rank, .from = here.window.next()});
+  if (!here.alive || leave == nullptr || leave->waits) return;
+  here.is_gone = true;
+  for (Rank other = 0; other < plan_.ranks; ++other)
+    if (other != rank) pool_.push_back({.what = Event::What::left, .to = other, .about = rank});
+}
+
+void World::answer_leavers(Rank rank) {
+  Node& here = node(rank);
+  for (Rank leaver; !here.is_gone && (leaver = here.window.take_leaver(here.outbox)) != no_rank;) {
     flush(rank);
-    if (!ready || !here.alive) return;
-    Arguments barrier;
-    barrier.kind = Kind::barrier;
-    for (const Arguments& each : plan_.program) barrier.f = std::max(barrier.f, each.f);
-    here.farewell_posted = true;
-    here.window.post(barrier, {}, here.outbox);
-    flush(rank);
+    say_through(rank, leaver);
+    post_what_can_be(rank);
+    if (here.alive) leave_if_due(rank);
   }
-  destroy_if_over(rank);
 }
 
-// Whoever destroys it while a member has failed tells all; so does whoever hears of a failure afterwards.
-void World::destroy_if_over(Rank rank) {
+void World::say_through(Rank rank, Rank to) {
+  if (may_send(rank)) pool_.push_back({.what = Event::What::through, .to = to, .about = rank});
+}
+
+void World::go_if_not_needed(Rank rank) {
   Node& here = node(rank);
-  if (!here.alive || !here.farewell_posted || here.destroyed || !here.window.idle()) return;
-  here.destroyed = true;
-  if (here.window.failed().ranks().empty()) return;
+  if (!here.has_left || here.is_gone || !here.window.idle()) return;
   for (Rank other = 0; other < plan_.ranks; ++other)
-    if (other != rank) say_gone(rank, other);
-}
-
-void World::say_gone(Rank rank, Rank to) {
-  if (may_send(rank)) pool_.push_back({Event::What::gone, to, rank});
-}
-
-// To late messages it says that it is gone; of a failure that it hears of now it tells all, once.
-void World::deliver_after_the_end(const Event& event) {
-  if (event.what == Event::What::message) return say_gone(event.to, event.message.peer);
-  if (event.what != Event::What::failure) return;
-  for (Rank other = 0; other < plan_.ranks; ++other)
-    if (other != event.to) say_gone(event.to, other);
+    if (other != rank && !here.through[static_cast<std::size_t>(other)]) return;
+  here.is_gone = true;
 }
 
 void World::post_what_can_be(Rank rank) {
   Node& here = node(rank);
   collect(rank);
-  while (alive(rank) && here.numbers.size() < plan_.program.size() &&
+  while (alive(rank) && here.numbers.size() < share_of(rank) &&
          here.numbers.size() < here.waited + static_cast<std::size_t>(plan_.in_flight)) {
     const bool ready = here.window.ready(here.outbox);
     flush(rank);
@@ -237,15 +254,22 @@ bool World::take(Event& event) {
 
 void World::deliver(const Event& event) {
   Node& here = node(event.to);
-  if (here.destroyed) return deliver_after_the_end(event);
+  if (here.is_gone) {  // its context lives, if it has waited
+    const Leave* const leave = leave_of(event.to);
+    if (event.what == Event::What::leave && (leave == nullptr || leave->waits)) say_through(event.to, event.about);
+    return;
+  }
   if (event.what == Event::What::turn) return;
   if (event.what == Event::What::failure) {
+    here.through[static_cast<std::size_t>(event.about)] = true;
     here.window.on_failure(event.about, here.outbox);
-  } else if (event.what == Event::What::gone) {
-    if (!here.farewell_posted && violation_.empty())
-      violation_ = "rank " + std::to_string(event.about) + " left the last barrier before rank " +
-                   std::to_string(event.to) + " had entered it";
-    if (here.farewell_posted) here.window.on_gone(here.outbox);
+  } else if (event.what == Event::What::left) {
+    here.through[static_cast<std::size_t>(event.about)] = true;
+    here.window.on_left(event.about, true, here.outbox);
+  } else if (event.what == Event::What::leave) {
+    here.window.on_leave(event.about, event.from);
+  } else if (event.what == Event::What::through) {
+    here.through[static_cast<std::size_t>(event.about)] = true;
   } else if (!here.window.acceptable(event.message.operation)) {
     pool_.push_back(event);
     return;
@@ -358,17 +382,30 @@ std::string check_blocks(Rank ranks, const Result& result, const std::vector<Ran
   return {};
 }
 
-// Hosts without a survivor, or the dead.
-std::size_t World::failed_units(const std::vector<Rank>& live) const {
+// The dead, or hosts of which nobody is left and somebody has died.
+std::size_t World::failed_units() const {
   const Rank unit = std::max(plan_.ranks_per_host, 1);
-  std::vector<bool> lives(static_cast<std::size_t>((plan_.ranks + unit - 1) / unit));
-  for (Rank rank : live) lives[static_cast<std::size_t>(rank / unit)] = true;
-  return static_cast<std::size_t>(std::count(lives.begin(), lives.end(), false));
+  std::vector<bool> lives(static_cast<std::size_t>((plan_.ranks + unit - 1) / unit)), has_died = lives;
+  for (Rank rank = 0; rank < plan_.ranks; ++rank) {
+    const auto host = static_cast<std::size_t>(rank / unit);
+    if (!alive(rank)) has_died[host] = true;
+    if (alive(rank) && leave_of(rank) == nullptr) lives[host] = true;
+  }
+  std::size_t failed = 0;
+  for (std::size_t host = 0; host < lives.size(); ++host) failed += has_died[host] && !lives[host];
+  return failed;
 }
 
+// live: those that have survived, and have posted it.
 std::string World::check_operation(std::size_t index, const std::vector<Rank>& live) const {
   const Arguments& arguments = plan_.program[index];
-  const std::size_t deaths = static_cast<std::size_t>(plan_.ranks) - live.size(), failures = failed_units(live);
+  const std::size_t deaths = static_cast<std::size_t>(plan_.ranks) - survivors().size(), failures = failed_units();
+  // Those whose value must be in it: of a rank that leaves in order it is, but in a reduce in which somebody dies.
+  std::vector<Rank> certain;
+  std::ranges::copy_if(live, std::back_inserter(certain), [&](Rank rank) {
+    const Leave* const leave = leave_of(rank);
+    return leave == nullptr || (leave->waits && (deaths == 0 || arguments.kind != Kind::reduce));
+  });
   const Result* reference = nullptr;
   const bool broken_off = std::any_of(live.begin(), live.end(),
                                       [&](Rank rank) { return result(rank, index).outcome == Outcome::no_memory; });
@@ -376,7 +413,7 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
     const Result& result = this->result(rank, index);
     const std::string where = who(rank, index);
     if (!result.finished) return where + "never finished";
-    const bool root_alive = alive(arguments.root);
+    const bool root_alive = std::ranges::find(certain, arguments.root) != certain.end();
     if (result.outcome == Outcome::mismatch) return where + "mismatch";
     if (result.outcome == Outcome::no_memory) {  // some may have been through before
       if (result.culprit != plan_.short_of_memory)
@@ -388,7 +425,7 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
       return where + "too_many_failures with " + std::to_string(failures) + " of them";
     if (arguments.kind == Kind::reduce) {
       if (rank == arguments.root && result.outcome == Outcome::success)
-        if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;
+        if (std::string wrong = check_sum(plan_.ranks, result, certain, arguments, where); !wrong.empty()) return wrong;
       continue;
     }
     if (broken_off && arguments.row().gives == Who::all && deaths == 0)
@@ -403,31 +440,44 @@ std::string World::check_operation(std::size_t index, const std::vector<Rank>& l
       for (std::uint64_t word : result.value)
         if (word != broadcast_data(arguments.root, index)) return where + "not the root's data";
     } else if (arguments.kind == Kind::allgather) {
-      if (std::string wrong = check_blocks(plan_.ranks, result, live, where); !wrong.empty()) return wrong;
+      if (std::string wrong = check_blocks(plan_.ranks, result, certain, where); !wrong.empty()) return wrong;
     } else if (arguments.kind == Kind::allreduce) {
-      if (std::string wrong = check_sum(plan_.ranks, result, live, arguments, where); !wrong.empty()) return wrong;
-    } else if (result.contributors < live.size()) {
+      if (std::string wrong = check_sum(plan_.ranks, result, certain, arguments, where); !wrong.empty()) return wrong;
+    } else if (result.contributors < certain.size()) {
       return where + "passed the barrier before everybody had entered";
     }
   }
   return {};
 }
 
+std::string World::check_end(Rank rank, Rank first) const {
+  const Node& here = *nodes_[static_cast<std::size_t>(rank)];
+  const std::string where = "rank " + std::to_string(rank) + ": ";
+  if (here.has_left && !here.is_gone) return where + "has left, and never went";
+  if (leave_of(rank) != nullptr) return here.has_left ? "" : where + "never left";
+  if (!(here.window.members() == nodes_[static_cast<std::size_t>(first)]->window.members()))
+    return where + "another membership";
+  for (Rank gone : here.window.members().excluded())
+    if (alive(gone) && leave_of(gone) == nullptr) return where + "excluded live rank " + std::to_string(gone);
+  if (!here.window.idle()) return where + "not idle";
+  if (plan_.ends && !here.is_gone) return where + "the communicator never ended";
+  return {};
+}
+
 std::string World::check() const {
-  if (!violation_.empty()) return violation_;
-  const std::vector<Rank> live = survivors();
-  for (std::size_t index = 0; index < plan_.program.size(); ++index)
+  const std::vector<Rank> all = survivors();
+  std::vector<Rank> stay;
+  std::ranges::copy_if(all, std::back_inserter(stay), [&](Rank rank) { return leave_of(rank) == nullptr; });
+  for (std::size_t index = 0; index < plan_.program.size(); ++index) {
+    std::vector<Rank> live;
+    std::ranges::copy_if(all, std::back_inserter(live), [&](Rank rank) {  // and whose result binds the others
+      const Leave* const leave = leave_of(rank);
+      return index < share_of(rank) && (leave == nullptr || leave->waits);
+    });
     if (std::string wrong = check_operation(index, live); !wrong.empty()) return wrong;
-  for (Rank rank : live) {
-    const OperationWindow& window = nodes_[static_cast<std::size_t>(rank)]->window;
-    const OperationWindow& first = nodes_[static_cast<std::size_t>(live[0])]->window;
-    if (!(window.members() == first.members())) return "rank " + std::to_string(rank) + ": another membership";
-    for (Rank gone : window.members().excluded())
-      if (alive(gone)) return "rank " + std::to_string(rank) + ": excluded live rank " + std::to_string(gone);
-    if (!window.idle()) return "rank " + std::to_string(rank) + ": not idle";
-    if (plan_.ends && !nodes_[static_cast<std::size_t>(rank)]->destroyed)
-      return "rank " + std::to_string(rank) + ": the communicator never ended";
   }
+  for (Rank rank : all)
+    if (std::string wrong = check_end(rank, stay.empty() ? rank : stay[0]); !wrong.empty()) return wrong;
   return {};
 }
 

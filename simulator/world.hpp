@@ -25,6 +25,13 @@ struct Crash {
   std::int64_t after_sends;  // dies right before its send number after_sends (0: before the first)
 };
 
+// A rank that leaves after so many operations of the program.
+struct Leave {
+  Rank rank;
+  std::size_t after;
+  bool waits = true;  // until nobody needs it; else it goes as soon as it has said so
+};
+
 struct Plan {
   Rank ranks = 1;
   int window = 2;     // W
@@ -33,7 +40,8 @@ struct Plan {
   bool lends = false;       // receivers use values where they lie at their sender, as those of the library do
   Rank ranks_per_host = 0;  // f counts hosts; 0: ranks
   std::vector<Arguments> program;
-  bool ends = false;  // after the program: the last barrier, and the communicator is destroyed
+  bool ends = false;  // all leave after the program
+  std::vector<Leave> leaves{};
   std::vector<Crash> crashes;
   Rank short_of_memory = no_rank;  // this rank gets no memory any more
   std::int64_t after_blocks = 0;   // after so many blocks of more than 1 KiB, or chunks of smaller ones
@@ -61,6 +69,7 @@ class World {
   // Runs until nothing is pending. False if max_events did not suffice.
   bool run(std::int64_t max_events = 1000000);
 
+  // Those that have left live, too.
   bool alive(Rank rank) const { return nodes_[static_cast<std::size_t>(rank)]->alive; }
   const Result& result(Rank rank, std::size_t operation) const {
     return nodes_[static_cast<std::size_t>(rank)]->results[operation];
@@ -85,15 +94,17 @@ class World {
     std::int64_t sends = 0;
     std::int64_t dies_after = -1;
     bool alive = true;
-    bool farewell_posted = false, destroyed = false;
+    bool has_left = false, is_gone = false;
+    std::vector<bool> through{};  // by rank: it has said that it needs this one no more
   };
   struct Event {
-    enum class What : std::uint8_t { message, failure, gone, turn };
+    enum class What : std::uint8_t { message, failure, leave, through, left, turn };
     What what;
     Rank to;
-    Rank about = no_rank;  // failure: who has failed; gone: who has destroyed the communicator
+    Rank about = no_rank;  // the rank that has failed, leaves, is through, or has left
     Message message{};     // buffers are not used, the bytes are here; but for a value that is lent
     std::vector<std::byte> value{}, list{};
+    OperationNumber from = 0;  // leave: it posts nothing from there on
   };
 
   struct Memory {
@@ -109,17 +120,21 @@ class World {
   Operation::Memory provide(Rank rank, const Arguments& arguments, std::size_t index);
   void flush(Rank rank);
   bool may_send(Rank rank);
-  void post_farewell(Rank rank);
-  void destroy_if_over(Rank rank);
-  void say_gone(Rank rank, Rank to);
-  void deliver_after_the_end(const Event& event);
+  // How much of the program a rank posts.
+  std::size_t share_of(Rank rank) const;
+  const Leave* leave_of(Rank rank) const;
+  void leave_if_due(Rank rank);
+  void answer_leavers(Rank rank);
+  void go_if_not_needed(Rank rank);
+  void say_through(Rank rank, Rank to);
   void kill(Rank rank);
   void collect(Rank rank);
   Result read_result(Rank rank, const Operation& operation);
   bool take(Event& event);
   void deliver(const Event& event);
-  std::size_t failed_units(const std::vector<Rank>& live) const;
+  std::size_t failed_units() const;
   std::string check_operation(std::size_t index, const std::vector<Rank>& live) const;
+  std::string check_end(Rank rank, Rank first) const;
 
   Plan plan_;
   std::vector<Memory> memory_;                // by rank
@@ -128,7 +143,6 @@ class World {
   std::deque<Event> pool_;
   std::mt19937_64 random_;
   std::int64_t events_ = 0, idle_ = 0;
-  std::string violation_;  // seen on the way
   std::int64_t sends_by_phase_[phase_count] = {};
 };
 

@@ -52,21 +52,38 @@ void Departures::on_excluded_mark(Rank by) {
   told_out_ = true;
 }
 
-void Departures::on_leave_word(Rank rank) {
-  const Peer& peer = peer_of(rank);
+void Departures::on_leaving(Rank rank) {
+  if (!is_gone(rank) && !peer_of(rank).is_out) peer_of(rank).is_leaving = true;
+}
+
+void Departures::on_leave_word(Rank rank, bool all_know) {
+  Peer& peer = peer_of(rank);
+  peer.all_know |= all_know;
   if (!is_gone(rank) && !peer.is_out) depart(rank, true);
 }
 
-void Departures::on_lifeline_leave(Rank rank, Time now) {
+void Departures::on_lifeline_leave(Rank rank, bool all_know, Time now) {
   Peer& peer = peer_of(rank);
+  peer.all_know |= all_know;
   if (is_proved(rank) || peer.leaving_since) return;
   peer.leaving_since = now;
   waiting_ = true;
+  if (peer.broken_since) hear_out(rank);  // nothing can follow
+}
+
+// That one has heard it out, and nothing is on its way here since.
+void Departures::on_left_word(Rank rank, bool all_know, Time now) {
+  Peer& peer = peer_of(rank);
+  peer.all_know |= all_know;
+  if (is_gone(rank) || is_proved(rank) || peer.is_out) return;
+  if (!peer.leaving_since) peer.leaving_since = now;
+  hear_out(rank);
 }
 
 // Its process may live on, so nothing else would tell.
 void Departures::on_mark(Rank rank, Mark mark) {
   if (mark == Mark::none || is_out() || has_left(rank)) return;
+  peer_of(rank).all_know |= mark == Mark::left;
   if (mark == Mark::out) {
     Peer& peer = peer_of(rank);
     peer.is_out = peer.seen_here = true;
@@ -75,14 +92,14 @@ void Departures::on_mark(Rank rank, Mark mark) {
   hear_out(rank);
 }
 
-// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline, or along the graph; watch_broken()
-// sees to it that something follows. Without any this is all that we learn.
+// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline, or from those that have one;
+// watch_broken() sees to it that something follows.
 void Departures::on_connection_lost(Rank rank, Time now) {
   Peer& peer = peer_of(rank);
   if (is_gone(rank)) return;
-  if (!is_here(rank) && !peer.has_lifeline && near_.empty()) return on_verdict(rank, false);
   if (!peer.broken_since) peer.broken_since = now;
   waiting_ = true;
+  if (peer.leaving_since) hear_out(rank);
 }
 
 void Departures::on_fence_refused(Rank rank) {
@@ -97,7 +114,8 @@ void Departures::on_heard_out(Rank rank, Mark mark) {
     peer.is_out = true;
     peer.evidence = Evidence::proof;
   }
-  depart(rank, !peer.is_out && (mark == Mark::left || peer.leaving_since));
+  peer.all_know |= mark == Mark::left;
+  depart(rank, !peer.is_out && (mark == Mark::left || mark == Mark::left_early || peer.leaving_since || peer.is_leaving));
 }
 
 void Departures::on_turn(Time now) {
@@ -134,6 +152,7 @@ void Departures::watch_broken(Rank rank, Time now) {
   Peer& peer = peer_of(rank);
   waiting_ = true;
   if (now - *peer.broken_since < options_.suspect_after) return;
+  if (peer.is_leaving) return hear_out(rank);
   if (!options_.fence || !is_here(rank)) return on_verdict(rank, false);
   peer.broken_since = now;  // its end is seen as a proof; else once more
   actions_.push_back({.kind = Action::Kind::fence, .rank = rank});
@@ -143,22 +162,31 @@ void Departures::watch_broken(Rank rank, Time now) {
 
 // Ranks of other hosts that are silent may be dead, or cut off from us and alive: then they see us as we see them. Only
 // one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves the
-// one with the lowest rank. A proof is never wrong, so both sides count the same ranks.
+// one with the lowest rank. A proof is never wrong, so both sides count the same ranks. Of a rank that leaves the other side may know
+// more or less than this one, or as much. So this one must win whether that rank counts or not.
 bool Departures::holds_majority() const {
   const Count now = count();
-  const auto lost = static_cast<std::int32_t>(now.lost.size()), ours = now.counted - lost;
+  const auto lost = static_cast<std::int32_t>(now.lost.size()), ours = now.counted - lost - now.leaving;
   if (ours != lost) return ours > lost;
   Rank lowest = 0;
-  while (has_left(lowest) || is_proved(lowest)) ++lowest;  // this rank is neither
+  while (!counts(lowest) || is_leaving_here(lowest)) ++lowest;  // this rank is neither
   return now.lost.front() != lowest;
+}
+
+// It is about to go, or has gone though not all knew.
+bool Departures::is_leaving_here(Rank rank) const {
+  return rank != me_ && (peer_of(rank).is_leaving || has_left(rank)) && may_live(rank) && !has_left(rank);
 }
 
 Departures::Count Departures::count() const {
   Count count;
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (has_left(rank) || is_proved(rank)) continue;
+    if (!counts(rank)) continue;
     ++count.counted;
-    if (!may_live(rank) && !is_here(rank)) count.lost.push_back(rank);
+    if ((!may_live(rank) && !is_here(rank)) || has_left(rank))
+      count.lost.push_back(rank);
+    else
+      count.leaving += is_leaving_here(rank);
   }
   return count;
 }
@@ -215,8 +243,15 @@ void Departures::depart(Rank rank, bool has_left) {
   peer.standing = has_left ? Standing::left : Standing::failed;
   const bool proved = is_proved(rank);
   if (!has_left && !proved) actions_.push_back({.kind = Action::Kind::tell_out, .rank = rank});
-  actions_.push_back({.kind = Action::Kind::depart, .rank = rank, .has_left = has_left, .proved = proved});
-  if (!has_left) announce();
+  actions_.push_back({.kind = Action::Kind::depart,
+                      .rank = rank,
+                      .has_left = has_left,
+                      .all_know = peer.all_know,
+                      .proved = proved});
+  if (!has_left)
+    announce();
+  else if (!is_leaving_)
+    announce_left(rank);
 }
 
 // Whoever has seen a failure tells those who may not have. Of a death on this host all its ranks know, and the two lowest
@@ -224,15 +259,33 @@ void Departures::depart(Rank rank, bool has_left) {
 // each failure anew: this rank may be among the two lowest now.
 void Departures::announce() {
   if (!near_.empty()) return pass_on();
-  int lower = 0;
-  for (Rank rank = 0; rank < me_; ++rank) lower += is_here(rank) && !is_gone(rank);
+  const bool speaks = is_among_two_lowest_here();
   for (Rank failed = 0; failed < size(); ++failed) {
     Peer& peer = peer_of(failed);
     if (!has_failed(failed) || peer.announced != Evidence::none || !peer.seen_here) continue;
-    if (is_here(failed) && lower >= 2) continue;
+    if (is_here(failed) && !speaks) continue;
     peer.announced = peer.evidence;
     tell(present(), failed, is_proved(failed));
   }
+}
+
+bool Departures::is_among_two_lowest_here() const {
+  int lower = 0;
+  for (Rank rank = 0; rank < me_; ++rank) lower += is_here(rank) && !is_gone(rank);
+  return lower < 2;
+}
+
+// Those that watch it, or sit beside it, have heard so in a way that a closing connection can't spoil. All others hear it from them.
+void Departures::announce_left(Rank left) {
+  if (!near_.empty()) return pass_on();
+  const std::vector<Rank> watching = lifelines_of(lifelines_, left);
+  const bool watches = std::ranges::find(watching, me_) != watching.end();
+  if (!watches && !(is_here(left) && is_among_two_lowest_here())) return;
+  std::vector<Rank> others = present();
+  std::erase_if(others, [&](Rank rank) {
+    return peer_of(rank).host == peer_of(left).host || std::ranges::find(watching, rank) != watching.end();
+  });
+  tell_left(others, left);
 }
 
 // What this rank has seen or heard, and again when a suspicion has become a proof. Whoever has taken the place of a dead neighbour gets
@@ -244,6 +297,8 @@ void Departures::pass_on() {
     if (!std::exchange(peer_of(rank).is_informed, true)) newcomers.push_back(rank);
   for (Rank failed = 0; failed < size(); ++failed) {
     Peer& peer = peer_of(failed);
+    if (has_left(failed) && !is_leaving_)
+      tell_left(std::exchange(peer.left_is_announced, true) ? newcomers : all, failed);
     if (!has_failed(failed)) continue;
     tell(peer.announced < peer.evidence ? all : newcomers, failed, is_proved(failed));
     peer.announced = peer.evidence;
@@ -276,6 +331,16 @@ void Departures::tell(const std::vector<Rank>& ranks, Rank about, bool proved) {
   for (const Rank rank : ranks)
     if (about == me_ || !(is_here(about) && is_here(rank)))
       actions_.push_back({.kind = Action::Kind::announce, .rank = rank, .about = about, .proved = proved});
+}
+
+void Departures::tell_left(const std::vector<Rank>& ranks, Rank left) {
+  for (const Rank rank : ranks)
+    if (!(is_here(left) && is_here(rank)))
+      actions_.push_back({.kind = Action::Kind::announce,
+                          .rank = rank,
+                          .about = left,
+                          .has_left = true,
+                          .all_know = peer_of(left).all_know});
 }
 
 // Others may not know that we are out, and would wait for us: our process lives.
@@ -311,13 +376,15 @@ std::uint64_t Departures::hash() const {
     mix(peer.leaving_since.value_or(Time(-1)).count());
     mix(static_cast<int>(peer.evidence) | static_cast<int>(peer.standing) << 2 | peer.has_lifeline << 4 |
         peer.is_out << 5 | peer.seen_here << 6 | static_cast<int>(peer.announced) << 7 | peer.reported << 9 |
-        peer.is_informed << 10);
+        peer.is_informed << 10 | peer.is_leaving << 11 | peer.left_is_announced << 12 |
+        peer.all_know << 13);
   }
   mix(actions_taken_);
   for (const Action& action : actions_)
     mix(static_cast<int>(action.kind) | action.has_left << 3 | action.proved << 4 | action.rank << 5 |
         action.about << 18);
-  mix(static_cast<int>(exclusion_) | told_out_ << 2 | undecided_ << 3 | waiting_ << 4 | (excluded_by_ + 1) << 5);
+  mix(static_cast<int>(exclusion_) | told_out_ << 2 | undecided_ << 3 | waiting_ << 4 | is_leaving_ << 5 |
+      (excluded_by_ + 1) << 6);
   return hash;
 }
 

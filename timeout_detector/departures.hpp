@@ -8,8 +8,11 @@
 // Invariants
 //  - A rank is present, then left or failed; there is no way back, and each rank departs once.
 //  - A proof stays, whatever is suspected before, after or by others.
-//  - Leaving is not failing: who said that it leaves is never reported, nor announced. But who said that it is out has
-//    failed, though it leaves afterwards: it owes what it has not finished.
+//  - Leaving is not failing: a rank that said that it leaves is never reported, however it ends. But a rank that said that it is out
+//    has failed, though it leaves afterwards: it owes what it has not finished.
+//  - Who counts is not agreed on while a rank leaves. So it says that it is about to, and goes when all that live know that. Between the
+//    two it counts for no side, but against the one that has lost it. If not all knew, it does so for ever.
+//  - A closed connection is no proof, and no silence: a rank that leaves closes it, too, and its word may be lost with it.
 //  - Silence of ranks of other hosts is acted upon only by the side that holds the majority; the other side is out.
 //  - A rank that is silent alone is one rank: its host, over whose other lifelines something is heard, stays. See watch_along().
 //  - Before a rank departs, all that it said has been read (hear_out).
@@ -42,7 +45,7 @@ class Departures {
   };
 
   // What a rank has written about itself into its own shared memory. Its values are those in the memory.
-  enum class Mark : std::uint8_t { none = 0, left = 1, out = 2 };
+  enum class Mark : std::uint8_t { none = 0, left = 1, out = 2, left_early = 3 };
 
   enum class Exclusion : std::uint8_t { none, declared_dead, minority };
 
@@ -52,13 +55,14 @@ class Departures {
       fence,        // kill `rank`, of this host; answer with on_fence_refused() if that is not possible
       tell_out,     // `rank` may be alive: tell it that it was declared dead. Comes before its depart
       depart,       // forget `rank`; communicators and users learn that it has left or failed
-      announce,     // tell `rank` that `about` has failed
+      announce,     // tell `rank` that `about` has failed, or left
       exclude_self  // this rank is out: its operations end, and it says so wherever it can
     };
     Kind kind;
     Rank rank = -1;
     Rank about = -1;        // of announce
-    bool has_left = false;  // of depart
+    bool has_left = false;  // of depart, announce
+    bool all_know = false;  // then: that all knew before that it was about to
     bool proved = false;    // of depart, announce
     bool operator==(const Action&) const = default;
   };
@@ -98,10 +102,16 @@ class Departures {
   void on_excluded_word(Rank by);
   // `by` wrote so into this rank's memory; or (-1) the others have decided so, in an operation.
   void on_excluded_mark(Rank by);
+  // It is about to leave. Whatever ends it now, it has left.
+  void on_leaving(Rank rank);
   // The last message of a rank that leaves.
-  void on_leave_word(Rank rank);
+  void on_leave_word(Rank rank, bool all_know);
+  // Another rank says that it has left.
+  void on_left_word(Rank rank, bool all_know, Time now);
+  // This rank leaves: it is no business of its any more who else does.
+  void leave() { is_leaving_ = true; }
   // It said so on its lifeline. Its last message may follow, or be lost.
-  void on_lifeline_leave(Rank rank, Time now);
+  void on_lifeline_leave(Rank rank, bool all_know, Time now);
   void on_mark(Rank rank, Mark mark);
   // Its lifeline has ended, and that shows nothing.
   void on_line_lost(Rank rank) { peer_of(rank).has_lifeline = false; }
@@ -132,9 +142,10 @@ class Departures {
   // on_turn() has something to wait for.
   bool is_waiting() const { return waiting_; }
 
-  // Of those that are neither proved dead nor have left (`counted`), those that this side has lost. See holds_majority().
+  // Of those that are neither proved dead nor have left (`counted`), those that this side has lost, and those that count for no side.
+  // See holds_majority().
   struct Count {
-    std::int32_t counted = 0;
+    std::int32_t counted = 0, leaving = 0;
     std::vector<Rank> lost;
   };
   Count count() const;
@@ -153,6 +164,7 @@ class Departures {
     Standing standing = Standing::present;
     bool has_lifeline = false;
     bool is_out = false;     // says so itself
+    bool is_leaving = false, all_know = false, left_is_announced = false;
     bool seen_here = false;  // found by this rank, not told by another
     Evidence announced = Evidence::none;
     bool reported = false;
@@ -172,9 +184,16 @@ class Departures {
   void watch_broken(Rank rank, Time now);
   void depart(Rank rank, bool has_left);
   void announce();
+  void announce_left(Rank left);
+  bool is_among_two_lowest_here() const;
   void pass_on();
   std::vector<Rank> present() const;  // all others that have not gone
+  bool is_leaving_here(Rank rank) const;
+  bool counts(Rank rank) const {
+    return !is_proved(rank) && !(has_left(rank) && peer_of(rank).all_know);
+  }
   void tell(const std::vector<Rank>& ranks, Rank about, bool proved);
+  void tell_left(const std::vector<Rank>& ranks, Rank left);
   void exclude_self(Exclusion why);
 
   Rank me_ = 0;
@@ -187,7 +206,7 @@ class Departures {
   std::size_t actions_taken_ = 0;
   Exclusion exclusion_ = Exclusion::none;
   Rank excluded_by_ = -1;
-  bool told_out_ = false;
+  bool told_out_ = false, is_leaving_ = false;
   bool undecided_ = false;  // something was noted since the last turn
   bool waiting_ = false;
 };

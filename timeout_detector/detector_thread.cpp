@@ -72,7 +72,7 @@ DetectorThread::~DetectorThread() {
   ::close(wake_);
 }
 
-void DetectorThread::stop() {
+void DetectorThread::stop(bool all_know) {
   if (!thread_.joinable()) return;
   stopping_ = true;
   poke();
@@ -82,8 +82,9 @@ void DetectorThread::stop() {
           std::memory_order_acquire))  // whoever hears only that we leave would believe that we have done our part
     for (auto& watched : watched_) watched->lifeline.say(LifelineWord::out);
   for (auto& watched : watched_) (watched->suspected ? silent : answering).push_back(&watched->lifeline);
-  leave(silent, std::chrono::milliseconds(0));
-  leave(answering, std::chrono::seconds(1));
+  const LifelineWord word = all_know ? LifelineWord::leave : LifelineWord::leave_early;
+  leave(silent, std::chrono::milliseconds(0), word);
+  leave(answering, std::chrono::seconds(1), word);
 }
 
 void DetectorThread::poke() {
@@ -221,7 +222,7 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
   if (news.out) report(watched, Verdict::Kind::proved, true);  // before it leaves: nobody says so afterwards
   if (news.leave) {
     watched.forgotten.store(true, std::memory_order_release);
-    if (setup_.on_left != nullptr) setup_.on_left(setup_.arg, watched.peer.rank);
+    if (setup_.on_left != nullptr) setup_.on_left(setup_.arg, watched.peer.rank, !news.early);
   }
   if (news.excluded && setup_.on_excluded != nullptr) setup_.on_excluded(setup_.arg, watched.peer.rank);
   if (is_proof(watched, news, now)) report(watched, Verdict::Kind::proved);

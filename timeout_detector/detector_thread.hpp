@@ -86,7 +86,8 @@ class DetectorThread {
         nullptr;  // on the thread, on every wake, after the verdicts; short, or we would fall silent; may be nullptr
     // A peer of another host says that it declared us dead; that it leaves; its lifeline is lost, so that nothing is known
     // of it any more. On the thread; may be nullptr.
-    OnRank on_excluded = nullptr, on_left = nullptr, on_line_lost = nullptr;
+    OnRank on_excluded = nullptr, on_line_lost = nullptr;
+    void (*on_left)(void* arg, std::int32_t rank, bool all_know) = nullptr;
     void* arg = nullptr;  // handed to all of them
   };
 
@@ -101,7 +102,7 @@ class DetectorThread {
 
   // Ends the thread; afterwards it calls nothing. Tells the other hosts' peers that this rank leaves, and waits for at most
   // a second until they have heard it. Again: no effect. Not from a callback.
-  void stop();
+  void stop(bool all_know = true);
 
   // Makes the thread take a turn now. Any thread, also a signal handler; before the destructor.
   void poke();

@@ -195,9 +195,9 @@ void Lifeline::close() {
   descriptor_ = -1;
 }
 
-void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit) {
+void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit, LifelineWord word) {
   for (Lifeline* line : lines) {
-    line->say(LifelineWord::leave);
+    line->say(word);
     if (line->descriptor_ >= 0) shutdown(line->descriptor_, SHUT_WR);
   }
   const auto until = Clock::now() + limit;
@@ -244,6 +244,7 @@ Lifeline::News Lifeline::listen() {
       switch (static_cast<LifelineWord>(bytes[i])) {
         case LifelineWord::heartbeat: news.heartbeat = true; break;
         case LifelineWord::leave: news.leave = true; break;
+        case LifelineWord::leave_early: news.leave = news.early = true; break;
         case LifelineWord::excluded: news.excluded = true; break;
         case LifelineWord::out: news.out = true; break;
       }

@@ -6,7 +6,7 @@
 // What goes over one: the caller's greeting, the answer, the caller's confirmation; then single bytes, so that nothing can
 // arrive in part.
 //   heartbeat   every time that beat() is called
-//   leave       this side leaves the job: the end that follows is no failure
+//   leave       this side leaves the job: the end that follows is no failure; early: not all that live have heard of it before
 //   excluded    you were declared dead
 //   out         this side has found that it was, or that it is in the smaller part of a partition: it takes no part any more
 // Invariants
@@ -43,7 +43,7 @@ struct LifelineName {
 };
 static_assert(sizeof(LifelineName) == 8 + 16 * LifelineName::most_addresses);
 
-enum class LifelineWord : std::uint8_t { heartbeat = 'b', leave = 'l', excluded = 'x', out = 'o' };
+enum class LifelineWord : std::uint8_t { heartbeat = 'b', leave = 'l', leave_early = 'e', excluded = 'x', out = 'o' };
 
 // One end, non-blocking. Moves, doesn't copy.
 class Lifeline {
@@ -55,7 +55,7 @@ class Lifeline {
     lost     // anything else, of our own kernel: says nothing of the peer
   };
   struct News {
-    bool heartbeat = false, leave = false, excluded = false, out = false;
+    bool heartbeat = false, leave = false, early = false, excluded = false, out = false;
     End end = End::none;
   };
 
@@ -75,7 +75,7 @@ class Lifeline {
   void close();
 
  private:
-  friend void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit);
+  friend void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit, LifelineWord word);
 
   int descriptor_ = -1;
   int error_ = 0;  // of a send: the kernel tells each error once
@@ -85,7 +85,7 @@ class Lifeline {
 // Says on all of them that this side leaves, and ends them in a way that lets the word arrive. Waits until the other sides
 // have ended theirs, at most `limit`: bytes that come in after that are answered with a reset, which could overtake the
 // word.
-void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit);
+void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit, LifelineWord word);
 
 // Whom a rank wanted a lifeline with and has none; all ranks exchange theirs after connect(). Travels as it is in memory.
 struct LifelineGaps {

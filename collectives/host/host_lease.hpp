@@ -1,17 +1,16 @@
 // Which communicator uses a slab, and until when.
 //
 // Each rank says in its directory, for each communicator that it is in, what it has for it; nobody else writes there. A slab that
-// no lease names yet reads as zeros. The lease is open from when the slab is all zeros until its owner has completed the last
-// barrier, then closed: its owner reads nothing of this communicator any more. When no lease of a live member is open, this rank
-// takes its own away, and the slab may go to another communicator.
+// no lease names yet reads as zeros. The lease is open from when the slab is all zeros until its owner has left, then closed: its owner
+// reads nothing of this communicator any more. When no lease of a live member is open, or yet to come, this rank takes its own away,
+// and the slab may go to another communicator.
 //
-// Whose lease is gone has seen all others closed, so it was. And nobody who reaches the last barrier's end takes a lease that is
-// not there yet for one that is gone: every live member has entered that barrier, with an open one.
+// A lease that is not there is yet to come, or gone. Ranks open theirs in the order of communicators, and say how far they are: so these
+// two can be told apart. A rank whose lease is gone has seen all others closed, so it was.
 //
 // Order: leases are stored with release and loaded with acquire order. Who sees an open one sees zeros behind it, or what was stored
-// since; who sees a closed one zeroes its slab behind its owner's last read. Its owner opened it before it stamped the barrier, so
-// whoever has completed that, by however many others' P, sees it open, or later. Two that close at once may both see the other's
-// open: they look again.
+// since; who sees a closed one zeroes its slab behind its owner's last read. How far a rank is, it says behind its lease; so a rank that
+// sees that, and then no lease, sees one that is gone. Two that close at once may both see the other's open: they look again.
 #pragma once
 
 #include "collectives/host/host_slab.hpp"
@@ -19,8 +18,8 @@
 namespace ucft::detail {
 
 enum class HostLease : std::uint8_t {
-  none,   // not yet, or no more
-  open,   // its owner reads the others' slabs
+  none,   // no more
+  open,   // its owner reads the others' slabs, or will
   closed  // no more; but others may read its own
 };
 

@@ -63,6 +63,8 @@ class HostReading {
   bool is_there(Rank x) const { return is_stamped(x, cell_); }
   // V[x] is there, or never will be: x is proved dead. Only after that is it looked at whether it is.
   bool is_settled(Rank x) const { return is_there(x) || memory_.is_dead(x); }
+  // It had this result, and has left since.
+  bool has_completed(Rank x) const { return is_there(x) && memory_.load(x, HostLayout::left()) != 0; }
   HostNote note_of(Rank x) const { return HostNote::of(memory_.load(x, cell_ + 1)); }
   // Of `bytes` of data in V[x], or P[x], which begins there.
   HostPlace data_place(Rank x, HostPlace cell, std::uint64_t bytes) const {

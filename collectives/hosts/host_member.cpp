@@ -11,7 +11,11 @@ HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& b
       journal_(journal),
       caller_(caller),
       buffers_(buffers),
-      process_({host_, place.hosts->back() + 1, place.window, place.optimism}, buffers) {
+      process_({host_, place.hosts->back() + 1, place.window, place.optimism}, buffers),
+      let_go_(static_cast<std::size_t>(place.hosts->back()) + 1),
+      lets_us_go_(let_go_.size()),
+      told_we_leave_(let_go_.size()) {
+  last_gone_.resize(let_go_.size());
   speaks_ = first_alive(host_) == place.me;
 }
 
@@ -42,12 +46,18 @@ void HostMember::read() {
   while (const JournalEntry* entry = journal_.at(position_)) {
     ++position_;
     ended_ |= entry->what == JournalEntry::What::end;
-    gone_is_recorded_ |= entry->what == JournalEntry::What::gone;
+    for (Leaver& each : leavers_)
+      each.is_recorded |= entry->what == JournalEntry::What::leave && entry->about == each.host;
     apply(*entry);
     report();
     process_.make_ready();
     report();
   }
+  for (const Host host : process_.let_go()) {
+    let_go_[static_cast<std::size_t>(host)] = true;
+    if (speaks_) say(host, you_may_go, 0);
+  }
+  process_.let_go().clear();
 }
 
 // What this rank itself has appended it need not copy.
@@ -83,21 +93,29 @@ void HostMember::record_message(const Held& held) {
 
 // What has come and is not written down yet.
 void HostMember::go_on() {
-  while (journal_.may_append() && (record_failures() || take_held())) {}
-  if (!gone_ || gone_is_recorded_ || !journal_.may_append()) return;
-  record({.what = JournalEntry::What::gone});
+  while (journal_.may_append() && (record_failures() || record_leavers() || take_held())) {}
 }
 
-// Of a host whose ranks are all dead. False: there is none.
+// Of a host whose ranks are all gone. False: there is none.
 bool HostMember::record_failures() {
   while (!dead_hosts_.empty()) {
-    const Host host = dead_hosts_.back();
+    const auto [host, how] = dead_hosts_.back();
     dead_hosts_.pop_back();
     if (process_.window().failed().contains(host)) continue;
-    record({.what = JournalEntry::What::failure, .failed = host});
+    record({.what = how == Gone::failed ? JournalEntry::What::failure : JournalEntry::What::left,
+            .about = host,
+            .was_needed = how == Gone::left_needed});
     return true;
   }
   return false;
+}
+
+bool HostMember::record_leavers() {
+  const auto found = std::ranges::find(leavers_, false, &Leaver::is_recorded);
+  if (found == leavers_.end()) return false;
+  found->is_recorded = true;
+  record({.what = JournalEntry::What::leave, .about = found->host, .from = found->from});
+  return true;
 }
 
 // The first that can be taken in now; what is late is forgotten, what is early is kept. False: there is none.
@@ -126,8 +144,20 @@ void HostMember::on_contribution(const HostContribution& contribution) {
 }
 
 void HostMember::on_packet(Rank from, std::uint32_t place, const Message& message) {
-  on_failures(ranks_of(message.peer).first, from);
+  on_failures(ranks_of(message.peer).first, from, Gone::somehow);
   if (place == i_speak) return;
+  const auto host = static_cast<std::size_t>(message.peer);
+  if (place == you_may_go) {
+    lets_us_go_[host] = true;
+    return;
+  }
+  if (place == we_leave) {
+    if (std::ranges::find(leavers_, message.peer, &Leaver::host) == leavers_.end())
+      leavers_.push_back({message.peer, message.operation});
+    if (speaks_ && let_go_[host]) say(message.peer, you_may_go, 0);  // a speaker before this one may not have come to that
+    if (speaks_) go_on();
+    return;
+  }
   if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
   buffers_.retain(message.value);
   buffers_.retain(message.list);
@@ -147,20 +177,24 @@ void HostMember::keep_last_held() {
 }
 
 // Ranks of one host.
-void HostMember::on_failures(Rank first, Rank end) {
+void HostMember::on_failures(Rank first, Rank end, Gone how) {
   bool is_news = false;
   const Host host = host_of(first);
+  Gone& last = last_gone_[static_cast<std::size_t>(host)];
+  if (how != Gone::somehow) last = how;
   const Rank spoke = first_alive(host);
   for (Rank rank = first; rank < end; ++rank) is_news |= dead_.insert(rank);
   if (!is_news) return;
   const Rank speaks = first_alive(host);
-  if (speaks == no_rank) dead_hosts_.push_back(host);
+  if (speaks == no_rank) dead_hosts_.push_back({host, last});
   if (!speaks_ && host == host_ && speaks == place_.me) {
     read();
     speaks_ = has_taken_over_ = true;
     send_new();  // all
   } else if (speaks_ && host != host_ && speaks != spoke && speaks != no_rank) {
     send_again(host);
+    told_we_leave_[static_cast<std::size_t>(host)] = false;
+    say_that_we_leave();
   }
   if (speaks_) go_on();
 }
@@ -170,13 +204,37 @@ void HostMember::on_turn(std::int64_t now_ns) {
   go_on();
 }
 
-void HostMember::on_gone() {
-  gone_ = true;
-  if (speaks_) go_on();
+// ---- leaving --------------------------------------------------------------------------------------------------------
+
+void HostMember::say(Host to, std::uint32_t place, OperationNumber operation) {
+  const Rank rank = first_alive(to);
+  if (rank == no_rank) return;
+  Message word;
+  word.operation = operation;
+  word.peer = to;
+  outbox_.push_back({rank, place, word});
 }
 
-bool HostMember::end() {
-  if (speaks_ && !ended_ && journal_.may_append()) record({.what = JournalEntry::What::end});
+// Of a new speaker: again.
+void HostMember::say_that_we_leave() {
+  if (!speaks_ || !process_.window().has_left()) return;
+  for (Host host = 0; host < static_cast<Host>(told_we_leave_.size()); ++host) {
+    if (host == host_ || told_we_leave_[static_cast<std::size_t>(host)]) continue;
+    told_we_leave_[static_cast<std::size_t>(host)] = true;
+    say(host, we_leave, process_.window().next());
+  }
+}
+
+bool HostMember::leave() {
+  if (!speaks_ || ended_) return ended_;
+  if (!process_.window().has_left() && process_.window().idle() && journal_.may_append())
+    record({.what = JournalEntry::What::leave, .about = host_});
+  say_that_we_leave();
+  go_on();
+  if (!process_.window().has_left() || !process_.window().idle() || !journal_.may_append()) return ended_;
+  for (Host host = 0; host < static_cast<Host>(lets_us_go_.size()); ++host)
+    if (host != host_ && !lets_us_go_[static_cast<std::size_t>(host)] && !has_gone(host)) return false;
+  record({.what = JournalEntry::What::end});
   return ended_;
 }
 

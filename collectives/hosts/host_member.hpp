@@ -10,6 +10,9 @@
 // written down go to the next one, which keeps them until it speaks. So a message is lost with neither of two speakers that
 // die, in whatever order who learns of it: one of them lives that has it, or its host is dead.
 //
+// Leaving: when all ranks of a host have left, whoever speaks writes down that the host leaves, and says so to the others. Each answers
+// when it needs this host no more; when all have, the end is written down. A rank that leaves while others of its host stay just goes.
+//
 // Invariants
 //   - A rank speaks when all before it on its host are *proved* dead: there are no two speakers. A suspicion is no proof.
 //   - Nothing leaves a host that does not follow from what its journal holds.
@@ -31,8 +34,9 @@ class HostMember {
     int window = 8;
     Optimism optimism = false;
   };
-  // The place of a packet that says nothing but who speaks now: places are below it.
-  static constexpr std::uint32_t i_speak = UINT16_MAX;
+  // Places of packets that say nothing but who speaks now; that the host posts nothing from message.operation on; that it needs the
+  // other host, which leaves, no more. Places of messages are below them.
+  static constexpr std::uint32_t i_speak = UINT16_MAX, we_leave = UINT16_MAX - 1, you_may_go = UINT16_MAX - 2;
   struct Packet {  // in an outbox; message.peer is the host that it is for
     Rank to;
     std::uint32_t place;
@@ -57,13 +61,15 @@ class HostMember {
   // not speak (yet), too.
   void on_packet(Rank from, std::uint32_t place, const Message& message);
   // Of this host: proved. Of another one: the detector's word.
-  void on_failure(Rank rank) { on_failures(rank, rank + 1); }
+  void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
+  // Of another host: it is gone, in order. was_needed: somebody may not have finished all that its host has posted.
+  void on_left(Rank rank, bool was_needed) {
+    on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left);
+  }
   bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
   void on_turn(std::int64_t now_ns);
-  // A rank of another host has been through the last barrier.
-  void on_gone();
-  // The last barrier is over, here and for all that this host has sent: whoever speaks writes that down. True: it is.
-  bool end();
+  // All ranks of this host have left, with their operations complete: to be called again until it is true, and all is at its end.
+  bool leave();
 
   std::vector<Packet>& outbox() { return outbox_; }
   bool speaks() const { return speaks_; }
@@ -94,7 +100,12 @@ class HostMember {
   };
   Ranks ranks_of(Host host) const;
   Rank first_alive(Host host) const;
-  void on_failures(Rank first, Rank end);
+  enum class Gone : std::uint8_t { failed, left, left_needed, somehow };
+  void on_failures(Rank first, Rank end, Gone how);
+  void say(Host to, std::uint32_t place, OperationNumber operation);
+  bool has_gone(Host host) const { return first_alive(host) == no_rank; }
+  void say_that_we_leave();
+  bool record_leavers();
   void report();
   void read();
   void apply(const JournalEntry& entry);
@@ -117,9 +128,23 @@ class HostMember {
   HostProcess process_;
   std::uint64_t position_ = 0;
   Slice appended_{};  // the value of the message that this rank has appended, until it is read
-  bool speaks_ = false, gone_ = false, gone_is_recorded_ = false, ended_ = false, lost_ = false;
+  bool speaks_ = false, ended_ = false, lost_ = false;
   FailedRanks dead_;
-  std::vector<Host> dead_hosts_;  // all of whose ranks are; those that may not be written down yet
+  struct DeadHost {
+    Host host;
+    Gone how;
+  };
+  std::vector<DeadHost> dead_hosts_;  // all of whose ranks are; those that may not be written down yet
+  std::vector<Gone> last_gone_;       // by host: how the last of its ranks has gone of which that is known
+  struct Leaver {
+    Host host;
+    OperationNumber from;
+    bool is_recorded = false;
+  };
+  std::vector<Leaver> leavers_;    // other hosts that have said so
+  std::vector<bool> let_go_;       // by host: this one needs it no more
+  std::vector<bool> lets_us_go_;   // by host: it needs this one no more
+  std::vector<bool> told_we_leave_;
   std::vector<Held> held_;
   std::uint64_t sent_upto_ = 0;  // packets of process_
   bool has_taken_over_ = false;

@@ -21,11 +21,18 @@ void HostProcess::apply(const JournalEntry& entry) {
   switch (entry.what) {
     case JournalEntry::What::contribution: contribute(entry.contribution); break;
     case JournalEntry::What::message: take_in(message); break;
-    case JournalEntry::What::failure: window_.on_failure(entry.failed, outbox_); break;
+    case JournalEntry::What::failure: window_.on_failure(entry.about, outbox_); break;
     case JournalEntry::What::turn: window_.on_turn(outbox_, entry.now_ns); break;
-    case JournalEntry::What::gone: window_.on_gone(outbox_); break;
+    case JournalEntry::What::leave:
+      if (entry.about == size_.me)
+        window_.leave();
+      else
+        window_.on_leave(entry.about, entry.from);
+      break;
+    case JournalEntry::What::left: window_.on_left(entry.about, entry.was_needed, outbox_); break;
     case JournalEntry::What::end: break;
   }
+  for (Host host; (host = window_.take_leaver(outbox_)) != no_rank;) let_go_.push_back(host);
   lost_ |= buffers_.refused() != refused;
   buffers_.release(message.value);
   buffers_.release(message.list);

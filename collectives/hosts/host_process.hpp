@@ -59,6 +59,9 @@ class HostProcess {
   std::uint64_t packets_end() const { return packets_begin_ + packets_.size(); }
   const Packet& packet(std::uint64_t number) const { return packets_[number - packets_begin_]; }
 
+  // Hosts that leave, and that nothing is needed of here any more, since this was last cleared.
+  std::vector<Host>& let_go() { return let_go_; }
+
   // Operations that have finished since this was last cleared, internal ones included.
   const std::vector<OperationNumber>& completed() { return window_.completed(); }
   void clear_completed();
@@ -99,6 +102,7 @@ class HostProcess {
   std::vector<Slot> slots_;  // of the window's operations, and of those that may be heard of early
   std::deque<Packet> packets_;
   std::uint64_t packets_begin_ = 0;
+  std::vector<Host> let_go_;
   OperationNumber calls_ = 0;
   std::size_t noted_ = 0;  // of window_.completed()
   bool ready_ = false, lost_ = false;

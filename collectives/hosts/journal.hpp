@@ -39,15 +39,18 @@ struct JournalEntry {
     message,       // of another host
     failure,       // another host has failed: all of its ranks have
     turn,          // time has passed: see OperationWindow::on_turn
-    gone,          // another host is through the last barrier: see OperationWindow::on_gone
-    end            // nothing follows: this host is through it, too
+    leave,         // a host posts nothing from operation `from` on; this one: nothing any more
+    left,          // another host is gone: all of its ranks have left, or failed before the last of them did
+    end            // nothing follows: this host has left, and no host needs it any more
   };
   What what = What::turn;
   HostContribution contribution{};
   Message message{};  // peer: the host that sent it. Its handles mean nothing here
   std::span<const std::byte> value{}, list{};
   Slice block{};  // as in a contribution. Not written down
-  Host failed = no_rank;
+  Host about = no_rank;      // that has failed, leaves or left
+  OperationNumber from = 0;  // of one that leaves
+  bool was_needed = false;   // of one that left: see OperationWindow::on_left
   std::int64_t now_ns = 0;
 };
 

@@ -369,6 +369,31 @@ TEST(RandomOrders, APartitionWithFewLifelines) {
   EXPECT_GT(plans, static_cast<std::int64_t>(2000 / thinner));
 }
 
+// Nobody has died: whoever leaves, and whatever its closing connections do to its last words, nobody counts it as failed, and nobody is out.
+TEST(RandomOrders, LeaversHarmNobodyWhereLifelinesAreFewAndConnectionsBreak) {
+  for (std::uint64_t seed = 1; seed <= 6000 / thinner; ++seed) {
+    DeparturesPlan plan;
+    const int ranks = 3 + static_cast<int>(seed % 5), each = 1 + static_cast<int>(seed % 3);
+    for (int rank = 0; rank < ranks; ++rank) plan.host_of.push_back(static_cast<std::uint64_t>(rank / each));
+    plan.connections_break = true;
+    plan.shares_memory = seed % 7 != 0;
+    plan.in_a_ring = seed % 4 == 0;
+    plan.reach = 1 + static_cast<int>(seed % 2);
+    for (int i = 0; i < 1 + static_cast<int>(seed % 4) && i < ranks - 1; ++i)
+      plan.faults.push_back(leave((static_cast<int>(seed) * 3 + i * (i + 1) / 2) % ranks));
+    const DeparturesExploration result = walk_departures(plan, 30, 1000 * seed);
+    ASSERT_EQ(result.violations, 0) << "plan " << seed << ": " << result.first_violation;
+    EXPECT_EQ(result.nobody_went_on, 0) << seed;
+  }
+}
+
+TEST(EveryOrder, ALeaverWithFewLifelinesHarmsNobody) {
+  for (const auto& hosts : {std::vector<std::uint64_t>{0, 1, 2, 3}, {0, 0, 1, 1}, {0, 1, 2, 3, 4}})
+    EXPECT_EQ(all_orders_of({.host_of = hosts, .faults = {leave(2)}, .connections_break = true, .reach = 1})
+                  .nobody_went_on,
+              0);
+}
+
 TEST(RandomOrders, TheSameSeedGivesTheSameRun) {
   const DeparturesPlan plan = random_departures_plan(7);
   EXPECT_EQ(walk_departures(plan, 50, 3).states, walk_departures(plan, 50, 3).states);

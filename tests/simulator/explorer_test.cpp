@@ -86,8 +86,7 @@ std::int64_t boundaries_by_formula(Rank rank, const Plan& plan, std::int64_t dea
   Arguments barrier = program[0];
   barrier.kind = Kind::barrier;
   barrier.root = 0;
-  if (program[0].rooted()) program.insert(program.end(), program.size() - (plan.ends ? 0 : 1), barrier);
-  if (plan.ends) program.push_back(barrier);  // and then (below) the word that it is gone
+  if (program[0].rooted()) program.insert(program.end(), program.size() - 1, barrier);
   std::int64_t sends = 0;
   for (const Arguments& arguments : program)
     for (std::int64_t ballot = 0; ballot <= (arguments.kind == Kind::reduce ? 0 : deaths); ++ballot) {
@@ -97,7 +96,7 @@ std::int64_t boundaries_by_formula(Rank rank, const Plan& plan, std::int64_t dea
                                 !(arguments.kind == Kind::broadcast && ballot % plan.ranks == 0)) +
                (ballot > 0 ? 1 : 0);
     }
-  return sends + 1 + (plan.ends ? (deaths + 1) * (plan.ranks - 1) : 0);
+  return sends + 1 + (plan.ends ? 2 * (plan.ranks - 1) : 0);  // the word that it leaves, and answers to such words
 }
 
 std::int64_t plans_by_formula(const Plan& plan, const Scope& scope) {
@@ -518,7 +517,7 @@ TEST_F(OutOfMemory, TogetherWithADeath) {
         }
 }
 
-// ---- communicators that end: whoever is through destroys it, and says to the others only that it is gone ----
+// ---- communicators that end: a rank that leaves says so, and goes when all that live have finished what it has posted ----
 
 class TheEnd : public Exploring {
  protected:
@@ -570,6 +569,75 @@ TEST_F(TheEnd, IsReachedByLargerWorldsAndWithMoreDeathsThanF) {
     Plan plan = plan_of(n, arguments_of(kinds[seed % 4], f), 3, 2);
     plan.ends = true;
     walk_many(plan, std::min(f + 2, n - 1), 400, seed);
+  }
+}
+
+// ---- ranks that leave before the others ----
+
+class Leavers : public Exploring {
+ protected:
+  static std::vector<Arguments> mixed(Kind kind, std::int32_t f, Rank root, std::size_t operations) {
+    std::vector<Arguments> program;
+    for (std::size_t i = 0; i < operations; ++i)
+      program.push_back(arguments_of(i % 2 == 0 ? kind : Kind::allreduce, f, root));
+    return program;
+  }
+};
+
+TEST_F(Leavers, OneAfterAnyOfItsOperationsAndAnyDeath) {
+  for (bool optimistic : {false, true})
+    for (bool waits : {true, false})
+      for (Kind kind : kinds)
+        for (Rank n = 2; n <= 4; ++n)
+          for (Rank leaver = 0; leaver < n; ++leaver)
+            for (std::size_t after = 0; after <= 3; ++after) {
+              Plan plan = plan_of(n, arguments_of(kind, 1), 3, 2);
+              plan.optimistic = optimistic;
+              plan.program = mixed(kind, 1, n - 1, 3);
+              plan.leaves = {{leaver, after, waits}};
+              plan.ends = after % 2 == 0;
+              Scope scope;
+              scope.max_victims = 1;
+              scope.seeds = 3;
+              explore_all(plan, scope);
+              if (HasFailure()) return;
+            }
+}
+
+// f counts none of them.
+TEST_F(Leavers, AllButOneInAnyOrderWithoutAFailureAllowed) {
+  for (bool optimistic : {false, true})
+    for (Kind kind : kinds)
+      for (Rank n = 2; n <= 6; ++n)
+        for (Rank stays = 0; stays < n; ++stays) {
+          Plan plan = plan_of(n, arguments_of(kind, 0), 8, 3, 4);
+          plan.optimistic = optimistic;
+          plan.program = mixed(kind, 0, stays, 8);
+          for (Rank rank = 0; rank < n; ++rank)
+            if (rank != stays) plan.leaves.push_back({rank, static_cast<std::size_t>(rank + stays) % 7});
+          Scope scope;
+          scope.max_victims = 0;
+          scope.seeds = 20;
+          explore_all(plan, scope);
+          if (HasFailure()) return;
+        }
+}
+
+TEST_F(Leavers, AndDeathsInLargerWorldsInAnyOrder) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    std::mt19937_64 random(seed);
+    const Rank n = 3 + static_cast<Rank>(seed % 11);
+    const std::int32_t f = static_cast<std::int32_t>(seed % 4);
+    Plan plan = plan_of(n, arguments_of(Kind::allreduce, f), 10, 1 + static_cast<int>(seed % 4), seed % 2 == 0 ? 2 : 4);
+    plan.optimistic = seed % 3 != 0;
+    plan.ranks_per_host = seed % 5 == 0 ? 2 : 0;
+    for (Arguments& arguments : plan.program)
+      arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)));
+    plan.ends = random() % 2 == 0;
+    for (Rank rank = 1; rank < n; ++rank)
+      if (random() % 3 == 0) plan.leaves.push_back({rank, random() % 11, random() % 4 != 0});
+    walk_many(plan, std::min(f, n - 1), 60, seed);
+    if (HasFailure()) return;
   }
 }
 

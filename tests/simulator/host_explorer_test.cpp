@@ -321,7 +321,28 @@ TEST(HostExplorer, ChunksOfTheDeadAreCombinedByAll) {
   EXPECT_GE(found.ends_of_several * 2, found.ends);
 }
 
-// A communicator ends with a barrier.
+// Leaving early: the others' operations complete without it, and its memory stays until all have left.
+TEST(HostExplorer, ARankThatLeavesBeforeTheOthers) {
+  for (const HostCall& each : {allreduce, gather, broadcast(0), broadcast(1), reduce(0), reduce(1)})
+    explore_all({.ranks = 2, .program = {each, each}, .max_deaths = 1, .max_leavers = 1}, 300);
+  for (int degree : {0, 1})
+    explore_all({.ranks = 2,
+                 .degree = degree,
+                 .program = {large(HostPattern::reduce_all), allreduce},
+                 .areas = 1,
+                 .max_leavers = 2},
+                300);
+  explore_all({.ranks = 3, .window = 1, .banks = 2, .program = {allreduce}, .max_deaths = 0, .max_leavers = 2}, 300);
+  explore_all({.ranks = 3, .window = 1, .banks = 2, .program = {reduce(1)}, .max_deaths = 0, .max_leavers = 1}, 300);
+}
+
+// With no barrier at its end: a rank may have left, and begun with the next, before another has begun with this.
+TEST(HostExplorer, MemoryThatGoesToAnotherUseWhileOthersAreLate) {
+  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {reduce(0)}, .uses = 2, .max_leavers = 1}, 300);
+  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {broadcast(1)}, .uses = 3, .max_deaths = 0}, 300);
+  explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {allreduce}, .uses = 2, .max_leavers = 2}, 300);
+}
+
 TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
   explore_all({.ranks = 2, .window = 1, .banks = 2, .program = {allreduce, broadcast(0), barrier}, .uses = 3}, 2000);
   explore_all({.ranks = 2, .window = 2, .banks = 4, .program = {broadcast(1), reduce(0), barrier}, .uses = 2}, 2000);
@@ -382,6 +403,7 @@ TEST(HostExplorer, LargerWorldsByChance) {
                                             .areas = 1,
                                             .uses = 2,
                                             .max_deaths = ranks - 1,
+                                            .max_leavers = degree == 2 ? 0 : 1,
                                             .runs = window == 1},
                                            walks_of_large + walks / (8 * ranks), 7);
         EXPECT_EQ(found.violation, "") << ranks << " ranks, degree " << degree << ", window " << window;

@@ -343,6 +343,74 @@ TEST(HostsInBlocks, LongPrograms) {
 }
 
 // Rooted operations have their internal barriers; chains of operations the members that earlier results have left over.
+// ---- ranks and hosts that leave ----
+
+std::vector<Arguments> mixed(Kind kind, std::int32_t f, Rank root, std::size_t operations) {
+  std::vector<Arguments> program;
+  for (std::size_t i = 0; i < operations; ++i)
+    program.push_back(arguments_of(i % 2 == 0 ? kind : Kind::allreduce, f, root));
+  return program;
+}
+
+TEST(HostsThatLeave, ARankAfterAnyOfItsOperationsAndAnyDeath) {
+  for (bool optimistic : {false, true})
+    for (bool waits : {true, false})
+      for (Kind kind : kinds)
+        for (Rank leaver = 0; leaver < 4; ++leaver)
+          for (std::size_t after = 0; after <= 3; ++after) {
+            HostsPlan plan = plan_of(2, 2, arguments_of(kind, 1), 3);
+            plan.program = mixed(kind, 1, 3, 3);
+            plan.optimistic = optimistic;
+            plan.leaves = {{leaver, after, waits}};
+            plan.ends = after % 2 == 0;
+            Explored explored;
+            explored.sets(plan, 0);
+            explored.sets(plan, 1);
+            if (testing::Test::HasFailure()) return;
+          }
+}
+
+// f counts none of them: 0 is enough.
+TEST(HostsThatLeave, AHostRankByRankAndAnyDeath) {
+  for (bool optimistic : {false, true})
+    for (bool slow : {false, true})
+      for (Kind kind : kinds)
+        for (Host leaver = 0; leaver < 3; ++leaver)
+          for (std::size_t after = 0; after <= 2; ++after) {
+            HostsPlan plan = plan_of(3, 2, arguments_of(kind, 0), 4, 2);
+            plan.program = mixed(kind, 0, 2, 4);
+            plan.optimistic = optimistic;
+            plan.slow_journal = slow;
+            plan.leaves = {{2 * leaver, after}, {2 * leaver + 1, 2 - after}};
+            plan.ends = true;
+            Explored explored;
+            explored.sets(plan, 0);
+            explored.sets(plan, 1);
+            if (testing::Test::HasFailure()) return;
+          }
+}
+
+TEST(HostsThatLeave, LongProgramsWithDeathsInAnyOrder) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    std::mt19937_64 random(seed);
+    const int hosts = 2 + static_cast<int>(seed % 3), each = 1 + static_cast<int>(random() % 3);
+    const auto f = static_cast<std::int32_t>(seed % 2);
+    HostsPlan plan = plan_of(hosts, each, arguments_of(Kind::allreduce, f), 8, 1 + static_cast<int>(seed % 3));
+    plan.window = seed % 2 == 0 ? 2 : 4;
+    plan.optimistic = seed % 3 != 0;
+    plan.slow_journal = seed % 5 == 0;
+    const auto ranks = static_cast<Rank>(plan.hosts.size());
+    for (Arguments& arguments : plan.program)
+      arguments = arguments_of(kinds[random() % 5], f, static_cast<Rank>(random() % static_cast<unsigned>(ranks)));
+    plan.ends = random() % 2 == 0;
+    for (Rank rank = 1; rank < ranks; ++rank)
+      if (random() % 3 == 0) plan.leaves.push_back({rank, random() % 9, random() % 4 != 0});
+    Explored explored;
+    explored.walks(plan, 2, 40 * thinner, seed);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 TEST(Hosts, LongProgramsOfAllKinds) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed)
     for_both(

@@ -23,7 +23,8 @@ constexpr Departures::Options without_fence{.suspect_after = 1s, .fence = false}
 const std::vector<std::uint64_t> one_host{7, 7, 7, 7}, two_hosts{7, 7, 8, 8}, three_hosts{7, 7, 8, 8, 9, 9};
 
 std::string text_of(const Action& action) {
-  const std::string rank = std::to_string(action.rank), certainty = action.proved ? " proved" : " suspected";
+  const std::string rank = std::to_string(action.rank),
+                    certainty = action.proved ? " proved" : action.has_left ? " left" : " suspected";
   switch (action.kind) {
     case Action::Kind::hear_out: return "hear_out " + rank;
     case Action::Kind::fence: return "fence " + rank;
@@ -76,7 +77,7 @@ TEST(Departures, EachDepartsOnce) {
   departures.on_verdict(2, false);
   EXPECT_EQ(turn(departures).size(), 3u);
   departures.on_verdict(2, true);
-  departures.on_leave_word(2);
+  departures.on_leave_word(2, true);
   departures.on_mark(2, Mark::left);
   EXPECT_EQ(turn(departures), Texts{});
   EXPECT_TRUE(departures.has_failed(2));
@@ -119,7 +120,7 @@ TEST(Departures, EachFailureIsReportedOnceInRankOrder) {
 
 TEST(Departures, LeavingIsNotFailing) {
   Departures departures(0, three_hosts, options);
-  departures.on_leave_word(3);
+  departures.on_leave_word(3, true);
   EXPECT_EQ(turn(departures), (Texts{"depart 3 left"}));
   EXPECT_TRUE(departures.has_left(3));
   EXPECT_FALSE(departures.has_failed(3));
@@ -144,7 +145,7 @@ TEST(Departures, TheWordThatItLeavesIsFoundWhileItIsHeardOut) {
   departures.on_verdict(3, true);
   departures.on_turn(0s);
   ASSERT_EQ(text_of(*departures.next_action()), "hear_out 3");
-  departures.on_leave_word(3);
+  departures.on_leave_word(3, true);
   departures.on_heard_out(3, Mark::none);
   EXPECT_EQ(what_follows(departures), (Texts{"depart 3 left"}));
 }
@@ -152,17 +153,18 @@ TEST(Departures, TheWordThatItLeavesIsFoundWhileItIsHeardOut) {
 TEST(Departures, WhoSaysOnItsLifelineThatItLeavesIsGivenTimeForItsLastMessages) {
   Departures departures(0, three_hosts, options);
   departures.watch_along({{0, 3}});
-  departures.on_lifeline_leave(3, 5s);
+  departures.on_lifeline_leave(3, true, 5s);
   EXPECT_EQ(turn(departures, 5900ms), Texts{});
   EXPECT_TRUE(departures.is_waiting());
-  EXPECT_EQ(turn(departures, 6s), (Texts{"hear_out 3", "depart 3 left"}));
+  EXPECT_EQ(turn(departures, 6s), (Texts{"hear_out 3", "depart 3 left", "announce to 1: 3 left", "announce to 4: 3 left",
+                                         "announce to 5: 3 left"}));
   turn(departures, 7s);
   EXPECT_FALSE(departures.is_waiting());
 }
 
 TEST(Departures, WhoHasSaidThatItLeavesDoesNotFailByItsSilence) {
   Departures departures(0, three_hosts, options);
-  departures.on_lifeline_leave(3, 5s);
+  departures.on_lifeline_leave(3, true, 5s);
   departures.on_word(2, 3, false);
   EXPECT_EQ(turn(departures, 5s), (Texts{"hear_out 3", "depart 3 left"}));
 }
@@ -171,11 +173,11 @@ TEST(Departures, WhoHasSaidThatItLeavesDoesNotFailByItsSilence) {
 TEST(Departures, WhoSaidThatItIsOutHasFailedThoughItLeavesAfterwards) {
   Departures departures(0, three_hosts, options);
   departures.on_word(3, 3, true);
-  departures.on_leave_word(3);
+  departures.on_leave_word(3, true);
   EXPECT_EQ(turn(departures), (Texts{"hear_out 3", "depart 3 failed proved"}));
   Departures by_lifeline(0, three_hosts, options);
   by_lifeline.on_verdict(3, true);
-  by_lifeline.on_lifeline_leave(3, 0s);
+  by_lifeline.on_lifeline_leave(3, true, 0s);
   EXPECT_EQ(turn(by_lifeline)[1], "depart 3 failed proved");
 }
 
@@ -306,7 +308,7 @@ TEST(Departures, OfTwoHalvesTheOneWithTheLowestRankGoesOn) {
 
 TEST(Departures, ProvedDeathsAndLeaversDoNotCount) {
   Departures departures(3, two_hosts, options);
-  departures.on_leave_word(0);
+  departures.on_leave_word(0, true);
   departures.on_verdict(1, false);
   turn(departures);
   EXPECT_FALSE(departures.is_out());  // two of three
@@ -387,7 +389,7 @@ TEST(Departures, OfTwoOnOneHostThatHaveLostEachOtherTheLowerGoesOn) {
 
 TEST(Departures, WhoIsOutDrawsNoConclusionsFromTheSilenceOfTheOthers) {
   Departures departures(0, three_hosts, options);
-  departures.on_lifeline_leave(1, 0s);
+  departures.on_lifeline_leave(1, true, 0s);
   departures.on_verdict(4, false);
   departures.on_excluded_word(3);
   EXPECT_EQ(turn(departures, 9s).size(), 6u);  // exclude_self, and five are told
@@ -401,10 +403,71 @@ TEST(Departures, WhoIsOutDrawsNoConclusionsFromTheSilenceOfTheOthers) {
 
 // ---- lost connections ----
 
-TEST(Departures, ALostConnectionIsASuspicionIfNothingElseCanTell) {
+// Whoever leaves closes its connections, too: others may have heard that.
+TEST(Departures, ALostConnectionIsASuspicionIfNothingElseIsHeardForSoLong) {
   Departures departures(0, three_hosts, options);
   departures.on_connection_lost(3, 0s);
-  EXPECT_EQ(turn(departures)[2], "depart 3 failed suspected");
+  EXPECT_EQ(turn(departures, 999ms), Texts{});
+  EXPECT_EQ(turn(departures, 1s)[2], "depart 3 failed suspected");
+}
+
+TEST(Departures, ALostConnectionOfARankThatLeavesIsItsEndWhenThatIsHeardOrNothingElseIs) {
+  Departures silent(0, three_hosts, options), told(0, three_hosts, options);
+  silent.on_leaving(3);
+  EXPECT_EQ(turn(silent), Texts{}) << "it is there yet";
+  silent.on_connection_lost(3, 5s);
+  EXPECT_EQ(turn(silent, 5900ms), Texts{});
+  EXPECT_EQ(turn(silent, 6s)[1], "depart 3 left");
+  told.on_connection_lost(3, 5s);
+  told.on_left_word(2, true, 5s);
+  told.on_left_word(3, true, 5s);
+  EXPECT_EQ(turn(told, 5s), (Texts{"hear_out 2", "hear_out 3", "depart 2 left", "depart 3 left"}));
+}
+
+// Three hosts of two ranks; 4 and 5 leave, and 2 and 3 are silent. The other side may know so, or not.
+TEST(Departures, ARankThatLeavesCountsForNoSideAndAgainstTheOneThatHasLostIt) {
+  const auto outcome = [](auto prepare) {
+    Departures departures(2, three_hosts, options);  // without the lowest rank
+    prepare(departures);
+    departures.on_verdict(0, false);
+    departures.on_verdict(1, false);
+    turn(departures);
+    return departures.exclusion();
+  };
+  using Exclusion = Departures::Exclusion;
+  EXPECT_EQ(outcome([](Departures&) {}), Exclusion::none);
+  EXPECT_EQ(outcome([](Departures& it) { it.on_leaving(4), it.on_leaving(5); }), Exclusion::minority);
+  EXPECT_EQ(outcome([](Departures& it) { it.on_leave_word(4, false), it.on_leave_word(5, false); }), Exclusion::minority);
+  Departures lowest(0, three_hosts, options);
+  lowest.on_leave_word(4, true);
+  lowest.on_leave_word(5, true);
+  lowest.on_verdict(2, false);
+  lowest.on_verdict(3, false);
+  turn(lowest);
+  EXPECT_EQ(lowest.exclusion(), Exclusion::none) << "half, with the lowest rank";
+}
+
+// Also when its process ends, or it is silent, before it has said its last word.
+TEST(Departures, WhateverEndsARankThatLeavesItIsNoFailure) {
+  for (bool proved : {false, true}) {
+    Departures departures(0, three_hosts, options);
+    departures.on_leaving(3);
+    departures.on_verdict(3, proved);
+    EXPECT_EQ(turn(departures), (Texts{"hear_out 3", "depart 3 left"}));
+    EXPECT_TRUE(departures.take_failures().empty());
+  }
+}
+
+// Those that have a lifeline with it hear it there; its host sees it; the others hear it from them.
+TEST(Departures, WhoWatchesALeaverTellsThoseThatDoNot) {
+  Departures watcher(0, three_hosts, options), leaving(0, three_hosts, options);
+  for (Departures* each : {&watcher, &leaving}) each->watch_along({{0, 2}, {1, 4}, {2, 4}});
+  watcher.on_lifeline_leave(2, true, 5s);
+  watcher.on_leave_word(2, true);
+  EXPECT_EQ(turn(watcher, 5s), (Texts{"depart 2 left", "announce to 1: 2 left", "announce to 5: 2 left"}));
+  leaving.leave();
+  leaving.on_leave_word(2, true);
+  EXPECT_EQ(turn(leaving, 5s), Texts{"depart 2 left"});
 }
 
 TEST(Departures, WithALifelineALostConnectionWaitsForProof) {
@@ -420,7 +483,7 @@ TEST(Departures, WhoseLifelineIsLostIsAsOneThatNeverHadOne) {
   departures.watch_along({{0, 2}, {0, 3}});
   departures.on_line_lost(3);
   departures.on_connection_lost(3, 5s);
-  EXPECT_EQ(turn(departures, 5s)[2], "depart 3 failed suspected");
+  EXPECT_EQ(turn(departures, 6s)[2], "depart 3 failed suspected");
 }
 
 TEST(Departures, OnThisHostALostConnectionIsFencedAndItsEndIsTheProof) {
@@ -449,9 +512,9 @@ TEST(Departures, WhoCannotBeFencedIsSuspected) {
 TEST(Departures, TheConnectionOfALeaverMayBreak) {
   Departures departures(0, three_hosts, options);
   departures.watch_along({{0, 3}});
-  departures.on_lifeline_leave(3, 5s);
+  departures.on_lifeline_leave(3, true, 5s);
   departures.on_connection_lost(3, 5s);
-  EXPECT_EQ(turn(departures, 6s), (Texts{"hear_out 3", "depart 3 left"}));
+  EXPECT_EQ(turn(departures, 5s)[1], "depart 3 left");
 }
 
 TEST(Departures, ACopyGoesOnAsTheOriginalDoes) {
@@ -520,7 +583,7 @@ TEST(Departures, DeathsAndFarewellsLeaveHostsUnwatchedAndNotSilent) {
   Departures departures(0, hosts, options);
   departures.watch_along({{0, 1}, {1, 2}, {2, 3}, {0, 3}, {0, 4}});
   departures.on_verdict(1, true);
-  departures.on_leave_word(3);
+  departures.on_leave_word(3, true);
   departures.on_verdict(4, false);  // which has nothing to do with it
   turn(departures);
   EXPECT_TRUE(departures.has_failed(4));

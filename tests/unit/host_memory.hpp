@@ -57,7 +57,8 @@ class SharedMemory {
   void close() { shared_.leases[me_].store(2 * use_ + 1, std::memory_order_release); }
   HostLease lease(Rank owner) const {
     const std::uint32_t word = shared_.leases[owner].load(std::memory_order_acquire);
-    return word / 2 != use_ ? HostLease::none : word % 2 != 0 ? HostLease::closed : HostLease::open;
+    if (word / 2 < use_) return HostLease::open;  // it is yet to come
+    return word / 2 > use_ ? HostLease::none : word % 2 != 0 ? HostLease::closed : HostLease::open;
   }
   void end_lease() { shared_.leases[me_].store(0, std::memory_order_release); }
   const Shared& shared() const { return shared_; }

@@ -75,7 +75,7 @@ TEST(Lifelines, ALeaversWordArrivesBeforeTheEnd) {
   ASSERT_TRUE(pair.three.is_open() && pair.five.is_open());
   for (int i = 0; i < 100; ++i) pair.five.say(LifelineWord::heartbeat);
   Lifeline* const lines[] = {&pair.three};
-  leave(lines, 50ms);
+  leave(lines, 50ms, LifelineWord::leave);
   const Lifeline::News news = wait_for_news(pair.five);
   EXPECT_TRUE(news.leave);
 }

@@ -47,7 +47,7 @@ class Afar : public testing::Test {
     setup.on_verdict = [](void* self, const Verdict& verdict) { static_cast<Afar*>(self)->take(verdict); };
     setup.on_tick = [](void* self) { static_cast<Afar*>(self)->tick(); };
     setup.on_excluded = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->excluded_; };
-    setup.on_left = [](void* self, std::int32_t) { static_cast<Afar*>(self)->note_leave(); };
+    setup.on_left = [](void* self, std::int32_t, bool) { static_cast<Afar*>(self)->note_leave(); };
     setup.on_line_lost = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->lost_; };
     std::vector<DetectorThread::RemotePeer> peers;
     peers.push_back({7, 4711, std::move(ours)});
@@ -168,7 +168,7 @@ TEST_F(Afar, WhoLeavesIsNotReportedAsFailed) {
   Lifeline ours = connect();
   ASSERT_TRUE(ours.is_open() && peer_.is_open());
   Lifeline* const lines[] = {&peer_};
-  std::thread leaving([&] { leave(lines, 30s); });  // until the detector has closed its end
+  std::thread leaving([&] { leave(lines, 30s, LifelineWord::leave); });  // until the detector has closed its end
   pollfd word{ours.descriptor(), POLLIN, 0};
   EXPECT_EQ(poll(&word, 1, 30000), 1);
   start(200ms, std::move(ours));  // not before, or it could be silence that comes first
