@@ -70,6 +70,8 @@ class HostMember {
   void on_turn(std::int64_t now_ns);
   // All ranks of this host have left, with their operations complete: to be called again until it is true, and all is at its end.
   bool leave();
+  // That host is not told that this one leaves, and is not waited for.
+  void excuse(Host host) { lets_us_go_[static_cast<std::size_t>(host)] = true; }
 
   std::vector<Packet>& outbox() { return outbox_; }
   bool speaks() const { return speaks_; }

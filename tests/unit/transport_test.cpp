@@ -281,12 +281,12 @@ TEST(MessagePath, WhoIsNotConnectedIsWhenAMessageWantsToGoThere) {
   FakeNetwork network;
   const std::vector<std::unique_ptr<FakeRank>> all = three_ranks(network, false);
   all[0]->transport.send_hellos();
-  all[0]->transport.send_control(1, Control::leave, 0, 0);
+  all[0]->transport.send_control(1, Control::leave);
   all[0]->transport.say_goodbye([](int) { return true; });
   EXPECT_TRUE(network.flights.empty());
   EXPECT_TRUE(all[0]->transport.wired());
 
-  all[0]->transport.send_alarm(1, 2, true);
+  all[0]->transport.send_control(1, Control::failed, 0, {.attempt = 2, .flag = true});
   ASSERT_EQ(network.flights.size(), 2u);
   network.arrive_all();
   all[1]->transport.poll();
@@ -295,7 +295,7 @@ TEST(MessagePath, WhoIsNotConnectedIsWhenAMessageWantsToGoThere) {
   EXPECT_TRUE(all[0]->transport.is_unconnected(2) && all[2]->transport.is_unconnected(0));
   EXPECT_TRUE(network.flights.empty());  // whoever has greeted knows
   all[1]->transport.forget(2);
-  all[1]->transport.send_alarm(2, 0, true);
+  all[1]->transport.send_control(2, Control::failed, 0, {.attempt = 0, .flag = true});
   EXPECT_TRUE(network.flights.empty());
 }
 
@@ -310,7 +310,7 @@ TEST(MessagePath, AddressesThatAreMissingAreAnErrorThatSaysSo) {
 
 TEST(MessagePath, OthersHearAlarmsAndGoodbyes) {
   Job job(3, false);
-  job[0].transport.send_alarm(1, 2, true);
+  job[0].transport.send_control(1, Control::failed, 0, {.attempt = 2, .flag = true});
   job.settle();
   EXPECT_EQ(job[1].controls, (std::vector<std::pair<Control, int>>{{Control::failed, 0}}));
   job[0].transport.say_goodbye([](int) { return true; });

@@ -242,12 +242,12 @@ ucft_status_t ucft_context_destroy(ucft_context_h handle) {
     context->leave();
     return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
   }
-  context->stop();
   for (Communicator* communicator : context->communicators().all()) {
     close_requests_of(communicator);
     for (ucft_comm_h each : comms.all([&](const Communicator* open) { return open == communicator; }))
       comms.close(each);
   }
+  context->stop();
   contexts.close(handle);
   delete context;
   return UCFT_OK;
@@ -342,14 +342,9 @@ ucft_status_t ucft_comm_destroy(ucft_comm_h handle) {
   Context& context = comm->context();
   UCFT_ENTER(context);
   if (comm->has_pending()) return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
-  std::vector<Communicator*> all{comm};
-  if (comm->has_gossip())
-    for (Communicator* each : comm->gossip().agreements()) all.push_back(each);
-  if (!context.excluded()) context.farewell(all);
   close_requests_of(comm);
   comms.close(handle);
-  for (auto each = all.rbegin(); each != all.rend(); ++each)
-    context.communicators().destroy(*each);  // the caller's own last
+  context.communicators().destroy(comm);
   return UCFT_OK;
 }
 

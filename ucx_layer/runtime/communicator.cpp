@@ -89,11 +89,67 @@ ucft_status_t Communicator::post(Request& request) {
                                  : corrected_->post(request);
 }
 
-bool Communicator::post_farewell() {
-  if (is_held_) return false;
-  return host_ != nullptr        ? host_->post_farewell()
-         : two_level_ != nullptr ? two_level_->post_farewell()
-                                 : corrected_->post_farewell();
+// ---- leaving --------------------------------------------------------------------------------------------------------
+
+void Communicator::leave() {
+  has_left_ = true;
+  if (gossip_ != nullptr) left_.gossip_from = gossip_->posted();
+  if (host_ != nullptr)
+    host_->leave(left_.gossip_from);
+  else if (two_level_ != nullptr)
+    two_level_->leave();
+  else
+    corrected_->leave();
+}
+
+bool Communicator::is_through() {
+  return host_ != nullptr || (two_level_ != nullptr ? two_level_->is_through() : corrected_->is_through());
+}
+
+void Communicator::say_leaves(bool is_gone) {
+  if (corrected_ != nullptr) left_.from = corrected_->posted();
+  for (std::int32_t rank : ranks_)
+    if (rank != context_.rank() && !context_.is_gone(rank))
+      context_.transport().send_control(rank, Control::leaves_communicator, id_, word_of(left_, is_gone));
+  context_.transport().ring_doorbells();
+}
+
+void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone) {
+  const std::int32_t rank = rank_of(leaver);
+  if (rank < 0 || context_.excluded()) return;
+  if (std::ranges::find(gossip_leavers_, rank, &GossipLeaver::rank) == gossip_leavers_.end() &&
+      std::ranges::find(gossip_left_, rank) == gossip_left_.end())
+    gossip_leavers_.push_back({rank, left.gossip_from});
+  has_more_ = true;
+  if (corrected_ != nullptr) corrected_->on_leaves(rank, left.from);
+  if (two_level_ != nullptr && is_gone) two_level_->on_left(rank, false);
+}
+
+void Communicator::on_let_go(std::int32_t by) {
+  if (const std::int32_t rank = rank_of(by); rank >= 0 && corrected_ != nullptr) corrected_->on_let_go(rank);
+}
+
+void Communicator::answer_whether_left(std::int32_t asker) {
+  if (!has_left_ || rank_of(asker) < 0) return;
+  context_.transport().send_control(asker, Control::leaves_communicator, id_, word_of(left_, false));
+  context_.transport().ring_doorbells();
+}
+
+// Those that are not in any gossip operation that this rank has yet to finish take part in none any more. On a host what a rank has
+// said stands in its memory.
+void Communicator::note_gossip_leavers() {
+  if (host_ != nullptr && ++gossip_turns_ % 64 == 0)
+    for (Rank rank = 0; rank < size(); ++rank)
+      if (const std::optional<OperationNumber> from = host_->gossip_left(rank);
+          from && std::ranges::find(gossip_left_, rank) == gossip_left_.end() &&
+          std::ranges::find(gossip_leavers_, rank, &GossipLeaver::rank) == gossip_leavers_.end())
+        gossip_leavers_.push_back({rank, *from});
+  std::erase_if(gossip_leavers_, [&](const GossipLeaver& each) {
+    if (gossip_ == nullptr ? each.from > 0 : !gossip_->has_finished_before(each.from)) return false;
+    gossip_left_.push_back(each.rank);
+    if (gossip_ != nullptr) gossip_->on_failure(each.rank);
+    return true;
+  });
 }
 
 JobView Communicator::view() const {
@@ -111,8 +167,6 @@ JobView Communicator::view() const {
   for (Rank rank : published()->awaited()) job.ranks.at(context_.rank()).parts[id_].needs.push_back(context_rank(rank));
   return job;
 }
-
-std::unique_ptr<HostSlabs> Communicator::close() { return host_->close(); }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
@@ -137,12 +191,12 @@ void Communicator::on_failure(std::int32_t failed) {
   if (gossip_ != nullptr) gossip_->on_failure(rank);
 }
 
-// Who has not entered the last barrier, and hears this, has made other calls than the others, or is out in their eyes:
-// then nothing is to be had from that rank any more.
-void Communicator::on_gone(std::int32_t gone) {
-  if (rank_of(gone) < 0 || context_.excluded()) return;
-  if (corrected_ != nullptr && !corrected_->on_gone()) on_failure(gone);
-  if (two_level_ != nullptr && !two_level_->on_gone(rank_of(gone))) on_failure(gone);
+void Communicator::on_left(std::int32_t leaver, bool was_needed) {
+  const std::int32_t rank = rank_of(leaver);
+  if (rank < 0 || context_.excluded()) return;
+  if (corrected_ != nullptr) corrected_->on_left(rank, was_needed);
+  if (two_level_ != nullptr) two_level_->on_left(rank, was_needed);
+  if (gossip_ != nullptr) gossip_->on_failure(rank);
 }
 
 GossipDriver& Communicator::gossip() {
@@ -151,6 +205,7 @@ GossipDriver& Communicator::gossip() {
     context_.communicators().note_gossip(*this);
     for (std::int32_t rank = 0; rank < size(); ++rank)
       if (context_.is_gone(context_rank(rank))) gossip_->on_failure(rank);
+    for (Rank rank : gossip_left_) gossip_->on_failure(rank);
   }
   has_more_ = true;  // the caller is about to give it something
   return *gossip_;
@@ -167,8 +222,9 @@ bool Communicator::on_turn() {
   if (context_.excluded()) return false;
   if (corrected_ != nullptr) corrected_->on_turn();
   bool active = two_level_ != nullptr && two_level_->on_turn();
+  if (!gossip_leavers_.empty() || (host_ != nullptr && gossip_ != nullptr)) note_gossip_leavers();
   if (gossip_ != nullptr) active |= gossip_->on_turn();
-  has_more_ = gossip_ != nullptr && gossip_->active() > 0;
+  has_more_ = gossip_ != nullptr && (gossip_->active() > 0 || !gossip_leavers_.empty());
   return active;
 }
 

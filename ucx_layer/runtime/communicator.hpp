@@ -47,13 +47,20 @@ class Communicator {
   }
   // Of the blocking calls, of which there is one at a time. The last two are kept, as programs go from one to another and back.
   LastTwo<Request>& blocking() { return blocking_; }
-  // The last barrier, with which a communicator ends. False: not possible yet, progress and try again.
-  bool post_farewell();
-  bool farewell_done() const {
-    return host_ != nullptr        ? host_->farewell_done()
-           : two_level_ != nullptr ? two_level_->farewell_done()
-                                   : corrected_->farewell_done();
-  }
+  // From which of its operations on a rank posts nothing: ordinary ones, and gossip.
+  struct Left {
+    OperationNumber from = 0, gossip_from = 0;
+  };
+  // This rank posts nothing any more; nothing is pending. It answers until is_through().
+  void leave();
+  Left left() const { return left_; }
+  bool is_through();  // nobody needs this rank here any more, as far as messages go
+  bool end() { return host_->end(); }  // on a host: nobody reads what this rank has left
+  // A rank has said so. is_gone: it doesn't answer any more, either.
+  void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone);
+  void on_let_go(std::int32_t context_rank);
+  void answer_whether_left(std::int32_t context_rank);
+  void say_leaves(bool is_gone);
   bool has_pending() const {  // of the caller's
     if (is_part_) return false;
     return (host_ != nullptr        ? host_->has_pending()
@@ -82,13 +89,12 @@ class Communicator {
   std::vector<Communicator*> parts() const {
     return two_level_ != nullptr ? two_level_->parts() : std::vector<Communicator*>();
   }
-  void hold() { is_part_ = is_held_ = true; }
+  void make_part() { is_part_ = true; }
   bool is_part() const { return is_part_; }
-  void release_hold() { is_held_ = false; }
   bool is_on_host() const { return host_ != nullptr; }
   bool lacks_slab() const { return host_ != nullptr && !host_->has_slab(); }
-  // On a host: the last barrier is over, and this rank reads nothing any more. The slab that others may still read.
-  std::unique_ptr<HostSlabs> close();
+  // On a host: that rank is proved dead, or has left.
+  bool is_out_here(Rank rank) { return host_->is_out(rank); }
   GossipDriver& gossip();  // made when first needed
   // Where one of a host gossips for all of it: by rank, the number of its host; empty: each for itself.
   std::span<const Host> gossip_hosts() const { return gossip_hosts_; }
@@ -106,7 +112,7 @@ class Communicator {
   }
   void on_message(const WireHeader& header, const Message& message);
   void on_failure(std::int32_t context_rank);
-  void on_gone(std::int32_t context_rank);  // it has destroyed its part: the last barrier has been decided
+  void on_left(std::int32_t context_rank, bool was_needed);  // the job
   bool on_turn();                           // true if anything was done that a waiting caller should not sleep over
   bool wants_turn() const {
     return has_more_ || (corrected_ != nullptr && corrected_->wants_turn()) ||
@@ -148,7 +154,21 @@ class Communicator {
   std::vector<Host> gossip_hosts_;
   LastTwo<Request> blocking_;
   bool has_more_ = false;  // it may have something to do
-  bool is_part_ = false, is_held_ = false;
+  bool is_part_ = false, has_left_ = false;
+  Left left_;
+  struct GossipLeaver {
+    Rank rank;
+    OperationNumber from;
+  };
+  void note_gossip_leavers();
+  std::vector<GossipLeaver> gossip_leavers_;  // that may take part in some gossip operation yet
+  std::vector<Rank> gossip_left_;             // that take part in none any more
+  std::uint32_t gossip_turns_ = 0;
 };
+
+// As it travels.
+inline ControlWord word_of(const Communicator::Left& left, bool is_gone) {
+  return {left.from, static_cast<std::int32_t>(left.gossip_from), is_gone};
+}
 
 }  // namespace ucft::detail

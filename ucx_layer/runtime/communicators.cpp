@@ -9,7 +9,7 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr std::uint32_t for_all_bit = 0x80000000u;
+using communicator_id::for_all_bit;
 
 }  // namespace
 
@@ -22,15 +22,21 @@ Communicator* Communicators::create_for_all(std::int32_t ranks) {
 }
 
 Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
-  end_slabs();
+  end_closed();
   ++made_;
   auto made = std::make_unique<Communicator>(context_, id, std::move(ranks));  // and its parts
   Communicator* const created = communicators_.emplace_back(std::move(made)).get();
   if (!created->is_on_host()) turning_.push_back(created);
   if (created->lacks_slab())
     context_.stand_aside("this rank has no shared memory for a communicator: the others go on without it");
-  for (std::int32_t peer = 0; peer < context_.size(); ++peer)
-    if (departures_.is_gone(peer)) created->on_failure(peer);
+  if (communicator_id::place_in(id) == 0) say_opened();
+  for (std::int32_t peer = 0; peer < context_.size(); ++peer) {
+    if (departures_.has_left(peer))
+      created->on_left(peer, true);
+    else if (departures_.has_failed(peer))
+      created->on_failure(peer);
+  }
+  for (const WireHeader& word : std::exchange(early_words_, {})) on_control(word);
   for (const Early& each : std::exchange(early_, {})) {
     if (each.header.communicator != id) {
       early_.push_back(each);
@@ -47,6 +53,12 @@ void Communicators::release(const Early& early) {
   transport().buffers().release(early.message.list);
 }
 
+// With release order, behind what makes them visible: see HostLease.
+void Communicators::say_opened() {
+  transport().control()->opened.store(next_id_, std::memory_order_release);
+  transport().control()->opened_for_all.store(made_for_all_, std::memory_order_release);
+}
+
 Communicator* Communicators::next_in_turn() {
   if (turning_.empty()) return nullptr;
   if (++in_turn_ >= turning_.size()) in_turn_ = 0;
@@ -57,6 +69,7 @@ void Communicators::clear() {
   for (const Early& each : early_) release(each);
   early_.clear();
   turning_.clear();
+  left_.clear();
   communicators_.clear();
   closed_.clear();
 }
@@ -73,24 +86,69 @@ std::uint64_t Communicators::posted() const {
   return posted;
 }
 
+// What is read in memory stays there until all have left; what goes by messages until each has said that it needs no more.
 void Communicators::destroy(Communicator* communicator) {
-  for (Communicator* part : communicator->parts()) destroy(part);
-  if (last_found_ == communicator) last_found_ = nullptr;
-  posted_before_ += communicator->posted();
-  if (!communicator->is_on_host()) {
-    destroyed_.emplace_back(communicator->id(), communicator->ranks());
-    if (destroyed_.size() > destroyed_limit) destroyed_.pop_front();
-    for (std::int32_t rank : communicator->ranks())
-      if (departures_.is_gone(rank)) tell_gone(communicator->id(), communicator->ranks(), rank);
-    transport().ring_doorbells();
-  } else if (
-      !context_.excluded()) {  // else it had no part in any last barrier, and others may go on reading what it has left
-    closed_.push_back(communicator->close());
-    end_slabs();
+  const auto found = std::ranges::find_if(communicators_, [&](const auto& each) { return each.get() == communicator; });
+  std::unique_ptr<Communicator> ours = std::move(*found);
+  communicators_.erase(found);
+  posted_before_ += ours->posted();
+  if (ours->has_gossip())
+    for (Communicator* each : ours->gossip().agreements()) destroy(each);
+  if (!context_.excluded()) ours->leave();
+  if (!ours->is_on_host() && !context_.excluded()) {
+    left_.push_back(std::move(ours));
+    sweep_left();
+  } else {
+    retire(std::move(ours));
   }
+  end_closed();
+}
+
+void Communicators::leave_all() {
+  while (!communicators_.empty()) {
+    Communicator* const first = communicators_.front().get();
+    if (first->is_part()) {  // it goes with what it is a part of
+      const auto whole = std::ranges::find_if(communicators_, [](const auto& each) { return !each->is_part(); });
+      if (whole == communicators_.end()) return;
+      destroy(whole->get());
+    } else {
+      destroy(first);
+    }
+  }
+}
+
+// Nobody sends it messages any more.
+void Communicators::retire(std::unique_ptr<Communicator> communicator) {
+  if (last_found_ == communicator.get()) last_found_ = nullptr;
+  std::erase(turning_, communicator.get());
   gossiping_ -= communicator->has_gossip();
-  std::erase(turning_, communicator);
-  std::erase_if(communicators_, [&](const auto& each) { return each.get() == communicator; });
+  const std::vector<Communicator*> parts = communicator->parts();
+  if (!communicator->is_on_host()) {
+    gone_.push_back({communicator->id(), communicator->ranks(), communicator->left()});
+    if (gone_.size() > gone_limit) gone_.pop_front();
+    communicator.reset();
+  } else {
+    closed_.push_back(std::move(communicator));
+  }
+  for (Communicator* part : parts) {
+    const auto found = std::ranges::find_if(communicators_, [&](const auto& each) { return each.get() == part; });
+    std::unique_ptr<Communicator> ours = std::move(*found);
+    communicators_.erase(found);
+    retire(std::move(ours));
+  }
+}
+
+void Communicators::sweep_left() {
+  for (std::size_t i = 0; i < left_.size();) {
+    if (!left_[i]->is_through() && !context_.excluded()) {
+      ++i;
+      continue;
+    }
+    std::unique_ptr<Communicator> ours = std::move(left_[i]);
+    left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(i));
+    retire(std::move(ours));
+    i = 0;
+  }
 }
 
 void Communicators::note_gossip(Communicator& communicator) {
@@ -98,19 +156,20 @@ void Communicators::note_gossip(Communicator& communicator) {
   if (communicator.is_on_host()) turning_.push_back(&communicator);
 }
 
-// A few at a time, in turns: so the cost of a communicator does not grow with their number.
-void Communicators::end_slabs() {
+// A few at a time, in turns: so the cost of a communicator does not grow with their number. A rank that is out leaves all as it is.
+void Communicators::end_closed() {
   if (context_.excluded()) return;
   for (std::size_t i = std::min<std::size_t>(closed_.size(), 4); i > 0; --i) {
-    std::unique_ptr<HostSlabs> oldest = std::move(closed_.front());
+    std::unique_ptr<Communicator> oldest = std::move(closed_.front());
     closed_.pop_front();
     if (!oldest->end()) closed_.push_back(std::move(oldest));
   }
 }
 
 Communicator* Communicators::find_other(std::uint32_t id) {
-  for (const auto& each : communicators_)
-    if (each->id() == id) return last_found_ = each.get();
+  for (const auto* all : {&communicators_, &left_})
+    for (const auto& each : *all)
+      if (each->id() == id) return last_found_ = each.get();
   const std::uint32_t place = communicator_id::place_in(id);
   if (place == 0 || place > GossipDriver::in_flight) return nullptr;
   Communicator* caller = find_other(communicator_id::callers(id));  // another rank was the first to need it
@@ -130,7 +189,7 @@ bool Communicators::accepts(const WireHeader& header) {
 void Communicators::deliver(const WireHeader& header, const Message& message, int peer) {
   Communicator* communicator = find(header.communicator);
   if (communicator == nullptr) {
-    if (!is_future(header.communicator)) return answer_gone(header, peer);
+    if (!is_future(header.communicator)) return answer_late(header, peer);
     transport().buffers().retain(message.value);
     transport().buffers().retain(message.list);
     early_.push_back({header, message, peer});
@@ -143,39 +202,54 @@ void Communicators::deliver(const WireHeader& header, const Message& message, in
   communicator->on_message(header, message);
 }
 
-void Communicators::on_gone(std::uint32_t id, std::int32_t rank) {
+void Communicators::on_control(const WireHeader& header) {
+  const auto control = static_cast<Control>(header.phase);
+  const std::int32_t rank = header.sender;
+  const bool is_word = control == Control::leaves_communicator;
   if (departures_.is_gone(rank)) return;  // its word doesn't count any more
-  if (Communicator* communicator = find(id)) communicator->on_gone(rank);
-}
-
-void Communicators::on_departure(std::int32_t rank, bool has_left) {
-  if (!has_left) context_.note_death(rank);
-  for (const auto& each : communicators_) has_left ? each->on_gone(rank) : each->on_failure(rank);
-  for (const auto& [id, ranks] : destroyed_) tell_gone(id, ranks, rank);
-}
-
-// A late message for a communicator that this rank has destroyed: it has been through the last barrier, so nobody is
-// owed more than the word that it is gone, which says that the last barrier was decided (OperationWindow::on_gone).
-void Communicators::answer_gone(const WireHeader& header, int peer) {
-  for (const auto& [id, ranks] : destroyed_) {
-    if (id != header.communicator || static_cast<std::size_t>(header.sender) >= ranks.size()) continue;
-    const int sender = peer >= 0 ? peer : ranks[static_cast<std::size_t>(header.sender)];
-    transport().send_control(sender, Control::gone, header.communicator, context_.rank());
-    transport().ring_doorbells();
+  Communicator* const communicator = find(header.communicator);
+  if (communicator != nullptr && is_word)
+    return communicator->on_leaves(rank, {header.operation, static_cast<OperationNumber>(header.attempt)},
+                                   (header.flags & 1) != 0);
+  if (communicator != nullptr && control == Control::lets_go) return communicator->on_let_go(rank);
+  if (communicator != nullptr) return communicator->answer_whether_left(rank);
+  if (is_future(header.communicator)) {
+    if (is_word) early_words_.push_back(header);
     return;
   }
+  if (is_word) transport().send_control(rank, Control::lets_go, header.communicator);
+  if (control == Control::has_left) answer_gone(header.communicator, rank);
+  transport().ring_doorbells();
 }
 
-// A member of a destroyed communicator has failed: whoever is still in its last barrier may have lost a root, and must
-// not wait for this rank, which has been through. Where not all are connected, and all are members, it is enough to tell those along
-// the graph that news travel: they are through then, and tell others. Of a rank that has left whoever waits for it has heard itself.
-void Communicators::tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t departed) {
-  if (std::find(ranks.begin(), ranks.end(), departed) == ranks.end()) return;
-  const bool along = departures_.tells_along();
-  const bool all_are_members = ranks.size() == static_cast<std::size_t>(context_.size());
-  for (std::int32_t rank : along&& all_are_members ? departures_.near() : ranks)
-    if (rank != context_.rank() && !(along && departures_.has_left(departed) && transport().is_unconnected(rank)))
-      transport().send_control(rank, Control::gone, id, context_.rank());
+void Communicators::on_failure(std::int32_t rank) {
+  context_.note_death(rank);
+  for (const auto* all : {&communicators_, &left_})
+    for (const auto& each : *all) each->on_failure(rank);
+}
+
+void Communicators::on_left(std::int32_t rank, bool was_needed) {
+  for (const auto* all : {&communicators_, &left_})
+    for (const auto& each : *all) each->on_left(rank, was_needed);
+}
+
+void Communicators::exclude_self(ucft_status_t why) {
+  for (const auto* all : {&communicators_, &left_})
+    for (const auto& each : *all) each->exclude_self(why);
+}
+
+// A message for a communicator that this rank is through with: its sender has not heard so.
+void Communicators::answer_late(const WireHeader& header, int peer) {
+  const auto found = std::ranges::find(gone_, header.communicator, &Gone::id);
+  if (found == gone_.end() || static_cast<std::size_t>(header.sender) >= found->ranks.size()) return;
+  answer_gone(header.communicator, peer >= 0 ? peer : found->ranks[static_cast<std::size_t>(header.sender)]);
+  transport().ring_doorbells();
+}
+
+void Communicators::answer_gone(std::uint32_t id, std::int32_t rank) {
+  const auto found = std::ranges::find(gone_, id, &Gone::id);
+  if (found == gone_.end()) return;
+  transport().send_control(rank, Control::leaves_communicator, id, word_of(found->left, true));
 }
 
 }  // namespace ucft::detail

@@ -24,7 +24,11 @@ class Communicators {
   Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
   std::uint32_t next_id() const { return next_id_; }
   void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
-  void destroy(Communicator* communicator);  // after its last barrier
+  // This rank posts nothing there any more. The communicator stays until nobody needs this rank there: nothing waits for that.
+  void destroy(Communicator* communicator);
+  // Whether nobody needs this rank any more in those that are destroyed, as far as messages go.
+  bool are_left() const { return left_.empty(); }
+  void leave_all();  // the same of all, with the job
   bool have_gossip() const { return gossiping_ > 0; }
   void note_gossip(Communicator& communicator);  // it has some now
   // Those that may want turns: all but those whose ranks read each other's memory and don't gossip.
@@ -41,9 +45,15 @@ class Communicators {
   // Messages: see Sink.
   bool accepts(const WireHeader& header);
   void deliver(const WireHeader& header, const Message& message, int peer);
-  void on_gone(std::uint32_t id, std::int32_t rank);
-  // A rank has failed, or left the job.
-  void on_departure(std::int32_t rank, bool has_left);
+  void on_control(const WireHeader& header);
+  void on_failure(std::int32_t rank);
+  // It has left the job. was_needed: somebody may not have finished all that it has posted.
+  void on_left(std::int32_t rank, bool was_needed);
+  void exclude_self(ucft_status_t why);
+  // Destroyed ones whose end may have come.
+  void sweep() {
+    if (!left_.empty()) sweep_left();
+  }
   void note_stale() { ++stale_; }
   void note_part() { --made_; }  // no communicator of the caller's was made
 
@@ -53,33 +63,43 @@ class Communicators {
     Message message;
     int peer;
   };
-  static constexpr std::size_t early_limit = 4096, destroyed_limit = 1024;
+  static constexpr std::size_t early_limit = 4096, gone_limit = 1024;
+  struct Gone {  // a communicator that this rank is through with
+    std::uint32_t id;
+    std::vector<std::int32_t> ranks;
+    Communicator::Left left;
+  };
 
   Communicator* find(std::uint32_t id) {
     return last_found_ != nullptr && last_found_->id() == id ? last_found_ : find_other(id);
   }
   Communicator* find_other(std::uint32_t id);
   bool is_future(std::uint32_t id) const;
-  void answer_gone(const WireHeader& header, int peer);
-  void tell_gone(std::uint32_t id, const std::vector<std::int32_t>& ranks, std::int32_t departed);
+  void answer_late(const WireHeader& header, int peer);
+  void answer_gone(std::uint32_t id, std::int32_t rank);
   void release(const Early& early);
-  void end_slabs();
+  void say_opened();
+  void sweep_left();
+  void retire(std::unique_ptr<Communicator> communicator);
+  void end_closed();
   Transport& transport();
 
   Context& context_;
   const Departures& departures_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::deque<std::pair<std::uint32_t, std::vector<std::int32_t>>>
-      destroyed_;  // the latest: whom a late message came from
+  std::deque<Gone> gone_;  // the latest: whom a late message came from
   std::vector<Communicator*> turning_;
   std::size_t in_turn_ = 0;
   Communicator* last_found_ = nullptr;
   std::uint64_t made_ = 0, posted_before_ = 0;  // on those that are gone
   std::vector<Early> early_;
+  std::vector<WireHeader> early_words_;  // of ranks that have left one that this rank has yet to create
   std::uint32_t next_id_ = 0, made_for_all_ = 0;
   std::uint64_t stale_ = 0;
   int gossiping_ = 0;
-  std::deque<std::unique_ptr<HostSlabs>> closed_;  // slabs that others may still read
+  // Destroyed: others may still send messages there, or read what this rank has left in memory.
+  std::vector<std::unique_ptr<Communicator>> left_;
+  std::deque<std::unique_ptr<Communicator>> closed_;
 };
 
 }  // namespace ucft::detail

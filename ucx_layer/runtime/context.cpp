@@ -108,19 +108,35 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
 // A barrier over the survivors: the launcher's are for ranks that it knows, and can't survive. A rank that dies in it is dead
 // like any other; by messages more than f deaths end it, too.
 void Context::meet() {
-  Communicator* everybody = communicators_.create_for_all(size());
-  farewell({everybody});
+  Communicator* const everybody = communicators_.create_for_all(size());
+  Request barrier;
+  barrier.communicator = everybody;
+  barrier.arguments.f = std::min(settings().f, size() - 1);
+  everybody->plan(barrier);
+  const auto is_over = [&] {
+    if (barrier.state != Request::State::idle) return !barrier.pending();
+    const ucft_status_t status = everybody->post(barrier);
+    return status != UCFT_OK && status != UCFT_ERR_BUSY;  // out
+  };
+  wait_until(is_over, Clock::time_point::max());
   communicators_.destroy(everybody);
 }
 
-// Leaving is not failing: a last barrier on every communicator, so that nobody needs this rank any more, then the word.
+// Leaving is not failing: it is said before, and in each communicator from which operation on; then this rank stays for those that may
+// still need its answers, though not for ever.
 void Context::stop() {
   if (!started_) return;
   started_ = false;
   if (settings().stats != Stats::none) print_stats();
-  if (!excluded()) farewell(communicators_.all());
+  constexpr auto patience = std::chrono::seconds(3);
+  if (!excluded()) {
+    departures_.say_leaving();
+    communicators_.leave_all();
+    const auto may_go = [&] { return excluded() || (communicators_.are_left() && departures_.all_know_leaving()); };
+    wait_until(may_go, Clock::now() + patience);
+  }
   departures_.mark_left();
-  transport_->say_goodbye([this](int rank) {
+  transport_->say_goodbye(departures_.all_know(), [this](int rank) {
     departures_.take_news();
     return departures_.state().may_live(rank);
   });
@@ -161,17 +177,6 @@ Context::~Context() {
 
 bool Context::forked() const { return job_.pid != process_id.load(std::memory_order_relaxed); }
 
-bool Context::farewell(std::vector<Communicator*> leaving) {
-  return wait_until(
-      [&] {
-        bool done = true;
-        if (excluded()) return true;  // and has said its last word
-        for (Communicator* each : leaving) done = each->post_farewell() && each->farewell_done() && done;
-        return done;
-      },
-      Clock::time_point::max());
-}
-
 // ---- the loop -------------------------------------------------------------------------------------------------------
 
 // Messages can wait for a few looks where nothing else is under way than operations in shared memory.
@@ -206,6 +211,7 @@ bool Context::progress_all() {
     if (turning[i]->wants_turn()) active |= turning[i]->on_turn();
   if (Communicator* const next = communicators_.next_in_turn(); next != nullptr && !next->wants_turn())
     active |= next->on_turn();
+  communicators_.sweep();
   if (departures_.has_reports() && !in_helper_) departures_.report();
   return active;
 }
@@ -356,10 +362,12 @@ void Context::deliver(void* arg, const WireHeader& header, const Message& messag
 void Context::on_control(void* arg, const WireHeader& header, int peer) {
   auto& self = *static_cast<Context*>(arg);
   if (header.sender >= self.size() || (peer >= 0 && header.sender != peer)) return;
-  if (static_cast<Control>(header.phase) == Control::gone)
-    self.communicators_.on_gone(header.communicator, header.sender);
-  else
-    self.departures_.on_control(header);
+  switch (static_cast<Control>(header.phase)) {
+    case Control::leaves_communicator:
+    case Control::lets_go:
+    case Control::has_left: return self.communicators_.on_control(header);
+    default: self.departures_.on_control(header);
+  }
 }
 
 void Context::endpoint_failed(void* arg, int rank, const char*) {

@@ -115,8 +115,6 @@ class Context {
   }
   // Of the program, outside: for who looks. Any thread, one at a time.
   void note_activity(const char* name) { transport_->control()->activity.store(name); }
-  // The last barrier on each of them.
-  bool farewell(std::vector<Communicator*> leaving);
 
  private:
   struct Idle {

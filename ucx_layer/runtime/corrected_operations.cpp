@@ -30,7 +30,8 @@ CorrectedOperations::CorrectedOperations(Communicator& communicator, Context& co
       outbox_(context.transport().buffers()),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window) * 4), nullptr),
       heard_of_(static_cast<std::size_t>(communicator.size())),
-      published_(communicator.id(), me_, communicator.size(), *context.transport().control()) {}
+      published_(communicator.id(), me_, communicator.size(), *context.transport().control()),
+      lets_us_go_(static_cast<std::size_t>(communicator.size())) {}
 
 CorrectedOperations::~CorrectedOperations() {
   window_.release_all();
@@ -108,24 +109,31 @@ ucft_status_t CorrectedOperations::post(Request& request) {
   return UCFT_OK;
 }
 
+// A rank that this one has no connection with does not say by itself that it has left.
 void CorrectedOperations::note_awaited() {
-  if (finished_ < window_.next()) published_.note_awaited(window_.operation(finished_).awaited());
+  if (finished_ >= window_.next()) return;
+  const std::vector<Rank> awaited = window_.operation(finished_).awaited();
+  published_.note_awaited(awaited);
+  constexpr std::uint32_t patience = 64;
+  if (std::exchange(asked_for_, finished_) != finished_) waits_ = 0;
+  if (++waits_ != patience) return;
+  for (Rank rank : awaited)
+    if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
+      context_.transport().send_control(peer, Control::has_left, communicator_.id());
 }
 
-bool CorrectedOperations::post_farewell() {
-  if (farewell_posted_) return true;
-  const bool ready = window_.ready(outbox_);
-  flush();
-  collect();
-  if (!ready) return false;
-  Arguments barrier;
-  barrier.kind = Kind::barrier;
-  barrier.f = context_.settings().f;
-  slot(window_.next()) = nullptr;
-  window_.post(barrier, {}, outbox_);
-  farewell_posted_ = true;
-  flush();
-  collect();
+// When all that this rank has posted is finished it says so, and then waits for the answers of those that live.
+bool CorrectedOperations::is_through() {
+  if (!window_.idle()) return false;
+  if (!window_.has_left()) {
+    window_.leave();
+    communicator_.say_leaves(false);
+    collect();
+  }
+  for (Rank rank = 0; rank < communicator_.size(); ++rank)
+    if (rank != me_ && !lets_us_go_[static_cast<std::size_t>(rank)] && !context_.is_gone(communicator_.context_rank(rank)) &&
+        !context_.transport().is_unconnected(communicator_.context_rank(rank)))
+      return false;
   return true;
 }
 
@@ -153,12 +161,15 @@ void CorrectedOperations::on_failure(Rank rank) {
   collect();
 }
 
-bool CorrectedOperations::on_gone() {
-  if (!farewell_posted_) return false;
-  window_.on_gone(outbox_);
+void CorrectedOperations::on_leaves(Rank rank, OperationNumber from) {
+  window_.on_leave(rank, from);
+  collect();
+}
+
+void CorrectedOperations::on_left(Rank rank, bool was_needed) {
+  window_.on_left(rank, was_needed, outbox_);
   flush();
   collect();
-  return true;
 }
 
 void CorrectedOperations::on_turn() {
@@ -217,6 +228,16 @@ void CorrectedOperations::flush() {
 }
 
 void CorrectedOperations::collect() {
+  take_completed();
+  for (Rank leaver; (leaver = window_.take_leaver(outbox_)) != no_rank;) {
+    flush();
+    context_.transport().send_control(communicator_.context_rank(leaver), Control::lets_go, communicator_.id());
+    context_.transport().ring_doorbells();
+    take_completed();
+  }
+}
+
+void CorrectedOperations::take_completed() {
   if (window_.completed().empty()) return;
   while (finished_ < window_.next() && (finished_ < window_.dropped_upto() || window_.operation(finished_).finished()))
     ++finished_;

@@ -24,10 +24,13 @@ class CorrectedOperations {
 
   // See Communicator.
   ucft_status_t post(Request& request);
-  bool post_farewell();
-  bool farewell_done() const { return farewell_posted_ && window_.idle(); }
+  void leave() { is_leaving_ = true; }
+  bool is_through();
+  void on_leaves(Rank rank, OperationNumber from);
+  void on_let_go(Rank by) { lets_us_go_[static_cast<std::size_t>(by)] = true; }
+  void on_left(Rank rank, bool was_needed);
   bool has_pending() const { return pending_ > 0; }
-  OperationNumber posted() const { return window_.next() - farewell_posted_; }
+  OperationNumber posted() const { return window_.next(); }
   // A number that no live rank can have reached is taken, and dropped in on_message().
   bool accepts(const WireHeader& header) const {
     return window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();
@@ -40,8 +43,6 @@ class CorrectedOperations {
   const PublishedPart& published() const { return published_; }
   void note_awaited();
   void on_failure(Rank rank);
-  // False: it has not entered the last barrier.
-  bool on_gone();
   void on_turn();
   bool wants_turn() const { return !copying_.empty() || window_.wants_turn(); }
   void exclude_self(ucft_status_t why);
@@ -51,6 +52,7 @@ class CorrectedOperations {
   Operation::Memory provide(Request& request);
   void flush();
   void collect();
+  void take_completed();
   void complete(Request& request, const Operation& operation);
   bool is_needed(const Request& request) const;
   void copy_out(Request& request);
@@ -67,7 +69,10 @@ class CorrectedOperations {
   PublishedPart published_;
   OperationNumber finished_ = 0;  // all before it are
   int pending_ = 0;
-  bool farewell_posted_ = false;
+  bool is_leaving_ = false;
+  std::vector<bool> lets_us_go_;              // by rank
+  OperationNumber asked_for_ = UINT64_MAX;  // whether those that it awaits have left
+  std::uint32_t waits_ = 0;
 };
 
 }  // namespace ucft::detail

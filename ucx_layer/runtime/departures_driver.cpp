@@ -30,6 +30,7 @@ void DeparturesDriver::begin() {
   told_ = std::make_unique<std::atomic<Told>[]>(hosts.size());
   proved_here_.assign(hosts.size(), false);
   known_since_.assign(hosts.size(), {});
+  knows_leaving_.assign(hosts.size(), false);
   departures_ = Departures(
       job_.rank, hosts,
       {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
@@ -86,13 +87,36 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
 }
 
 void DeparturesDriver::stop_detector() {
-  if (detector_) detector_->stop();
+  if (detector_) detector_->stop(all_know_);
+}
+
+// Where majorities count, all that go on must know before who is about to go (Departures). On one host there are none.
+void DeparturesDriver::say_leaving() {
+  is_leaving_ = true;
+  departures_.leave();
+  for (std::int32_t rank = 0; rank < job_.size && job_.many_hosts; ++rank)
+    if (rank != job_.rank && !departures_.is_gone(rank)) transport_->send_control(rank, Control::leaving);
+  transport_->ring_doorbells();
+}
+
+bool DeparturesDriver::all_know_leaving() const {
+  for (std::int32_t rank = 0; rank < job_.size && job_.many_hosts; ++rank)
+    if (rank != job_.rank && !departures_.is_gone(rank) && !knows_leaving_[static_cast<std::size_t>(rank)] &&
+        !transport_->is_unconnected(rank))
+      return false;
+  return true;
 }
 
 void DeparturesDriver::mark_left() {
   if (transport_ == nullptr || transport_->control() == nullptr) return;
+  const auto may_be_unheard_by = [&](std::int32_t rank) {
+    return !departures_.is_gone(rank) && transport_->is_unconnected(rank);
+  };
+  all_know_ = is_leaving_ && all_know_leaving();
+  for (std::int32_t rank = 0; rank < job_.size && all_know_; ++rank) all_know_ = !may_be_unheard_by(rank);
+  const auto mark = static_cast<std::uint32_t>(all_know_ ? Departures::Mark::left : Departures::Mark::left_early);
   std::uint32_t in_job = 0;
-  transport_->control()->left.compare_exchange_strong(in_job, 1, std::memory_order_seq_cst);
+  transport_->control()->left.compare_exchange_strong(in_job, mark, std::memory_order_seq_cst);
 }
 
 // ---- the detector's thread ------------------------------------------------------------------------------------------
@@ -101,7 +125,11 @@ void DeparturesDriver::mark_left() {
 // together.
 void DeparturesDriver::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
-  const News news{News::Kind::verdict, verdict.rank, verdict.kind == Verdict::Kind::proved, verdict.out, Clock::now()};
+  const News news{.kind = News::Kind::verdict,
+                  .rank = verdict.rank,
+                  .proved = verdict.kind == Verdict::Kind::proved,
+                  .out = verdict.out,
+                  .at = Clock::now()};
   if (news.proved) self.tell({news});
   if (!news.proved) self.silent_.push_back(news);
   if (!verdict.more && !self.silent_.empty()) self.tell(std::exchange(self.silent_, {}));
@@ -111,8 +139,8 @@ void DeparturesDriver::on_excluded(void* arg, std::int32_t by) {
   static_cast<DeparturesDriver*>(arg)->tell({{News::Kind::excluded, by}});
 }
 
-void DeparturesDriver::on_left(void* arg, std::int32_t rank) {
-  static_cast<DeparturesDriver*>(arg)->tell({{News::Kind::leave, rank}});
+void DeparturesDriver::on_left(void* arg, std::int32_t rank, bool all_know) {
+  static_cast<DeparturesDriver*>(arg)->tell({{.kind = News::Kind::leave, .rank = rank, .all_know = all_know}});
 }
 
 void DeparturesDriver::on_line_lost(void* arg, std::int32_t rank) {
@@ -137,12 +165,22 @@ void DeparturesDriver::tell(const std::vector<News>& news) {
 // ---- the caller's ---------------------------------------------------------------------------------------------------
 
 void DeparturesDriver::on_control(const WireHeader& header) {
+  const bool flag = (header.flags & 1) != 0;
   switch (static_cast<Control>(header.phase)) {
-    case Control::leave: departures_.on_leave_word(header.sender); return follow_up();
+    case Control::leave: departures_.on_leave_word(header.sender, flag); return follow_up();
+    case Control::leaving:
+      departures_.on_leaving(header.sender);
+      transport_->send_control(header.sender, Control::knows_leaving);
+      return transport_->ring_doorbells();
+    case Control::knows_leaving: knows_leaving_[static_cast<std::size_t>(header.sender)] = true; return;
+    case Control::left:
+      if (header.attempt < 0 || header.attempt >= job_.size || header.attempt == job_.rank) return;
+      departures_.on_left_word(header.attempt, flag, Clock::now().time_since_epoch());
+      return note();
     case Control::excluded: departures_.on_excluded_word(header.sender); return note();
     case Control::failed:
       if (header.attempt < 0 || header.attempt >= job_.size) return;
-      departures_.on_word(header.sender, header.attempt, (header.flags & 1) != 0);
+      departures_.on_word(header.sender, header.attempt, flag);
       return note();
     default: return;
   }
@@ -156,10 +194,14 @@ void DeparturesDriver::on_connection_lost(std::int32_t rank) {
 void DeparturesDriver::look_around(Clock::time_point now) {
   if (is_out()) return;
   if (detector_) detector_->look_now();
-  for (std::int32_t rank = 0; rank < job_.size; ++rank)
-    departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
+  look_at_marks();
   on_turn(now);
   connect_in_calm(now);
+}
+
+void DeparturesDriver::look_at_marks() {
+  for (std::int32_t rank = 0; rank < job_.size; ++rank)
+    departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
 }
 
 void DeparturesDriver::connect_in_calm(Clock::time_point now) {
@@ -186,7 +228,7 @@ void DeparturesDriver::take_news() {
         if (each.proved) proved_here_[static_cast<std::size_t>(each.rank)] = true;
         break;
       case News::Kind::excluded: departures_.on_excluded_word(each.rank); break;
-      case News::Kind::leave: departures_.on_lifeline_leave(each.rank, Clock::now().time_since_epoch()); break;
+      case News::Kind::leave: departures_.on_lifeline_leave(each.rank, each.all_know, Clock::now().time_since_epoch()); break;
       case News::Kind::line_lost: departures_.on_line_lost(each.rank); break;
     }
   }
@@ -194,7 +236,10 @@ void DeparturesDriver::take_news() {
 
 void DeparturesDriver::on_turn(Clock::time_point now) {
   const std::uint32_t count = news_count_.load(std::memory_order_acquire);
-  if (std::exchange(news_handled_, count) != count) take_news();
+  if (std::exchange(news_handled_, count) != count) {
+    look_at_marks();  // before others are counted
+    take_news();
+  }
   if (const std::uint32_t by = transport_->control()->excluded.load(std::memory_order_relaxed); by != 0)
     departures_.on_excluded_mark(static_cast<std::int32_t>(by) - 1);
   departures_.on_turn(now.time_since_epoch());
@@ -233,11 +278,13 @@ void DeparturesDriver::carry_out(const Departures::Action& action) {
       if (control != nullptr)
         control->excluded.store(1 + static_cast<std::uint32_t>(job_.rank));
       else
-        transport_->send_control(action.rank, Control::excluded, 0, job_.rank);
+        transport_->send_control(action.rank, Control::excluded);
       if (detector_) detector_->tell_excluded(action.rank);
       return;
     case Action::depart: return depart(action);
-    case Action::announce: return transport_->send_alarm(action.rank, action.about, action.proved);
+    case Action::announce:
+      return transport_->send_control(action.rank, action.has_left ? Control::left : Control::failed, 0,
+                                      {.attempt = action.about, .flag = action.has_left ? action.all_know : action.proved});
     case Action::exclude_self: return stand_aside();
   }
 }
@@ -248,7 +295,10 @@ void DeparturesDriver::depart(const Departures::Action& action) {
   transport_->publish_counts();
   if (transport_->control_of(rank) != nullptr) transport_->note_sleep(rank, false);  // it may have died asleep
   told_[static_cast<std::size_t>(rank)].store(action.has_left ? Told::left : Told::failed, std::memory_order_relaxed);
-  communicators_.on_departure(rank, action.has_left);
+  if (action.has_left)
+    communicators_.on_left(rank, !action.all_know);
+  else
+    communicators_.on_failure(rank);
   answering_.store(true, std::memory_order_release);
   if (action.has_left && detector_) detector_->forget(rank);
   if (action.has_left) return;
@@ -268,7 +318,7 @@ void DeparturesDriver::note_failure(std::int32_t rank, Clock::time_point at) {
 void DeparturesDriver::stand_aside() {
   transport_->control()->left.store(2, std::memory_order_seq_cst);
   if (detector_) detector_->declare_out();
-  for (const auto& communicator : communicators_) communicator->exclude_self(why_out());
+  communicators_.exclude_self(why_out());
   if (job_.settings.log_errors) fmt::print(stderr, "ucft: rank {} is out: {}\n", job_.rank, exclusion_text());
 }
 
@@ -318,6 +368,9 @@ void DeparturesDriver::on_tick(void* arg) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
   self.transport_->control()->beat_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
   if (self.ports_ != nullptr) self.look_at_ports();
+  // Those that leave wait for answers, whatever this rank does meanwhile.
+  constexpr std::uint32_t apart = 4;
+  if (self.transport_->uses_messages() && ++self.ticks_ % apart == 0) self.helper_->wake();
   const bool news = self.news_count_.load(std::memory_order_acquire) != 0;
   if (news || self.answering_.load(std::memory_order_acquire)) self.helper_->wake();
 }

@@ -38,6 +38,9 @@ class DeparturesDriver {
   void start_detector(HelperThread& helper, std::vector<std::pair<std::int32_t, Lifeline>> lifelines);
   void count_silence() { detector_->count_silence(); }  // all ranks' detectors run now
   void stop_detector();                                 // it says goodbye to its lifelines
+  // This rank is about to leave: tells all. Whether all that live, and that it counts on, have answered.
+  void say_leaving();
+  bool all_know_leaving() const;
   void end_detector() { detector_.reset(); }
   // What is seen of a rank now. Any thread, between start_detector() and end_detector().
   std::optional<DetectorThread::Sight> sight_of(std::int32_t rank) const {
@@ -46,7 +49,9 @@ class DeparturesDriver {
   // Whether a rank has failed, or left, as has been told to communicators. Any thread.
   bool was_told_failed(std::int32_t rank) const { return told(rank) == Told::failed; }
   bool was_told_left(std::int32_t rank) const { return told(rank) == Told::left; }
-  void mark_left();  // others in shared memory see it; who is out stays out. Nothing without a transport
+  // Others in shared memory see it; who is out stays out. Nothing without a transport.
+  void mark_left();
+  bool all_know() const { return all_know_; }  // since then: all_know_leaving() was so
 
   bool is_out() const { return departures_.is_out(); }
   ucft_status_t why_out() const {
@@ -87,6 +92,7 @@ class DeparturesDriver {
     Kind kind;
     std::int32_t rank;
     bool proved = false, out = false;  // of a verdict; so is `at`
+    bool all_know = false;             // of one that leaves
     Clock::time_point at{};
   };
 
@@ -94,7 +100,7 @@ class DeparturesDriver {
   static void on_verdict(void* self, const Verdict& verdict);
   static void on_tick(void* self);
   static void on_excluded(void* self, std::int32_t by);
-  static void on_left(void* self, std::int32_t rank);
+  static void on_left(void* self, std::int32_t rank, bool all_know);
   static void on_line_lost(void* self, std::int32_t rank);
   void tell(const std::vector<News>& news);
   void look_at_ports();
@@ -102,6 +108,7 @@ class DeparturesDriver {
   enum class Told : std::uint8_t { nothing, left, failed };
   Told told(std::int32_t rank) const { return told_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed); }
 
+  void look_at_marks();
   void note() { news_count_.fetch_add(1, std::memory_order_release); }
   void follow_up();
   void carry_out(const Departures::Action& action);
@@ -122,6 +129,9 @@ class DeparturesDriver {
   ucft_failure_callback_t callback_ = nullptr;
   void* callback_arg_ = nullptr;
   bool to_report_ = false, following_ = false;
+  bool is_leaving_ = false, all_know_ = false;
+  std::vector<bool> knows_leaving_;  // by rank
+  std::uint32_t ticks_ = 0;          // the detector's thread alone
   Clock::time_point connect_after_ = Clock::time_point::max();  // max(): nothing to do
 
   std::unique_ptr<RdmaWatch> ports_;  // the detector's thread looks; guarded by ports_mutex_

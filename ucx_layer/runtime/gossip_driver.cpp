@@ -398,6 +398,13 @@ void GossipDriver::exclude_self(ucft_status_t why) {
   count();
 }
 
+bool GossipDriver::has_finished_before(OperationNumber end) const {
+  if (end > next_) return false;
+  for (OperationNumber number = next_ > in_flight ? next_ - in_flight : 0; number < end; ++number)
+    if (!works_[number % in_flight]->finished()) return false;
+  return true;
+}
+
 void GossipDriver::count() {
   active_ = 0;
   for (const auto& work : works_) active_ += work != nullptr && !work->finished();

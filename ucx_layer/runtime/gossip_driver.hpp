@@ -55,6 +55,8 @@ class GossipDriver {
   bool on_turn();
   void exclude_self(ucft_status_t why);
   int active() const { return active_; }
+  OperationNumber posted() const { return next_; }
+  bool has_finished_before(OperationNumber number) const;
   double estimate(const Request& request, void* values);
 
   Communicator& agreements(int place);

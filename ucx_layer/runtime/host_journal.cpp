@@ -9,7 +9,8 @@ namespace ucft::detail {
 
 struct HostJournal::Head {
   Message
-      message;  // its handles mean nothing. Of a contribution: operation is the call; of a failure: peer is who has failed
+      message;  // its handles mean nothing. Of a contribution operation is the call; of hosts that fail or leave peer, operation and
+                // flags are about, from and was_needed
   std::int64_t now_ns;
   std::uint32_t value_bytes, list_bytes;
   JournalEntry::What what;
@@ -31,7 +32,11 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   Head head{};
   head.message = entry.message;
   if (entry.what == JournalEntry::What::contribution) head.message.operation = entry.contribution.call;
-  if (entry.what == JournalEntry::What::failure) head.message.peer = entry.failed;
+  if (entry.what != JournalEntry::What::contribution && entry.what != JournalEntry::What::message) {
+    head.message.peer = entry.about;
+    head.message.operation = entry.from;
+    head.message.flags = entry.was_needed;
+  }
   head.now_ns = entry.now_ns;
   head.value_bytes = static_cast<std::uint32_t>(entry.value.size());
   head.list_bytes = static_cast<std::uint32_t>(entry.list.size());
@@ -111,7 +116,9 @@ void HostJournal::open() {
   entry_.what = head.what;
   entry_.contribution.call = head.message.operation;
   entry_.message = head.message;
-  entry_.failed = head.message.peer;
+  entry_.about = head.message.peer;
+  entry_.from = head.message.operation;
+  entry_.was_needed = head.message.flags != 0;
   entry_.now_ns = head.now_ns;
   entry_.value = {data, head.value_bytes};
   if (block_ != no_buffer && head.value_bytes > 0) entry_.block = {block_, 0, head.value_bytes};

@@ -36,7 +36,7 @@ class HostJournal : public Journal {
   Rank speaker() const { return speaker_; }
   // For an entry, here: this rank must leave the others to theirs.
   bool lacks_memory() const { return lacks_memory_; }
-  bool is_at_rest() const { return !reads_ && !writes_; }
+  bool is_written() const { return !writes_; }
 
  private:
   struct Head;

@@ -79,17 +79,42 @@ const std::byte* HostSlabs::find(Rank owner) {
   return slabs_[place] = context_.transport().slab_of(ranks_[place], communicator_).data;
 }
 
-bool HostSlabs::is_dead(Rank rank) const {
-  return rank != me_ && context_.is_final(ranks_[static_cast<std::size_t>(rank)]);
-}
+bool HostSlabs::is_final(Rank rank) const { return context_.is_final(ranks_[static_cast<std::size_t>(rank)]); }
 
 void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
 
-void HostSlabs::close() { context_.transport().slabs().close(communicator_); }
+// First that it posts nothing: two that leave at once must not both see the other there (TwoLevelOperations::is_last_here()).
+void HostSlabs::leave(OperationNumber gossip_posted) {
+  describe(HostLayout::left(), 1 + gossip_posted);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  context_.transport().slabs().close(communicator_);
+  if (ranks_.size() > 1) wake_others();
+}
+
+std::optional<OperationNumber> HostSlabs::gossip_left(Rank rank) {
+  const HostWord left = rank == me_ ? 0 : load(rank, HostLayout::left());
+  return left == 0 ? std::nullopt : std::optional<OperationNumber>(left - 1);
+}
+
+// Before its directory is looked into.
+bool HostSlabs::may_yet_open(std::uint32_t communicator, Rank rank) const {
+  const ControlPage& control = *context_.transport().control_of(ranks_[static_cast<std::size_t>(rank)]);
+  return communicator_id::is_for_all(communicator)
+             ? communicator_id::number_of(communicator) >= control.opened_for_all.load(std::memory_order_acquire)
+             : communicator_id::number_of(communicator) >= control.opened.load(std::memory_order_acquire);
+}
 
 HostLease HostSlabs::lease(Rank rank) const {
-  const SlabView found = context_.transport().slab_of(ranks_[static_cast<std::size_t>(rank)], communicator_);
-  return !found.is_there ? HostLease::none : found.is_closed ? HostLease::closed : HostLease::open;
+  const auto look = [&](std::uint32_t communicator) {
+    if (may_yet_open(communicator, rank)) return HostLease::open;
+    const SlabView found = context_.transport().slab_of(ranks_[static_cast<std::size_t>(rank)], communicator);
+    return !found.is_there ? HostLease::none : found.is_closed ? HostLease::closed : HostLease::open;
+  };
+  const HostLease here = look(communicator_);
+  // The communicator of an agreement is made when it is first needed, if at all: not after its caller's has been left.
+  const std::uint32_t callers = communicator_id::callers(communicator_), place = communicator_id::place_in(communicator_);
+  if (here != HostLease::none || place == 0 || place >= communicator_id::on_host) return here;
+  return look(callers) == HostLease::open ? HostLease::open : HostLease::none;
 }
 
 bool HostSlabs::end() {
@@ -402,18 +427,11 @@ ucft_status_t HostOperations::post(Request& request) {
   return UCFT_OK;
 }
 
-bool HostOperations::post_farewell() {
-  if (has_posted_farewell_) return true;
-  Memory memory(*this);
-  if (!stage_.ready(memory)) return false;
-  slot(stage_.next()) = nullptr;
-  HostCall barrier;
-  barrier.what = bits_of(Kind::barrier, DataType::uint64, Operator::none);
-  stage_.post(memory, barrier, {});
-  slabs_->wake();
-  has_posted_farewell_ = true;
-  context_.want_host(*this);
-  return true;
+// What this rank has posted and not finished, if it is a part, it leaves as it is: it has nothing of the caller's.
+void HostOperations::leave(OperationNumber gossip_posted) {
+  std::ranges::fill(requests_, nullptr);
+  context_.forget_host(*this);
+  if (slabs_->is_there()) slabs_->leave(gossip_posted);
 }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
@@ -490,11 +508,6 @@ void HostOperations::exclude_self(ucft_status_t why) {
   for (std::size_t i = 0; i < room_count_; ++i)
     if (Request* lender = std::exchange(room(i).lender, nullptr)) give_up(*lender);
   context_.forget_host(*this);
-}
-
-std::unique_ptr<HostSlabs> HostOperations::close() {
-  slabs_->close();
-  return std::move(slabs_);
 }
 
 }  // namespace ucft::detail

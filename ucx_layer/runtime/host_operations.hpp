@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -67,7 +68,9 @@ class HostSlabs {
     return static_cast<HostPlace>((reinterpret_cast<std::intptr_t>(memory) - reinterpret_cast<std::intptr_t>(own_)) /
                                   static_cast<std::intptr_t>(sizeof(HostWord)));
   }
-  bool is_dead(Rank rank) const;
+  bool is_dead(Rank rank) {
+    return rank != me_ && (is_final(rank) || load(rank, HostLayout::left()) != 0);
+  }
 
   // Wakes those that wait for what was stored since.
   void wake() {
@@ -75,10 +78,12 @@ class HostSlabs {
   }
   void wake_others();
 
-  // The last barrier is over.
-  void close();
+  // This rank posts nothing any more, and reads nothing any more.
+  void leave(OperationNumber gossip_posted);
+  // How many gossip operations a rank has posted that has left.
+  std::optional<OperationNumber> gossip_left(Rank rank);
   HostLease lease(Rank rank) const;
-  // True: nobody reads this rank's slab any more, and it is given back.
+  // True: nobody reads this rank's slab any more, and it is given back. Until then neither is any room of its operations.
   bool end();
 
  private:
@@ -90,6 +95,8 @@ class HostSlabs {
     return slab != nullptr ? slab : find(owner);
   }
   [[gnu::cold, gnu::noinline]] const std::byte* find(Rank owner);
+  bool is_final(Rank rank) const;
+  bool may_yet_open(std::uint32_t communicator, Rank rank) const;
 
   Context& context_;
   const std::uint32_t communicator_;
@@ -119,14 +126,14 @@ class HostOperations {
   // See Communicator.
   HostStage::Ran run(Request& request, bool waits);
   ucft_status_t post(Request& request);
-  bool post_farewell();
-  bool farewell_done() const { return has_posted_farewell_ && stage_.idle(); }
+  void leave(OperationNumber gossip_posted);
+  bool end() { return !slabs_->is_there() || slabs_->end(); }
+  bool is_out(Rank rank) { return slabs_->is_dead(rank); }
+  std::optional<OperationNumber> gossip_left(Rank rank) { return slabs_->gossip_left(rank); }
   bool has_pending() const { return pending_ > 0; }
-  OperationNumber posted() const { return stage_.next() - has_posted_farewell_ + alone_; }
+  OperationNumber posted() const { return stage_.next() + alone_; }
   bool has_slab() const { return slabs_->is_there(); }
   void exclude_self(ucft_status_t why);
-  std::unique_ptr<HostSlabs> close();
-
   bool progress();                                    // true if something is complete
   std::vector<Rank> awaited(const Request& request);  // whom it waits for
   bool wants_progress() const { return !stage_.idle() || larges_ > 0; }
@@ -173,7 +180,6 @@ class HostOperations {
   OperationNumber alone_ = 0;  // operations of the only rank
   int pending_ = 0, larges_ = 0;
   int rounding_ = 0;  // of those that are pending: that need the default rounding
-  bool has_posted_farewell_ = false;
   bool readers_are_far_ = false;  // stage() has said so last: chunks are combined apart, and staged
 };
 

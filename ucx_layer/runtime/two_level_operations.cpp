@@ -60,7 +60,7 @@ Communicator* TwoLevelOperations::make(std::uint32_t place) {
     ranks.push_back(communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(places_.first_here + each)]));
   Communicator* const made =
       context_.communicators().create(communicator_id::of(communicator_.id(), place), std::move(ranks));
-  made->hold();
+  made->make_part();
   context_.communicators().note_part();
   return made;
 }
@@ -273,6 +273,13 @@ void TwoLevelOperations::note_awaited() {
   const bool here = !oldest.is_done && local_ != nullptr;
   std::vector<Rank> ranks = here ? local_->awaited(oldest.request) : member_.awaited(first_part_);
   for (Rank& rank : ranks) rank = places_.rank_at[static_cast<std::size_t>(here ? places_.first_here + rank : rank)];
+  // One that this rank has no connection with does not say by itself that it has left.
+  constexpr std::uint32_t patience = 64;
+  if (std::exchange(asked_for_, first_part_) != first_part_) waits_ = 0;
+  if (!here && member_.speaks() && ++waits_ == patience)
+    for (Rank rank : ranks)
+      if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
+        context_.transport().send_control(peer, Control::has_left, communicator_.id());
   published_.note_awaited(std::move(ranks));
 }
 
@@ -319,10 +326,14 @@ void TwoLevelOperations::flush() {
   Transport& transport = context_.transport();
   WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
   for (const HostMember::Packet& packet : member_.outbox()) {
+    const std::int32_t to = communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(packet.to)]);
+    if (packet.place == HostMember::we_leave && transport.is_unconnected(to)) {  // it will ask, if it has to know
+      member_.excuse(packet.message.peer);
+      continue;
+    }
     UCFT_TEST_POINT(send);
     wire.epoch = static_cast<std::uint16_t>(packet.place);
-    transport.send(communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(packet.to)]), packet.message,
-                   wire);
+    transport.send(to, packet.message, wire);
     transport.buffers().release(packet.message.value);
     transport.buffers().release(packet.message.list);
   }
@@ -345,14 +356,14 @@ void TwoLevelOperations::on_failure(Rank rank) {
   flush();
 }
 
-bool TwoLevelOperations::on_gone(Rank rank) {
-  if (farewell_call_ == none) return false;
-  if (!is_here(rank)) member_.on_gone();
+void TwoLevelOperations::on_left(Rank rank, bool was_needed) {
+  if (is_here(rank)) return;
+  member_.on_left(places_.place_of[static_cast<std::size_t>(rank)], was_needed);
   flush();
-  return true;
 }
 
 bool TwoLevelOperations::on_turn() {
+  if (is_over_) return false;
   const bool active = advance();
   if (member_.wants_turn()) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -385,7 +396,6 @@ void TwoLevelOperations::on_completed(OperationNumber call, OperationNumber numb
   Part& part = *parts_[call - first_part_];
   part.is_complete = true;
   if (part.caller != nullptr) complete(*part.caller, part, number);
-  if (call == farewell_call_) farewell_is_done_ = true;
   while (!parts_.empty() && parts_.front()->is_complete) {
     parts_.pop_front();
     ++first_part_;
@@ -399,8 +409,14 @@ void TwoLevelOperations::complete(Request& request, const Part& part, OperationN
   const Buffers& buffers = context_.transport().buffers();
   Rank culprit = member_.culprit(number);
   if (culprit != no_rank) culprit = places_.rank_at[static_cast<std::size_t>(culprit)];
+  // What has become of a reduce its root alone is told, not all of its host.
+  const CatalogueRow& row = request.arguments.row();
+  Outcome outcome = decision.outcome;
+  if (row.rooted() && !row.disseminates && request.arguments.root != me_ &&
+      (outcome == Outcome::too_many_failures || (outcome == Outcome::no_memory && culprit != me_)))
+    outcome = Outcome::success;
   const bool knows = request.take_outcome(
-      {decision.outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit}, me_,
+      {outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit}, me_,
       communicator_.size());
   if (request.missing_known && request.missing_count > 0) {
     std::vector<Rank> places;
@@ -436,33 +452,40 @@ void TwoLevelOperations::finish_spread() {
   });
 }
 
-// ---- the end --------------------------------------------------------------------------------------------------------
+// ---- leaving --------------------------------------------------------------------------------------------------------
 
-bool TwoLevelOperations::post_farewell() {
-  if (farewell_call_ != none) return true;
-  Arguments barrier;
-  barrier.kind = Kind::barrier;
-  barrier.f = context_.settings().f;
-  const OperationNumber call = calls_;
-  if (post(barrier, nullptr) != UCFT_OK) return false;
-  farewell_call_ = call;
-  advance();
+// It posts nothing on this host any more. The others' operations, here and elsewhere, go on without it.
+void TwoLevelOperations::leave() {
+  has_left_ = true;
+  if (local_ != nullptr) local_->leave();
+  communicator_.say_leaves(false);
+}
+
+// After this rank has said so itself. Of two that leave at once at least one sees the other (HostSlabs::leave).
+bool TwoLevelOperations::is_last_here() {
+  for (Rank rank = 0; local_ != nullptr && rank < local_->size(); ++rank)
+    if (rank != local_->rank() && !local_->is_out_here(rank)) return false;
   return true;
 }
 
-// Then the communicators on this host have their own last barriers: nobody reads the journal any more, or needs this rank's word.
-bool TwoLevelOperations::farewell_done() {
+// If others of this host stay, they have all that it knows, and it just goes. Else it sees its host to the end.
+bool TwoLevelOperations::is_through() {
   if (is_over_) return true;
   advance();
-  if (!farewell_is_done_ || !member_.process().window().idle()) return false;
-  if (!member_.end() || !journal_.is_at_rest()) return false;
-  bool done = true;
-  for (Communicator* each : parts()) {
-    each->release_hold();
-    done = each->post_farewell() && each->farewell_done() && done;
+  if (!parts_.empty() || !spreading_.empty() || !journal_.is_written()) return false;
+  if (is_last_here()) {
+    const bool has_ended = member_.leave();
+    flush();
+    if (!has_ended || !journal_.is_written()) return false;
   }
-  is_over_ = done;
-  return done;
+  go();
+  return true;
+}
+
+void TwoLevelOperations::go() {
+  is_over_ = true;
+  if (journal_ranks_ != nullptr) journal_ranks_->leave();
+  communicator_.say_leaves(true);
 }
 
 }  // namespace ucft::detail

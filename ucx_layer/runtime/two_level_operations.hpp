@@ -34,20 +34,20 @@ class TwoLevelOperations : private HostMember::Caller {
 
   // See Communicator.
   ucft_status_t post(Request& request);
-  bool post_farewell();
-  bool farewell_done();
+  void leave();
+  bool is_through();
   bool has_pending() const { return pending_ > 0; }
   Host hosts() const { return places_.hosts.back() + 1; }
   std::vector<Host> hosts_by_rank() const;
-  OperationNumber posted() const { return calls_ - (farewell_call_ != none); }
+  OperationNumber posted() const { return calls_; }
   bool accepts() const { return member_.held() < most_held; }
   void on_message(const WireHeader& header, Message message);
   void on_failure(Rank rank);
-  bool on_gone(Rank rank);  // false: it has not entered the last barrier
+  void on_left(Rank rank, bool was_needed);
   bool on_turn();           // true if anything was done
   // Else it wants one now and then, for what the ranks of this host may have written.
   bool wants_turn() const {
-    return !is_over_ && (!parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());
+    return !is_over_ && (has_left_ || !parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());
   }
   void note_awaited();
   const PublishedPart& published() const { return published_; }
@@ -55,7 +55,6 @@ class TwoLevelOperations : private HostMember::Caller {
   std::vector<Communicator*> parts() const;  // its communicators on this host
 
  private:
-  static constexpr OperationNumber none = UINT64_MAX;
   static constexpr std::size_t most_held = 4096;
   // A call's part on this host.
   struct Part {
@@ -94,6 +93,8 @@ class TwoLevelOperations : private HostMember::Caller {
   void on_completed(OperationNumber call, OperationNumber number) override;
   void complete(Request& request, const Part& part, OperationNumber number);
   void finish_spread();
+  bool is_last_here();
+  void go();
 
   Communicator& communicator_;
   Context& context_;
@@ -104,10 +105,12 @@ class TwoLevelOperations : private HostMember::Caller {
   HostMember member_;
   PublishedPart published_;
   std::deque<std::unique_ptr<Part>> parts_;
-  OperationNumber first_part_ = 0, calls_ = 0, farewell_call_ = none;
+  OperationNumber first_part_ = 0, calls_ = 0;
   std::vector<Request*> spreading_;  // they have their results, and wait for their turns
   int pending_ = 0;
-  bool farewell_is_done_ = false, is_over_ = false;
+  bool has_left_ = false, is_over_ = false;
+  OperationNumber asked_for_ = UINT64_MAX;  // whether those that it awaits have left
+  std::uint32_t waits_ = 0;
 };
 
 }  // namespace ucft::detail

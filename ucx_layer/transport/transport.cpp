@@ -112,13 +112,13 @@ void Transport::connect_to(int peer) {
   if (!messages_->connect(peer, address, error) && connections_ != nullptr)
     connections_->note_failure(peer, UCS_ERR_UNREACHABLE);
   std::vector<std::byte>().swap(address);
-  if (!messages_->has_greeted(peer)) send_control(peer, Control::hello, 0, setup_.me);
+  if (!messages_->has_greeted(peer)) send_control(peer, Control::hello);
   publish_counts();
 }
 
 void Transport::send_hellos() {
   for (int peer = 0; peer < setup_.ranks; ++peer)
-    if (is_connected(peer)) send_control(peer, Control::hello, 0, setup_.me);
+    if (is_connected(peer)) send_control(peer, Control::hello);
 }
 
 int Transport::missing_greeting(bool lost) const {
@@ -185,27 +185,20 @@ bool Transport::free_shared(void* memory) {
 
 // ---- messages -------------------------------------------------------------------------------------------------------
 
-Outgoing Transport::control_message(Control control, std::uint32_t communicator, std::int32_t sender) const {
+// What need not be known by who has no business with this rank is not worth a connection.
+void Transport::send_control(int peer, Control control, std::uint32_t communicator, const ControlWord& word) {
+  const bool is_courtesy = control == Control::leave || control == Control::excluded || control == Control::leaving ||
+                           control == Control::leaves_communicator;
+  if (is_courtesy && is_unconnected(peer)) return;
   Outgoing message{};
   message.header.cookie = setup_.cookie;
   message.header.version = wire_version;
   message.header.phase = static_cast<std::uint8_t>(control);
   message.header.communicator = communicator;
-  message.header.sender = sender;
-  return message;
-}
-
-// What need not be known by who has no business with this rank is not worth a connection.
-void Transport::send_control(int peer, Control control, std::uint32_t communicator, std::int32_t sender) {
-  const bool is_courtesy = control == Control::leave || control == Control::excluded;
-  if (is_courtesy && is_unconnected(peer)) return;
-  hand_over(peer, control_message(control, communicator, sender));
-}
-
-void Transport::send_alarm(int peer, std::int32_t failed, bool proved) {
-  Outgoing message = control_message(Control::failed, 0, setup_.me);
-  message.header.attempt = failed;
-  message.header.flags = proved;
+  message.header.sender = setup_.me;
+  message.header.operation = word.operation;
+  message.header.attempt = word.attempt;
+  message.header.flags = word.flag;
   hand_over(peer, message);
 }
 
@@ -260,9 +253,9 @@ std::int64_t Transport::waiting() const {
          (messages_ != nullptr ? messages_->waiting() : 0);
 }
 
-void Transport::say_goodbye(const std::function<bool(int peer)>& may_live) {
+void Transport::say_goodbye(bool all_know, const std::function<bool(int peer)>& may_live) {
   for (int peer = 0; peer < setup_.ranks; ++peer)
-    if (!shared_.has(peer)) send_control(peer, Control::leave, 0, setup_.me);
+    if (!shared_.has(peer)) send_control(peer, Control::leave, 0, {.flag = all_know});
   if (messages_ == nullptr) return;
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();

@@ -85,8 +85,8 @@ class Transport {
                      message.value,
                      message.list});
   }
-  void send_control(int peer, Control control, std::uint32_t communicator, std::int32_t sender);
-  void send_alarm(int peer, std::int32_t failed, bool proved);
+  // From this rank.
+  void send_control(int peer, Control control, std::uint32_t communicator = 0, const ControlWord& word = {});
   void ring_doorbells() { shared_.ring_doorbells(); }  // after a burst of sends: wakes receivers that sleep
   bool poll();                                         // delivers what has arrived; true if anything was done
   void drain(int peer);                                // see Path
@@ -98,7 +98,7 @@ class Transport {
   // Sends `leave` to other hosts and to whom no memory is shared with. Waits until that and all that was sent before
   // has arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in
   // that time. Waits only for peers that may_live.
-  void say_goodbye(const std::function<bool(int peer)>& may_live);
+  void say_goodbye(bool all_know, const std::function<bool(int peer)>& may_live);
 
   struct Counts {
     int shared_memory = 0, remote_mailboxes = 0, messages = 0;  // peers; the last may have no connection yet
@@ -161,7 +161,6 @@ class Transport {
     if (path == &shared_) return shared_.send(peer, message);
     if (path != nullptr) path->send(peer, message);
   }
-  Outgoing control_message(Control control, std::uint32_t communicator, std::int32_t sender) const;
   void give_back();
   std::int64_t waiting() const;
 

@@ -24,7 +24,7 @@ Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t 
   if (header.version != wire_version) return Malformed::version;
   const bool is_phase = header.phase <= static_cast<std::uint8_t>(gossip_phase);
   const bool is_control = header.phase >= static_cast<std::uint8_t>(Control::hello) &&
-                          header.phase <= static_cast<std::uint8_t>(Control::failed);
+                          header.phase <= static_cast<std::uint8_t>(Control::has_left);
   if (!is_phase && !is_control) return Malformed::phase;
   if (header.outcome > static_cast<std::uint8_t>(Outcome::no_memory)) return Malformed::phase;
   if (header.list_length > failure_list_limit || header.value_bytes > limit) return Malformed::length;

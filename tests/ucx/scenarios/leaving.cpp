@@ -1,8 +1,10 @@
 // Ranks that leave a job in which others stay.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include <unistd.h>
 
@@ -23,6 +25,130 @@ TEST_P(Scenario, LeavingIsNotFailing) {
   made.environment["UCFT_LOG"] = "y";  // a failure would be said on stderr
   expect_right(made);
 }
+
+std::uint64_t bit(int rank) { return std::uint64_t{1} << rank; }
+
+// The ranks that take part in round i: rank r leaves after `each` * (r + 1) of them, the last one stays for some more.
+std::uint64_t present_in(int i, int each) {
+  std::uint64_t present = 0;
+  for (int rank = 0; rank < size_; ++rank)
+    if (i < each * (rank + 1)) present |= bit(rank);
+  return present;
+}
+
+void expect_those(const ucft_result_t& result, std::uint64_t present, const char* what, int i) {
+  if (result.contributors != static_cast<std::uint32_t>(std::popcount(present)))
+    wrong("{} {}: {} contributors", what, i, result.contributors);
+  if (result.missing_count != size_ - std::popcount(present)) wrong("{} {}: {} missing", what, i, result.missing_count);
+  for (int k = 0; k < result.missing_count; ++k)
+    if ((present & bit(result.missing[k])) != 0) wrong("{} {}: rank {} is missing", what, i, result.missing[k]);
+}
+
+// leave_one_by_one EACH [PAUSE_US]: all operations of those that have not left complete, with all that have not.
+RANKS(leave_one_by_one) {
+  const int each = std::stoi(arguments.at(0)), last = size_ - 1;
+  for (int i = 0; i < each * (rank_ + 1); ++i) {
+    const std::uint64_t present = present_in(i, each), mine = bit(rank_);
+    std::uint64_t sum = 0, data = rank_ == last ? 1000 + static_cast<std::uint64_t>(i) : 0;
+    std::vector<std::uint64_t> blocks(static_cast<std::size_t>(size_));
+    std::int32_t missing[64], failed = 0;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+    options.failure_info = UCFT_FAILURE_INFO_LIST;
+    result.missing = missing;
+    result.missing_capacity = 64;
+    check(ucft_allreduce(comm, &mine, &sum, 1, UCFT_UINT64, UCFT_SUM, &options, &result), "allreduce");
+    if (sum != present) wrong("allreduce {}: {:x}, not {:x}", i, sum, present);
+    expect_those(result, present, "allreduce", i);
+    check(ucft_broadcast(comm, &data, 1, UCFT_UINT64, last, nullptr, nullptr), "broadcast");
+    if (data != 1000 + static_cast<std::uint64_t>(i)) wrong("broadcast {}: {}", i, data);
+    sum = 0;
+    check(ucft_reduce(comm, &mine, &sum, 1, UCFT_UINT64, UCFT_SUM, last, &options, &result), "reduce");
+    if (rank_ == last && sum != present) wrong("reduce {}: {:x}, not {:x}", i, sum, present);
+    check(ucft_allgather(comm, &mine, blocks.data(), 1, UCFT_UINT64, nullptr, &result), "allgather");
+    for (int rank = 0; rank < size_; ++rank)
+      if (blocks[static_cast<std::size_t>(rank)] != ((present & bit(rank)) != 0 ? bit(rank) : 0))
+        wrong("allgather {}: the block of rank {} is {:x}", i, rank, blocks[static_cast<std::size_t>(rank)]);
+    check(ucft_barrier(comm, nullptr, &result), "barrier");
+    expect_those(result, present, "barrier", i);
+    check(ucft_comm_failed(comm, nullptr, &failed), "failed");
+    if (failed != 0) wrong("{} ranks have failed", failed);
+  }
+}
+
+TEST_P(Scenario, TheOthersGoOnWithoutThoseThatLeave) {
+  for (const char* each : {"1", "7"})
+    for (int ranks : {2, 5}) {
+      JobPlan made = plan(ranks, leave_one_by_one, {each});
+      made.environment["UCFT_F"] = "0";  // it counts failures
+      made.environment["UCFT_LOG"] = "y";
+      expect_right(made);
+    }
+}
+
+// A rank that leaves in the middle of others' operations, and one that dies in them.
+RANKS(leave_with_death) {
+  for (int i = 0; i < (rank_ == 1 ? 5 : 25); ++i) {
+    const std::uint64_t mine = bit(rank_);
+    std::uint64_t sum = 0;
+    check(ucft_allreduce(comm, &mine, &sum, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
+    if ((sum | bit(0) | bit(1)) != bit(size_) - 1) wrong("sum {}: {:x}", i, sum);
+  }
+}
+
+TEST_P(Scenario, TheOthersGoOnWithoutALeaverAndTheDead) {
+  for (int send : {0, 3, 11, 30, 60}) {
+    JobPlan made = plan(5, leave_with_death);
+    made.launcher = {"--expect-kill", "0"};
+    made.environment["UCFT_TEST_KILL"] = "0:send:" + std::to_string(send);
+    expect_right(made, {0});
+  }
+}
+
+// Communicators that are closed in another order on each rank, while a rank that has closed one goes on in another.
+RANKS(close_in_any_order) {
+  ucft_comm_h all[4] = {};
+  for (int round = 0; round < 20; ++round) {
+    for (ucft_comm_h& each : all) check(ucft_comm_dup(comm, &each), "dup");
+    for (int k = 0; k < 4; ++k) {
+      check(ucft_comm_destroy(all[(k + rank_ + round) % 4]), "destroy");
+      if (k == 1) allreduce(round, 1);
+    }
+  }
+}
+
+TEST_P(Scenario, CommunicatorsAreClosedInAnyOrder) { expect_right(plan(4, close_in_any_order)); }
+
+// A rank needs no other to be there when it closes one.
+RANKS(close_while_others_are_elsewhere) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
+  if (rank_ == 0) {
+    std::uint64_t word = 7;
+    check(ucft_comm_destroy(copy), "destroy");
+    check(ucft_broadcast(comm, &word, 1, UCFT_UINT64, 0, nullptr, nullptr), "broadcast");
+    return;
+  }
+  std::uint64_t word = 0;
+  check(ucft_broadcast(comm, &word, 1, UCFT_UINT64, 0, nullptr, nullptr), "broadcast");
+  if (word != 7) wrong("broadcast {}", word);
+  check(ucft_comm_destroy(copy), "destroy");
+}
+
+TEST_P(Scenario, ClosingACommunicatorWaitsForNobody) { expect_right(plan(4, close_while_others_are_elsewhere)); }
+
+// What a rank has given to a reduce counts, also if it has left, and its memory is gone, before the root comes.
+RANKS(give_and_leave) {
+  constexpr std::uint64_t count = 3000;
+  const std::vector<std::uint64_t> mine(count, bit(rank_));
+  std::vector<std::uint64_t> sum(count);
+  if (rank_ == size_ - 1) usleep(300000);
+  check(ucft_reduce(comm, mine.data(), sum.data(), count, UCFT_UINT64, UCFT_SUM, size_ - 1, nullptr, nullptr), "reduce");
+  for (std::uint64_t each : sum)
+    if (rank_ == size_ - 1 && each != bit(size_) - 1) wrong("sum {:x}", each);
+}
+
+TEST_P(Scenario, WhatALeaverHasGivenCounts) { expect_right(plan(4, give_and_leave)); }
 
 // leave_and_live MILLISECONDS: rank 0 leaves and lives on for so long, which is much longer than suspect_after; the
 // others stay in the job meanwhile. Nobody may kill it.
