@@ -9,6 +9,7 @@
 
 #include "collectives/operations/catalogue.hpp"
 #include "collectives/reduction/types.hpp"
+#include "timeout_detector/departures.hpp"
 #include "ucx_layer/transport/communicator_id.hpp"
 #include "ucx_layer/transport/memory/first_segment.hpp"
 
@@ -70,10 +71,11 @@ void read_slabs(const ReadMemory& memory, std::uint64_t base, RankView& view) {
   for (std::uint64_t offset = FirstSegment::slabs_offset(); memory(offset, page); offset = page[0] - base) {
     for (std::size_t entry = 1; entry <= SlabPage::size; ++entry) {
       const std::uint64_t key = page[2 * entry], address = page[2 * entry + 1];
-      if (key == 0 || (key & SlabEntry::closed) != 0) continue;
-      const auto communicator = static_cast<std::uint32_t>(key - 1);
+      if (key == 0) continue;
+      const auto communicator = static_cast<std::uint32_t>((key & ~SlabEntry::closed) - 1);
       if (communicator_id::place_in(communicator) >= communicator_id::on_host) continue;  // the caller's is published
-      if (auto part = read_slab(memory, address - base)) view.parts[communicator] = std::move(*part);
+      auto& parts = (key & SlabEntry::closed) != 0 ? view.left_parts : view.parts;
+      if (auto part = read_slab(memory, address - base)) parts[communicator] = std::move(*part);
     }
     if (page[0] == 0) return;
   }
@@ -198,8 +200,9 @@ bool RankView::read(const ReadMemory& memory) {
   rank = control.rank;
   ranks = control.ranks;
   const std::uint32_t mark = control.left.load(std::memory_order_relaxed);
-  has_left = mark == 1;
-  is_out = mark == 2;
+  has_left = mark == static_cast<std::uint32_t>(Departures::Mark::left) ||
+             mark == static_cast<std::uint32_t>(Departures::Mark::left_early);
+  is_out = mark == static_cast<std::uint32_t>(Departures::Mark::out);
   heard_at_ns = control.beat_at_ns.load(std::memory_order_relaxed);
   silent_after_ns = std::max(5000 * static_cast<std::int64_t>(control.heartbeat_period_us), least_silence_ns);
   waits_since_ns = control.waits_since_ns.load(std::memory_order_relaxed);
@@ -317,8 +320,10 @@ std::string JobView::differs_at(std::uint32_t communicator, const PartView::Post
 std::string JobView::difference(std::int32_t rank, std::int32_t from, std::uint32_t communicator,
                                 OperationNumber number) const {
   const auto posted_by = [&](std::int32_t each) -> const PartView::Posted* {
-    const auto part = ranks.at(each).parts.find(communicator);
-    return part == ranks.at(each).parts.end() ? nullptr : part->second.find(number);
+    const RankView& view = ranks.at(each);
+    const auto& parts = view.parts.contains(communicator) ? view.parts : view.left_parts;
+    const auto part = parts.find(communicator);
+    return part == parts.end() ? nullptr : part->second.find(number);
   };
   const PartView::Posted *const its = posted_by(rank), *const own = posted_by(from);
   if (its == nullptr || own == nullptr || are_alike(its->note, own->note)) return {};

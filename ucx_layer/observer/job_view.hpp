@@ -66,6 +66,7 @@ struct RankView {
   std::uint64_t mailbox_bytes = 0;
   std::string activity;                     // what its program says that it is inside of (ucft_note_activity)
   std::map<std::uint32_t, PartView> parts;  // by communicator
+  std::map<std::uint32_t, PartView> left_parts;  // of communicators that it has left
 
   // Programs that have other work, too, wait in short slices.
   bool is_waiting(std::int64_t now_ns) const;

@@ -457,6 +457,7 @@ void TwoLevelOperations::finish_spread() {
 // It posts nothing on this host any more. The others' operations, here and elsewhere, go on without it.
 void TwoLevelOperations::leave() {
   has_left_ = true;
+  left_at_ = Clock::now();
   if (local_ != nullptr) local_->leave();
   communicator_.say_leaves(false);
 }
@@ -468,12 +469,16 @@ bool TwoLevelOperations::is_last_here() {
   return true;
 }
 
-// If others of this host stay, they have all that it knows, and it just goes. Else it sees its host to the end.
+// If others of this host stay, they have all that it knows, and it just goes; but if it speaks, not at once: all hosts would say again to
+// another rank what they have said to it, and that one may be about to leave, too. The last one sees its host to the end.
 bool TwoLevelOperations::is_through() {
   if (is_over_) return true;
   advance();
   if (!parts_.empty() || !spreading_.empty() || !journal_.is_written()) return false;
-  if (is_last_here()) {
+  constexpr auto grace = std::chrono::milliseconds(20);
+  const bool is_last = is_last_here();
+  if (!is_last && member_.speaks() && Clock::now() - left_at_ < grace) return false;
+  if (is_last) {
     const bool has_ended = member_.leave();
     flush();
     if (!has_ended || !journal_.is_written()) return false;

@@ -188,7 +188,7 @@ bool Transport::free_shared(void* memory) {
 // What need not be known by who has no business with this rank is not worth a connection.
 void Transport::send_control(int peer, Control control, std::uint32_t communicator, const ControlWord& word) {
   const bool is_courtesy = control == Control::leave || control == Control::excluded || control == Control::leaving ||
-                           control == Control::leaves_communicator;
+                           control == Control::leaves_communicator || control == Control::left;
   if (is_courtesy && is_unconnected(peer)) return;
   Outgoing message{};
   message.header.cookie = setup_.cookie;
