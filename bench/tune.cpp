@@ -30,7 +30,7 @@ constexpr int turns = 7;
 constexpr double worth_it = 0.95;  // of the time of the built-in choice
 constexpr double turn_us = 20000;
 
-double now_us() {
+double clock_us() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
@@ -69,9 +69,9 @@ double measure(Communicator& world, std::size_t bytes) {
   std::vector<double> send(std::max<std::size_t>(bytes / sizeof(double), 1), 1), receive(send.size());
   const auto loop = [&](std::int64_t iterations) {
     world.barrier();
-    const double begin = now_us();
+    const double begin = clock_us();
     for (std::int64_t i = 0; i < iterations; ++i) world.allreduce(send, receive, Operator(UCFT_SUM));
-    std::vector<double> each{(now_us() - begin) / static_cast<double>(iterations)};
+    std::vector<double> each{(clock_us() - begin) / static_cast<double>(iterations)};
     world.allreduce(each, Operator(UCFT_MAX));
     return each[0];
   };

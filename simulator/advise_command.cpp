@@ -14,7 +14,7 @@
 #include "collectives/gossip_model.hpp"
 #include "simulator/commands.hpp"
 
-namespace ucft::detail::simulator {
+namespace ucft::detail::simulator::advise_command {
 
 namespace {
 
@@ -269,4 +269,4 @@ void add_advise_command(CLI::App& app, int& exit_code) {
   });
 }
 
-}  // namespace ucft::detail::simulator
+}  // namespace ucft::detail::simulator::advise_command

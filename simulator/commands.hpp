@@ -28,12 +28,25 @@ double number_after(const std::string& option, const std::string& text, const st
 // LogGP parameters from a file. False: error names it, the line and the reason.
 bool read_costs(const std::string& path, LogGP& costs, std::string& error);
 
+// A namespace for each: they name things alike, and are compiled at once.
+namespace explore_command {
 void add_explore_command(CLI::App& app, int& exit_code);
+}
+namespace explore_host_command {
 void add_explore_host_command(CLI::App& app, int& exit_code);
+}
+namespace advise_command {
 void add_advise_command(CLI::App& app, int& exit_code);
-void add_run_commands(CLI::App& app, int& exit_code);              // bcast, reduce, allreduce, barrier
-void add_gossip_commands(CLI::App& app, int& exit_code);           // push_sum .. recursive_doubling: the rules
+}
+namespace run_command {
+void add_run_commands(CLI::App& app, int& exit_code);  // bcast, reduce, allreduce, barrier
+}
+namespace gossip_command {
+void add_gossip_commands(CLI::App& app, int& exit_code);  // push_sum .. recursive_doubling: the rules
+}
+namespace gossip_operation_command {
 void add_gossip_operation_command(CLI::App& app, int& exit_code);  // gossip: as the library does it
+}
 
 // "" or why there is no such tree.
 inline std::string problem_with(const BroadcastShape& shape) {

@@ -8,7 +8,7 @@
 #include "simulator/explorer.hpp"
 #include "simulator/hosts_world.hpp"
 
-namespace ucft::detail::simulator {
+namespace ucft::detail::simulator::explore_command {
 
 namespace {
 
@@ -213,4 +213,4 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   });
 }
 
-}  // namespace ucft::detail::simulator
+}  // namespace ucft::detail::simulator::explore_command

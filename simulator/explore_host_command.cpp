@@ -9,7 +9,7 @@
 #include "simulator/commands.hpp"
 #include "simulator/host_explorer.hpp"
 
-namespace ucft::detail::simulator {
+namespace ucft::detail::simulator::explore_host_command {
 
 namespace {
 
@@ -136,4 +136,4 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   });
 }
 
-}  // namespace ucft::detail::simulator
+}  // namespace ucft::detail::simulator::explore_host_command

@@ -11,7 +11,7 @@
 #include "simulator/gossip_options.hpp"
 #include "simulator/many_runs.hpp"
 
-namespace ucft::detail::simulator {
+namespace ucft::detail::simulator::gossip_command {
 
 namespace {
 
@@ -363,4 +363,4 @@ void add_gossip_commands(CLI::App& app, int& exit_code) {
   }
 }
 
-}  // namespace ucft::detail::simulator
+}  // namespace ucft::detail::simulator::gossip_command

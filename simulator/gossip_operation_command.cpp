@@ -12,7 +12,7 @@
 #include "simulator/gossip_options.hpp"
 #include "simulator/many_runs.hpp"
 
-namespace ucft::detail::simulator {
+namespace ucft::detail::simulator::gossip_operation_command {
 
 namespace {
 
@@ -245,4 +245,4 @@ void add_gossip_operation_command(CLI::App& app, int& exit_code) {
   command->callback([options, command, &exit_code] { exit_code = run_and_print(*options, *command); });
 }
 
-}  // namespace ucft::detail::simulator
+}  // namespace ucft::detail::simulator::gossip_operation_command

@@ -19,7 +19,7 @@
 #include "simulator/two_level_run.hpp"
 #include "simulator/world.hpp"
 
-namespace ucft::detail::simulator {
+namespace ucft::detail::simulator::run_command {
 
 namespace {
 
@@ -515,4 +515,4 @@ void add_run_commands(CLI::App& app, int& exit_code) {
   add(Kind::barrier, "barrier", "a barrier under the clock");
 }
 
-}  // namespace ucft::detail::simulator
+}  // namespace ucft::detail::simulator::run_command

@@ -76,12 +76,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "ucft_sim 0.1.0");
   app.require_subcommand(1);
   int exit_code = 0;
-  ucft::detail::simulator::add_run_commands(app, exit_code);
-  ucft::detail::simulator::add_gossip_operation_command(app, exit_code);
-  ucft::detail::simulator::add_gossip_commands(app, exit_code);
-  ucft::detail::simulator::add_advise_command(app, exit_code);
-  ucft::detail::simulator::add_explore_command(app, exit_code);
-  ucft::detail::simulator::add_explore_host_command(app, exit_code);
+  ucft::detail::simulator::run_command::add_run_commands(app, exit_code);
+  ucft::detail::simulator::gossip_operation_command::add_gossip_operation_command(app, exit_code);
+  ucft::detail::simulator::gossip_command::add_gossip_commands(app, exit_code);
+  ucft::detail::simulator::advise_command::add_advise_command(app, exit_code);
+  ucft::detail::simulator::explore_command::add_explore_command(app, exit_code);
+  ucft::detail::simulator::explore_host_command::add_explore_host_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -157,7 +157,7 @@ void print_text() {
 int print_tree(const TreeQuestion& question, bool json) {
   std::string error, report;
   HostTuning tuning = default_tuning();
-  if (const char* path = std::getenv("UCFT_TUNING_FILE")) {
+  if (const char* path = std::getenv("UCFT_TUNING_FILE"); path != nullptr && *path != '\0') {
     std::string problem;
     if (!read_tuning(path, tuning, problem)) {
       fmt::print(stderr, "ucft_info: UCFT_TUNING_FILE={}: {}\n", path, problem);

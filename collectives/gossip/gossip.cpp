@@ -10,10 +10,10 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr const char* names[] = {"push_sum",          "push_flow",   "pflc", "pfcc",  "pcf",
+constexpr const char* algorithm_names[] = {"push_sum",          "push_flow",   "pflc", "pfcc",  "pcf",
                                  "pcf_flip",          "pcf_printed", "hps",  "hpflc", "ardb",
                                  "recursive_doubling"};
-static_assert(std::size(names) == gossip_algorithm_count);
+static_assert(std::size(algorithm_names) == gossip_algorithm_count);
 
 constexpr int rounds_limit = 1 << 20;
 
@@ -21,13 +21,13 @@ int doublings_of(Rank ranks) { return static_cast<int>(std::bit_width(static_cas
 
 }  // namespace
 
-std::span<const char* const> gossip_algorithm_names() { return names; }
-const char* gossip_algorithm_name(GossipAlgorithm algorithm) { return names[static_cast<std::size_t>(algorithm)]; }
+std::span<const char* const> gossip_algorithm_names() { return algorithm_names; }
+const char* gossip_algorithm_name(GossipAlgorithm algorithm) { return algorithm_names[static_cast<std::size_t>(algorithm)]; }
 
 bool parse_gossip_algorithm(std::string_view name, GossipAlgorithm& algorithm) {
-  const auto* found = std::find(std::begin(names), std::end(names), name);
-  if (found == std::end(names)) return false;
-  algorithm = static_cast<GossipAlgorithm>(found - std::begin(names));
+  const auto* found = std::find(std::begin(algorithm_names), std::end(algorithm_names), name);
+  if (found == std::end(algorithm_names)) return false;
+  algorithm = static_cast<GossipAlgorithm>(found - std::begin(algorithm_names));
   return true;
 }
 

@@ -8,7 +8,7 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double unbounded = std::numeric_limits<double>::infinity();
 
 // Of adaptive operations, and where some rank has no weight to tell an estimate by.
 constexpr std::uint32_t stages_limit = 32;
@@ -51,7 +51,7 @@ double GossipOperation<Real>::estimate(Mass<Real> values) const {
   if (state() == nullptr || !state()->estimate(values)) copy<Real>(values, input_);
   for (Real& each : values) each *= static_cast<Real>(factor());
   const auto done = static_cast<double>(iterations());
-  if (done == 0) return infinite;
+  if (done == 0) return unbounded;
   // By the model errors shrink geometrically, down to eps in so many iterations.
   return std::pow(call_.eps, done / std::max(1, call_.iterations));
 }
@@ -80,7 +80,7 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
   deaths_.start();
   if (!std::isfinite(agreed.scale())) {  // so would the result be
     result_.assign(input_.size(), std::numeric_limits<Real>::quiet_NaN());
-    outcome_.error_bound = infinite;
+    outcome_.error_bound = unbounded;
     return finish(GossipEnd::success);
   }
   double& tau = call_.plan.tau;

@@ -7,7 +7,7 @@
 namespace ucft::detail {
 
 namespace {
-std::int64_t highest_bit(std::int64_t value) {  // value >= 1
+std::int64_t top_bit(std::int64_t value) {  // value >= 1
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value)));
 }
 std::int64_t lowest_bit(std::int64_t value) { return value & -value; }
@@ -110,10 +110,10 @@ void BroadcastTopology::knomial_children(std::int32_t process, Add add) const {
 template <class Add>
 void BroadcastTopology::binomial_children(std::int32_t process, Add add) const {
   if (shape_.numbering == Numbering::interleaved) {
-    for (std::int64_t bit = process == 0 ? 1 : 2 * highest_bit(process); process + bit < size_; bit *= 2)
+    for (std::int64_t bit = process == 0 ? 1 : 2 * top_bit(process); process + bit < size_; bit *= 2)
       add(process + bit);
   } else {
-    for (std::int64_t bit = process == 0 ? highest_bit(size_) : lowest_bit(process) / 2; bit > 0; bit /= 2)
+    for (std::int64_t bit = process == 0 ? top_bit(size_) : lowest_bit(process) / 2; bit > 0; bit /= 2)
       if (process + bit < size_) add(process + bit);
   }
 }
@@ -141,7 +141,7 @@ std::int32_t BroadcastTopology::parent(std::int32_t process) const {
   switch (shape_.tree) {
     case Tree::binomial:
       return static_cast<std::int32_t>(
-          process - (shape_.numbering == Numbering::interleaved ? highest_bit(process) : lowest_bit(process)));
+          process - (shape_.numbering == Numbering::interleaved ? top_bit(process) : lowest_bit(process)));
     case Tree::knomial: return knomial_parent(process);
     case Tree::lame:
     case Tree::optimal: return scheduled_parent(process);

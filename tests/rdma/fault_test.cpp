@@ -123,8 +123,9 @@ class Faults : public testing::Test {
           const auto begin = std::chrono::steady_clock::now();
           cut();
           pause_for(time);
-          if (is_long && goes_on)
+          if (is_long && goes_on) {
             EXPECT_TRUE(job.wait_until_missed(all_but(plan, plan.ranks_of(node)))) << name << "\n" << job.text();
+          }
           mend();
           // On a loaded machine a short cut may have become a long one: then it may be taken for what it was.
           if (std::chrono::steady_clock::now() - begin > suspect_after / 2) fault.may_be_out = out;

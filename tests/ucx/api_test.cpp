@@ -558,6 +558,43 @@ TEST(ApiWithoutContext, StatusesHaveNames) {
   EXPECT_STREQ(ucft_status_name(static_cast<ucft_status_t>(-99)), "not a ucft_status_t");
 }
 
+// In the form that it takes, since 5 is no time without its unit.
+TEST(ApiWithoutContext, ASettingOutsideItsLimitsSaysThemAsItIsWritten) {
+  ucft_context_h context = UCFT_CONTEXT_NULL;
+  setenv("UCFT_SUSPECT_AFTER", "5", 1);
+  EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_INVALID_PARAM);
+  EXPECT_STREQ(ucft_last_error(),
+               "UCFT_SUSPECT_AFTER=5: must be 300us .. 60m, with its unit, a duration such as 1s");
+  unsetenv("UCFT_SUSPECT_AFTER");
+  setenv("UCFT_WINDOW", "1", 1);
+  EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_INVALID_PARAM);
+  EXPECT_STREQ(ucft_last_error(), "UCFT_WINDOW=1: must be 2 .. 1024");
+  unsetenv("UCFT_WINDOW");
+  ucft_context_params_t params = UCFT_CONTEXT_PARAMS_INIT;
+  params.heartbeat_period_us = 50;
+  EXPECT_EQ(ucft_context_create(&params, &context), UCFT_ERR_INVALID_PARAM);
+  EXPECT_STREQ(ucft_last_error(), "params: UCFT_HEARTBEAT_PERIOD is 50us, must be 100us .. 1m");
+}
+
+TEST(ApiWithoutContext, AnEmptyVariableIsTheDefault) {
+  const auto all = [] {
+    char text[4096];
+    EXPECT_LE(ucft_settings(UCFT_CONTEXT_NULL, text, sizeof text), sizeof text);
+    return std::string(text);
+  };
+  const std::string defaults = all();
+  std::istringstream lines(defaults);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) names.push_back(line.substr(0, line.find('=')));
+  EXPECT_GT(names.size(), 10U);
+  for (const std::string& name : names) setenv(name.c_str(), "", 1);
+  EXPECT_EQ(all(), defaults);
+  ucft_context_h context = UCFT_CONTEXT_NULL;
+  EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_OK) << ucft_last_error();
+  ucft_context_destroy(context);
+  for (const std::string& name : names) unsetenv(name.c_str());
+}
+
 TEST(ApiWithoutContext, SettingsSayWhereTheyComeFrom) {
   setenv("UCFT_SUSPECT_AFTER", "3s", 1);
   char text[4096];

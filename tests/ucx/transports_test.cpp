@@ -1,6 +1,7 @@
 // How UCX is set up for ucft.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -49,6 +50,40 @@ TEST(OverTcp, NothingIsSentWithoutACopy) {
   for (const char* unwanted : {"zcopy", "zero-copy", "<rndv>", "rendezvous"})
     EXPECT_EQ(sends.find(unwanted), std::string::npos) << sends;
   EXPECT_NE(sends.find("262137"), std::string::npos) << "segments of 256 KiB: " << sends;
+}
+
+// A rank that has died is connected to by all that have not heard of it yet. UCX called that an error, and gave advice on
+// the kernel's settings, which users took for the error.
+TEST(OverTcp, ConnectingToARankThatIsGoneIsSilent) {
+  setenv("UCX_TLS", "tcp", 1);
+  unsetenv("UCX_LOG_LEVEL");
+  std::string error;
+  std::vector<std::byte> address;
+  {
+    Ucx gone;
+    ASSERT_TRUE(gone.open(2, false, error)) << error;
+    address = gone.address(error);
+  }
+  Ucx ucx;
+  ASSERT_TRUE(ucx.open(2, false, error)) << error;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  bool broken = false;
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = [](void* arg, ucp_ep_h, ucs_status_t) { *static_cast<bool*>(arg) = true; };
+  params.err_handler.arg = &broken;
+  ucp_ep_h endpoint = nullptr;
+  const ucs_status_t made = ucp_ep_create(ucx.worker(), &params, &endpoint);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (made == UCS_OK && !broken && std::chrono::steady_clock::now() < limit) ucp_worker_progress(ucx.worker());
+  EXPECT_TRUE(made != UCS_OK || broken);
+  if (made == UCS_OK) ucx.close(endpoint);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 // As on a cluster where UCX_NET_DEVICES names RDMA devices only. UCX says "invalid configurations" of what it can't use.

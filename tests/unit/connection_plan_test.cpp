@@ -22,10 +22,10 @@ std::vector<std::uint64_t> groups_of(std::int32_t groups, std::int32_t ranks) { 
 
 TEST(ConnectionPlan, AProcessHasFewNeighbours) {
   const auto most = [](std::int32_t size, std::int32_t f) {
-    std::size_t most = 0;
+    std::size_t found = 0;
     for (std::int32_t me = 0; me < size; me += std::max(1, size / 1000))
-      most = std::max(most, process_neighbours(size, me, f).size());
-    return most;
+      found = std::max(found, process_neighbours(size, me, f).size());
+    return found;
   };
   EXPECT_EQ(most(64, 1), 11u);
   EXPECT_EQ(most(64, 3), 13u);

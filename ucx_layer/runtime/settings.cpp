@@ -16,6 +16,12 @@ namespace ucft::detail {
 
 namespace {
 
+// Null also if it is empty, as compose files and scripts leave what is not set.
+const char* variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr || *text == '\0' ? nullptr : text;
+}
+
 constexpr const char* algorithms[] = {"auto", "optimistic", "corrected"};  // as in Algorithm
 
 bool parse_number(std::string_view text, std::uint64_t& value) {
@@ -96,17 +102,19 @@ class Reader {
   void read(const char* name, Parser parse, const char* form, Field& field, bool from_params, std::uint64_t param,
             std::uint64_t low, std::uint64_t high) {
     std::string source = "default";
-    if (const char* text = std::getenv(name); text != nullptr) {
+    if (const char* text = variable(name); text != nullptr) {
       std::uint64_t value = 0;
       if (!parse(text, value)) return fail(fmt::format("{}={}: expected {}", name, text, form));
       if (text != std::string_view("auto") && (value < low || value > high))
-        return fail(fmt::format("{}={}: must be {} .. {}", name, text, low, high));
+        return fail(fmt::format("{}={}: must be {}{}", name, text, limits_of(low, high, parse),
+                                parse == parse_duration ? fmt::format(", with its unit, {}", form) : ""));
       field = static_cast<Field>(value);
       source = "environment";
     }
     if (from_params) {
       if (param < low || param > high)
-        return fail(fmt::format("params: {} is {}, must be {} .. {}", name, param, low, high));
+        return fail(fmt::format("params: {} is {}, must be {}", name, written(param, parse),
+                                limits_of(low, high, parse)));
       field = static_cast<Field>(param);
       source = "params";
     }
@@ -118,6 +126,17 @@ class Reader {
   }
 
  private:
+  // As the setting is written: 300us, 90s, 60m.
+  static std::string written(std::uint64_t value, Parser parse) {
+    if (parse != parse_duration) return fmt::format("{}", value);
+    if (value > 0 && value % 60000000 == 0) return fmt::format("{}m", value / 60000000);
+    if (value > 0 && value % 1000000 == 0) return fmt::format("{}s", value / 1000000);
+    if (value > 0 && value % 1000 == 0) return fmt::format("{}ms", value / 1000);
+    return fmt::format("{}us", value);
+  }
+  static std::string limits_of(std::uint64_t low, std::uint64_t high, Parser parse) {
+    return fmt::format("{} .. {}", written(low, parse), written(high, parse));
+  }
   static std::string text_of(std::int64_t value, Parser parse) {
     if (value < 0) return "auto";
     if (parse == parse_auto_or_off) return "off";
@@ -131,7 +150,7 @@ class Reader {
 };
 
 void read_gossip_faults(Settings& settings, Reader& reader) {
-  const char* text = std::getenv("UCFT_GOSSIP_FAULTS");
+  const char* text = variable("UCFT_GOSSIP_FAULTS");
   settings.sources.push_back(
       {"UCFT_GOSSIP_FAULTS", text == nullptr ? "none" : text, text == nullptr ? "default" : "environment"});
   if (text == nullptr || text == std::string_view("none")) return;
@@ -141,9 +160,9 @@ void read_gossip_faults(Settings& settings, Reader& reader) {
 }
 
 // The file that the variable names; null: none, or auto.
-const char* file_of(const char* variable, Settings& settings) {
-  const char* path = std::getenv(variable);
-  settings.sources.push_back({variable, path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
+const char* file_of(const char* name, Settings& settings) {
+  const char* path = variable(name);
+  settings.sources.push_back({name, path == nullptr ? "auto" : path, path == nullptr ? "default" : "environment"});
   return path != nullptr && path == std::string_view("auto") ? nullptr : path;
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "ucx_layer/transport/paths/shared.hpp"
+#include "ucx_layer/transport/ucx_log.hpp"
 
 namespace ucft::detail {
 
@@ -161,6 +162,7 @@ bool shared_memory_allowed() { return transports_allow({"posix", "sysv", "xpmem"
 
 bool Ucx::open(std::size_t peers, bool on_one_host, std::string& error) {
   sockets_.remember_others();
+  quiet_ucx();
   context_ = make_context(peers, transports_allow({"tcp"}), on_one_host, error);
   // Allowed isn't there: UCX_NET_DEVICES may name RDMA devices only. UCX complains, on stdout, of options of a transport
   // that it doesn't open.

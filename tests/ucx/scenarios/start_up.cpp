@@ -53,6 +53,17 @@ RANKS_BEFORE_START_UP(settings_differ) {
     wrong("{}", ucft_last_error());
 }
 
+// Once a job, and a job without one says nothing: what_is_wrong() takes any word on stderr for noise.
+TEST(StartUp, ANameThatIsNoSettingIsSaidOnceByTheJob) {
+  JobPlan made{3, "words", {"50"}, {}, over("shm")};
+  made.environment["UCFT_SUSPECTAFTER"] = "3s";
+  const JobResult result = run_job(made);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(result.errors, std::vector<std::string>{"[0] ucft: UCFT_SUSPECTAFTER is in the environment, and is no setting; "
+                                                    "the nearest name is UCFT_SUSPECT_AFTER"})
+      << result.output;
+}
+
 // A job whose ranks are not equally patient would split itself.
 TEST_P(Scenario, SettingsThatMustBeTheSameAreCompared) {
   for (const auto& [name, value] : std::map<std::string, std::string>{{"UCFT_WINDOW", "16"},

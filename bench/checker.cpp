@@ -1,0 +1,196 @@
+#include "bench/checker.hpp"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace ucft::detail::bench {
+
+namespace {
+
+template <class T>
+std::string shown(const T& value) {
+  if constexpr (Half<T>)
+    return fmt::format("{}", static_cast<float>(value));
+  else if constexpr (is_complex<T>)
+    return fmt::format("({}, {})", value.real(), value.imag());
+  else if constexpr (is_pair<T>)
+    return fmt::format("{} at {}", value.value, value.location);
+  else
+    return fmt::format("{}", value);
+}
+
+template <class T>
+std::string difference(std::size_t at, T value, T expected) {
+  return fmt::format("element {} is {}, not {}", at, shown(value), shown(expected));
+}
+
+template <class T, class Expected>
+std::string first_difference_of_all(std::span<const T> values, Expected expected) {
+  std::vector<T> pattern(std::min(values.size(), period_elements));
+  for (std::size_t i = 0; i < pattern.size(); ++i) pattern[i] = expected(i);
+  for (std::size_t begin = 0; begin < values.size(); begin += pattern.size()) {
+    const std::size_t length = std::min(pattern.size(), values.size() - begin);
+    for (std::size_t i = 0; i < length; ++i) {
+      if (values[begin + i] != pattern[i]) return difference<T>(begin + i, values[begin + i], pattern[i]);
+    }
+  }
+  return "";
+}
+
+// expected(position): the right value; it repeats with the period.
+template <class T, class Expected>
+std::string first_difference(std::span<const T> values, bool thorough, Expected expected) {
+  constexpr std::size_t few = 1024;
+  constexpr std::size_t stride = 509;
+  if (values.empty()) return "";
+  if (values.size() <= few || thorough) return first_difference_of_all(values, expected);
+  for (std::size_t i = 0; i < values.size(); i += stride) {
+    if (values[i] != expected(i % period_elements)) return difference<T>(i, values[i], expected(i % period_elements));
+  }
+  const std::size_t last = values.size() - 1;
+  const T right = expected(last % period_elements);
+  return values[last] == right ? "" : difference<T>(last, values[last], right);
+}
+
+template <class T>
+std::uint64_t bits_of(T value) {
+  std::uint64_t words[2] = {};
+  std::memcpy(words, &value, sizeof value);
+  return mix(words[0]) ^ words[1];
+}
+
+std::uint64_t digest_of(const std::vector<std::int32_t>& missing) {
+  std::uint64_t digest = missing.size();
+  for (const std::int32_t rank : missing) digest = mix(digest ^ static_cast<std::uint64_t>(rank));
+  return digest;
+}
+
+}  // namespace
+
+template <Element T>
+void Checker<T>::fill(std::span<T> values, int rank, std::uint64_t operation) const {
+  const std::size_t fresh = std::min(values.size(), period_elements);
+  for (std::size_t i = 0; i < fresh; ++i) values[i] = payload_.contribution(rank, operation, i);
+  for (std::size_t done = fresh; done < values.size(); done += std::min(fresh, values.size() - done)) {
+    std::memcpy(&values[done], &values[0], std::min(fresh, values.size() - done) * sizeof(T));
+  }
+}
+
+template <Element T>
+Verdict Checker<T>::check_combined(std::span<const T> values, std::uint64_t operation, const Result& result) {
+  if (!payload_.has_digits() && !result.missing_known && result.contributors != rank_count()) {
+    return check_unreported(values, operation, result.contributors);
+  }
+  const auto missing = payload_.has_digits() ? payload_.missing_in(values[0], operation) : result.missing;
+  if (!missing) return {fmt::format("element 0 is {}: not each rank once or not at all", shown(values[0])), 0};
+  Verdict verdict{complaint_about(*missing, result), digest_of(*missing)};
+  const bool thorough = result.attempts > 1 || *missing != last_missing_ || operation % 16 == 0;
+  last_missing_ = *missing;
+  if (verdict.complaint.empty()) {
+    verdict.complaint = first_difference(
+        values, thorough, [&](std::size_t position) { return payload_.combined(operation, position, *missing); });
+  }
+  return verdict;
+}
+
+template <Element T>
+Verdict Checker<T>::check_copy(std::span<const T> values, std::uint64_t operation, int rank) const {
+  return {first_difference(values, operation % 16 == 0,
+                           [&](std::size_t position) { return payload_.contribution(rank, operation, position); }),
+          mix(operation) ^ static_cast<std::uint64_t>(rank)};
+}
+
+template <Element T>
+T Checker<T>::untouched() {
+  if constexpr (is_pair<T>)
+    return {85, 85};
+  else if constexpr (is_complex<T>)
+    return {85, 85};
+  else
+    return static_cast<T>(85.0f);
+}
+
+template <Element T>
+void Checker<T>::clear(std::span<T> values) {
+  std::fill(values.begin(), values.end(), untouched());
+}
+
+template <Element T>
+Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t operation, const Result& result) {
+  if (!result.missing_known) return {"it is not known who is missing", 0};
+  const std::size_t count = values.size() / rank_count();
+  Verdict verdict{complaint_about(result.missing, result), digest_of(result.missing)};
+  last_missing_ = result.missing;
+  for (int rank = 0; rank < world_.rank_count && verdict.complaint.empty(); ++rank) {
+    const std::span<const T> block = values.subspan(static_cast<std::size_t>(rank) * count, count);
+    const bool missing = std::binary_search(result.missing.begin(), result.missing.end(), rank);
+    const std::string wrong = first_difference(block, operation % 16 == 0, [&](std::size_t position) {
+      return missing ? untouched() : payload_.contribution(rank, operation, position);
+    });
+    if (!wrong.empty())
+      verdict.complaint = fmt::format("block of {}rank {}: {}", missing ? "missing " : "", rank, wrong);
+  }
+  return verdict;
+}
+
+template <Element T>
+Verdict Checker<T>::check_unreported(std::span<const T> values, std::uint64_t operation, std::uint32_t contributors) const {
+  const std::uint64_t digest = mix(bits_of(values[0])) ^ contributors;
+  const std::size_t absent = rank_count() - contributors;
+  if (absent > 2) return {"", digest};
+  for (int one = 0; one < world_.rank_count; ++one) {
+    for (int two = absent == 1 ? one : one + 1; two < (absent == 1 ? one + 1 : world_.rank_count); ++two) {
+      if (one == world_.rank || two == world_.rank) continue;
+      std::vector<std::int32_t> missing{one};
+      if (absent == 2) missing.push_back(two);
+      const auto expected = [&](std::size_t position) { return payload_.combined(operation, position, missing); };
+      if (values[0] == expected(0) && first_difference_of_all(values, expected).empty()) return {"", digest};
+    }
+  }
+  return {fmt::format("no set of {} ranks gives this result; element 0 is {}", contributors, shown(values[0])),
+          digest};
+}
+
+template <Element T>
+std::string Checker<T>::complaint_about(const std::vector<std::int32_t>& missing, const Result& result) const {
+  const std::string decoded = fmt::format("ranks [{}] are missing in the result", fmt::join(missing, ","));
+  if (result.contributors + missing.size() != rank_count()) {
+    return fmt::format("{}, but {} contributors are reported", decoded, result.contributors);
+  }
+  if (result.missing_known && result.missing != missing) {
+    return fmt::format("{}, but [{}] are reported", decoded, fmt::join(result.missing, ","));
+  }
+  if (std::binary_search(missing.begin(), missing.end(), world_.rank)) {
+    return fmt::format("{}, but this rank is alive", decoded);
+  }
+  if (!std::includes(missing.begin(), missing.end(), last_missing_.begin(), last_missing_.end())) {
+    return fmt::format("{}, but [{}] were missing before", decoded, fmt::join(last_missing_, ","));
+  }
+  return "";
+}
+
+template class Checker<float>;
+template class Checker<double>;
+template class Checker<std::int8_t>;
+template class Checker<std::int16_t>;
+template class Checker<std::int32_t>;
+template class Checker<std::int64_t>;
+template class Checker<std::uint8_t>;
+template class Checker<std::uint16_t>;
+template class Checker<std::uint32_t>;
+template class Checker<std::uint64_t>;
+template class Checker<float16>;
+template class Checker<bfloat16>;
+template class Checker<std::complex<float>>;
+template class Checker<std::complex<double>>;
+template class Checker<bool>;
+template class Checker<located<float, std::int32_t>>;
+template class Checker<located<double, std::int32_t>>;
+template class Checker<located<std::int32_t, std::int32_t>>;
+template class Checker<located<std::int64_t, std::int64_t>>;
+template class Checker<located<double, std::int64_t>>;
+
+}  // namespace ucft::detail::bench
