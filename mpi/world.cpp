@@ -68,11 +68,6 @@ std::string create_context() {
          std::to_string(world.rank) + " of " + std::to_string(world.size) + " in MPI_COMM_WORLD";
 }
 
-bool is_switched_off() {
-  const char* value = std::getenv("UCFT_MPI");
-  return value != nullptr && std::strcmp(value, "n") == 0;
-}
-
 // The least of all ranks' values. Somebody has died in start-up if it doesn't come: nothing that MPI does would end then.
 int agree_on_least(int mine, const std::string& why) {
   int least = mine, done = 0;
@@ -89,6 +84,11 @@ int agree_on_least(int mine, const std::string& why) {
 }
 
 }  // namespace
+
+bool is_switched_off() {
+  const char* value = std::getenv("UCFT_MPI");
+  return value != nullptr && std::strcmp(value, "n") == 0;
+}
 
 void start_world() {
   PMPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
