@@ -17,8 +17,9 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
-constexpr std::uint64_t slice_us = 20'000;    // Ctrl-C is looked for so often
-constexpr Seconds drain_limit = Seconds(10);  // for what was dropped while it was in progress
+constexpr std::uint64_t slice_us = 20'000;          // Ctrl-C is looked for so often
+constexpr Seconds drain_limit = Seconds(10);        // for what is in progress when this rank leaves
+constexpr std::uint64_t worth_telling_us = 10'000;  // from such a limit on ucft_wait says whom it has waited for
 
 template <class Call>
 auto without_gil(Call call) {
@@ -42,6 +43,13 @@ bool is_in_use(ucft_request_h request) {
   return status == UCFT_ERR_STATE || status == UCFT_ERR_THREAD;
 }
 
+// Of what ucft_wait says of an operation that is late: "it waits for rank 2 ...", with a colon before it; or nothing.
+std::string culprits() {
+  const std::string sentence = ucft_last_error();
+  const auto begin = sentence.find(" us: ");
+  return begin == std::string::npos ? "" : ": " + sentence.substr(begin + 5);
+}
+
 const ucft_coll_options_t* address_of(const std::optional<Options>& options) { return options ? &*options : nullptr; }
 
 // A view of `receive`, of the type and with `blocks` times the elements of what is sent.
@@ -53,6 +61,18 @@ View receiving(py::handle receive, ucft_dtype_t dtype, std::optional<ucft_dtype_
     raise(UCFT_ERR_INVALID_PARAM, fmt::format("recv: {} elements, but there must be {}", view.count(), count * blocks));
   return view;
 }
+
+// Between two looks at what isn't complete.
+class Pause {
+ public:
+  void operator()() {
+    without_gil([this] { return usleep(length_us_); });
+    length_us_ = std::min(2 * length_us_, 1000u);
+  }
+
+ private:
+  unsigned length_us_ = 10;
+};
 
 // Whether this thread is in an operator of the caller's: objects may be collected there, requests among them, and nothing in it may
 // call ucft.
@@ -121,9 +141,14 @@ Context::Context(const ucft_context_params_t& params, py::object on_failure, py:
   raise(status);
 }
 
+// Nobody holds a request of it.
 Context::~Context() {
-  if (is_open() && !inside_operator)
+  if (is_open() && !inside_operator) {
+    const auto limit = Clock::now() + drain_limit;
+    Pause pause;
+    while (unfinished() != UCFT_REQUEST_NULL && Clock::now() < limit) pause();
     if (without_gil([this] { return ucft_context_destroy(handle_); }) == UCFT_OK) return;
+  }
   if (!left_.empty()) new auto(std::move(left_));  // may still be written
 }
 
@@ -135,14 +160,29 @@ void Context::abandon() {
 void Context::close() {
   if (!is_open()) return;
   const auto limit = Clock::now() + drain_limit;
-  for (collect(); !left_.empty() && Clock::now() < limit; collect()) {
-    progress();
+  Pause pause;
+  for (ucft_request_h late = unfinished(); late != UCFT_REQUEST_NULL; late = unfinished()) {
+    if (Clock::now() >= limit && without_gil([&] { return ucft_wait(late, worth_telling_us); }) == UCFT_ERR_TIMED_OUT)
+      raise(UCFT_ERR_STATE, fmt::format("an operation is not complete {} s after this rank began to leave{}",
+                                        drain_limit.count(), culprits()));
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    pause();
   }
   const ucft_status_t status = without_gil([this] { return ucft_context_destroy(handle_); });
   raise_unless_ok(status);
   handle_ = UCFT_CONTEXT_NULL;
   left_.clear();
+}
+
+ucft_request_h Context::unfinished() {
+  collect();
+  if (!left_.empty()) return left_.front()->handle;
+  std::vector<std::shared_ptr<Request>> all;  // another thread may drop some meanwhile
+  for (const auto& [_, request] : requests_)
+    if (auto held = request.lock()) all.push_back(std::move(held));
+  for (const auto& request : all)
+    if (request->is_pending()) return request->handle();
+  return UCFT_REQUEST_NULL;
 }
 
 void Context::report(const ucft_failure_t* failure, void* arg) {
@@ -219,6 +259,7 @@ Request::Request(std::shared_ptr<Context> context, std::int32_t ranks, std::uniq
       is_gossip_(is_gossip) {}
 
 Request::~Request() {
+  context_->remove(this);
   if (held_ == nullptr || (!context_->is_open() && !context_->is_abandoned())) return;
   if (context_->is_abandoned() || inside_operator || is_in_use(held_->handle)) context_->leave_to(std::move(held_));
 }
@@ -234,6 +275,11 @@ void Request::raise_if_failed(ucft_status_t status) {
     throw py::error_already_set();
   }
   raise_unless_ok(status);
+}
+
+bool Request::is_pending() const {
+  const ucft_status_t status = without_gil([this] { return ucft_test(held_->handle); });
+  return status == UCFT_INPROGRESS || status == UCFT_ERR_THREAD;
 }
 
 bool Request::test() {
@@ -367,7 +413,9 @@ std::shared_ptr<Request> Communicator::make(std::unique_ptr<Held> held, py::obje
   context_->collect();
   Held& all = *held;
   raise_unless_ok(without_gil([&] { return init(all, &all.handle); }));
-  return std::make_shared<Request>(context_, size_, std::move(held), std::move(value), is_gossip);
+  auto request = std::make_shared<Request>(context_, size_, std::move(held), std::move(value), is_gossip);
+  context_->add(request);
+  return request;
 }
 
 template <class Init>

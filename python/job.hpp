@@ -1,14 +1,16 @@
 // Contexts, communicators and requests as Python sees them.
 //
-// Every call of ucft is made without the GIL: another thread of this process may be inside an operator that waits for it.
-// Ownership: a request and a communicator keep their context, and a request the buffers that it was given; one that is dropped while
-// it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is complete.
+// Every call of ucft is made without the GIL: another thread of this process may be inside an operator that waits for
+// it. Ownership: a request and a communicator keep their context, and a request the buffers that it was given. One
+// that is dropped while it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is complete.
+// Leaving the job waits for those, and for requests in progress that the program still holds.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +37,8 @@ struct Held {
   std::unique_ptr<UserOperator> user;
 };
 
+class Request;
+
 class Context : public std::enable_shared_from_this<Context> {
  public:
   Context(const ucft_context_params_t& params, py::object on_failure, py::object allgather,
@@ -54,12 +58,16 @@ class Context : public std::enable_shared_from_this<Context> {
   void progress();
   ucft_context_h handle() const { return handle_; }
 
+  void add(const std::shared_ptr<Request>& request) { requests_[request.get()] = request; }
+  void remove(Request* request) { requests_.erase(request); }
   void leave_to(std::unique_ptr<Held> held) { left_.push_back(std::move(held)); }
   // It has not left the job, but nobody can ask it any more: what it may still write must stay.
   bool is_abandoned() const { return abandoned_; }
   void collect();  // of what was left, that which is complete
 
  private:
+  // One that is in progress, of those that were left and of those that the program holds. Null: all are complete.
+  ucft_request_h unfinished();
   static void report(const ucft_failure_t* failure, void* arg);
   static ucft_status_t exchange(void* src, void* recv, std::size_t size, void* arg, void** request);
 
@@ -69,6 +77,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::size_t blocks_ = 0;  // that allgather must give
   std::exception_ptr exchange_error_;
   std::list<std::unique_ptr<Held>> left_;
+  std::map<Request*, std::weak_ptr<Request>> requests_;  // that the program holds
 };
 
 struct GossipResult : ucft_gossip_result_t {
@@ -87,6 +96,8 @@ class Request {
   Request& operator=(const Request&) = delete;
 
   void post();
+  bool is_pending() const;
+  ucft_request_h handle() const { return held_->handle; }
   bool test();
   py::object wait(std::optional<double> timeout_s);
   py::object result();

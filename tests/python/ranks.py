@@ -324,6 +324,60 @@ def orderly():
     print("survived", flush=True)
 
 
+def ends_or_a_second_passes(process):
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        try:
+            with open(f"/proc/{process}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
+                    return
+        except FileNotFoundError:
+            return
+        time.sleep(0.001)
+
+
+def held(what, folder):
+    """Rank 0 ends with a request that it holds, or has dropped. The others come when it has ended, or hasn't for a while."""
+    global request
+    world = ucft.init()
+    process = int(world.allgather(np.array([os.getpid()])).value[0, 0])
+    path = os.path.join(folder, what)
+    if world.rank == 0:
+        request = world.iallreduce(np.full(100000, 1.0))
+        if what == "dropped":
+            del request
+        touch(path)
+        return
+    wait_for(path)
+    ends_or_a_second_passes(process)
+    result = world.allreduce(np.full(100000, world.rank + 1.0))
+    n = world.size
+    assert result.missing == () and (result.value == n * (n + 1) / 2).all(), result
+
+
+def block(folder):
+    """Ranks leave `with` with requests in progress: once the others come, and once before they do."""
+    path, told = os.path.join(folder, "left"), os.path.join(folder, "told")
+    with ucft.Context() as context:
+        world = context.world
+        if world.rank == 0:
+            touch(path)
+        else:
+            wait_for(path)
+        request = world.iallreduce(np.full(100000, world.rank + 1.0))
+    assert not context.is_open
+    context = ucft.Context()
+    if context.rank == 0:
+        request = context.world.iallreduce(np.ones(10))
+        raises(ucft.StateError, ["10 s", "waits for", "rank 1"], context.close)
+        touch(told)
+    else:
+        wait_for(told)
+        request = context.world.iallreduce(np.ones(10))
+    context.close()
+    print("left", flush=True)
+
+
 def own_allgather():
     from mpi4py import MPI
     everybody = MPI.COMM_WORLD
