@@ -198,6 +198,67 @@ def requests():
         assert world.allreduce(np.ones(10)).contributors == n
 
 
+def deferred(folder):
+    """Rank 0 begins more than fits in flight, many times, before the others begin."""
+    world = ucft.init()
+    me, n, many = world.rank, world.size, 40
+    rounds = iter(range(100))
+
+    def after_rank_0(begin):
+        path = os.path.join(folder, str(next(rounds)))
+        if me != 0:
+            wait_for(path)
+        begun = begin()
+        if me == 0:
+            touch(path)
+        return begun
+
+    def sums(count=many):
+        return [world.iallreduce(np.full(10, float(i + me))) for i in range(count)]
+
+    def expect(i, result):
+        assert (result.value == n * i + n * (n - 1) / 2).all() and result.contributors == n, (i, result)
+
+    for i, each in reversed(list(enumerate(after_rank_0(sums)))):
+        expect(i, each.wait())
+    begun = after_rank_0(sums)
+    if me == 0 and n > 1:
+        raises(ucft.StateError, ["posted already"], begun[-1].post)
+        raises(ucft.StateError, ["in progress"], world.close)
+    while not all(each.test() for each in begun):
+        pass
+    for i, each in enumerate(begun):
+        expect(i, each.result())
+
+    begun = after_rank_0(sums)  # what blocks comes behind what was begun before
+    for recv in (None, np.zeros(10)):
+        expect(100, world.allreduce(np.full(10, 100.0 + me), recv))
+    copy = world.dup()
+    assert world.split(0).allreduce(1).value == copy.allreduce(1).value == n
+    for i, each in enumerate(begun):
+        expect(i, each.wait())
+
+    begun = after_rank_0(sums)
+    del begun[1::2]  # dropped, also while they are deferred
+    for i, each in enumerate(begun):
+        expect(2 * i, each.wait())
+
+    async def program():
+        return [await each for each in after_rank_0(sums)]
+    for i, result in enumerate(asyncio.run(program())):
+        expect(i, result)
+    gossips = after_rank_0(lambda: [world.igossip(np.array([float(i)])) for i in range(10)])
+    for i, each in reversed(list(enumerate(gossips))):
+        assert abs(each.wait().value[0] - i) < 1e-6
+    at_the_end = after_rank_0(sums)  # complete nonetheless
+    if me == n - 1:
+        for i, each in enumerate(at_the_end):
+            expect(i, each.wait())
+        print("complete", flush=True)
+    else:
+        globals()["held_to_the_end"] = at_the_end
+
+
 def limits(folder):
     """Rank 0 waits in vain, is interrupted, and lets another thread run meanwhile; the others come when that has happened."""
     world = ucft.init()
