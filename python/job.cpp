@@ -390,8 +390,19 @@ py::object Request::wait(std::optional<double> timeout_s) {
       return result();
     }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (timeout_s && Clock::now() >= end)
-      raise(status, fmt::format("not complete within {} s; it goes on", *timeout_s));
+    if (!timeout_s || Clock::now() < end) continue;
+    const bool is_deferred = held_->is_deferred;
+    const bool is_told = !is_deferred && *timeout_s * 1e6 >= worth_telling_us;
+    const ucft_status_t now =
+        is_told ? without_gil([&] { return ucft_wait(held_->handle, worth_telling_us); }) : status;
+    if (now != UCFT_ERR_TIMED_OUT) {
+      raise_if_failed(now);
+      return result();
+    }
+    raise(now, fmt::format("not complete within {} s; it goes on{}", *timeout_s,
+                           is_deferred ? ": " + no_room
+                           : is_told   ? culprits()
+                                       : ""));
   }
 }
 
