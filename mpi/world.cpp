@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mpi/communicators.hpp"
+#include "mpi/creation.hpp"
 
 namespace ucft::mpi {
 
@@ -102,6 +103,7 @@ void start_world() {
   const int first_without = agree_on_least(why.empty() ? world.size : world.rank, why);
   if (first_without == world.size) {
     PMPI_Comm_group(MPI_COMM_WORLD, &world.group);
+    prepare_creation();
     world.on = Inside::speaks = true;
     return;
   }
