@@ -160,6 +160,13 @@ int pass_on(Function function, Outcome why, MPI_Comm comm, Pmpi pmpi) {
   return dead >= 0 ? raise_death(comm, dead) : pmpi();
 }
 
+// MPI_SUCCESS, or MPI's own error of a type that nobody has committed: comm's error handler has been called then. A
+// message to nobody asks for it, whose memory is not looked at. (Of no elements MPICH doesn't look at the type either.)
+// Predefined types need no question.
+int check_is_committed(MPI_Comm comm, MPI_Datatype type) {
+  return find_element(type) != nullptr ? MPI_SUCCESS : PMPI_Send(&type, 1, type, MPI_PROC_NULL, 0, comm);
+}
+
 // ---- reductions -----------------------------------------------------------------------------------------------------
 
 struct Reduction {
@@ -271,6 +278,8 @@ ucft_status_t reduce_by_rows(const Communicator& comm, const Reduction& call) {
 template <class Pmpi>
 int reduce(Function function, MPI_Comm on, const Communicator* comm, const Reduction& call, Pmpi pmpi) {
   Outcome why_not;
+  if (comm != nullptr && call.type != MPI_DATATYPE_NULL)
+    if (const int error = check_is_committed(on, call.type); error != MPI_SUCCESS) return error;
   const Way way = way_of(comm, call, why_not);
   if (way == Way::none) return pass_on(function, why_not, on, pmpi);
   count(function, Outcome::taken_over);
@@ -383,6 +392,10 @@ ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
 
 template <class Pmpi>
 int gather(Function function, MPI_Comm on, const Communicator* comm, const Gathered& call, Pmpi pmpi) {
+  const bool sends = call.send != MPI_IN_PLACE && call.send_type != MPI_DATATYPE_NULL;
+  for (MPI_Datatype type : {sends ? call.send_type : MPI_BYTE, call.type})
+    if (comm != nullptr && type != MPI_DATATYPE_NULL)
+      if (const int error = check_is_committed(on, type); error != MPI_SUCCESS) return error;
   const Outcome outcome = why_not_gathered(comm, call);
   if (outcome != Outcome::taken_over) return pass_on(function, outcome, on, pmpi);
   count(function, outcome);
@@ -414,6 +427,7 @@ ucft_status_t broadcast_packed(const Communicator& comm, const Prepared& call, s
   if (on == nullptr) return pass_on(Function::bcast, Outcome::communicator, comm, pmpi);
   if (count < 0 || type == MPI_DATATYPE_NULL || root < 0 || root >= on->size)
     return pass_on(Function::bcast, Outcome::arguments, comm, pmpi);
+  if (const int error = check_is_committed(comm, type); error != MPI_SUCCESS) return error;
   const std::uint64_t bytes = packed_bytes(count, type);
   if (bytes > bytes_limit) return pass_on(Function::bcast, Outcome::length, comm, pmpi);
   ucft::mpi::count(Function::bcast, Outcome::taken_over);

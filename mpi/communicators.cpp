@@ -1,5 +1,6 @@
 #include "mpi/communicators.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "mpi/creation.hpp"
@@ -102,6 +103,27 @@ int some_death() {
   return world.rank;
 }
 
+// Another one for each communicator of which this rank is the first. In 24 bits.
+std::int32_t next_tag() {
+  static std::atomic<unsigned> made{0};
+  const unsigned size = static_cast<unsigned>(world.size), each = std::max((1u << 24) / size, 1u);
+  return static_cast<std::int32_t>((made++ % each * size + static_cast<unsigned>(world.rank)) & ((1u << 24) - 1));
+}
+
+// The greatest end of all ranks, and the tag of part's first rank: in one operation, as one number.
+ucft_status_t agree_on_end_and_tag(ucft_comm_h part, std::int32_t& end, int& tag) {
+  std::int32_t rank = 0;
+  {
+    const Turn turn;
+    ucft_comm_rank(part, &rank);
+  }
+  std::int32_t both = end << 24 | (rank == 0 ? next_tag() : 0);
+  const ucft_status_t status = agree_on_greatest(part, both, both);
+  end = both >> 24;
+  tag = both & ((1 << 24) - 1);
+  return status;
+}
+
 // part is ucft's. make(members, created, error) is MPI's part on this rank. What MPI has made, but not on all, is left to it: to free it
 // would take all.
 template <class Make>
@@ -112,7 +134,7 @@ int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t s
   Members members{comm, {}};
   for (;;) {
     std::int32_t end = static_cast<std::int32_t>(world.lost_by >= 0 ? Creation::lost : Creation::made);
-    if (status == UCFT_OK) status = agree_on_greatest(part, end, end);
+    if (status == UCFT_OK) status = agree_on_end_and_tag(part, end, members.tag);
     if (status == UCFT_OK) status = agree_on_members(parent, part, members.ranks);
     if (status != UCFT_OK) return raise_status(comm, status, -1);
     if (end == static_cast<std::int32_t>(Creation::lost)) return raise_death(comm, some_death());
@@ -126,7 +148,7 @@ int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t s
         *created = made;
         if (made != MPI_COMM_NULL) attach(made, part);
         return MPI_SUCCESS;
-      case Creation::unfinished: continue;
+      case Creation::unfinished: members.again = true; continue;
       case Creation::lost: return raise_death(comm, some_death());
       case Creation::failed: return mine == Creation::failed ? error : raise_failure_elsewhere(comm);
     }

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -19,21 +20,22 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of messages inside MPI_Comm_create_group. Open MPI makes one communicator at a time, of those that it is asked for the one with the
-// lowest parent and tag: with a greater tag what is made anew would come after the copy that is not complete, and never will be.
-constexpr int tag = 0;
+MPI_Comm parent_of_parts = MPI_COMM_NULL;  // null: each communicator is that of its own
+
+std::vector<int> translate(const Members& members, MPI_Group into) {
+  std::vector<int> ranks(members.ranks.size());
+  MPI_Group all = MPI_GROUP_NULL;
+  PMPI_Comm_group(members.parent, &all);
+  PMPI_Group_translate_ranks(all, static_cast<int>(ranks.size()), members.ranks.data(), into, ranks.data());
+  PMPI_Group_free(&all);
+  return ranks;
+}
 
 // A death among the members, and then some time for what does not depend on it. (Whoever gives up too soon costs the others a
 // communicator, not their lives.)
 class Deaths {
  public:
-  explicit Deaths(const Members& members) {
-    MPI_Group all = MPI_GROUP_NULL;
-    PMPI_Comm_group(members.parent, &all);
-    ranks_.resize(members.ranks.size());
-    PMPI_Group_translate_ranks(all, static_cast<int>(ranks_.size()), members.ranks.data(), world.group, ranks_.data());
-    PMPI_Group_free(&all);
-  }
+  explicit Deaths(const Members& members) : ranks_(translate(members, world.group)) {}
   // No call of MPI: another thread may be inside.
   bool end_the_wait() {
     look_for_deaths();
@@ -121,49 +123,89 @@ Creation on_its_own_thread(const Members& members, MPI_Comm* created, int& error
   return error == MPI_SUCCESS ? Creation::made : Creation::failed;
 }
 
-}  // namespace
-
-Creation create_group(const Members& members, MPI_Comm* created, int& error) {
-  MPI_Group all = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
-  PMPI_Comm_group(members.parent, &all);
-  PMPI_Group_incl(all, static_cast<int>(members.ranks.size()), members.ranks.data(), &chosen);
-  PMPI_Group_free(&all);
-  const MPI_Comm parent = members.parent;
-  const Creation end = on_its_own_thread(members, created, error, [parent, chosen](MPI_Comm* made) {
-    return PMPI_Comm_create_group(parent, chosen, tag, made);
-  });
-  if (end == Creation::made || end == Creation::failed) PMPI_Group_free(&chosen);
-  return end;
-}
-
-Creation duplicate_with_info(const Members& members, MPI_Info info, MPI_Comm* created, int& error) {
-  const MPI_Comm parent = members.parent;
-  return on_its_own_thread(members, created, error,
-                           [parent, info](MPI_Comm* made) { return PMPI_Comm_dup_with_info(parent, info, made); });
-}
-
-#ifdef OPEN_MPI
-Creation duplicate(const Members& members, MPI_Comm* created, int& error) {
+// begin(&created, &request) is MPI's.
+template <class Begin>
+Creation nonblocking(const Members& members, MPI_Comm* created, int& error, Begin begin) {
   constexpr int turns_per_look = 256;
   Deaths deaths(members);
   const auto call = new Call;  // MPI's until it is complete
   MPI_Request request = MPI_REQUEST_NULL;
-  error = PMPI_Comm_idup(members.parent, &call->created, &request);
+  error = begin(&call->created, &request);
   for (int turn = 1, done = 0; error == MPI_SUCCESS; ++turn) {
     error = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done != 0) break;
-    if (turn % turns_per_look == 0 && deaths.end_the_wait()) return Creation::unfinished;
+    if (turn % turns_per_look != 0 || !deaths.end_the_wait()) continue;
+#ifdef OPEN_MPI
+    return Creation::unfinished;
+#else
+    world.lost_by = deaths.dead();
+    return Creation::lost;
+#endif
   }
   *created = call->created;
   delete call;
   return error == MPI_SUCCESS ? Creation::made : Creation::failed;
 }
-#else
-// MPICH's MPI_Comm_idup, left alone, keeps it from ever making another communicator.
-Creation duplicate(const Members& members, MPI_Comm* created, int& error) {
-  const MPI_Comm parent = members.parent;
-  return on_its_own_thread(members, created, error, [parent](MPI_Comm* made) { return PMPI_Comm_dup(parent, made); });
+
+// MPICH's MPI_Comm_create_group doesn't.
+void inherit_error_handler(MPI_Comm parent, MPI_Comm part) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(parent, &handler) != MPI_SUCCESS) return;
+  PMPI_Comm_set_errhandler(part, handler);
+  PMPI_Errhandler_free(&handler);
 }
+
+}  // namespace
+
+#ifdef OPEN_MPI
+void prepare_creation() {
+  Members all{MPI_COMM_WORLD, std::vector<int>(static_cast<std::size_t>(world.size))};
+  std::iota(all.ranks.begin(), all.ranks.end(), 0);
+  int error = MPI_SUCCESS;
+  auto end = static_cast<std::int32_t>(duplicate(all, &parent_of_parts, error));
+  if (agree_on_greatest(of_world.handle, end, end) != UCFT_OK || static_cast<Creation>(end) != Creation::made)
+    parent_of_parts = MPI_COMM_NULL;  // a rank has died meanwhile
+}
+#else
+void prepare_creation() {}
 #endif
+
+Creation create_group(const Members& members, MPI_Comm* created, int& error) {
+  // Open MPI makes one communicator at a time: of those that it is asked for the one with the lowest parent and tag. So
+  // what is made anew must not come after the copy that has been left alone: that has tag 0.
+  const bool is_own = parent_of_parts == MPI_COMM_NULL || (members.again && members.parent == MPI_COMM_WORLD);
+  const MPI_Comm parent = is_own ? members.parent : parent_of_parts;
+  const int tag = is_own ? 0 : members.tag;
+  MPI_Group all = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
+  PMPI_Comm_group(parent, &all);
+  const std::vector<int> ranks = translate(members, all);
+  PMPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &chosen);
+  PMPI_Group_free(&all);
+  const Creation end = on_its_own_thread(members, created, error, [parent, chosen, tag](MPI_Comm* made) {
+    return PMPI_Comm_create_group(parent, chosen, tag, made);
+  });
+  if (end == Creation::made || end == Creation::failed) PMPI_Group_free(&chosen);
+  if (end == Creation::made) inherit_error_handler(members.parent, *created);
+  return end;
+}
+
+Creation duplicate(const Members& members, MPI_Comm* created, int& error) {
+  return nonblocking(members, created, error, [&](MPI_Comm* made, MPI_Request* request) {
+    return PMPI_Comm_idup(members.parent, made, request);
+  });
+}
+
+Creation duplicate_with_info(const Members& members, MPI_Info info, MPI_Comm* created, int& error) {
+#if MPI_VERSION >= 4
+  return nonblocking(members, created, error, [&](MPI_Comm* made, MPI_Request* request) {
+    return PMPI_Comm_idup_with_info(members.parent, info, made, request);
+  });
+#else
+  const Creation end = duplicate(members, created, error);
+  if (end != Creation::made || info == MPI_INFO_NULL) return end;
+  error = PMPI_Comm_set_info(*created, info);
+  return error == MPI_SUCCESS ? end : Creation::failed;
+#endif
+}
 
 }  // namespace ucft::mpi

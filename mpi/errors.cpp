@@ -1,5 +1,6 @@
 #include "mpi/errors.hpp"
 
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <string>
@@ -30,7 +31,23 @@ int code_of(std::string sentence) {
   return code;
 }
 
+#ifdef OPEN_MPI
+void end_job_if_fatal(MPI_Comm, const std::string&) {}  // its handler sees to that: aborting.cpp
+#else
+// MPICH's handler ends its caller alone where it is called by MPI_Comm_call_errhandler (4.0.2).
+void end_job_if_fatal(MPI_Comm comm, const std::string& sentence) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
+  const bool is_fatal = handler == MPI_ERRORS_ARE_FATAL;
+  PMPI_Errhandler_free(&handler);
+  if (!is_fatal) return;
+  std::fprintf(stderr, "%s; rank %d ends the job, as MPI_ERRORS_ARE_FATAL\n", sentence.c_str(), world.rank);
+  PMPI_Abort(MPI_COMM_WORLD, 1);
+}
+#endif
+
 int raise(MPI_Comm comm, std::string sentence) {
+  end_job_if_fatal(comm, sentence);
   const int code = code_of(std::move(sentence));
   PMPI_Comm_call_errhandler(comm, code);
   return code;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mpi/communicators.hpp"
+#include "mpi/creation.hpp"
 
 namespace ucft::mpi {
 
@@ -68,11 +69,6 @@ std::string create_context() {
          std::to_string(world.rank) + " of " + std::to_string(world.size) + " in MPI_COMM_WORLD";
 }
 
-bool is_switched_off() {
-  const char* value = std::getenv("UCFT_MPI");
-  return value != nullptr && std::strcmp(value, "n") == 0;
-}
-
 // The least of all ranks' values. Somebody has died in start-up if it doesn't come: nothing that MPI does would end then.
 int agree_on_least(int mine, const std::string& why) {
   int least = mine, done = 0;
@@ -90,6 +86,11 @@ int agree_on_least(int mine, const std::string& why) {
 
 }  // namespace
 
+bool is_switched_off() {
+  const char* value = std::getenv("UCFT_MPI");
+  return value != nullptr && std::strcmp(value, "n") == 0;
+}
+
 void start_world() {
   PMPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &world.size);
@@ -102,6 +103,7 @@ void start_world() {
   const int first_without = agree_on_least(why.empty() ? world.size : world.rank, why);
   if (first_without == world.size) {
     PMPI_Comm_group(MPI_COMM_WORLD, &world.group);
+    prepare_creation();
     world.on = Inside::speaks = true;
     return;
   }

@@ -36,6 +36,8 @@ struct World {
 };
 extern World world;
 
+// UCFT_MPI=n.
+bool is_switched_off();
 // Creates the context, by MPI's own allgather, and switches the world on if that has worked on all ranks. Otherwise one rank says
 // why on stderr, and MPI has all calls.
 void start_world();

@@ -17,8 +17,10 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
-constexpr std::uint64_t slice_us = 20'000;    // Ctrl-C is looked for so often
-constexpr Seconds drain_limit = Seconds(10);  // for what was dropped while it was in progress
+constexpr std::uint64_t slice_us = 20'000;          // Ctrl-C is looked for so often
+constexpr std::uint64_t short_slice_us = 200;       // and deferred operations are posted so often
+constexpr Seconds drain_limit = Seconds(10);        // for what is in progress when this rank leaves
+constexpr std::uint64_t worth_telling_us = 10'000;  // from such a limit on ucft_wait says whom it has waited for
 
 template <class Call>
 auto without_gil(Call call) {
@@ -37,9 +39,20 @@ void require(bool holds, const std::string& otherwise) {
 }
 
 // Frees it, unless it is in progress, or another thread is inside ucft.
-bool is_in_use(ucft_request_h request) {
-  const ucft_status_t status = without_gil([&] { return ucft_request_free(request); });
+bool is_in_use(const Held& held) {
+  if (held.is_deferred) return true;
+  const ucft_status_t status = without_gil([&] { return ucft_request_free(held.handle); });
   return status == UCFT_ERR_STATE || status == UCFT_ERR_THREAD;
+}
+
+const std::string no_room =
+    "too many operations are in flight on its communicator, here or on another rank, for it to begin";
+
+// Of what ucft_wait says of an operation that is late: "it waits for rank 2 ...", with a colon before it; or nothing.
+std::string culprits() {
+  const std::string sentence = ucft_last_error();
+  const auto begin = sentence.find(" us: ");
+  return begin == std::string::npos ? "" : ": " + sentence.substr(begin + 5);
 }
 
 const ucft_coll_options_t* address_of(const std::optional<Options>& options) { return options ? &*options : nullptr; }
@@ -52,6 +65,11 @@ View receiving(py::handle receive, ucft_dtype_t dtype, std::optional<ucft_dtype_
   if (view.count() != count * blocks)
     raise(UCFT_ERR_INVALID_PARAM, fmt::format("recv: {} elements, but there must be {}", view.count(), count * blocks));
   return view;
+}
+
+// Whether ranks must post the two in the same order.
+bool are_in_order(const Held& one, const Held& other) {
+  return one.comm == other.comm && one.is_gossip == other.is_gossip;
 }
 
 // Whether this thread is in an operator of the caller's: objects may be collected there, requests among them, and nothing in it may
@@ -70,6 +88,11 @@ ucft_operator_t operator_of(py::handle op, Held& held) {
 }
 
 }  // namespace
+
+void Pause::operator()() {
+  without_gil([this] { return usleep(length_us_); });
+  length_us_ = std::min(2 * length_us_, 1000u);
+}
 
 // ---- operators ------------------------------------------------------------------------------------------------------
 
@@ -121,9 +144,14 @@ Context::Context(const ucft_context_params_t& params, py::object on_failure, py:
   raise(status);
 }
 
+// Nobody holds a request of it.
 Context::~Context() {
-  if (is_open() && !inside_operator)
+  if (is_open() && !inside_operator) {
+    const auto limit = Clock::now() + drain_limit;
+    Pause pause;
+    while (unfinished() && Clock::now() < limit) pause();
     if (without_gil([this] { return ucft_context_destroy(handle_); }) == UCFT_OK) return;
+  }
   if (!left_.empty()) new auto(std::move(left_));  // may still be written
 }
 
@@ -135,14 +163,37 @@ void Context::abandon() {
 void Context::close() {
   if (!is_open()) return;
   const auto limit = Clock::now() + drain_limit;
-  for (collect(); !left_.empty() && Clock::now() < limit; collect()) {
-    progress();
+  Pause pause;
+  while (const auto late = unfinished()) {
+    if (Clock::now() >= limit) {
+      const ucft_status_t status = late->is_deferred
+                                       ? UCFT_ERR_TIMED_OUT
+                                       : without_gil([&] { return ucft_wait(late->handle, worth_telling_us); });
+      if (status == UCFT_ERR_TIMED_OUT)
+        raise(UCFT_ERR_STATE, fmt::format("an operation is not complete {} s after this rank began to leave{}",
+                                          drain_limit.count(), late->is_deferred ? ": " + no_room : culprits()));
+      if (status == UCFT_ERR_THREAD) raise(status);
+    }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    pause();
   }
   const ucft_status_t status = without_gil([this] { return ucft_context_destroy(handle_); });
   raise_unless_ok(status);
   handle_ = UCFT_CONTEXT_NULL;
   left_.clear();
+}
+
+std::optional<Context::Unfinished> Context::unfinished() {
+  without_gil([this] { return ucft_progress(handle_); });
+  collect();
+  std::vector<std::shared_ptr<Request>> all;  // another thread may drop some meanwhile
+  for (const auto& [_, request] : requests_)
+    if (auto held = request.lock()) all.push_back(std::move(held));
+  for (const auto& request : all)
+    if (!request->held().is_deferred && request->is_pending()) return Unfinished{request->held().handle, false};
+  for (const auto& each : left_)
+    if (!each->is_deferred) return Unfinished{each->handle, false};
+  return deferred_.empty() ? std::nullopt : std::optional(Unfinished{deferred_.front()->handle, true});
 }
 
 void Context::report(const ucft_failure_t* failure, void* arg) {
@@ -199,12 +250,65 @@ std::string Context::settings() const {
 
 void Context::progress() {
   raise_unless_ok(without_gil([this] { return ucft_progress(handle_); }));
+  post_deferred();
+}
+
+void Context::post(Held& held) {
+  if (held.is_deferred) raise(UCFT_ERR_STATE, "the request is posted already and not complete");
+  post_deferred();
+  held.refused = UCFT_OK;
+  ucft_status_t status = UCFT_ERR_BUSY;
+  if (!is_behind_others(held)) status = without_gil([&] { return ucft_post(held.handle); });
+  if (status != UCFT_ERR_BUSY) return raise_unless_ok(status);
+  held.is_deferred = true;
+  deferred_.push_back(&held);
+}
+
+void Context::post_deferred() {
+  if (deferred_.empty() || is_posting_ || !is_open()) return;
+  is_posting_ = true;
+  std::vector<const Held*> without_room;
+  for (auto next = deferred_.begin(); next != deferred_.end();) {
+    Held& held = **next;
+    ucft_status_t status = UCFT_ERR_BUSY;
+    if (std::ranges::none_of(without_room, [&](const Held* each) { return are_in_order(*each, held); }))
+      status = without_gil([&] {
+        const ucft_status_t said = ucft_post(held.handle);
+        if (said != UCFT_OK) held.why = ucft_last_error();
+        return said;
+      });
+    if (status == UCFT_ERR_BUSY || status == UCFT_ERR_THREAD) {
+      without_room.push_back(&held);
+      ++next;
+      continue;
+    }
+    held.is_deferred = false;
+    held.refused = status;
+    next = deferred_.erase(next);
+  }
+  is_posting_ = false;
+}
+
+bool Context::is_behind_others(const Held& held) const {
+  return std::ranges::any_of(deferred_, [&](const Held* each) { return are_in_order(*each, held); });
+}
+
+bool Context::has_deferred(ucft_comm_h comm) const {
+  return std::ranges::any_of(deferred_, [&](const Held* each) { return each->comm == comm; });
+}
+
+void Context::make_room(ucft_comm_h comm) {
+  for (Pause pause; has_deferred(comm); pause()) {
+    progress();
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
 }
 
 void Context::collect() {
+  post_deferred();
   if (left_.empty()) return;
   auto mine = std::exchange(left_, {});  // another thread may be here, too
-  mine.remove_if([](const std::unique_ptr<Held>& each) { return !is_in_use(each->handle); });
+  mine.remove_if([](const std::unique_ptr<Held>& each) { return !is_in_use(*each); });
   left_.splice(left_.end(), mine);
 }
 
@@ -219,12 +323,15 @@ Request::Request(std::shared_ptr<Context> context, std::int32_t ranks, std::uniq
       is_gossip_(is_gossip) {}
 
 Request::~Request() {
+  context_->remove(this);
   if (held_ == nullptr || (!context_->is_open() && !context_->is_abandoned())) return;
-  if (context_->is_abandoned() || inside_operator || is_in_use(held_->handle)) context_->leave_to(std::move(held_));
+  if (context_->is_abandoned() || inside_operator || is_in_use(*held_)) context_->leave_to(std::move(held_));
 }
 
-void Request::post() {
-  raise_unless_ok(without_gil([this] { return ucft_post(held_->handle); }));
+void Request::post() { context_->post(*held_); }
+
+void Request::raise_if_refused() const {
+  if (held_->refused != UCFT_OK) raise(held_->refused, held_->why);
 }
 
 void Request::raise_if_failed(ucft_status_t status) {
@@ -236,11 +343,34 @@ void Request::raise_if_failed(ucft_status_t status) {
   raise_unless_ok(status);
 }
 
+bool Request::is_pending() const {
+  if (held_->is_deferred) return true;
+  const ucft_status_t status = without_gil([this] { return ucft_test(held_->handle); });
+  return status == UCFT_INPROGRESS || status == UCFT_ERR_THREAD;
+}
+
 bool Request::test() {
+  if (held_->is_deferred) context_->progress();
+  if (held_->is_deferred) return false;
+  raise_if_refused();
+  context_->post_deferred();
   const ucft_status_t status = without_gil([this] { return ucft_test(held_->handle); });
   if (status == UCFT_INPROGRESS) return false;
   raise_if_failed(status);
   return true;
+}
+
+// Once, for at most limit_us. UCFT_ERR_TIMED_OUT: it is not complete.
+ucft_status_t Request::look(std::uint64_t limit_us, Pause& pause) {
+  if (held_->is_deferred) context_->progress();
+  if (held_->is_deferred) {
+    pause();
+    return UCFT_ERR_TIMED_OUT;
+  }
+  raise_if_refused();
+  context_->post_deferred();
+  if (context_->has_deferred()) limit_us = std::min(limit_us, short_slice_us);
+  return without_gil([&] { return ucft_wait(held_->handle, limit_us); });
 }
 
 py::object Request::wait(std::optional<double> timeout_s) {
@@ -248,20 +378,31 @@ py::object Request::wait(std::optional<double> timeout_s) {
   const auto end = timeout_s
                        ? Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(std::min(*timeout_s, 1e9)))
                        : Clock::time_point::max();
-  for (;;) {
+  for (Pause pause;;) {
     std::uint64_t limit_us = slice_us;
     if (timeout_s)
       limit_us = std::min<std::uint64_t>(
           slice_us, static_cast<std::uint64_t>(
                         std::max(std::chrono::duration<double, std::micro>(end - Clock::now()).count(), 0.0)));
-    const ucft_status_t status = without_gil([&] { return ucft_wait(held_->handle, limit_us); });
+    const ucft_status_t status = look(limit_us, pause);
     if (status != UCFT_ERR_TIMED_OUT) {
       raise_if_failed(status);
       return result();
     }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (timeout_s && Clock::now() >= end)
-      raise(status, fmt::format("not complete within {} s; it goes on", *timeout_s));
+    if (!timeout_s || Clock::now() < end) continue;
+    const bool is_deferred = held_->is_deferred;
+    const bool is_told = !is_deferred && *timeout_s * 1e6 >= worth_telling_us;
+    const ucft_status_t now =
+        is_told ? without_gil([&] { return ucft_wait(held_->handle, worth_telling_us); }) : status;
+    if (now != UCFT_ERR_TIMED_OUT) {
+      raise_if_failed(now);
+      return result();
+    }
+    raise(now, fmt::format("not complete within {} s; it goes on{}", *timeout_s,
+                           is_deferred ? ": " + no_room
+                           : is_told   ? culprits()
+                                       : ""));
   }
 }
 
@@ -270,10 +411,16 @@ py::object Request::run(View send, View receive, py::object value) {
   held_->receive = std::move(receive);
   value_ = std::move(value);
   ucft_result_t got = UCFT_RESULT_INIT;
-  const ucft_status_t status = without_gil([&] {
-    const ucft_status_t so_far = ucft_post_and_wait(held_->handle, slice_us);
-    return so_far == UCFT_OK ? ucft_request_result(held_->handle, &got) : so_far;
-  });
+  ucft_status_t status = UCFT_ERR_BUSY;
+  if (!context_->has_deferred())
+    status = without_gil([&] {
+      const ucft_status_t so_far = ucft_post_and_wait(held_->handle, slice_us);
+      return so_far == UCFT_OK ? ucft_request_result(held_->handle, &got) : so_far;
+    });
+  if (status == UCFT_ERR_BUSY) {
+    context_->post(*held_);
+    status = UCFT_ERR_TIMED_OUT;
+  }
   if (status != UCFT_ERR_TIMED_OUT) raise_if_failed(status);
   const py::object result = status == UCFT_ERR_TIMED_OUT ? wait({}) : result_of(got, held_->handle, value_, ranks_);
   held_->send = View();
@@ -343,6 +490,7 @@ py::tuple Communicator::look() const {
 
 std::shared_ptr<Communicator> Communicator::dup() {
   ucft_comm_h copy = UCFT_COMM_NULL;
+  context_->make_room(handle_);
   raise_unless_ok(without_gil([&] { return ucft_comm_dup(handle_, &copy); }));
   return std::make_shared<Communicator>(context_, copy);
 }
@@ -350,6 +498,7 @@ std::shared_ptr<Communicator> Communicator::dup() {
 std::shared_ptr<Communicator> Communicator::split(std::optional<std::int32_t> colour, std::int32_t key) {
   require(!colour || *colour >= 0, "colour: 0 or more; None: in no part");
   ucft_comm_h part = UCFT_COMM_NULL;
+  context_->make_room(handle_);
   raise_unless_ok(without_gil([&] { return ucft_comm_split(handle_, colour.value_or(-1), key, &part); }));
   return part == UCFT_COMM_NULL ? nullptr : std::make_shared<Communicator>(context_, part);
 }
@@ -357,6 +506,7 @@ std::shared_ptr<Communicator> Communicator::split(std::optional<std::int32_t> co
 void Communicator::close() {
   if (handle_ == UCFT_COMM_NULL || !context_->is_open()) return;
   context_->collect();
+  if (context_->has_deferred(handle_)) raise(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
   last_.reset();
   raise_unless_ok(without_gil([this] { return ucft_comm_destroy(handle_); }));
   handle_ = UCFT_COMM_NULL;
@@ -366,8 +516,12 @@ template <class Init>
 std::shared_ptr<Request> Communicator::make(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init) {
   context_->collect();
   Held& all = *held;
+  all.comm = handle_;
+  all.is_gossip = is_gossip;
   raise_unless_ok(without_gil([&] { return init(all, &all.handle); }));
-  return std::make_shared<Request>(context_, size_, std::move(held), std::move(value), is_gossip);
+  auto request = std::make_shared<Request>(context_, size_, std::move(held), std::move(value), is_gossip);
+  context_->add(request);
+  return request;
 }
 
 template <class Init>

@@ -1,14 +1,20 @@
 // Contexts, communicators and requests as Python sees them.
 //
-// Every call of ucft is made without the GIL: another thread of this process may be inside an operator that waits for it.
-// Ownership: a request and a communicator keep their context, and a request the buffers that it was given; one that is dropped while
-// it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is complete.
+// Every call of ucft is made without the GIL: another thread of this process may be inside an operator that waits for
+// it. Ownership: a request and a communicator keep their context, and a request the buffers that it was given. One
+// that is dropped while it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is complete.
+// Leaving the job waits for those, and for requests in progress that the program still holds.
+//
+// An operation that ucft has no room for yet is deferred: its context posts it when others are complete, whenever
+// this rank is inside a call. Operations behind it on the same communicator wait, too, as ranks must agree on the
+// order.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +37,24 @@ struct UserOperator {
 // What ucft reads and writes until an operation is complete.
 struct Held {
   ucft_request_h handle = UCFT_REQUEST_NULL;
+  ucft_comm_h comm = UCFT_COMM_NULL;
+  bool is_gossip = false;           // these are matched among themselves
+  bool is_deferred = false;         // posted by the program, but not by its context yet
+  ucft_status_t refused = UCFT_OK;  // what the context was told when it posted it at last
+  std::string why;
   View send, receive;
   std::unique_ptr<UserOperator> user;
+};
+
+class Request;
+
+// Between two looks at what isn't complete. Lets other threads run.
+class Pause {
+ public:
+  void operator()();
+
+ private:
+  unsigned length_us_ = 10;
 };
 
 class Context : public std::enable_shared_from_this<Context> {
@@ -54,12 +76,30 @@ class Context : public std::enable_shared_from_this<Context> {
   void progress();
   ucft_context_h handle() const { return handle_; }
 
+  // Or defers it.
+  void post(Held& held);
+  void post_deferred();
+  // Whether there are deferred operations that must be posted before it.
+  bool is_behind_others(const Held& held) const;
+  // All that is deferred on the communicator, when there is room.
+  void make_room(ucft_comm_h comm);
+  bool has_deferred(ucft_comm_h comm) const;
+  bool has_deferred() const { return !deferred_.empty(); }
+
+  void add(const std::shared_ptr<Request>& request) { requests_[request.get()] = request; }
+  void remove(Request* request) { requests_.erase(request); }
   void leave_to(std::unique_ptr<Held> held) { left_.push_back(std::move(held)); }
   // It has not left the job, but nobody can ask it any more: what it may still write must stay.
   bool is_abandoned() const { return abandoned_; }
   void collect();  // of what was left, that which is complete
 
  private:
+  struct Unfinished {
+    ucft_request_h handle;
+    bool is_deferred;
+  };
+  // One that is in progress, of those that were left and of those that the program holds. None: all are complete.
+  std::optional<Unfinished> unfinished();
   static void report(const ucft_failure_t* failure, void* arg);
   static ucft_status_t exchange(void* src, void* recv, std::size_t size, void* arg, void** request);
 
@@ -69,6 +109,9 @@ class Context : public std::enable_shared_from_this<Context> {
   std::size_t blocks_ = 0;  // that allgather must give
   std::exception_ptr exchange_error_;
   std::list<std::unique_ptr<Held>> left_;
+  std::map<Request*, std::weak_ptr<Request>> requests_;  // that the program holds
+  std::list<Held*> deferred_;                            // in the order of their posts
+  bool is_posting_ = false;                              // some thread sees to those
 };
 
 struct GossipResult : ucft_gossip_result_t {
@@ -87,6 +130,8 @@ class Request {
   Request& operator=(const Request&) = delete;
 
   void post();
+  bool is_pending() const;
+  Held& held() const { return *held_; }
   bool test();
   py::object wait(std::optional<double> timeout_s);
   py::object result();
@@ -96,6 +141,8 @@ class Request {
 
  private:
   void raise_if_failed(ucft_status_t status);
+  void raise_if_refused() const;
+  ucft_status_t look(std::uint64_t limit_us, Pause& pause);
 
   std::shared_ptr<Context> context_;
   const std::int32_t ranks_;

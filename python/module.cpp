@@ -401,7 +401,7 @@ void bind_classes(py::module_& m) {
           },
           py::keep_alive<0, 1>(), "A communicator of all ranks. The n-th call on each rank makes the same one.")
       .def("close", &Context::close,
-           "Leaves the job: that is no failure. Waits until nobody can need this rank any more.")
+           "Leaves the job: that is no failure. Operations in progress get 10 s to complete first, else StateError.")
       .def("abandon", &Context::abandon,
            "Forgets it without leaving. When the process ends, that is a failure, which the others survive.");
 }

@@ -78,7 +78,7 @@ void require(bool holds, const std::string& otherwise) {
   if (!holds) throw Failure(UCFT_ERR_INVALID_PARAM, otherwise);
 }
 
-Elements elements_of(const at::Tensor& tensor, const std::string& name) {
+Elements elements_of(const at::Tensor& tensor, const std::string& name, Layout layout) {
   require(tensor.defined(), name + " is undefined");
   require(tensor.layout() == at::kStrided,
           c10::str(name, " is of layout ", tensor.layout(), "; ucft takes dense tensors (to_dense)"));
@@ -87,7 +87,10 @@ Elements elements_of(const at::Tensor& tensor, const std::string& name) {
   require(dtype.has_value(), c10::str(name, " has elements of type ", tensor.scalar_type(), ", which ucft lacks"));
   require(!tensor.is_conj() && !tensor.is_neg(),
           name + " is conjugated or negated lazily (resolve_conj, resolve_neg make it so in memory)");
-  require(tensor.is_contiguous(), name + " is not contiguous (contiguous() makes it so)");
+  require(layout != Layout::contiguous || tensor.is_contiguous(),
+          name + " is not contiguous (contiguous() makes it so)");
+  require(layout != Layout::dense || tensor.is_non_overlapping_and_dense(),
+          name + " has gaps, or elements that share memory (contiguous() makes a copy without)");
   const std::uint64_t bytes = tensor.nbytes();
   require(bytes <= most_bytes, c10::str(name, " has ", bytes, " bytes, more than ", most_bytes, " in one operation"));
   return {tensor.data_ptr(), static_cast<std::uint64_t>(tensor.numel()), bytes, *dtype};

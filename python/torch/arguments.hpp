@@ -23,8 +23,15 @@ struct Elements {
   ucft_dtype_t dtype = UCFT_UINT8;
 };
 
-// name: for the sentence of an error, "allreduce: tensor".
-Elements elements_of(const at::Tensor& tensor, const std::string& name);
+// Where an operation takes a tensor's elements from, and puts them.
+enum class Layout {
+  contiguous,
+  dense,   // in memory without gaps and overlaps, in any order: channels_last, transposed. They are taken as they lie
+  strided  // anywhere. They are copied in the order of their indices
+};
+
+// name: for the sentence of an error, "allreduce: tensor". Of what is strided the count alone is right.
+Elements elements_of(const at::Tensor& tensor, const std::string& name, Layout layout);
 
 // The one tensor of a list, as c10d has them.
 const at::Tensor& only_one_of(const std::vector<at::Tensor>& tensors, const std::string& name);

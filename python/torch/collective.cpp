@@ -30,9 +30,11 @@ bool Collective::wait(std::chrono::milliseconds timeout) {
   if (!Work::isCompleted()) {
     if (timeout.count() <= 0) timeout = plan_.timeout.count() > 0 ? plan_.timeout : engine_->timeout();
     const auto limit = Clock::now() + std::min(timeout, longest_wait);
-    if (!engine_->wait(*this, limit))
+    std::string late;
+    if (!engine_->wait(*this, limit, &late))
       throw Failure(UCFT_ERR_TIMED_OUT, c10::str(c10d::opTypeToString(opType_), ": not complete within ",
-                                                 static_cast<double>(timeout.count()) / 1e3, " s; it goes on"));
+                                                 static_cast<double>(timeout.count()) / 1e3, " s; it goes on",
+                                                 late.empty() ? "" : ": " + late));
   }
   const std::lock_guard lock(mutex_);
   if (exception_) std::rethrow_exception(exception_);

@@ -18,8 +18,9 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::uint64_t slice_us = 200;         // a turn, after which another thread may have it
-constexpr std::uint64_t long_slice_us = 20000;  // of who has waited for long: ucft sleeps in it
+constexpr std::uint64_t slice_us = 200;            // a turn, after which another thread may have it
+constexpr std::uint64_t long_slice_us = 20000;     // of who has waited for long: ucft sleeps in it
+constexpr std::uint64_t worth_telling_us = 10000;  // from such a limit on ucft_wait says whom it has waited for
 constexpr microseconds long_wait{2000};
 constexpr microseconds shortest_rest{50}, longest_rest{2000}, longest_eager_rest{400};
 constexpr microseconds drowsy_after{20000};  // without an operation
@@ -134,7 +135,7 @@ void Engine::post(const Work& work) {
   if (asleep_) wake();
 }
 
-bool Engine::wait(Collective& work, Clock::time_point limit) {
+bool Engine::wait(Collective& work, Clock::time_point limit, std::string* late) {
   ++waiting_;
   bool complete = work.c10d::Work::isCompleted();
   auto now = Clock::now(), news = now;
@@ -144,6 +145,13 @@ bool Engine::wait(Collective& work, Clock::time_point limit) {
     complete = work.c10d::Work::isCompleted();
     now = Clock::now();
     if (any) news = now;
+  }
+  if (!complete && late != nullptr) {
+    drive(worth_telling_us);  // of the oldest; the others wait for that
+    complete = work.c10d::Work::isCompleted();
+    const std::lock_guard turn(turn_);
+    const auto begin = late_.find(" us: ");  // behind how long that was
+    if (begin != std::string::npos) *late = late_.substr(begin + 5);
   }
   if (--waiting_ == 0 && eager_ > 0) wake();
   return complete;
@@ -228,7 +236,9 @@ bool Engine::drive(std::unique_lock<std::mutex> turn, std::uint64_t slice) {
     if (!oldest.failed_) {
       const ucft_status_t status =
           slice > 0 && complete.empty() ? ucft_wait(oldest.request_, slice) : ucft_test(oldest.request_);
+      if (status == UCFT_ERR_TIMED_OUT && slice >= worth_telling_us) late_ = ucft_last_error();
       if (status == UCFT_INPROGRESS || status == UCFT_ERR_TIMED_OUT) break;
+      late_.clear();
       if (settle(oldest, status)) complete.push_back(posted_.front());
     } else {
       complete.push_back(posted_.front());

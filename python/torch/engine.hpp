@@ -19,6 +19,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -38,8 +39,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   ~Engine();
 
   void post(const Work& work);
-  // False: the limit has passed; it goes on.
-  bool wait(Collective& work, Clock::time_point limit);
+  // False: the limit has passed; it goes on. Then `late`, if given, says whom it waits for, as far as that is known.
+  bool wait(Collective& work, Clock::time_point limit, std::string* late = nullptr);
   // Lets operations advance, unless another thread does.
   void look();
   // Somebody may wait for the work's future from now on. If that is what waited for another future, it would be on the thread that
@@ -83,6 +84,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   ucft_context_h context_ = UCFT_CONTEXT_NULL;
   ucft_comm_h comm_ = UCFT_COMM_NULL;
   std::deque<Work> posted_;
+  std::string late_;                      // what ucft said last of an operation that it has waited for long
   std::vector<std::int32_t> dead_roots_;  // that broadcasts have met: the same on all survivors, in the same order
 
   std::mutex queue_mutex_;

@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 
 #include <algorithm>
 #include <cstring>
@@ -45,12 +46,23 @@ Collective::Init allgather_of(const void* send, void* receive, const Elements& b
 }
 
 // What lies in `all` one behind the other, into its places; those of ranks that are missing stay as they were.
-void copy_out(const at::Tensor& all, const std::vector<Elements>& places, const std::vector<std::int32_t>& missing) {
-  const auto* from = static_cast<const char*>(all.data_ptr());
-  for (std::size_t i = 0; i < places.size(); from += places[i++].bytes) {
+void copy_out(const at::Tensor& all, const std::vector<at::Tensor>& places, const std::vector<std::int32_t>& missing) {
+  const at::AutoDispatchBelowADInplaceOrView plainly;  // whatever autograd thinks of a tensor's being written
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < places.size(); at += places[i++].numel()) {
     if (std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(i))) continue;
-    if (places[i].bytes > 0) std::memcpy(places[i].data, from, places[i].bytes);
+    const at::Tensor from = all.narrow(0, at, places[i].numel());
+    if (!places[i].is_contiguous()) {
+      places[i].copy_(from.view(places[i].sizes()));
+    } else if (from.nbytes() > 0) {
+      std::memcpy(places[i].data_ptr(), from.data_ptr(), from.nbytes());
+    }
   }
+}
+
+void require_writable(const at::Tensor& tensor, const std::string& name) {
+  require(at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
+          name + " has elements that share memory (contiguous() makes a copy without)");
 }
 
 // Of broadcast's and reduce's options; tensor: which of the caller's, of which there is one.
@@ -103,7 +115,7 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::post(Collective::Plan plan) {
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::broadcast(std::vector<at::Tensor>& tensors,
                                                           const c10d::BroadcastOptions& options) {
   const at::Tensor& tensor = only_one_of(tensors, "broadcast: tensors");
-  const Elements elements = elements_of(tensor, "broadcast: the tensor");
+  const Elements elements = elements_of(tensor, "broadcast: the tensor", Layout::dense);
   const std::int32_t root = root_of(options.rootRank, options.rootTensor, size_, "broadcast");
   return post({.kind = OpType::BROADCAST,
                .timeout = options.timeout,
@@ -120,7 +132,7 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::broadcast(std::vector<at::Tensor
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce(std::vector<at::Tensor>& tensors,
                                                           const c10d::AllreduceOptions& options) {
   const at::Tensor& tensor = only_one_of(tensors, "allreduce: tensors");
-  const Elements elements = elements_of(tensor, "allreduce: the tensor");
+  const Elements elements = elements_of(tensor, "allreduce: the tensor", Layout::dense);
   const ucft_op_t op = operator_of(options.reduceOp, tensor, "allreduce");
   return post({.kind = OpType::ALLREDUCE,
                .timeout = options.timeout,
@@ -133,28 +145,30 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce(std::vector<at::Tensor
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce_coalesced(std::vector<at::Tensor>& tensors,
                                                                     const c10d::AllreduceCoalescedOptions& options) {
   require(!tensors.empty(), "allreduce_coalesced: there must be a tensor");
-  std::vector<Elements> places;
-  std::vector<at::Tensor> pieces;
+  std::vector<at::Tensor> places, pieces;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    places.push_back(elements_of(tensors[i], numbered("allreduce_coalesced: tensor", i)));
-    require(places[i].dtype == places[0].dtype,
-            numbered("allreduce_coalesced: tensor", i) + " is of another type than tensor 0");
-    pieces.push_back(tensors[i].detach().view({-1}));
+    const std::string name = numbered("allreduce_coalesced: tensor", i);
+    elements_of(tensors[i], name, Layout::strided);
+    require_writable(tensors[i], name);
+    require(tensors[i].scalar_type() == tensors[0].scalar_type(), name + " is of another type than tensor 0");
+    places.push_back(tensors[i].detach());
+    pieces.push_back(places[i].reshape({-1}));
   }
   const ucft_op_t op = operator_of(options.reduceOp, tensors[0], "allreduce_coalesced");
   const at::Tensor all = at::cat(pieces);
-  return post({.kind = OpType::ALLREDUCE_COALESCED,
-               .timeout = options.timeout,
-               .inputs = {all},
-               .outputs = tensors,
-               .init = allreduce_of(elements_of(all, "allreduce_coalesced: the tensors together"), op),
-               .deliver = [all, places](const Outcome&) { copy_out(all, places, {}); }});
+  return post(
+      {.kind = OpType::ALLREDUCE_COALESCED,
+       .timeout = options.timeout,
+       .inputs = {all},
+       .outputs = tensors,
+       .init = allreduce_of(elements_of(all, "allreduce_coalesced: the tensors together", Layout::contiguous), op),
+       .deliver = [all, places](const Outcome&) { copy_out(all, places, {}); }});
 }
 
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::reduce(std::vector<at::Tensor>& tensors,
                                                        const c10d::ReduceOptions& options) {
   const at::Tensor& tensor = only_one_of(tensors, "reduce: tensors");
-  const Elements elements = elements_of(tensor, "reduce: the tensor");
+  const Elements elements = elements_of(tensor, "reduce: the tensor", Layout::dense);
   const std::int32_t root = root_of(options.rootRank, options.rootTensor, size_, "reduce");
   const ucft_operator_t how = UCFT_OPERATOR_INIT(operator_of(options.reduceOp, tensor, "reduce"));
   return post({.kind = OpType::REDUCE,
@@ -174,19 +188,22 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::reduce(std::vector<at::Tensor>& 
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::allgather(std::vector<std::vector<at::Tensor>>& outputs,
                                                           std::vector<at::Tensor>& inputs,
                                                           const c10d::AllgatherOptions& options) {
-  const at::Tensor& input = only_one_of(inputs, "allgather: inputs");
-  const Elements block = elements_of(input, "allgather: the input");
+  const at::Tensor& given = only_one_of(inputs, "allgather: inputs");
+  elements_of(given, "allgather: the input", Layout::strided);
+  const at::Tensor input = given.detach().contiguous();
+  const Elements block = elements_of(input, "allgather: the input", Layout::contiguous);
   require(outputs.size() == 1, c10::str("allgather: lists of outputs: there must be one, not ", outputs.size()));
   require(outputs[0].size() == static_cast<std::size_t>(size_),
           c10::str("allgather: ", outputs[0].size(), " outputs for ", size_, " ranks"));
-  std::vector<Elements> places;
+  std::vector<at::Tensor> places;
   for (std::size_t rank = 0; rank < outputs[0].size(); ++rank) {
     const std::string name = numbered("allgather: output", rank);
-    places.push_back(elements_of(outputs[0][rank], name));
-    require_same(places.back(), block, name);
+    require_same(elements_of(outputs[0][rank], name, Layout::strided), block, name);
+    require_writable(outputs[0][rank], name);
+    places.push_back(outputs[0][rank].detach());
   }
   const at::Tensor all = at::empty({size_ * input.numel()}, input.options().requires_grad(false));
-  const Elements gathered = elements_of(all, "allgather: the outputs together");
+  const Elements gathered = elements_of(all, "allgather: the outputs together", Layout::contiguous);
   return post({.kind = OpType::ALLGATHER,
                .timeout = options.timeout,
                .inputs = {input, all},
@@ -199,8 +216,8 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::allgather(std::vector<std::vecto
 
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                                 const c10d::AllgatherOptions& options) {
-  const Elements block = elements_of(input, "_allgather_base: the input");
-  const Elements all = elements_of(output, "_allgather_base: the output");
+  const Elements block = elements_of(input, "_allgather_base: the input", Layout::contiguous);
+  const Elements all = elements_of(output, "_allgather_base: the output", Layout::contiguous);
   require(all.dtype == block.dtype, "_allgather_base: the output is of another type than the input");
   require(all.count == block.count * static_cast<std::uint64_t>(size_),
           c10::str("_allgather_base: the output has ", all.count, " elements, but ", size_, " ranks give ", block.count,

@@ -18,7 +18,7 @@ class NoMemoryError(Error, MemoryError):
 
 
 class BusyError(Error):
-    """Too many operations in flight: progress, then post again."""
+    """Too many operations in flight. Requests are deferred then, so this is not raised by them."""
 
 
 class TimedOutError(Error, TimeoutError):

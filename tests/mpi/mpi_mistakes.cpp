@@ -3,6 +3,7 @@
 //   mpi_mistakes crossed     rank 2 waits in a barrier of a copy, the others in one of MPI_COMM_WORLD, for ever
 //   mpi_mistakes late WHERE  the others wait for rank 2, which is inside that function of MPI's for ever, or has been inside some
 //   mpi_mistakes roots       rank 2 means another root than the others: an error that says so, on both roots
+//   mpi_mistakes types       all pass types that nobody has committed: MPI's error, by the communicator's own handler
 #include <mpi.h>
 #include <unistd.h>
 
@@ -63,6 +64,62 @@ void roots() {
   std::printf("VERDICT %d: %s\n", rank, (rank == root ? named : error == MPI_SUCCESS) ? "right" : text);
 }
 
+int handled = 0;
+MPI_Comm handled_of = MPI_COMM_NULL;
+void handle(MPI_Comm* comm, int*, ...) {
+  ++handled;
+  handled_of = *comm;
+}
+
+void types() {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(handle, &handler);
+  MPI_Comm_set_errhandler(copy, handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Datatype pair = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  MPI_Op add = MPI_OP_NULL;
+  MPI_Op_create(
+      [](void* in, void* inout, int* count, MPI_Datatype*) {
+        for (int i = 0; i < 2 * *count; ++i) static_cast<int*>(inout)[i] += static_cast<int*>(in)[i];
+      },
+      1, &add);
+  int size = 0, wrong = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int counts[8] = {1, 1, 1, 1, 1, 1, 1, 1}, places[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  for (bool is_committed : {false, true}) {
+    for (MPI_Comm comm : {MPI_COMM_WORLD, copy}) {
+      int own[2] = {rank, 1}, all[16] = {}, errors = 0;
+      const auto expect = [&](int error) {
+        int of_error = MPI_SUCCESS;
+        MPI_Error_class(error, &of_error);
+        const bool is_handled = handled == ++errors && handled_of == comm;
+        if (is_committed ? error != MPI_SUCCESS || handled != 0 : of_error != MPI_ERR_TYPE || !is_handled) ++wrong;
+      };
+      handled = 0;
+      for (int root = 0; root < size; ++root) {
+        expect(MPI_Bcast(own, 1, pair, root, comm));
+        expect(MPI_Reduce(own, all, 1, pair, add, root, comm));
+      }
+      expect(MPI_Allreduce(own, all, 1, pair, add, comm));
+      if (is_committed && all[1] != size) ++wrong;
+      expect(MPI_Allgather(own, 1, pair, all, 2, MPI_INT, comm));
+      expect(MPI_Allgather(own, 2, MPI_INT, all, 1, pair, comm));
+      expect(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, 1, pair, comm));
+      expect(MPI_Allgatherv(own, 1, pair, all, counts, places, pair, comm));
+      if (MPI_Barrier(comm) != MPI_SUCCESS) ++wrong;
+    }
+    if (!is_committed) MPI_Type_commit(&pair);
+  }
+  MPI_Type_free(&pair);
+  MPI_Op_free(&add);
+  MPI_Errhandler_free(&handler);
+  MPI_Comm_free(&copy);
+  std::printf("VERDICT %d: %s\n", rank, wrong == 0 ? "right" : "wrong");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -71,5 +128,6 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "crossed") == 0) crossed();
   if (argc > 2 && std::strcmp(argv[1], "late") == 0) late(argv[2]);
   if (argc > 1 && std::strcmp(argv[1], "roots") == 0) roots();
+  if (argc > 1 && std::strcmp(argv[1], "types") == 0) types();
   MPI_Finalize();
 }

@@ -198,13 +198,74 @@ def requests():
         assert world.allreduce(np.ones(10)).contributors == n
 
 
+def deferred(folder):
+    """Rank 0 begins more than fits in flight, many times, before the others begin."""
+    world = ucft.init()
+    me, n, many = world.rank, world.size, 40
+    rounds = iter(range(100))
+
+    def after_rank_0(begin):
+        path = os.path.join(folder, str(next(rounds)))
+        if me != 0:
+            wait_for(path)
+        begun = begin()
+        if me == 0:
+            touch(path)
+        return begun
+
+    def sums(count=many):
+        return [world.iallreduce(np.full(10, float(i + me))) for i in range(count)]
+
+    def expect(i, result):
+        assert (result.value == n * i + n * (n - 1) / 2).all() and result.contributors == n, (i, result)
+
+    for i, each in reversed(list(enumerate(after_rank_0(sums)))):
+        expect(i, each.wait())
+    begun = after_rank_0(sums)
+    if me == 0 and n > 1:
+        raises(ucft.StateError, ["posted already"], begun[-1].post)
+        raises(ucft.StateError, ["in progress"], world.close)
+    while not all(each.test() for each in begun):
+        pass
+    for i, each in enumerate(begun):
+        expect(i, each.result())
+
+    begun = after_rank_0(sums)  # what blocks comes behind what was begun before
+    for recv in (None, np.zeros(10)):
+        expect(100, world.allreduce(np.full(10, 100.0 + me), recv))
+    copy = world.dup()
+    assert world.split(0).allreduce(1).value == copy.allreduce(1).value == n
+    for i, each in enumerate(begun):
+        expect(i, each.wait())
+
+    begun = after_rank_0(sums)
+    del begun[1::2]  # dropped, also while they are deferred
+    for i, each in enumerate(begun):
+        expect(2 * i, each.wait())
+
+    async def program():
+        return [await each for each in after_rank_0(sums)]
+    for i, result in enumerate(asyncio.run(program())):
+        expect(i, result)
+    gossips = after_rank_0(lambda: [world.igossip(np.array([float(i)])) for i in range(10)])
+    for i, each in reversed(list(enumerate(gossips))):
+        assert abs(each.wait().value[0] - i) < 1e-6
+    at_the_end = after_rank_0(sums)  # complete nonetheless
+    if me == n - 1:
+        for i, each in enumerate(at_the_end):
+            expect(i, each.wait())
+        print("complete", flush=True)
+    else:
+        globals()["held_to_the_end"] = at_the_end
+
+
 def limits(folder):
     """Rank 0 waits in vain, is interrupted, and lets another thread run meanwhile; the others come when that has happened."""
     world = ucft.init()
     steps = [os.path.join(folder, name) for name in ("late", "thread", "interrupted")]
     if world.rank == 0:
         late = world.ibarrier()
-        error = raises(ucft.TimedOutError, ["0.01 s"], late.wait, timeout=0.01)
+        error = raises(ucft.TimedOutError, ["0.01 s; it goes on: it waits for", "rank 1 (", "rank 2 ("], late.wait, timeout=0.01)
         assert isinstance(error, TimeoutError) and not late.test()
         touch(steps[0])
         late.wait()
@@ -322,6 +383,60 @@ def orderly():
     context.close()
     assert told == [], told
     print("survived", flush=True)
+
+
+def ends_or_a_second_passes(process):
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        try:
+            with open(f"/proc/{process}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
+                    return
+        except FileNotFoundError:
+            return
+        time.sleep(0.001)
+
+
+def held(what, folder):
+    """Rank 0 ends with a request that it holds, or has dropped. The others come when it has ended, or hasn't for a while."""
+    global request
+    world = ucft.init()
+    process = int(world.allgather(np.array([os.getpid()])).value[0, 0])
+    path = os.path.join(folder, what)
+    if world.rank == 0:
+        request = world.iallreduce(np.full(100000, 1.0))
+        if what == "dropped":
+            del request
+        touch(path)
+        return
+    wait_for(path)
+    ends_or_a_second_passes(process)
+    result = world.allreduce(np.full(100000, world.rank + 1.0))
+    n = world.size
+    assert result.missing == () and (result.value == n * (n + 1) / 2).all(), result
+
+
+def block(folder):
+    """Ranks leave `with` with requests in progress: once the others come, and once before they do."""
+    path, told = os.path.join(folder, "left"), os.path.join(folder, "told")
+    with ucft.Context() as context:
+        world = context.world
+        if world.rank == 0:
+            touch(path)
+        else:
+            wait_for(path)
+        request = world.iallreduce(np.full(100000, world.rank + 1.0))
+    assert not context.is_open
+    context = ucft.Context()
+    if context.rank == 0:
+        request = context.world.iallreduce(np.ones(10))
+        raises(ucft.StateError, ["10 s", "waits for", "rank 1"], context.close)
+        touch(told)
+    else:
+        wait_for(told)
+        request = context.world.iallreduce(np.ones(10))
+    context.close()
+    print("left", flush=True)
 
 
 def own_allgather():

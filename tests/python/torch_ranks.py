@@ -110,6 +110,7 @@ def collectives():
     wave = torch.full((3,), complex(me, 1), dtype=torch.complex64)
     dist.all_reduce(wave)
     equal(wave, torch.full((3,), complex(n * (n - 1) / 2, n), dtype=torch.complex64))
+    layouts(me, n)
     for shape in ((), (0,), (2, 0, 3), (4, 5)):
         tensor = torch.ones(shape)
         dist.all_reduce(tensor)
@@ -132,11 +133,57 @@ def collectives():
     dist.destroy_process_group()
 
 
+def layouts(me, n):
+    """Tensors that are dense but not contiguous are taken as they lie; what is gathered goes to any place."""
+    group = dist.group.WORLD
+    whole = lambda rank: torch.arange(120.0).view(2, 3, 4, 5) + 1000 * rank
+    total = sum(whole(rank) for rank in range(n))
+    lay = {"channels_last": lambda x: x.to(memory_format=torch.channels_last), "contiguous": lambda x: x.clone(),
+           "transposed": lambda x: x.transpose(0, 3).contiguous().transpose(0, 3),
+           "a view": lambda x: torch.stack([x, x])[1].permute(3, 1, 2, 0).contiguous().permute(3, 1, 2, 0)}
+    gaps = lambda: torch.full((2, 3, 4, 10), -1.0)[..., ::2]
+    for name, given in lay.items():
+        strides = given(whole(me)).stride()
+        assert (name == "contiguous") == given(whole(me)).is_contiguous()
+        tensor = given(whole(me))
+        dist.all_reduce(tensor)
+        equal(tensor, total)
+        leaf = given(whole(me)).requires_grad_()
+        dist.all_reduce(leaf.detach())
+        equal(leaf.detach(), total)
+        assert tensor.stride() == strides == leaf.stride(), name
+        for root in range(n):
+            tensor = given(whole(me))
+            dist.reduce(tensor, root)
+            equal(tensor, total if me == root else whole(me))
+            tensor = given(whole(me))
+            dist.broadcast(tensor, root)
+            equal(tensor, whole(root))
+        for place in (*lay.values(), lambda _: gaps()):
+            outputs = [place(torch.zeros(2, 3, 4, 5)) for _ in range(n)]
+            dist.all_gather(outputs, given(whole(me)))
+            for rank, output in enumerate(outputs):
+                equal(output, whole(rank))
+        outputs = [given(torch.zeros(2, 3, 4, 5)).requires_grad_() for _ in range(n)]
+        dist.all_gather(outputs, given(whole(me)).requires_grad_())
+        equal(outputs[n - 1].detach(), whole(n - 1))
+        pieces = [given(whole(me)), gaps().copy_(whole(me)), torch.full((3,), float(me))]
+        group.allreduce_coalesced(pieces, dist.AllreduceCoalescedOptions()).wait()
+        equal(pieces[0], total)
+        equal(pieces[1], total)
+        assert (pieces[1]._base[..., 1::2] == -1).all()
+    outputs = [torch.full((4, 8), -1.0)[:, ::2] for _ in range(n)]
+    dist.all_gather(outputs, torch.full((4, 8), float(me))[:, 1::2])
+    for rank, output in enumerate(outputs):
+        equal(output, torch.full((4, 4), float(rank)))
+        assert (output._base[:, 1::2] == -1).all()  # the gaps are left alone
+
+
 def refused():
     me, n = init()
     x = torch.zeros(4, 4)
     refuse = lambda words, *arguments, **named: raises(ValueError, words, *arguments, **named)
-    error = refuse(["allreduce", "tensor", "contiguous"], dist.all_reduce, x[:, 1])
+    error = refuse(["allreduce", "tensor", "gaps", "contiguous"], dist.all_reduce, x[:, 1])
     assert isinstance(error, ucft.InvalidParamError) and error.status == "UCFT_ERR_INVALID_PARAM"
     refuse(["allreduce", "Sparse"], dist.all_reduce, x.to_sparse())
     raises(NotImplementedError, ["c10d::allreduce_", "Meta"], dist.all_reduce, torch.empty(4, device="meta"))  # by c10d itself
@@ -154,7 +201,12 @@ def refused():
     refuse(["reduce", "root", "-1"], dist.group.WORLD.reduce, [x], options_of(dist.ReduceOptions, rootRank=-1))
     refuse(["allgather", "outputs", "1", "2"], dist.all_gather, [x.clone()], x)
     refuse(["allgather", "output 1", "elements"], dist.all_gather, [x.clone(), torch.zeros(3)], x)
-    refuse(["allgather", "output 1", "contiguous"], dist.all_gather, [x.clone(), torch.zeros(4, 4).t()], x)
+    refuse(["broadcast", "tensor", "gaps"], dist.broadcast, x[:, 1], 0)
+    refuse(["reduce", "tensor", "gaps", "share memory"], dist.reduce, torch.zeros(1).expand(4), 0)
+    refuse(["allgather", "output 1", "share memory"], dist.all_gather, [x.clone(), torch.zeros(4, 1).expand(4, 4)], x)
+    rows = x[:1].expand(4, 4)
+    refuse(["allreduce_coalesced", "tensor 0", "share memory"], dist.group.WORLD.allreduce_coalesced, [rows])
+    refuse(["_allgather_base", "output", "contiguous"], dist._all_gather_base, torch.zeros(8, 4).t(), x)
     refuse(["_allgather_base", "17", "16"], dist._all_gather_base, torch.zeros(17), x.view(-1))
     refuse(["_allgather_base", "type"], dist._all_gather_base, torch.zeros(32).double(), x.view(-1))
     whole = torch.zeros(32)
@@ -206,9 +258,12 @@ def works(folder):
         tensor = torch.ones(3)
         work = dist.all_reduce(tensor, async_op=True)
         assert not work.is_completed()
-        error = raises(TimeoutError, ["ALLREDUCE", "0.05 s", "goes on"], work.wait, timedelta(milliseconds=50))
+        words = ["ALLREDUCE", "0.05 s; it goes on: it waits for rank 1 ("]
+        error = raises(TimeoutError, words, work.wait, timedelta(milliseconds=50))
         assert isinstance(error, ucft.TimedOutError)
         raises(ucft.StateError, ["not complete"], ucft.torch.missing, work)
+        behind = dist.all_reduce(torch.ones(3), async_op=True)  # waits for the same rank
+        raises(TimeoutError, [words[1]], behind.wait, timedelta(milliseconds=50))
         open(step, "w").close()
         work.wait()
         equal(tensor, torch.full((3,), float(n)))
@@ -220,6 +275,7 @@ def works(folder):
     else:
         while not os.path.exists(step):
             time.sleep(0.001)
+        dist.all_reduce(torch.ones(3))
         dist.all_reduce(torch.ones(3))
         for _ in range(8):
             dist.barrier()
