@@ -148,7 +148,7 @@ void World::answer_leavers(Rank rank) {
   Node& here = node(rank);
   for (Rank leaver; !here.is_gone && (leaver = here.window.take_leaver(here.outbox)) != no_rank;) {
     flush(rank);
-    say_through(rank, leaver);
+    if (!here.has_left) say_through(rank, leaver);
     post_what_can_be(rank);
     if (here.alive) leave_if_due(rank);
   }
@@ -267,6 +267,7 @@ void World::deliver(const Event& event) {
     here.through[static_cast<std::size_t>(event.about)] = true;
     here.window.on_left(event.about, true, here.outbox);
   } else if (event.what == Event::What::leave) {
+    here.through[static_cast<std::size_t>(event.about)] = true;  // it has finished all that it has posted
     here.window.on_leave(event.about, event.from);
   } else if (event.what == Event::What::through) {
     here.through[static_cast<std::size_t>(event.about)] = true;

@@ -67,6 +67,7 @@ class Context {
   // A wait has ended without its operation; it may go on at once.
   void say_waited_until(Clock::time_point limit);
   bool excluded() const { return departures_.is_out(); }
+  bool is_stopping() const { return !started_; }  // it leaves the job
   ucft_status_t why_excluded() const { return departures_.why_out(); }
   std::string exclusion_text() const { return departures_.exclusion_text(); }
   void exclude_self() { departures_.exclude_self(); }  // ends all operations

@@ -162,6 +162,7 @@ void CorrectedOperations::on_failure(Rank rank) {
 }
 
 void CorrectedOperations::on_leaves(Rank rank, OperationNumber from) {
+  lets_us_go_[static_cast<std::size_t>(rank)] = true;  // it has finished all that it has posted
   window_.on_leave(rank, from);
   collect();
 }
@@ -231,7 +232,8 @@ void CorrectedOperations::collect() {
   take_completed();
   for (Rank leaver; (leaver = window_.take_leaver(outbox_)) != no_rank;) {
     flush();
-    context_.transport().send_control(communicator_.context_rank(leaver), Control::lets_go, communicator_.id());
+    if (!window_.has_left())  // else it has been told more
+      context_.transport().send_control(communicator_.context_rank(leaver), Control::lets_go, communicator_.id());
     context_.transport().ring_doorbells();
     take_completed();
   }

@@ -327,8 +327,11 @@ void TwoLevelOperations::flush() {
   WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
   for (const HostMember::Packet& packet : member_.outbox()) {
     const std::int32_t to = communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(packet.to)]);
-    if (packet.place == HostMember::we_leave && transport.is_unconnected(to)) {  // it will ask, if it has to know
-      member_.excuse(packet.message.peer);
+    // A rank that leaves connects with nobody any more: that one may be about to leave, too, and it will ask if it has to know.
+    if ((packet.place == HostMember::we_leave || context_.is_stopping()) && transport.is_unconnected(to)) {
+      if (packet.place == HostMember::we_leave) member_.excuse(packet.message.peer);
+      transport.buffers().release(packet.message.value);
+      transport.buffers().release(packet.message.list);
       continue;
     }
     UCFT_TEST_POINT(send);
@@ -475,7 +478,7 @@ bool TwoLevelOperations::is_through() {
   if (is_over_) return true;
   advance();
   if (!parts_.empty() || !spreading_.empty() || !journal_.is_written()) return false;
-  constexpr auto grace = std::chrono::milliseconds(20);
+  const auto grace = std::chrono::milliseconds(context_.transport().connects_late() ? 1000 : 100);
   const bool is_last = is_last_here();
   if (!is_last && member_.speaks() && Clock::now() - left_at_ < grace) return false;
   if (is_last) {

@@ -8,6 +8,7 @@
 // Threads: one at a time, the one that is inside the context.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -55,6 +56,7 @@ class TwoLevelOperations : private HostMember::Caller {
   std::vector<Communicator*> parts() const;  // its communicators on this host
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr std::size_t most_held = 4096;
   // A call's part on this host.
   struct Part {
@@ -109,6 +111,7 @@ class TwoLevelOperations : private HostMember::Caller {
   std::vector<Request*> spreading_;  // they have their results, and wait for their turns
   int pending_ = 0;
   bool has_left_ = false, is_over_ = false;
+  Clock::time_point left_at_{};
   OperationNumber asked_for_ = UINT64_MAX;  // whether those that it awaits have left
   std::uint32_t waits_ = 0;
 };

@@ -44,7 +44,8 @@ void Connections::on_error(void* arg, ucp_ep_h, ucs_status_t status) {
 void Connections::close(int peer) {
   Endpoint& closed = endpoints_[static_cast<std::size_t>(peer)];
   if (closed.endpoint == nullptr) return;
-  ucx_.close(std::exchange(closed.endpoint, nullptr));
+  ucp_ep_h const endpoint = std::exchange(closed.endpoint, nullptr);
+  if (!closed.is_left_to_ucx) ucx_.close(endpoint);
   --open_now_;
 }
 

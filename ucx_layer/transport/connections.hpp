@@ -25,6 +25,9 @@ class Connections {
   int open_now() const { return open_now_; }
   // What is on its way to it ends, canceled; its callbacks run later, in progress.
   void close(int peer);
+  // It was made late, and its peer's process has ended or is about to: UCX finds that out itself, and is not to be told. It may still have
+  // to answer the peer, and 1.13 ends a process that closes such an endpoint ("got REP message"). Then close() only forgets it.
+  void leave_to_ucx(int peer) { endpoints_[static_cast<std::size_t>(peer)].is_left_to_ucx = true; }
 
   // Of endpoints and of calls: each with the reason of UCX's.
   void note_failure(int peer, ucs_status_t why) { failures_.push_back({peer, why}); }
@@ -40,7 +43,7 @@ class Connections {
   struct Endpoint {
     Connections* owner = nullptr;
     ucp_ep_h endpoint = nullptr;
-    bool broken = false;
+    bool broken = false, is_left_to_ucx = false;
   };
   static void on_error(void* arg, ucp_ep_h endpoint, ucs_status_t status);
   const Endpoint& at(int peer) const { return endpoints_[static_cast<std::size_t>(peer)]; }

@@ -38,8 +38,9 @@ Transport::Transport(const Setup& setup)
 
 Transport::~Transport() {
   if (messages_ != nullptr) messages_->drop_arrivals();
-  const bool may_owe_answers = !all_have_greeted_ || (any_failed_ && !addresses_.empty());
-  for (int peer = 0; peer < setup_.ranks; ++peer) forget(peer);
+  const bool may_owe_answers =
+      !all_have_greeted_ || (any_failed_ && !addresses_.empty()) || std::ranges::find(connected_late_, true) != connected_late_.end();
+  for (int peer = 0; peer < setup_.ranks; ++peer) forget(peer, false, true);
   give_back();  // into memory that is still mapped
   shared_.unmap();
   if (remote_ != nullptr) {
@@ -107,6 +108,8 @@ void Transport::connect_to(int peer) {
   Path*& path = paths_[static_cast<std::size_t>(peer)];
   if (!is_unconnected(peer)) return;
   path = messages_.get();
+  connected_late_.resize(paths_.size());
+  connected_late_[static_cast<std::size_t>(peer)] = true;
   std::string error;
   std::vector<std::byte>& address = addresses_[static_cast<std::size_t>(peer)];
   if (!messages_->connect(peer, address, error) && connections_ != nullptr)
@@ -224,8 +227,10 @@ void Transport::publish_credit() {
   if (remote_ != nullptr) remote_->publish_credit();
 }
 
-void Transport::forget(int peer, bool has_failed) {
+void Transport::forget(int peer, bool has_failed, bool is_ending) {
   any_failed_ |= has_failed;
+  if (is_ending && connections_ != nullptr && !connected_late_.empty() && connected_late_[static_cast<std::size_t>(peer)])
+    connections_->leave_to_ucx(peer);
   if (Path* path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr)) path->forget(peer);
 }
 

@@ -73,6 +73,7 @@ class Transport {
     const Path* const path = paths_[static_cast<std::size_t>(peer)];
     return path != nullptr && path != &shared_ && path != &unconnected_;
   }
+  bool connects_late() const { return !addresses_.empty(); }  // some peers have no connection until they need one
   bool is_unconnected(int peer) const { return paths_[static_cast<std::size_t>(peer)] == &unconnected_; }
   // From now on messages for that peer go by the remote path. Both sides do it, before the first collective.
   bool open_remote_mailbox(int peer, std::uint64_t segment, std::span<const std::byte> key, std::string& error);
@@ -91,7 +92,8 @@ class Transport {
   bool poll();                                         // delivers what has arrived; true if anything was done
   void drain(int peer);                                // see Path
   void publish_credit();                               // before sleeping: gives all credit back
-  void forget(int peer, bool has_failed = false);      // failed or left
+  // Failed or left. is_ending: its process has ended, or closes its connections itself.
+  void forget(int peer, bool has_failed = false, bool is_ending = false);
   // Forgets all that are reached by messages. What is on its way to them ends, and nobody reads what was lent for it any more.
   void cut_messages();
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
@@ -181,6 +183,7 @@ class Transport {
   Unconnected unconnected_{*this};
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those
   bool all_have_greeted_ = false, any_failed_ = false;
+  std::vector<bool> connected_late_;  // by rank: it may leave before UCX has answered it
   bool only_messages_ = false;  // all peers are reached by them
   std::vector<Path*> paths_;    // by rank; nullptr: this rank, and who is forgotten
 };
