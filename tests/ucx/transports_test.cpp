@@ -112,7 +112,8 @@ TEST(OverTcp, WithoutDescriptorsAConnectionIsMadeOrItIsSaid) {
     if (!here.connect(peer, address, error)) refused = peer;
   for (const int descriptor : all) close(descriptor);
   EXPECT_GT(refused, 0) << "each connection takes a descriptor";
-  EXPECT_NE(error.find("this process has no file descriptor left (RLIMIT_NOFILE, ulimit -n: 256)"), error.npos) << error;
+  EXPECT_NE(error.find("this process has no file descriptor left (RLIMIT_NOFILE, ulimit -n: 256)"), error.npos)
+      << error;
   setrlimit(RLIMIT_NOFILE, &before);
   for (int peer = 0; peer < refused; ++peer) here.close(peer);
 }

@@ -93,8 +93,9 @@ TEST(StartUp, ANameThatIsNoSettingIsSaidOnceByTheJob) {
   made.environment["UCFT_SUSPECTAFTER"] = "3s";
   const JobResult result = run_job(made);
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_EQ(result.errors, std::vector<std::string>{"[0] ucft: UCFT_SUSPECTAFTER is in the environment, and is no setting; "
-                                                    "the nearest name is UCFT_SUSPECT_AFTER"})
+  EXPECT_EQ(result.errors,
+            std::vector<std::string>{"[0] ucft: UCFT_SUSPECTAFTER is in the environment, and is no setting; "
+                                     "the nearest name is UCFT_SUSPECT_AFTER"})
       << result.output;
 }
 

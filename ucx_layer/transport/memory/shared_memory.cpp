@@ -169,10 +169,12 @@ MappedRange& MappedRange::operator=(MappedRange&& other) noexcept {
 namespace {
 
 std::string why_not_opened(const RangeName& name, const std::string& path, int problem) {
-  if (problem == ENOENT) return fmt::format("process {} has ended, or /proc/{}/fd is hidden from us", name.pid, name.pid);
+  if (problem == ENOENT)
+    return fmt::format("process {} has ended, or /proc/{}/fd is hidden from us", name.pid, name.pid);
   const std::string text = fmt::format("{}: {}", path, std::strerror(problem));
   if (problem != EACCES && problem != EPERM) return text;
-  return text + " (ranks in user namespaces of their own, or of other users: set UCX_TLS=tcp)";   // start-up cuts long ones
+  return text +
+         " (ranks in user namespaces of their own, or of other users: set UCX_TLS=tcp)";  // start-up cuts long ones
 }
 
 }  // namespace
