@@ -137,7 +137,8 @@ Verdict Checker<T>::check_blocks(std::span<const T> values, std::uint64_t operat
 }
 
 template <Element T>
-Verdict Checker<T>::check_unreported(std::span<const T> values, std::uint64_t operation, std::uint32_t contributors) const {
+Verdict Checker<T>::check_unreported(std::span<const T> values, std::uint64_t operation,
+                                     std::uint32_t contributors) const {
   const std::uint64_t digest = mix(bits_of(values[0])) ^ contributors;
   const std::size_t absent = rank_count() - contributors;
   if (absent > 2) return {"", digest};
@@ -150,8 +151,7 @@ Verdict Checker<T>::check_unreported(std::span<const T> values, std::uint64_t op
       if (values[0] == expected(0) && first_difference_of_all(values, expected).empty()) return {"", digest};
     }
   }
-  return {fmt::format("no set of {} ranks gives this result; element 0 is {}", contributors, shown(values[0])),
-          digest};
+  return {fmt::format("no set of {} ranks gives this result; element 0 is {}", contributors, shown(values[0])), digest};
 }
 
 template <Element T>

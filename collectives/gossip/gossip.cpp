@@ -11,8 +11,8 @@ namespace ucft::detail {
 namespace {
 
 constexpr const char* algorithm_names[] = {"push_sum",          "push_flow",   "pflc", "pfcc",  "pcf",
-                                 "pcf_flip",          "pcf_printed", "hps",  "hpflc", "ardb",
-                                 "recursive_doubling"};
+                                           "pcf_flip",          "pcf_printed", "hps",  "hpflc", "ardb",
+                                           "recursive_doubling"};
 static_assert(std::size(algorithm_names) == gossip_algorithm_count);
 
 constexpr int rounds_limit = 1 << 20;
@@ -22,7 +22,9 @@ int doublings_of(Rank ranks) { return static_cast<int>(std::bit_width(static_cas
 }  // namespace
 
 std::span<const char* const> gossip_algorithm_names() { return algorithm_names; }
-const char* gossip_algorithm_name(GossipAlgorithm algorithm) { return algorithm_names[static_cast<std::size_t>(algorithm)]; }
+const char* gossip_algorithm_name(GossipAlgorithm algorithm) {
+  return algorithm_names[static_cast<std::size_t>(algorithm)];
+}
 
 bool parse_gossip_algorithm(std::string_view name, GossipAlgorithm& algorithm) {
   const auto* found = std::find(std::begin(algorithm_names), std::end(algorithm_names), name);

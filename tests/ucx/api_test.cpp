@@ -563,8 +563,7 @@ TEST(ApiWithoutContext, ASettingOutsideItsLimitsSaysThemAsItIsWritten) {
   ucft_context_h context = UCFT_CONTEXT_NULL;
   setenv("UCFT_SUSPECT_AFTER", "5", 1);
   EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_INVALID_PARAM);
-  EXPECT_STREQ(ucft_last_error(),
-               "UCFT_SUSPECT_AFTER=5: must be 300us .. 60m, with its unit, a duration such as 1s");
+  EXPECT_STREQ(ucft_last_error(), "UCFT_SUSPECT_AFTER=5: must be 300us .. 60m, with its unit, a duration such as 1s");
   unsetenv("UCFT_SUSPECT_AFTER");
   setenv("UCFT_WINDOW", "1", 1);
   EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_INVALID_PARAM);

@@ -1,5 +1,8 @@
 // How UCX is set up for ucft.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -8,6 +11,7 @@
 #include <vector>
 
 #include "tests/file_text.hpp"
+#include "ucx_layer/transport/connections.hpp"
 #include "ucx_layer/transport/ucx.hpp"
 
 namespace ucft::detail {
@@ -84,6 +88,34 @@ TEST(OverTcp, ConnectingToARankThatIsGoneIsSilent) {
   if (made == UCS_OK) ucx.close(endpoint);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// Where connections are made on demand a process may have come to its RLIMIT_NOFILE before its first one. UCX ended it.
+TEST(OverTcp, WithoutDescriptorsAConnectionIsMadeOrItIsSaid) {
+  setenv("UCX_TLS", "tcp", 1);
+  constexpr int peers = 12;
+  std::string error;
+  Connections there(1), here(peers);
+  ASSERT_TRUE(there.open(1, false, error)) << error;
+  ASSERT_TRUE(here.open(peers, false, error)) << error;
+  const std::vector<std::byte> address = there.ucx().address(error);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 256;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::vector<int> all;
+  for (int descriptor = 0; (descriptor = open("/dev/null", O_RDONLY)) >= 0;) all.push_back(descriptor);
+  EXPECT_TRUE(here.connect(0, address, error)) << error;
+  int refused = 0;
+  for (int peer = 1; peer < peers && refused == 0; ++peer)
+    if (!here.connect(peer, address, error)) refused = peer;
+  for (const int descriptor : all) close(descriptor);
+  EXPECT_GT(refused, 0) << "each connection takes a descriptor";
+  EXPECT_NE(error.find("this process has no file descriptor left (RLIMIT_NOFILE, ulimit -n: 256)"), error.npos)
+      << error;
+  setrlimit(RLIMIT_NOFILE, &before);
+  for (int peer = 0; peer < refused; ++peer) here.close(peer);
 }
 
 // As on a cluster where UCX_NET_DEVICES names RDMA devices only. UCX says "invalid configurations" of what it can't use.

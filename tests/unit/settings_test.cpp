@@ -24,12 +24,31 @@ TEST(UnknownSettings, TheNearestNameIsSaid) {
 TEST(UnknownSettings, AnEmptyOneIsSaidToo) { EXPECT_EQ(unknown_in({"UCFT_FENC="}).size(), 1u); }
 
 TEST(UnknownSettings, NamesOfLaunchersToolsAndTestsAreNone) {
-  EXPECT_EQ(unknown_in({"UCFT_RANK=0", "UCFT_SIZE=2", "UCFT_LOCAL_RANK=0", "UCFT_RENDEZVOUS=a", "UCFT_JOB_SECRET=b",
-                        "UCFT_MPI=off", "UCFT_MPI_INFO=y", "UCFT_RUN=ucft_run", "UCFT_PURPOSE_FD=3", "UCFT_OUTPUT=/tmp",
-                        "UCFT_TEST_KILL=1:send:2", "UCFT_KILL_RUNS=0.1", "UCFT_KILL_SEED=7", "UCFT_MUTANTS_PART=1/3",
-                        "UCFT_CLUSTER=a", "UCFT_CLUSTER_STATE=b", "UCFT_CLUSTER_NODES=4", "UCFT_NODE_PIDS=1 2",
-                        "UCFT_NODE_RANKS=2", "UCFT_RDMA_FAULTS=1", "UCFT_RDMA_SEED=2", "UCFT_SLURM_NODES=2",
-                        "UCFT_NAMESPACES_TEST=1", "UCX_TLS=tcp", "UCFTX=1"}),
+  EXPECT_EQ(unknown_in({"UCFT_RANK=0",
+                        "UCFT_SIZE=2",
+                        "UCFT_LOCAL_RANK=0",
+                        "UCFT_RENDEZVOUS=a",
+                        "UCFT_JOB_SECRET=b",
+                        "UCFT_MPI=off",
+                        "UCFT_MPI_INFO=y",
+                        "UCFT_RUN=ucft_run",
+                        "UCFT_PURPOSE_FD=3",
+                        "UCFT_OUTPUT=/tmp",
+                        "UCFT_TEST_KILL=1:send:2",
+                        "UCFT_KILL_RUNS=0.1",
+                        "UCFT_KILL_SEED=7",
+                        "UCFT_MUTANTS_PART=1/3",
+                        "UCFT_CLUSTER=a",
+                        "UCFT_CLUSTER_STATE=b",
+                        "UCFT_CLUSTER_NODES=4",
+                        "UCFT_NODE_PIDS=1 2",
+                        "UCFT_NODE_RANKS=2",
+                        "UCFT_RDMA_FAULTS=1",
+                        "UCFT_RDMA_SEED=2",
+                        "UCFT_SLURM_NODES=2",
+                        "UCFT_NAMESPACES_TEST=1",
+                        "UCX_TLS=tcp",
+                        "UCFTX=1"}),
             std::vector<std::string>{});
 }
 

@@ -85,7 +85,8 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
   if (job_.rank == 0)
-    for (const std::string& sentence : unknown_settings(settings(), environ)) fmt::print(stderr, "ucft: {}\n", sentence);
+    for (const std::string& sentence : unknown_settings(settings(), environ))
+      fmt::print(stderr, "ucft: {}\n", sentence);
   const auto sharing = std::ranges::count_if(job_.peers, &Job::Peer::shares_processors);
   spin_ = Spin({settings().spin, static_cast<std::int32_t>(sharing), job_.own_threads});
   transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord), rank());

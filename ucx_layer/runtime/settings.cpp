@@ -113,8 +113,8 @@ class Reader {
     }
     if (from_params) {
       if (param < low || param > high)
-        return fail(fmt::format("params: {} is {}, must be {}", name, written(param, parse),
-                                limits_of(low, high, parse)));
+        return fail(
+            fmt::format("params: {} is {}, must be {}", name, written(param, parse), limits_of(low, high, parse)));
       field = static_cast<Field>(param);
       source = "params";
     }

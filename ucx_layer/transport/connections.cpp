@@ -1,6 +1,9 @@
 #include "ucx_layer/transport/connections.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -11,7 +14,35 @@ Connections::Connections(int ranks) : endpoints_(static_cast<std::size_t>(ranks)
 }
 
 bool Connections::open(std::size_t peers, bool on_one_host, std::string& error) {
-  return ucx_.open(std::max<std::size_t>(peers, 1), on_one_host, error);
+  const bool opened = ucx_.open(std::max<std::size_t>(peers, 1), on_one_host, error);
+  spare_.take();
+  return opened;
+}
+
+void SpareDescriptors::take() {
+  while (held_.size() < wanted) {
+    const int descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    held_.push_back(descriptor);
+  }
+}
+
+bool SpareDescriptors::give() {
+  take();
+  if (held_.size() < needed) return false;
+  drop();
+  return true;
+}
+
+void SpareDescriptors::drop() {
+  for (const int descriptor : held_) ::close(descriptor);
+  held_.clear();
+}
+
+std::string SpareDescriptors::problem() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return fmt::format("this process has no file descriptor left (RLIMIT_NOFILE, ulimit -n: {})", limit.rlim_cur);
 }
 
 bool Connections::connect(int peer, std::span<const std::byte> address, std::string& error) {
@@ -23,13 +54,19 @@ bool Connections::connect(int peer, std::span<const std::byte> address, std::str
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &Connections::on_error;
   params.err_handler.arg = &made;
+  if (!spare_.give()) {
+    error = fmt::format("rank {} can't be reached: {}", peer, SpareDescriptors::problem());
+    return false;
+  }
   const ucs_status_t status = ucp_ep_create(ucx_.worker(), &params, &made.endpoint);
+  spare_.take();
   if (status == UCS_OK) {
     ++open_now_;
     return true;
   }
   made.endpoint = nullptr;
   error = fmt::format("rank {} can't be reached: {}", peer, ucs_status_string(status));
+  if (spare_.are_short()) error += "; " + SpareDescriptors::problem();
   return false;
 }
 

@@ -1,6 +1,7 @@
 // UCX's endpoints to peers that no memory is shared with. The message path and the remote path use the same ones.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +10,26 @@
 #include "ucx_layer/transport/ucx.hpp"
 
 namespace ucft::detail {
+
+// Descriptors that are kept for UCX. It needs one for a moment as it opens its first endpoint, beside the connection's own, and
+// UCX 1.13 ends the process if it gets none ("failed to set active message handler"): that of a rank that connects on demand, at
+// its RLIMIT_NOFILE. Meanwhile UCX's own thread may accept a connection or two.
+class SpareDescriptors {
+ public:
+  SpareDescriptors() = default;
+  SpareDescriptors(const SpareDescriptors&) = delete;
+  SpareDescriptors& operator=(const SpareDescriptors&) = delete;
+  ~SpareDescriptors() { drop(); }
+  void take();  // as many as there are to be had, at most `wanted`
+  bool give();  // false: fewer than `needed` are to be had. UCX must not be asked then
+  bool are_short() const { return held_.size() < wanted; }
+  static std::string problem();  // what to say then
+
+ private:
+  void drop();
+  static constexpr std::size_t wanted = 8, needed = 4;
+  std::vector<int> held_;
+};
 
 class Connections {
  public:
@@ -49,6 +70,7 @@ class Connections {
   const Endpoint& at(int peer) const { return endpoints_[static_cast<std::size_t>(peer)]; }
 
   Ucx ucx_;
+  SpareDescriptors spare_;
   std::vector<Endpoint> endpoints_;  // by rank; stay where they are: UCX points to them
   std::vector<std::pair<int, ucs_status_t>> failures_;
   int open_now_ = 0;

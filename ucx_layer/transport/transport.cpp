@@ -112,8 +112,10 @@ void Transport::connect_to(int peer) {
   connected_late_[static_cast<std::size_t>(peer)] = true;
   std::string error;
   std::vector<std::byte>& address = addresses_[static_cast<std::size_t>(peer)];
-  if (!messages_->connect(peer, address, error) && connections_ != nullptr)
+  if (!messages_->connect(peer, address, error) && connections_ != nullptr) {
+    fmt::print(stderr, "ucft: rank {}: {}\n", setup_.me, error);
     connections_->note_failure(peer, UCS_ERR_UNREACHABLE);
+  }
   std::vector<std::byte>().swap(address);
   if (!messages_->has_greeted(peer)) send_control(peer, Control::hello);
   publish_counts();

@@ -24,8 +24,8 @@ bool says_any(std::string_view text, std::initializer_list<std::string_view> par
 // "net.core.somaxconn", ..'. Also where the host answers that there is nobody, or nobody answers at all.
 bool is_expected(std::string_view text) {
   if (says_any(text, {"net.core.somaxconn"})) return true;
-  return says_any(text, {"connect("}) && says_any(text, {"Connection refused", "Connection reset", "timed out",
-                                                          "No route to host", "unreachable"});
+  return says_any(text, {"connect("}) &&
+         says_any(text, {"Connection refused", "Connection reset", "timed out", "No route to host", "unreachable"});
 }
 
 ucs_log_func_rc_t without_the_expected(const char*, unsigned, const char*, ucs_log_level_t level,

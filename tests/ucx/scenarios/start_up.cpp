@@ -1,12 +1,15 @@
 // Start-up: a rank that is missing, settings that differ, a rank that stops meanwhile; and what paths it has found.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
 
+#include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/ucx/operations.hpp"
@@ -36,6 +39,37 @@ TEST_P(Scenario, ARankThatDiesInStartUpIsNamed) {
   expect_right(made, {1});
 }
 
+// Whether this process could have a user namespace of its own. Asked in a child, which alone gets it.
+bool may_have_a_user_namespace() {
+  const pid_t child = fork();
+  if (child == 0) _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
+  int status = 1;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+// user_namespaces: each rank in one of its own. Memory can't be shared then, and the error says what goes without.
+RANKS_BEFORE_START_UP(user_namespaces) {
+  if (unshare(CLONE_NEWUSER) != 0) wrong("unshare: {}", std::strerror(errno));
+  const char* transports = std::getenv("UCX_TLS");
+  const bool is_tcp = transports != nullptr && std::strcmp(transports, "tcp") == 0;
+  expect(ucft_context_create(nullptr, &context), is_tcp ? UCFT_OK : UCFT_ERR_STARTUP, "start-up in user namespaces");
+  if (is_tcp) {
+    check(ucft_context_destroy(context), "leaving");
+  } else {
+    for (const char* part : {"user namespaces", "UCX_TLS=tcp"})
+      if (std::strstr(ucft_last_error(), part) == nullptr) wrong("it does not say {}: {}", part, ucft_last_error());
+  }
+  end_with_verdict("told");
+}
+
+TEST(StartUp, RanksInUserNamespacesOfTheirOwnAreToldWhatToSet) {
+  if (!may_have_a_user_namespace()) GTEST_SKIP() << "this machine gives no user namespaces";
+  for (const char* transport : {"shm", "tcp"}) {
+    JobPlan made{2, "user_namespaces", {}, {}, over(transport)};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport;
+  }
+}
+
 // startup_late RANK SECONDS: it comes to start-up so late, and is told so itself. tests/pmix expects it.
 RANKS_BEFORE_START_UP(startup_late) {
   const int culprit = std::stoi(arguments.at(0));
@@ -59,8 +93,9 @@ TEST(StartUp, ANameThatIsNoSettingIsSaidOnceByTheJob) {
   made.environment["UCFT_SUSPECTAFTER"] = "3s";
   const JobResult result = run_job(made);
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_EQ(result.errors, std::vector<std::string>{"[0] ucft: UCFT_SUSPECTAFTER is in the environment, and is no setting; "
-                                                    "the nearest name is UCFT_SUSPECT_AFTER"})
+  EXPECT_EQ(result.errors,
+            std::vector<std::string>{"[0] ucft: UCFT_SUSPECTAFTER is in the environment, and is no setting; "
+                                     "the nearest name is UCFT_SUSPECT_AFTER"})
       << result.output;
 }
 

@@ -166,12 +166,24 @@ MappedRange& MappedRange::operator=(MappedRange&& other) noexcept {
   return *this;
 }
 
+namespace {
+
+std::string why_not_opened(const RangeName& name, const std::string& path, int problem) {
+  if (problem == ENOENT)
+    return fmt::format("process {} has ended, or /proc/{}/fd is hidden from us", name.pid, name.pid);
+  const std::string text = fmt::format("{}: {}", path, std::strerror(problem));
+  if (problem != EACCES && problem != EPERM) return text;
+  return text +
+         " (ranks in user namespaces of their own, or of other users: set UCX_TLS=tcp)";  // start-up cuts long ones
+}
+
+}  // namespace
+
 bool MappedRange::open(const RangeName& name, std::string& error) {
   const std::string path = fmt::format("/proc/{}/fd/{}", name.pid, name.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) {
-    error = errno == ENOENT ? fmt::format("process {} has ended, or /proc/{}/fd is hidden from us", name.pid, name.pid)
-                            : fmt::format("{}: {}", path, std::strerror(errno));
+    error = why_not_opened(name, path, errno);
     return false;
   }
   struct stat file {};
