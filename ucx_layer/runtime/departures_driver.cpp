@@ -291,7 +291,7 @@ void DeparturesDriver::carry_out(const Departures::Action& action) {
 
 void DeparturesDriver::depart(const Departures::Action& action) {
   const std::int32_t rank = action.rank;
-  transport_->forget(rank, !action.has_left, action.has_left || action.proved);
+  transport_->forget(rank, action.has_left || action.proved);
   transport_->publish_counts();
   if (transport_->control_of(rank) != nullptr) transport_->note_sleep(rank, false);  // it may have died asleep
   told_[static_cast<std::size_t>(rank)].store(action.has_left ? Told::left : Told::failed, std::memory_order_relaxed);

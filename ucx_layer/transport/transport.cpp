@@ -38,9 +38,9 @@ Transport::Transport(const Setup& setup)
 
 Transport::~Transport() {
   if (messages_ != nullptr) messages_->drop_arrivals();
-  const bool may_owe_answers =
-      !all_have_greeted_ || (any_failed_ && !addresses_.empty()) || std::ranges::find(connected_late_, true) != connected_late_.end();
-  for (int peer = 0; peer < setup_.ranks; ++peer) forget(peer, false, true);
+  // Where connections are made when they are needed somebody may have begun one that UCX has not answered.
+  const bool may_owe_answers = !all_have_greeted_ || !addresses_.empty();
+  for (int peer = 0; peer < setup_.ranks; ++peer) forget(peer, true);
   give_back();  // into memory that is still mapped
   shared_.unmap();
   if (remote_ != nullptr) {
@@ -229,8 +229,7 @@ void Transport::publish_credit() {
   if (remote_ != nullptr) remote_->publish_credit();
 }
 
-void Transport::forget(int peer, bool has_failed, bool is_ending) {
-  any_failed_ |= has_failed;
+void Transport::forget(int peer, bool is_ending) {
   if (is_ending && connections_ != nullptr && !connected_late_.empty() && connected_late_[static_cast<std::size_t>(peer)])
     connections_->leave_to_ucx(peer);
   if (Path* path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr)) path->forget(peer);

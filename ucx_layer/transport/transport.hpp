@@ -93,7 +93,7 @@ class Transport {
   void drain(int peer);                                // see Path
   void publish_credit();                               // before sleeping: gives all credit back
   // Failed or left. is_ending: its process has ended, or closes its connections itself.
-  void forget(int peer, bool has_failed = false, bool is_ending = false);
+  void forget(int peer, bool is_ending = false);
   // Forgets all that are reached by messages. What is on its way to them ends, and nobody reads what was lent for it any more.
   void cut_messages();
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
@@ -182,7 +182,7 @@ class Transport {
   Windows windows_;
   Unconnected unconnected_{*this};
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those
-  bool all_have_greeted_ = false, any_failed_ = false;
+  bool all_have_greeted_ = false;
   std::vector<bool> connected_late_;  // by rank: it may leave before UCX has answered it
   bool only_messages_ = false;  // all peers are reached by them
   std::vector<Path*> paths_;    // by rank; nullptr: this rank, and who is forgotten
