@@ -22,7 +22,7 @@ struct Shared {
 
   std::byte* slabs;                         // with their areas
   std::atomic<std::uint32_t>* proved_dead;  // by rank: != 0
-  std::atomic<std::uint32_t>* leases;       // by rank: 2 * use, and 1 once it is closed
+  std::atomic<std::uint32_t>* leases;       // by rank: 3 * use, and 1 once it is closed, 2 once it is gone; uses from 1 on
   HostLayout layout;
   Rank ranks;
 
@@ -52,19 +52,20 @@ class SharedMemory {
     for (auto& each : scratch_) each.resize(std::max(shared.layout.large_bytes, shared.layout.chunk_bytes));
     if (use == 0) return;  // open, and all zeros, from the beginning
     std::memset(at(me, 0), 0, shared.layout.words() * sizeof(HostWord));
-    shared_.leases[me].store(2 * use, std::memory_order_release);
+    shared_.leases[me].store(3 * use, std::memory_order_release);
   }
-  void close() { shared_.leases[me_].store(2 * use_ + 1, std::memory_order_release); }
+  void close() { shared_.leases[me_].store(3 * use_ + 1, std::memory_order_release); }
   HostLease lease(Rank owner) const {
     const std::uint32_t word = shared_.leases[owner].load(std::memory_order_acquire);
-    if (word / 2 < use_) return HostLease::open;  // it is yet to come
-    return word / 2 > use_ ? HostLease::none : word % 2 != 0 ? HostLease::closed : HostLease::open;
+    if (word / 3 < use_) return HostLease::open;  // it is yet to come
+    return word / 3 > use_ || word % 3 == 2 ? HostLease::none : word % 3 == 1 ? HostLease::closed : HostLease::open;
   }
-  void end_lease() { shared_.leases[me_].store(0, std::memory_order_release); }
+  void end_lease() { shared_.leases[me_].store(3 * use_ + 2, std::memory_order_release); }
   const Shared& shared() const { return shared_; }
 
   HostWord load(Rank owner, HostPlace place) {
-    return lease(owner) == HostLease::none ? 0 : word(owner, place).load(std::memory_order_acquire);
+    const std::uint32_t its = shared_.leases[owner].load(std::memory_order_acquire);
+    return its / 3 != use_ || its % 3 == 2 ? 0 : word(owner, place).load(std::memory_order_acquire);
   }
   bool has(Rank owner, HostPlace first, HostWord one, HostWord other) {
     return load(owner, first) == one && load(owner, first + 1) == other;

@@ -282,7 +282,7 @@ TEST(MessagePath, WhoIsNotConnectedIsWhenAMessageWantsToGoThere) {
   const std::vector<std::unique_ptr<FakeRank>> all = three_ranks(network, false);
   all[0]->transport.send_hellos();
   all[0]->transport.send_control(1, Control::leave);
-  all[0]->transport.say_goodbye([](int) { return true; });
+  all[0]->transport.say_goodbye(true, [](int) { return true; });
   EXPECT_TRUE(network.flights.empty());
   EXPECT_TRUE(all[0]->transport.wired());
 
@@ -313,7 +313,7 @@ TEST(MessagePath, OthersHearAlarmsAndGoodbyes) {
   job[0].transport.send_control(1, Control::failed, 0, {.attempt = 2, .flag = true});
   job.settle();
   EXPECT_EQ(job[1].controls, (std::vector<std::pair<Control, int>>{{Control::failed, 0}}));
-  job[0].transport.say_goodbye([](int) { return true; });
+  job[0].transport.say_goodbye(true, [](int) { return true; });
   job.settle();
   EXPECT_EQ(job[1].controls.back(), std::make_pair(Control::leave, 0));
   EXPECT_EQ(job[2].controls.back(), std::make_pair(Control::leave, 0));

@@ -167,7 +167,9 @@ TEST(WireFormat, ABroadcastByGossipHasAnAgeWhichIsNeverNegative) {
 }
 
 TEST(WireFormat, ControlMessagesAreWellFormed) {
-  for (Control control : {Control::hello, Control::leave, Control::gone, Control::excluded, Control::failed}) {
+  for (Control control : {Control::hello, Control::leave, Control::leaves_communicator, Control::excluded,
+                                Control::failed, Control::lets_go, Control::leaving, Control::knows_leaving,
+                                Control::left, Control::has_left}) {
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(control);
     EXPECT_EQ(judge(header), Malformed::no);
