@@ -59,8 +59,10 @@ struct Optimism {
 struct Surroundings {
   Rank me = no_rank;
   const FailedRanks* failed = nullptr;
-  const FailedRanks* reported = nullptr;  // those that don't count against f: some decision has named them, or they have left
-  const std::vector<Leaver>* left = nullptr;  // in operations from theirs on they are as those that have failed; null: none
+  const FailedRanks* reported =
+      nullptr;  // those that don't count against f: some decision has named them, or they have left
+  const std::vector<Leaver>* left =
+      nullptr;  // in operations from theirs on they are as those that have failed; null: none
   Optimism optimism = false;
   const std::vector<Rank>* hosts = nullptr;  // of each rank; null: each rank fails by itself
 };

@@ -105,8 +105,8 @@ class OperationWindow {
   std::int32_t rooted_f_ = 0;
   Membership members_;
   FailedRanks failed_, reported_;  // reported_: named by some decision, or left
-  std::vector<Leaver> leavers_;   // that something is still needed of
-  std::vector<Leaver> let_go_{};  // that it is not
+  std::vector<Leaver> leavers_;    // that something is still needed of
+  std::vector<Leaver> let_go_{};   // that it is not
   std::vector<OperationNumber> completed_;
 };
 

@@ -26,6 +26,16 @@
 
 namespace ucft::python {
 
+template <class Call>
+auto without_gil(Call call) {
+  const py::gil_scoped_release released;
+  return call();
+}
+
+inline void require(bool holds, const std::string& otherwise) {
+  if (!holds) raise(UCFT_ERR_INVALID_PARAM, otherwise);
+}
+
 // UCFT_SUM .. or a function of the caller: inout[i] = f(in, inout), which writes inout.
 struct UserOperator {
   py::function function;

@@ -37,8 +37,8 @@ class CollectiveActors {
       const std::vector<std::uint64_t> numbers(stand_in_.words(), number_of(rank));
       input = buffers_.whole(buffers_.copy_in(numbers.data(), 8 * numbers.size()));
     }
-    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_, nullptr, stand_in_.optimism()}, {.input = input},
-                   no_rank, out);
+    of(rank).start(0, arguments_, members_, {rank, &failed_, &reported_, nullptr, stand_in_.optimism()},
+                   {.input = input}, no_rank, out);
   }
   void deliver(Rank rank, const Message& message, Outbox& out) {
     const bool had_it = of(rank).finished();

@@ -158,8 +158,8 @@ void DeparturesWorld::events_of(Rank rank, bool of_turn, std::vector<Event>& eve
     const bool here = is_here(rank, other), gone = process.departures.is_gone(other);
     if (here && at(other).dead && (process.proved & bit(other)) == 0) add(Event::Kind::death, other);
     if (here && plan_->shares_memory && at(other).mark != Mark::none && !of_turn &&
-        (!gone || (at(other).mark == Mark::out && !process.departures.is_proved(other) &&
-                   !process.departures.has_left(other))))
+        (!gone ||
+         (at(other).mark == Mark::out && !process.departures.is_proved(other) && !process.departures.has_left(other))))
       add(Event::Kind::look, other);
     const bool closed = (at(other).lost & bit(rank)) != 0 || at(other).departures.is_gone(rank);
     const bool broken =
@@ -491,8 +491,8 @@ std::string DeparturesWorld::text() const {
 }
 
 std::string DeparturesWorld::text_of(const Event& event) {
-  constexpr const char* names[] = {"fault",   "message", "lifeline", "turn",           "death",
-                                   "silence", "look",    "timer",    "connection_lost", "go"};
+  constexpr const char* names[] = {"fault", "message", "lifeline",        "turn", "death", "silence",
+                                   "look",  "timer",   "connection_lost", "go"};
   return fmt::format("{} {} {}", names[static_cast<int>(event.kind)], event.rank, event.other);
 }
 
@@ -504,8 +504,8 @@ std::uint64_t DeparturesWorld::hash() const {
     hash = mixed(hash, static_cast<std::uint64_t>(process.mark) | std::uint64_t{process.excluded_mark} << 2 |
                            std::uint64_t{process.dead} << 3 | std::uint64_t{process.suspended} << 4 |
                            std::uint64_t{process.has_left} << 5 | std::uint64_t{process.turn_due} << 6 |
-                           std::uint64_t{process.was_harmed} << 7 | std::uint64_t{process.is_ready} << 40 | std::uint64_t{process.is_leaving} << 41 |
-                           std::uint64_t{process.told_leaving} << 42 |
+                           std::uint64_t{process.was_harmed} << 7 | std::uint64_t{process.is_ready} << 40 |
+                           std::uint64_t{process.is_leaving} << 41 | std::uint64_t{process.told_leaving} << 42 |
                            std::uint64_t{process.suspected} << 8 | std::uint64_t{process.proved} << 16 |
                            std::uint64_t{process.leaving} << 24 | std::uint64_t{process.lost} << 32);
   }

@@ -85,7 +85,8 @@ class HostWorld::Memory {
   static bool looks_again() { return false; }
   bool is_dead(Rank rank) {
     if (rank == me_) return false;
-    if (access({What::is_dead, rank}, [&] { return HostWord{world_.at(me_).knows_dead & bit(rank)}; }) != 0) return true;
+    if (access({What::is_dead, rank}, [&] { return HostWord{world_.at(me_).knows_dead & bit(rank)}; }) != 0)
+      return true;
     return world_.plan_().max_leavers > 0 && load(rank, HostLayout::left()) != 0;
   }
   std::byte* room(HostPlace) { return reinterpret_cast<std::byte*>(room_); }
@@ -177,7 +178,8 @@ HostPlace HostWorld::words() const { return first_place() + plan_().places * mos
 
 // May this rank still read the others' slabs for that use?
 bool HostWorld::reads(Rank rank, int use) const {
-  return at(rank).is_alive && at(rank).state.use == use && lease_of(rank, use) == HostLease::open && !has_left(rank, use);
+  return at(rank).is_alive && at(rank).state.use == use && lease_of(rank, use) == HostLease::open &&
+         !has_left(rank, use);
 }
 
 HostCall HostWorld::call_of(Rank rank, OperationNumber number) const {

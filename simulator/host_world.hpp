@@ -43,10 +43,9 @@ struct HostPlan {
   std::vector<HostCall> program;  // of 64-bit sums: up to 1 element in a slab, up to 2 in an area
   int areas = 0;                  // beside each slab
   bool has_chunks = true;  // data in areas are large: combined in chunks; else each combines them, or the tree does
-  int uses =
-      1;  // of the memory, each with the whole program
+  int uses = 1;            // of the memory, each with the whole program
   int max_deaths = 1;
-  int max_leavers = 0;  // ranks that leave before they have posted all
+  int max_leavers = 0;             // ranks that leave before they have posted all
   Rank differs = no_rank;          // this rank posts another operation than the others:
   bool differs_in_length = false;  // of the same signature
   Rank lacks = no_rank;            // this one has no memory
@@ -169,10 +168,10 @@ class HostWorld {
   const HostPlan& plan_() const { return *shared_plan_; }
   HostLayout layout_;
   std::shared_ptr<const HostTree> tree_;
-  std::vector<HostWord> words_;               // of each rank: slab, areas
-  std::vector<HostWord> leases_;              // by use and rank
-  std::vector<HostWord> opened_;              // by rank: uses
-  std::vector<HostWord> left_;                // by use and rank: 1 + operations that it has posted, all of them if it is not early
+  std::vector<HostWord> words_;   // of each rank: slab, areas
+  std::vector<HostWord> leases_;  // by use and rank
+  std::vector<HostWord> opened_;  // by rank: uses
+  std::vector<HostWord> left_;    // by use and rank: 1 + operations that it has posted, all of them if it is not early
   std::vector<std::shared_ptr<Node>> nodes_;  // shared with other worlds until they change
   std::vector<Delivery> deliveries_;          // by use and operation
   int deaths_ = 0, leavers_ = 0;

@@ -25,7 +25,7 @@ struct HostsPlan {
   std::vector<Arguments> program;  // roots are ranks; f counts hosts
   bool ends = false;               // all leave after it
   std::vector<Leave> leaves{};
-  std::vector<Crash> crashes;      // after_sends: steps, that is stores and sends
+  std::vector<Crash> crashes;  // after_sends: steps, that is stores and sends
   Order order = Order::oldest_first;
   std::uint64_t seed = 1;
 };

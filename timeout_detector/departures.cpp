@@ -115,7 +115,8 @@ void Departures::on_heard_out(Rank rank, Mark mark) {
     peer.evidence = Evidence::proof;
   }
   peer.all_know |= mark == Mark::left;
-  depart(rank, !peer.is_out && (mark == Mark::left || mark == Mark::left_early || peer.leaving_since || peer.is_leaving));
+  depart(rank,
+         !peer.is_out && (mark == Mark::left || mark == Mark::left_early || peer.leaving_since || peer.is_leaving));
 }
 
 void Departures::on_turn(Time now) {
@@ -243,11 +244,8 @@ void Departures::depart(Rank rank, bool has_left) {
   peer.standing = has_left ? Standing::left : Standing::failed;
   const bool proved = is_proved(rank);
   if (!has_left && !proved) actions_.push_back({.kind = Action::Kind::tell_out, .rank = rank});
-  actions_.push_back({.kind = Action::Kind::depart,
-                      .rank = rank,
-                      .has_left = has_left,
-                      .all_know = peer.all_know,
-                      .proved = proved});
+  actions_.push_back(
+      {.kind = Action::Kind::depart, .rank = rank, .has_left = has_left, .all_know = peer.all_know, .proved = proved});
   if (!has_left)
     announce();
   else if (!is_leaving_)
@@ -376,8 +374,7 @@ std::uint64_t Departures::hash() const {
     mix(peer.leaving_since.value_or(Time(-1)).count());
     mix(static_cast<int>(peer.evidence) | static_cast<int>(peer.standing) << 2 | peer.has_lifeline << 4 |
         peer.is_out << 5 | peer.seen_here << 6 | static_cast<int>(peer.announced) << 7 | peer.reported << 9 |
-        peer.is_informed << 10 | peer.is_leaving << 11 | peer.left_is_announced << 12 |
-        peer.all_know << 13);
+        peer.is_informed << 10 | peer.is_leaving << 11 | peer.left_is_announced << 12 | peer.all_know << 13);
   }
   mix(actions_taken_);
   for (const Action& action : actions_)

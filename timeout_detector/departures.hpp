@@ -163,7 +163,7 @@ class Departures {
     Evidence evidence = Evidence::none;
     Standing standing = Standing::present;
     bool has_lifeline = false;
-    bool is_out = false;     // says so itself
+    bool is_out = false;  // says so itself
     bool is_leaving = false, all_know = false, left_is_announced = false;
     bool seen_here = false;  // found by this rank, not told by another
     Evidence announced = Evidence::none;
@@ -189,9 +189,7 @@ class Departures {
   void pass_on();
   std::vector<Rank> present() const;  // all others that have not gone
   bool is_leaving_here(Rank rank) const;
-  bool counts(Rank rank) const {
-    return !is_proved(rank) && !(has_left(rank) && peer_of(rank).all_know);
-  }
+  bool counts(Rank rank) const { return !is_proved(rank) && !(has_left(rank) && peer_of(rank).all_know); }
   void tell(const std::vector<Rank>& ranks, Rank about, bool proved);
   void tell_left(const std::vector<Rank>& ranks, Rank left);
   void exclude_self(Exclusion why);

@@ -155,7 +155,8 @@ void HostMember::on_packet(Rank from, std::uint32_t place, const Message& messag
     lets_us_go_[host] = true;
     if (std::ranges::find(leavers_, message.peer, &Leaver::host) == leavers_.end())
       leavers_.push_back({message.peer, message.operation});
-    if (speaks_ && let_go_[host]) say(message.peer, you_may_go, 0);  // a speaker before this one may not have come to that
+    if (speaks_ && let_go_[host])
+      say(message.peer, you_may_go, 0);  // a speaker before this one may not have come to that
     if (speaks_) go_on();
     return;
   }
@@ -192,7 +193,8 @@ void HostMember::on_failures(Rank first, Rank end, Gone how) {
     read();
     speaks_ = has_taken_over_ = true;
     send_new();  // all
-  } else if (speaks_ && host != host_ && speaks != spoke && speaks != no_rank && !let_go_[static_cast<std::size_t>(host)]) {
+  } else if (speaks_ && host != host_ && speaks != spoke && speaks != no_rank &&
+             !let_go_[static_cast<std::size_t>(host)]) {
     send_again(host);
     told_we_leave_[static_cast<std::size_t>(host)] = false;
     say_that_we_leave();

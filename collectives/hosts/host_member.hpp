@@ -63,9 +63,7 @@ class HostMember {
   // Of this host: proved. Of another one: the detector's word.
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
   // Of another host: it is gone, in order. was_needed: somebody may not have finished all that its host has posted.
-  void on_left(Rank rank, bool was_needed) {
-    on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left);
-  }
+  void on_left(Rank rank, bool was_needed) { on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left); }
   bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
   void on_turn(std::int64_t now_ns);
   // All ranks of this host have left, with their operations complete: to be called again until it is true, and all is at its end.
@@ -143,9 +141,9 @@ class HostMember {
     OperationNumber from;
     bool is_recorded = false;
   };
-  std::vector<Leaver> leavers_;    // other hosts that have said so
-  std::vector<bool> let_go_;       // by host: this one needs it no more
-  std::vector<bool> lets_us_go_;   // by host: it needs this one no more
+  std::vector<Leaver> leavers_;   // other hosts that have said so
+  std::vector<bool> let_go_;      // by host: this one needs it no more
+  std::vector<bool> lets_us_go_;  // by host: it needs this one no more
   std::vector<bool> told_we_leave_;
   std::vector<Held> held_;
   std::uint64_t sent_upto_ = 0;  // packets of process_

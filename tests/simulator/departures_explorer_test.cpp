@@ -389,9 +389,9 @@ TEST(RandomOrders, LeaversHarmNobodyWhereLifelinesAreFewAndConnectionsBreak) {
 
 TEST(EveryOrder, ALeaverWithFewLifelinesHarmsNobody) {
   for (const auto& hosts : {std::vector<std::uint64_t>{0, 1, 2, 3}, {0, 0, 1, 1}, {0, 1, 2, 3, 4}})
-    EXPECT_EQ(all_orders_of({.host_of = hosts, .faults = {leave(2)}, .connections_break = true, .reach = 1})
-                  .nobody_went_on,
-              0);
+    EXPECT_EQ(
+        all_orders_of({.host_of = hosts, .faults = {leave(2)}, .connections_break = true, .reach = 1}).nobody_went_on,
+        0);
 }
 
 TEST(RandomOrders, TheSameSeedGivesTheSameRun) {

@@ -23,8 +23,9 @@ constexpr Departures::Options without_fence{.suspect_after = 1s, .fence = false}
 const std::vector<std::uint64_t> one_host{7, 7, 7, 7}, two_hosts{7, 7, 8, 8}, three_hosts{7, 7, 8, 8, 9, 9};
 
 std::string text_of(const Action& action) {
-  const std::string rank = std::to_string(action.rank),
-                    certainty = action.proved ? " proved" : action.has_left ? " left" : " suspected";
+  const std::string rank = std::to_string(action.rank), certainty = action.proved     ? " proved"
+                                                                    : action.has_left ? " left"
+                                                                                      : " suspected";
   switch (action.kind) {
     case Action::Kind::hear_out: return "hear_out " + rank;
     case Action::Kind::fence: return "fence " + rank;
@@ -156,8 +157,8 @@ TEST(Departures, WhoSaysOnItsLifelineThatItLeavesIsGivenTimeForItsLastMessages) 
   departures.on_lifeline_leave(3, true, 5s);
   EXPECT_EQ(turn(departures, 5900ms), Texts{});
   EXPECT_TRUE(departures.is_waiting());
-  EXPECT_EQ(turn(departures, 6s), (Texts{"hear_out 3", "depart 3 left", "announce to 1: 3 left", "announce to 4: 3 left",
-                                         "announce to 5: 3 left"}));
+  EXPECT_EQ(turn(departures, 6s), (Texts{"hear_out 3", "depart 3 left", "announce to 1: 3 left",
+                                         "announce to 4: 3 left", "announce to 5: 3 left"}));
   turn(departures, 7s);
   EXPECT_FALSE(departures.is_waiting());
 }
@@ -437,7 +438,8 @@ TEST(Departures, ARankThatLeavesCountsForNoSideAndAgainstTheOneThatHasLostIt) {
   using Exclusion = Departures::Exclusion;
   EXPECT_EQ(outcome([](Departures&) {}), Exclusion::none);
   EXPECT_EQ(outcome([](Departures& it) { it.on_leaving(4), it.on_leaving(5); }), Exclusion::minority);
-  EXPECT_EQ(outcome([](Departures& it) { it.on_leave_word(4, false), it.on_leave_word(5, false); }), Exclusion::minority);
+  EXPECT_EQ(outcome([](Departures& it) { it.on_leave_word(4, false), it.on_leave_word(5, false); }),
+            Exclusion::minority);
   Departures lowest(0, three_hosts, options);
   lowest.on_leave_word(4, true);
   lowest.on_leave_word(5, true);

@@ -22,7 +22,7 @@ struct Shared {
 
   std::byte* slabs;                         // with their areas
   std::atomic<std::uint32_t>* proved_dead;  // by rank: != 0
-  std::atomic<std::uint32_t>* leases;       // by rank: 3 * use, and 1 once it is closed, 2 once it is gone; uses from 1 on
+  std::atomic<std::uint32_t>* leases;  // by rank: 3 * use, and 1 once it is closed, 2 once it is gone; uses from 1 on
   HostLayout layout;
   Rank ranks;
 

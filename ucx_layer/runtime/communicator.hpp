@@ -54,7 +54,7 @@ class Communicator {
   // This rank posts nothing any more; nothing is pending. It answers until is_through().
   void leave();
   Left left() const { return left_; }
-  bool is_through();  // nobody needs this rank here any more, as far as messages go
+  bool is_through();                   // nobody needs this rank here any more, as far as messages go
   bool end() { return host_->end(); }  // on a host: nobody reads what this rank has left
   // A rank has said so. is_gone: it doesn't answer any more, either.
   void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone);
@@ -113,7 +113,7 @@ class Communicator {
   void on_message(const WireHeader& header, const Message& message);
   void on_failure(std::int32_t context_rank);
   void on_left(std::int32_t context_rank, bool was_needed);  // the job
-  bool on_turn();                           // true if anything was done that a waiting caller should not sleep over
+  bool on_turn();  // true if anything was done that a waiting caller should not sleep over
   bool wants_turn() const {
     return has_more_ || (corrected_ != nullptr && corrected_->wants_turn()) ||
            (two_level_ != nullptr && two_level_->wants_turn());

@@ -131,7 +131,8 @@ bool CorrectedOperations::is_through() {
     collect();
   }
   for (Rank rank = 0; rank < communicator_.size(); ++rank)
-    if (rank != me_ && !lets_us_go_[static_cast<std::size_t>(rank)] && !context_.is_gone(communicator_.context_rank(rank)) &&
+    if (rank != me_ && !lets_us_go_[static_cast<std::size_t>(rank)] &&
+        !context_.is_gone(communicator_.context_rank(rank)) &&
         !context_.transport().is_unconnected(communicator_.context_rank(rank)))
       return false;
   return true;

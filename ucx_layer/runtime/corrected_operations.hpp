@@ -70,7 +70,7 @@ class CorrectedOperations {
   OperationNumber finished_ = 0;  // all before it are
   int pending_ = 0;
   bool is_leaving_ = false;
-  std::vector<bool> lets_us_go_;              // by rank
+  std::vector<bool> lets_us_go_;            // by rank
   OperationNumber asked_for_ = UINT64_MAX;  // whether those that it awaits have left
   std::uint32_t waits_ = 0;
 };

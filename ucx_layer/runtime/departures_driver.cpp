@@ -228,7 +228,9 @@ void DeparturesDriver::take_news() {
         if (each.proved) proved_here_[static_cast<std::size_t>(each.rank)] = true;
         break;
       case News::Kind::excluded: departures_.on_excluded_word(each.rank); break;
-      case News::Kind::leave: departures_.on_lifeline_leave(each.rank, each.all_know, Clock::now().time_since_epoch()); break;
+      case News::Kind::leave:
+        departures_.on_lifeline_leave(each.rank, each.all_know, Clock::now().time_since_epoch());
+        break;
       case News::Kind::line_lost: departures_.on_line_lost(each.rank); break;
     }
   }
@@ -283,8 +285,9 @@ void DeparturesDriver::carry_out(const Departures::Action& action) {
       return;
     case Action::depart: return depart(action);
     case Action::announce:
-      return transport_->send_control(action.rank, action.has_left ? Control::left : Control::failed, 0,
-                                      {.attempt = action.about, .flag = action.has_left ? action.all_know : action.proved});
+      return transport_->send_control(
+          action.rank, action.has_left ? Control::left : Control::failed, 0,
+          {.attempt = action.about, .flag = action.has_left ? action.all_know : action.proved});
     case Action::exclude_self: return stand_aside();
   }
 }

@@ -130,8 +130,8 @@ class DeparturesDriver {
   void* callback_arg_ = nullptr;
   bool to_report_ = false, following_ = false;
   bool is_leaving_ = false, all_know_ = false;
-  std::vector<bool> knows_leaving_;  // by rank
-  std::uint32_t ticks_ = 0;          // the detector's thread alone
+  std::vector<bool> knows_leaving_;                             // by rank
+  std::uint32_t ticks_ = 0;                                     // the detector's thread alone
   Clock::time_point connect_after_ = Clock::time_point::max();  // max(): nothing to do
 
   std::unique_ptr<RdmaWatch> ports_;  // the detector's thread looks; guarded by ports_mutex_

@@ -112,7 +112,8 @@ HostLease HostSlabs::lease(Rank rank) const {
   };
   const HostLease here = look(communicator_);
   // The communicator of an agreement is made when it is first needed, if at all: not after its caller's has been left.
-  const std::uint32_t callers = communicator_id::callers(communicator_), place = communicator_id::place_in(communicator_);
+  const std::uint32_t callers = communicator_id::callers(communicator_),
+                      place = communicator_id::place_in(communicator_);
   if (here != HostLease::none || place == 0 || place >= communicator_id::on_host) return here;
   return look(callers) == HostLease::open ? HostLease::open : HostLease::none;
 }

@@ -68,9 +68,7 @@ class HostSlabs {
     return static_cast<HostPlace>((reinterpret_cast<std::intptr_t>(memory) - reinterpret_cast<std::intptr_t>(own_)) /
                                   static_cast<std::intptr_t>(sizeof(HostWord)));
   }
-  bool is_dead(Rank rank) {
-    return rank != me_ && (is_final(rank) || load(rank, HostLayout::left()) != 0);
-  }
+  bool is_dead(Rank rank) { return rank != me_ && (is_final(rank) || load(rank, HostLayout::left()) != 0); }
 
   // Wakes those that wait for what was stored since.
   void wake() {
@@ -179,7 +177,7 @@ class HostOperations {
   HostPlaces places_;
   OperationNumber alone_ = 0;  // operations of the only rank
   int pending_ = 0, larges_ = 0;
-  int rounding_ = 0;  // of those that are pending: that need the default rounding
+  int rounding_ = 0;              // of those that are pending: that need the default rounding
   bool readers_are_far_ = false;  // stage() has said so last: chunks are combined apart, and staged
 };
 

@@ -418,9 +418,9 @@ void TwoLevelOperations::complete(Request& request, const Part& part, OperationN
   if (row.rooted() && !row.disseminates && request.arguments.root != me_ &&
       (outcome == Outcome::too_many_failures || (outcome == Outcome::no_memory && culprit != me_)))
     outcome = Outcome::success;
-  const bool knows = request.take_outcome(
-      {outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit}, me_,
-      communicator_.size());
+  const bool knows =
+      request.take_outcome({outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit},
+                           me_, communicator_.size());
   if (request.missing_known && request.missing_count > 0) {
     std::vector<Rank> places;
     request.missing_known = member_.missing(number, places);

@@ -45,10 +45,11 @@ class TwoLevelOperations : private HostMember::Caller {
   void on_message(const WireHeader& header, Message message);
   void on_failure(Rank rank);
   void on_left(Rank rank, bool was_needed);
-  bool on_turn();           // true if anything was done
+  bool on_turn();  // true if anything was done
   // Else it wants one now and then, for what the ranks of this host may have written.
   bool wants_turn() const {
-    return !is_over_ && (has_left_ || !parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());
+    return !is_over_ &&
+           (has_left_ || !parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());
   }
   void note_awaited();
   const PublishedPart& published() const { return published_; }

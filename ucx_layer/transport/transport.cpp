@@ -230,7 +230,8 @@ void Transport::publish_credit() {
 }
 
 void Transport::forget(int peer, bool is_ending) {
-  if (is_ending && connections_ != nullptr && !connected_late_.empty() && connected_late_[static_cast<std::size_t>(peer)])
+  if (is_ending && connections_ != nullptr && !connected_late_.empty() &&
+      connected_late_[static_cast<std::size_t>(peer)])
     connections_->leave_to_ucx(peer);
   if (Path* path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr)) path->forget(peer);
 }

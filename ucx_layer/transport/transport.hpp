@@ -184,8 +184,8 @@ class Transport {
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those
   bool all_have_greeted_ = false;
   std::vector<bool> connected_late_;  // by rank: it may leave before UCX has answered it
-  bool only_messages_ = false;  // all peers are reached by them
-  std::vector<Path*> paths_;    // by rank; nullptr: this rank, and who is forgotten
+  bool only_messages_ = false;        // all peers are reached by them
+  std::vector<Path*> paths_;          // by rank; nullptr: this rank, and who is forgotten
 };
 
 }  // namespace ucft::detail

@@ -23,16 +23,18 @@ inline constexpr std::uint8_t wire_version = 6;
 enum class Control : std::uint8_t {
   none = 0,
   hello = 16,  // wire-up
-  leave = 17,  // the sender has left the job: it is not failed; flags: 1 if all that live knew before that it was about to
-  leaves_communicator = 18,  // the sender posts nothing there from `operation` on, and no gossip operation from `attempt` on; flags: 1 if
-                             // it answers nothing there any more, either
-  excluded = 19,             // you were declared dead
-  failed = 20,               // context rank `attempt` has failed; flags: 1 if that is proved, 0 if it was only silent
-  lets_go = 21,              // the sender needs nothing more of this rank in the communicator
-  leaving = 22,              // the sender is about to leave the job
-  knows_leaving = 23,        // the answer
-  left = 24,                 // context rank `attempt` has left; flags: as of leave
-  has_left = 25,             // a question: has this rank left the communicator? Answered if it has
+  leave =
+      17,  // the sender has left the job: it is not failed; flags: 1 if all that live knew before that it was about to
+  leaves_communicator =
+      18,  // the sender posts nothing there from `operation` on, and no gossip operation from `attempt` on; flags: 1 if
+           // it answers nothing there any more, either
+  excluded = 19,       // you were declared dead
+  failed = 20,         // context rank `attempt` has failed; flags: 1 if that is proved, 0 if it was only silent
+  lets_go = 21,        // the sender needs nothing more of this rank in the communicator
+  leaving = 22,        // the sender is about to leave the job
+  knows_leaving = 23,  // the answer
+  left = 24,           // context rank `attempt` has left; flags: as of leave
+  has_left = 25,       // a question: has this rank left the communicator? Answered if it has
 };
 
 // What goes with it, if anything.

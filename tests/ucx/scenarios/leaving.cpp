@@ -143,7 +143,8 @@ RANKS(give_and_leave) {
   const std::vector<std::uint64_t> mine(count, bit(rank_));
   std::vector<std::uint64_t> sum(count);
   if (rank_ == size_ - 1) usleep(300000);
-  check(ucft_reduce(comm, mine.data(), sum.data(), count, UCFT_UINT64, UCFT_SUM, size_ - 1, nullptr, nullptr), "reduce");
+  check(ucft_reduce(comm, mine.data(), sum.data(), count, UCFT_UINT64, UCFT_SUM, size_ - 1, nullptr, nullptr),
+        "reduce");
   for (std::uint64_t each : sum)
     if (rank_ == size_ - 1 && each != bit(size_) - 1) wrong("sum {:x}", each);
 }

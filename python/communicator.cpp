@@ -1,0 +1,269 @@
+// The communicators of Python: see job.hpp.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "python/job.hpp"
+#include "python/result.hpp"
+
+namespace ucft::python {
+
+namespace {
+
+bool is_in_place(py::handle send, py::handle receive) {
+  if (py::isinstance<InPlace>(send) && receive.is_none())
+    raise(UCFT_ERR_INVALID_PARAM, "recv: ucft.IN_PLACE needs an array to take the input from");
+  return py::isinstance<InPlace>(send) || send.is(receive);
+}
+
+const ucft_coll_options_t* address_of(const std::optional<Options>& options) { return options ? &*options : nullptr; }
+
+// A view of `receive`, of the type and with `blocks` times the elements of what is sent.
+View receiving(py::handle receive, ucft_dtype_t dtype, std::optional<ucft_dtype_t> forced, std::uint64_t count,
+               std::uint64_t blocks = 1) {
+  View view(receive, "recv", true, forced);
+  if (view.dtype() != dtype) raise(UCFT_ERR_INVALID_PARAM, "recv: its elements are of another type than those of send");
+  if (view.count() != count * blocks)
+    raise(UCFT_ERR_INVALID_PARAM, fmt::format("recv: {} elements, but there must be {}", view.count(), count * blocks));
+  return view;
+}
+
+ucft_operator_t operator_of(py::handle op, Held& held) {
+  if (py::isinstance<ucft_op_t>(op)) return UCFT_OPERATOR_INIT(op.cast<ucft_op_t>());
+  require(PyCallable_Check(op.ptr()) != 0, "op: neither a ucft.Op nor a function");
+  held.user = std::make_unique<UserOperator>();
+  held.user->function = py::reinterpret_borrow<py::function>(op);
+  ucft_operator_t user = UCFT_OPERATOR_INIT(UCFT_USER);
+  user.function = &UserOperator::call;
+  user.arg = held.user.get();
+  return user;
+}
+
+}  // namespace
+
+// ---- communicators --------------------------------------------------------------------------------------------------
+
+Communicator::Communicator(std::shared_ptr<Context> context, ucft_comm_h handle)
+    : context_(std::move(context)), handle_(handle) {
+  raise_unless_ok(without_gil([&] { return ucft_comm_size(handle_, &size_); }));
+}
+
+std::int32_t Communicator::rank() const {
+  std::int32_t rank = 0;
+  raise_unless_ok(without_gil([&] { return ucft_comm_rank(handle_, &rank); }));
+  return rank;
+}
+
+py::tuple Communicator::failed() const {
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(size_));
+  std::int32_t count = size_;
+  raise_unless_ok(without_gil([&] { return ucft_comm_failed(handle_, ranks.data(), &count); }));
+  return tuple_of(ranks.data(), static_cast<std::size_t>(count));
+}
+
+py::tuple Communicator::look() const {
+  std::vector<RankSight> seen;
+  ucft_status_t status = UCFT_OK;
+  without_gil([&] {
+    try {
+      seen = internal::look(handle_, size_);
+    } catch (const Error& error) {
+      status = error.status();
+    }
+    return status;
+  });
+  raise_unless_ok(status);
+  py::tuple sights(seen.size());
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) sights[rank] = std::move(seen[rank]);
+  return sights;
+}
+
+std::shared_ptr<Communicator> Communicator::dup() {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  context_->make_room(handle_);
+  raise_unless_ok(without_gil([&] { return ucft_comm_dup(handle_, &copy); }));
+  return std::make_shared<Communicator>(context_, copy);
+}
+
+std::shared_ptr<Communicator> Communicator::split(std::optional<std::int32_t> colour, std::int32_t key) {
+  require(!colour || *colour >= 0, "colour: 0 or more; None: in no part");
+  ucft_comm_h part = UCFT_COMM_NULL;
+  context_->make_room(handle_);
+  raise_unless_ok(without_gil([&] { return ucft_comm_split(handle_, colour.value_or(-1), key, &part); }));
+  return part == UCFT_COMM_NULL ? nullptr : std::make_shared<Communicator>(context_, part);
+}
+
+void Communicator::close() {
+  if (handle_ == UCFT_COMM_NULL || !context_->is_open()) return;
+  context_->collect();
+  if (context_->has_deferred(handle_)) raise(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
+  last_.reset();
+  raise_unless_ok(without_gil([this] { return ucft_comm_destroy(handle_); }));
+  handle_ = UCFT_COMM_NULL;
+}
+
+template <class Init>
+std::shared_ptr<Request> Communicator::make(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init) {
+  context_->collect();
+  Held& all = *held;
+  all.comm = handle_;
+  all.is_gossip = is_gossip;
+  raise_unless_ok(without_gil([&] { return init(all, &all.handle); }));
+  auto request = std::make_shared<Request>(context_, size_, std::move(held), std::move(value), is_gossip);
+  context_->add(request);
+  return request;
+}
+
+template <class Init>
+std::shared_ptr<Request> Communicator::start(std::unique_ptr<Held> held, py::object value, bool is_gossip, Init init) {
+  std::shared_ptr<Request> request = make(std::move(held), std::move(value), is_gossip, init);
+  request->post();
+  return request;
+}
+
+std::shared_ptr<Request> Communicator::allreduce(py::object send, py::object receive, py::object op, TypeOf dtype,
+                                                 OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  const bool in_place = is_in_place(send, receive);
+  if (in_place) {
+    held->receive = View(receive, "recv", true, dtype);
+  } else {
+    send = with_buffer(send, "send");
+    held->send = View(send, "send", false, dtype);
+    if (receive.is_none()) receive = new_array(send, 0);
+    held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count());
+  }
+  const ucft_operator_t how = operator_of(op, *held);
+  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+    return ucft_allreduce_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(),
+                               all.receive.count(), all.receive.dtype(), &how, address_of(options), request);
+  });
+}
+
+py::object Communicator::allreduce_again(py::object send, py::object receive, ucft_op_t op) {
+  View from, to;
+  if (send.is(receive)) {
+    to = View(receive, "recv", true, {});
+  } else {
+    from = View(send, "send", false, {});
+    to = receiving(receive, from.dtype(), {}, from.count());
+  }
+  const Signature now{from.is_there() ? from.data() : UCFT_IN_PLACE, to.data(), to.count(), to.dtype(), op};
+  std::shared_ptr<Request> request = std::exchange(last_, nullptr);  // another thread may be here, too
+  if (request == nullptr || now != last_signature_) {
+    const ucft_operator_t how = UCFT_OPERATOR_INIT(now.op);
+    request = make(std::make_unique<Held>(), py::none(), false, [&](Held&, ucft_request_h* handle) {
+      return ucft_allreduce_init(handle_, now.send, to.data(), now.count, now.dtype, &how, nullptr, handle);
+    });
+  }
+  const py::object result = request->run(std::move(from), std::move(to), std::move(receive));
+  last_signature_ = now;
+  const std::shared_ptr<Request> old = std::exchange(last_, std::move(request));  // goes last: that lets others run
+  return result;
+}
+
+std::shared_ptr<Request> Communicator::reduce(py::object send, py::object receive, py::object op, std::int32_t root,
+                                              TypeOf dtype, OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  const bool is_root = root == rank();
+  const bool in_place = is_in_place(send, receive);
+  if (!in_place || !is_root) {
+    send = with_buffer(in_place ? receive : send, "send");
+    held->send = View(send, "send", false, dtype);
+    if (!is_root) receive = py::none();
+    if (is_root && receive.is_none()) receive = new_array(send, 0);
+    if (is_root) held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count());
+  } else {
+    held->receive = View(receive, "recv", true, dtype);
+  }
+  const ucft_operator_t how = operator_of(op, *held);
+  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+    const View& shape = all.send.is_there() ? all.send : all.receive;
+    return ucft_reduce_init(handle_, all.send.is_there() ? all.send.data() : UCFT_IN_PLACE,
+                            all.receive.is_there() ? all.receive.data() : nullptr, shape.count(), shape.dtype(), &how,
+                            root, address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::broadcast(py::object buffer, std::int32_t root, TypeOf dtype,
+                                                 OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  held->receive = View(buffer, "buffer", true, dtype);
+  return start(std::move(held), buffer, false, [&](Held& all, ucft_request_h* request) {
+    return ucft_broadcast_init(handle_, all.receive.data(), all.receive.count(), all.receive.dtype(), root,
+                               address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::allgather(py::object send, py::object receive, TypeOf dtype, OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  const auto ranks = static_cast<std::uint64_t>(size_);
+  const bool in_place = is_in_place(send, receive);
+  if (in_place) {
+    held->receive = View(receive, "recv", true, dtype);
+    require(held->receive.count() % ranks == 0,
+            fmt::format("recv: {} elements are no whole block for each of {} ranks", held->receive.count(), ranks));
+  } else {
+    send = with_buffer(send, "send");
+    held->send = View(send, "send", false, dtype);
+    if (receive.is_none()) receive = new_array(send, size_);
+    held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count(), ranks);
+  }
+  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+    return ucft_allgather_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(),
+                               all.receive.count() / ranks, all.receive.dtype(), address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::allgatherv(py::object send, py::object receive,
+                                                  std::vector<std::uint64_t> counts,
+                                                  std::optional<std::vector<std::uint64_t>> displacements, TypeOf dtype,
+                                                  OptionsOf options) {
+  auto held = std::make_unique<Held>();
+  require(counts.size() == static_cast<std::size_t>(size_),
+          fmt::format("counts: {} of them for {} ranks", counts.size(), size_));
+  require(!displacements || displacements->size() == counts.size(), "displacements: there must be as many as counts");
+  held->receive = View(receive, "recv", true, dtype);
+  std::uint64_t place = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::uint64_t at = displacements ? (*displacements)[i] : place;
+    require(counts[i] <= held->receive.count() && at <= held->receive.count() - counts[i],
+            fmt::format("recv: {} elements; the block of rank {}, {} elements at {}, doesn't fit",
+                        held->receive.count(), i, counts[i], at));
+    place = at + counts[i];
+  }
+  const bool in_place = is_in_place(send, receive);
+  if (!in_place) {
+    send = with_buffer(send, "send");
+    held->send = View(send, "send", false, dtype);
+    require(held->send.dtype() == held->receive.dtype(), "recv: its elements are of another type than those of send");
+    const std::uint64_t own = counts[static_cast<std::size_t>(rank())];
+    require(held->send.count() == own, fmt::format("send: {} elements, but counts say {}", held->send.count(), own));
+  }
+  return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {
+    return ucft_allgatherv_init(handle_, in_place ? UCFT_IN_PLACE : all.send.data(), all.receive.data(), counts.data(),
+                                displacements ? displacements->data() : nullptr, all.receive.dtype(),
+                                address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::barrier(OptionsOf options) {
+  return start(std::make_unique<Held>(), py::none(), false, [&](Held&, ucft_request_h* request) {
+    return ucft_barrier_init(handle_, address_of(options), request);
+  });
+}
+
+std::shared_ptr<Request> Communicator::gossip(py::object send, py::object receive,
+                                              const std::optional<GossipOptions>& options, TypeOf dtype) {
+  auto held = std::make_unique<Held>();
+  send = with_buffer(send, "send");
+  held->send = View(send, "send", false, dtype);
+  if (receive.is_none()) receive = new_array(send, 0);
+  held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count());
+  return start(std::move(held), receive, true, [&](Held& all, ucft_request_h* request) {
+    return ucft_gossip_allreduce_init(handle_, all.send.data(), all.receive.data(), all.receive.count(),
+                                      all.receive.dtype(), options ? &*options : nullptr, request);
+  });
+}
+
+}  // namespace ucft::python
