@@ -111,6 +111,7 @@ void DetectorThread::take_turn(Time now) {
     auto& own = *setup_.own_heartbeat;  // the only writer, so no atomic addition is needed
     own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+  note_lateness(now);
   report_deaths();
   speak(now);
   listen(now);
@@ -118,6 +119,17 @@ void DetectorThread::take_turn(Time now) {
   for (const TimeoutDetector::Peer peer : silence_.tick(now)) judge(static_cast<std::size_t>(peer), now);
   if (silence_.was_away()) begin_waiting_anew(now);
   give_up_fencing(now);
+}
+
+void DetectorThread::note_lateness(Time now) {
+  const Time before = std::exchange(turned_at_, now), late = setup_.options.suspect_after / 4;
+  if (before > Time::zero() && now - before >= late + setup_.options.heartbeat_period)
+    late_until_ = now + 10 * setup_.options.suspect_after;
+}
+
+bool DetectorThread::may_be_starved(Watched& watched, Time now) const {
+  constexpr int most = 3;
+  return (now < watched.starved_until || now < late_until_) && watched.patience++ < most;
 }
 
 // This thread did not run while it waited for a proof, and those it waits for may not have run, either.
@@ -218,7 +230,11 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
     watched.fencing = false;
     silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
   }
-  if (news.heartbeat) heard(index, now);
+  if (news.heartbeat) {
+    heard(index, now);
+    watched.patience = 0;
+  }
+  if (news.starved) watched.starved_until = now + 10 * setup_.options.suspect_after;
   if (news.out) report(watched, Verdict::Kind::proved, true);  // before it leaves: nobody says so afterwards
   if (news.leave) {
     watched.forgotten.store(true, std::memory_order_release);
@@ -255,7 +271,7 @@ void DetectorThread::speak(Time now) {
       if (out)
         line.say(LifelineWord::out);
       else if (!watched->suspected && !watched->proved)
-        line.say(LifelineWord::heartbeat);
+        line.say(now < late_until_ ? LifelineWord::starved : LifelineWord::heartbeat);
     }
   }
 }
@@ -282,6 +298,8 @@ void DetectorThread::heard(std::size_t index, Time now) {
 void DetectorThread::judge(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (watched.has_left()) return silence_.forget(static_cast<TimeoutDetector::Peer>(index));
+  if (watched.remote && may_be_starved(watched, now) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now))
+    return;
   if (watched.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
   if (look_for_ending(index) || look_for_ending(index)) return;  // there may have been too many to be looked at
   if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;

@@ -50,6 +50,8 @@ struct Verdict {
 //  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than every
 //    period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was reset, if
 //    the peer was heard in the last half of suspect_after (see Lifeline::End).
+// What /proc can't show of another host it says itself: a thread that has run late by a quarter of suspect_after says so for the next ten
+// times suspect_after. A peer that has said so, or all if this thread has run late itself, get three deadlines more in one silence.
 // A silent peer that wants to run but can't (runnable, or in an uninterruptible wait) gets its deadline extended, up to
 // Options::extensions_limit times: with the default of 10, after 11 * suspect_after it is suspected anyway (what this
 // thread was away for comes on top, see TimeoutDetector::tick).
@@ -151,6 +153,8 @@ class DetectorThread {
     std::atomic<bool> proved{false};  // set under verdicts_
     bool fencing = false;             // silent, and killed if it could be; its end is not seen yet
     Time fence_until{};               // then it is only suspected
+    Time starved_until{};             // if remote: by its own word
+    int patience = 0;                 // deadlines that it has been given for that, in this silence
     std::uint64_t ending = 0;         // ProcessWatch::ending() when it was last looked at; 0 if not lately
   };
 
@@ -169,6 +173,8 @@ class DetectorThread {
   void watch(Peer peer, bool remote, Lifeline line, Time now);
   void judge(std::size_t index, Time now);
   bool is_starved(std::int32_t rank) const;
+  void note_lateness(Time now);
+  bool may_be_starved(Watched& watched, Time now) const;
   void begin_waiting_anew(Time now);
   void give_up_fencing(Time now);
   void start_waiting(std::size_t index, Time until);
@@ -187,6 +193,7 @@ class DetectorThread {
   ProcessWatch processes_;
   TimeoutDetector silence_;  // the thread's alone
   Time listened_at_{}, next_state_look_{}, next_beat_{};
+  Time turned_at_{}, late_until_{};
   bool states_looked_at_ = false;  // in this turn, of those without a heartbeat counter
   std::mutex verdicts_;
   std::atomic<bool> stopping_ = false, out_ = false, silence_counts_ = true;

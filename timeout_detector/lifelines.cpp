@@ -243,6 +243,7 @@ Lifeline::News Lifeline::listen() {
     for (ssize_t i = 0; i < count; ++i) {
       switch (static_cast<LifelineWord>(bytes[i])) {
         case LifelineWord::heartbeat: news.heartbeat = true; break;
+        case LifelineWord::starved: news.heartbeat = news.starved = true; break;
         case LifelineWord::leave: news.leave = true; break;
         case LifelineWord::leave_early: news.leave = news.early = true; break;
         case LifelineWord::excluded: news.excluded = true; break;

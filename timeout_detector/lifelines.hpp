@@ -6,6 +6,7 @@
 // What goes over one: the caller's greeting, the answer, the caller's confirmation; then single bytes, so that nothing can
 // arrive in part.
 //   heartbeat   every time that beat() is called
+//   starved     a heartbeat, of a thread that has lately run late: this host may be silent for longer, and alive
 //   leave       this side leaves the job: the end that follows is no failure; early: not all that live have heard of it before
 //   excluded    you were declared dead
 //   out         this side has found that it was, or that it is in the smaller part of a partition: it takes no part any more
@@ -43,7 +44,14 @@ struct LifelineName {
 };
 static_assert(sizeof(LifelineName) == 8 + 16 * LifelineName::most_addresses);
 
-enum class LifelineWord : std::uint8_t { heartbeat = 'b', leave = 'l', leave_early = 'e', excluded = 'x', out = 'o' };
+enum class LifelineWord : std::uint8_t {
+  heartbeat = 'b',
+  leave = 'l',
+  leave_early = 'e',
+  starved = 's',
+  excluded = 'x',
+  out = 'o'
+};
 
 // One end, non-blocking. Moves, doesn't copy.
 class Lifeline {
@@ -55,7 +63,7 @@ class Lifeline {
     lost     // anything else, of our own kernel: says nothing of the peer
   };
   struct News {
-    bool heartbeat = false, leave = false, early = false, excluded = false, out = false;
+    bool heartbeat = false, leave = false, early = false, starved = false, excluded = false, out = false;
     End end = End::none;
   };
 

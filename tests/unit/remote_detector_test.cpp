@@ -55,6 +55,7 @@ class Afar : public testing::Test {
   }
   void tick() {
     ++ticks_;
+    if (absent_for_ > 0ms) std::this_thread::sleep_for(std::exchange(absent_for_, 0ms));  // the detector's thread is
     if (Clock::now() >= beats_from_.load()) peer_.say(LifelineWord::heartbeat);
   }
   void note_leave() {
@@ -98,6 +99,7 @@ class Afar : public testing::Test {
 
   using Kinds = std::vector<Verdict::Kind>;
   static constexpr auto suspected = Verdict::Kind::suspected, proved = Verdict::Kind::proved;
+  std::chrono::milliseconds absent_for_{};  // of the detector's thread: its first turn takes so long
   Lifeline peer_;
   std::atomic<Clock::time_point> beats_from_ = Clock::time_point::max();  // the peer, at each turn of our detector
   std::atomic<std::uint64_t> ticks_ = 0;
@@ -114,6 +116,28 @@ TEST_F(Afar, BothSidesBeatAndNothingHappens) {
   peer_.say(LifelineWord::heartbeat);
   let_it_turn(20);
   EXPECT_EQ(verdicts(), Kinds{});
+}
+
+// Three deadlines more, and what silence costs otherwise. (The bound is from below: a loaded machine takes longer.)
+TEST_F(Afar, AStarvedHostIsGivenMoreTime) {
+  constexpr auto suspect_after = 60ms;
+  start(suspect_after);
+  peer_.say(LifelineWord::starved);
+  const auto said = Clock::now();
+  ASSERT_TRUE(eventually([&] { return !verdicts().empty(); }));
+  EXPECT_GE(Clock::now() - said, 4 * suspect_after);
+  EXPECT_EQ(verdicts(), Kinds{suspected});
+}
+
+TEST_F(Afar, AThreadThatHasRunLateSaysSoAndGivesOthersMoreTime) {
+  constexpr auto suspect_after = 60ms;
+  absent_for_ = 200ms;
+  start(suspect_after);
+  ASSERT_TRUE(eventually([&] { return next_news().starved; }));
+  const auto said = Clock::now();
+  ASSERT_TRUE(eventually([&] { return !verdicts().empty(); }));
+  EXPECT_GE(Clock::now() - said, 2 * suspect_after);
+  EXPECT_EQ(verdicts(), Kinds{suspected});
 }
 
 TEST_F(Afar, SilenceIsSuspectedOnceAndHearsNoMoreHeartbeats) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -150,6 +151,51 @@ RANKS(give_and_leave) {
 }
 
 TEST_P(Scenario, WhatALeaverHasGivenCounts) { expect_right(plan(4, give_and_leave)); }
+
+// The ranks of host 0 die; a reduce to rank 3 of host 1 has lost a whole host, and f is 0. Its root alone is told.
+RANKS(reduce_beyond_f) {
+  check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  if (rank_ < 2) raise(SIGKILL);
+  std::uint64_t mine = bit(rank_), sum = 0;
+  const ucft_status_t status = ucft_reduce(comm, &mine, &sum, 1, UCFT_UINT64, UCFT_SUM, 3, nullptr, nullptr);
+  if (rank_ == 3)
+    expect(status, UCFT_ERR_TOO_MANY_FAILURES, "reduce at its root");
+  else
+    check(status, "reduce on the root's host");
+}
+
+TEST(Leaving, AReduceReportsTooManyFailuresAtItsRootOnly) {
+  JobPlan made{4, reduce_beyond_f, {}, {"--expect-kill", "0", "--expect-kill", "1"}, over("two_level")};
+  made.environment["UCFT_F"] = "0";
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {0, 1}), "");
+}
+
+// The job is split; two thirds of it leave at once, and the others go on. Lifelines are few, and all pairs are connected.
+RANKS(two_thirds_leave) {
+  ucft_comm_h part = UCFT_COMM_NULL;
+  for (int i = 0; i < 10; ++i) allreduce(i, 1);
+  check(ucft_comm_split(comm, rank_ % 3 != 0, rank_, &part), "split");
+  check(ucft_comm_destroy(comm), "destroy");
+  std::int32_t members = 0, failed = 0;
+  check(ucft_comm_size(part, &members), "size");
+  for (int i = 0; i < 300 && rank_ % 3 == 0; ++i) {
+    const std::uint64_t one = 1;
+    std::uint64_t sum = 0;
+    check(ucft_allreduce(part, &one, &sum, 1, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
+    if (sum != static_cast<std::uint64_t>(members)) wrong("sum {} of {}", sum, members);
+    usleep(5000);
+  }
+  check(ucft_comm_failed(part, nullptr, &failed), "failed");
+  if (failed != 0) wrong("{} have failed", failed);
+}
+
+TEST(Leaving, TwoThirdsOfAJobThatLeaveHarmNobody) {
+  JobPlan made{44, two_thirds_leave, {}, {}, over("two_level")};
+  made.environment["UCFT_TEST_RANKS_PER_HOST"] = "4";
+  made.environment["UCFT_SUSPECT_AFTER"] = patience("two_level");
+  made.environment["UCFT_LOG"] = "y";
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
 
 // leave_and_live MILLISECONDS: rank 0 leaves and lives on for so long, which is much longer than suspect_after; the
 // others stay in the job meanwhile. Nobody may kill it.
