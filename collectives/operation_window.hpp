@@ -10,8 +10,9 @@
 //   Rooted operations prove nothing of the sort, so after W/2 of them in a row a barrier is posted on their behalf. It
 //   runs beside the following operations; it also agrees on the failures of that stretch.
 //
-// Leaving: a rank that leaves says from which operation on it posts nothing. When all before that one are finished here, it counts
-// as failed in those from there on, but not against f. It may go when each rank that lives has come so far: nobody needs it any more.
+// Leaving: a rank that leaves says from which operation on it posts nothing. When all before that one are finished
+// here, it counts as failed in those from there on, but not against f. It may go when each rank that lives has come so
+// far: nobody needs it any more.
 //
 // Memory: slots = 4W operations. All ranks post the same operations in the same order.
 #pragma once
@@ -35,7 +36,8 @@ class OperationWindow {
   };
   OperationWindow(Size size, Buffers& buffers);
 
-  // Whether an operation can be posted now: not by a rank that has left. Posts the barrier of a stretch of rooted operations when it is due.
+  // Whether an operation can be posted now: not by a rank that has left. Posts the barrier of a stretch of rooted
+  // operations when it is due.
   bool ready(Outbox& out);
   // Requires ready(). Takes over one reference to each block of memory.
   OperationNumber post(const Arguments& arguments, const Operation::Memory& memory, Outbox& out);
@@ -45,15 +47,17 @@ class OperationWindow {
   void on_message(const Message& message, Outbox& out);
   // Once per rank is enough; more change nothing.
   void on_failure(Rank rank, Outbox& out);
-  // That rank posts nothing from operation `from` on, and takes part in those before until it is gone: see take_leaver().
+  // That rank posts nothing from operation `from` on, and takes part in those before until it is gone: see
+  // take_leaver().
   void on_leave(Rank rank, OperationNumber from);
-  // A rank that said so, and that nothing is needed of here any more: all before its `from` are finished. From now on it counts as
-  // failed in those from there on. no_rank: there is none. To be asked again after each event, until then.
+  // A rank that said so, and that nothing is needed of here any more: all before its `from` are finished. From now on
+  // it counts as failed in those from there on. no_rank: there is none. To be asked again after each event, until then.
   Rank take_leaver(Outbox& out);
-  // It has gone. was_needed: somebody may not have come so far, so it counts as failed in all operations, though not against f.
+  // It has gone. was_needed: somebody may not have come so far, so it counts as failed in all operations, though not
+  // against f.
   void on_left(Rank rank, bool was_needed, Outbox& out);
-  // This rank posts nothing any more, and all that it has posted is finished (else others might forget what it waits for), but if it goes
-  // at once. It goes on to answer.
+  // This rank posts nothing any more, and all that it has posted is finished (else others might forget what it waits
+  // for), but if it goes at once. It goes on to answer.
   void leave() { has_left_ = true; }
   bool has_left() const { return has_left_; }
   // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for those that wait for one

@@ -169,7 +169,8 @@ DeparturesPlan random_departures_plan(std::uint64_t seed) {
       }
     }
   }
-  // With few lifelines, words that come later than a link takes to break and mend may leave two sides (docs/failure_model.md).
+  // With few lifelines, words that come later than a link takes to break and mend may leave two sides
+  // (docs/failure_model.md).
   const auto mends = [](const Fault& fault) { return fault.kind == Fault::Kind::heal; };
   plan.prompt |= plan.reach < 8 && std::ranges::any_of(plan.faults, mends);
   return plan;

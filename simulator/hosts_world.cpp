@@ -158,8 +158,8 @@ std::size_t HostsWorld::share_of(Rank rank) const {
   return leave == nullptr ? plan_.program.size() : leave->after;
 }
 
-// When its own operations are complete: it says so in its host's memory. Then it goes, if others stay; else it sees to it that its host
-// leaves, too, with the others that have.
+// When its own operations are complete: it says so in its host's memory. Then it goes, if others stay; else it sees to
+// it that its host leaves, too, with the others that have.
 void HostsWorld::leave_if_due(Rank rank) {
   Node& here = node(rank);
   const Leave* const leave = leave_of(rank);
@@ -365,7 +365,7 @@ bool HostsWorld::is_sound(Host host) const {
   return sound;
 }
 
-// What a rank has got before its host failed, and before it went without waiting, binds nobody.
+// A result that a rank has got before its host failed, or before it went without waiting, binds no other rank.
 bool HostsWorld::binds(Rank rank) const {
   const Leave* const leave = leave_of(rank);
   return (leave == nullptr || leave->waits) && is_sound(host_of(rank));

@@ -92,8 +92,8 @@ void Departures::on_mark(Rank rank, Mark mark) {
   hear_out(rank);
 }
 
-// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline, or from those that have one;
-// watch_broken() sees to it that something follows.
+// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline, or from those that
+// have one; watch_broken() sees to it that something follows.
 void Departures::on_connection_lost(Rank rank, Time now) {
   Peer& peer = peer_of(rank);
   if (is_gone(rank)) return;
@@ -163,8 +163,8 @@ void Departures::watch_broken(Rank rank, Time now) {
 
 // Ranks of other hosts that are silent may be dead, or cut off from us and alive: then they see us as we see them. Only
 // one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves the
-// one with the lowest rank. A proof is never wrong, so both sides count the same ranks. Of a rank that leaves the other side may know
-// more or less than this one, or as much. So this one must win whether that rank counts or not.
+// one with the lowest rank. A proof is never wrong, so both sides count the same ranks. Of a rank that leaves the other
+// side may know more or less than this one, or as much. So this one must win whether that rank counts or not.
 bool Departures::holds_majority() const {
   const Count now = count();
   const auto lost = static_cast<std::int32_t>(now.lost.size()), ours = now.counted - lost - now.leaving;
@@ -273,7 +273,8 @@ bool Departures::is_among_two_lowest_here() const {
   return lower < 2;
 }
 
-// Those that watch it, or sit beside it, have heard so in a way that a closing connection can't spoil. All others hear it from them.
+// Those that watch it, or sit beside it, have heard so in a way that a closing connection can't spoil. All others hear
+// it from them.
 void Departures::announce_left(Rank left) {
   if (!near_.empty()) return pass_on();
   const std::vector<Rank> watching = lifelines_of(lifelines_, left);

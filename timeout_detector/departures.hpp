@@ -8,11 +8,13 @@
 // Invariants
 //  - A rank is present, then left or failed; there is no way back, and each rank departs once.
 //  - A proof stays, whatever is suspected before, after or by others.
-//  - Leaving is not failing: a rank that said that it leaves is never reported, however it ends. But a rank that said that it is out
-//    has failed, though it leaves afterwards: it owes what it has not finished.
-//  - Who counts is not agreed on while a rank leaves. So it says that it is about to, and goes when all that live know that. Between the
-//    two it counts for no side, but against the one that has lost it. If not all knew, it does so for ever.
-//  - A closed connection is no proof, and no silence: a rank that leaves closes it, too, and its word may be lost with it.
+//  - Leaving is not failing: a rank that said that it leaves is never reported, however it ends. But a rank that said
+//    that it is out has failed, though it leaves afterwards: it owes what it has not finished.
+//  - The ranks that count are not agreed on while one of them leaves. So it says that it is about to, and goes when all
+//    that live know that. Between the two it counts for no side, but against the one that has lost it. If not all knew,
+//    it does so for ever.
+//  - A closed connection is no proof, and no silence: a rank that leaves closes it, too, and its word may be lost with
+//    it.
 //  - Silence of ranks of other hosts is acted upon only by the side that holds the majority; the other side is out.
 //  - A rank that is silent alone is one rank: its host, over whose other lifelines something is heard, stays. See watch_along().
 //  - Before a rank departs, all that it said has been read (hear_out).
@@ -142,8 +144,8 @@ class Departures {
   // on_turn() has something to wait for.
   bool is_waiting() const { return waiting_; }
 
-  // Of those that are neither proved dead nor have left (`counted`), those that this side has lost, and those that count for no side.
-  // See holds_majority().
+  // Of those that are neither proved dead nor have left (`counted`), those that this side has lost, and those that
+  // count for no side. See holds_majority().
   struct Count {
     std::int32_t counted = 0, leaving = 0;
     std::vector<Rank> lost;

@@ -50,11 +50,11 @@ struct Verdict {
 //  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than every
 //    period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was reset, if
 //    the peer was heard in the last half of suspect_after (see Lifeline::End).
-// What /proc can't show of another host it says itself: a thread that has run late by a quarter of suspect_after says so for the next ten
-// times suspect_after. A peer that has said so, or all if this thread has run late itself, get three deadlines more in one silence.
-// A silent peer that wants to run but can't (runnable, or in an uninterruptible wait) gets its deadline extended, up to
-// Options::extensions_limit times: with the default of 10, after 11 * suspect_after it is suspected anyway (what this
-// thread was away for comes on top, see TimeoutDetector::tick).
+// What /proc can't show of another host it says itself: a thread that has run late by a quarter of suspect_after says
+// so for the next ten times suspect_after. A peer that has said so, or all if this thread has run late itself, get
+// three deadlines more in one silence. A silent peer that wants to run but can't (runnable, or in an uninterruptible
+// wait) gets its deadline extended, up to Options::extensions_limit times: with the default of 10, after 11 *
+// suspect_after it is suspected anyway (what this thread was away for comes on top, see TimeoutDetector::tick).
 class DetectorThread {
  public:
   struct Peer {

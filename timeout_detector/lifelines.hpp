@@ -7,7 +7,8 @@
 // arrive in part.
 //   heartbeat   every time that beat() is called
 //   starved     a heartbeat, of a thread that has lately run late: this host may be silent for longer, and alive
-//   leave       this side leaves the job: the end that follows is no failure; early: not all that live have heard of it before
+//   leave       this side leaves the job: the end that follows is no failure
+//   leave_early likewise, though not all that live have heard before that it was about to
 //   excluded    you were declared dead
 //   out         this side has found that it was, or that it is in the smaller part of a partition: it takes no part any more
 // Invariants

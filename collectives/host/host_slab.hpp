@@ -45,8 +45,8 @@ struct HostLayout {
   static constexpr HostPlace posted_at() { return 3; }
   // Of the last reduce that was posted: its number << 32 | its root, which no note has.
   static constexpr HostPlace root_of_reduce() { return 4; }
-  // 0, until its owner has left: it posts nothing more, and reads nothing more of what others post. Then 1 + how many gossip
-  // operations it has posted.
+  // 0, until its owner has left: it posts nothing more, and reads nothing more of what others post. Then 1 + how many
+  // gossip operations it has posted.
   static constexpr HostPlace left() { return 5; }
   static constexpr HostPlace first_bank() { return line_words; }
   HostPlace stride() const { return static_cast<HostPlace>(cells) * cell_words(); }

@@ -20,8 +20,10 @@
 // - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead. After an
 //   operation that all take part in much of that is known without looking: who has posted t has completed t - W.
 // - Every rank stamps every operation, also where it gives no data: what it has posted is compared there, signature and length, by
-//   those who read it. A rank that posts a different operation delays no other rank. A live rank that stops posting does, until it leaves.
-// - A rank that has left is as a dead one: it posts nothing more, and reads nothing more. It has completed all that it had posted.
+//   those who read it. A rank that posts a different operation delays no other rank. A live rank that stops posting
+//   does, until it leaves.
+// - A rank that has left is as a dead one: it posts nothing more, and reads nothing more. It has completed all that it
+//   had posted.
 // - Several ranks compute one result: reductions give the same bits for the same operands on all ranks. User operators must, too.
 //
 // Large data (host_slab.hpp), of an allreduce: when every V is there or never will be, the set of contributors is fixed. Then
@@ -38,7 +40,7 @@
 //   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or apart
 //   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next but one,
 //                                                 of two sweeps until each rank was read
-//   bool is_dead(Rank)                            acquire; a proof, or it has left (HostLayout::left). False of this rank
+//   bool is_dead(Rank)                            acquire; a proof, or it has left. False of this rank
 //   bool looks_again()                            whether to look again, in the same call, for what was not there yet
 //   void announce(OperationNumber)                run() only: what this rank gives to it is stored, and will be looked for
 //   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree

@@ -10,8 +10,9 @@
 // written down go to the next one, which keeps them until it speaks. So a message is lost with neither of two speakers that
 // die, in whatever order who learns of it: one of them lives that has it, or its host is dead.
 //
-// Leaving: when all ranks of a host have left, whoever speaks writes down that the host leaves, and says so to the others. Each answers
-// when it needs this host no more; when all have, the end is written down. A rank that leaves while others of its host stay just goes.
+// Leaving: when all ranks of a host have left, whoever speaks writes down that the host leaves, and says so to the
+// others. Each answers when it needs this host no more; when all have, the end is written down. A rank that leaves
+// while others of its host stay just goes.
 //
 // Invariants
 //   - A rank speaks when all before it on its host are *proved* dead: there are no two speakers. A suspicion is no proof.
@@ -34,8 +35,8 @@ class HostMember {
     int window = 8;
     Optimism optimism = false;
   };
-  // Places of packets that say nothing but who speaks now; that the host posts nothing from message.operation on; that it needs the
-  // other host, which leaves, no more. Places of messages are below them.
+  // Places of packets that say nothing but who speaks now; that the host posts nothing from message.operation on; that
+  // it needs the other host, which leaves, no more. Places of messages are below them.
   static constexpr std::uint32_t i_speak = UINT16_MAX, we_leave = UINT16_MAX - 1, you_may_go = UINT16_MAX - 2;
   struct Packet {  // in an outbox; message.peer is the host that it is for
     Rank to;
@@ -66,7 +67,8 @@ class HostMember {
   void on_left(Rank rank, bool was_needed) { on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left); }
   bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
   void on_turn(std::int64_t now_ns);
-  // All ranks of this host have left, with their operations complete: to be called again until it is true, and all is at its end.
+  // All ranks of this host have left, with their operations complete: to be called again until it is true, and all is
+  // at its end.
   bool leave();
   // That host is not told that this one leaves, and is not waited for.
   void excuse(Host host) { lets_us_go_[static_cast<std::size_t>(host)] = true; }

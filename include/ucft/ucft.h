@@ -7,9 +7,9 @@
  * negative; start-up needs one out-of-band allgather. Every structure begins with its size, so it can grow: set it with
  * the *_INIT macro. Every function returns a status that names the cause; ucft_last_error() names the culprit.
  *
- * Matching rule: all ranks of a communicator post the same operations in the same order, until they leave. Where the arguments differ
- * (operation, type, operator, count, root, f, algorithm) and the messages show it, the operation returns
- * UCFT_ERR_MISMATCH on the ranks that learn of it.
+ * Matching rule: all ranks of a communicator post the same operations in the same order, until they leave. Where the
+ * arguments differ (operation, type, operator, count, root, f, algorithm) and the messages show it, the operation
+ * returns UCFT_ERR_MISMATCH on the ranks that learn of it.
  *
  * Thread rule: one thread at a time per context (but for ucft_comm_look). Any thread, but never two at once, and never from within a failure
  * callback or a user operator. A second one that is seen gets UCFT_ERR_THREAD. After fork() the child gets
@@ -219,10 +219,11 @@ typedef struct {
 /* Collective over all ranks of the job. Connects everything that later operations use. params may be NULL.
  * A rank that dies or does not arrive meanwhile: UCFT_ERR_STARTUP on the others, which names it. */
 UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_context_h* context);
-/* Leaves the job, at any time: "left" is not "failed". Operations that this rank has not posted complete without it on the others, and
- * their `missing` names it. Destroys the communicators that are left. All requests must be complete, else UCFT_ERR_STATE.
- * On one host it waits for nobody. Between hosts it waits until each living rank has finished what this one has posted, normally some
- * milliseconds, for at most 3 s; its last messages get up to 4 s more (a link that is cut just then). */
+/* Leaves the job, at any time: "left" is not "failed". Operations that this rank has not posted complete without it on
+ * the others, and their `missing` names it. Destroys the communicators that are left. All requests must be complete,
+ * else UCFT_ERR_STATE. On one host it waits for nobody. Between hosts it waits until each living rank has finished what
+ * this one has posted, normally some milliseconds, for at most 3 s; its last messages get up to 4 s more (a link that
+ * is cut just then). */
 UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
 /* This rank's number in the job, 0 .. size - 1, and how many ranks the job was started with. */
 UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);
@@ -259,8 +260,8 @@ UCFT_API ucft_status_t ucft_comm_create(ucft_context_h context, ucft_comm_h* com
 UCFT_API ucft_status_t ucft_comm_dup(ucft_comm_h comm, ucft_comm_h* copy);
 /* Collective. One communicator per colour, ranks ordered by (key, old rank). colour < 0: none (*part = UCFT_COMM_NULL). */
 UCFT_API ucft_status_t ucft_comm_split(ucft_comm_h comm, int32_t colour, int32_t key, ucft_comm_h* part);
-/* Local: this rank leaves the communicator, as it leaves a job with ucft_context_destroy, and waits for nobody. Ranks may do it in any
- * order. All requests must be complete, else UCFT_ERR_STATE. */
+/* Local: this rank leaves the communicator, as it leaves a job with ucft_context_destroy, and waits for nobody. Ranks
+ * may do it in any order. All requests must be complete, else UCFT_ERR_STATE. */
 UCFT_API ucft_status_t ucft_comm_destroy(ucft_comm_h comm);
 /* This rank's number in comm, 0 .. size - 1, and how many ranks comm was made of, those that have failed since included. */
 UCFT_API ucft_status_t ucft_comm_rank(ucft_comm_h comm, int32_t* rank);

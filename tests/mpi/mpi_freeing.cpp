@@ -1,5 +1,6 @@
-// Two copies that are freed in another order on each rank, and one that a rank frees before it sends what the next one needs before it
-// frees its own. MPI allows that MPI_Comm_free waits for the others; both MPI libraries don't, and programs rely on that.
+// Two copies that are freed in another order on each rank, and one that a rank frees before it sends what the next one
+// needs before it frees its own. MPI allows that MPI_Comm_free waits for the others; both MPI libraries don't, and
+// programs rely on that.
 #include <mpi.h>
 
 #include <cstdio>

@@ -369,7 +369,8 @@ TEST(RandomOrders, APartitionWithFewLifelines) {
   EXPECT_GT(plans, static_cast<std::int64_t>(2000 / thinner));
 }
 
-// Nobody has died: whoever leaves, and whatever its closing connections do to its last words, nobody counts it as failed, and nobody is out.
+// No rank has died. However closing connections treat the last words of a rank that leaves, no other rank counts it as
+// failed, and nobody is out.
 TEST(RandomOrders, LeaversHarmNobodyWhereLifelinesAreFewAndConnectionsBreak) {
   for (std::uint64_t seed = 1; seed <= 6000 / thinner; ++seed) {
     DeparturesPlan plan;

@@ -517,7 +517,7 @@ TEST_F(OutOfMemory, TogetherWithADeath) {
         }
 }
 
-// ---- communicators that end: a rank that leaves says so, and goes when all that live have finished what it has posted ----
+// ---- communicators that end: a rank that leaves goes when all that live have finished what it has posted ----
 
 class TheEnd : public Exploring {
  protected:

@@ -56,8 +56,8 @@ TEST(OverTcp, NothingIsSentWithoutACopy) {
   EXPECT_NE(sends.find("262137"), std::string::npos) << "segments of 256 KiB: " << sends;
 }
 
-// A rank that has died is connected to by all that have not heard of it yet. UCX called that an error, and gave advice on
-// the kernel's settings, which users took for the error.
+// A rank that has died is connected to by all that have not heard of it yet. UCX called that an error, and gave advice
+// on the kernel's settings, which users took for the error.
 TEST(OverTcp, ConnectingToARankThatIsGoneIsSilent) {
   setenv("UCX_TLS", "tcp", 1);
   unsetenv("UCX_LOG_LEVEL");

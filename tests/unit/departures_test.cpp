@@ -404,7 +404,7 @@ TEST(Departures, WhoIsOutDrawsNoConclusionsFromTheSilenceOfTheOthers) {
 
 // ---- lost connections ----
 
-// Whoever leaves closes its connections, too: others may have heard that.
+// A rank that leaves closes its connections, too: others may have heard that.
 TEST(Departures, ALostConnectionIsASuspicionIfNothingElseIsHeardForSoLong) {
   Departures departures(0, three_hosts, options);
   departures.on_connection_lost(3, 0s);

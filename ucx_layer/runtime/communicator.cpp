@@ -135,8 +135,8 @@ void Communicator::answer_whether_left(std::int32_t asker) {
   context_.transport().ring_doorbells();
 }
 
-// Those that are not in any gossip operation that this rank has yet to finish take part in none any more. On a host what a rank has
-// said stands in its memory.
+// Those that are not in any gossip operation that this rank has yet to finish take part in none any more. On a host
+// what a rank has said stands in its memory.
 void Communicator::note_gossip_leavers() {
   if (host_ != nullptr && ++gossip_turns_ % 64 == 0)
     for (Rank rank = 0; rank < size(); ++rank)

@@ -53,6 +53,7 @@ class Communicator {
   };
   // This rank posts nothing any more; nothing is pending. It answers until is_through().
   void leave();
+  bool has_left() const { return has_left_; }
   Left left() const { return left_; }
   bool is_through();                   // nobody needs this rank here any more, as far as messages go
   bool end() { return host_->end(); }  // on a host: nobody reads what this rank has left

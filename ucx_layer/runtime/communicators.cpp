@@ -86,7 +86,8 @@ std::uint64_t Communicators::posted() const {
   return posted;
 }
 
-// What is read in memory stays there until all have left; what goes by messages until each has said that it needs no more.
+// A communicator whose memory others read stays until all have left; one with messages until each has said that it
+// needs no more.
 void Communicators::destroy(Communicator* communicator) {
   const auto found = std::ranges::find_if(communicators_, [&](const auto& each) { return each.get() == communicator; });
   std::unique_ptr<Communicator> ours = std::move(*found);
@@ -117,7 +118,7 @@ void Communicators::leave_all() {
   }
 }
 
-// Nobody sends it messages any more.
+// No rank sends it messages any more.
 void Communicators::retire(std::unique_ptr<Communicator> communicator) {
   if (last_found_ == communicator.get()) last_found_ = nullptr;
   std::erase(turning_, communicator.get());
@@ -156,7 +157,8 @@ void Communicators::note_gossip(Communicator& communicator) {
   if (communicator.is_on_host()) turning_.push_back(&communicator);
 }
 
-// A few at a time, in turns: so the cost of a communicator does not grow with their number. A rank that is out leaves all as it is.
+// A few at a time, in turns: so the cost of a communicator does not grow with their number. A rank that is out leaves
+// all as it is.
 void Communicators::end_closed() {
   if (context_.excluded()) return;
   for (std::size_t i = std::min<std::size_t>(closed_.size(), 4); i > 0; --i) {
@@ -173,7 +175,7 @@ Communicator* Communicators::find_other(std::uint32_t id) {
   const std::uint32_t place = communicator_id::place_in(id);
   if (place == 0 || place > GossipDriver::in_flight) return nullptr;
   Communicator* caller = find_other(communicator_id::callers(id));  // another rank was the first to need it
-  return caller == nullptr ? nullptr : &caller->gossip().agreements(static_cast<int>(place) - 1);
+  return caller == nullptr || caller->has_left() ? nullptr : &caller->gossip().agreements(static_cast<int>(place) - 1);
 }
 
 bool Communicators::is_future(std::uint32_t id) const {

@@ -24,7 +24,8 @@ class Communicators {
   Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
   std::uint32_t next_id() const { return next_id_; }
   void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
-  // This rank posts nothing there any more. The communicator stays until nobody needs this rank there: nothing waits for that.
+  // This rank posts nothing there any more. The communicator stays until nobody needs this rank there: nothing waits
+  // for that.
   void destroy(Communicator* communicator);
   // Whether nobody needs this rank any more in those that are destroyed, as far as messages go.
   bool are_left() const { return left_.empty(); }

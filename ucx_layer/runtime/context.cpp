@@ -126,8 +126,8 @@ void Context::meet() {
   communicators_.destroy(everybody);
 }
 
-// Leaving is not failing: it is said before, and in each communicator from which operation on; then this rank stays for those that may
-// still need its answers, though not for ever.
+// Leaving is not failing: it is said before, and in each communicator from which operation on; then this rank stays for
+// those that may still need its answers, though not for ever.
 void Context::stop() {
   if (!started_) return;
   started_ = false;

@@ -83,7 +83,8 @@ bool HostSlabs::is_final(Rank rank) const { return context_.is_final(ranks_[stat
 
 void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
 
-// First that it posts nothing: two that leave at once must not both see the other there (TwoLevelOperations::is_last_here()).
+// First that it posts nothing: two that leave at once must not both see the other there
+// (TwoLevelOperations::is_last_here()).
 void HostSlabs::leave(OperationNumber gossip_posted) {
   describe(HostLayout::left(), 1 + gossip_posted);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -428,7 +429,8 @@ ucft_status_t HostOperations::post(Request& request) {
   return UCFT_OK;
 }
 
-// What this rank has posted and not finished, if it is a part, it leaves as it is: it has nothing of the caller's.
+// A part may have operations that this rank has posted and not finished. They are left as they are: they have nothing
+// of the caller's.
 void HostOperations::leave(OperationNumber gossip_posted) {
   std::ranges::fill(requests_, nullptr);
   context_.forget_host(*this);

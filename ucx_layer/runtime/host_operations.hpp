@@ -81,7 +81,8 @@ class HostSlabs {
   // How many gossip operations a rank has posted that has left.
   std::optional<OperationNumber> gossip_left(Rank rank);
   HostLease lease(Rank rank) const;
-  // True: nobody reads this rank's slab any more, and it is given back. Until then neither is any room of its operations.
+  // True: nobody reads this rank's slab any more, and it is given back. Until then neither is any room of its
+  // operations.
   bool end();
 
  private:

@@ -51,7 +51,8 @@ struct Settings {
   std::vector<Source> sources;  // one per setting, in the order above
 };
 
-// Environment over defaults (an empty variable is none), params (may be null) over both. False: a bad value; `error` names the variable or field.
+// Environment over defaults (an empty variable is none), params (may be null) over both. False: a bad value; `error`
+// names the variable or field.
 bool read_settings(const ucft_context_params_t* params, Settings& settings, std::string& error);
 std::string settings_text(const Settings& settings);
 

@@ -327,7 +327,8 @@ void TwoLevelOperations::flush() {
   WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
   for (const HostMember::Packet& packet : member_.outbox()) {
     const std::int32_t to = communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(packet.to)]);
-    // A rank that leaves connects with nobody any more: that one may be about to leave, too, and it will ask if it has to know.
+    // A rank that leaves connects with nobody any more: that one may be about to leave, too, and it will ask if it has
+    // to know.
     if ((packet.place == HostMember::we_leave || context_.is_stopping()) && transport.is_unconnected(to)) {
       if (packet.place == HostMember::we_leave) member_.excuse(packet.message.peer);
       transport.buffers().release(packet.message.value);
@@ -412,7 +413,7 @@ void TwoLevelOperations::complete(Request& request, const Part& part, OperationN
   const Buffers& buffers = context_.transport().buffers();
   Rank culprit = member_.culprit(number);
   if (culprit != no_rank) culprit = places_.rank_at[static_cast<std::size_t>(culprit)];
-  // What has become of a reduce its root alone is told, not all of its host.
+  // The root of a reduce is told what has become of it; the other ranks of its host are not.
   const CatalogueRow& row = request.arguments.row();
   Outcome outcome = decision.outcome;
   if (row.rooted() && !row.disseminates && request.arguments.root != me_ &&
@@ -472,8 +473,9 @@ bool TwoLevelOperations::is_last_here() {
   return true;
 }
 
-// If others of this host stay, they have all that it knows, and it just goes; but if it speaks, not at once: all hosts would say again to
-// another rank what they have said to it, and that one may be about to leave, too. The last one sees its host to the end.
+// If others of this host stay, they have all that it knows, and it just goes; but if it speaks, not at once: all hosts
+// would say again to another rank what they have said to it, and that one may be about to leave, too. The last one sees
+// its host to the end.
 bool TwoLevelOperations::is_through() {
   if (is_over_) return true;
   advance();

@@ -8,7 +8,8 @@
 
 namespace ucft::detail {
 
-// A sentence for each, with the setting whose name is nearest. environment: as environ, "NAME=VALUE" up to a null pointer.
+// A sentence for each, with the setting whose name is nearest. environment: as environ, "NAME=VALUE" up to a null
+// pointer.
 std::vector<std::string> unknown_settings(const Settings& settings, const char* const* environment);
 
 }  // namespace ucft::detail

@@ -11,9 +11,9 @@
 
 namespace ucft::detail {
 
-// Descriptors that are kept for UCX. It needs one for a moment as it opens its first endpoint, beside the connection's own, and
-// UCX 1.13 ends the process if it gets none ("failed to set active message handler"): that of a rank that connects on demand, at
-// its RLIMIT_NOFILE. Meanwhile UCX's own thread may accept a connection or two.
+// Descriptors that are kept for UCX. It needs one for a moment as it opens its first endpoint, beside the connection's
+// own, and UCX 1.13 ends the process if it gets none ("failed to set active message handler"): that of a rank that
+// connects on demand, at its RLIMIT_NOFILE. Meanwhile UCX's own thread may accept a connection or two.
 class SpareDescriptors {
  public:
   SpareDescriptors() = default;
@@ -46,8 +46,9 @@ class Connections {
   int open_now() const { return open_now_; }
   // What is on its way to it ends, canceled; its callbacks run later, in progress.
   void close(int peer);
-  // It was made late, and its peer's process has ended or is about to: UCX finds that out itself, and is not to be told. It may still have
-  // to answer the peer, and 1.13 ends a process that closes such an endpoint ("got REP message"). Then close() only forgets it.
+  // It was made late, and its peer's process has ended or is about to: UCX finds that out itself, and is not to be
+  // told. It may still have to answer the peer, and 1.13 ends a process that closes such an endpoint ("got REP
+  // message"). Then close() only forgets it.
   void leave_to_ucx(int peer) { endpoints_[static_cast<std::size_t>(peer)].is_left_to_ucx = true; }
 
   // Of endpoints and of calls: each with the reason of UCX's.

@@ -190,7 +190,7 @@ bool Transport::free_shared(void* memory) {
 
 // ---- messages -------------------------------------------------------------------------------------------------------
 
-// What need not be known by who has no business with this rank is not worth a connection.
+// A word that a peer without business with this rank need not know is not worth a connection.
 void Transport::send_control(int peer, Control control, std::uint32_t communicator, const ControlWord& word) {
   const bool is_courtesy = control == Control::leave || control == Control::excluded || control == Control::leaving ||
                            control == Control::leaves_communicator || control == Control::left;

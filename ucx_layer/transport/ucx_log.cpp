@@ -20,8 +20,8 @@ bool says_any(std::string_view text, std::initializer_list<std::string_view> par
   return false;
 }
 
-// "connect(fd=31, dest_addr=10.0.0.2:40017) failed: Connection refused", and the advice that follows it: 'try to increase
-// "net.core.somaxconn", ..'. Also where the host answers that there is nobody, or nobody answers at all.
+// "connect(fd=31, dest_addr=10.0.0.2:40017) failed: Connection refused", and the advice that follows it: 'try to
+// increase "net.core.somaxconn", ..'. Also where the host answers that there is nobody, or nobody answers at all.
 bool is_expected(std::string_view text) {
   if (says_any(text, {"net.core.somaxconn"})) return true;
   return says_any(text, {"connect("}) &&

@@ -37,7 +37,7 @@ enum class Control : std::uint8_t {
   has_left = 25,       // a question: has this rank left the communicator? Answered if it has
 };
 
-// What goes with it, if anything.
+// The fields of a control message, if it has any.
 struct ControlWord {
   std::uint64_t operation = 0;
   std::int32_t attempt = 0;

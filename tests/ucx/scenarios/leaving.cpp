@@ -138,7 +138,7 @@ RANKS(close_while_others_are_elsewhere) {
 
 TEST_P(Scenario, ClosingACommunicatorWaitsForNobody) { expect_right(plan(4, close_while_others_are_elsewhere)); }
 
-// What a rank has given to a reduce counts, also if it has left, and its memory is gone, before the root comes.
+// The value that a rank has given to a reduce counts, also if it has left before the root comes.
 RANKS(give_and_leave) {
   constexpr std::uint64_t count = 3000;
   const std::vector<std::uint64_t> mine(count, bit(rank_));
@@ -170,7 +170,8 @@ TEST(Leaving, AReduceReportsTooManyFailuresAtItsRootOnly) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {0, 1}), "");
 }
 
-// The job is split; two thirds of it leave at once, and the others go on. Lifelines are few, and all pairs are connected.
+// The job is split; two thirds of it leave at once, and the others go on. Lifelines are few, and all pairs are
+// connected.
 RANKS(two_thirds_leave) {
   ucft_comm_h part = UCFT_COMM_NULL;
   for (int i = 0; i < 10; ++i) allreduce(i, 1);

@@ -56,7 +56,8 @@ struct ControlPage {
   std::atomic<std::int64_t> beat_at_ns;         // CLOCK_MONOTONIC of the last one
   ActivityWords activity;                       // of the program, outside ucft
   alignas(64) std::atomic<std::uint32_t> left;  // Departures::Mark
-  // Communicators below these numbers this rank has opened, or never will: those of all ranks, and others. See HostLease.
+  // Communicators below these numbers this rank has opened, or never will: those of all ranks, and others. See
+  // HostLease.
   std::atomic<std::uint32_t> opened_for_all, opened;
   // What it keeps for others: UCX's endpoints that are open, lifelines, mailboxes (which over tcp are never used), the bytes of those.
   std::atomic<std::int32_t> connections, lifelines, mailboxes;
