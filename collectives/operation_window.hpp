@@ -17,6 +17,7 @@
 // Memory: slots = 4W operations. All ranks post the same operations in the same order.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -53,6 +54,10 @@ class OperationWindow {
   // A rank that said so, and that nothing is needed of here any more: all before its `from` are finished. From now on
   // it counts as failed in those from there on. no_rank: there is none. To be asked again after each event, until then.
   Rank take_leaver(Outbox& out);
+  // Of one that said so: not yet taken.
+  bool is_needed(Rank rank) const {
+    return std::ranges::find(leavers_, rank, &Leaver::rank) != leavers_.end();
+  }
   // It has gone. was_needed: somebody may not have come so far, so it counts as failed in all operations, though not
   // against f.
   void on_left(Rank rank, bool was_needed, Outbox& out);

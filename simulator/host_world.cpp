@@ -83,10 +83,12 @@ class HostWorld::Memory {
   }
   void announce(OperationNumber) {}
   static bool looks_again() { return false; }
+  bool is_final(Rank rank) {
+    return access({What::is_dead, rank}, [&] { return HostWord{world_.at(me_).knows_dead & bit(rank)}; }) != 0;
+  }
   bool is_dead(Rank rank) {
     if (rank == me_) return false;
-    if (access({What::is_dead, rank}, [&] { return HostWord{world_.at(me_).knows_dead & bit(rank)}; }) != 0)
-      return true;
+    if (is_final(rank)) return true;
     return world_.plan_().max_leavers > 0 && load(rank, HostLayout::left()) != 0;
   }
   std::byte* room(HostPlace) { return reinterpret_cast<std::byte*>(room_); }

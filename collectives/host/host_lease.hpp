@@ -24,11 +24,11 @@ enum class HostLease : std::uint8_t {
   closed  // no more; but others may read its own
 };
 
-// Requires that this rank's is closed. Memory: HostLease lease(Rank), acquire; bool is_dead(Rank).
+// Requires that this rank's is closed. Memory: HostLease lease(Rank), acquire; bool is_final(Rank), a proof that it is dead.
 template <class Memory>
 bool may_end_lease(Memory& memory, Rank me, Rank ranks) {
   for (Rank x = 0; x < ranks; ++x)
-    if (x != me && memory.lease(x) == HostLease::open && !memory.is_dead(x)) return false;
+    if (x != me && memory.lease(x) == HostLease::open && !memory.is_final(x)) return false;
   return true;
 }
 

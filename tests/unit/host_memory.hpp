@@ -77,6 +77,7 @@ class SharedMemory {
   std::byte* room(HostPlace first) { return at(me_, first); }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) { return at(owner, first); }
   static bool looks_again() { return false; }
+  bool is_final(Rank rank) { return is_dead(rank); }
   static void announce(OperationNumber) {}
   bool is_dead(Rank rank) { return rank != me_ && shared_.proved_dead[rank].load(std::memory_order_acquire) != 0; }
   std::byte* scratch(int level) { return scratch_[level].data(); }

@@ -121,8 +121,13 @@ void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone
       std::ranges::find(gossip_left_, rank) == gossip_left_.end())
     gossip_leavers_.push_back({rank, left.gossip_from});
   has_more_ = true;
-  if (corrected_ != nullptr) corrected_->on_leaves(rank, left.from);
+  if (corrected_ != nullptr) corrected_->on_leaves(rank, left.from, is_gone);
   if (two_level_ != nullptr && is_gone) two_level_->on_left(rank, false);
+}
+
+void Communicator::note_left(Rank rank) {
+  if (host_ != nullptr) host_->note_left(rank);
+  if (corrected_ != nullptr) corrected_->on_leaves(rank, corrected_->posted(), false);
 }
 
 void Communicator::on_let_go(std::int32_t by) {
@@ -130,7 +135,7 @@ void Communicator::on_let_go(std::int32_t by) {
 }
 
 void Communicator::answer_whether_left(std::int32_t asker) {
-  if (!has_left_ || rank_of(asker) < 0) return;
+  if (!has_left_ || rank_of(asker) < 0 || (corrected_ != nullptr && !corrected_->has_said_leave())) return;
   context_.transport().send_control(asker, Control::leaves_communicator, id_, word_of(left_, false));
   context_.transport().ring_doorbells();
 }
@@ -147,7 +152,9 @@ void Communicator::note_gossip_leavers() {
   std::erase_if(gossip_leavers_, [&](const GossipLeaver& each) {
     if (gossip_ == nullptr ? each.from > 0 : !gossip_->has_finished_before(each.from)) return false;
     gossip_left_.push_back(each.rank);
-    if (gossip_ != nullptr) gossip_->on_failure(each.rank);
+    if (gossip_ == nullptr) return true;
+    for (Communicator* agreement : gossip_->agreements()) agreement->note_left(each.rank);
+    gossip_->on_failure(each.rank);
     return true;
   });
 }
@@ -222,9 +229,9 @@ bool Communicator::on_turn() {
   if (context_.excluded()) return false;
   if (corrected_ != nullptr) corrected_->on_turn();
   bool active = two_level_ != nullptr && two_level_->on_turn();
-  if (!gossip_leavers_.empty() || (host_ != nullptr && gossip_ != nullptr)) note_gossip_leavers();
+  if (!has_left_ && (!gossip_leavers_.empty() || (host_ != nullptr && gossip_ != nullptr))) note_gossip_leavers();
   if (gossip_ != nullptr) active |= gossip_->on_turn();
-  has_more_ = gossip_ != nullptr && (gossip_->active() > 0 || !gossip_leavers_.empty());
+  has_more_ = gossip_ != nullptr && (gossip_->active() > 0 || (!gossip_leavers_.empty() && !has_left_));
   return active;
 }
 

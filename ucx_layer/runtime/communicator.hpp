@@ -53,6 +53,9 @@ class Communicator {
   };
   // This rank posts nothing any more; nothing is pending. It answers until is_through().
   void leave();
+  void say_left_here() { host_->say_left(0); }  // of a part: it goes on reading what the others say of themselves
+  // Of an agreement: that rank has left its caller's, and takes part in nothing here that this rank has yet to finish.
+  void note_left(Rank rank);
   bool has_left() const { return has_left_; }
   Left left() const { return left_; }
   bool is_through();                   // nobody needs this rank here any more, as far as messages go
@@ -97,6 +100,7 @@ class Communicator {
   // On a host: that rank is proved dead, or has left.
   bool is_out_here(Rank rank) { return host_->is_out(rank); }
   GossipDriver& gossip();  // made when first needed
+  const std::vector<Rank>& gossip_left() const { return gossip_left_; }
   // Where one of a host gossips for all of it: by rank, the number of its host; empty: each for itself.
   std::span<const Host> gossip_hosts() const { return gossip_hosts_; }
   // How many gossip then.

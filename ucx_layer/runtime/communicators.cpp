@@ -94,7 +94,7 @@ void Communicators::destroy(Communicator* communicator) {
   communicators_.erase(found);
   posted_before_ += ours->posted();
   if (ours->has_gossip())
-    for (Communicator* each : ours->gossip().agreements()) destroy(each);
+    for (Communicator* each : ours->gossip().take_agreements()) destroy(each);
   if (!context_.excluded()) ours->leave();
   if (!ours->is_on_host() && !context_.excluded()) {
     left_.push_back(std::move(ours));
@@ -189,6 +189,7 @@ bool Communicators::accepts(const WireHeader& header) {
 }
 
 void Communicators::deliver(const WireHeader& header, const Message& message, int peer) {
+  if (has_ended_) return;
   Communicator* communicator = find(header.communicator);
   if (communicator == nullptr) {
     if (!is_future(header.communicator)) return answer_late(header, peer);
@@ -208,7 +209,7 @@ void Communicators::on_control(const WireHeader& header) {
   const auto control = static_cast<Control>(header.phase);
   const std::int32_t rank = header.sender;
   const bool is_word = control == Control::leaves_communicator;
-  if (departures_.is_gone(rank)) return;  // its word doesn't count any more
+  if (departures_.is_gone(rank) || has_ended_) return;  // its word doesn't count any more
   Communicator* const communicator = find(header.communicator);
   if (communicator != nullptr && is_word)
     return communicator->on_leaves(rank, {header.operation, static_cast<OperationNumber>(header.attempt)},
@@ -226,11 +227,13 @@ void Communicators::on_control(const WireHeader& header) {
 
 void Communicators::on_failure(std::int32_t rank) {
   context_.note_death(rank);
+  if (has_ended_) return;
   for (const auto* all : {&communicators_, &left_})
     for (const auto& each : *all) each->on_failure(rank);
 }
 
 void Communicators::on_left(std::int32_t rank, bool was_needed) {
+  if (has_ended_) return;
   for (const auto* all : {&communicators_, &left_})
     for (const auto& each : *all) each->on_left(rank, was_needed);
 }

@@ -30,6 +30,8 @@ class Communicators {
   // Whether nobody needs this rank any more in those that are destroyed, as far as messages go.
   bool are_left() const { return left_.empty(); }
   void leave_all();  // the same of all, with the job
+  bool has_ended() const { return has_ended_; }
+  void end() { has_ended_ = true; }  // nothing is stored or sent any more
   bool have_gossip() const { return gossiping_ > 0; }
   void note_gossip(Communicator& communicator);  // it has some now
   // Those that may want turns: all but those whose ranks read each other's memory and don't gossip.
@@ -53,7 +55,7 @@ class Communicators {
   void exclude_self(ucft_status_t why);
   // Destroyed ones whose end may have come.
   void sweep() {
-    if (!left_.empty()) sweep_left();
+    if (!left_.empty() && !has_ended_) sweep_left();
   }
   void note_stale() { ++stale_; }
   void note_part() { --made_; }  // no communicator of the caller's was made
@@ -98,6 +100,7 @@ class Communicators {
   std::uint32_t next_id_ = 0, made_for_all_ = 0;
   std::uint64_t stale_ = 0;
   int gossiping_ = 0;
+  bool has_ended_ = false;
   // Destroyed: others may still send messages there, or read what this rank has left in memory.
   std::vector<std::unique_ptr<Communicator>> left_;
   std::deque<std::unique_ptr<Communicator>> closed_;

@@ -139,7 +139,9 @@ void Context::stop() {
     const auto may_go = [&] { return excluded() || (communicators_.are_left() && departures_.all_know_leaving()); };
     wait_until(may_go, Clock::now() + patience);
   }
-  departures_.mark_left();
+  const bool is_needed = !communicators_.are_left();
+  communicators_.end();  // from here on others take what stands in memory for this rank's last word
+  departures_.mark_left(is_needed);
   transport_->say_goodbye(departures_.all_know(), [this](int rank) {
     departures_.take_news();
     return departures_.state().may_live(rank);
@@ -172,7 +174,7 @@ void Context::print_stats() const {
 
 Context::~Context() {
   // Whether we left or never got as far: from here on our heartbeat stands still, and nobody must conclude from that.
-  departures_.mark_left();
+  departures_.mark_left(true);
   departures_.end_detector();
   helper_.reset();
   communicators_.clear();
@@ -211,9 +213,10 @@ bool Context::progress_all() {
     active = true;
   }
   const std::vector<Communicator*>& turning = communicators_.turning();
-  for (std::size_t i = 0; i < turning.size(); ++i)  // a turn may make others
+  for (std::size_t i = 0; i < turning.size() && !communicators_.has_ended(); ++i)  // a turn may make others
     if (turning[i]->wants_turn()) active |= turning[i]->on_turn();
-  if (Communicator* const next = communicators_.next_in_turn(); next != nullptr && !next->wants_turn())
+  if (Communicator* const next = communicators_.next_in_turn();
+      next != nullptr && !next->wants_turn() && !communicators_.has_ended())
     active |= next->on_turn();
   communicators_.sweep();
   if (departures_.has_reports() && !in_helper_) departures_.report();

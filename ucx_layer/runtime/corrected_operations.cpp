@@ -114,9 +114,9 @@ void CorrectedOperations::note_awaited() {
   if (finished_ >= window_.next()) return;
   const std::vector<Rank> awaited = window_.operation(finished_).awaited();
   published_.note_awaited(awaited);
-  constexpr std::uint32_t patience = 64;
+  constexpr std::uint32_t patience = 64;  // and then more seldom
   if (std::exchange(asked_for_, finished_) != finished_) waits_ = 0;
-  if (++waits_ != patience) return;
+  if (++waits_ < patience || !std::has_single_bit(waits_)) return;
   for (Rank rank : awaited)
     if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
       context_.transport().send_control(peer, Control::has_left, communicator_.id());
@@ -162,10 +162,11 @@ void CorrectedOperations::on_failure(Rank rank) {
   collect();
 }
 
-void CorrectedOperations::on_leaves(Rank rank, OperationNumber from) {
+void CorrectedOperations::on_leaves(Rank rank, OperationNumber from, bool is_gone) {
   lets_us_go_[static_cast<std::size_t>(rank)] = true;  // it has finished all that it has posted
   window_.on_leave(rank, from);
   collect();
+  if (is_gone && window_.is_needed(rank)) on_left(rank, true);
 }
 
 void CorrectedOperations::on_left(Rank rank, bool was_needed) {

@@ -26,7 +26,8 @@ class CorrectedOperations {
   ucft_status_t post(Request& request);
   void leave() { is_leaving_ = true; }
   bool is_through();
-  void on_leaves(Rank rank, OperationNumber from);
+  bool has_said_leave() const { return window_.has_left(); }
+  void on_leaves(Rank rank, OperationNumber from, bool is_gone);
   void on_let_go(Rank by) { lets_us_go_[static_cast<std::size_t>(by)] = true; }
   void on_left(Rank rank, bool was_needed);
   bool has_pending() const { return pending_ > 0; }
@@ -72,7 +73,7 @@ class CorrectedOperations {
   bool is_leaving_ = false;
   std::vector<bool> lets_us_go_;            // by rank
   OperationNumber asked_for_ = UINT64_MAX;  // whether those that it awaits have left
-  std::uint32_t waits_ = 0;
+  std::uint32_t waits_ = 0;                 // for that operation
 };
 
 }  // namespace ucft::detail

@@ -77,6 +77,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   setup.on_left = &DeparturesDriver::on_left;
   setup.on_line_lost = &DeparturesDriver::on_line_lost;
   setup.arg = this;
+  has_messages_ = transport_->uses_messages() || job_.settings.algorithm != Algorithm::automatic || !job_.settings.fence;
   if (!ProcessWatch::has_pidfds() && job_.settings.log_errors)
     fmt::print(stderr,
                "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are "
@@ -107,12 +108,12 @@ bool DeparturesDriver::all_know_leaving() const {
   return true;
 }
 
-void DeparturesDriver::mark_left() {
+void DeparturesDriver::mark_left(bool is_needed) {
   if (transport_ == nullptr || transport_->control() == nullptr) return;
   const auto may_be_unheard_by = [&](std::int32_t rank) {
     return !departures_.is_gone(rank) && transport_->is_unconnected(rank);
   };
-  all_know_ = is_leaving_ && all_know_leaving();
+  all_know_ = is_leaving_ && !is_needed && all_know_leaving();
   for (std::int32_t rank = 0; rank < job_.size && all_know_; ++rank) all_know_ = !may_be_unheard_by(rank);
   const auto mark = static_cast<std::uint32_t>(all_know_ ? Departures::Mark::left : Departures::Mark::left_early);
   std::uint32_t in_job = 0;
@@ -373,7 +374,7 @@ void DeparturesDriver::on_tick(void* arg) {
   if (self.ports_ != nullptr) self.look_at_ports();
   // Those that leave wait for answers, whatever this rank does meanwhile.
   constexpr std::uint32_t apart = 4;
-  if (self.transport_->uses_messages() && ++self.ticks_ % apart == 0) self.helper_->wake();
+  if (self.has_messages_ && ++self.ticks_ % apart == 0) self.helper_->wake();
   const bool news = self.news_count_.load(std::memory_order_acquire) != 0;
   if (news || self.answering_.load(std::memory_order_acquire)) self.helper_->wake();
 }

@@ -49,9 +49,10 @@ class DeparturesDriver {
   // Whether a rank has failed, or left, as has been told to communicators. Any thread.
   bool was_told_failed(std::int32_t rank) const { return told(rank) == Told::failed; }
   bool was_told_left(std::int32_t rank) const { return told(rank) == Told::left; }
-  // Others in shared memory see it; who is out stays out. Nothing without a transport.
-  void mark_left();
-  bool all_know() const { return all_know_; }  // since then: all_know_leaving() was so
+  // Others in shared memory see it; who is out stays out. Nothing without a transport. is_needed: somebody may not have finished all that
+  // this rank has posted.
+  void mark_left(bool is_needed);
+  bool all_know() const { return all_know_; }  // since then: all_know_leaving() was so, and nobody needed this rank
 
   bool is_out() const { return departures_.is_out(); }
   ucft_status_t why_out() const {
@@ -130,6 +131,7 @@ class DeparturesDriver {
   void* callback_arg_ = nullptr;
   bool to_report_ = false, following_ = false;
   bool is_leaving_ = false, all_know_ = false;
+  bool has_messages_ = false;  // ranks may send each other messages
   std::vector<bool> knows_leaving_;                             // by rank
   std::uint32_t ticks_ = 0;                                     // the detector's thread alone
   Clock::time_point connect_after_ = Clock::time_point::max();  // max(): nothing to do

@@ -416,10 +416,17 @@ double GossipDriver::estimate(const Request& request, void* values) {
 
 Communicator& GossipDriver::agreements(int place) {
   Communicator*& found = agreements_[static_cast<std::size_t>(place)];
-  if (found == nullptr)
-    found = communicator_.context().communicators().create(
-        communicator_id::of(communicator_.id(), static_cast<std::uint32_t>(place + 1)), communicator_.ranks());
+  if (found != nullptr) return *found;
+  found = communicator_.context().communicators().create(
+      communicator_id::of(communicator_.id(), static_cast<std::uint32_t>(place + 1)), communicator_.ranks());
+  for (Rank rank : communicator_.gossip_left()) found->note_left(rank);
   return *found;
+}
+
+std::vector<Communicator*> GossipDriver::take_agreements() {
+  std::vector<Communicator*> all = agreements();
+  agreements_.fill(nullptr);
+  return all;
 }
 
 std::vector<Communicator*> GossipDriver::agreements() const {

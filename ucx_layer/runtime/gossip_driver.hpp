@@ -61,6 +61,7 @@ class GossipDriver {
 
   Communicator& agreements(int place);
   std::vector<Communicator*> agreements() const;  // that exist
+  std::vector<Communicator*> take_agreements();   // the same, before they end: nothing is posted any more
 
  private:
   void count();

@@ -68,7 +68,8 @@ HostSlabs::HostSlabs(Communicator& communicator, Context& context)
       ranks_(communicator.ranks()),
       me_(communicator.rank()),
       own_(context.transport().slabs().open(communicator.id())),
-      slabs_(ranks_.size(), nullptr) {
+      slabs_(ranks_.size(), nullptr),
+      left_(ranks_.size()) {
   slabs_[static_cast<std::size_t>(me_)] = own_;
   for (std::int32_t rank : ranks_)
     if (rank != context.rank()) SharedPath::include(rank, to_wake_);
@@ -83,14 +84,14 @@ bool HostSlabs::is_final(Rank rank) const { return context_.is_final(ranks_[stat
 
 void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
 
-// First that it posts nothing: two that leave at once must not both see the other there
-// (TwoLevelOperations::is_last_here()).
-void HostSlabs::leave(OperationNumber gossip_posted) {
+// Two that leave at once must not both see the other there (TwoLevelOperations::is_last_here()).
+void HostSlabs::say_left(OperationNumber gossip_posted) {
   describe(HostLayout::left(), 1 + gossip_posted);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  context_.transport().slabs().close(communicator_);
   if (ranks_.size() > 1) wake_others();
 }
+
+void HostSlabs::close() { context_.transport().slabs().close(communicator_); }
 
 std::optional<OperationNumber> HostSlabs::gossip_left(Rank rank) {
   const HostWord left = rank == me_ ? 0 : load(rank, HostLayout::left());
@@ -431,10 +432,15 @@ ucft_status_t HostOperations::post(Request& request) {
 
 // A part may have operations that this rank has posted and not finished. They are left as they are: they have nothing
 // of the caller's.
-void HostOperations::leave(OperationNumber gossip_posted) {
+void HostOperations::say_left(OperationNumber gossip_posted) {
   std::ranges::fill(requests_, nullptr);
   context_.forget_host(*this);
-  if (slabs_->is_there()) slabs_->leave(gossip_posted);
+  if (slabs_->is_there()) slabs_->say_left(gossip_posted);
+}
+
+void HostOperations::leave(OperationNumber gossip_posted) {
+  say_left(gossip_posted);
+  if (slabs_->is_there()) slabs_->close();
 }
 
 // ---- events ---------------------------------------------------------------------------------------------------------

@@ -68,7 +68,9 @@ class HostSlabs {
     return static_cast<HostPlace>((reinterpret_cast<std::intptr_t>(memory) - reinterpret_cast<std::intptr_t>(own_)) /
                                   static_cast<std::intptr_t>(sizeof(HostWord)));
   }
-  bool is_dead(Rank rank) { return rank != me_ && (is_final(rank) || load(rank, HostLayout::left()) != 0); }
+  bool is_dead(Rank rank) {
+    return rank != me_ && (is_final(rank) || load(rank, HostLayout::left()) != 0 || left_[static_cast<std::size_t>(rank)]);
+  }
 
   // Wakes those that wait for what was stored since.
   void wake() {
@@ -76,8 +78,11 @@ class HostSlabs {
   }
   void wake_others();
 
-  // This rank posts nothing any more, and reads nothing any more.
-  void leave(OperationNumber gossip_posted);
+  // This rank posts nothing any more; and it reads nothing any more.
+  void say_left(OperationNumber gossip_posted);
+  void close();
+  bool is_final(Rank rank) const;  // proved dead, or it has left the job
+  void note_left(Rank rank) { left_[static_cast<std::size_t>(rank)] = true; }  // it has posted nothing that this rank has not finished
   // How many gossip operations a rank has posted that has left.
   std::optional<OperationNumber> gossip_left(Rank rank);
   HostLease lease(Rank rank) const;
@@ -94,7 +99,6 @@ class HostSlabs {
     return slab != nullptr ? slab : find(owner);
   }
   [[gnu::cold, gnu::noinline]] const std::byte* find(Rank owner);
-  bool is_final(Rank rank) const;
   bool may_yet_open(std::uint32_t communicator, Rank rank) const;
 
   Context& context_;
@@ -104,6 +108,7 @@ class HostSlabs {
   bool has_stored_ = false;
   std::byte* own_ = nullptr;
   std::vector<const std::byte*> slabs_;  // by rank, as far as they have been found
+  std::vector<bool> left_;               // by rank: as its caller's communicator says, of an agreement's
   SharedPath::Ranks to_wake_{};
 };
 
@@ -125,7 +130,9 @@ class HostOperations {
   // See Communicator.
   HostStage::Ran run(Request& request, bool waits);
   ucft_status_t post(Request& request);
+  void say_left(OperationNumber gossip_posted);
   void leave(OperationNumber gossip_posted);
+  void note_left(Rank rank) { slabs_->note_left(rank); }
   bool end() { return !slabs_->is_there() || slabs_->end(); }
   bool is_out(Rank rank) { return slabs_->is_dead(rank); }
   std::optional<OperationNumber> gossip_left(Rank rank) { return slabs_->gossip_left(rank); }

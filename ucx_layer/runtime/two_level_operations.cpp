@@ -274,9 +274,9 @@ void TwoLevelOperations::note_awaited() {
   std::vector<Rank> ranks = here ? local_->awaited(oldest.request) : member_.awaited(first_part_);
   for (Rank& rank : ranks) rank = places_.rank_at[static_cast<std::size_t>(here ? places_.first_here + rank : rank)];
   // One that this rank has no connection with does not say by itself that it has left.
-  constexpr std::uint32_t patience = 64;
+  constexpr std::uint32_t patience = 64;  // and then more seldom
   if (std::exchange(asked_for_, first_part_) != first_part_) waits_ = 0;
-  if (!here && member_.speaks() && ++waits_ == patience)
+  if (!here && member_.speaks() && ++waits_ >= patience && std::has_single_bit(waits_))
     for (Rank rank : ranks)
       if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
         context_.transport().send_control(peer, Control::has_left, communicator_.id());
@@ -462,7 +462,7 @@ void TwoLevelOperations::finish_spread() {
 void TwoLevelOperations::leave() {
   has_left_ = true;
   left_at_ = Clock::now();
-  if (local_ != nullptr) local_->leave();
+  if (local_ != nullptr) local_->say_left_here();
   communicator_.say_leaves(false);
 }
 
@@ -494,7 +494,7 @@ bool TwoLevelOperations::is_through() {
 
 void TwoLevelOperations::go() {
   is_over_ = true;
-  if (journal_ranks_ != nullptr) journal_ranks_->leave();
+  for (Communicator* each : parts()) each->leave();
   communicator_.say_leaves(true);
 }
 
