@@ -127,7 +127,7 @@ void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone
 
 void Communicator::note_left(Rank rank) {
   if (host_ != nullptr) host_->note_left(rank);
-  if (corrected_ != nullptr) corrected_->on_leaves(rank, corrected_->posted(), false);
+  if (corrected_ != nullptr) corrected_->on_leaves(rank, corrected_->finished(), false);
 }
 
 void Communicator::on_let_go(std::int32_t by) {

@@ -32,6 +32,7 @@ class CorrectedOperations {
   void on_left(Rank rank, bool was_needed);
   bool has_pending() const { return pending_ > 0; }
   OperationNumber posted() const { return window_.next(); }
+  OperationNumber finished() const { return finished_; }  // all before it are
   // A number that no live rank can have reached is taken, and dropped in on_message().
   bool accepts(const WireHeader& header) const {
     return window_.acceptable(header.operation) || header.operation > window_.next() + 2 * requests_.size();

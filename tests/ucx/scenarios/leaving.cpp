@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -151,6 +152,23 @@ RANKS(give_and_leave) {
 }
 
 TEST_P(Scenario, WhatALeaverHasGivenCounts) { expect_right(plan(4, give_and_leave)); }
+
+// Gossip on a communicator that a rank has left, which lives on elsewhere.
+RANKS(gossip_without_a_leaver) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
+  for (int i = 0; i < 2 && rank_ != 0; ++i) {
+    const double mine = rank_;
+    double mean = 0;
+    ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
+    check(ucft_gossip_allreduce(copy, &mine, &mean, 1, UCFT_DOUBLE, nullptr, &result), "gossip");
+    if (std::abs(mean - 0.5 * size_) > 1e-3) wrong("mean {}, not {}", mean, 0.5 * size_);
+  }
+  check(ucft_comm_destroy(copy), "destroy");
+  check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+}
+
+TEST_P(Scenario, GossipGoesOnWithoutALeaver) { expect_right(plan(4, gossip_without_a_leaver)); }
 
 // The ranks of host 0 die; a reduce to rank 3 of host 1 has lost a whole host, and f is 0. Its root alone is told.
 RANKS(reduce_beyond_f) {
