@@ -101,13 +101,12 @@ def _remove_folders():
 
 
 def _lives(pid):
+    """One that has been killed, and that the launcher has yet to reap, does not."""
     try:
-        _os.kill(pid, 0)
-    except ProcessLookupError:
+        state = _pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
         return False
-    except PermissionError:
-        pass
-    return True
+    return state not in "ZX"
 
 
 # ---- the end --------------------------------------------------------------------------------------------------------
