@@ -55,9 +55,7 @@ class OperationWindow {
   // it counts as failed in those from there on. no_rank: there is none. To be asked again after each event, until then.
   Rank take_leaver(Outbox& out);
   // Of one that said so: not yet taken.
-  bool is_needed(Rank rank) const {
-    return std::ranges::find(leavers_, rank, &Leaver::rank) != leavers_.end();
-  }
+  bool is_needed(Rank rank) const { return std::ranges::find(leavers_, rank, &Leaver::rank) != leavers_.end(); }
   // It has gone. was_needed: somebody may not have come so far, so it counts as failed in all operations, though not
   // against f.
   void on_left(Rank rank, bool was_needed, Outbox& out);

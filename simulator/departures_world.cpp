@@ -133,8 +133,8 @@ bool DeparturesWorld::have_all_heard(Rank rank) const { return at(rank).is_leavi
 bool DeparturesWorld::have_heard(Rank rank, bool excuses) const {
   for (Rank other = 0; other < size(); ++other) {
     if (other == rank || at(other).dead || at(other).has_left || at(rank).departures.is_gone(other)) continue;
-    const bool is_reachable = takes_part(other) && !is_cut(rank, other) && are_connected(rank, other) &&
-                              (at(rank).lost & bit(other)) == 0;
+    const bool is_reachable =
+        takes_part(other) && !is_cut(rank, other) && are_connected(rank, other) && (at(rank).lost & bit(other)) == 0;
     if ((at(other).told_leaving & bit(rank)) == 0 && (is_reachable || !excuses)) return false;
   }
   return true;

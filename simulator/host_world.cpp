@@ -42,7 +42,8 @@ class HostWorld::Memory {
   }
   HostLease lease(Rank owner) {
     const auto use = static_cast<HostWord>(state_.use);
-    if (access({What::lease, owner}, [&] { return world_.opened(owner); }) <= use) return HostLease::open;  // to come
+    if (world_.plan_().uses > 1 && access({What::lease, owner}, [&] { return world_.opened(owner); }) <= use)
+      return HostLease::open;  // to come
     return entry(owner);
   }
   void say_opened(int use) {

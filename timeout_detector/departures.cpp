@@ -166,7 +166,9 @@ void Departures::watch_broken(Rank rank, Time now) {
 // one with the lowest rank. A proof is never wrong, so both sides count the same ranks. Of a rank that leaves the other
 // side may know more or less than this one, or as much. So this one must win whether that rank counts or not.
 bool Departures::holds_majority() const {
-  const auto is_silent = [this](const Peer& peer) { return peer.evidence == Evidence::silence && peer.host != peer_of(me_).host; };
+  const auto is_silent = [this](const Peer& peer) {
+    return peer.evidence == Evidence::silence && peer.host != peer_of(me_).host;
+  };
   if (std::ranges::none_of(peers_, is_silent)) return true;
   const Count now = count();
   const auto lost = static_cast<std::int32_t>(now.lost.size()), ours = now.counted - lost - now.leaving;

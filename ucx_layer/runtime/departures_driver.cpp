@@ -77,7 +77,8 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   setup.on_left = &DeparturesDriver::on_left;
   setup.on_line_lost = &DeparturesDriver::on_line_lost;
   setup.arg = this;
-  has_messages_ = transport_->uses_messages() || job_.settings.algorithm != Algorithm::automatic || !job_.settings.fence;
+  has_messages_ =
+      transport_->uses_messages() || job_.settings.algorithm != Algorithm::automatic || !job_.settings.fence;
   if (!ProcessWatch::has_pidfds() && job_.settings.log_errors)
     fmt::print(stderr,
                "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are "

@@ -131,7 +131,7 @@ class DeparturesDriver {
   void* callback_arg_ = nullptr;
   bool to_report_ = false, following_ = false;
   bool is_leaving_ = false, all_know_ = false;
-  bool has_messages_ = false;  // ranks may send each other messages
+  bool has_messages_ = false;                                   // ranks may send each other messages
   std::vector<bool> knows_leaving_;                             // by rank
   std::uint32_t ticks_ = 0;                                     // the detector's thread alone
   Clock::time_point connect_after_ = Clock::time_point::max();  // max(): nothing to do

@@ -69,7 +69,8 @@ class HostSlabs {
                                   static_cast<std::intptr_t>(sizeof(HostWord)));
   }
   bool is_dead(Rank rank) {
-    return rank != me_ && (is_final(rank) || load(rank, HostLayout::left()) != 0 || left_[static_cast<std::size_t>(rank)]);
+    return rank != me_ &&
+           (is_final(rank) || load(rank, HostLayout::left()) != 0 || left_[static_cast<std::size_t>(rank)]);
   }
 
   // Wakes those that wait for what was stored since.
@@ -82,7 +83,9 @@ class HostSlabs {
   void say_left(OperationNumber gossip_posted);
   void close();
   bool is_final(Rank rank) const;  // proved dead, or it has left the job
-  void note_left(Rank rank) { left_[static_cast<std::size_t>(rank)] = true; }  // it has posted nothing that this rank has not finished
+  void note_left(Rank rank) {
+    left_[static_cast<std::size_t>(rank)] = true;
+  }  // it has posted nothing that this rank has not finished
   // How many gossip operations a rank has posted that has left.
   std::optional<OperationNumber> gossip_left(Rank rank);
   HostLease lease(Rank rank) const;
