@@ -8,9 +8,9 @@
 namespace ucft::detail {
 
 struct HostJournal::Head {
-  Message
-      message;  // its handles mean nothing. Of a contribution operation is the call; of hosts that fail or leave peer, operation and
-      // flags are about, from and was_needed
+  // Its handles mean nothing. Of a contribution operation is the call. Of hosts that fail or leave peer, operation and
+  // flags are about, from and was_needed.
+  Message message;
   std::int64_t now_ns;
   std::uint32_t value_bytes, list_bytes;
   JournalEntry::What what;
