@@ -20,10 +20,8 @@
 // - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead. After an
 //   operation that all take part in much of that is known without looking: who has posted t has completed t - W.
 // - Every rank stamps every operation, also where it gives no data: what it has posted is compared there, signature and length, by
-//   those who read it. A rank that posts a different operation delays no other rank. A live rank that stops posting
-//   does, until it leaves.
-// - A rank that has left is as a dead one: it posts nothing more, and reads nothing more. It has completed all that it
-//   had posted.
+//   those who read it. A rank that posts a different operation delays no other. A live one that stops posting does.
+// - A rank that has left is as a dead one: it posts and reads nothing more. It has completed all that it had posted.
 // - Several ranks compute one result: reductions give the same bits for the same operands on all ranks. User operators must, too.
 //
 // Large data (host_slab.hpp), of an allreduce: when every V is there or never will be, the set of contributors is fixed. Then
