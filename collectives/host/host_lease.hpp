@@ -24,7 +24,8 @@ enum class HostLease : std::uint8_t {
   closed  // no more; but others may read its own
 };
 
-// Requires that this rank's is closed. Memory: HostLease lease(Rank), acquire; bool is_final(Rank), a proof that it is dead.
+// Requires that this rank's is closed. Memory: HostLease lease(Rank), acquire order; bool is_final(Rank), a
+// proof that the rank is dead.
 template <class Memory>
 bool may_end_lease(Memory& memory, Rank me, Rank ranks) {
   for (Rank x = 0; x < ranks; ++x)

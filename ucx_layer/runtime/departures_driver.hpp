@@ -49,8 +49,8 @@ class DeparturesDriver {
   // Whether a rank has failed, or left, as has been told to communicators. Any thread.
   bool was_told_failed(std::int32_t rank) const { return told(rank) == Told::failed; }
   bool was_told_left(std::int32_t rank) const { return told(rank) == Told::left; }
-  // Others in shared memory see it; who is out stays out. Nothing without a transport. is_needed: somebody may not have finished all that
-  // this rank has posted.
+  // Others in shared memory see it; a rank that is out stays out. Nothing without a transport. is_needed: some rank may
+  // not have finished all that this rank has posted.
   void mark_left(bool is_needed);
   bool all_know() const { return all_know_; }  // since then: all_know_leaving() was so, and nobody needed this rank
 
