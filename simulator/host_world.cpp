@@ -503,18 +503,18 @@ std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) 
   const HostCall& call = plan_().program[number];
   if (call.pattern == HostPattern::broadcast_of) return given(call.root, use, number, call);
   std::vector<HostWord> blocks, sum(call.count);
+  int contributors = 0;
   for (Rank rank = 0; rank < plan_().ranks; ++rank) {
     if (!has_stamped(rank, use, number)) continue;
     const std::vector<HostWord> its = given(rank, use, number, call);
     for (std::uint64_t i = 0; i < call.count; ++i) sum[i] += its[i];
+    ++contributors;
     blocks.push_back(static_cast<HostWord>(rank));
     blocks.insert(blocks.end(), its.begin(), its.end());
   }
   // Of float64: as such all words are subnormal numbers, whose sums are those of the integers.
   if (is_average(call.reduction.op()))
-    for (HostWord& each : sum)
-      each =
-          std::bit_cast<HostWord>(std::bit_cast<double>(each) / static_cast<double>(blocks.size() / (1 + call.count)));
+    for (HostWord& each : sum) each = std::bit_cast<HostWord>(std::bit_cast<double>(each) / contributors);
   return call.pattern == HostPattern::gather_all ? blocks : sum;
 }
 
