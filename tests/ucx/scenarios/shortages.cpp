@@ -3,7 +3,9 @@
 
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <sched.h>
@@ -147,6 +149,50 @@ RANKS_BEFORE_START_UP(out_of_slabs) {
   }
   if (lacks) wrong("there was memory for all");
   if (contributors != static_cast<std::uint32_t>(size_) - 1) wrong("{} contributors at the end", contributors);
+}
+
+// A field of /proc/self/status, in bytes.
+std::uint64_t memory_of_this_process(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(field + ":")) return std::stoull(line.substr(field.size() + 1)) * 1024;
+  wrong("/proc/self/status has no {}", field);
+}
+
+// takes_memory WHAT TIMES: an operation on long data takes at most so many times the data, beyond what the program had before. What other
+// ranks of the host have mapped of it counts, too.
+RANKS(takes_memory) {
+  const std::string& what = arguments.at(0);
+  constexpr std::uint64_t count = std::uint64_t{3} << 20, bytes = count * sizeof(std::uint64_t);
+  std::vector<std::uint64_t> in(count, 1), out(count, 1);
+  for (int i = 0; i < 10; ++i) allreduce(i, 1);
+  const std::uint64_t before = memory_of_this_process("VmRSS");
+  if (!(std::ofstream("/proc/self/clear_refs") << 5 << std::flush))
+    wrong("/proc/self/clear_refs");  // VmHWM begins again
+  for (int i = 0; i < 3; ++i) {
+    if (what == "allreduce")
+      check(ucft_allreduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
+    else if (what == "reduce")
+      check(ucft_reduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, 0, nullptr, nullptr), "reduce");
+    else
+      check(ucft_broadcast(comm, in.data(), count, UCFT_UINT64, 0, nullptr, nullptr), "broadcast");
+    check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  }
+  const double times = static_cast<double>(memory_of_this_process("VmHWM") - before) / static_cast<double>(bytes);
+  if (times > std::stod(arguments.at(1))) wrong("{} takes {:.1f} times the data", what, times);
+}
+
+// docs/running_on_a_cluster.md, "Memory of long data between hosts".
+TEST(Memory, LongDataBetweenHostsTakeNoMoreThanIsSaid) {
+  for (const auto& [transport, what, times] : {std::tuple{"two_level", "allreduce", "10"},
+                                               {"two_level", "reduce", "16"},
+                                               {"two_level", "broadcast", "9"},
+                                               {"hosts", "allreduce", "6"},
+                                               {"hosts", "reduce", "14"},
+                                               {"hosts", "broadcast", "9"}}) {
+    JobPlan made{4, takes_memory, {what, times}, {}, over(transport)};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport << ' ' << what;
+  }
 }
 
 TEST(HostScenario, WhoHasNoMemoryForACommunicatorStandsAside) {
