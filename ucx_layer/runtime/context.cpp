@@ -88,6 +88,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
     for (const std::string& sentence : unknown_settings(settings(), environ))
       fmt::print(stderr, "ucft: {}\n", sentence);
   const auto sharing = std::ranges::count_if(job_.peers, &Job::Peer::shares_processors);
+  transport_->end_of_start_up();
   spin_ = Spin({settings().spin, static_cast<std::int32_t>(sharing), job_.own_threads});
   transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord), rank());
   bool watching = true;

@@ -225,6 +225,10 @@ void StartUp::plan_connections(std::int32_t f) {
 }
 
 bool StartUp::agree(bool ok, std::string& error, const char* step) {
+  if (transport_->has_given_up()) {
+    error = "UCX has given up as a peer died that it was connecting to";
+    ok = false;
+  }
   StepResult mine{ok ? 1 : 0, {}};
   if (!ok) copy_text(mine.error, sizeof mine.error, error);
   std::vector<StepResult> all(static_cast<std::size_t>(job_.size));
@@ -232,6 +236,10 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
   for (int rank = 0; rank < job_.size; ++rank) {
     const StepResult& result = all[static_cast<std::size_t>(rank)];
     if (result.ok != 0) continue;
+    // Another rank's death may be why, after it had said that it was well: then this names it.
+    char present = 1;
+    std::vector<char> presence(all.size());
+    if (!oob_.allgather(&present, presence.data(), sizeof present, error)) return false;
     error = fmt::format("{} failed at {}: {}", job_.describe(rank), step,
                         std::string(result.error, strnlen(result.error, text_bytes)));
     return false;
@@ -306,9 +314,12 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   // survivor with it.
   transport_->send_hellos();
   const auto limit = Clock::now() + std::chrono::microseconds(job_.settings.startup_timeout_us);
-  while (!transport_->wired() && transport_->missing_greeting(true) < 0 && Clock::now() < limit) transport_->poll();
+  while (!transport_->wired() && transport_->missing_greeting(true) < 0 && !transport_->has_given_up() &&
+         Clock::now() < limit)
+    transport_->poll();
   ok = transport_->wired();
-  if (!ok) error = fmt::format("no greeting from {}", job_.describe(transport_->missing_greeting()));
+  if (!ok && !transport_->has_given_up())
+    error = fmt::format("no greeting from {}", job_.describe(transport_->missing_greeting()));
   if (!agree(ok, error, "greeting")) return false;
   transport_->note_wired();
   if (job_.many_hosts && !connect_lifelines(lifelines, lifeline_names, error)) return false;

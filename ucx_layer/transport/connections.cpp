@@ -58,7 +58,8 @@ bool Connections::connect(int peer, std::span<const std::byte> address, std::str
     error = fmt::format("rank {} can't be reached: {}", peer, SpareDescriptors::problem());
     return false;
   }
-  const ucs_status_t status = ucp_ep_create(ucx_.worker(), &params, &made.endpoint);
+  ucs_status_t status = UCS_ERR_CANCELED;
+  ucx_.run([&] { status = ucp_ep_create(ucx_.worker(), &params, &made.endpoint); });
   spare_.take();
   if (status == UCS_OK) {
     ++open_now_;

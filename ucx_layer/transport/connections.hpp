@@ -41,8 +41,8 @@ class Connections {
   // address: the peer's, as Ucx::address() there.
   bool connect(int peer, std::span<const std::byte> address, std::string& error);
   // nullptr: there is none, it was closed, or it is broken. Nothing may ever be posted to a broken one.
-  ucp_ep_h to(int peer) const { return at(peer).broken ? nullptr : at(peer).endpoint; }
-  bool is_broken(int peer) const { return at(peer).broken; }
+  ucp_ep_h to(int peer) const { return is_broken(peer) ? nullptr : at(peer).endpoint; }
+  bool is_broken(int peer) const { return at(peer).broken || ucx_.has_given_up(); }
   int open_now() const { return open_now_; }
   // What is on its way to it ends, canceled; its callbacks run later, in progress.
   void close(int peer);

@@ -39,15 +39,14 @@ Transport::Transport(const Setup& setup)
 Transport::~Transport() {
   if (messages_ != nullptr) messages_->drop_arrivals();
   // Where connections are made when they are needed somebody may have begun one that UCX has not answered.
-  const bool may_owe_answers = !all_have_greeted_ || !addresses_.empty();
+  const bool may_owe_answers = !all_have_greeted_ || !addresses_.empty() || has_given_up();
   for (int peer = 0; peer < setup_.ranks; ++peer) forget(peer, true);
   give_back();  // into memory that is still mapped
   shared_.unmap();
   if (remote_ != nullptr) {
     // What was on its way ends now, one way or the other, while the memory that it points to is still there.
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (remote_->calls_under_way() > 0 && std::chrono::steady_clock::now() < until)
-      ucp_worker_progress(connections_->ucx().worker());
+    while (remote_->calls_under_way() > 0 && std::chrono::steady_clock::now() < until) connections_->ucx().progress();
   }
   if (connections_ != nullptr && may_owe_answers)
     connections_->ucx().abandon();
@@ -136,6 +135,10 @@ int Transport::missing_greeting(bool lost) const {
 }
 
 bool Transport::wired() const { return waiting() == 0 && missing_greeting() < 0; }
+bool Transport::has_given_up() const { return connections_ != nullptr && connections_->ucx().has_given_up(); }
+void Transport::end_of_start_up() {
+  if (connections_ != nullptr) connections_->ucx().end_of_start_up();
+}
 bool Transport::connected() const { return connections_ == nullptr || connections_->ucx().sockets().are_connected(); }
 bool Transport::accept_no_more() { return connections_ == nullptr || connections_->ucx().accept_no_more(); }
 

@@ -56,10 +56,14 @@ class Transport {
   PeerAddress own_address(std::string& error);
   bool connect(const std::vector<PeerAddress>& peers, std::string& error);
   void send_hellos();
-  int missing_greeting(
-      bool lost = false) const;  // a rank that has not greeted; lost: and its connection is lost; -1: none
-  bool wired() const;            // hellos of all peers on the message path have arrived, ours have left
+  // A rank that has not greeted; lost: and its connection is lost; -1: none.
+  int missing_greeting(bool lost = false) const;
+  bool wired() const;  // hellos of all peers on the message path have arrived, ours have left
   void note_wired() { all_have_greeted_ = true; }  // all ranks are
+  // Whether UCX has called abort() as a peer died that it was connecting to. Nothing can be sent then, and start-up has failed. After
+  // end_of_start_up() such an abort() ends the process.
+  bool has_given_up() const;
+  void end_of_start_up();
   // Whether the other sides have all connections that UCX has begun; then, on all ranks: from now on nobody can connect.
   bool connected() const;
   bool accept_no_more();

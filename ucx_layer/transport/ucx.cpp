@@ -163,6 +163,7 @@ bool shared_memory_allowed() { return transports_allow({"posix", "sysv", "xpmem"
 bool Ucx::open(std::size_t peers, bool on_one_host, std::string& error) {
   sockets_.remember_others();
   quiet_ucx();
+  kept_ = std::make_unique<AbortsKept>();
   context_ = make_context(peers, transports_allow({"tcp"}), on_one_host, error);
   // Allowed isn't there: UCX_NET_DEVICES may name RDMA devices only. UCX complains, on stdout, of options of a transport
   // that it doesn't open.
@@ -257,11 +258,10 @@ void Ucx::close(ucp_ep_h endpoint) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &param);
-  if (!UCS_PTR_IS_PTR(request)) return;
-  for (int tries = 0; tries < 1000000 && ucp_request_check_status(request) == UCS_INPROGRESS; ++tries)
-    ucp_worker_progress(worker_);
-  ucp_request_free(request);
+  ucs_status_ptr_t request = nullptr;
+  if (!run([&] { request = ucp_ep_close_nbx(endpoint, &param); }) || !UCS_PTR_IS_PTR(request)) return;
+  for (int tries = 0; tries < 1000000 && ucp_request_check_status(request) == UCS_INPROGRESS; ++tries) progress();
+  if (!has_given_up_) ucp_request_free(request);
 }
 
 }  // namespace ucft::detail

@@ -5,10 +5,12 @@
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ucx_layer/transport/aborts.hpp"
 #include "ucx_layer/transport/sockets.hpp"
 
 namespace ucft::detail {
@@ -27,6 +29,23 @@ class Ucx {
   ucp_context_h context() const { return context_; }
   ucp_worker_h worker() const { return worker_; }
   std::vector<std::byte> address(std::string& error) const;  // empty: error
+  // Everything that may meet a peer's death while UCX connects to it goes through here. False: UCX has given up, now or before.
+  // From open() to end_of_start_up() that is an answer; later UCX's abort() ends the process.
+  template <class Call>
+  bool run(Call&& call) {
+    if (kept_ == nullptr) {
+      if (!has_given_up_) call();
+    } else if (!has_given_up_) {
+      has_given_up_ = !AbortsKept::run(call);
+    }
+    return !has_given_up_;
+  }
+  bool progress() {
+    unsigned moved = 0;
+    return run([this, &moved] { moved = ucp_worker_progress(worker_); }) && moved != 0;
+  }
+  void end_of_start_up() { kept_.reset(); }
+  bool has_given_up() const { return has_given_up_; }
   // Whether puts and gets on this endpoint are done by the network device. Else UCX emulates them by active messages that
   // need the target's progress. Known once the endpoint is wired up (has greeted and been greeted).
   static bool has_remote_access(ucp_ep_h endpoint);
@@ -47,9 +66,9 @@ class Ucx {
   bool accept_no_more() { return sockets_.accept_no_more(); }
   // Closes an endpoint without asking the peer; never blocks for longer than its own bookkeeping needs.
   void close(ucp_ep_h endpoint);
-  // Ends what is still on its way; its callbacks run in here. After the endpoints are closed.
+  // Ends what is still on its way; its callbacks run in here. After the endpoints are closed, and not if it has given up.
   void destroy_worker();
-  // Leaves worker and context to the end of the process. Nothing may be on its way. For a worker that may still have to answer a
+  // Leaves worker and context to the end of the process. Nothing may be on its way. For one that has given up, and a worker that may still have to answer a
   // peer that began to connect and died: built with assertions, UCX 1.13 ends the process that destroys it ("got REP message").
   void abandon();
   static bool has_abandoned();  // in this process
@@ -58,6 +77,8 @@ class Ucx {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   SocketsOfUcx sockets_;
+  std::unique_ptr<AbortsKept> kept_;
+  bool has_given_up_ = false;  // nothing may be asked of UCX any more
 };
 
 }  // namespace ucft::detail

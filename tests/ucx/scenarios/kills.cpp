@@ -99,6 +99,20 @@ TEST_P(Kill, AnyRankAtARandomMoment) {
   }
 }
 
+// Mostly before the first collective, while connections are made. Then each of the others says that it was this one, also where UCX calls
+// abort() in it.
+TEST_P(Kill, AnyRankInStartUp) {
+  std::mt19937 random(seed() + 8);
+  for (int run = 0; run < runs(40); ++run) {
+    const int ranks = 3 + static_cast<int>(random() % 6);
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    const std::string when = std::to_string(5 + random() % 80) + "ms";
+    JobPlan plan{ranks, loop, {"8", "5000"}, {"--kill", std::to_string(victim) + "@" + when}, over(GetParam())};
+    plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
+    expect_right(plan, {victim}, run);
+  }
+}
+
 TEST_P(Kill, AnyRankBetweenTwoOfItsSends) {
   std::mt19937 random(seed() + 1);
   for (int run = 0; run < runs(60); ++run) {

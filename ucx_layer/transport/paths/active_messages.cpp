@@ -49,10 +49,13 @@ void ActiveMessages::send(int peer, const Outgoing& message) {
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   param.cb.send = &ActiveMessages::on_sent;
   param.user_data = sending;
-  const ucs_status_ptr_t request =
-      ucp_am_send_nbx(endpoint, id, sending->header.data(), static_cast<std::size_t>(to - sending->header.data()),
-                      station_.buffers.data(message.value), value_bytes, &param);
-  if (!UCS_PTR_IS_PTR(request)) finish(sending, UCS_PTR_RAW_STATUS(request));
+  ucs_status_ptr_t request = nullptr;
+  const bool was_taken = connections_.ucx().run([&] {
+    request =
+        ucp_am_send_nbx(endpoint, id, sending->header.data(), static_cast<std::size_t>(to - sending->header.data()),
+                        station_.buffers.data(message.value), value_bytes, &param);
+  });
+  if (was_taken && !UCS_PTR_IS_PTR(request)) finish(sending, UCS_PTR_RAW_STATUS(request));
 }
 
 void ActiveMessages::on_sent(void* request, ucs_status_t status, void* arg) {
@@ -107,14 +110,14 @@ ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size
 }
 
 void ActiveMessages::give_back(std::uint64_t tag) {
+  if (connections_.ucx().has_given_up()) return;
   ucp_am_data_release(connections_.ucx().worker(), reinterpret_cast<void*>(tag & ~lent_by_message_path));
 }
 
 bool ActiveMessages::drive() {
   bool active = false;
   short_came_ = false;
-  for (int rounds = 0; rounds < 16 && !short_came_ && ucp_worker_progress(connections_.ucx().worker()) != 0; ++rounds)
-    active = true;
+  for (int rounds = 0; rounds < 16 && !short_came_ && connections_.ucx().progress(); ++rounds) active = true;
   return active;
 }
 
