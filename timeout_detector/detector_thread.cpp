@@ -303,8 +303,25 @@ void DetectorThread::judge(std::size_t index, Time now) {
   if (watched.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
   if (look_for_ending(index) || look_for_ending(index)) return;  // there may have been too many to be looked at
   if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
-  if (setup_.fence && processes_.kill(watched.peer.rank)) return start_waiting(index, now + setup_.fence_limit);
+  if (is_traced(watched)) return silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
+  if (setup_.fence && processes_.kill(watched.peer.rank)) {
+    say_fenced(watched, 0);
+    return start_waiting(index, now + setup_.fence_limit);
+  }
   report(watched, Verdict::Kind::suspected);
+}
+
+bool DetectorThread::is_traced(Watched& watched) {
+  const int tracer = processes_.tracer(watched.peer.rank);
+  if (tracer != 0 && tracer != std::exchange(watched.tracer, tracer)) say_fenced(watched, tracer);
+  watched.tracer = tracer;
+  return tracer != 0;
+}
+
+void DetectorThread::say_fenced(const Watched& watched, int tracer) {
+  if (setup_.on_fenced == nullptr) return;
+  const Time silent_for = std::max(time_now() - watched.heard_at.load(std::memory_order_relaxed), Time::zero());
+  setup_.on_fenced(setup_.arg, watched.peer.rank, silent_for, tracer);
 }
 
 void DetectorThread::forget(std::int32_t rank) {

@@ -50,6 +50,7 @@ struct Verdict {
 //  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than every
 //    period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was reset, if
 //    the peer was heard in the last half of suspect_after (see Lifeline::End).
+// A silent peer of this host that is traced is neither killed nor suspected: it stands at a breakpoint, say.
 // What /proc can't show of another host it says itself: a thread that has run late by a quarter of suspect_after says
 // so for the next ten times suspect_after. A peer that has said so, or all if this thread has run late itself, get
 // three deadlines more in one silence. A silent peer that wants to run but can't (runnable, or in an uninterruptible
@@ -90,6 +91,9 @@ class DetectorThread {
     // of it any more. On the thread; may be nullptr.
     OnRank on_excluded = nullptr, on_line_lost = nullptr;
     void (*on_left)(void* arg, std::int32_t rank, bool all_know) = nullptr;
+    // A silent peer of this host was killed by this thread (tracer 0); or is left alone, since that process traces it:
+    // said once for each time that it is traced. On the thread; may be nullptr.
+    void (*on_fenced)(void* arg, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) = nullptr;
     void* arg = nullptr;  // handed to all of them
   };
 
@@ -153,6 +157,7 @@ class DetectorThread {
     std::atomic<bool> proved{false};  // set under verdicts_
     bool fencing = false;             // silent, and killed if it could be; its end is not seen yet
     Time fence_until{};               // then it is only suspected
+    int tracer = 0;                   // the last that was found
     Time starved_until{};             // if remote: by its own word
     int patience = 0;                 // deadlines that it has been given for that, in this silence
     std::uint64_t ending = 0;         // ProcessWatch::ending() when it was last looked at; 0 if not lately
@@ -173,6 +178,8 @@ class DetectorThread {
   void watch(Peer peer, bool remote, Lifeline line, Time now);
   void judge(std::size_t index, Time now);
   bool is_starved(std::int32_t rank) const;
+  bool is_traced(Watched& watched);
+  void say_fenced(const Watched& watched, int tracer);
   void note_lateness(Time now);
   bool may_be_starved(Watched& watched, Time now) const;
   void begin_waiting_anew(Time now);

@@ -15,6 +15,7 @@
 #include <cassert>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -125,13 +126,16 @@ ProcessState state_of_threads(int pid) {
   return states.together();
 }
 
-// Its threads have been told to end, and wait until their memory is written to a file.
-bool dumps_core(int pid) {
+// A field of /proc/PID/status that is a number; 0: there is none.
+int status_of(int pid, std::string_view field) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);)
-    if (line.starts_with("CoreDumping:")) return line.find('1') != std::string::npos;
-  return false;
+    if (line.starts_with(field)) return std::atoi(line.c_str() + field.size());
+  return 0;
 }
+
+// Its threads have been told to end, and wait until their memory is written to a file.
+bool dumps_core(int pid) { return status_of(pid, "CoreDumping:") != 0; }
 
 // -1: there is no such process.
 int open_pidfd(int pid) {
@@ -257,6 +261,12 @@ ProcessState ProcessWatch::state(std::int32_t rank) const {
   const ProcessState by_pid = state_of_threads(process.pid);
   if (is_readable(process.descriptor) || (process.descriptor < 0 && has_ended(process))) return ProcessState::dead;
   return by_pid == ProcessState::dead ? ProcessState::unknown : by_pid;
+}
+
+int ProcessWatch::tracer(std::int32_t rank) const {
+  const Process& process = process_of(rank);
+  const int by = process.gone ? 0 : status_of(process.pid, "TracerPid:");
+  return by == 0 || is_readable(process.descriptor) ? 0 : by;
 }
 
 // As in state(): the pidfd is looked at last, so the pid was its own.

@@ -64,6 +64,9 @@ class ProcessWatch {
   // after the other, are a proof: a thread could have been made while the others were looked at. Cost as of state().
   std::uint64_t ending(std::int32_t rank) const;
 
+  // The process that traces it (a debugger), or 0. Reads /proc: not for every turn.
+  int tracer(std::int32_t rank) const;
+
   // Reads /proc, several microseconds per thread of that process: not for every turn.
   ProcessState state(std::int32_t rank) const;
 

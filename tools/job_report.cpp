@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -91,12 +92,19 @@ nlohmann::json seconds_since(std::int64_t at_ns, const JobView& job) {
   return at_ns == 0 ? nlohmann::json() : nlohmann::json(static_cast<double>(job.now_ns - at_ns) / 1e9);
 }
 
+// One that wants to run, and gets no processor.
+bool is_starved(const JobView& job, const RankView& view) {
+  return job.doing(view.rank) == Doing::silent &&
+         (view.process == ProcessState::runnable || view.process == ProcessState::blocked);
+}
+
 nlohmann::json line_of(const JobView& job, const RankView& view) {
   nlohmann::json line{{"job", view.cookie},
                       {"rank", view.rank},
                       {"ranks", view.ranks},
                       {"pid", view.pid},
                       {"does", name_of(job.doing(view.rank))},
+                      {"starved", is_starved(job, view)},
                       {"heard_s", seconds_since(view.heard_at_ns, job)},
                       {"connections", view.connections},
                       {"lifelines", view.lifelines},
@@ -119,19 +127,110 @@ nlohmann::json line_of(const JobView& job, const RankView& view) {
   return line;
 }
 
-std::string words_of(const nlohmann::json& line) {
-  std::string text = fmt::format("rank {:<5} pid {:<8} {}", line["rank"].get<int>(), line["pid"].get<int>(),
-                                 line["text"].get<std::string>());
-  for (const auto& each : line["communicators"]) {
-    text += fmt::format("; communicator {}: {}", each["communicator"].get<std::uint32_t>(),
-                        each["text"].get<std::string>());
-    if (!each.contains("waits_for") || each["waits_for"].empty()) continue;
-    text += ", waits for rank";
-    for (const auto& late : each["waits_for"]) text += fmt::format(" {}", late.get<int>());
+// "0-3 7".
+std::string ranges_of(const std::vector<std::int32_t>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (text.empty() ? "" : " ") +
+            (last > i ? fmt::format("{}-{}", ranks[i], ranks[last]) : fmt::format("{}", ranks[i]));
+    i = last + 1;
   }
-  return text + fmt::format("; {} connections, {} lifelines, {} mailboxes of {} bytes", line["connections"].get<int>(),
-                            line["lifelines"].get<int>(), line["mailboxes"].get<int>(),
-                            line["mailbox_bytes"].get<std::uint64_t>());
+  return text;
+}
+
+std::string shortened(const std::string& text, std::size_t columns) {
+  return text.size() <= columns ? text : text.substr(0, columns - 2) + "..";
+}
+
+// Communicators by small numbers, in the order in which they were made; the library's own ones are large and far apart.
+using Numbers = std::map<std::uint32_t, int>;
+Numbers numbers_of(const JobView& job) {
+  Numbers numbers;
+  for (const auto& [rank, view] : job.ranks)
+    for (const auto& [communicator, part] : view.parts) numbers[communicator] = 0;
+  int next = 0;
+  for (auto& [communicator, number] : numbers) number = next++;
+  return numbers;
+}
+
+std::string state_of(const JobView& job, const RankView& view) {
+  const Doing does = job.doing(view.rank);
+  if (is_starved(job, view)) return "starved";
+  if (does == Doing::computes && !view.activity.empty()) return "in " + view.activity;
+  return does == Doing::in_operation ? "waits" : name_of(does);
+}
+
+constexpr const char* row = "{:>6}  {:>8}  {:<12} {:>4}  {:<34} {:>8}  {}\n";
+
+// A row for each communicator that the rank is in an operation of; else one, of the communicator in which it has posted last.
+std::string rows_of(const JobView& job, const RankView& view, const Numbers& numbers) {
+  std::vector<std::uint32_t> shown;
+  const PartView* newest = nullptr;
+  std::uint32_t of_newest = 0;
+  for (const auto& [communicator, part] : view.parts) {
+    if (!job.awaited_by(view.rank, communicator).empty()) shown.push_back(communicator);
+    if (newest != nullptr && part.posted_at_ns <= newest->posted_at_ns) continue;
+    newest = &part;
+    of_newest = communicator;
+  }
+  if (shown.empty() && newest != nullptr) shown.push_back(of_newest);
+  std::string text, rank = fmt::format("{}", view.rank), pid = fmt::format("{}", view.pid);
+  std::string state = shortened(state_of(job, view), 12);
+  if (shown.empty()) return fmt::format(row, rank, pid, state, "-", "-", "-", "");
+  for (const std::uint32_t communicator : shown) {
+    const PartView& part = view.parts.at(communicator);
+    const std::string last = job.last_posted(view.rank, communicator);
+    const std::string since = part.posted_at_ns == 0
+                                  ? "-"
+                                  : fmt::format("{:.2f} s", static_cast<double>(job.now_ns - part.posted_at_ns) / 1e9);
+    text += fmt::format(row, rank, pid, state, numbers.at(communicator), last.empty() ? "-" : shortened(last, 34),
+                        since, ranges_of(job.awaited_by(view.rank, communicator)));
+    rank = pid = state = "";
+  }
+  return text;
+}
+
+std::string table_of(const JobView& job, std::uint64_t cookie, const std::vector<std::int32_t>& absent) {
+  const std::int32_t ranks = job.ranks.begin()->second.ranks;
+  const Numbers numbers = numbers_of(job);
+  std::string text = fmt::format("job {:08x}: {} ranks, {} of them on this host\n\n", cookie, ranks, job.ranks.size());
+  text += fmt::format(row, "rank", "pid", "state", "comm", "last operation", "since", "waits for");
+  for (const auto& [rank, view] : job.ranks) text += rows_of(job, view, numbers);
+  text += "\n";
+  if (numbers.size() > 1)
+    for (const auto& [communicator, number] : numbers) {
+      std::vector<std::int32_t> members;
+      for (const auto& [rank, view] : job.ranks)
+        if (view.parts.contains(communicator)) members.push_back(rank);
+      text += fmt::format("comm {}: number {}, ranks {} here\n", number, communicator, ranges_of(members));
+    }
+  for (const auto& [rank, view] : job.ranks) {
+    if (job.doing(rank) == Doing::mismatched) text += fmt::format("rank {} {}\n", rank, job.mismatch_of(rank));
+    if (is_starved(job, view))
+      text += fmt::format("rank {} wants to run and gets no processor: {}\n", rank, job.words_about(rank));
+    else if (job.doing(rank) == Doing::silent || job.doing(rank) == Doing::stopped)
+      text += fmt::format("rank {} gives no sign of life: {}\n", rank, job.words_about(rank));
+  }
+  if (!absent.empty())
+    text += fmt::format("rank {}: no process here: dead, or gone, or on another host\n", ranges_of(absent));
+  return text;
+}
+
+int parent_of(int pid) {
+  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(stat, text);
+  const std::size_t name = text.rfind(')');  // "17 (a name) S 1 .."
+  return name == std::string::npos || name + 4 > text.size() ? 0 : std::atoi(text.c_str() + name + 4);
+}
+
+// Whether it is that process, or was started by it, or by what that has started: a rank, ucft_run, mpirun.
+bool is_of(int pid, int ancestor) {
+  for (int steps = 0; pid > 1 && steps < 100; ++steps, pid = parent_of(pid))
+    if (pid == ancestor) return true;
+  return false;
 }
 
 }  // namespace
@@ -139,25 +238,23 @@ std::string words_of(const nlohmann::json& line) {
 std::string job_report(int pid, bool json, std::string& error) {
   std::string text;
   for (const auto& [cookie, job] : find_jobs()) {
-    if (pid != 0 && std::ranges::none_of(job.ranks, [&](const auto& each) { return each.second.pid == pid; })) continue;
+    if (pid != 0 && std::ranges::none_of(job.ranks, [&](const auto& each) { return is_of(each.second.pid, pid); }))
+      continue;
     const std::int32_t ranks = job.ranks.begin()->second.ranks;
-    if (!json) text += fmt::format("job {:08x}: {} ranks, {} of them here\n", cookie, ranks, job.ranks.size());
-    for (const auto& [rank, view] : job.ranks) {
-      const nlohmann::json line = line_of(job, view);
-      text += (json ? line.dump() : words_of(line)) + "\n";
-    }
-    std::string absent;
+    std::vector<std::int32_t> absent;
     for (std::int32_t rank = 0; rank < ranks; ++rank)
-      if (!job.ranks.contains(rank)) {
-        absent += fmt::format(" {}", rank);
-        if (json)
-          text += nlohmann::json{{"job", cookie}, {"rank", rank}, {"ranks", ranks}, {"does", "absent"}}.dump() + "\n";
-      }
-    if (!json && !absent.empty())
-      text += fmt::format("rank{}: no process here: dead, or gone, or on another host\n", absent);
+      if (!job.ranks.contains(rank)) absent.push_back(rank);
+    if (!json) {
+      text += (text.empty() ? "" : "\n") + table_of(job, cookie, absent);
+      continue;
+    }
+    for (const auto& [rank, view] : job.ranks) text += line_of(job, view).dump() + "\n";
+    for (const std::int32_t rank : absent)
+      text += nlohmann::json{{"job", cookie}, {"rank", rank}, {"ranks", ranks}, {"does", "absent"}}.dump() + "\n";
   }
   if (text.empty() && pid != 0)
-    error = fmt::format("process {} is no rank of a ucft job, or this user may not look at it", pid);
+    error = fmt::format("process {} is no rank of a ucft job, nor has it started one, or this user may not look at it",
+                        pid);
   return text;
 }
 

@@ -5,8 +5,8 @@
 
 namespace ucft::detail {
 
-// pid: of any rank; 0: all jobs of which this user may look at the processes. A line for each rank, or one JSON object a line. Empty:
-// `error` says why.
+// pid: of any rank, or of the launcher that has started it; 0: all jobs of which this user may look at the processes. A
+// table of ranks for each job, or a JSON object a line for each rank. Empty: `error` says why.
 std::string job_report(int pid, bool json, std::string& error);
 
 }  // namespace ucft::detail

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collectives/host/tuning_file.hpp"
@@ -19,12 +22,14 @@
 #include "tools/tree_report.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/bootstrap/machine.hpp"
+#include "ucx_layer/runtime/settings_reference.hpp"
 #include "ucx_layer/transport/rdma_ports.hpp"
 
 namespace {
 
 using ucft::detail::default_tuning, ucft::detail::HostTuning, ucft::detail::read_tuning, ucft::detail::bind_named,
-    ucft::detail::Machine, ucft::detail::TreeQuestion;
+    ucft::detail::Machine, ucft::detail::TreeQuestion, ucft::detail::SettingReference, ucft::detail::settings_reference,
+    ucft::detail::wrapped;
 
 std::string settings_text() {
   std::string text(ucft_settings(UCFT_CONTEXT_NULL, nullptr, 0), '\0');
@@ -66,7 +71,7 @@ std::string why_messages() {
   const std::string settings = settings_text();
   for (const char* by_messages : {"UCFT_ALGORITHM=optimistic", "UCFT_ALGORITHM=corrected"})
     if (settings.find(by_messages) != std::string::npos) return by_messages;
-  if (settings.find("UCFT_FENCE=0") != std::string::npos) return "UCFT_FENCE is off";
+  if (settings.find("UCFT_FENCE=n") != std::string::npos) return "UCFT_FENCE is off";
   const long own = syscall(SYS_pidfd_open, getpid(), 0);
   if (own < 0) return std::string("this system has no pidfds: ") + std::strerror(errno);
   close(static_cast<int>(own));
@@ -130,6 +135,10 @@ void print_json(bool with_settings) {
     auto& lines = information["settings"] = nlohmann::json::array();
     std::istringstream text(settings_text() + mpi_settings_text());
     for (std::string line; std::getline(text, line);) lines.push_back(line);
+    auto& reference = information["settings_reference"] = nlohmann::json::array();
+    for (const SettingReference& each : settings_reference())
+      reference.push_back(
+          {{"name", each.name}, {"values", each.values}, {"default", each.initial}, {"description", each.text}});
   }
   const auto replace = nlohmann::json::error_handler_t::replace;  // a host name may hold any bytes
   fmt::print("{}\n", information.dump(-1, ' ', false, replace));
@@ -153,6 +162,19 @@ void print_text() {
   }
 }
 
+// As ucx_info -f: what each is for, then its value. Lines that are no setting (an error) stand alone.
+void print_settings() {
+  std::istringstream text(settings_text() + mpi_settings_text());
+  for (std::string line; std::getline(text, line);) {
+    const std::string name = line.substr(0, line.find('='));
+    for (const SettingReference& each : settings_reference())
+      if (name == each.name)
+        fmt::print("\n#\n{}#\n{}#\n", wrapped(each.text, 100, "# "),
+                   wrapped(fmt::format("Values: {}. Default: {}", each.values, each.initial), 100, "# "));
+    fmt::print("{}\n", line);
+  }
+}
+
 // The exit code.
 int print_tree(const TreeQuestion& question, bool json) {
   std::string error, report;
@@ -171,12 +193,19 @@ int print_tree(const TreeQuestion& question, bool json) {
   return error.empty() ? 0 : 1;
 }
 
-// The exit code.
-int print_job(int pid, bool json) {
-  std::string error;
-  fmt::print("{}", ucft::detail::job_report(pid, json, error));
-  if (!error.empty()) fmt::print(stderr, "ucft_info: {}\n", error);
-  return error.empty() ? 0 : 1;
+// every: again after so many seconds, until there is nothing to see; 0: once. The exit code.
+int print_job(int pid, bool json, double every) {
+  const bool clears = every > 0 && !json && isatty(STDOUT_FILENO) != 0;
+  for (bool again = false;; again = true) {
+    std::string error;
+    const std::string report = ucft::detail::job_report(pid, json, error);
+    if (again && report.empty()) return 0;
+    fmt::print("{}{}{}", clears ? "\033[H\033[J" : "", report, every > 0 && !json ? "\n" : "");
+    std::fflush(stdout);
+    if (!error.empty()) fmt::print(stderr, "ucft_info: {}\n", error);
+    if (!error.empty() || every <= 0) return error.empty() ? 0 : 1;
+    std::this_thread::sleep_for(std::chrono::duration<double>(every));
+  }
 }
 
 }  // namespace
@@ -187,7 +216,11 @@ int main(int argument_count, char** argument_values) {
   bool json = false;
   TreeQuestion question;
   app.set_version_flag("--version", std::string("ucft_info ") + ucft_version());
-  CLI::Option* settings = app.add_flag("-f", with_settings, "All settings: name, value and where the value comes from");
+  CLI::Option* settings = app.add_flag(
+      "-f", with_settings, "All settings: what each is for, its values, and the value here with where it comes from");
+  bool with_page = false;
+  app.add_flag("--settings-page", with_page, "The reference of settings as a page of Markdown (docs/settings.md)")
+      ->excludes(settings);
   app.add_flag("--json", json, "As one JSON object");
   CLI::Option* tree = app.add_option("--tree", question.ranks, "The tree in which N ranks of one host would combine")
                           ->type_name("N")
@@ -208,7 +241,9 @@ int main(int argument_count, char** argument_values) {
       ->check(CLI::Range(0, 1024))
       ->needs(tree);
   std::string job;
-  app.add_option("--job", job, "What the ranks on this host do of the job that process PID is in, or of all jobs")
+  app.add_option(
+         "--job", job,
+         "What the ranks on this host do, of the job that process PID is in or has started (ucft_run), or of all jobs")
       ->type_name("PID|all")
       ->check([](const std::string& text) {
         const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -216,6 +251,13 @@ int main(int argument_count, char** argument_values) {
       })
       ->excludes(tree)
       ->excludes(settings);
+  double every = 0;
+  app.add_option("--watch", every, "--job: again and again, SECONDS apart (default 1), until the job has ended")
+      ->type_name("SECONDS")
+      ->expected(0, 1)
+      ->default_str("1")
+      ->check(CLI::Range(0.05, 86400.0))
+      ->needs("--job");
   app.footer(
       "--tree prints a line for each rank that has children, with the package, the NUMA node and the L3 cache that it\n"
       "is confined to (-: it may run on several, or unknown); --json has all ranks. HWLOC_SYNTHETIC or HWLOC_XMLFILE\n"
@@ -229,12 +271,16 @@ int main(int argument_count, char** argument_values) {
     fmt::print(stderr, "ucft_info: {}\nRun with --help for more information.\n", problem.what());
     return 2;
   }
+  if (with_page) {
+    fmt::print("{}", ucft::detail::settings_page());
+    return 0;
+  }
   if (question.ranks > 0) return print_tree(question, json);
-  if (!job.empty()) return print_job(job == "all" ? 0 : std::atoi(job.c_str()), json);
+  if (!job.empty()) return print_job(job == "all" ? 0 : std::atoi(job.c_str()), json, every);
   if (json) {
     print_json(with_settings);
   } else if (with_settings) {
-    fmt::print("{}{}", settings_text(), mpi_settings_text());
+    print_settings();
   } else {
     print_text();
   }

@@ -3,8 +3,12 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace ucft::detail::test {
 namespace {
@@ -60,8 +64,31 @@ TEST(Info, ListsTheSettingsOfTheMpiShimsWithTheLibrarys) {
   const auto settings = nlohmann::json::parse(info("-f --json").text)["settings"];
   unsetenv("UCFT_MPI_INFO");
   EXPECT_TRUE(contains(answer.text, "\nUCFT_STATS=n (default)\n")) << answer.text;
-  EXPECT_TRUE(contains(answer.text, "\nUCFT_MPI=y (default)\nUCFT_MPI_INFO=json (environment)\n")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "#\nUCFT_MPI=y (default)\n")) << answer.text;
+  EXPECT_TRUE(contains(answer.text, "#\nUCFT_MPI_INFO=json (environment)\n")) << answer.text;
   EXPECT_EQ(settings.back(), "UCFT_MPI_INFO=json (environment)");
+}
+
+// Each setting has its text, and its default is what is in force where nothing is set.
+TEST(Info, EverySettingIsInTheReferenceWithItsDefault) {
+  const auto information = nlohmann::json::parse(info("-f --json").text);
+  std::vector<std::string> in_force, said;
+  for (const auto& line : information["settings"]) in_force.push_back(line);
+  for (const auto& each : information["settings_reference"]) {
+    said.push_back(each["name"].get<std::string>() + "=" + each["default"].get<std::string>() + " (default)");
+    EXPECT_GT(each["description"].get<std::string>().size(), 20U) << each["name"];
+    EXPECT_FALSE(each["values"].get<std::string>().empty()) << each["name"];
+  }
+  EXPECT_EQ(in_force, said);
+  EXPECT_GT(said.size(), 15U);
+}
+
+TEST(Info, ThePageOfSettingsIsTheOneInTheDocs) {
+  std::ifstream page(UCFT_SETTINGS_PAGE);
+  std::stringstream text;
+  text << page.rdbuf();
+  EXPECT_EQ(info("--settings-page").text, text.str())
+      << "build/bin/ucft_info --settings-page > docs/settings.md makes it";
 }
 
 TEST(InfoJob, NamesWhatIsNoRank) {

@@ -559,6 +559,27 @@ TEST(ApiWithoutContext, StatusesHaveNames) {
 }
 
 // In the form that it takes, since 5 is no time without its unit.
+// As torchrun, mpiexec or srun leave it for a program that ucft can't find the others of: no job of one each, in silence.
+TEST(ApiWithoutContext, OneOfSeveralProcessesIsNoJobOfItsOwnUnlessItIsMeant) {
+  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
+    ucft_context_h context = UCFT_CONTEXT_NULL;
+    setenv(name, "1", 1);
+    EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_OK) << ucft_last_error();
+    ucft_context_destroy(context);
+    setenv(name, "3", 1);
+    EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_STARTUP) << name;
+    for (const char* part : {name, "=3 is in the environment", "ucft_run", "UCFT_SINGLE=y"})
+      EXPECT_NE(std::strstr(ucft_last_error(), part), nullptr) << ucft_last_error();
+    for (const auto& [setting, value] : {std::pair{"UCFT_SINGLE", "y"}, {"UCFT_PMIX", "off"}}) {
+      setenv(setting, value, 1);
+      EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_OK) << setting << ' ' << ucft_last_error();
+      ucft_context_destroy(context);
+      unsetenv(setting);
+    }
+    unsetenv(name);
+  }
+}
+
 TEST(ApiWithoutContext, ASettingOutsideItsLimitsSaysThemAsItIsWritten) {
   ucft_context_h context = UCFT_CONTEXT_NULL;
   setenv("UCFT_SUSPECT_AFTER", "5", 1);
@@ -598,7 +619,7 @@ TEST(ApiWithoutContext, SettingsSayWhereTheyComeFrom) {
   setenv("UCFT_SUSPECT_AFTER", "3s", 1);
   char text[4096];
   EXPECT_LE(ucft_settings(UCFT_CONTEXT_NULL, text, sizeof text), sizeof text);
-  EXPECT_NE(std::strstr(text, "UCFT_SUSPECT_AFTER=3000000us (environment)"), nullptr) << text;
+  EXPECT_NE(std::strstr(text, "UCFT_SUSPECT_AFTER=3s (environment)"), nullptr) << text;
   EXPECT_NE(std::strstr(text, "UCFT_F=1 (default)"), nullptr) << text;
   unsetenv("UCFT_SUSPECT_AFTER");
 }

@@ -224,7 +224,8 @@ JobResult run_job(const JobPlan& plan) {
   }
   std::istringstream noise(err_text);
   for (std::string line; std::getline(noise, line);)
-    if (!is_from_launcher(line, plan.started_by)) result.errors.push_back(line);
+    if (!is_from_launcher(line, plan.started_by))
+      (line.find(": killed (SIGKILL)") == std::string::npos ? result.errors : result.killed).push_back(line);
   result.left_behind = new_since(before);
   for (int looks = 0; !result.left_behind.empty() && looks < 50; ++looks) {  // other jobs come and go beside this one
     usleep(100000);
@@ -274,6 +275,11 @@ std::string what_is_wrong(const JobPlan& plan, const JobResult& result, const st
       ((plan.started_by != Launcher::Mpirun && plan.started_by != Launcher::Srun) || may_be_dead.empty()))
     return "exit code " + std::to_string(result.exit_code) + ": " + result.output;
   if (!result.errors.empty()) return "noise on stderr: " + result.errors.front();
+  for (const std::string& line : result.killed) {  // "[0] ucft: rank 0: rank 1 (host, pid 17) gave no sign of life .."
+    const std::size_t who = line.find(": rank ", line.find("ucft: rank ") + 6);
+    const int rank = who == std::string::npos ? -1 : std::atoi(line.c_str() + who + 7);
+    if (std::find(may_be_dead.begin(), may_be_dead.end(), rank) == may_be_dead.end()) return "a live rank: " + line;
+  }
   if (!result.left_behind.empty()) return "left in /dev/shm: " + result.left_behind.front();
   const std::string* first = nullptr;
   for (int rank = 0; rank < plan.ranks; ++rank) {

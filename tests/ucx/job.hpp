@@ -34,6 +34,7 @@ struct JobResult {
   std::string output;                    // stdout and stderr, in any order
   std::vector<std::string> errors;       // lines of stderr that do not come from the launcher
   std::map<int, std::string> verdicts;   // rank -> what follows "VERDICT "
+  std::vector<std::string> killed;       // lines of stderr that say that a rank was killed for its silence
   std::vector<std::string> left_behind;  // in /dev/shm
 };
 

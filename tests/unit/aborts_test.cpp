@@ -72,7 +72,8 @@ TEST(AbortsKept, ASignalFromSomebodyElseIsForTheProcess) {
 }
 
 TEST(AbortsKept, TheProgramsOwnHandlerIsCalledMeanwhileAndIsBackAfterwards) {
-  struct sigaction mine {}, before {}, after {};
+  struct sigaction mine {
+  }, before{}, after{};
   mine.sa_handler = &note;
   ::sigaction(SIGABRT, &mine, &before);
   handled = 0;

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -575,6 +577,14 @@ class Record {
     record.verdicts_.push_back(verdict);
   }
   static void on_tick(void* arg) { ++static_cast<Record*>(arg)->ticks; }
+  static void on_fenced(void* arg, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) {
+    auto& record = *static_cast<Record*>(arg);
+    EXPECT_EQ(rank, 9);
+    EXPECT_GE(silent_for, 50ms);
+    (tracer == 0 ? record.fenced : record.traced) += 1;
+    if (tracer != 0) record.tracer = tracer;
+  }
+  std::atomic<int> fenced = 0, traced = 0, tracer = 0;
 
   std::vector<Verdict> all() const {
     const std::lock_guard lock(mutex_);
@@ -602,6 +612,7 @@ DetectorThread::Setup setup_for(Record& record, bool fence, std::chrono::millise
   setup.fence_limit = 30s;
   setup.on_verdict = Record::on_verdict;
   setup.on_tick = Record::on_tick;
+  setup.on_fenced = Record::on_fenced;
   setup.arg = &record;
   return setup;
 }
@@ -768,6 +779,32 @@ TEST(DetectorThread, StoppedPeerWithoutHeartbeatCounterIsFenced) {
   ASSERT_TRUE(record.wait_for(1));
   EXPECT_EQ(record.all()[0].kind, Verdict::Kind::proved);
   EXPECT_GE(record.all()[0].silent_for, 60ms);
+}
+
+// As at a breakpoint. When the debugger has gone, and the process stands still all the same, it is silent like any other.
+TEST(DetectorThread, APeerThatIsTracedIsLeftAloneForAsLongAsItIs) {
+  for (const bool has_heartbeat : {true, false}) {
+    Child victim(sleep_for_ever);
+    SharedCounter heartbeat;
+    ASSERT_EQ(::ptrace(PTRACE_SEIZE, victim.pid(), nullptr, nullptr), 0) << std::strerror(errno);
+    ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, victim.pid(), nullptr, nullptr), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(victim.pid(), &status, __WALL), victim.pid());
+    ASSERT_TRUE(WIFSTOPPED(status));
+    Record record;
+    DetectorThread detector(setup_for(record, true), {peer_of(9, victim, has_heartbeat ? heartbeat.get() : nullptr)});
+    ASSERT_TRUE(eventually([&] { return record.traced == 1; }));
+    EXPECT_EQ(record.tracer, ::getpid());
+    ASSERT_TRUE(record.wait_for_more_ticks(60));  // five times suspect_after
+    EXPECT_EQ(record.traced, 1);
+    EXPECT_EQ(record.fenced, 0);
+    EXPECT_TRUE(record.all().empty());
+    ASSERT_EQ(::ptrace(PTRACE_DETACH, victim.pid(), nullptr, nullptr), 0);
+    victim.stop();
+    ASSERT_TRUE(record.wait_for(1));
+    EXPECT_EQ(record.all()[0].kind, Verdict::Kind::proved);
+    EXPECT_EQ(record.fenced, 1);
+  }
 }
 
 TEST(DetectorThread, SleepingPeerWithoutHeartbeatCounterIsLeftAlone) {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <thread>
@@ -10,7 +11,20 @@
 
 namespace ucft::detail {
 
-bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, bool may_use_pmix) {
+namespace {
+
+// A launcher's word that this process is one of several. A PMIx server's is not among them: with one there is a job.
+std::string several_processes() {
+  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "SLURM_NTASKS"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && std::strtol(value, nullptr, 10) > 1) return fmt::format("{}={}", name, value);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, const Choice& choice) {
   limit_ = limit;
   callbacks_ = callbacks;
   if (callbacks.allgather != nullptr) {
@@ -27,17 +41,25 @@ bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::
     return true;
   }
   if (error = bootstrap::rendezvous_environment_fault(); !error.empty()) return false;
+  if (choice.single) return true;
   // ucft_run first: whoever starts it as a rank of another job's wants its ranks, not that one.
   if (bootstrap::rendezvous_in_environment()) {
     rendezvous_ = bootstrap::Rendezvous::connect(limit, error);
     if (rendezvous_ == nullptr) return false;
     rank_ = rendezvous_->rank();
     size_ = rendezvous_->size();
-  } else if (may_use_pmix && bootstrap::pmix_in_environment()) {
+  } else if (choice.pmix && bootstrap::pmix_in_environment()) {
     pmix_ = bootstrap::Pmix::connect(limit, error);
     if (pmix_ == nullptr) return false;
     rank_ = pmix_->rank();
     size_ = pmix_->size();
+  } else if (const std::string word = several_processes(); choice.pmix && !word.empty()) {
+    error = fmt::format(
+        "{} is in the environment, so this process is one of several, and ucft finds no job of them. Start them by "
+        "ucft_run, Open MPI's mpirun or srun --mpi=pmix, or give ucft_context_create an out-of-band allgather. "
+        "UCFT_SINGLE=y makes each process a job of its own",
+        word);
+    return false;
   }
   return true;
 }

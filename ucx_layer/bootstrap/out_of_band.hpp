@@ -18,8 +18,13 @@ class OutOfBand {
  public:
   using Microseconds = std::chrono::microseconds;
 
-  // callbacks.allgather == nullptr: the environment decides; may_use_pmix: UCFT_PMIX. False with a reason.
-  bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, bool may_use_pmix);
+  struct Choice {
+    bool pmix = true;     // UCFT_PMIX
+    bool single = false;  // UCFT_SINGLE
+  };
+  // callbacks.allgather == nullptr: the environment decides. False with a reason, also where a launcher has started
+  // several processes and none of the ways to find the others is there.
+  bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, const Choice& choice);
   int rank() const { return rank_; }
   int size() const { return size_; }
 

@@ -367,6 +367,12 @@ std::string JobView::words_about(std::int32_t rank) const {
   return text;
 }
 
+std::string JobView::last_posted(std::int32_t rank, std::uint32_t communicator) const {
+  const PartView& part = ranks.at(rank).parts.at(communicator);
+  const PartView::Posted* const last = part.posted == 0 ? nullptr : part.find(part.posted - 1);
+  return last == nullptr ? "" : words_of(*last);
+}
+
 std::string JobView::words_about(std::int32_t rank, std::uint32_t communicator) const {
   const RankView& view = ranks.at(rank);
   const auto found = view.parts.find(communicator);
@@ -374,8 +380,8 @@ std::string JobView::words_about(std::int32_t rank, std::uint32_t communicator) 
   const PartView& part = found->second;
   if (part.is_heard_of) return fmt::format("{} posted at least", part.posted);
   std::string text = fmt::format("{} posted, {} finished", part.posted, part.finished);
-  if (const PartView::Posted* const last = part.posted == 0 ? nullptr : part.find(part.posted - 1)) {
-    text += ", the last: " + words_of(*last);
+  if (const std::string last = last_posted(rank, communicator); !last.empty()) {
+    text += ", the last: " + last;
     if (part.posted_at_ns != 0)
       text += fmt::format(" {:.2f} s ago", std::max(seconds(now_ns - part.posted_at_ns), 0.0));
   }

@@ -105,6 +105,8 @@ class JobView {
                          OperationNumber number) const;
   // What it does, and when it was heard: "computes (runs, or waits for a processor), last heard 0.01 s ago"; or "inside MPI_Recv (...".
   std::string words_about(std::int32_t rank) const;
+  // The last operation that it has posted there: "allreduce (sum of double, 8 bytes)". Empty: none, or it is not known.
+  std::string last_posted(std::int32_t rank, std::uint32_t communicator) const;
   // Its part: "18 posted, 17 finished, the last an allreduce (sum of double, 8 bytes) 0.52 s ago".
   std::string words_about(std::int32_t rank, std::uint32_t communicator) const;
 

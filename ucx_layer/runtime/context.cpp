@@ -78,13 +78,13 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   OutOfBand oob;
   const ucft_oob_coll_t none{};
   if (!oob.open(params == nullptr ? none : params->oob, std::chrono::microseconds(job_.settings.startup_timeout_us),
-                error, job_.settings.pmix != 0))
+                error, {.pmix = job_.settings.pmix != 0, .single = job_.settings.single}))
     return params != nullptr && params->oob.allgather != nullptr ? UCFT_ERR_INVALID_PARAM : UCFT_ERR_STARTUP;
   StartUp steps(job_, oob, departures_);
   const Sink sink{this, &Context::accepts, &Context::deliver, &Context::on_control, &Context::endpoint_failed};
   if (!steps.exchange_identities(error) || !steps.wire_up(sink, transport_, error) || !steps.shut_the_door(error))
     return UCFT_ERR_STARTUP;
-  if (job_.rank == 0)
+  if (job_.rank == 0 && settings().says(LogLevel::warn))
     for (const std::string& sentence : unknown_settings(settings(), environ))
       fmt::print(stderr, "ucft: {}\n", sentence);
   const auto sharing = std::ranges::count_if(job_.peers, &Job::Peer::shares_processors);
@@ -104,7 +104,8 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   transport_->publish_counts();
   std::string complaint;
   const bool all_must_close = oob.close(complaint);
-  if (!complaint.empty()) fmt::print(stderr, "ucft: rank {}: {}\n", job_.rank, complaint);
+  if (!complaint.empty() && settings().says(LogLevel::warn))
+    fmt::print(stderr, "ucft: rank {}: {}\n", job_.rank, complaint);
   started_ = true;
   if (all_must_close) meet();
   return UCFT_OK;

@@ -76,10 +76,11 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   setup.on_excluded = &DeparturesDriver::on_excluded;
   setup.on_left = &DeparturesDriver::on_left;
   setup.on_line_lost = &DeparturesDriver::on_line_lost;
+  setup.on_fenced = &DeparturesDriver::on_fenced;
   setup.arg = this;
   has_messages_ =
       transport_->uses_messages() || job_.settings.algorithm != Algorithm::automatic || !job_.settings.fence;
-  if (!ProcessWatch::has_pidfds() && job_.settings.log_errors)
+  if (!ProcessWatch::has_pidfds() && job_.settings.says(LogLevel::info))
     fmt::print(stderr,
                "ucft: rank {}: this system has no pidfds: ends of ranks are looked for in /proc, and silent ranks are "
                "not killed\n",
@@ -148,8 +149,33 @@ void DeparturesDriver::on_left(void* arg, std::int32_t rank, bool all_know) {
 void DeparturesDriver::on_line_lost(void* arg, std::int32_t rank) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
   self.tell({{News::Kind::line_lost, rank}});
-  fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n",
-             self.job_.rank, self.job_.describe(rank));
+  if (self.job_.settings.says(LogLevel::warn))
+    fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n",
+               self.job_.rank, self.job_.describe(rank));
+}
+
+// Each rank of the host that finds the silence kills. One of them says so; where memory is not shared, each does.
+void DeparturesDriver::on_fenced(void* arg, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) {
+  const auto& self = *static_cast<DeparturesDriver*>(arg);
+  if (!self.job_.settings.says(LogLevel::warn) || !self.is_to_tell_of(rank)) return;
+  const auto seconds = std::chrono::duration<double>(silent_for).count();
+  const std::string who = fmt::format("ucft: rank {}: {} gave no sign of life for {:.2f} s", self.job_.rank,
+                                      self.job_.describe(rank), seconds);
+  if (tracer != 0)
+    fmt::print(stderr, "{}, and process {} traces it: it is waited for\n", who, tracer);
+  else
+    fmt::print(
+        stderr,
+        "{}: killed (SIGKILL), so that the others can go on. For longer pauses set UCFT_SUSPECT_AFTER=10m on all "
+        "ranks\n",
+        who);
+}
+
+bool DeparturesDriver::is_to_tell_of(std::int32_t rank) const {
+  ControlPage* const control = transport_->control_of(rank);
+  const auto mine = 1 + static_cast<std::uint32_t>(job_.rank);
+  std::uint32_t by = 0;
+  return control == nullptr || control->told_of.compare_exchange_strong(by, mine) || by == mine;
 }
 
 // On the detector's thread: for whoever takes the next turn. Wakes it.
@@ -310,7 +336,7 @@ void DeparturesDriver::depart(const Departures::Action& action) {
   note_failure(rank, Clock::now());
   if (departures_.tells_along()) connect_after_ = Clock::now() + calm;
   to_report_ = true;
-  if (job_.settings.log_errors)
+  if (job_.settings.says(LogLevel::info))
     fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", job_.rank, job_.describe(rank),
                action.proved ? "proved" : "suspected");
 }
@@ -324,7 +350,7 @@ void DeparturesDriver::stand_aside() {
   transport_->control()->left.store(2, std::memory_order_seq_cst);
   if (detector_) detector_->declare_out();
   communicators_.exclude_self(why_out());
-  if (job_.settings.log_errors) fmt::print(stderr, "ucft: rank {} is out: {}\n", job_.rank, exclusion_text());
+  if (job_.settings.says(LogLevel::info)) fmt::print(stderr, "ucft: rank {} is out: {}\n", job_.rank, exclusion_text());
 }
 
 void DeparturesDriver::fence(std::int32_t rank) {
@@ -385,7 +411,7 @@ void DeparturesDriver::on_tick(void* arg) {
 void DeparturesDriver::look_at_ports() {
   const std::lock_guard lock(ports_mutex_);
   for (const std::string& line : ports_->look())
-    if (job_.settings.log_errors) fmt::print(stderr, "ucft: rank {}: {}\n", job_.rank, line);
+    if (job_.settings.says(LogLevel::info)) fmt::print(stderr, "ucft: rank {}: {}\n", job_.rank, line);
 }
 
 }  // namespace ucft::detail

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <sstream>
 
 #include "collectives/host/tuning_file.hpp"
@@ -23,6 +24,7 @@ const char* variable(const char* name) {
 }
 
 constexpr const char* algorithms[] = {"auto", "optimistic", "corrected"};  // as in Algorithm
+constexpr const char* levels[] = {"off", "warn", "info"};                  // as in LogLevel
 
 bool parse_number(std::string_view text, std::uint64_t& value) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -80,10 +82,19 @@ bool parse_auto_or_number(std::string_view text, std::uint64_t& value) {
   return text == "auto" || parse_number(text, value);
 }
 
-bool parse_algorithm(std::string_view text, std::uint64_t& value) {
-  const auto found = std::find(std::begin(algorithms), std::end(algorithms), text);
-  value = static_cast<std::uint64_t>(found - std::begin(algorithms));
-  return found != std::end(algorithms);
+bool parse_one_of(std::span<const char* const> words, std::string_view text, std::uint64_t& value) {
+  const auto found = std::ranges::find(words, text);
+  value = static_cast<std::uint64_t>(found - words.begin());
+  return found != words.end();
+}
+
+bool parse_algorithm(std::string_view text, std::uint64_t& value) { return parse_one_of(algorithms, text, value); }
+
+// y and n: as before there were levels.
+bool parse_level(std::string_view text, std::uint64_t& value) {
+  const bool is_switch = text != "off" && parse_switch(text, value);
+  if (is_switch) ++value;
+  return is_switch || parse_one_of(levels, text, value);
 }
 
 bool parse_stats(std::string_view text, std::uint64_t& value) {
@@ -126,8 +137,9 @@ class Reader {
   }
 
  private:
-  // As the setting is written: 300us, 90s, 60m.
+  // As the setting is written: 300us, 90s, 60m, y.
   static std::string written(std::uint64_t value, Parser parse) {
+    if (parse == parse_switch) return value != 0 ? "y" : "n";
     if (parse != parse_duration) return fmt::format("{}", value);
     if (value > 0 && value % 60000000 == 0) return fmt::format("{}m", value / 60000000);
     if (value > 0 && value % 1000000 == 0) return fmt::format("{}s", value / 1000000);
@@ -141,8 +153,9 @@ class Reader {
     if (value < 0) return "auto";
     if (parse == parse_auto_or_off) return "off";
     if (parse == parse_algorithm) return algorithms[value];
+    if (parse == parse_level) return levels[value];
     if (parse == parse_stats) return value == 0 ? "n" : value == 1 ? "y" : "json";
-    return fmt::format("{}{}", value, parse == parse_duration ? "us" : "");
+    return written(static_cast<std::uint64_t>(value), parse);
   }
 
   Settings& settings_;
@@ -206,9 +219,10 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
               given.suspect_after_us != 0, given.suspect_after_us, 300, 3600000000ull);
   reader.read("UCFT_STARTUP_TIMEOUT", parse_duration, "a duration such as 60s", settings.startup_timeout_us,
               given.startup_timeout_us != 0, given.startup_timeout_us, 1000, 86400000000ull);
-  reader.read("UCFT_LOG", parse_switch, "y or n", settings.log_errors, false, 0, 0, 1);
+  reader.read("UCFT_LOG", parse_level, "off, warn or info", settings.log, false, 0, 0, 2);
   reader.read("UCFT_STATS", parse_stats, "y, n or json", settings.stats, false, 0, 0, 2);
   reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
+  reader.read("UCFT_SINGLE", parse_switch, "y or n", settings.single, false, 0, 0, 1);
   read_gossip_faults(settings, reader);
   reader.read("UCFT_RMA", parse_auto_or_off, "auto or off", settings.rma, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_CONNECT_ALL", parse_auto_or_number, "auto or a number of ranks", settings.connect_all, false, 0, 0,

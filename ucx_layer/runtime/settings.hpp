@@ -16,6 +16,9 @@ namespace ucft::detail {
 enum class Algorithm : std::uint8_t { automatic, optimistic, corrected };
 const char* name_of(Algorithm algorithm);  // auto, ..
 enum class Stats : std::uint8_t { none, text, json };
+// What goes to stderr. warn: what a user has to know, such as that a rank was killed for its silence. info: also what is
+// dropped or declared.
+enum class LogLevel : std::uint8_t { off, warn, info };
 
 struct Settings {
   // behaviour
@@ -24,7 +27,8 @@ struct Settings {
   std::uint64_t heartbeat_period_us = 10000;    // UCFT_HEARTBEAT_PERIOD
   std::uint64_t suspect_after_us = 1000000;     // UCFT_SUSPECT_AFTER
   std::uint64_t startup_timeout_us = 60000000;  // UCFT_STARTUP_TIMEOUT
-  bool log_errors = false;                      // UCFT_LOG: what is dropped or declared goes to stderr
+  LogLevel log = LogLevel::warn;                // UCFT_LOG
+  bool single = false;                          // UCFT_SINGLE: this process is a job of its own, whoever started it
   Stats stats = Stats::none;                    // UCFT_STATS: counters go to stderr when the rank leaves
   std::int32_t pmix = -1;                       // UCFT_PMIX; -1: join the job of a PMIx server, if one started us
   GossipFaults gossip_faults;                   // UCFT_GOSSIP_FAULTS: injected, for experiments; none
@@ -45,8 +49,10 @@ struct Settings {
   std::optional<LogGP> costs;  // UCFT_MODEL: a file, us; none: built-in values
   HostTuning tuning;           // UCFT_TUNING_FILE: a file; auto: built in
 
+  bool says(LogLevel level) const { return log >= level; }
+
   struct Source {
-    std::string name, value, source;
+    std::string name, value, source;  // value: as it is written in the environment
   };
   std::vector<Source> sources;  // one per setting, in the order above
 };

@@ -100,7 +100,7 @@ HostSite own_site(const Job& job, const Processors& own, std::int32_t hardware_t
   }
   std::string problem;
   const HostSite site = site_of_this_process(own, hardware_threads, problem);
-  if (!problem.empty() && job.settings.log_errors)
+  if (!problem.empty() && job.settings.says(LogLevel::info))
     fmt::print(stderr, "ucft: rank {}: where it is bound to is not known: {}\n", job.rank, problem);
   return site;
 }
@@ -272,7 +272,7 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
                                                    job_.size,
                                                    job_.cookie,
                                                    all_read ? mailbox_few_lines : mailbox_lines,
-                                                   job_.settings.log_errors,
+                                                   job_.settings.says(LogLevel::info),
                                                    sink,
                                                    job_.all_membarriers,
                                                    sharing < job_.size,
@@ -337,7 +337,7 @@ bool StartUp::shut_the_door(std::string& error) {
   if (!oob_.allgather(&mine, all.data(), sizeof mine, error, [this] { transport_->poll(); })) return false;
   const auto late = std::find(all.begin(), all.end(), 0);
   const bool shut = late == all.end() && transport_->accept_no_more();
-  if (!shut && job_.settings.log_errors)
+  if (!shut && job_.settings.says(LogLevel::info))
     fmt::print(stderr, "ucft: rank {}: UCX's listeners stay open: {}\n", job_.rank,
                late == all.end() ? "the kernel refuses a filter"
                                  : fmt::format("a connection of {} is not acknowledged",
@@ -380,7 +380,7 @@ bool StartUp::connect_lifelines(LifelineMaker& maker, const std::vector<Lifeline
   }
   std::erase_if(plan, [&](const LifelineEnds& ends) { return is_missing(ends.first, ends.second); });
   departures_.watch_along(std::move(plan));
-  if (missing > 0)
+  if (missing > 0 && job_.settings.says(LogLevel::warn))
     fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", job_.rank,
                job_.describe(example), missing > 1 ? fmt::format(" and {} more", missing - 1) : "");
   return true;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -123,6 +124,32 @@ bool report_is_right(std::map<int, nlohmann::json> ranks) {
          ranks[2]["does"] == "stopped";
 }
 
+// For people: found by the launcher's pid, too, and no wider than a terminal.
+void expect_table(const std::vector<std::int64_t>& pids) {
+  const auto table_for = [](int pid) {
+    std::string text;
+    std::FILE* const pipe = popen(fmt::format("{} --job {}", UCFT_INFO, pid).c_str(), "r");
+    for (int byte; (byte = std::fgetc(pipe)) != EOF;) text += static_cast<char>(byte);
+    pclose(pipe);
+    return text;
+  };
+  for (const int pid : {getpid(), getppid()}) {
+    const std::string table = table_for(pid);
+    std::istringstream lines(table);
+    std::map<int, std::string> rows;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.size() > 120) wrong("{} columns: {}", line.size(), line);
+      int rank = -1;
+      long of = 0;
+      if (std::sscanf(line.c_str(), "%d %ld", &rank, &of) == 2 && of == pids.at(static_cast<std::size_t>(rank)))
+        rows[rank] = line;
+    }
+    if (rows.size() != 4 || !has(rows[0], " waits ") || !has(rows[0], "allreduce (sum of uint64, 8 bytes)") ||
+        !has(rows[1], " computes ") || !has(rows[2], " stopped "))
+      wrong("the table for {}: {}", pid, table);
+  }
+}
+
 // Ranks 1 and 2 of four are late: one computes, the other has stopped itself. Rank 0 lets them go on when all that it can ask have said
 // so.
 RANKS(latecomers) {
@@ -153,6 +180,7 @@ RANKS(latecomers) {
     } while (!about(0, said).empty() || !about(3, said).empty() || !is_late_one(1, about(1, said), transport) ||
              !is_late_one(2, about(2, said), transport) || !is_seen || !report_is_right(job_report()));
     watchdog.join();
+    expect_table(pids);
     kill(static_cast<pid_t>(pids[1]), SIGUSR1);
     while (out == 0 && ucft_wait(request, 20000) == UCFT_ERR_TIMED_OUT) kill(static_cast<pid_t>(pids[2]), SIGCONT);
   }

@@ -42,9 +42,9 @@ class Spinners {
   std::vector<pid_t> pids_;
 };
 
-// Default patience. Two jobs; UCFT_OVERLOAD_JOBS=200 for long runs.
+// Default patience. Two jobs; UCFT_TEST_OVERLOAD_JOBS=200 for long runs.
 TEST(Overload, NobodyIsExcludedFromAJobOfManyHostsBesideManySpinners) {
-  const char* wanted = std::getenv("UCFT_OVERLOAD_JOBS");
+  const char* wanted = std::getenv("UCFT_TEST_OVERLOAD_JOBS");
   const int jobs = wanted == nullptr ? 2 : std::atoi(wanted);
   const Spinners spinners(45);
   ASSERT_EQ(spinners.count(), 45u);
