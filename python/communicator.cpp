@@ -11,6 +11,7 @@ namespace ucft::python {
 namespace {
 
 bool is_in_place(py::handle send, py::handle receive) {
+  require(!send.is_none(), "send: None is no array");
   if (py::isinstance<InPlace>(send) && receive.is_none())
     raise(UCFT_ERR_INVALID_PARAM, "recv: ucft.IN_PLACE needs an array to take the input from");
   return py::isinstance<InPlace>(send) || send.is(receive);

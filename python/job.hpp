@@ -167,6 +167,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   std::int32_t rank() const;
   std::int32_t size() const { return size_; }
+  bool is_open() const { return handle_ != UCFT_COMM_NULL && context_->is_open(); }
   py::tuple failed() const;
   py::tuple look() const;
   std::shared_ptr<Communicator> dup();

@@ -1,4 +1,5 @@
 // ucft._ucft: the C API as Python classes. What is Python's own (exceptions, await, the end of a program) is in ucft/*.py.
+#include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -313,7 +314,13 @@ void bind_classes(py::module_& m) {
 
   py::class_<Communicator, std::shared_ptr<Communicator>> communicator(m, "Communicator",
                                                                        "Ranks that operate together.");
-  communicator.def_property_readonly("rank", &Communicator::rank)
+  communicator
+      .def("__repr__",
+           [](const Communicator& self) {
+             return self.is_open() ? fmt::format("<ucft.Communicator: rank {} of {}>", self.rank(), self.size())
+                                   : std::string("<ucft.Communicator: closed>");
+           })
+      .def_property_readonly("rank", &Communicator::rank)
       .def_property_readonly("size", &Communicator::size)
       .def_property_readonly("failed", &Communicator::failed,
                              "A tuple of the ranks known here to have failed, ascending. A local view.")
@@ -384,6 +391,11 @@ void bind_classes(py::module_& m) {
           "allgather, rank, size: for a job that something else has started: a function that gives every rank's bytes "
           "in rank\n"
           "order, e.g. mpi4py's MPI.COMM_WORLD.allgather. Used while the context is made only.")
+      .def("__repr__",
+           [](const Context& self) {
+             return self.is_open() ? fmt::format("<ucft.Context: rank {} of {}>", self.rank(), self.size())
+                                   : std::string("<ucft.Context: closed>");
+           })
       .def_property_readonly("rank", &Context::rank)
       .def_property_readonly("size", &Context::size)
       .def_property_readonly("is_open", &Context::is_open)

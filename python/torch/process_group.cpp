@@ -112,6 +112,13 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::post(Collective::Plan plan) {
   return work;
 }
 
+void ProcessGroupUcft::refuse(const char* operation) {
+  TORCH_CHECK(
+      false, "the backend ucft has no ", operation,
+      ". A group of another backend beside it has: group = torch.distributed.new_group(backend=\"gloo\"), then ",
+      operation, " with group=group. What is sent there does not survive a death");
+}
+
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::broadcast(std::vector<at::Tensor>& tensors,
                                                           const c10d::BroadcastOptions& options) {
   const at::Tensor& tensor = only_one_of(tensors, "broadcast: tensors");

@@ -1,5 +1,4 @@
-// The backend: what c10d calls. Arguments are checked here, then an operation is queued in the group's engine. Operations that are
-// not overridden are refused by c10d, which names them.
+// The backend: what c10d calls. Arguments are checked here, then an operation is queued in the group's engine.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -34,6 +33,25 @@ class ProcessGroupUcft : public c10d::ProcessGroup {
   WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
   WorkPointer barrier(const c10d::BarrierOptions& options) override;
 
+  // What ucft does not have yet: an error that says what to do.
+  using Tensors = std::vector<at::Tensor>;
+  WorkPointer gather(std::vector<Tensors>&, Tensors&, const c10d::GatherOptions&) override { refuse("gather"); }
+  WorkPointer scatter(Tensors&, std::vector<Tensors>&, const c10d::ScatterOptions&) override { refuse("scatter"); }
+  WorkPointer reduce_scatter(Tensors&, std::vector<Tensors>&, const c10d::ReduceScatterOptions&) override {
+    refuse("reduce_scatter");
+  }
+  WorkPointer _reduce_scatter_base(at::Tensor&, at::Tensor&, const c10d::ReduceScatterOptions&) override {
+    refuse("reduce_scatter_tensor");
+  }
+  WorkPointer alltoall(Tensors&, Tensors&, const c10d::AllToAllOptions&) override { refuse("all_to_all"); }
+  WorkPointer alltoall_base(at::Tensor&, at::Tensor&, std::vector<std::int64_t>&, std::vector<std::int64_t>&,
+                            const c10d::AllToAllOptions&) override {
+    refuse("all_to_all_single");
+  }
+  WorkPointer send(Tensors&, int, int) override { refuse("send"); }
+  WorkPointer recv(Tensors&, int, int) override { refuse("recv"); }
+  WorkPointer recvAnysource(Tensors&, int) override { refuse("recv from any rank"); }
+
   // Ranks of the group known here to have failed, ascending.
   std::vector<std::int32_t> failed() { return engine_->failed(); }
 
@@ -42,6 +60,7 @@ class ProcessGroupUcft : public c10d::ProcessGroup {
 
  private:
   WorkPointer post(Collective::Plan plan);
+  [[noreturn]] static void refuse(const char* operation);
 
   const std::shared_ptr<Engine> engine_;
 };

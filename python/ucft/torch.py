@@ -3,7 +3,7 @@
     import torch.distributed as dist
     import ucft.torch
 
-    dist.init_process_group("ucft", init_method="ucft://")    # under ucft_run, mpirun or srun
+    dist.init_process_group("ucft", init_method="ucft://")    # under ucft_run, mpirun, srun or torchrun
     dist.init_process_group("ucft")                           # whatever sets MASTER_ADDR, RANK and so on
 
 Tensors of the CPU; allreduce, broadcast, reduce, allgather and barrier. docs/pytorch.md says what happens at a death.
@@ -60,7 +60,10 @@ _folders = []  # of stores, with the process that uses it
 
 def _rendezvous(url, **_):
     """Rank and size of the job that ucft_run, mpirun or srun has started. The store is a file, which no death takes away, if all
-    ranks are on one host; else rank 0 has it."""
+    ranks are on one host; else rank 0 has it. Under torchrun: as env://."""
+    if "WORLD_SIZE" in _os.environ and not {"UCFT_RENDEZVOUS", "PMIX_NAMESPACE"} & _os.environ.keys():
+        yield from _distributed.rendezvous("env://")
+        return
     with _ucft.Context() as context:
         rank, size = context.rank, context.size
         host = _socket.gethostname().encode()[:256]
