@@ -216,7 +216,8 @@ typedef struct {
 #define UCFT_CONTEXT_PARAMS_INIT \
   { sizeof(ucft_context_params_t), {0, 0, 0, 0, 0, 0}, 0, 0, -1, -1, 0, 0, 0, -1 }
 
-/* Collective over all ranks of the job. Connects everything that later operations use. params may be NULL.
+/* Collective over all ranks of the job. Connects all pairs of ranks on different hosts in small jobs; in large ones those
+ * that operations are known to need, and others with their first message (UCFT_CONNECT_ALL). params may be NULL.
  * A rank that dies or does not arrive meanwhile: UCFT_ERR_STARTUP on the others, which names it. */
 UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_context_h* context);
 /* Leaves the job, at any time: "left" is not "failed". Operations that this rank has not posted complete without it on
@@ -449,7 +450,8 @@ UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t c
                                       const ucft_coll_options_t* options, ucft_result_t* result);
 /* Every rank's block, on every rank: count elements each, rank r's at recv + r * count. In place the input is taken from
  * this rank's own place. A dead rank's block is there on all survivors or on none; then its place in recv is left as it was,
- * and `missing` names the rank, whatever failure_info says. Blocks travel up and down trees, as values of an allreduce do.
+ * and `missing` names the rank, whatever failure_info says. Ranks that share memory read each other's blocks; between hosts they go by
+ * recursive doubling, and along trees if they are very long, or after a death.
  * send and recv must not overlap otherwise; together at most 2 GiB - 1. */
 UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result);
