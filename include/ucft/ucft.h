@@ -559,7 +559,7 @@ typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_RANDOM_REGULAR = 7 /* `degree` neighbours each, from `seed`                                 */
 } ucft_gossip_topology_t;
 
-/* What gossip computes. SUM is the average times the number of ranks that it stands for. */
+/* The aggregate of a gossip. SUM is the average times the number of ranks that it stands for. */
 typedef enum UCFT_OF_INT { UCFT_GOSSIP_AVERAGE = 0, UCFT_GOSSIP_SUM = 1 } ucft_gossip_aggregate_t;
 
 typedef enum UCFT_OF_INT {
@@ -623,7 +623,7 @@ typedef struct {
   ucft_gossip_answer_t answer;
   ucft_gossip_path_t
       path; /* that it has gone: MESSAGE or RMA                                                         */
-  /* What UCFT_GOSSIP_FAULTS has injected at this rank. The bound does not cover it: docs/gossip_api.md */
+  /* Faults that UCFT_GOSSIP_FAULTS has injected at this rank. The bound does not cover them: docs/gossip_api.md */
   uint64_t injected_losses; /* messages whose values did not arrive */
   uint64_t injected_flips;
   uint64_t injected_link_failures; /* counted at both ends */

@@ -6,7 +6,7 @@
 //   const ucft::Result result = all.allreduce(values, UCFT_SUM);   // in place
 //   if (result.ok()) ... // result.contributors of the ranks are in it, result.missing are not
 //
-// What throws and what does not:
+// Exceptions:
 //  - a constructor that cannot make its object throws Error;
 //  - wrong use (UCFT_ERR_INVALID_PARAM, _CLOSED, _STATE, _THREAD, _FORKED, _UNSUPPORTED) throws Error;
 //  - everything that a running job can meet (a peer's failure, a lack of memory, too many operations in flight) is a
@@ -70,7 +70,7 @@ template <class Range>
 concept WritableElements =
     Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
-// What gossip can average.
+// Ranges that gossip can average.
 template <class Range>
 concept Reals = Elements<Range> && std::floating_point<std::remove_cv_t<std::ranges::range_value_t<Range>>>;
 
@@ -148,7 +148,7 @@ class RankList {
   std::vector<std::int32_t> many_;  // else
 };
 
-// What an operation was about. Outputs are written only if ok().
+// The result of an operation. Outputs are written only if ok().
 struct Result {
   ucft_status_t status = UCFT_INPROGRESS;
   std::uint32_t contributors = 0;  // ranks whose value is in the result; 0: not known here
