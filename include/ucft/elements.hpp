@@ -1,4 +1,5 @@
-// The C++ types of elements: what ucft.hpp takes, and those that C++ has not: float16, bfloat16, and values with locations.
+// The C++ types of elements that ucft.hpp takes, with those that C++ does not have: float16, bfloat16, and values with
+// locations.
 #ifndef UCFT_ELEMENTS_HPP
 #define UCFT_ELEMENTS_HPP
 
@@ -12,8 +13,8 @@
 namespace ucft {
 inline namespace v0 {
 
-// IEEE 754 binary16. From float: to nearest, ties to even; too large is an infinity; a NaN the positive quiet one. To float:
-// exact. Arithmetic is the caller's matter: in float.
+// IEEE 754 binary16. From float: to nearest, ties to even; too large is an infinity; a NaN the positive quiet one.
+// To float: exact. Arithmetic is the caller's matter: in float.
 struct float16 {
   std::uint16_t bits = 0;
 

@@ -1,19 +1,21 @@
-/* ucft: fault-tolerant collectives on UCX. The C ABI.
+/* ucft: collectives that go on when processes die. The C API, for C and C++ programs.
  *
- * A collective completes, with the right result, on every survivor while up to f hosts die during it. The caller
- * does nothing: no error to handle, no communicator to shrink. docs/failure_model.md says exactly what is promised.
+ * A collective completes with the right result on every survivor, if ranks die during it. Ranks of one host that share
+ * memory survive any number of deaths; between hosts up to f hosts may die in one operation. The caller has no error to
+ * handle and no communicator to rebuild. docs/failure_model.md has the exact promises and their exceptions.
  *
- * Conventions (after UCC): init -> post -> test or wait -> free; UCFT_OK is 0, UCFT_INPROGRESS is 1, errors are
- * negative; start-up needs one out-of-band allgather. Every structure begins with its size, so it can grow: set it with
- * the *_INIT macro. Every function returns a status that names the cause; ucft_last_error() names the culprit.
+ * Conventions (after UCC): init -> post -> test or wait -> free. UCFT_OK is 0, UCFT_INPROGRESS is 1, errors are
+ * negative. Every function returns a status that names the cause; ucft_last_error() names the culprit. Every structure
+ * begins with its size, so it can grow: set it with the *_INIT macro. Start-up needs one out-of-band allgather;
+ * ucft_run and PMIx servers have one.
  *
- * Matching rule: all ranks of a communicator post the same operations in the same order, until they leave. Where the
- * arguments differ (operation, type, operator, count, root, f, algorithm) and the messages show it, the operation
+ * Matching rule: all ranks of a communicator post the same operations in the same order, until they leave. Operation,
+ * type, operator, count, root, f and algorithm must be the same. If they differ and the messages show it, the operation
  * returns UCFT_ERR_MISMATCH on the ranks that learn of it.
  *
- * Thread rule: one thread at a time per context (but for ucft_comm_look). Any thread, but never two at once, and never from within a failure
- * callback or a user operator. A second one that is seen gets UCFT_ERR_THREAD. After fork() the child gets
- * UCFT_ERR_FORKED from every function; the parent goes on.
+ * Thread rule: one thread at a time per context. It may be any thread, but not one that is inside a failure callback or
+ * a user operator. A second thread that is seen gets UCFT_ERR_THREAD. (Exceptions: ucft_comm_look, ucft_note_activity.)
+ * After fork() the child gets UCFT_ERR_FORKED from every function; the parent goes on.
  *
  * Ownership: send and receive memory belongs to the operation from post until it is complete. Handles are checked:
  * a closed or foreign one gives UCFT_ERR_CLOSED.
@@ -35,7 +37,7 @@
 #define UCFT_API
 #endif
 
-/* Any int is a value of an enum in C++, too, as it is in C: so one that has no name can be told from those that have. */
+/* In C++, as in C, any int is a value of an enum: so a value without a name can be told from those that have one. */
 #ifdef __cplusplus
 #define UCFT_OF_INT : int
 #else
@@ -54,7 +56,7 @@ typedef enum UCFT_OF_INT {
   UCFT_ERR_BUSY = -3,              /* too many operations in flight, here or on a rank that is behind:
                                       progress, then post again                                            */
   UCFT_ERR_TIMED_OUT = -4,         /* ucft_wait's limit passed; the operation is still in progress         */
-  UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before anybody had its result */
+  UCFT_ERR_ROOT_FAILED = -5,       /* the root of a broadcast or reduce died before any rank had its result */
   UCFT_ERR_TOO_MANY_FAILURES = -6, /* more than f hosts died in one operation; the same on every survivor (of a
                                       reduce: at its root only). Never where all ranks share memory        */
   UCFT_ERR_MISMATCH = -7,          /* ranks posted different operations or arguments                       */
@@ -65,16 +67,16 @@ typedef enum UCFT_OF_INT {
   UCFT_ERR_STATE = -12,            /* wrong order: wait without post, post twice, wait twice               */
   UCFT_ERR_THREAD = -13,           /* another thread, or a callback, is inside the same context            */
   UCFT_ERR_FORKED = -14,           /* this process is a fork of the one that created the context           */
-  UCFT_ERR_TRANSPORT = -15,        /* UCX said no; ucft_last_error() has its words                         */
-  UCFT_ERR_UNSUPPORTED = -16       /* a value that this version does not know                              */
+  UCFT_ERR_TRANSPORT = -15,        /* UCX reported an error; ucft_last_error() has its words                 */
+  UCFT_ERR_UNSUPPORTED = -16       /* a value that this version does not have                               */
 } ucft_status_t;
 
 /* The name of a status, e.g. "UCFT_ERR_BUSY". Never NULL. Any thread. */
 UCFT_API const char* ucft_status_name(ucft_status_t status);
-/* One sentence about the last failing call of the calling thread; it names the culprit (argument, rank, host, pid).
+/* One sentence about the last failing call of the calling thread. It names the culprit: argument, rank, host, pid.
  * Valid until that thread's next failing call. Never NULL. */
 UCFT_API const char* ucft_last_error(void);
-/* "0.1.0". */
+/* The version of the library that the program runs with, such as "0.1.0". Never NULL. */
 UCFT_API const char* ucft_version(void);
 
 typedef enum UCFT_OF_INT {
@@ -101,8 +103,8 @@ typedef enum UCFT_OF_INT {
   UCFT_DOUBLE_INT64 = 19  /* 16 bytes                                                                          */
 } ucft_dtype_t;
 
-/* Which operator takes which type (UCFT_USER, broadcasts and allgathers: any). Another combination is
- * UCFT_ERR_INVALID_PARAM.
+/* The operators of a reduction, and which types each takes. (UCFT_USER, broadcasts and allgathers take any type.)
+ * Another combination is UCFT_ERR_INVALID_PARAM.
  *
  *                             SUM PROD   MIN MAX   AVG   LAND LOR LXOR   BAND BOR BXOR   MINLOC MAXLOC
  *   int8 .. uint64                x         x                  x               x
@@ -113,23 +115,24 @@ typedef enum UCFT_OF_INT {
  *   pairs                                                                                      x
  *
  * All results are the same bits on every survivor.
- * SUM, PROD: integers wrap around (two's complement). Complex products are (ac - bd, ad + bc), each operation rounded by
- * itself, and no infinity is recovered from a NaN.
+ * SUM, PROD: integers wrap around (two's complement). Complex products are (ac - bd, ad + bc), each operation rounded
+ * by itself, and no infinity is recovered from a NaN.
  * AVG: the sum, divided by the number of contributors. (Of integers: take the sum, and divide it by the result's
  * `contributors`.)
- * SUM, PROD, AVG of float16 and bfloat16 are accumulated in float over the whole operation, where they travel as floats, too,
- * and rounded once, at the end: to nearest, ties to even; subnormal numbers are kept; what is too large is an infinity;
- * a NaN is the positive quiet one without payload.
- * SUM_REPRODUCIBLE: the same bits for the same contributions, whatever their order, and the number, hosts and deaths of ranks:
- * with contributors C it is the sum of exactly C. Off from the exact sum by at most 2^-72 (float: 2^-28) of the largest
- * magnitude for each contributor, and one rounding; nothing overflows on the way to a result that is in range. A NaN, or
- * infinities of both signs, make the positive quiet NaN; only a sum of -0.0 alone is -0.0. Four times the bytes of SUM travel,
- * so a quarter of its elements are the limit. With more bins (options.reproducible_bins, K) 2^(36 (1 - K)) (float: 28) stands for
- * 2^-72, and 32 bytes of each element travel with 3, 64 with more.
- * AVG_REPRODUCIBLE: it, divided by the number of contributors. Up to 2^27 ranks.
- * MIN, MAX: if any operand is a NaN, the result is a NaN; -0.0 counts as less than +0.0, so no tie is left to chance.
- * MINLOC, MAXLOC: the least or greatest value by the same rules (a NaN is the positive quiet one), and its location; the
- * lowest of the locations of equal values, or of the NaNs. Padding is not read, and 0 in results.
+ * SUM, PROD, AVG of float16 and bfloat16: accumulated in float over the whole operation, and rounded once, at the end.
+ * They travel as floats, too. Rounding is to nearest, ties to even. Subnormal numbers are kept, a number that is too
+ * large becomes an infinity, and a NaN is the positive quiet one without payload.
+ * SUM_REPRODUCIBLE: the same contributions give the same bits, whatever their order, and whatever the number, the hosts
+ * and the deaths of ranks. With contributors C it is the sum of exactly C. Its distance from the exact sum is at most
+ * one rounding, and for each contributor 2^-72 (float: 2^-28) of the largest magnitude. Nothing overflows on the way to
+ * a result that is in range. A NaN, or infinities of both signs, make the positive quiet NaN. Only a sum of -0.0 alone
+ * is -0.0. Four times the bytes of SUM travel, so a quarter of its elements are the limit. With K bins
+ * (options.reproducible_bins) 2^(36 (1 - K)) (float: 28) stands for 2^-72. Then 32 bytes of each element travel with 3
+ * bins, 64 with more.
+ * AVG_REPRODUCIBLE: SUM_REPRODUCIBLE, divided by the number of contributors. Up to 2^27 ranks.
+ * MIN, MAX: if any operand is a NaN, the result is a NaN. -0.0 counts as less than +0.0, so no tie is left to chance.
+ * MINLOC, MAXLOC: the least or greatest value by the same rules (a NaN is the positive quiet one), and its location. Of
+ * equal values, or of NaNs, it is the lowest location. Padding is not read, and is 0 in results.
  * LAND, LOR, LXOR: 0 is false, all else true; results are 0 or 1. BAND, BOR, BXOR of bool: the same. */
 typedef enum UCFT_OF_INT {
   UCFT_SUM = 0,
@@ -150,11 +153,13 @@ typedef enum UCFT_OF_INT {
   UCFT_AVG_REPRODUCIBLE = 15
 } ucft_op_t;
 
-/* inout[i] = in[i] op inout[i] for count elements. Must be associative and commutative up to rounding: the order of the
- * ranks is fixed by the algorithm, and is not 0, 1, 2 ... The same operands must give the same bits on every rank: ranks
- * that share memory each compute the result. Must not call ucft; may be called on any rank any number of times, after a
- * failure also on ucft's own thread (never two at once). Of every type; in and inout are aligned as the type is in C (complex
- * numbers as their parts). */
+/* A user operator: inout[i] = in[i] op inout[i] for count elements.
+ * - It must be associative and commutative up to rounding: the algorithm fixes the order of the ranks, and that order
+ *   is not 0, 1, 2 ...
+ * - The same operands must give the same bits on every rank: ranks that share memory each compute the result.
+ * - It must not call ucft. It may be called on any rank any number of times, after a failure also on ucft's own thread
+ *   (never two at once).
+ * - It may have any type. in and inout are aligned as the type is in C (complex numbers as their parts). */
 typedef void (*ucft_user_function_t)(const void* in, void* inout, uint64_t count, ucft_dtype_t dtype, void* arg);
 
 typedef struct ucft_context_handle* ucft_context_h;
@@ -167,9 +172,9 @@ typedef struct ucft_request_handle* ucft_request_h;
 
 /* ---- start-up ---------------------------------------------------------------------------------------------------- */
 
-/* Out-of-band allgather, as in UCC, for jobs that neither ucft_run nor a PMIx server has started. Used during
- * ucft_context_create only, never afterwards.
- * allgather: rank oob_ep contributes `size` bytes at src; recv gets n_oob_eps * size bytes in rank order. May return
+/* An out-of-band allgather, as in UCC, for jobs that neither ucft_run nor a PMIx server has started. It is used during
+ * ucft_context_create only.
+ * allgather: rank oob_ep contributes `size` bytes at src; recv gets n_oob_eps * size bytes in rank order. It may return
  * before it is done; then req_test says UCFT_INPROGRESS until it is. Both return an error if a rank can't take part. */
 typedef struct {
   ucft_status_t (*allgather)(void* src, void* recv, size_t size, void* coll_info, void** request);
@@ -189,23 +194,24 @@ typedef struct {
   int32_t rank;             /* in the context: 0 .. size-1 */
   ucft_failure_kind_t kind; /* suspected or proved */
   int64_t pid;              /* of the failed process, on its host */
-  int64_t known_at_ns;      /* CLOCK_MONOTONIC when this rank learned of it: of its own, or from another rank */
+  int64_t known_at_ns;      /* CLOCK_MONOTONIC when this rank learned of it, by itself or from another rank */
 } ucft_failure_t;
 
-/* Called once per failed rank, on the thread that is inside ucft at the time; must not call ucft. */
+/* The failure callback. It is called once per failed rank, on the thread that is inside ucft at the time. It must not
+ * call ucft. */
 typedef void (*ucft_failure_callback_t)(const ucft_failure_t* failure, void* arg);
 
 typedef struct {
   size_t struct_size;
   /* behaviour */
-  ucft_oob_coll_t oob;                      /* allgather == NULL: the job that ucft_run has started, else the one
+  ucft_oob_coll_t oob;                      /* allgather == NULL: the job that ucft_run has started, else the job
                                                that a PMIx server has started (mpirun, prterun, srun; not with
                                                UCFT_PMIX=off), else a job of one rank */
   ucft_failure_callback_t failure_callback; /* NULL: none */
   void* failure_callback_arg;
   int32_t f;                    /* failures (of hosts) tolerated per operation by default; -1: UCFT_F, else 1 */
-  int32_t fence;                /* 1: a silent rank of this host is killed before it is declared dead; 0: not;
-                                    -1: UCFT_FENCE, else 1 */
+  int32_t fence;                /* 1: a silent rank of this host is killed before it is declared dead; 0: it
+                                    is not; -1: UCFT_FENCE, else 1 */
   uint64_t heartbeat_period_us; /* 0: UCFT_HEARTBEAT_PERIOD, else 10 ms. The same on all ranks */
   uint64_t suspect_after_us;    /* 0: UCFT_SUSPECT_AFTER, else 1 s; at least 3 periods. The same on all ranks */
   uint64_t startup_timeout_us;  /* 0: UCFT_STARTUP_TIMEOUT, else 60 s */
@@ -216,20 +222,23 @@ typedef struct {
 #define UCFT_CONTEXT_PARAMS_INIT \
   { sizeof(ucft_context_params_t), {0, 0, 0, 0, 0, 0}, 0, 0, -1, -1, 0, 0, 0, -1 }
 
-/* Collective over all ranks of the job. Connects everything that later operations use. params may be NULL.
- * A rank that dies or does not arrive meanwhile: UCFT_ERR_STARTUP on the others, which names it. */
+/* Joins the job: collective over all of its ranks. params may be NULL.
+ * A small job connects all pairs of ranks on different hosts. A large one connects those that operations are known to
+ * need, and others with their first message (UCFT_CONNECT_ALL).
+ * If a rank dies or does not arrive meanwhile, the others get UCFT_ERR_STARTUP, and ucft_last_error() names it. */
 UCFT_API ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_context_h* context);
-/* Leaves the job, at any time: "left" is not "failed". Operations that this rank has not posted complete without it on
- * the others, and their `missing` names it. Destroys the communicators that are left. All requests must be complete,
- * else UCFT_ERR_STATE. On one host it waits for nobody. Between hosts it waits until each living rank has finished what
- * this one has posted, normally some milliseconds, for at most 3 s; its last messages get up to 4 s more (a link that
- * is cut just then). */
+/* Leaves the job, at any time: "left" is not "failed". Destroys the communicators that are left. All requests must be
+ * complete, else UCFT_ERR_STATE.
+ * Operations that this rank has not posted complete without it on the others, and their `missing` names it.
+ * On one host it waits for no other rank. Between hosts it waits until each live rank has finished what this one has
+ * posted: normally some milliseconds, at most 3 s. If a link is cut just then, its last messages get up to 4 s more. */
 UCFT_API ucft_status_t ucft_context_destroy(ucft_context_h context);
-/* This rank's number in the job, 0 .. size - 1, and how many ranks the job was started with. */
+/* This rank's number in the job, 0 .. size - 1; and how many ranks the job was started with. */
 UCFT_API ucft_status_t ucft_context_rank(ucft_context_h context, int32_t* rank);
 UCFT_API ucft_status_t ucft_context_size(ucft_context_h context, int32_t* size);
 
-/* How this rank reaches the others: numbers of ranks, of which the sum is size - 1; and what it holds for that. */
+/* How this rank reaches the others, and what it holds for that. The first three are numbers of ranks; their sum is
+ * size - 1. */
 typedef struct {
   size_t struct_size;
   int32_t shared_memory;    /* same host: mailboxes and payloads in shared memory                           */
@@ -242,43 +251,46 @@ typedef struct {
   { sizeof(ucft_context_paths_t), 0, 0, 0, 0, 0 }
 UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_paths_t* paths);
 
-/* Lets pending operations advance. Calls that wait do this themselves. */
+/* Lets pending operations advance. Calls that wait do this by themselves. */
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
-/* Memory that peers of the same host read from without a staging copy, in an allreduce that is not in place and of
- * 2 KiB or more (not of halves that are carried in float). Aligned to 64 bytes. Free it before the context is destroyed, or it goes with it.
- * A rank that gets UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION must not write any more to what it gave to an operation in flight:
- * the others may go on reading it. */
+/* Gives memory that peers of the same host read from without a staging copy, aligned to 64 bytes. That saves the copy
+ * in an allreduce that is not in place and has 2 KiB or more (not of halves, which are carried in float).
+ * Free it before the context is destroyed, or it goes with the context. A rank that gets UCFT_ERR_EXCLUDED or
+ * UCFT_ERR_PARTITION must not write any more to what it gave to an operation in flight: others may still read it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
+/* Takes back memory of ucft_alloc. */
 UCFT_API ucft_status_t ucft_free(ucft_context_h context, void* memory);
 
 /* ---- communicators ----------------------------------------------------------------------------------------------- */
 
-/* All ranks of the context. Local: no message is sent; the n-th call on each rank makes the same communicator. */
+/* A communicator of all ranks of the context. Local: no message is sent. The n-th call on each rank makes the same
+ * communicator. */
 UCFT_API ucft_status_t ucft_comm_create(ucft_context_h context, ucft_comm_h* comm);
-/* Collective. The survivors of comm in the same order; failures are counted anew in it. */
+/* A communicator of the survivors of comm, in the same order. Collective. Failures are counted anew in it. */
 UCFT_API ucft_status_t ucft_comm_dup(ucft_comm_h comm, ucft_comm_h* copy);
-/* Collective. One communicator per colour, ranks ordered by (key, old rank). colour < 0: none (*part = UCFT_COMM_NULL). */
+/* One communicator per colour, with ranks ordered by (key, old rank). Collective. A rank with colour < 0 gets none
+ * (*part = UCFT_COMM_NULL). */
 UCFT_API ucft_status_t ucft_comm_split(ucft_comm_h comm, int32_t colour, int32_t key, ucft_comm_h* part);
-/* Local: this rank leaves the communicator, as it leaves a job with ucft_context_destroy, and waits for nobody. Ranks
- * may do it in any order. All requests must be complete, else UCFT_ERR_STATE. */
+/* Leaves the communicator, as ucft_context_destroy leaves the job. Local: it waits for no other rank, and ranks may do
+ * it in any order. All requests must be complete, else UCFT_ERR_STATE. */
 UCFT_API ucft_status_t ucft_comm_destroy(ucft_comm_h comm);
-/* This rank's number in comm, 0 .. size - 1, and how many ranks comm was made of, those that have failed since included. */
+/* This rank's number in comm, 0 .. size - 1; and how many ranks comm was made of, with those that have failed since. */
 UCFT_API ucft_status_t ucft_comm_rank(ucft_comm_h comm, int32_t* rank);
 UCFT_API ucft_status_t ucft_comm_size(ucft_comm_h comm, int32_t* size);
-/* Ranks of comm known here to have failed, ascending. *count: in, capacity of ranks (which may be NULL if 0); out,
- * how many there are. A local view: it grows, and may differ between ranks for a moment. */
+/* The ranks of comm that are known here to have failed, ascending. *count: in, capacity of ranks (which may be NULL if
+ * the capacity is 0); out, how many there are. A local view: it grows, and may differ between ranks for a moment. */
 UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_t* count);
 
-/* What a rank does, as it is seen from another one. */
+/* The state of a rank, as another rank sees it. */
 typedef enum UCFT_OF_INT {
   UCFT_RANK_COMPUTING = 0, /* outside ucft, or in an operation that has all that it needs, and has only to look     */
   UCFT_RANK_IN_OPERATION = 1, /* it has posted an operation that waits for others                                     */
-  UCFT_RANK_MISMATCHED = 2,   /* it has posted something else than most, and some wait; or it waits in one
-                                 communicator for ranks that wait for it in another. The text says what differs         */
+  UCFT_RANK_MISMATCHED = 2,   /* it has posted another operation than most, and some ranks wait; or it waits in one
+                                 communicator for ranks that wait for it in another. The text says what differs */
   UCFT_RANK_STOPPED = 3, /* by a signal (SIGSTOP), or a debugger                                                   */
   UCFT_RANK_SILENT = 4,  /* no sign of life for five heartbeats, at least 50 ms; of a rank that shares no memory with
-                                 this one, for half of suspect_after                                                    */
+                                 this one, for half of suspect_after */
   UCFT_RANK_DEAD = 5,    /* its process has ended, or it was declared dead                                         */
   UCFT_RANK_OUT = 6,     /* it lives, but the others go on without it (UCFT_ERR_EXCLUDED, UCFT_ERR_PARTITION there) */
   UCFT_RANK_LEFT = 7,    /* it has destroyed its context                                                           */
@@ -299,11 +311,11 @@ typedef struct {
   size_t struct_size;
   ucft_rank_state_t state;
   ucft_collective_t
-      last;             /* that it has posted on this communicator: operation posted - 1, counted from 0              */
+      last;             /* the last operation that it has posted here: number posted - 1, counted from 0             */
   int64_t posted;       /* operations on this communicator, splits and internal ones included (0 in one of a single
-                             rank); of a rank that is UCFT_RANK_UNKNOWN: at least                                                                 */
-  int64_t finished;     /* all before that number; -1: not known                                                      */
-  int64_t posted_at_ns; /* the last one; up to a heartbeat early                                                      */
+                             rank); of a rank that is UCFT_RANK_UNKNOWN: at least so many                        */
+  int64_t finished;     /* all operations before that number; -1: not known                                    */
+  int64_t posted_at_ns; /* when it posted the last one; up to a heartbeat early                                */
   int64_t heard_at_ns;  /* its last sign of life                                                                      */
   int64_t pid;          /* on its host                                                                                */
   int32_t* waits_for;   /* caller's array or NULL: the ranks of the communicator that it waits for, ascending      */
@@ -316,15 +328,19 @@ typedef struct {
 #define UCFT_RANK_SIGHT_INIT \
   { sizeof(ucft_rank_sight_t), UCFT_RANK_UNKNOWN, UCFT_COLLECTIVE_UNKNOWN, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Who is late? What each rank of comm has posted last, when, whom it waits for, and what it does. *count: in, how many of
- * sights there are, each set with UCFT_RANK_SIGHT_INIT, for ranks 0, 1, ...; out, the size of comm. The ranks are neither stopped
- * nor asked: what they keep in memory that they share with this one is read, so one that hangs, or is stopped, can be looked at. Of
- * ranks elsewhere it is known what they were heard to say, and whose messages this rank needs (in its own waits_for).
- * Any thread, also while another one is inside the context: for a watchdog. (Not while comm is being destroyed.) The same
- * is in ucft_last_error() when a time limit of ucft_wait passes, and comes from ucft_info --job. */
+/* Says which rank is late: for each rank of comm the last operation that it has posted, when it did, which ranks it
+ * waits for, and what it does now.
+ * sights: one for each of ranks 0, 1, ..., set with UCFT_RANK_SIGHT_INIT. *count: in, how many; out, the size of comm.
+ * The ranks are neither stopped nor asked. The call reads what they keep in shared memory, so it also sees a rank that
+ * hangs or is stopped. Of ranks elsewhere it tells what they were heard to say, and whose messages this rank needs (in
+ * this rank's own waits_for).
+ * Any thread may call it, also while another one is inside the context: it is meant for a watchdog. (Exception: not
+ * while comm is being destroyed.) ucft_last_error() says the same when a time limit of ucft_wait passes, and so does
+ * ucft_info --job. */
 UCFT_API ucft_status_t ucft_comm_look(ucft_comm_h comm, ucft_rank_sight_t* sights, int32_t* count);
-/* What this rank is inside of while it is outside ucft ("MPI_Recv"), for those who look: of a rank that is UCFT_RANK_COMPUTING the text says
- * so. Up to 31 characters, longer ones are cut; NULL: nothing any more. Some stores. Any thread, one at a time. */
+/* Notes what the program is inside of while it is outside ucft, such as "MPI_Recv". ucft_comm_look and ucft_info --job
+ * show it for a rank that is UCFT_RANK_COMPUTING. Up to 31 characters; longer texts are cut. NULL takes the note back.
+ * It costs some stores. Any thread may call it, one at a time. */
 UCFT_API ucft_status_t ucft_note_activity(ucft_context_h context, const char* activity);
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -334,14 +350,15 @@ typedef enum UCFT_OF_INT {
   UCFT_TREE_BINOMIAL = 0,
   UCFT_TREE_KARY = 1,    /* k children each                                                                   */
   UCFT_TREE_KNOMIAL = 2, /* radix k; 2: binomial                                                              */
-  UCFT_TREE_LAME = 3,    /* Lame(k): who is informed at time s informs one more at s+k, s+k+1, ...; 1: binomial */
+  UCFT_TREE_LAME = 3,    /* Lame(k): a rank informed at time s informs one more at s+k, s+k+1, ...; 1: binomial */
   UCFT_TREE_OPTIMAL = 4, /* the same with a delay that need not be whole: the earliest possible in LogP       */
   UCFT_TREE_CHAIN = 5,
   UCFT_TREE_FLAT = 6,   /* the root to all                                                                   */
-  UCFT_TREE_GOSSIP = 7, /* no tree: who has the value sends it to ranks by chance, for gossip_time_ns. With `correction`
-                           it is corrected gossip (Hoefler et al.): OPPORTUNISTIC OCG, CHECKED CCG, FAILURE_PROOF FCG */
-  UCFT_TREE_AUTO_OR_GOSSIP = 8 /* AUTO or GOSSIP, whichever is over earlier by the cost model, checked correction
-                                  included, if nobody is dead; without a `correction` AUTO                   */
+  UCFT_TREE_GOSSIP = 7, /* no tree: a rank that has the value sends it to ranks by chance, for gossip_time_ns. With
+                           `correction` it is corrected gossip (Hoefler et al.): OPPORTUNISTIC OCG, CHECKED CCG,
+                           FAILURE_PROOF FCG */
+  UCFT_TREE_AUTO_OR_GOSSIP = 8 /* AUTO or GOSSIP: the one that ends earlier by the cost model, with checked correction,
+                                  if no rank is dead. Without a `correction` it is AUTO                             */
 } ucft_tree_t;
 typedef enum UCFT_OF_INT { UCFT_INTERLEAVED = 0, UCFT_IN_ORDER = 1 } ucft_numbering_t;
 typedef enum UCFT_OF_INT {
@@ -357,42 +374,41 @@ typedef enum UCFT_OF_INT {
   UCFT_FAILURE_INFO_BIT = 2
 } ucft_failure_info_t;
 
-/* Per call. The same values on all ranks. */
+/* Options of one call. All ranks must give the same values. */
 typedef struct {
   size_t struct_size;
-  int32_t
-      f; /* hosts that may fail as a whole in this operation, 0 .. n-1; -1: the context's (at most n-1). On hosts that live any
-                number of ranks may die */
+  int32_t f; /* hosts that may fail as a whole in this operation, 0 .. n-1; -1: the context's (at most n-1). On a host
+            that lives any number of ranks may die */
   int32_t
       first_root; /* allreduce, barrier, allgather: where the reduction goes; -1: rank 0. Any rank will do: if it dies,
                          the next one takes over */
   ucft_tree_t tree;                 /* of the broadcast */
   int32_t arity;                    /* k of KARY (1 ..), KNOMIAL (2 ..) and LAME (1 .. 1024); 0: 4 */
-  ucft_numbering_t numbering;       /* in-order is there for comparison: a death loses one long block. Not of LAME and
+  ucft_numbering_t numbering;       /* in-order is there for comparison: a death loses one long block. Not with LAME and
                                        OPTIMAL */
   ucft_correction_t correction;     /* messages that spare survivors the question to the root after a death */
-  int32_t correction_distance;      /* d of both opportunistic forms: d/2 ranks left, d-d/2 right; 0: 2, with GOSSIP
-                                       what passes a rank by with a probability of 1e-6 (C of OCG is d/2) */
+  int32_t correction_distance;      /* d of both opportunistic forms: d/2 ranks left, d-d/2 right. 0: 2; with GOSSIP the
+                                       d that passes a rank by with a probability of 1e-6 (C of OCG is d/2) */
   ucft_failure_info_t failure_info; /* what the reduction reports of failures: the ranks, their count, or one bit */
   int32_t tree_delay_quarters;      /* of OPTIMAL: (L + 2o) / max(g, o) of the network in quarters, 4 .. 4096; 0: 16 */
-  int64_t correction_delay_us;      /* phased: corrections begin this long after the value has come, so that fewer are
-                                       needed; 0: overlapped, at once. A rank that is not inside ucft by then sends
+  int64_t correction_delay_us;      /* phased: corrections begin this long after the value has come, so fewer are
+                                       needed. 0: overlapped, at once. A rank that is not inside ucft by then sends
                                        them when it is back. Up to an hour */
   int64_t gossip_time_ns;           /* T of GOSSIP, from the root's start; then correction begins. 0: by the cost model
-                                       (UCFT_MODEL). Up to 1 s. Whatever T: a rank that gossip and correction have passed
-                                       by asks the root after 10 ms and 10 us for each rank, so all that is promised of a
-                                       broadcast holds (docs/failure_model.md), and the root answers when it is inside
-                                       ucft. An operation is complete when this rank has gossiped and corrected. Each rank
-                                       may get the value several times: for small payloads */
+                                       (UCFT_MODEL). Up to 1 s. A rank that gossip and correction have passed by asks
+                                       the root after 10 ms and 10 us for each rank, and the root answers when it is
+                                       inside ucft. So a broadcast keeps its promises with any T
+                                       (docs/failure_model.md). An operation is complete when this rank has gossiped
+                                       and corrected. Each rank may get the value several times: for small payloads */
   int32_t
       reproducible_bins; /* of SUM_REPRODUCIBLE and AVG_REPRODUCIBLE: how many bins a sum keeps, of 36 bits (float: 28).
-                                       0: 3 (float: 2), else up to 7: smaller numbers beside large ones count, for
-                                       up to eight times a double's bytes on the way, and slower. Each number of bins
-                                       has its own bits */
+                                       0: 3 (float: 2), else up to 7. With more bins smaller numbers beside large ones
+                                       count, for up to eight times a double's bytes on the way, and slower. Each number
+                                       of bins has its own bits */
   int32_t
-      reproducible_sweeps; /* of SUM_REPRODUCIBLE and AVG_REPRODUCIBLE: 1: one sweep, in accumulators that adapt to what
-                                       they meet; 2: two, the largest magnitude first, then sums below it. 0: the
-                                       faster: 2 where a rank reads what all have given (in shared memory), else 1.
+      reproducible_sweeps; /* of SUM_REPRODUCIBLE and AVG_REPRODUCIBLE. 1: one sweep, in accumulators that adapt to what
+                                       they meet. 2: two sweeps, the largest magnitude first, then sums below it. 0: the
+                                       faster one: 2 where a rank reads what all have given (in shared memory), else 1.
                                        Elsewhere 2 is two operations, done again if a rank dies between them, of a
                                        blocking ucft_allreduce only. The bits are the same */
 } ucft_coll_options_t;
@@ -403,7 +419,7 @@ typedef struct {
         UCFT_FAILURE_INFO_LIST, 0, 0, 0, 0, 0                                                          \
   }
 
-/* What an operation was about. Outputs are written on success only; this is written always. */
+/* The result of an operation. It is always written; the operation's outputs are written on success only. */
 typedef struct {
   size_t struct_size;
   ucft_status_t status;
@@ -421,10 +437,10 @@ typedef struct {
 #define UCFT_RESULT_INIT \
   { sizeof(ucft_result_t), UCFT_INPROGRESS, 0, 0, 0, 0, -1 }
 
-/* send == UCFT_IN_PLACE: the input is taken from recv. */
+/* As `send` of an operation: the input is taken from recv. */
 #define UCFT_IN_PLACE ((const void*)-1)
 
-/* operator: op, and for UCFT_USER the function with its argument. */
+/* An operator: op, and for UCFT_USER the function with its argument. */
 typedef struct {
   size_t struct_size;
   ucft_op_t op;
@@ -435,36 +451,45 @@ typedef struct {
 #define UCFT_OPERATOR_INIT(op_) \
   { sizeof(ucft_operator_t), (op_), 0, 0 }
 
-/* Blocking forms. options and result may be NULL. count elements of dtype; count 0 is a barrier. */
+/* Combines count elements of dtype of all ranks by op, and gives the result to all. count 0 is a barrier. This and the
+ * next ones are blocking calls; options and result may be NULL.
+ * If ranks die: all survivors get the same bits. A dead rank's value is in the result once or not at all, and
+ * result->missing says which. If more than f hosts die: the right result, or UCFT_ERR_TOO_MANY_FAILURES on all. */
 UCFT_API ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, ucft_op_t op, const ucft_coll_options_t* options,
                                       ucft_result_t* result);
-/* recv matters at the root only. Elsewhere the call returns once this rank's part is done. If the root dies it is a
- * no-op: UCFT_ERR_ROOT_FAILED on ranks that know of it by then, UCFT_OK on the others (paper, section 4.1). */
+/* Combines as ucft_allreduce does, and gives the result to the root alone: recv matters there only. Elsewhere the call
+ * returns once this rank's part is done.
+ * If another rank dies: as ucft_allreduce, at the root. If the root dies it is a no-op: UCFT_ERR_ROOT_FAILED on ranks
+ * that know of the death by then, UCFT_OK on the others (paper, section 4.1). */
 UCFT_API ucft_status_t ucft_reduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                                    ucft_op_t op, int32_t root, const ucft_coll_options_t* options,
                                    ucft_result_t* result);
-/* All survivors get the root's data, or all get UCFT_ERR_ROOT_FAILED (and keep what was in their buffer). */
+/* Gives the root's count elements to all ranks. If ranks die, all survivors get the root's data, or all get
+ * UCFT_ERR_ROOT_FAILED and keep what was in their buffer. */
 UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype, int32_t root,
                                       const ucft_coll_options_t* options, ucft_result_t* result);
-/* Every rank's block, on every rank: count elements each, rank r's at recv + r * count. In place the input is taken from
- * this rank's own place. A dead rank's block is there on all survivors or on none; then its place in recv is left as it was,
- * and `missing` names the rank, whatever failure_info says. Blocks travel up and down trees, as values of an allreduce do.
- * send and recv must not overlap otherwise; together at most 2 GiB - 1. */
+/* Gives every rank's block to every rank: count elements each, rank r's at recv + r * count. In place the input is
+ * taken from this rank's own place in recv. send and recv must not overlap otherwise, and have at most 2 GiB - 1
+ * together.
+ * If ranks die: a dead rank's block is there on all survivors or on none. If on none, its place in recv is left as it
+ * was, and `missing` names the rank, whatever failure_info says.
+ * Ranks that share memory read each other's blocks. Between hosts blocks go by recursive doubling. Very long ones, and
+ * those of an operation that meets a death, go along trees. */
 UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result);
-/* The same with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +
- * displacements[r] elements (NULL: one after the other). counts must be the same on all ranks, displacements need not be;
- * places must not overlap. All ranks call this one, or all the one above. Both arrays are read in the call (of the
- * nonblocking form: in init). */
+/* An allgather with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +
+ * displacements[r] elements (NULL: one after the other). counts must be the same on all ranks; displacements need not
+ * be. Places must not overlap. Either all ranks call this one, or all call ucft_allgather. Both arrays are read in the
+ * call (of the nonblocking form: in init). */
 UCFT_API ucft_status_t ucft_allgatherv(ucft_comm_h comm, const void* send, void* recv, const uint64_t* counts,
                                        const uint64_t* displacements, ucft_dtype_t dtype,
                                        const ucft_coll_options_t* options, ucft_result_t* result);
-/* Returns once every rank that has not failed has entered. */
+/* Waits for all ranks: returns once every rank that has not failed has entered. */
 UCFT_API ucft_status_t ucft_barrier(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_result_t* result);
 
-/* Nonblocking and persistent forms: init checks the arguments, post starts (again and again, if you like), test and
- * wait complete it. With a user operator: ucft_operator_t. */
+/* Nonblocking and persistent forms: init checks the arguments, ucft_post starts the operation (again and again, if you
+ * like), ucft_test or ucft_wait completes it. With a user operator: ucft_operator_t. */
 UCFT_API ucft_status_t ucft_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                            ucft_dtype_t dtype, const ucft_operator_t* op,
                                            const ucft_coll_options_t* options, ucft_request_h* request);
@@ -481,28 +506,33 @@ UCFT_API ucft_status_t ucft_allgatherv_init(ucft_comm_h comm, const void* send, 
                                             const ucft_coll_options_t* options, ucft_request_h* request);
 UCFT_API ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* options, ucft_request_h* request);
 
-/* UCFT_ERR_BUSY: too many in flight on this communicator; progress, then post again. */
+/* Starts a request's operation. UCFT_ERR_BUSY: too many are in flight on this communicator; call ucft_progress, then
+ * post again. */
 UCFT_API ucft_status_t ucft_post(ucft_request_h request);
-/* UCFT_INPROGRESS, or the operation's status (once complete, every test says the same until the next post). */
+/* Looks whether the operation is complete: UCFT_INPROGRESS, or its status. Once it is complete every test says the
+ * same, until the next post. */
 UCFT_API ucft_status_t ucft_test(ucft_request_h request);
-/* Waits up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_TIMED_OUT: still in progress; from 10 ms on
- * ucft_last_error() says of those that it waits for, and of those that have posted something else, what ucft_comm_look does. A second wait after completion: UCFT_ERR_STATE. No failure of a peer makes it wait for longer than the detector needs, but for a silent rank
- * of this host that can't be killed (docs/failure_model.md). */
+/* Waits for the operation, up to timeout_us (UINT64_MAX: without limit). UCFT_ERR_STATE: it was waited for already.
+ * UCFT_ERR_TIMED_OUT: it is still in progress. From 10 ms on ucft_last_error() then says what ucft_comm_look says,
+ * about the ranks that it waits for and those that have posted another operation.
+ * If a peer fails, it waits until the detector has noticed that, and no longer. Exception: a silent rank of this host
+ * that can't be killed (docs/failure_model.md). */
 UCFT_API ucft_status_t ucft_wait(ucft_request_h request, uint64_t timeout_us);
-/* ucft_post and ucft_wait in one, with the errors of both: as fast as a blocking call, and with a limit. UCFT_ERR_BUSY: so long there
- * was no room to post it. */
+/* ucft_post and ucft_wait in one, with the errors of both: as fast as a blocking call, and with a time limit.
+ * UCFT_ERR_BUSY: there was no room to post it in all that time. */
 UCFT_API ucft_status_t ucft_post_and_wait(ucft_request_h request, uint64_t timeout_us);
-/* Of the last completed post. UCFT_ERR_STATE before that. */
+/* The result of the last completed post. UCFT_ERR_STATE before that. */
 UCFT_API ucft_status_t ucft_request_result(ucft_request_h request, ucft_result_t* result);
-/* Not while it is in progress: UCFT_ERR_STATE. */
+/* Frees a request. While its operation is in progress: UCFT_ERR_STATE. */
 UCFT_API ucft_status_t ucft_request_free(ucft_request_h request);
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 
-/* All-reduce by gossip: each rank exchanges with one other at a time, and all estimates converge to the aggregate. It is
- * approximate, with a bound that is measured; any rank may die, and an estimate is there at any moment.
- * Casas, Gansterer, Wimmer 2018 (push-sum, push-flow and its corrections, cycles, sampled recursive doubling); Niederbrucker,
- * Strakova, Gansterer 2012 (push-cancel-flow). docs/gossip_api.md says which to take. */
+/* The algorithm of an all-reduce by gossip, in which each rank exchanges with one other at a time, and all estimates
+ * converge to the aggregate. It is approximate, with a bound of the error that is measured. Any rank may die, and an
+ * estimate is there at any moment. docs/gossip_api.md says which algorithm to take.
+ * Sources: Casas, Gansterer, Wimmer 2018 (push-sum, push-flow and its corrections, cycles, sampled recursive doubling);
+ * Niederbrucker, Strakova, Gansterer 2012 (push-cancel-flow). */
 typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_PUSH_SUM = 0,  /* asynchronous: a rank pushes half of its mass to a neighbour chosen by chance      */
   UCFT_GOSSIP_PUSH_FLOW = 1, /* asynchronous: lost messages are made good for                                    */
@@ -517,9 +547,9 @@ typedef enum UCFT_OF_INT {
       9 /* by rounds: exact but for rounding; for comparison                                */
 } ucft_gossip_algorithm_t;
 
-/* Whom a rank of the asynchronous algorithms pushes to. The others choose partners from all ranks. */
+/* The neighbours that a rank of the asynchronous algorithms pushes to. The other algorithms choose from all ranks. */
 typedef enum UCFT_OF_INT {
-  UCFT_GOSSIP_COMPLETE = 0,  /* everybody. A rank keeps state for each: for up to some hundred ranks  */
+  UCFT_GOSSIP_COMPLETE = 0,  /* all ranks. A rank keeps state for each: for up to some hundred ranks */
   UCFT_GOSSIP_HYPERCUBE = 1, /* a power of two of ranks                                               */
   UCFT_GOSSIP_TORUS_2D = 2,
   UCFT_GOSSIP_TORUS_3D = 3,
@@ -529,11 +559,11 @@ typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_RANDOM_REGULAR = 7 /* `degree` neighbours each, from `seed`                                 */
 } ucft_gossip_topology_t;
 
-/* SUM: the average times the number of ranks that it stands for. */
+/* The aggregate of a gossip. SUM is the average times the number of ranks that it stands for. */
 typedef enum UCFT_OF_INT { UCFT_GOSSIP_AVERAGE = 0, UCFT_GOSSIP_SUM = 1 } ucft_gossip_aggregate_t;
 
 typedef enum UCFT_OF_INT {
-  UCFT_GOSSIP_ROUNDS = 0,  /* so many iterations as the model says, once. `reached` says whether that was enough      */
+  UCFT_GOSSIP_ROUNDS = 0,  /* as many iterations as the model says, once. `reached` says whether that was enough  */
   UCFT_GOSSIP_ADAPTIVE = 1 /* again and again until the measured bound is below eps, at most 32 times                 */
 } ucft_gossip_stop_t;
 
@@ -545,7 +575,7 @@ typedef enum UCFT_OF_INT {
                                    on all ranks alike                                                                 */
 } ucft_gossip_path_t;
 
-/* Per call. The same values on all ranks, else UCFT_ERR_MISMATCH. */
+/* Options of one gossip call. All ranks must give the same values, else UCFT_ERR_MISMATCH. */
 typedef struct {
   size_t struct_size;
   ucft_gossip_algorithm_t algorithm;
@@ -569,12 +599,12 @@ typedef struct {
         UCFT_GOSSIP_PATH_AUTO, 0, 0, 0, 1e-6, 0, 1                                                                   \
   }
 
-/* Whose aggregate the result is. */
+/* The ranks whose aggregate the result is. */
 typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_ALL_RANKS = 0,
-  UCFT_GOSSIP_SURVIVORS = 1, /* of those that lived at the end (and of nobody else)                              */
+  UCFT_GOSSIP_SURVIVORS = 1,       /* of those that lived at the end, and of no others                               */
   UCFT_GOSSIP_NEARLY_ALL_RANKS = 2 /* PCF, PCF_FLIP, with a death on the way: of all ranks, off by as much as the dead
-                                      rank's own estimate was when it died. The bound does not cover that              */
+                                      rank's own estimate was when it died. The bound does not cover that */
 } ucft_gossip_answer_t;
 
 typedef struct {
@@ -582,7 +612,7 @@ typedef struct {
   double eps;         /* as asked for                                                                                */
   double error_bound; /* measured at the end, relative to the largest value of the result: half the distance of the
                            survivors' estimates, between which the aggregate lies. Rounding is not in it. INFINITY:
-                           nothing can be said (values around 0, or not finite). The same on all survivors             */
+                           nothing can be said (values around 0, or not finite). The same on all survivors */
   int32_t reached;    /* 1: error_bound <= eps                                                                       */
   int32_t live_ranks; /* at the end                                                                                  */
   uint32_t
@@ -593,7 +623,7 @@ typedef struct {
   ucft_gossip_answer_t answer;
   ucft_gossip_path_t
       path; /* that it has gone: MESSAGE or RMA                                                         */
-  /* What UCFT_GOSSIP_FAULTS has injected at this rank. The bound does not cover it: docs/gossip_api.md */
+  /* Faults that UCFT_GOSSIP_FAULTS has injected at this rank. The bound does not cover them: docs/gossip_api.md */
   uint64_t injected_losses; /* messages whose values did not arrive */
   uint64_t injected_flips;
   uint64_t injected_link_failures; /* counted at both ends */
@@ -602,33 +632,34 @@ typedef struct {
 #define UCFT_GOSSIP_RESULT_INIT \
   { sizeof(ucft_gossip_result_t), 0, 0, 0, 0, 0, 0, 0, 0, UCFT_GOSSIP_ALL_RANKS, UCFT_GOSSIP_PATH_MESSAGE, 0, 0, 0 }
 
-/* count values of UCFT_FLOAT or UCFT_DOUBLE; options and result may be NULL. All survivors get the same bits in recv.
- * UCFT_OK also if eps was not reached: result->reached says so. Deaths are survived like in every other operation; with
- * more than f in one of its agreements that is repeated. Values that are not finite give NaN.
- * Gossip operations are matched among themselves: all ranks post the same ones in the same order, independently of other
- * operations. At most 4 of them are in flight on a communicator, else UCFT_ERR_BUSY. */
+/* An all-reduce by gossip of count values of UCFT_FLOAT or UCFT_DOUBLE. options and result may be NULL. All survivors
+ * get the same bits in recv. UCFT_OK also if eps was not reached: result->reached says so. Values that are not finite
+ * give NaN.
+ * Deaths are survived as in every other operation. An agreement that has more than f of them is repeated.
+ * Gossip operations are matched among themselves: all ranks post the same ones in the same order, independently of
+ * other operations. At most 4 of them are in flight on a communicator, else UCFT_ERR_BUSY. */
 UCFT_API ucft_status_t ucft_gossip_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                              ucft_dtype_t dtype, const ucft_gossip_options_t* options,
                                              ucft_gossip_result_t* result);
-/* For ucft_post, ucft_test, ucft_wait, ucft_request_result and ucft_request_free. The input is read in ucft_post. It
- * advances while the caller is inside ucft; a rank that stays away delays the others. */
+/* The nonblocking form, for ucft_post, ucft_test, ucft_wait, ucft_request_result and ucft_request_free. The input is
+ * read in ucft_post. It advances while the caller is inside ucft; a rank that stays away delays the others. */
 UCFT_API ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                                   ucft_dtype_t dtype, const ucft_gossip_options_t* options,
                                                   ucft_request_h* request);
-/* What this rank thinks of the aggregate now: count values of the request's type. From the post on, for asynchronous
- * solvers; lets operations advance, as ucft_test does. Values differ between ranks until the operation is complete, then
- * they are its result. A rank for which another one of its host gossips has its input until then.
- * *error_estimate (may be NULL): while in progress, what the model expects after so many iterations, relative, not a bound
- * (INFINITY before the first); afterwards the result's error_bound.
+/* This rank's estimate of the aggregate now: count values of the request's type. For asynchronous algorithms, from the
+ * post on. It lets operations advance, as ucft_test does. Estimates differ between ranks until the operation is
+ * complete; then they are its result. Where one rank of a host gossips for others, those have their input until then.
+ * *error_estimate (may be NULL): while in progress, the relative error that the model expects after so many iterations.
+ * That is no bound, and INFINITY before the first. Afterwards it is the result's error_bound.
  * UCFT_ERR_STATE: not a gossip request, or never posted; or the operation's own status if that was an error. */
 UCFT_API ucft_status_t ucft_gossip_estimate(ucft_request_h request, void* values, double* error_estimate);
-/* Of the last completed post. UCFT_ERR_STATE before that. */
+/* The gossip result of the last completed post. UCFT_ERR_STATE before that. */
 UCFT_API ucft_status_t ucft_gossip_result(ucft_request_h request, ucft_gossip_result_t* result);
 
 /* ---- what is in force -------------------------------------------------------------------------------------------- */
 
-/* One line per setting: NAME=value (source). For ucft_info -f and bug reports. Returns the bytes needed including the
- * final 0; writes at most `bytes`. context may be NULL: what a context created now would use. */
+/* The settings in force, one line each: NAME=value (source). For ucft_info -f and bug reports. Returns the bytes needed
+ * including the final 0; writes at most `bytes`. context may be NULL: what a context created now would use. */
 UCFT_API size_t ucft_settings(ucft_context_h context, char* text, size_t bytes);
 
 #ifdef __cplusplus

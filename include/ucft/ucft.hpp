@@ -6,7 +6,7 @@
 //   const ucft::Result result = all.allreduce(values, UCFT_SUM);   // in place
 //   if (result.ok()) ... // result.contributors of the ranks are in it, result.missing are not
 //
-// What throws and what does not:
+// Exceptions:
 //  - a constructor that cannot make its object throws Error;
 //  - wrong use (UCFT_ERR_INVALID_PARAM, _CLOSED, _STATE, _THREAD, _FORKED, _UNSUPPORTED) throws Error;
 //  - everything that a running job can meet (a peer's failure, a lack of memory, too many operations in flight) is a
@@ -70,7 +70,7 @@ template <class Range>
 concept WritableElements =
     Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
-// What gossip can average.
+// Ranges that gossip can average.
 template <class Range>
 concept Reals = Elements<Range> && std::floating_point<std::remove_cv_t<std::ranges::range_value_t<Range>>>;
 
@@ -98,7 +98,8 @@ struct GossipResult : ucft_gossip_result_t {
   bool ok() const noexcept { return status == UCFT_OK; }
 };
 
-// One of the library's, UCFT_SUM and so on, or a function of the caller with its argument, which must outlive the operation.
+// An operator of the library, such as UCFT_SUM, or a function of the caller with its argument. The argument must
+// outlive the operation.
 class Operator {
  public:
   Operator(ucft_op_t op) : operator_ UCFT_OPERATOR_INIT(op) {}  // implicit: allreduce(values, UCFT_SUM)
@@ -113,8 +114,8 @@ class Operator {
   ucft_operator_t operator_;
 };
 
-// Ranks, ascending; a range, and a vector where one is wanted. A few need no memory beside it, so that a result which names them
-// costs no allocation.
+// Ranks, ascending: a range, and a vector where one is wanted. A few ranks are kept inside it, so a result that names
+// them costs no allocation.
 class RankList {
  public:
   RankList() = default;
@@ -147,7 +148,7 @@ class RankList {
   std::vector<std::int32_t> many_;  // else
 };
 
-// What an operation was about. Outputs are written only if ok().
+// The result of an operation. Outputs are written only if ok().
 struct Result {
   ucft_status_t status = UCFT_INPROGRESS;
   std::uint32_t contributors = 0;  // ranks whose value is in the result; 0: not known here
@@ -208,8 +209,8 @@ inline std::vector<RankSight> look(ucft_comm_h comm, std::int32_t size) {
   return seen;
 }
 
-// The C structure for one result, with room for all ranks in `missing`. Kept and used again, so that an operation allocates
-// nothing.
+// The C structure for one result, with room for all ranks in `missing`. It is kept and used again, so an operation
+// allocates nothing.
 class ResultReader {
  public:
   ResultReader() = default;
@@ -377,7 +378,7 @@ class Request {
     return reader_.result(reader_.status());
   }
 
-  // Of a gossip operation: what this rank thinks of the aggregate now, into `values`, and the error to be expected.
+  // Of a gossip operation: this rank's estimate of the aggregate now, into `values`, and the error to be expected.
   template <WritableElements Values>
   double estimate(Values&& values) {
     double error = 0;
@@ -473,7 +474,8 @@ class Communicator {
     return ranks;
   }
 
-  // Who is late: what each rank has posted last, whom it waits for, what it does. Any thread, also while another one is inside.
+  // Which rank is late: the last operation that each has posted, which ranks it waits for, its state. Any thread may
+  // call it, also while another one is inside.
   std::vector<RankSight> look() const { return internal::look(get(), size_); }
 
   // ---- blocking ----
