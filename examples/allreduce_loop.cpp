@@ -49,7 +49,7 @@ int run(std::int64_t iterations) {
   for (std::int64_t i = 0; i < iterations; ++i) {
     const double mine = contribution(me, i);
     double sum = 0;
-    const ucft::Result result = all.allreduce(std::span(&mine, 1), std::span(&sum, 1), UCFT_SUM);
+    const ucft::Result result = all.allreduce(mine, sum, UCFT_SUM);
     if (!result.ok()) {
       std::fprintf(stderr, "rank %d: iteration %lld: %s: %s\n", me, static_cast<long long>(i),
                    ucft_status_name(result.status), ucft_last_error());

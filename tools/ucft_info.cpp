@@ -22,7 +22,7 @@
 #include "tools/tree_report.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/bootstrap/machine.hpp"
-#include "ucx_layer/runtime/settings_reference.hpp"
+#include "tools/settings_reference.hpp"
 #include "ucx_layer/transport/rdma_ports.hpp"
 
 namespace {

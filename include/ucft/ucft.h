@@ -206,7 +206,9 @@ typedef struct {
   /* behaviour */
   ucft_oob_coll_t oob;                      /* allgather == NULL: the job that ucft_run has started, else the job
                                                that a PMIx server has started (mpirun, prterun, srun; not with
-                                               UCFT_PMIX=off), else a job of one rank */
+                                               UCFT_PMIX=off), else a job of one rank. UCFT_ERR_STARTUP if a launcher
+                                               says that this process is one of several (WORLD_SIZE and the like) and
+                                               UCFT_SINGLE is not y */
   ucft_failure_callback_t failure_callback; /* NULL: none */
   void* failure_callback_arg;
   int32_t f;                    /* failures (of hosts) tolerated per operation by default; -1: UCFT_F, else 1 */

@@ -3,7 +3,7 @@
 //   ucft::Context context;
 //   ucft::Communicator all(context);
 //   std::vector<double> values = ...;
-//   const ucft::Result result = all.allreduce(values, UCFT_SUM);   // in place
+//   const ucft::Result result = all.allreduce(values, UCFT_SUM);   // in place; a single double goes, too
 //   if (result.ok()) ... // result.contributors of the ranks are in it, result.missing are not
 //
 // Exceptions:
@@ -16,6 +16,10 @@
 // UCFT_ERR_CLOSED. Threads, ownership of buffers, and what happens when a peer fails meanwhile: as ucft.h says.
 #ifndef UCFT_HPP
 #define UCFT_HPP
+
+#if __cplusplus < 202002L
+#error "ucft.hpp needs C++20: compile with -std=c++20"
+#else
 
 #include <algorithm>
 #include <chrono>
@@ -59,23 +63,48 @@ constexpr bool is_wrong_use(ucft_status_t status) noexcept {
 
 // ---- elements: their types are in elements.hpp ---------------------------------------------------------------------
 
-// Anything that a std::span of elements can be made of: a vector, an array, a span. A single variable:
-// std::span(&variable, 1).
-template <class Range>
-concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
-    Element<std::remove_cv_t<std::ranges::range_value_t<Range>>>;
+namespace internal {
 
-// As Elements, and may be written to.
-template <class Range>
-concept WritableElements =
-    Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+template <class Values>
+concept Scalar = Element<std::remove_cvref_t<Values>>;
+template <class Values>
+concept Range = std::ranges::contiguous_range<Values> && std::ranges::sized_range<Values> &&
+    Element<std::remove_cv_t<std::ranges::range_value_t<Values>>>;
 
-// Ranges that gossip can average.
-template <class Range>
-concept Reals = Elements<Range> && std::floating_point<std::remove_cv_t<std::ranges::range_value_t<Range>>>;
+template <class Values>
+constexpr auto* data_of(Values& values) noexcept {
+  if constexpr (Scalar<Values>)
+    return &values;
+  else
+    return std::ranges::data(values);
+}
+template <class Values>
+constexpr std::size_t size_of(const Values& values) noexcept {
+  if constexpr (Scalar<Values>)
+    return 1;
+  else
+    return std::ranges::size(values);
+}
+template <class Values>
+using Pointed = std::remove_pointer_t<decltype(data_of(std::declval<std::remove_reference_t<Values>&>()))>;
 
-template <class Range>
-using ElementOf = std::remove_cv_t<std::ranges::range_value_t<Range>>;
+}  // namespace internal
+
+// A single variable, or anything that a std::span of elements can be made of: a vector, an array, a span.
+template <class Values>
+concept Elements = internal::Scalar<Values> || internal::Range<Values>;
+
+// As Elements, and may be written to. Of a single variable: not a value that nobody could read afterwards.
+template <class Values>
+concept WritableElements = Elements<Values> && !std::is_const_v<internal::Pointed<Values>> &&
+                           (internal::Range<Values> || std::is_lvalue_reference_v<Values>);
+
+template <class Values>
+using ElementOf = std::remove_cv_t<internal::Pointed<Values>>;
+
+// What gossip can average.
+template <class Values>
+concept Reals = Elements<Values> && std::floating_point<ElementOf<Values>>;
 
 // ---- arguments and results -----------------------------------------------------------------------------------------
 
@@ -382,7 +411,7 @@ class Request {
   template <WritableElements Values>
   double estimate(Values&& values) {
     double error = 0;
-    internal::throw_unless_ok(ucft_gossip_estimate(get(), std::ranges::data(values), &error));
+    internal::throw_unless_ok(ucft_gossip_estimate(get(), internal::data_of(values), &error));
     return error;
   }
   // Of the last completed post of a gossip operation.
@@ -514,7 +543,7 @@ class Communicator {
   template <Elements Send, WritableElements Receive>
   Result allgather(const Send& send, Receive&& recv, const Options& options = {}) {
     const void* from = block(send, recv);
-    return finish(ucft_allgather(get(), from, std::ranges::data(recv), std::ranges::size(send),
+    return finish(ucft_allgather(get(), from, internal::data_of(recv), internal::size_of(send),
                                  dtype_of<ElementOf<Send>>(), &options, reader_.fresh()));
   }
   // Blocks of different lengths: counts[r] elements of rank r, one after the other.
@@ -522,7 +551,7 @@ class Communicator {
   Result allgatherv(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts,
                     const Options& options = {}) {
     const void* from = blocks(send, recv, counts);
-    return finish(ucft_allgatherv(get(), from, std::ranges::data(recv), counts.data(), nullptr,
+    return finish(ucft_allgatherv(get(), from, internal::data_of(recv), counts.data(), nullptr,
                                   dtype_of<ElementOf<Send>>(), &options, reader_.fresh()));
   }
 
@@ -575,7 +604,7 @@ class Communicator {
   Request allgather_init(const Send& send, Receive&& recv, const Options& options = {}) {
     const void* from = block(send, recv);
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    internal::throw_unless_ok(ucft_allgather_init(get(), from, std::ranges::data(recv), std::ranges::size(send),
+    internal::throw_unless_ok(ucft_allgather_init(get(), from, internal::data_of(recv), internal::size_of(send),
                                                   dtype_of<ElementOf<Send>>(), &options, &handle));
     return Request(handle, size_);
   }
@@ -584,7 +613,7 @@ class Communicator {
                           const Options& options = {}) {
     const void* from = blocks(send, recv, counts);
     ucft_request_h handle = UCFT_REQUEST_NULL;
-    internal::throw_unless_ok(ucft_allgatherv_init(get(), from, std::ranges::data(recv), counts.data(), nullptr,
+    internal::throw_unless_ok(ucft_allgatherv_init(get(), from, internal::data_of(recv), counts.data(), nullptr,
                                                    dtype_of<ElementOf<Send>>(), &options, &handle));
     return Request(handle, size_);
   }
@@ -643,27 +672,27 @@ class Communicator {
     reader_ = internal::ResultReader(size_);
   }
 
-  template <WritableElements Range>
-  static std::span<ElementOf<Range>> output(Range& range) {
-    return {std::ranges::data(range), std::ranges::size(range)};
+  template <Elements Values>
+  static std::span<ElementOf<Values>> output(Values& values) {
+    return {internal::data_of(values), internal::size_of(values)};
   }
 
   template <Elements Send, Elements Receive>
   static const void* input(const Send& send, const Receive& recv) {
     static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
-    if (std::ranges::size(send) != std::ranges::size(recv)) {
+    if (internal::size_of(send) != internal::size_of(recv)) {
       throw Error(UCFT_ERR_INVALID_PARAM, "send and recv differ in size");
     }
-    return std::ranges::data(send);
+    return internal::data_of(send);
   }
 
   template <Elements Send, Elements Receive>
   const void* block(const Send& send, const Receive& recv) const {
     static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
-    if (std::ranges::size(recv) != std::ranges::size(send) * static_cast<std::size_t>(size_)) {
+    if (internal::size_of(recv) != internal::size_of(send) * static_cast<std::size_t>(size_)) {
       throw Error(UCFT_ERR_INVALID_PARAM, "recv does not hold size() times what send does");
     }
-    return std::ranges::data(send);
+    return internal::data_of(send);
   }
 
   template <Elements Send, Elements Receive>
@@ -671,17 +700,17 @@ class Communicator {
     static_assert(std::same_as<ElementOf<Send>, ElementOf<Receive>>, "send and recv differ in type");
     std::uint64_t all = 0;
     for (std::uint64_t count : counts) all += count;
-    if (counts.size() != static_cast<std::size_t>(size_) || all != std::ranges::size(recv) ||
-        counts[static_cast<std::size_t>(rank_)] != std::ranges::size(send)) {
+    if (counts.size() != static_cast<std::size_t>(size_) || all != internal::size_of(recv) ||
+        counts[static_cast<std::size_t>(rank_)] != internal::size_of(send)) {
       throw Error(UCFT_ERR_INVALID_PARAM, "counts, one for each rank, do not fit the sizes of send and recv");
     }
-    return std::ranges::data(send);
+    return internal::data_of(send);
   }
 
   template <Elements Send, Elements Receive>
   Arguments reduce_arguments(const Send& send, Receive& recv, std::int32_t root) const {
     if (rank_ == root) input(send, recv);  // for its checks
-    return {std::ranges::data(send), std::ranges::data(recv), std::ranges::size(send), dtype_of<ElementOf<Send>>()};
+    return {internal::data_of(send), internal::data_of(recv), internal::size_of(send), dtype_of<ElementOf<Send>>()};
   }
 
   template <Element T>
@@ -738,4 +767,5 @@ class Communicator {
 }  // namespace v0
 }  // namespace ucft
 
+#endif  // C++20
 #endif

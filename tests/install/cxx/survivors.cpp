@@ -24,6 +24,18 @@ int main() {
         return 1;
       }
     }
+    // A single variable: in place, into another one, from a constant, as a block.
+    double one = 1, sum = 0;
+    const double fixed = 2;
+    std::vector<double> blocks(4);
+    if (!all.allreduce(one, UCFT_SUM).ok() || one != 3 || !all.allreduce(fixed, sum, UCFT_MAX).ok() || sum != 2 ||
+        !all.iallreduce(fixed, sum, UCFT_SUM).wait().ok() || sum != 6 || !all.broadcast(sum, 0).ok() ||
+        !all.reduce(fixed, sum, UCFT_SUM, 0).ok() || !all.allgather(fixed, blocks).ok() || blocks[3] != 2) {
+      std::fprintf(stderr, "survivors: single variables: %g %g\n", one, sum);
+      return 1;
+    }
+    static_assert(!ucft::WritableElements<double> && !ucft::WritableElements<const double&>);
+    static_assert(ucft::WritableElements<double&> && ucft::WritableElements<std::vector<double>&>);
     const std::vector<ucft::RankSight> seen = all.look();
     if (seen.size() != 4 || seen[victim].state != UCFT_RANK_DEAD || seen[victim].posted != iterations / 2) {
       std::fprintf(stderr, "survivors: seen of the dead: %s\n", seen[victim].text.c_str());

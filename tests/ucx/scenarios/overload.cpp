@@ -1,6 +1,7 @@
 // Machines that have far too much to do: a rank that gets no processor is alive.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -52,6 +53,10 @@ TEST(Overload, NobodyIsExcludedFromAJobOfManyHostsBesideManySpinners) {
     JobPlan made{50, "words", {"40"}, {}, over("two_level")};
     made.environment["UCFT_TEST_RANKS_PER_HOST"] = job % 2 == 0 ? "5" : "1";
     EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << "job " << job;
+    if (wanted != nullptr) {
+      fmt::print("job {} has ended\n", job);
+      std::fflush(stdout);
+    }
   }
 }
 

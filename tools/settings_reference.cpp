@@ -1,4 +1,4 @@
-#include "ucx_layer/runtime/settings_reference.hpp"
+#include "tools/settings_reference.hpp"
 
 #include <fmt/core.h>
 
@@ -23,27 +23,34 @@ constexpr SettingReference all[] = {
     {"UCFT_HEARTBEAT_PERIOD", behaviour, "100us .. 1m", "10ms",
      "How often a rank's detector thread wakes and gives a sign of life. It must be the same on all ranks."},
     {"UCFT_SUSPECT_AFTER", behaviour, "300us .. 60m, at least 3 times UCFT_HEARTBEAT_PERIOD", "1s",
-     "How long a rank may be silent before the others take it for failed. Only a process that hangs or is stopped, or a "
-     "host that cannot be reached, is silent: the end of a process is seen at once. Set it to 10m on all ranks to stop a "
+     "How long a rank may be silent before the others take it for failed. Only a process that hangs or is stopped, or "
+     "a "
+     "host that cannot be reached, is silent: the end of a process is seen at once. Set it to 10m on all ranks to stop "
+     "a "
      "rank by hand for a while. It must be the same on all ranks."},
     {"UCFT_STARTUP_TIMEOUT", behaviour, "1ms .. 1440m", "1m",
      "How long ranks wait for each other in start-up before those that are missing are named."},
     {"UCFT_LOG", behaviour, "off, warn, info", "warn",
-     "What ucft says on stderr. warn: what a user has to know, such as that a rank was killed for its silence. info: also "
+     "How much ucft says on stderr. warn: what a user has to know, such as that a rank was killed for its silence. "
+     "info: "
+     "also "
      "each failure, each message that is dropped, and what this system lacks. y is info, and n is warn."},
     {"UCFT_STATS", behaviour, "y, n, json", "n",
      "Counters of this rank go to stderr when it leaves the job: as text, or as a line of JSON."},
     {"UCFT_PMIX", behaviour, "auto, off", "auto",
-     "auto: a program that a PMIx server has started (Open MPI's mpirun, srun --mpi=pmix) joins the job of that server. "
+     "auto: a program that a PMIx server has started (Open MPI's mpirun, srun --mpi=pmix) joins the job of that "
+     "server. "
      "off: it is a job of one rank."},
     {"UCFT_SINGLE", behaviour, "y, n", "n",
-     "y: this process is a job of one rank, whoever has started it. Without it a process that a launcher has started as "
+     "y: this process is a job of one rank, whoever has started it. Without it a process that a launcher has started "
+     "as "
      "one of several (WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE or SLURM_NTASKS is above 1), and that finds no job, "
      "fails to start."},
     {"UCFT_GOSSIP_FAULTS", behaviour, "none, or e.g. loss=0.1,seed=3", "none",
      "Faults that are injected into gossip, for experiments. docs/gossip_api.md has the list."},
     {"UCFT_RMA", performance, "auto, off", "auto",
-     "auto: messages between hosts go into remote memory by RDMA, where the network can do that. off: active messages."},
+     "auto: messages between hosts go into remote memory by RDMA, where the network can do that. off: active "
+     "messages."},
     {"UCFT_CONNECT_ALL", performance, "auto, or a number of ranks", "auto",
      "Up to so many ranks on other hosts all pairs are connected in start-up; beyond it a rank connects to another one "
      "when it needs to. auto: 40 where each host has several ranks, else 256. It must be the same on all ranks."},
@@ -57,7 +64,8 @@ constexpr SettingReference all[] = {
     {"UCFT_WINDOW", performance, "2 .. 1024", "8",
      "How many operations of a communicator may be in flight on a rank. It must be the same on all ranks."},
     {"UCFT_ALGORITHM", performance, "auto, optimistic, corrected", "auto",
-     "auto: ranks of a host read each other's memory, and hosts send messages. optimistic: all ranks send messages, and "
+     "auto: ranks of a host read each other's memory, and hosts send messages. optimistic: all ranks send messages, "
+     "and "
      "nothing is paid for deaths before there is one. corrected: all ranks send messages that are prepared for deaths "
      "from the first one on (the paper's algorithm). It must be the same on all ranks."},
     {"UCFT_MODEL", performance, "auto, or a file", "auto",
@@ -93,11 +101,16 @@ std::string settings_page() {
   std::string page =
       "# Settings\n\n"
       "ucft reads these variables of the environment when `ucft_context_create` starts, and in MPI programs when\n"
-      "`MPI_Init` does. This page is for people who run programs over ucft. `ucft_info -f` prints the same, with the value\n"
+      "`MPI_Init` does. This page is for people who run programs over ucft. `ucft_info -f` prints the same, with the "
+      "value\n"
       "that each has here and where it comes from.\n\n";
-  page += wrapped(fmt::format("A duration is a number with its unit ({}). An empty variable is the default. A name that begins with "
-                              "`UCFT_` and is no setting is a warning at start-up. Fields of `ucft_context_params_t` go before the "
-                              "environment.", durations), 118, "");
+  page += wrapped(
+      fmt::format(
+          "A duration is a number with its unit ({}). An empty variable is the default. A name that begins with "
+          "`UCFT_` and is no setting is a warning at start-up. Fields of `ucft_context_params_t` go before the "
+          "environment.",
+          durations),
+      118, "");
   const struct {
     SettingReference::Part part;
     const char* title;
