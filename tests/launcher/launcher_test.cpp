@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -106,7 +107,7 @@ TEST(LauncherOutput, AFullDiskIsNamed) {
 TEST(LauncherOutput, RanksReadNothingFromStdin) { EXPECT_EQ(run({"-n", "1", "wc", "-c"}).output, "[0] 0\n"); }
 
 TEST(LauncherOutput, JsonTellsTheWholeStory) {
-  const auto job = run(shell({"-n", "3", "--json", "--kill", "1@50ms"},
+  const auto job = run(shell({"-n", "3", "--json", "--kill", "1@start+50ms"},
                              "case $UCFT_RANK in 0) exit 0;; 1) sleep 1000;; 2) exit 7;; esac"));
   EXPECT_EQ(job.exit_code, 7);
   const auto story = nlohmann::json::parse(job.output);
@@ -228,6 +229,37 @@ TEST(LauncherStartUp, ARankThatDoesNotArriveIsNamed) {
   EXPECT_EQ(job.exit_code, 10);
 }
 
+// ---- kill and stop ----
+
+// Rank 1 begins start-up late. Were its kill counted from the start, it would die before.
+TEST(LauncherSignals, TimesCountFromTheEndOfStartUp) {
+  for (const std::string option : {"--kill", "--stop"}) {
+    const auto job = run({"-n", "2", option, "1@0", TEST_RANK, "late", "1"});
+    EXPECT_EQ(job.exit_code, 0) << job.errors;
+    for (const std::string line : {"[0] start-up is over", "[1] start-up is over"})
+      EXPECT_EQ(lines(job.output).count(line), 1u) << job.output;
+    const std::string done = option == "--kill" ? "killed" : "stopped";
+    EXPECT_TRUE(contains(job.errors, "ucft_run: " + done + " rank 1 (pid ")) << job.errors;
+    EXPECT_TRUE(contains(job.errors, " after start-up\n")) << job.errors;
+  }
+}
+
+TEST(LauncherSignals, AStartUpThatFailsIsOverToo) {
+  const auto job = run({"-n", "3", "--kill", "0@0", TEST_RANK, "die_linger", "1"});
+  EXPECT_EQ(job.exit_code, 3) << job.errors;
+  EXPECT_TRUE(contains(job.errors, "ucft_run: killed rank 0 (pid ") && contains(job.errors, " after start-up\n"))
+      << job.errors;
+}
+
+TEST(LauncherSignals, TimesCountFromTheStartOfAProgramWithoutStartUp) {
+  const auto job = run(shell({"-n", "2", "--startup-timeout", "100ms", "--kill", "1@20ms"},
+                             "[ $UCFT_RANK = 0 ] && exit 0; sleep 1000; true"));
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+  EXPECT_TRUE(contains(job.errors, "ucft_run: no rank has begun start-up within 100 ms: --kill and --stop count from"))
+      << job.errors;
+  EXPECT_TRUE(contains(job.errors, " after the start\n")) << job.errors;
+}
+
 // ---- exit codes ----
 
 TEST(LauncherExit, AFailingRankIsNamedAndTheOthersGoOn) {
@@ -244,9 +276,11 @@ TEST(LauncherExit, ASignalCountsAs128PlusItsNumber) {
 }
 
 TEST(LauncherExit, ARankKilledOnPurposeIsExcused) {
-  const auto job = run(shell({"-n", "2", "--kill", "1@20ms"}, "[ $UCFT_RANK = 0 ] && exit 0; sleep 1000; true"));
+  const auto job = run(shell({"-n", "2", "--kill", "1@start+20ms"}, "[ $UCFT_RANK = 0 ] && exit 0; sleep 1000; true"));
   EXPECT_EQ(job.exit_code, 0);
-  EXPECT_EQ(job.errors, "");
+  EXPECT_TRUE(
+      std::regex_match(job.errors, std::regex("ucft_run: killed rank 1 \\(pid \\d+\\), \\d.* after the start\n")))
+      << job.errors;
 }
 
 TEST(LauncherExit, ARankExpectedToBeKilledIsExcused) {
@@ -263,14 +297,20 @@ TEST(LauncherExit, ARankThatAnnouncesItsDeathIsExcused) {
 }
 
 TEST(LauncherExit, ARankThatEndedBeforeItsKillIsReported) {
-  const auto job = run({"-n", "1", "--kill", "0@100s", "true"});
+  const auto job = run({"-n", "1", "--kill", "0@start+100s", "true"});
   EXPECT_EQ(job.exit_code, 0);
-  EXPECT_TRUE(contains(job.errors, "rank 0 was not killed after 100 s: it had ended before")) << job.errors;
+  EXPECT_EQ(job.errors, "ucft_run: rank 0 was not killed 100 s after the start: it had ended before\n");
+  const auto without_start_up = run({"-n", "1", "--kill", "0@100s", "true"});
+  EXPECT_EQ(without_start_up.exit_code, 0);
+  EXPECT_TRUE(contains(without_start_up.errors,
+                       "rank 0 was not killed 100 s after start-up: it had ended before, "
+                       "without start-up (RANK@start+TIME"))
+      << without_start_up.errors;
 }
 
 TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
-  const auto job =
-      run(shell({"-n", "2", "--stop", "1@20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 2; sleep 1000; true"));
+  const auto job = run(
+      shell({"-n", "2", "--stop", "1@start+20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 2; sleep 1000; true"));
   EXPECT_EQ(job.exit_code, 0) << job.errors;
   const auto story = nlohmann::json::parse(job.output);
   EXPECT_EQ(story["stopped"], nlohmann::json::array({1}));
@@ -279,7 +319,7 @@ TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
 
 TEST(LauncherExit, AStoppedRankKilledByAPeerIsExcused) {
   const std::string mark = new_mark();
-  Launcher launcher({"-n", "2", "--stop", "1@20ms", "--expect-kill", "0", "sleep", mark});
+  Launcher launcher({"-n", "2", "--stop", "1@start+20ms", "--expect-kill", "0", "sleep", mark});
   pid_t stopped = 0;
   ASSERT_TRUE(eventually([&] { return (stopped = one_stopped_sleeper(mark)) != 0; }));
   kill(stopped, SIGKILL);
@@ -314,6 +354,8 @@ TEST(LauncherExit, WrongUsageIsNamedBeforeAnythingStarts) {
       {{"-n", "2", "--kill", "1", "true"}, 2, "--kill: '1'"},
       {{"-n", "2", "--stop", "1@soon", "true"}, 2, "--stop 1@soon"},
       {{"-n", "2", "--stop", "1@-1s", "true"}, 2, "--stop 1@-1s"},
+      {{"-n", "2", "--stop", "1@start+", "true"}, 2, "--stop 1@start+"},
+      {{"-n", "2", "--stop", "1@start", "true"}, 2, "--stop 1@start"},
       {{"-n", "2", "--bind", "socket", "true"}, 2, "--bind: 'socket' is none of core, l3, numa, package, none"},
       {{"-n", "2", "--timeout", "0", "true"}, 2, "--timeout"},
       {{"-n", "2", "--startup-timeout", "1h", "true"}, 2, "--startup-timeout: '1h'"},
@@ -422,8 +464,8 @@ TEST_F(LauncherOrphans, ThoseWhoIgnoreTheRequestToEndAreKilledLater) {
 }
 
 TEST_F(LauncherOrphans, KillingARankTakesTheProgramBehindTheShell) {
-  Launcher launcher(
-      shell({"-n", "2", "--kill", "1@2s"}, "[ $UCFT_RANK = 1 ] && sleep " + mark_ + "; echo alive; sleep 1000; true"));
+  Launcher launcher(shell({"-n", "2", "--kill", "1@start+2s"},
+                          "[ $UCFT_RANK = 1 ] && sleep " + mark_ + "; echo alive; sleep 1000; true"));
   ASSERT_TRUE(eventually([&] { return sleepers(mark_) == 1; }));
   ASSERT_TRUE(launcher.read_until("[0] alive"));
   expect_none_left();

@@ -22,6 +22,7 @@ struct Unit {
   double microseconds;
 };
 constexpr Unit units[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"", 1e6}};
+constexpr std::string_view from_program_start = "start+";
 constexpr double longest_us = 10 * 365 * 86400 * 1e6;
 
 // CLI11 does not know of the program that follows the options.
@@ -68,15 +69,19 @@ Duration positive_duration(const std::string& option, const std::string& text) {
   return duration;
 }
 
-// "3@1.5s"
+// "3@1.5s", "3@start+60ms"
 PlannedSignal planned_signal(const std::string& option, const std::string& text, int rank_count, int signal) {
   const auto at = text.find('@');
   if (at == std::string::npos) {
-    throw std::invalid_argument(fmt::format("{}: '{}' is not of the form RANK@TIME, e.g. 3@1.5s", option, text));
+    throw std::invalid_argument(
+        fmt::format("{}: '{}' is not of the form RANK@TIME, e.g. 3@1.5s or 3@start+1.5s", option, text));
   }
   const std::string context = fmt::format("{} {}", option, text);
-  return {parse_count(context + ": rank", text.substr(0, at), 0, rank_count - 1),
-          duration_argument(context, text.substr(at + 1)), signal};
+  const int rank = parse_count(context + ": rank", text.substr(0, at), 0, rank_count - 1);
+  std::string time = text.substr(at + 1);
+  const bool from_start = time.rfind(from_program_start, 0) == 0;
+  if (from_start) time.erase(0, from_program_start.size());
+  return {rank, from_start ? Origin::program_start : Origin::start_up_end, duration_argument(context, time), signal};
 }
 
 void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
@@ -87,10 +92,10 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
                  "Each rank runs on one core, L3 cache, NUMA node or package (see below), or anywhere")
       ->type_name("core|l3|numa|package|none")
       ->capture_default_str();
-  app.add_option("--kill", raw.kills, "Kill that rank (SIGKILL) TIME after the start; may be repeated")
+  app.add_option("--kill", raw.kills, "Kill that rank (SIGKILL) TIME after start-up; may be repeated")
       ->type_name("RANK@TIME")
       ->allow_extra_args(false);
-  app.add_option("--stop", raw.stops, "Stop that rank (SIGSTOP) TIME after the start; may be repeated")
+  app.add_option("--stop", raw.stops, "Stop that rank (SIGSTOP) TIME after start-up; may be repeated")
       ->type_name("RANK@TIME")
       ->allow_extra_args(false);
   app.add_option(
@@ -112,6 +117,14 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       "other;\n"
       "with fewer ranks than that, on number r. A machine without L3 caches: its packages.\n"
       "TIME: 500ms, 2s, 1.5s, 100us; a bare number is seconds.\n"
+      "--kill, --stop: TIME counts from the end of start-up, which is when ucft_context_create has ended on all "
+      "ranks.\n"
+      "A start-up that fails ends, too. RANK@start+TIME counts from the start of the program. RANK@TIME does so as "
+      "well "
+      "if\n"
+      "no rank has begun start-up within --startup-timeout: the program does not use ucft then. A line on stderr says "
+      "when\n"
+      "each of them fires.\n"
       "Exit code: 0 if each rank that was not killed or stopped on purpose exits with 0, else that of the first rank\n"
       "that failed (128+signal if it was killed). 2: wrong usage, 124: --timeout passed, 125: ucft_run itself failed,\n"
       "126, 127: the program cannot be executed, or found. A rank that fails does not end the others.\n"
@@ -145,8 +158,6 @@ void interpret(const RawArguments& raw, Arguments& arguments) {
   for (const auto& text : raw.stops) {
     arguments.planned_signals.push_back(planned_signal("--stop", text, arguments.rank_count, SIGSTOP));
   }
-  std::stable_sort(arguments.planned_signals.begin(), arguments.planned_signals.end(),
-                   [](const PlannedSignal& left, const PlannedSignal& right) { return left.after < right.after; });
   arguments.tag_lines = !raw.no_tag;
   arguments.startup_limit = positive_duration("--startup-timeout", raw.startup_limit);
   if (!raw.job_limit.empty()) arguments.job_limit = positive_duration("--timeout", raw.job_limit);

@@ -13,9 +13,13 @@ namespace ucft::detail::run {
 
 using Duration = std::chrono::microseconds;
 
-// --kill RANK@TIME, --stop RANK@TIME: from the start of the ranks.
+// What the time of a planned signal counts from: RANK@TIME and RANK@start+TIME.
+enum class Origin { start_up_end, program_start };
+
+// --kill, --stop.
 struct PlannedSignal {
   int rank = 0;
+  Origin origin = Origin::start_up_end;
   Duration after{};
   int signal = 0;
 };

@@ -55,7 +55,8 @@ Job::Job(Arguments arguments, std::string program_path, std::vector<std::vector<
       secret_(bootstrap::random_secret()),
       signals_(signalfd(-1, &context_.handled_signals, SFD_CLOEXEC | SFD_NONBLOCK)),
       output_(STDOUT_FILENO),
-      errors_(STDERR_FILENO) {
+      errors_(STDERR_FILENO),
+      plan_(arguments_.planned_signals, arguments_.startup_limit) {
   if (pipe2(purpose_.data(), O_CLOEXEC | O_NONBLOCK) != 0) purpose_ = {-1, -1};
 }
 
@@ -68,6 +69,7 @@ Job::~Job() {
 int Job::run() {
   const bool started = open_rendezvous() && start_ranks();
   started_at_ = Clock::now();
+  plan_.on_program_start(started_at_);
   while (started && alive_count_ > 0 && !end_now_) {
     step(next_deadline());
     if (alive_count_ > 0) on_timers();
@@ -167,9 +169,7 @@ std::optional<Job::TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> next;
   if (rendezvous_ != nullptr) next = rendezvous_->next_deadline();
   const auto consider = [&next](TimePoint time) { next = next ? std::min(*next, time) : time; };
-  if (next_planned_signal_ < arguments_.planned_signals.size()) {
-    consider(started_at_ + arguments_.planned_signals[next_planned_signal_].after);
-  }
+  if (const auto planned = plan_.next_deadline()) consider(*planned);
   if (arguments_.job_limit) consider(started_at_ + *arguments_.job_limit);
   if (kill_after_term_at_) consider(*kill_after_term_at_);
   return next;
@@ -269,26 +269,30 @@ void Job::signal_rank(const RankProcess& process, int signal) {
 }
 
 void Job::send_planned_signals(TimePoint now) {
-  const auto& planned = arguments_.planned_signals;
-  for (; next_planned_signal_ < planned.size(); ++next_planned_signal_) {
-    const PlannedSignal& next = planned[next_planned_signal_];
-    if (now < started_at_ + next.after) return;
-    reap();  // who has ended already cannot be killed
-    RankProcess& process = ranks_[static_cast<std::size_t>(next.rank)];
-    if (process.ended) {
-      say_not_sent(next);
-      continue;
-    }
-    const bool kills = next.signal == SIGKILL;
-    (kills ? process.killed_on_purpose : process.stopped_on_purpose) = true;
-    (kills ? killed_ : stopped_).push_back(next.rank);
-    signal_rank(process, next.signal);
+  if (plan_.on_start_up(rendezvous_->start_up_begun(), rendezvous_->start_up_ended(), now)) {
+    say(fmt::format("no rank has begun start-up within {}: --kill and --stop count from the start",
+                    bootstrap::duration_text(arguments_.startup_limit)));
   }
+  while (const auto planned = plan_.take_due(now)) send(*planned, now);
+}
+
+void Job::send(const PlannedSignal& planned, TimePoint now) {
+  reap();  // a rank that has ended already cannot be killed
+  RankProcess& process = ranks_[static_cast<std::size_t>(planned.rank)];
+  if (process.ended) return say_not_sent(planned);
+  const bool kills = planned.signal == SIGKILL;
+  (kills ? process.killed_on_purpose : process.stopped_on_purpose) = true;
+  (kills ? killed_ : stopped_).push_back(planned.rank);
+  signal_rank(process, planned.signal);
+  say(fmt::format("{} rank {} (pid {}), {}", kills ? "killed" : "stopped", planned.rank, process.pid,
+                  plan_.moment(planned, now)));
 }
 
 void Job::say_not_sent(const PlannedSignal& planned) {
-  say(fmt::format("rank {} was not {} after {}: it had ended before", planned.rank,
-                  planned.signal == SIGKILL ? "killed" : "stopped", bootstrap::duration_text(planned.after)));
+  const bool needs_hint = planned.origin == Origin::start_up_end && !rendezvous_->start_up_begun();
+  say(fmt::format("rank {} was not {} {}: it had ended before{}", planned.rank,
+                  planned.signal == SIGKILL ? "killed" : "stopped", SignalPlan::planned_moment(planned),
+                  needs_hint ? ", without start-up (RANK@start+TIME counts from the start)" : ""));
 }
 
 void Job::reap() {
@@ -372,9 +376,7 @@ void Job::write_out(std::optional<TimePoint> deadline) {
 }
 
 void Job::say_what_was_not_sent() {
-  for (; next_planned_signal_ < arguments_.planned_signals.size(); ++next_planned_signal_) {
-    say_not_sent(arguments_.planned_signals[next_planned_signal_]);
-  }
+  for (const PlannedSignal& planned : plan_.take_rest()) say_not_sent(planned);
 }
 
 int Job::exit_code() const {

@@ -24,6 +24,7 @@
 #include "tools/run/guard.hpp"
 #include "tools/run/output.hpp"
 #include "tools/run/ranks.hpp"
+#include "tools/run/signal_plan.hpp"
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 
 namespace ucft::detail::run {
@@ -64,6 +65,7 @@ class Job {
   void note_wait_status(pid_t pid, int status);
   void note_end(int rank);
   void send_planned_signals(TimePoint now);
+  void send(const PlannedSignal& planned, TimePoint now);
   void say_not_sent(const PlannedSignal& planned);
   void on_job_limit();
   void kill_stopped_if_alone();
@@ -95,7 +97,7 @@ class Job {
   std::vector<RankProcess> ranks_;  // by rank
   int alive_count_ = 0;
   TimePoint started_at_{};
-  std::size_t next_planned_signal_ = 0;
+  SignalPlan plan_;
   std::vector<int> killed_;   // ranks, in the order of the signals
   std::vector<int> stopped_;  // likewise
 
