@@ -130,6 +130,24 @@ TEST(LauncherEnvironment, RanksKnowWhoTheyAre) {
   EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] 0 0 2 127.0.0.1 64", "[1] 1 1 2 127.0.0.1 64"}));
 }
 
+TEST(LauncherEnvironment, RanksHaveTheVariablesOfPyTorch) {
+  const std::string script = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT";
+  const auto said = lines(run(shell({"-n", "2"}, script)).output);
+  std::set<std::string> ports;
+  std::smatch match;
+  for (const std::string& line : said)
+    if (std::regex_match(line, match, std::regex("\\[([01])\\] \\1 2 \\1 2 127.0.0.1 ([1-9]\\d+)")))
+      ports.insert(match[2]);
+  EXPECT_EQ(said.size(), 2u);
+  EXPECT_EQ(ports.size(), 1u) << "the same on both";
+
+  setenv("MASTER_ADDR", "elsewhere", 1);
+  setenv("MASTER_PORT", "7", 1);
+  EXPECT_EQ(run(shell({"-n", "1"}, script)).output, "[0] 0 1 0 1 elsewhere 7\n");
+  unsetenv("MASTER_ADDR");
+  unsetenv("MASTER_PORT");
+}
+
 // The cpus that a rank may use, as it says itself: "0-1,8".
 std::multiset<std::string> affinities(const std::string& bind, int ranks) {
   return lines(
@@ -289,6 +307,30 @@ TEST(LauncherExit, ARankExpectedToBeKilledIsExcused) {
   EXPECT_EQ(run(shell({"-n", "2", "--expect-kill", "1"}, "[ $UCFT_RANK = 0 ] && exit 0; exit 3")).exit_code, 3);
 }
 
+TEST(LauncherExit, ExpectedKillsAreRanksRangesAnyOrAll) {
+  const struct {
+    std::string expected;
+    std::string script;
+    int exit_code;
+  } cases[] = {
+      {"0,2", "[ $UCFT_RANK = 1 ] || kill -9 $$", 0},
+      {"1-2", "[ $UCFT_RANK = 0 ] || kill -9 $$", 0},
+      {"0,1-2", "kill -9 $$", 0},
+      {"0-1", "[ $UCFT_RANK = 0 ] || kill -9 $$", 137},
+      {"any", "[ $UCFT_RANK = 1 ] || kill -9 $$", 0},
+      {"any", "kill -9 $$", 137},
+      {"any", "[ $UCFT_RANK = 1 ] || kill -9 $$; exit 4", 4},
+      {"any", "kill -TERM $$", 143},
+      {"all", "kill -9 $$", 0},
+      {"all", "true", 0},
+      {"all", "[ $UCFT_RANK = 1 ] || kill -9 $$; exit 4", 4},
+  };
+  for (const auto& each : cases) {
+    const auto job = run(shell({"-n", "3", "--expect-kill", each.expected}, each.script));
+    EXPECT_EQ(job.exit_code, each.exit_code) << each.expected << ": " << each.script << ": " << job.errors;
+  }
+}
+
 TEST(LauncherExit, ARankThatAnnouncesItsDeathIsExcused) {
   const std::string script =
       "[ $UCFT_RANK = 0 ] && exit 0; printf '\\001\\000\\000\\000' >&$UCFT_PURPOSE_FD; kill -9 $$";
@@ -357,6 +399,11 @@ TEST(LauncherExit, WrongUsageIsNamedBeforeAnythingStarts) {
       {{"-n", "2", "--stop", "1@start+", "true"}, 2, "--stop 1@start+"},
       {{"-n", "2", "--stop", "1@start", "true"}, 2, "--stop 1@start"},
       {{"-n", "2", "--bind", "socket", "true"}, 2, "--bind: 'socket' is none of core, l3, numa, package, none"},
+      {{"-n", "2", "--expect-kill", "2", "true"}, 2, "--expect-kill: '2'"},
+      {{"-n", "2", "--expect-kill", "0,2", "true"}, 2, "--expect-kill 0,2: '2'"},
+      {{"-n", "2", "--expect-kill", "1-0", "true"}, 2, "--expect-kill: '0' is not a number from 1 to 1"},
+      {{"-n", "2", "--expect-kill", "some", "true"}, 2, "--expect-kill: 'some'"},
+      {{"-np", "0", "true"}, 2, "-n: '0'"},
       {{"-n", "2", "--timeout", "0", "true"}, 2, "--timeout"},
       {{"-n", "2", "--startup-timeout", "1h", "true"}, 2, "--startup-timeout: '1h'"},
       {{"-n", "2", "no_such_program"}, 127, "no_such_program"},
@@ -374,6 +421,8 @@ TEST(LauncherExit, WrongUsageIsNamedBeforeAnythingStarts) {
 TEST(LauncherExit, OptionsAfterTheProgramBelongToIt) {
   EXPECT_EQ(run({"-n", "1", "echo", "-n", "7", "--kill", "--help"}).output, "[0] 7 --kill --help\n");
   EXPECT_EQ(run({"-n", "1", "--", "echo", "--", "x"}).output, "[0] -- x\n");
+  EXPECT_EQ(run({"--no-tag", "-np", "1", "--timeout", "20s", "echo", "-np", "2"}).output, "-np 2\n");
+  EXPECT_EQ(run({"-n", "1", "echo", "-np", "2"}).output, "[0] -np 2\n");
   EXPECT_EQ(run({"--version"}).output, "ucft_run 0.1.0\n");
   EXPECT_TRUE(contains(run({"--help"}).output, "RANK@TIME"));
 }

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <csignal>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 
 #include "ucft/ucft.h"
@@ -84,10 +85,27 @@ PlannedSignal planned_signal(const std::string& option, const std::string& text,
   return {rank, from_start ? Origin::program_start : Origin::start_up_end, duration_argument(context, time), signal};
 }
 
+// "2", "0-3"; several with a comma between them.
+void add_expected_kills(const std::string& text, int rank_count, ExpectedKills& expected) {
+  if (text == "all" || text == "any") {
+    (text == "all" ? expected.all : expected.any) = true;
+    return;
+  }
+  std::istringstream parts(text + ",");
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::string context = part == text ? "--expect-kill" : "--expect-kill " + text;
+    const auto dash = part.find('-');
+    const int first = parse_count(context, part.substr(0, dash), 0, rank_count - 1);
+    const int last =
+        dash == std::string::npos ? first : parse_count(context, part.substr(dash + 1), first, rank_count - 1);
+    for (int rank = first; rank <= last; ++rank) expected.ranks.push_back(rank);
+  }
+}
+
 void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.prefix_command();
   app.set_version_flag("--version", std::string("ucft_run ") + UCFT_VERSION_STRING);
-  app.add_option("-n", raw.rank_count, "How many ranks to start")->type_name("N")->required();
+  app.add_option("-n,--np", raw.rank_count, "How many ranks to start (-np N as well)")->type_name("N")->required();
   app.add_option("--bind", raw.bind,
                  "Each rank runs on one core, L3 cache, NUMA node or package (see below), or anywhere")
       ->type_name("core|l3|numa|package|none")
@@ -100,8 +118,8 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->allow_extra_args(false);
   app.add_option(
          "--expect-kill", raw.expected_kills,
-         "That rank may end by SIGKILL, whoever sends it (itself, say): as if killed on purpose; may be repeated")
-      ->type_name("RANK")
+         "Those ranks may end by SIGKILL, whoever sends it (themselves, say): as if killed on purpose; may be repeated")
+      ->type_name("0,1|0-3|any|all")
       ->allow_extra_args(false);
   app.add_option("--startup-timeout", raw.startup_limit,
                  "How long ranks wait for each other in start-up before those missing are named")
@@ -125,10 +143,27 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       "no rank has begun start-up within --startup-timeout: the program does not use ucft then. A line on stderr says "
       "when\n"
       "each of them fires.\n"
+      "--expect-kill: ranks 0,1 or 0-3; any: whichever ranks, as long as one survives; all: every rank, survivors or "
+      "not.\n"
       "Exit code: 0 if each rank that was not killed or stopped on purpose exits with 0, else that of the first rank\n"
       "that failed (128+signal if it was killed). 2: wrong usage, 124: --timeout passed, 125: ucft_run itself failed,\n"
       "126, 127: the program cannot be executed, or found. A rank that fails does not end the others.\n"
-      "Ranks find UCFT_RANK, UCFT_SIZE, UCFT_LOCAL_RANK, UCFT_RENDEZVOUS and UCFT_JOB_SECRET in their environment.");
+      "Ranks find UCFT_RANK, UCFT_SIZE, UCFT_LOCAL_RANK, UCFT_RENDEZVOUS and UCFT_JOB_SECRET in their environment. "
+      "For\n"
+      "PyTorch's env:// they find RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, a free\n"
+      "port on loopback. A MASTER_ADDR or MASTER_PORT that is in the environment already is kept.");
+}
+
+// mpirun's "-np N" has the form of "-n p": among the options it becomes "--np". Last word first, as CLI11 wants it.
+std::vector<std::string> words_for_parser(const CLI::App& app, int argument_count, char** argument_values) {
+  std::vector<std::string> words(argument_values + 1, argument_values + argument_count);
+  for (std::size_t i = 0; i < words.size() && words[i].size() > 1 && words[i][0] == '-' && words[i] != "--"; ++i) {
+    if (words[i] == "-np") words[i] = "--np";
+    const CLI::Option* option = app.get_option_no_throw(words[i]);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;  // its value is the next word
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
 }
 
 std::vector<std::string> command_of(const CLI::App& app) {
@@ -153,7 +188,7 @@ void interpret(const RawArguments& raw, Arguments& arguments) {
     arguments.planned_signals.push_back(planned_signal("--kill", text, arguments.rank_count, SIGKILL));
   }
   for (const auto& text : raw.expected_kills) {
-    arguments.expected_kills.push_back(parse_count("--expect-kill", text, 0, arguments.rank_count - 1));
+    add_expected_kills(text, arguments.rank_count, arguments.expected_kills);
   }
   for (const auto& text : raw.stops) {
     arguments.planned_signals.push_back(planned_signal("--stop", text, arguments.rank_count, SIGSTOP));
@@ -186,7 +221,7 @@ ParsedArguments parse_arguments(int argument_count, char** argument_values) {
   Arguments arguments;
   add_options(app, raw, arguments);
   try {
-    app.parse(argument_count, argument_values);
+    app.parse(words_for_parser(app, argument_count, argument_values));
     arguments.command = command_of(app);
     interpret(raw, arguments);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -24,11 +24,18 @@ struct PlannedSignal {
   int signal = 0;
 };
 
+// --expect-kill: which ranks may end by SIGKILL, whoever sends it.
+struct ExpectedKills {
+  std::vector<int> ranks;
+  bool all = false;
+  bool any = false;  // whichever they are, as long as one rank survives
+};
+
 struct Arguments {
   int rank_count = 0;
   Bind bind = Bind::none;
   std::vector<PlannedSignal> planned_signals;
-  std::vector<int> expected_kills;  // ranks that may end by SIGKILL, whoever sends it
+  ExpectedKills expected_kills;
   Duration startup_limit = std::chrono::seconds(60);
   std::optional<Duration> job_limit;
   bool tag_lines = true;

@@ -82,6 +82,7 @@ int Job::run() {
   const auto deadline = cut_short ? std::optional(Clock::now() + cut_short_grace) : std::nullopt;
   drain_output(deadline);
   if (started && !cut_short) say_what_was_not_sent();
+  if (started) require_survivor();
   if (started && arguments_.json) output_.append_line(json_line(seconds));
   write_out(deadline);
   return exit_code();
@@ -113,6 +114,7 @@ StartOrder Job::order_for(int rank) const {
                        {"UCFT_LOCAL_RANK", std::to_string(rank)},
                        {"UCFT_RENDEZVOUS", rendezvous_->address()},
                        {"UCFT_JOB_SECRET", bootstrap::secret_to_hex(secret_)}};
+  for (auto& variable : torch_.of_rank(rank, arguments_.rank_count)) order.environment.push_back(std::move(variable));
   order.cpus = cpus_[static_cast<std::size_t>(rank)];
   order.purpose = purpose_[1];
   order.signal_mask = context_.original_mask;
@@ -138,10 +140,10 @@ bool Job::start_ranks() {
     streams_.emplace_back(started.output, rank, tag, output_);
     streams_.emplace_back(started.errors, rank, tag, errors_);
     ranks_.push_back(started.process);
-    const auto& expected = arguments_.expected_kills;
-    const int rank_number = static_cast<int>(ranks_.size()) - 1;
-    if (std::find(expected.begin(), expected.end(), rank_number) != expected.end())
-      ranks_.back().killed_on_purpose = true;
+    const ExpectedKills& expected = arguments_.expected_kills;
+    ranks_.back().killed_on_purpose =
+        std::find(expected.ranks.begin(), expected.ranks.end(), rank) != expected.ranks.end();
+    ranks_.back().may_be_killed = expected.all || expected.any;
     ++alive_count_;
   }
   return true;
@@ -377,6 +379,15 @@ void Job::write_out(std::optional<TimePoint> deadline) {
 
 void Job::say_what_was_not_sent() {
   for (const PlannedSignal& planned : plan_.take_rest()) say_not_sent(planned);
+}
+
+// --expect-kill any: who is killed does not matter, but somebody must survive.
+void Job::require_survivor() {
+  const ExpectedKills& expected = arguments_.expected_kills;
+  const bool survived = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& each) { return !each.was_killed(); });
+  if (survived || !expected.any || expected.all) return;
+  say("no rank has survived");
+  if (failure_exit_code_ == 0) failure_exit_code_ = 128 + SIGKILL;
 }
 
 int Job::exit_code() const {

@@ -25,6 +25,7 @@
 #include "tools/run/output.hpp"
 #include "tools/run/ranks.hpp"
 #include "tools/run/signal_plan.hpp"
+#include "tools/run/torch_variables.hpp"
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 
 namespace ucft::detail::run {
@@ -76,6 +77,7 @@ class Job {
   void write_out(std::optional<TimePoint> deadline);
   bool may_go_on(std::optional<TimePoint> deadline) const;
   void say_what_was_not_sent();
+  void require_survivor();
   int exit_code() const;
   std::string json_line(double seconds) const;
 
@@ -86,6 +88,7 @@ class Job {
   rlimit original_open_files_{};
   bootstrap::Secret secret_;
   std::unique_ptr<bootstrap::RendezvousServer> rendezvous_;
+  TorchVariables torch_;
   int signals_ = -1;                    // signalfd
   std::array<int, 2> purpose_{-1, -1};  // pipe: see take_announcements
 

@@ -100,8 +100,10 @@ int read_exec_error(int descriptor) {
 
 bool RankProcess::excused() const {
   if (stopped_on_purpose) return true;
-  return killed_on_purpose && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+  return (killed_on_purpose || may_be_killed) && was_killed();
 }
+
+bool RankProcess::was_killed() const { return ended && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL; }
 
 int RankProcess::exit_code() const {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);

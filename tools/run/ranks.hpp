@@ -18,9 +18,11 @@ struct RankProcess {
   bool is_stopped = false;  // by whatever signal, until continued
   bool killed_on_purpose = false;
   bool stopped_on_purpose = false;
+  bool may_be_killed = false;  // --expect-kill any, all
 
   // Does its end count for the exit code? If it ended by itself before the planned SIGKILL arrived, it does.
   bool excused() const;
+  bool was_killed() const;  // by SIGKILL
   // Its exit code, or 128 + signal.
   int exit_code() const;
   // "exit code 1", "signal 9 (Killed)"
