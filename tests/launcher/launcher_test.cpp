@@ -94,17 +94,58 @@ TEST(LauncherOutput, AReaderThatLeavesEndsTheWriters) {
   Launcher launcher({"-n", "2", "yes"});
   ASSERT_TRUE(launcher.read_until("y"));
   launcher.close_output();
-  EXPECT_EQ(launcher.wait().exit_code, 128 + SIGPIPE);
+  const auto job = launcher.wait();
+  EXPECT_EQ(job.exit_code, 128 + SIGPIPE);
+  EXPECT_FALSE(contains(job.errors, "yes:")) << job.errors;
 }
 
 TEST(LauncherOutput, AFullDiskIsNamed) {
-  Launcher launcher({"-n", "1", "echo", "lost"}, "/dev/full");
+  Launcher launcher({"-n", "1", "echo", "lost"}, {.output_file = "/dev/full"});
   const auto finished = launcher.wait();
   EXPECT_EQ(finished.exit_code, 125);
   EXPECT_TRUE(contains(finished.errors, "cannot write to stdout: No space left on device")) << finished.errors;
 }
 
-TEST(LauncherOutput, RanksReadNothingFromStdin) { EXPECT_EQ(run({"-n", "1", "wc", "-c"}).output, "[0] 0\n"); }
+// The C library of a program that writes to a pipe would keep these lines to itself.
+TEST(LauncherOutput, LinesAppearAsTheyAreWritten) {
+  Launcher launcher({"-n", "2", TEST_RANK, "say_and_wait", "1"});
+  EXPECT_TRUE(launcher.read_until("[1] said\n"));
+}
+
+TEST(LauncherOutput, ARankThatIsKilledLosesNoLine) {
+  const auto job = run({"-n", "2", TEST_RANK, "say_and_die", "1"});
+  EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[1] said", "[1] said more"}));
+  EXPECT_EQ(job.exit_code, 137);
+}
+
+TEST(LauncherOutput, StdoutIsATerminalUnlessAPipeIsAskedFor) {
+  const std::string script = "if [ -t 1 ]; then echo terminal $TERM; else echo pipe; fi";
+  EXPECT_EQ(run(shell({"-n", "1"}, script)).output, "[0] terminal dumb\n");
+  EXPECT_EQ(run(shell({"-n", "1", "--no-terminal"}, script)).output, "[0] pipe\n");
+}
+
+// ---- input ----
+
+TEST(LauncherInput, Rank0ReadsStdinAndTheOthersNothing) {
+  const auto job = run({"-n", "3", "cat"}, {.input = "one\ntwo\n"});
+  EXPECT_EQ(job.exit_code, 0);
+  EXPECT_EQ(job.output, "[0] one\n[0] two\n");
+}
+
+TEST(LauncherInput, Rank0ReadsWhatIsTyped) {
+  Launcher launcher({"-n", "2", "cat"}, {.from_terminal = true});
+  launcher.type("hello\n");
+  ASSERT_TRUE(launcher.read_until("[0] hello\n"));
+  launcher.type("\x04");  // Ctrl-D
+  const auto job = launcher.wait();
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+  EXPECT_EQ(job.output, "[0] hello\n");
+}
+
+TEST(LauncherInput, AJobEndsThoughNobodyTypes) {
+  EXPECT_EQ(run({"-n", "2", "true"}, {.from_terminal = true}).exit_code, 0);
+  EXPECT_EQ(run({"-n", "2", "--timeout", "100ms", "cat"}, {.from_terminal = true}).exit_code, 124);
+}
 
 TEST(LauncherOutput, JsonTellsTheWholeStory) {
   const auto job = run(shell({"-n", "3", "--json", "--kill", "1@start+50ms"},

@@ -4,6 +4,8 @@
 //   launcher_test_rank die R        rank R ends with exit code 3 before the round
 //   launcher_test_rank die_linger R the same, and rank 0 lives on after the start-up that failed
 //   launcher_test_rank stop R       rank R connects, and stops itself
+//   launcher_test_rank say_and_wait R, say_and_die R
+//                                   rank R says something, as printf does it, and waits, or dies; no start-up
 //   launcher_test_rank late R       rank R connects late, says when start-up is over, and lives on
 #include <signal.h>
 #include <unistd.h>
@@ -16,11 +18,26 @@
 
 #include "ucx_layer/bootstrap/rendezvous.hpp"
 
+namespace {
+
+[[noreturn]] void say_and(bool die) {
+  std::printf("said\nsaid ");
+  std::printf("more\n");
+  if (die) raise(SIGKILL);
+  for (;;) pause();
+}
+
+}  // namespace
+
 int main(int argument_count, char** argument_values) {
   using namespace std::chrono_literals;
   const std::string act = argument_count > 2 ? argument_values[1] : "";
   const int actor = argument_count > 2 ? std::atoi(argument_values[2]) : -1;
   const bool is_actor = std::getenv("UCFT_RANK") == std::to_string(actor);
+  if (act.rfind("say_and_", 0) == 0) {
+    if (is_actor) say_and(act == "say_and_die");
+    return 0;
+  }
   if (act == "late" && is_actor) std::this_thread::sleep_for(300ms);
   std::string error;
   const auto rendezvous = ucft::detail::bootstrap::Rendezvous::connect(30s, error);

@@ -44,6 +44,7 @@ struct RawArguments {
   std::string startup_limit = "60s";
   std::string job_limit;
   bool no_tag = false;
+  bool no_terminal = false;
 };
 
 int parse_count(const std::string& option, const std::string& text, int lowest, int highest) {
@@ -127,6 +128,8 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--timeout", raw.job_limit, "End everything after TIME, with exit code 124")->type_name("TIME");
   app.add_flag("--no-tag", raw.no_tag, "Do not put [RANK] in front of each line of output");
+  app.add_flag("--no-terminal", raw.no_terminal,
+               "Ranks write to a pipe, not to a pseudo-terminal: lines come when a program's buffer is full");
   app.add_flag("--json", arguments.json, "Print a JSON object about the job at the end, as one line on stdout");
   app.footer(
       "--bind core: rank r runs on the r-th core that ucft_run may use, with all of its hardware threads, modulo "
@@ -148,6 +151,10 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       "Exit code: 0 if each rank that was not killed or stopped on purpose exits with 0, else that of the first rank\n"
       "that failed (128+signal if it was killed). 2: wrong usage, 124: --timeout passed, 125: ucft_run itself failed,\n"
       "126, 127: the program cannot be executed, or found. A rank that fails does not end the others.\n"
+      "A rank's stdout is a pseudo-terminal, so lines appear as they are written, and a rank that is killed loses "
+      "none.\n"
+      "TERM is dumb there if ucft_run's own stdout is no terminal. Rank 0 reads ucft_run's stdin, the others "
+      "end-of-file.\n"
       "Ranks find UCFT_RANK, UCFT_SIZE, UCFT_LOCAL_RANK, UCFT_RENDEZVOUS and UCFT_JOB_SECRET in their environment. "
       "For\n"
       "PyTorch's env:// they find RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, a free\n"
@@ -194,6 +201,7 @@ void interpret(const RawArguments& raw, Arguments& arguments) {
     arguments.planned_signals.push_back(planned_signal("--stop", text, arguments.rank_count, SIGSTOP));
   }
   arguments.tag_lines = !raw.no_tag;
+  arguments.use_terminals = !raw.no_terminal;
   arguments.startup_limit = positive_duration("--startup-timeout", raw.startup_limit);
   if (!raw.job_limit.empty()) arguments.job_limit = positive_duration("--timeout", raw.job_limit);
 }

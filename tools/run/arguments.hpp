@@ -39,6 +39,7 @@ struct Arguments {
   Duration startup_limit = std::chrono::seconds(60);
   std::optional<Duration> job_limit;
   bool tag_lines = true;
+  bool use_terminals = true;  // as the ranks' stdout
   bool json = false;
   std::vector<std::string> command;  // program and its arguments
 };

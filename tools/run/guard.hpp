@@ -17,6 +17,7 @@
 namespace ucft::detail::run {
 
 struct SupervisorContext {
+  int input = -1;              // for rank 0: our stdin, or a pipe by which the guard hands on what a terminal has
   int guard_pipe = -1;         // at its end when the guard has ended
   sigset_t handled_signals{};  // blocked; for signalfd. Those that ucft_run was told to ignore are not among them
   sigset_t original_mask{};    // for the ranks

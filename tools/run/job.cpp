@@ -117,6 +117,10 @@ StartOrder Job::order_for(int rank) const {
   for (auto& variable : torch_.of_rank(rank, arguments_.rank_count)) order.environment.push_back(std::move(variable));
   order.cpus = cpus_[static_cast<std::size_t>(rank)];
   order.purpose = purpose_[1];
+  if (rank == 0) order.input = context_.input;
+  order.wants_terminal = arguments_.use_terminals;
+  // A program that colours its output for a terminal must not do so into a file.
+  if (arguments_.use_terminals && isatty(STDOUT_FILENO) == 0) order.environment.emplace_back("TERM", "dumb");
   order.signal_mask = context_.original_mask;
   order.open_files = original_open_files_;
   return order;
@@ -137,16 +141,26 @@ bool Job::start_ranks() {
       return false;
     }
     const std::string tag = arguments_.tag_lines ? fmt::format("[{}] ", rank) : "";
-    streams_.emplace_back(started.output, rank, tag, output_);
-    streams_.emplace_back(started.errors, rank, tag, errors_);
+    const auto kind = started.has_terminal ? Stream::Kind::terminal : Stream::Kind::pipe;
+    streams_.emplace_back(started.output, kind, rank, tag, output_);
+    streams_.emplace_back(started.errors, Stream::Kind::pipe, rank, tag, errors_);
     ranks_.push_back(started.process);
     const ExpectedKills& expected = arguments_.expected_kills;
     ranks_.back().killed_on_purpose =
         std::find(expected.ranks.begin(), expected.ranks.end(), rank) != expected.ranks.end();
     ranks_.back().may_be_killed = expected.all || expected.any;
     ++alive_count_;
+    if (rank == 0) leave_input();
   }
   return true;
+}
+
+// It is rank 0's alone now: whoever writes there notices when rank 0 has ended.
+void Job::leave_input() {
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (context_.input > STDERR_FILENO) close(context_.input);
+  dup2(nothing, STDIN_FILENO);
+  if (nothing > STDERR_FILENO) close(nothing);
 }
 
 void Job::say(const std::string& line) { errors_.append_line("ucft_run: " + line); }
@@ -206,7 +220,8 @@ int Job::serve_output(const std::vector<pollfd>& entries) {
     const std::size_t index = (first + i) % streams_.size();
     // An earlier stream may have filled the sink meanwhile.
     if (!entries[streams_entry + index].revents || !streams_[index].wants_to_read()) continue;
-    streams_[index].read_some();
+    if (streams_[index].read_some() == Stream::Reading::SinkGone)
+      signal_rank(ranks_[static_cast<std::size_t>(streams_[index].rank())], SIGPIPE);
     ++streams_read;
   }
   return streams_read;

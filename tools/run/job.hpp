@@ -49,6 +49,7 @@ class Job {
   bool open_rendezvous();
   bool start_ranks();
   StartOrder order_for(int rank) const;
+  void leave_input();
   void say(const std::string& line);
   void take_announcements();
 
