@@ -134,7 +134,7 @@ void note_deaths(Story& story, const Ranks& missing, std::int64_t sum, Clock::du
 
 // ---- the table ----
 
-// What each rank tells of itself at the end: words that an allgather takes.
+// Each rank tells of itself at the end, in words that an allgather takes.
 constexpr std::size_t fixed_words = 2;  // wrong, longest wait in ns; then the missing ranks as bits
 
 std::vector<std::uint64_t> words_of(const Story& story, std::int32_t rank_count) {

@@ -13,7 +13,7 @@ namespace ucft::detail::run {
 
 using Duration = std::chrono::microseconds;
 
-// What the time of a planned signal counts from: RANK@TIME and RANK@start+TIME.
+// The time of a planned signal counts from here: RANK@TIME and RANK@start+TIME.
 enum class Origin { start_up_end, program_start };
 
 // --kill, --stop.
