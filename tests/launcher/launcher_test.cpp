@@ -142,6 +142,14 @@ TEST(LauncherInput, Rank0ReadsWhatIsTyped) {
   EXPECT_EQ(job.output, "[0] hello\n");
 }
 
+TEST(LauncherInput, APromptAppearsBeforeItsLineEnds) {
+  const std::string ask = "[ $UCFT_RANK = 0 ] || exit 0; printf 'name? '; read name; echo hello $name";
+  Launcher launcher(shell({"-n", "2"}, ask), {.from_terminal = true});
+  ASSERT_TRUE(launcher.read_until("[0] name? "));
+  launcher.type("you\n");
+  EXPECT_EQ(launcher.wait().output, "[0] name? hello you\n");
+}
+
 TEST(LauncherInput, AJobEndsThoughNobodyTypes) {
   EXPECT_EQ(run({"-n", "2", "true"}, {.from_terminal = true}).exit_code, 0);
   EXPECT_EQ(run({"-n", "2", "--timeout", "100ms", "cat"}, {.from_terminal = true}).exit_code, 124);

@@ -91,6 +91,7 @@ int run_guarded(int argument_count, char** argument_values,
   SupervisorContext context = block_signals();
   TypedInput typed;
   context.input = typed.for_rank_0();
+  context.input_is_typed = typed.is_terminal();
   const pid_t supervisor = fork();
   if (supervisor < 0) {
     fmt::print(stderr, "ucft_run: cannot fork: {}\n", std::strerror(errno));

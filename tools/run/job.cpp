@@ -150,6 +150,8 @@ bool Job::start_ranks() {
         std::find(expected.ranks.begin(), expected.ranks.end(), rank) != expected.ranks.end();
     ranks_.back().may_be_killed = expected.all || expected.any;
     ++alive_count_;
+    if (rank == 0 && context_.input_is_typed)
+      for (Stream& stream : streams_) stream.show_parts();
     if (rank == 0) leave_input();
   }
   return true;

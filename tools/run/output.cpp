@@ -87,6 +87,7 @@ Stream::~Stream() { close(); }
 Stream::Stream(Stream&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       kind_(other.kind_),
+      shows_parts_(other.shows_parts_),
       discarded_(other.discarded_),
       rank_(other.rank_),
       tag_(std::move(other.tag_)),
@@ -110,7 +111,7 @@ Stream::Reading Stream::read_some() {
     sink_->append(rank_, tag_, text.substr(0, whole));
   }
   partial_line_ += text.substr(whole);
-  if (partial_line_.size() > line_bytes) flush();
+  if (shows_parts_ || partial_line_.size() > line_bytes) flush();
   return Reading::Fine;
 }
 
@@ -121,7 +122,8 @@ Stream::Reading Stream::discard() {
   }
   char bytes[line_bytes];
   ssize_t count = read(descriptor_, bytes, sizeof bytes);
-  if (count > 0) ++discarded_;  // at first what the rank had written before
+  // The first time it is what the rank had written before. The second write means SIGPIPE, the third an error.
+  if (count > 0) ++discarded_;
   for (int reads = 0; count > 0 && reads < discarded_reads; ++reads) count = read(descriptor_, bytes, sizeof bytes);
   const bool has_ended = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
   if (has_ended || discarded_ > 2) close();

@@ -74,6 +74,8 @@ class Stream {
   Reading read_some();
   // What has been read of a last line without newline.
   void flush();
+  // From now on parts of lines are handed over at once: somebody sits there, and waits for a prompt.
+  void show_parts() { shows_parts_ = true; }
 
  private:
   void close();
@@ -81,6 +83,7 @@ class Stream {
 
   int descriptor_;
   Kind kind_;
+  bool shows_parts_ = false;
   int discarded_ = 0;  // how often there was something after the sink had closed
   int rank_;
   std::string tag_;

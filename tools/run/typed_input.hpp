@@ -12,6 +12,7 @@ class TypedInput {
 
   // A descriptor, which the supervisor inherits.
   int for_rank_0() const { return reader_; }
+  bool is_terminal() const { return writer_ >= 0; }
   // In the supervisor.
   void close_writer();
   // In the guard: lets go of rank 0's end, and hands on in the background until there is no more, or rank 0 has ended.
