@@ -408,6 +408,12 @@ TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
   EXPECT_EQ(story["exits"][1]["signal"], 9);
 }
 
+// As shells do: the kernel does not report that the parent is stopped.
+TEST(LauncherExit, ARankStoppedInsideVforkIsKilledWhenItIsAlone) {
+  const auto job = run({"-n", "2", "--stop", "1@start+500ms", "--timeout", "20s", TEST_RANK, "vfork", "1"});
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+}
+
 TEST(LauncherExit, AStoppedRankKilledByAPeerIsExcused) {
   const std::string mark = new_mark();
   Launcher launcher({"-n", "2", "--stop", "1@start+20ms", "--expect-kill", "0", "sleep", mark});

@@ -6,6 +6,7 @@
 //   launcher_test_rank stop R       rank R connects, and stops itself
 //   launcher_test_rank say_and_wait R, say_and_die R
 //                                   rank R says something, as printf does it, and waits, or dies; no start-up
+//   launcher_test_rank vfork R      rank R waits for a child of vfork(), which waits, too; no start-up
 //   launcher_test_rank late R       rank R connects late, says when start-up is over, and lives on
 #include <signal.h>
 #include <unistd.h>
@@ -27,6 +28,12 @@ namespace {
   for (;;) pause();
 }
 
+[[noreturn]] void wait_in_vfork() {
+  if (vfork() == 0)
+    for (;;) pause();
+  _exit(0);
+}
+
 }  // namespace
 
 int main(int argument_count, char** argument_values) {
@@ -36,6 +43,10 @@ int main(int argument_count, char** argument_values) {
   const bool is_actor = std::getenv("UCFT_RANK") == std::to_string(actor);
   if (act.rfind("say_and_", 0) == 0) {
     if (is_actor) say_and(act == "say_and_die");
+    return 0;
+  }
+  if (act == "vfork") {
+    if (is_actor) wait_in_vfork();
     return 0;
   }
   if (act == "late" && is_actor) std::this_thread::sleep_for(300ms);

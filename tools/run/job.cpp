@@ -303,8 +303,11 @@ void Job::send(const PlannedSignal& planned, TimePoint now) {
   (kills ? process.killed_on_purpose : process.stopped_on_purpose) = true;
   (kills ? killed_ : stopped_).push_back(planned.rank);
   signal_rank(process, planned.signal);
+  // The kernel is silent about a shell that is stopped inside vfork(): its child is stopped before exec().
+  if (!kills) process.is_stopped = true;
   say(fmt::format("{} rank {} (pid {}), {}", kills ? "killed" : "stopped", planned.rank, process.pid,
                   plan_.moment(planned, now)));
+  if (!kills) kill_stopped_if_alone();
 }
 
 void Job::say_not_sent(const PlannedSignal& planned) {
