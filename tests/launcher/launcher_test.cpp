@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -93,20 +94,69 @@ TEST(LauncherOutput, AReaderThatLeavesEndsTheWriters) {
   Launcher launcher({"-n", "2", "yes"});
   ASSERT_TRUE(launcher.read_until("y"));
   launcher.close_output();
-  EXPECT_EQ(launcher.wait().exit_code, 128 + SIGPIPE);
+  const auto job = launcher.wait();
+  EXPECT_EQ(job.exit_code, 128 + SIGPIPE);
+  EXPECT_FALSE(contains(job.errors, "yes:")) << job.errors;
 }
 
 TEST(LauncherOutput, AFullDiskIsNamed) {
-  Launcher launcher({"-n", "1", "echo", "lost"}, "/dev/full");
+  Launcher launcher({"-n", "1", "echo", "lost"}, {.output_file = "/dev/full"});
   const auto finished = launcher.wait();
   EXPECT_EQ(finished.exit_code, 125);
   EXPECT_TRUE(contains(finished.errors, "cannot write to stdout: No space left on device")) << finished.errors;
 }
 
-TEST(LauncherOutput, RanksReadNothingFromStdin) { EXPECT_EQ(run({"-n", "1", "wc", "-c"}).output, "[0] 0\n"); }
+// The C library of a program that writes to a pipe would keep these lines to itself.
+TEST(LauncherOutput, LinesAppearAsTheyAreWritten) {
+  Launcher launcher({"-n", "2", TEST_RANK, "say_and_wait", "1"});
+  EXPECT_TRUE(launcher.read_until("[1] said\n"));
+}
+
+TEST(LauncherOutput, ARankThatIsKilledLosesNoLine) {
+  const auto job = run({"-n", "2", TEST_RANK, "say_and_die", "1"});
+  EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[1] said", "[1] said more"}));
+  EXPECT_EQ(job.exit_code, 137);
+}
+
+TEST(LauncherOutput, StdoutIsATerminalUnlessAPipeIsAskedFor) {
+  const std::string script = "if [ -t 1 ]; then echo terminal $TERM; else echo pipe; fi";
+  EXPECT_EQ(run(shell({"-n", "1"}, script)).output, "[0] terminal dumb\n");
+  EXPECT_EQ(run(shell({"-n", "1", "--no-terminal"}, script)).output, "[0] pipe\n");
+}
+
+// ---- input ----
+
+TEST(LauncherInput, Rank0ReadsStdinAndTheOthersNothing) {
+  const auto job = run({"-n", "3", "cat"}, {.input = "one\ntwo\n"});
+  EXPECT_EQ(job.exit_code, 0);
+  EXPECT_EQ(job.output, "[0] one\n[0] two\n");
+}
+
+TEST(LauncherInput, Rank0ReadsWhatIsTyped) {
+  Launcher launcher({"-n", "2", "cat"}, {.from_terminal = true});
+  launcher.type("hello\n");
+  ASSERT_TRUE(launcher.read_until("[0] hello\n"));
+  launcher.type("\x04");  // Ctrl-D
+  const auto job = launcher.wait();
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+  EXPECT_EQ(job.output, "[0] hello\n");
+}
+
+TEST(LauncherInput, APromptAppearsBeforeItsLineEnds) {
+  const std::string ask = "[ $UCFT_RANK = 0 ] || exit 0; printf 'name? '; read name; echo hello $name";
+  Launcher launcher(shell({"-n", "2"}, ask), {.from_terminal = true});
+  ASSERT_TRUE(launcher.read_until("[0] name? "));
+  launcher.type("you\n");
+  EXPECT_EQ(launcher.wait().output, "[0] name? hello you\n");
+}
+
+TEST(LauncherInput, AJobEndsThoughNobodyTypes) {
+  EXPECT_EQ(run({"-n", "2", "true"}, {.from_terminal = true}).exit_code, 0);
+  EXPECT_EQ(run({"-n", "2", "--timeout", "100ms", "cat"}, {.from_terminal = true}).exit_code, 124);
+}
 
 TEST(LauncherOutput, JsonTellsTheWholeStory) {
-  const auto job = run(shell({"-n", "3", "--json", "--kill", "1@50ms"},
+  const auto job = run(shell({"-n", "3", "--json", "--kill", "1@start+50ms"},
                              "case $UCFT_RANK in 0) exit 0;; 1) sleep 1000;; 2) exit 7;; esac"));
   EXPECT_EQ(job.exit_code, 7);
   const auto story = nlohmann::json::parse(job.output);
@@ -127,6 +177,24 @@ TEST(LauncherEnvironment, RanksKnowWhoTheyAre) {
   const auto job =
       run(shell({"-n", "2"}, "echo $UCFT_RANK $UCFT_LOCAL_RANK $UCFT_SIZE ${UCFT_RENDEZVOUS%:*} ${#UCFT_JOB_SECRET}"));
   EXPECT_EQ(lines(job.output), (std::multiset<std::string>{"[0] 0 0 2 127.0.0.1 64", "[1] 1 1 2 127.0.0.1 64"}));
+}
+
+TEST(LauncherEnvironment, RanksHaveTheVariablesOfPyTorch) {
+  const std::string script = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT";
+  const auto said = lines(run(shell({"-n", "2"}, script)).output);
+  std::set<std::string> ports;
+  std::smatch match;
+  for (const std::string& line : said)
+    if (std::regex_match(line, match, std::regex("\\[([01])\\] \\1 2 \\1 2 127.0.0.1 ([1-9]\\d+)")))
+      ports.insert(match[2]);
+  EXPECT_EQ(said.size(), 2u);
+  EXPECT_EQ(ports.size(), 1u) << "the same on both";
+
+  setenv("MASTER_ADDR", "elsewhere", 1);
+  setenv("MASTER_PORT", "7", 1);
+  EXPECT_EQ(run(shell({"-n", "1"}, script)).output, "[0] 0 1 0 1 elsewhere 7\n");
+  unsetenv("MASTER_ADDR");
+  unsetenv("MASTER_PORT");
 }
 
 // The cpus that a rank may use, as it says itself: "0-1,8".
@@ -228,6 +296,37 @@ TEST(LauncherStartUp, ARankThatDoesNotArriveIsNamed) {
   EXPECT_EQ(job.exit_code, 10);
 }
 
+// ---- kill and stop ----
+
+// Rank 1 begins start-up late. Were its kill counted from the start, it would die before.
+TEST(LauncherSignals, TimesCountFromTheEndOfStartUp) {
+  for (const std::string option : {"--kill", "--stop"}) {
+    const auto job = run({"-n", "2", option, "1@0", TEST_RANK, "late", "1"});
+    EXPECT_EQ(job.exit_code, 0) << job.errors;
+    for (const std::string line : {"[0] start-up is over", "[1] start-up is over"})
+      EXPECT_EQ(lines(job.output).count(line), 1u) << job.output;
+    const std::string done = option == "--kill" ? "killed" : "stopped";
+    EXPECT_TRUE(contains(job.errors, "ucft_run: " + done + " rank 1 (pid ")) << job.errors;
+    EXPECT_TRUE(contains(job.errors, " after start-up\n")) << job.errors;
+  }
+}
+
+TEST(LauncherSignals, AStartUpThatFailsIsOverToo) {
+  const auto job = run({"-n", "3", "--kill", "0@0", TEST_RANK, "die_linger", "1"});
+  EXPECT_EQ(job.exit_code, 3) << job.errors;
+  EXPECT_TRUE(contains(job.errors, "ucft_run: killed rank 0 (pid ") && contains(job.errors, " after start-up\n"))
+      << job.errors;
+}
+
+TEST(LauncherSignals, TimesCountFromTheStartOfAProgramWithoutStartUp) {
+  const auto job = run(shell({"-n", "2", "--startup-timeout", "100ms", "--kill", "1@20ms"},
+                             "[ $UCFT_RANK = 0 ] && exit 0; sleep 1000; true"));
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+  EXPECT_TRUE(contains(job.errors, "ucft_run: no rank has begun start-up within 100 ms: --kill and --stop count from"))
+      << job.errors;
+  EXPECT_TRUE(contains(job.errors, " after the start\n")) << job.errors;
+}
+
 // ---- exit codes ----
 
 TEST(LauncherExit, AFailingRankIsNamedAndTheOthersGoOn) {
@@ -244,15 +343,41 @@ TEST(LauncherExit, ASignalCountsAs128PlusItsNumber) {
 }
 
 TEST(LauncherExit, ARankKilledOnPurposeIsExcused) {
-  const auto job = run(shell({"-n", "2", "--kill", "1@20ms"}, "[ $UCFT_RANK = 0 ] && exit 0; sleep 1000; true"));
+  const auto job = run(shell({"-n", "2", "--kill", "1@start+20ms"}, "[ $UCFT_RANK = 0 ] && exit 0; sleep 1000; true"));
   EXPECT_EQ(job.exit_code, 0);
-  EXPECT_EQ(job.errors, "");
+  EXPECT_TRUE(
+      std::regex_match(job.errors, std::regex("ucft_run: killed rank 1 \\(pid \\d+\\), \\d.* after the start\n")))
+      << job.errors;
 }
 
 TEST(LauncherExit, ARankExpectedToBeKilledIsExcused) {
   EXPECT_EQ(run(shell({"-n", "2", "--expect-kill", "1"}, "[ $UCFT_RANK = 0 ] && exit 0; kill -9 $$")).exit_code, 0);
   EXPECT_EQ(run(shell({"-n", "2", "--expect-kill", "0"}, "[ $UCFT_RANK = 0 ] && exit 0; kill -9 $$")).exit_code, 137);
   EXPECT_EQ(run(shell({"-n", "2", "--expect-kill", "1"}, "[ $UCFT_RANK = 0 ] && exit 0; exit 3")).exit_code, 3);
+}
+
+TEST(LauncherExit, ExpectedKillsAreRanksRangesAnyOrAll) {
+  const struct {
+    std::string expected;
+    std::string script;
+    int exit_code;
+  } cases[] = {
+      {"0,2", "[ $UCFT_RANK = 1 ] || kill -9 $$", 0},
+      {"1-2", "[ $UCFT_RANK = 0 ] || kill -9 $$", 0},
+      {"0,1-2", "kill -9 $$", 0},
+      {"0-1", "[ $UCFT_RANK = 0 ] || kill -9 $$", 137},
+      {"any", "[ $UCFT_RANK = 1 ] || kill -9 $$", 0},
+      {"any", "kill -9 $$", 137},
+      {"any", "[ $UCFT_RANK = 1 ] || kill -9 $$; exit 4", 4},
+      {"any", "kill -TERM $$", 143},
+      {"all", "kill -9 $$", 0},
+      {"all", "true", 0},
+      {"all", "[ $UCFT_RANK = 1 ] || kill -9 $$; exit 4", 4},
+  };
+  for (const auto& each : cases) {
+    const auto job = run(shell({"-n", "3", "--expect-kill", each.expected}, each.script));
+    EXPECT_EQ(job.exit_code, each.exit_code) << each.expected << ": " << each.script << ": " << job.errors;
+  }
 }
 
 TEST(LauncherExit, ARankThatAnnouncesItsDeathIsExcused) {
@@ -263,23 +388,35 @@ TEST(LauncherExit, ARankThatAnnouncesItsDeathIsExcused) {
 }
 
 TEST(LauncherExit, ARankThatEndedBeforeItsKillIsReported) {
-  const auto job = run({"-n", "1", "--kill", "0@100s", "true"});
+  const auto job = run({"-n", "1", "--kill", "0@start+100s", "true"});
   EXPECT_EQ(job.exit_code, 0);
-  EXPECT_TRUE(contains(job.errors, "rank 0 was not killed after 100 s: it had ended before")) << job.errors;
+  EXPECT_EQ(job.errors, "ucft_run: rank 0 was not killed 100 s after the start: it had ended before\n");
+  const auto without_start_up = run({"-n", "1", "--kill", "0@100s", "true"});
+  EXPECT_EQ(without_start_up.exit_code, 0);
+  EXPECT_TRUE(contains(without_start_up.errors,
+                       "rank 0 was not killed 100 s after start-up: it had ended before, "
+                       "without start-up (RANK@start+TIME"))
+      << without_start_up.errors;
 }
 
 TEST(LauncherExit, AStoppedRankIsKilledWhenItIsAlone) {
-  const auto job =
-      run(shell({"-n", "2", "--stop", "1@20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 2; sleep 1000; true"));
+  const auto job = run(
+      shell({"-n", "2", "--stop", "1@start+20ms", "--json"}, "[ $UCFT_RANK = 0 ] && exec sleep 2; sleep 1000; true"));
   EXPECT_EQ(job.exit_code, 0) << job.errors;
   const auto story = nlohmann::json::parse(job.output);
   EXPECT_EQ(story["stopped"], nlohmann::json::array({1}));
   EXPECT_EQ(story["exits"][1]["signal"], 9);
 }
 
+// As shells do: the kernel does not report that the parent is stopped.
+TEST(LauncherExit, ARankStoppedInsideVforkIsKilledWhenItIsAlone) {
+  const auto job = run({"-n", "2", "--stop", "1@start+500ms", "--timeout", "20s", TEST_RANK, "vfork", "1"});
+  EXPECT_EQ(job.exit_code, 0) << job.errors;
+}
+
 TEST(LauncherExit, AStoppedRankKilledByAPeerIsExcused) {
   const std::string mark = new_mark();
-  Launcher launcher({"-n", "2", "--stop", "1@20ms", "--expect-kill", "0", "sleep", mark});
+  Launcher launcher({"-n", "2", "--stop", "1@start+20ms", "--expect-kill", "0", "sleep", mark});
   pid_t stopped = 0;
   ASSERT_TRUE(eventually([&] { return (stopped = one_stopped_sleeper(mark)) != 0; }));
   kill(stopped, SIGKILL);
@@ -314,7 +451,14 @@ TEST(LauncherExit, WrongUsageIsNamedBeforeAnythingStarts) {
       {{"-n", "2", "--kill", "1", "true"}, 2, "--kill: '1'"},
       {{"-n", "2", "--stop", "1@soon", "true"}, 2, "--stop 1@soon"},
       {{"-n", "2", "--stop", "1@-1s", "true"}, 2, "--stop 1@-1s"},
+      {{"-n", "2", "--stop", "1@start+", "true"}, 2, "--stop 1@start+"},
+      {{"-n", "2", "--stop", "1@start", "true"}, 2, "--stop 1@start"},
       {{"-n", "2", "--bind", "socket", "true"}, 2, "--bind: 'socket' is none of core, l3, numa, package, none"},
+      {{"-n", "2", "--expect-kill", "2", "true"}, 2, "--expect-kill: '2'"},
+      {{"-n", "2", "--expect-kill", "0,2", "true"}, 2, "--expect-kill 0,2: '2'"},
+      {{"-n", "2", "--expect-kill", "1-0", "true"}, 2, "--expect-kill: '0' is not a number from 1 to 1"},
+      {{"-n", "2", "--expect-kill", "some", "true"}, 2, "--expect-kill: 'some'"},
+      {{"-np", "0", "true"}, 2, "-n: '0'"},
       {{"-n", "2", "--timeout", "0", "true"}, 2, "--timeout"},
       {{"-n", "2", "--startup-timeout", "1h", "true"}, 2, "--startup-timeout: '1h'"},
       {{"-n", "2", "no_such_program"}, 127, "no_such_program"},
@@ -332,6 +476,8 @@ TEST(LauncherExit, WrongUsageIsNamedBeforeAnythingStarts) {
 TEST(LauncherExit, OptionsAfterTheProgramBelongToIt) {
   EXPECT_EQ(run({"-n", "1", "echo", "-n", "7", "--kill", "--help"}).output, "[0] 7 --kill --help\n");
   EXPECT_EQ(run({"-n", "1", "--", "echo", "--", "x"}).output, "[0] -- x\n");
+  EXPECT_EQ(run({"--no-tag", "-np", "1", "--timeout", "20s", "echo", "-np", "2"}).output, "-np 2\n");
+  EXPECT_EQ(run({"-n", "1", "echo", "-np", "2"}).output, "[0] -np 2\n");
   EXPECT_EQ(run({"--version"}).output, "ucft_run 0.1.0\n");
   EXPECT_TRUE(contains(run({"--help"}).output, "RANK@TIME"));
 }
@@ -422,8 +568,8 @@ TEST_F(LauncherOrphans, ThoseWhoIgnoreTheRequestToEndAreKilledLater) {
 }
 
 TEST_F(LauncherOrphans, KillingARankTakesTheProgramBehindTheShell) {
-  Launcher launcher(
-      shell({"-n", "2", "--kill", "1@2s"}, "[ $UCFT_RANK = 1 ] && sleep " + mark_ + "; echo alive; sleep 1000; true"));
+  Launcher launcher(shell({"-n", "2", "--kill", "1@start+2s"},
+                          "[ $UCFT_RANK = 1 ] && sleep " + mark_ + "; echo alive; sleep 1000; true"));
   ASSERT_TRUE(eventually([&] { return sleepers(mark_) == 1; }));
   ASSERT_TRUE(launcher.read_until("[0] alive"));
   expect_none_left();

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,12 +45,24 @@ std::vector<pid_t> pids_of(const std::string& mark) {
 
 }  // namespace
 
-Launcher::Launcher(const std::vector<std::string>& arguments, const std::string& output_file) {
+// In the child: what the redirections say.
+void Launcher::redirect_input(const Redirections& redirections) {
+  if (redirections.from_terminal) return;  // forkpty() has done it
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
+  const auto size = static_cast<ssize_t>(redirections.input.size());
+  if (write(ends[1], redirections.input.data(), redirections.input.size()) != size) std::abort();
+  dup2(ends[0], STDIN_FILENO);
+}
+
+Launcher::Launcher(const std::vector<std::string>& arguments, const Redirections& redirections) {
   int output[2], errors[2];
   if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0) std::abort();
-  pid_ = fork();
+  pid_ = redirections.from_terminal ? forkpty(&terminal_, nullptr, nullptr, nullptr) : fork();
   if (pid_ == 0) {
-    dup2(output_file.empty() ? output[1] : open(output_file.c_str(), O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
+    const std::string& file = redirections.output_file;
+    redirect_input(redirections);
+    dup2(file.empty() ? output[1] : open(file.c_str(), O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
     dup2(errors[1], STDERR_FILENO);
     std::vector<char*> pointers = {const_cast<char*>(UCFT_RUN)};
     for (const auto& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
@@ -68,8 +81,12 @@ Launcher::~Launcher() {
     send(SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  if (output_ >= 0) close(output_);
-  if (errors_ >= 0) close(errors_);
+  for (const int descriptor : {output_, errors_, terminal_})
+    if (descriptor >= 0) close(descriptor);
+}
+
+void Launcher::type(const std::string& text) const {
+  if (write(terminal_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) std::abort();
 }
 
 pid_t Launcher::supervisor() const {
@@ -135,7 +152,9 @@ Finished Launcher::wait() {
   return finished_;
 }
 
-Finished run(const std::vector<std::string>& arguments) { return Launcher(arguments).wait(); }
+Finished run(const std::vector<std::string>& arguments, const Redirections& redirections) {
+  return Launcher(arguments, redirections).wait();
+}
 
 bool eventually(const std::function<bool()>& condition) {
   const auto deadline = Clock::now() + bound;

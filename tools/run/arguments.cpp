@@ -8,6 +8,7 @@
 #include <charconv>
 #include <csignal>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 
 #include "ucft/ucft.h"
@@ -22,6 +23,7 @@ struct Unit {
   double microseconds;
 };
 constexpr Unit units[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"", 1e6}};
+constexpr std::string_view from_program_start = "start+";
 constexpr double longest_us = 10 * 365 * 86400 * 1e6;
 
 // CLI11 does not know of the program that follows the options.
@@ -42,6 +44,7 @@ struct RawArguments {
   std::string startup_limit = "60s";
   std::string job_limit;
   bool no_tag = false;
+  bool no_terminal = false;
 };
 
 int parse_count(const std::string& option, const std::string& text, int lowest, int highest) {
@@ -68,35 +71,56 @@ Duration positive_duration(const std::string& option, const std::string& text) {
   return duration;
 }
 
-// "3@1.5s"
+// "3@1.5s", "3@start+60ms"
 PlannedSignal planned_signal(const std::string& option, const std::string& text, int rank_count, int signal) {
   const auto at = text.find('@');
   if (at == std::string::npos) {
-    throw std::invalid_argument(fmt::format("{}: '{}' is not of the form RANK@TIME, e.g. 3@1.5s", option, text));
+    throw std::invalid_argument(
+        fmt::format("{}: '{}' is not of the form RANK@TIME, e.g. 3@1.5s or 3@start+1.5s", option, text));
   }
   const std::string context = fmt::format("{} {}", option, text);
-  return {parse_count(context + ": rank", text.substr(0, at), 0, rank_count - 1),
-          duration_argument(context, text.substr(at + 1)), signal};
+  const int rank = parse_count(context + ": rank", text.substr(0, at), 0, rank_count - 1);
+  std::string time = text.substr(at + 1);
+  const bool from_start = time.rfind(from_program_start, 0) == 0;
+  if (from_start) time.erase(0, from_program_start.size());
+  return {rank, from_start ? Origin::program_start : Origin::start_up_end, duration_argument(context, time), signal};
+}
+
+// "2", "0-3"; several with a comma between them.
+void add_expected_kills(const std::string& text, int rank_count, ExpectedKills& expected) {
+  if (text == "all" || text == "any") {
+    (text == "all" ? expected.all : expected.any) = true;
+    return;
+  }
+  std::istringstream parts(text + ",");
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::string context = part == text ? "--expect-kill" : "--expect-kill " + text;
+    const auto dash = part.find('-');
+    const int first = parse_count(context, part.substr(0, dash), 0, rank_count - 1);
+    const int last =
+        dash == std::string::npos ? first : parse_count(context, part.substr(dash + 1), first, rank_count - 1);
+    for (int rank = first; rank <= last; ++rank) expected.ranks.push_back(rank);
+  }
 }
 
 void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.prefix_command();
   app.set_version_flag("--version", std::string("ucft_run ") + UCFT_VERSION_STRING);
-  app.add_option("-n", raw.rank_count, "How many ranks to start")->type_name("N")->required();
+  app.add_option("-n,--np", raw.rank_count, "How many ranks to start (-np N as well)")->type_name("N")->required();
   app.add_option("--bind", raw.bind,
                  "Each rank runs on one core, L3 cache, NUMA node or package (see below), or anywhere")
       ->type_name("core|l3|numa|package|none")
       ->capture_default_str();
-  app.add_option("--kill", raw.kills, "Kill that rank (SIGKILL) TIME after the start; may be repeated")
+  app.add_option("--kill", raw.kills, "Kill that rank (SIGKILL) TIME after start-up; may be repeated")
       ->type_name("RANK@TIME")
       ->allow_extra_args(false);
-  app.add_option("--stop", raw.stops, "Stop that rank (SIGSTOP) TIME after the start; may be repeated")
+  app.add_option("--stop", raw.stops, "Stop that rank (SIGSTOP) TIME after start-up; may be repeated")
       ->type_name("RANK@TIME")
       ->allow_extra_args(false);
   app.add_option(
          "--expect-kill", raw.expected_kills,
-         "That rank may end by SIGKILL, whoever sends it (itself, say): as if killed on purpose; may be repeated")
-      ->type_name("RANK")
+         "Those ranks may end by SIGKILL, whoever sends it (themselves, say): as if killed on purpose; may be repeated")
+      ->type_name("0,1|0-3|any|all")
       ->allow_extra_args(false);
   app.add_option("--startup-timeout", raw.startup_limit,
                  "How long ranks wait for each other in start-up before those missing are named")
@@ -104,6 +128,8 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--timeout", raw.job_limit, "End everything after TIME, with exit code 124")->type_name("TIME");
   app.add_flag("--no-tag", raw.no_tag, "Do not put [RANK] in front of each line of output");
+  app.add_flag("--no-terminal", raw.no_terminal,
+               "Ranks write to a pipe, not to a pseudo-terminal: lines come when a program's buffer is full");
   app.add_flag("--json", arguments.json, "Print a JSON object about the job at the end, as one line on stdout");
   app.footer(
       "--bind core: rank r runs on the r-th core that ucft_run may use, with all of its hardware threads, modulo "
@@ -112,10 +138,39 @@ void add_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       "other;\n"
       "with fewer ranks than that, on number r. A machine without L3 caches: its packages.\n"
       "TIME: 500ms, 2s, 1.5s, 100us; a bare number is seconds.\n"
+      "--kill, --stop: TIME counts from the end of start-up, which is when ucft_context_create has ended on all "
+      "ranks.\n"
+      "A start-up that fails ends, too. RANK@start+TIME counts from the start of the program. RANK@TIME does so as "
+      "well "
+      "if\n"
+      "no rank has begun start-up within --startup-timeout: the program does not use ucft then. A line on stderr says "
+      "when\n"
+      "each of them fires.\n"
+      "--expect-kill: ranks 0,1 or 0-3; any: whichever ranks, as long as one survives; all: every rank, survivors or "
+      "not.\n"
       "Exit code: 0 if each rank that was not killed or stopped on purpose exits with 0, else that of the first rank\n"
       "that failed (128+signal if it was killed). 2: wrong usage, 124: --timeout passed, 125: ucft_run itself failed,\n"
       "126, 127: the program cannot be executed, or found. A rank that fails does not end the others.\n"
-      "Ranks find UCFT_RANK, UCFT_SIZE, UCFT_LOCAL_RANK, UCFT_RENDEZVOUS and UCFT_JOB_SECRET in their environment.");
+      "A rank's stdout is a pseudo-terminal, so lines appear as they are written, and a rank that is killed loses "
+      "none.\n"
+      "TERM is dumb there if ucft_run's own stdout is no terminal. Rank 0 reads ucft_run's stdin, the others "
+      "end-of-file.\n"
+      "Ranks find UCFT_RANK, UCFT_SIZE, UCFT_LOCAL_RANK, UCFT_RENDEZVOUS and UCFT_JOB_SECRET in their environment. "
+      "For\n"
+      "PyTorch's env:// they find RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, a free\n"
+      "port on loopback. A MASTER_ADDR or MASTER_PORT that is in the environment already is kept.");
+}
+
+// mpirun's "-np N" has the form of "-n p": among the options it becomes "--np". Last word first, as CLI11 wants it.
+std::vector<std::string> words_for_parser(const CLI::App& app, int argument_count, char** argument_values) {
+  std::vector<std::string> words(argument_values + 1, argument_values + argument_count);
+  for (std::size_t i = 0; i < words.size() && words[i].size() > 1 && words[i][0] == '-' && words[i] != "--"; ++i) {
+    if (words[i] == "-np") words[i] = "--np";
+    const CLI::Option* option = app.get_option_no_throw(words[i]);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;  // its value is the next word
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
 }
 
 std::vector<std::string> command_of(const CLI::App& app) {
@@ -140,14 +195,13 @@ void interpret(const RawArguments& raw, Arguments& arguments) {
     arguments.planned_signals.push_back(planned_signal("--kill", text, arguments.rank_count, SIGKILL));
   }
   for (const auto& text : raw.expected_kills) {
-    arguments.expected_kills.push_back(parse_count("--expect-kill", text, 0, arguments.rank_count - 1));
+    add_expected_kills(text, arguments.rank_count, arguments.expected_kills);
   }
   for (const auto& text : raw.stops) {
     arguments.planned_signals.push_back(planned_signal("--stop", text, arguments.rank_count, SIGSTOP));
   }
-  std::stable_sort(arguments.planned_signals.begin(), arguments.planned_signals.end(),
-                   [](const PlannedSignal& left, const PlannedSignal& right) { return left.after < right.after; });
   arguments.tag_lines = !raw.no_tag;
+  arguments.use_terminals = !raw.no_terminal;
   arguments.startup_limit = positive_duration("--startup-timeout", raw.startup_limit);
   if (!raw.job_limit.empty()) arguments.job_limit = positive_duration("--timeout", raw.job_limit);
 }
@@ -175,7 +229,7 @@ ParsedArguments parse_arguments(int argument_count, char** argument_values) {
   Arguments arguments;
   add_options(app, raw, arguments);
   try {
-    app.parse(argument_count, argument_values);
+    app.parse(words_for_parser(app, argument_count, argument_values));
     arguments.command = command_of(app);
     interpret(raw, arguments);
   } catch (const CLI::Success& success) {  // --help, --version

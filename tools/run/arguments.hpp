@@ -13,21 +13,33 @@ namespace ucft::detail::run {
 
 using Duration = std::chrono::microseconds;
 
-// --kill RANK@TIME, --stop RANK@TIME: from the start of the ranks.
+// The time of a planned signal counts from here: RANK@TIME and RANK@start+TIME.
+enum class Origin { start_up_end, program_start };
+
+// --kill, --stop.
 struct PlannedSignal {
   int rank = 0;
+  Origin origin = Origin::start_up_end;
   Duration after{};
   int signal = 0;
+};
+
+// --expect-kill: which ranks may end by SIGKILL, whoever sends it.
+struct ExpectedKills {
+  std::vector<int> ranks;
+  bool all = false;
+  bool any = false;  // whichever they are, as long as one rank survives
 };
 
 struct Arguments {
   int rank_count = 0;
   Bind bind = Bind::none;
   std::vector<PlannedSignal> planned_signals;
-  std::vector<int> expected_kills;  // ranks that may end by SIGKILL, whoever sends it
+  ExpectedKills expected_kills;
   Duration startup_limit = std::chrono::seconds(60);
   std::optional<Duration> job_limit;
   bool tag_lines = true;
+  bool use_terminals = true;  // as the ranks' stdout
   bool json = false;
   std::vector<std::string> command;  // program and its arguments
 };

@@ -14,6 +14,7 @@
 
 #include "tools/run/arguments.hpp"
 #include "tools/run/descendants.hpp"
+#include "tools/run/typed_input.hpp"
 
 namespace ucft::detail::run {
 
@@ -88,6 +89,9 @@ int run_guarded(int argument_count, char** argument_values,
   }
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   SupervisorContext context = block_signals();
+  TypedInput typed;
+  context.input = typed.for_rank_0();
+  context.input_is_typed = typed.is_terminal();
   const pid_t supervisor = fork();
   if (supervisor < 0) {
     fmt::print(stderr, "ucft_run: cannot fork: {}\n", std::strerror(errno));
@@ -95,12 +99,14 @@ int run_guarded(int argument_count, char** argument_values,
   }
   if (supervisor == 0) {
     close(ends[1]);
+    typed.close_writer();
     context.guard_pipe = ends[0];
     rename_process(argument_count, argument_values);
     become_supervisor();
     std::exit(supervise(context));
   }
   close(ends[0]);
+  typed.hand_on();
   const int status = forward_signals_until_end(supervisor, context.handled_signals);
   return exit_code_after(supervisor, status);
 }

@@ -17,9 +17,11 @@
 namespace ucft::detail::run {
 
 struct SupervisorContext {
-  int guard_pipe = -1;         // at its end when the guard has ended
-  sigset_t handled_signals{};  // blocked; for signalfd. Those that ucft_run was told to ignore are not among them
-  sigset_t original_mask{};    // for the ranks
+  bool input_is_typed = false;  // our stdin is a terminal
+  int input = -1;               // for rank 0: our stdin, or a pipe by which the guard hands on what a terminal has
+  int guard_pipe = -1;          // at its end when the guard has ended
+  sigset_t handled_signals{};   // blocked; for signalfd. Those that ucft_run was told to ignore are not among them
+  sigset_t original_mask{};     // for the ranks
 };
 
 // Runs `supervise` in the supervisor; returns its result, as the guard's exit code. argv is overwritten in the

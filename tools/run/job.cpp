@@ -55,7 +55,8 @@ Job::Job(Arguments arguments, std::string program_path, std::vector<std::vector<
       secret_(bootstrap::random_secret()),
       signals_(signalfd(-1, &context_.handled_signals, SFD_CLOEXEC | SFD_NONBLOCK)),
       output_(STDOUT_FILENO),
-      errors_(STDERR_FILENO) {
+      errors_(STDERR_FILENO),
+      plan_(arguments_.planned_signals, arguments_.startup_limit) {
   if (pipe2(purpose_.data(), O_CLOEXEC | O_NONBLOCK) != 0) purpose_ = {-1, -1};
 }
 
@@ -68,6 +69,7 @@ Job::~Job() {
 int Job::run() {
   const bool started = open_rendezvous() && start_ranks();
   started_at_ = Clock::now();
+  plan_.on_program_start(started_at_);
   while (started && alive_count_ > 0 && !end_now_) {
     step(next_deadline());
     if (alive_count_ > 0) on_timers();
@@ -80,6 +82,7 @@ int Job::run() {
   const auto deadline = cut_short ? std::optional(Clock::now() + cut_short_grace) : std::nullopt;
   drain_output(deadline);
   if (started && !cut_short) say_what_was_not_sent();
+  if (started) require_survivor();
   if (started && arguments_.json) output_.append_line(json_line(seconds));
   write_out(deadline);
   return exit_code();
@@ -111,8 +114,13 @@ StartOrder Job::order_for(int rank) const {
                        {"UCFT_LOCAL_RANK", std::to_string(rank)},
                        {"UCFT_RENDEZVOUS", rendezvous_->address()},
                        {"UCFT_JOB_SECRET", bootstrap::secret_to_hex(secret_)}};
+  for (auto& variable : torch_.of_rank(rank, arguments_.rank_count)) order.environment.push_back(std::move(variable));
   order.cpus = cpus_[static_cast<std::size_t>(rank)];
   order.purpose = purpose_[1];
+  if (rank == 0) order.input = context_.input;
+  order.wants_terminal = arguments_.use_terminals;
+  // A program that colours its output for a terminal must not do so into a file.
+  if (arguments_.use_terminals && isatty(STDOUT_FILENO) == 0) order.environment.emplace_back("TERM", "dumb");
   order.signal_mask = context_.original_mask;
   order.open_files = original_open_files_;
   return order;
@@ -133,16 +141,28 @@ bool Job::start_ranks() {
       return false;
     }
     const std::string tag = arguments_.tag_lines ? fmt::format("[{}] ", rank) : "";
-    streams_.emplace_back(started.output, rank, tag, output_);
-    streams_.emplace_back(started.errors, rank, tag, errors_);
+    const auto kind = started.has_terminal ? Stream::Kind::terminal : Stream::Kind::pipe;
+    streams_.emplace_back(started.output, kind, rank, tag, output_);
+    streams_.emplace_back(started.errors, Stream::Kind::pipe, rank, tag, errors_);
     ranks_.push_back(started.process);
-    const auto& expected = arguments_.expected_kills;
-    const int rank_number = static_cast<int>(ranks_.size()) - 1;
-    if (std::find(expected.begin(), expected.end(), rank_number) != expected.end())
-      ranks_.back().killed_on_purpose = true;
+    const ExpectedKills& expected = arguments_.expected_kills;
+    ranks_.back().killed_on_purpose =
+        std::find(expected.ranks.begin(), expected.ranks.end(), rank) != expected.ranks.end();
+    ranks_.back().may_be_killed = expected.all || expected.any;
     ++alive_count_;
+    if (rank == 0 && context_.input_is_typed)
+      for (Stream& stream : streams_) stream.show_parts();
+    if (rank == 0) leave_input();
   }
   return true;
+}
+
+// It is rank 0's alone now: whoever writes there notices when rank 0 has ended.
+void Job::leave_input() {
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (context_.input > STDERR_FILENO) close(context_.input);
+  dup2(nothing, STDIN_FILENO);
+  if (nothing > STDERR_FILENO) close(nothing);
 }
 
 void Job::say(const std::string& line) { errors_.append_line("ucft_run: " + line); }
@@ -167,9 +187,7 @@ std::optional<Job::TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> next;
   if (rendezvous_ != nullptr) next = rendezvous_->next_deadline();
   const auto consider = [&next](TimePoint time) { next = next ? std::min(*next, time) : time; };
-  if (next_planned_signal_ < arguments_.planned_signals.size()) {
-    consider(started_at_ + arguments_.planned_signals[next_planned_signal_].after);
-  }
+  if (const auto planned = plan_.next_deadline()) consider(*planned);
   if (arguments_.job_limit) consider(started_at_ + *arguments_.job_limit);
   if (kill_after_term_at_) consider(*kill_after_term_at_);
   return next;
@@ -204,7 +222,8 @@ int Job::serve_output(const std::vector<pollfd>& entries) {
     const std::size_t index = (first + i) % streams_.size();
     // An earlier stream may have filled the sink meanwhile.
     if (!entries[streams_entry + index].revents || !streams_[index].wants_to_read()) continue;
-    streams_[index].read_some();
+    if (streams_[index].read_some() == Stream::Reading::SinkGone)
+      signal_rank(ranks_[static_cast<std::size_t>(streams_[index].rank())], SIGPIPE);
     ++streams_read;
   }
   return streams_read;
@@ -269,26 +288,33 @@ void Job::signal_rank(const RankProcess& process, int signal) {
 }
 
 void Job::send_planned_signals(TimePoint now) {
-  const auto& planned = arguments_.planned_signals;
-  for (; next_planned_signal_ < planned.size(); ++next_planned_signal_) {
-    const PlannedSignal& next = planned[next_planned_signal_];
-    if (now < started_at_ + next.after) return;
-    reap();  // who has ended already cannot be killed
-    RankProcess& process = ranks_[static_cast<std::size_t>(next.rank)];
-    if (process.ended) {
-      say_not_sent(next);
-      continue;
-    }
-    const bool kills = next.signal == SIGKILL;
-    (kills ? process.killed_on_purpose : process.stopped_on_purpose) = true;
-    (kills ? killed_ : stopped_).push_back(next.rank);
-    signal_rank(process, next.signal);
+  if (plan_.on_start_up(rendezvous_->start_up_begun(), rendezvous_->start_up_ended(), now)) {
+    say(fmt::format("no rank has begun start-up within {}: --kill and --stop count from the start",
+                    bootstrap::duration_text(arguments_.startup_limit)));
   }
+  while (const auto planned = plan_.take_due(now)) send(*planned, now);
+}
+
+void Job::send(const PlannedSignal& planned, TimePoint now) {
+  reap();  // a rank that has ended already cannot be killed
+  RankProcess& process = ranks_[static_cast<std::size_t>(planned.rank)];
+  if (process.ended) return say_not_sent(planned);
+  const bool kills = planned.signal == SIGKILL;
+  (kills ? process.killed_on_purpose : process.stopped_on_purpose) = true;
+  (kills ? killed_ : stopped_).push_back(planned.rank);
+  signal_rank(process, planned.signal);
+  // The kernel is silent about a shell that is stopped inside vfork(): its child is stopped before exec().
+  if (!kills) process.is_stopped = true;
+  say(fmt::format("{} rank {} (pid {}), {}", kills ? "killed" : "stopped", planned.rank, process.pid,
+                  plan_.moment(planned, now)));
+  if (!kills) kill_stopped_if_alone();
 }
 
 void Job::say_not_sent(const PlannedSignal& planned) {
-  say(fmt::format("rank {} was not {} after {}: it had ended before", planned.rank,
-                  planned.signal == SIGKILL ? "killed" : "stopped", bootstrap::duration_text(planned.after)));
+  const bool needs_hint = planned.origin == Origin::start_up_end && !rendezvous_->start_up_begun();
+  say(fmt::format("rank {} was not {} {}: it had ended before{}", planned.rank,
+                  planned.signal == SIGKILL ? "killed" : "stopped", SignalPlan::planned_moment(planned),
+                  needs_hint ? ", without start-up (RANK@start+TIME counts from the start)" : ""));
 }
 
 void Job::reap() {
@@ -372,9 +398,16 @@ void Job::write_out(std::optional<TimePoint> deadline) {
 }
 
 void Job::say_what_was_not_sent() {
-  for (; next_planned_signal_ < arguments_.planned_signals.size(); ++next_planned_signal_) {
-    say_not_sent(arguments_.planned_signals[next_planned_signal_]);
-  }
+  for (const PlannedSignal& planned : plan_.take_rest()) say_not_sent(planned);
+}
+
+// --expect-kill any: who is killed does not matter, but somebody must survive.
+void Job::require_survivor() {
+  const ExpectedKills& expected = arguments_.expected_kills;
+  const bool survived = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& each) { return !each.was_killed(); });
+  if (survived || !expected.any || expected.all) return;
+  say("no rank has survived");
+  if (failure_exit_code_ == 0) failure_exit_code_ = 128 + SIGKILL;
 }
 
 int Job::exit_code() const {

@@ -24,6 +24,8 @@
 #include "tools/run/guard.hpp"
 #include "tools/run/output.hpp"
 #include "tools/run/ranks.hpp"
+#include "tools/run/signal_plan.hpp"
+#include "tools/run/torch_variables.hpp"
 #include "ucx_layer/bootstrap/rendezvous_server.hpp"
 
 namespace ucft::detail::run {
@@ -47,6 +49,7 @@ class Job {
   bool open_rendezvous();
   bool start_ranks();
   StartOrder order_for(int rank) const;
+  void leave_input();
   void say(const std::string& line);
   void take_announcements();
 
@@ -64,6 +67,7 @@ class Job {
   void note_wait_status(pid_t pid, int status);
   void note_end(int rank);
   void send_planned_signals(TimePoint now);
+  void send(const PlannedSignal& planned, TimePoint now);
   void say_not_sent(const PlannedSignal& planned);
   void on_job_limit();
   void kill_stopped_if_alone();
@@ -74,6 +78,7 @@ class Job {
   void write_out(std::optional<TimePoint> deadline);
   bool may_go_on(std::optional<TimePoint> deadline) const;
   void say_what_was_not_sent();
+  void require_survivor();
   int exit_code() const;
   std::string json_line(double seconds) const;
 
@@ -84,6 +89,7 @@ class Job {
   rlimit original_open_files_{};
   bootstrap::Secret secret_;
   std::unique_ptr<bootstrap::RendezvousServer> rendezvous_;
+  TorchVariables torch_;
   int signals_ = -1;                    // signalfd
   std::array<int, 2> purpose_{-1, -1};  // pipe: see take_announcements
 
@@ -95,7 +101,7 @@ class Job {
   std::vector<RankProcess> ranks_;  // by rank
   int alive_count_ = 0;
   TimePoint started_at_{};
-  std::size_t next_planned_signal_ = 0;
+  SignalPlan plan_;
   std::vector<int> killed_;   // ranks, in the order of the signals
   std::vector<int> stopped_;  // likewise
 

@@ -15,6 +15,8 @@ namespace ucft::detail::run {
 
 namespace {
 
+constexpr int discarded_reads = 64;  // more than a terminal holds
+
 // Our stdout may be shared with others, for whom it must stay blocking: a pipe or terminal can be opened anew with a
 // mode of its own. -1: not possible.
 int open_without_blocking(int descriptor, mode_t mode) {
@@ -77,26 +79,30 @@ int Sink::write_some() {
   return problem;
 }
 
-Stream::Stream(int descriptor, int rank, std::string tag, Sink& sink)
-    : descriptor_(descriptor), rank_(rank), tag_(std::move(tag)), sink_(&sink) {}
+Stream::Stream(int descriptor, Kind kind, int rank, std::string tag, Sink& sink)
+    : descriptor_(descriptor), kind_(kind), rank_(rank), tag_(std::move(tag)), sink_(&sink) {}
 
 Stream::~Stream() { close(); }
 
 Stream::Stream(Stream&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
+      kind_(other.kind_),
+      shows_parts_(other.shows_parts_),
+      discarded_(other.discarded_),
       rank_(other.rank_),
       tag_(std::move(other.tag_)),
       sink_(other.sink_),
       partial_line_(std::move(other.partial_line_)) {}
 
-void Stream::read_some() {
-  if (sink_->is_closed()) return close();
+Stream::Reading Stream::read_some() {
+  if (sink_->is_closed()) return discard();
   char bytes[line_bytes];
   const ssize_t count = read(descriptor_, bytes, sizeof bytes);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) {
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Reading::Fine;
+  if (count <= 0) {  // a terminal's end is EIO
     flush();
-    return close();
+    close();
+    return Reading::Fine;
   }
   const std::string_view text(bytes, static_cast<std::size_t>(count));
   const auto whole = text.rfind('\n') + 1;  // npos + 1 is 0: no whole line
@@ -105,7 +111,23 @@ void Stream::read_some() {
     sink_->append(rank_, tag_, text.substr(0, whole));
   }
   partial_line_ += text.substr(whole);
-  if (partial_line_.size() > line_bytes) flush();
+  if (shows_parts_ || partial_line_.size() > line_bytes) flush();
+  return Reading::Fine;
+}
+
+Stream::Reading Stream::discard() {
+  if (kind_ == Kind::pipe) {
+    close();
+    return Reading::Fine;
+  }
+  char bytes[line_bytes];
+  ssize_t count = read(descriptor_, bytes, sizeof bytes);
+  // The first time it is what the rank had written before. The second write means SIGPIPE, the third an error.
+  if (count > 0) ++discarded_;
+  for (int reads = 0; count > 0 && reads < discarded_reads; ++reads) count = read(descriptor_, bytes, sizeof bytes);
+  const bool has_ended = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+  if (has_ended || discarded_ > 2) close();
+  return discarded_ == 2 && !has_ended ? Reading::SinkGone : Reading::Fine;
 }
 
 void Stream::flush() {

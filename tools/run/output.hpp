@@ -1,7 +1,8 @@
 // The ranks' output: whole lines, tagged with the rank, in bounded memory.
 //
-// A Stream reads one pipe of one rank and hands lines to a Sink, which is our stdout or stderr. A sink that is full
-// makes its streams wait, and with them the ranks (their pipes fill up): back pressure instead of memory.
+// A Stream reads one pipe, or the pseudo-terminal, of one rank. It hands lines to a Sink, which is our stdout or
+// stderr. A sink that is full makes its streams wait, and with them the ranks (their pipes fill up): back pressure
+// instead of memory.
 //
 // A line longer than line_bytes is handed over in pieces. If nothing else is written in between, the pieces stay one
 // line; else the line is broken and the rest gets a tag of its own. Without tags nothing is ever added.
@@ -53,8 +54,9 @@ class Sink {
 
 class Stream {
  public:
-  // Owns `descriptor`, the reading end of a pipe. An empty tag: none.
-  Stream(int descriptor, int rank, std::string tag, Sink& sink);
+  enum class Kind { pipe, terminal };
+  // Owns `descriptor`, the reading end. An empty tag: none.
+  Stream(int descriptor, Kind kind, int rank, std::string tag, Sink& sink);
   ~Stream();
   Stream(Stream&& other) noexcept;
   Stream(const Stream&) = delete;
@@ -62,18 +64,27 @@ class Stream {
   Stream& operator=(Stream&&) = delete;
 
   int descriptor() const { return descriptor_; }
+  int rank() const { return rank_; }
   bool is_open() const { return descriptor_ >= 0; }
   bool wants_to_read() const { return is_open() && sink_->has_room(); }
-  // When poll() says so: one read. At the end of the pipe, or if the sink has closed, the stream closes; in the latter
-  // case the rank gets SIGPIPE, as if it had written there itself.
-  void read_some();
+  // When poll() says so: one read. At the end, or if the sink has closed, the stream closes. In the latter case the
+  // rank must get SIGPIPE with its next write, as if it had written there itself. The kernel sees to that with a pipe.
+  // With a terminal the caller must: so says SinkGone. A rank that ignores the signal gets an error with a later write.
+  enum class Reading { Fine, SinkGone };
+  Reading read_some();
   // What has been read of a last line without newline.
   void flush();
+  // From now on parts of lines are handed over at once: somebody sits there, and waits for a prompt.
+  void show_parts() { shows_parts_ = true; }
 
  private:
   void close();
+  Reading discard();
 
   int descriptor_;
+  Kind kind_;
+  bool shows_parts_ = false;
+  int discarded_ = 0;  // how often there was something after the sink had closed
   int rank_;
   std::string tag_;
   Sink* sink_;

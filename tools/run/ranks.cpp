@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -19,8 +21,11 @@ namespace {
 
 class Pipe {
  public:
-  Pipe() {
-    if (pipe2(ends_.data(), O_CLOEXEC) != 0) ends_ = {-1, -1};
+  enum class Kind { pipe, terminal };
+  explicit Pipe(Kind wanted = Kind::pipe) {
+    if (wanted == Kind::terminal) open_terminal();
+    is_terminal_ = is_open();
+    if (!is_open() && pipe2(ends_.data(), O_CLOEXEC) != 0) ends_ = {-1, -1};
   }
   ~Pipe() {
     close_reader();
@@ -30,6 +35,7 @@ class Pipe {
   Pipe& operator=(const Pipe&) = delete;
 
   bool is_open() const { return ends_[0] >= 0; }
+  bool is_terminal() const { return is_terminal_; }
   int reader() const { return ends_[0]; }
   int writer() const { return ends_[1]; }
   void close_reader() { close_end(0); }
@@ -41,7 +47,26 @@ class Pipe {
     if (ends_[i] >= 0) close(ends_[i]);
     ends_[i] = -1;
   }
-  std::array<int, 2> ends_{};
+  // In raw mode, so that bytes pass unchanged. It is nobody's controlling terminal.
+  void open_terminal() {
+    const int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (reader < 0) return;
+    const bool unlocked = unlockpt(reader) == 0;
+    const int writer = unlocked ? ioctl(reader, TIOCGPTPEER, O_WRONLY | O_NOCTTY | O_CLOEXEC) : -1;
+    termios mode{};
+    if (writer >= 0 && tcgetattr(writer, &mode) == 0) {
+      cfmakeraw(&mode);
+      if (tcsetattr(writer, TCSANOW, &mode) == 0) {
+        ends_ = {reader, writer};
+        return;
+      }
+    }
+    if (writer >= 0) close(writer);
+    close(reader);
+  }
+
+  std::array<int, 2> ends_{-1, -1};
+  bool is_terminal_ = false;
 };
 
 void bind_to(const std::vector<int>& cpus) {
@@ -64,8 +89,7 @@ struct ChildPipes {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) _exit(1);  // it ended before the line above: the guard is sweeping up
   setpgid(0, 0);
-  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  dup2(nothing, STDIN_FILENO);
+  dup2(order.input >= 0 ? order.input : open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   dup2(pipes.output, STDOUT_FILENO);
   dup2(pipes.errors, STDERR_FILENO);
   setrlimit(RLIMIT_NOFILE, &order.open_files);
@@ -100,8 +124,10 @@ int read_exec_error(int descriptor) {
 
 bool RankProcess::excused() const {
   if (stopped_on_purpose) return true;
-  return killed_on_purpose && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+  return (killed_on_purpose || may_be_killed) && was_killed();
 }
+
+bool RankProcess::was_killed() const { return ended && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL; }
 
 int RankProcess::exit_code() const {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
@@ -114,7 +140,7 @@ std::string RankProcess::how_it_ended() const {
 
 StartedRank start_rank(const StartOrder& order) {
   StartedRank started;
-  Pipe output, errors, exec_error;
+  Pipe output(order.wants_terminal ? Pipe::Kind::terminal : Pipe::Kind::pipe), errors, exec_error;
   if (!output.is_open() || !errors.is_open() || !exec_error.is_open()) {
     started.error_number = EMFILE;
     return started;
@@ -131,6 +157,7 @@ StartedRank start_rank(const StartOrder& order) {
   started.error_number = read_exec_error(exec_error.reader());
   started.program_refused = started.error_number != 0;
   for (Pipe* pipe : {&output, &errors}) fcntl(pipe->reader(), F_SETFL, O_NONBLOCK);
+  started.has_terminal = output.is_terminal();
   started.output = output.take_reader();
   started.errors = errors.take_reader();
   return started;

@@ -18,9 +18,11 @@ struct RankProcess {
   bool is_stopped = false;  // by whatever signal, until continued
   bool killed_on_purpose = false;
   bool stopped_on_purpose = false;
+  bool may_be_killed = false;  // --expect-kill any, all
 
   // Does its end count for the exit code? If it ended by itself before the planned SIGKILL arrived, it does.
   bool excused() const;
+  bool was_killed() const;  // by SIGKILL
   // Its exit code, or 128 + signal.
   int exit_code() const;
   // "exit code 1", "signal 9 (Killed)"
@@ -34,19 +36,23 @@ struct StartOrder {
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to ours
   std::vector<int> cpus;                                         // ascending; none: wherever this process may
   int purpose = -1;                                              // writing end: see Job::take_announcements
+  int input = -1;                                                // becomes stdin; -1: there is nothing to read
+  bool wants_terminal = true;                                    // as stdout
   sigset_t signal_mask{};
   rlimit open_files{};
 };
 
 struct StartedRank {
   RankProcess process;
-  int output = -1;  // reading ends of pipes, non-blocking; the caller's
+  int output = -1;  // reading ends of stdout and stderr, non-blocking; the caller's
   int errors = -1;
+  bool has_terminal = false;     // stdout is one: a program's C library and Python write there line by line
   int error_number = 0;          // 0: the program runs
   bool program_refused = false;  // it is exec() that failed
 };
 
-// Returns once the program runs, or has been refused. stdin is /dev/null.
+// Returns once the program runs, or has been refused. Its stderr is a pipe. Its stdout is a pseudo-terminal that passes
+// all bytes unchanged; or a pipe, if none is wanted or to be had.
 StartedRank start_rank(const StartOrder& order);
 
 }  // namespace ucft::detail::run

@@ -80,7 +80,8 @@ RendezvousServer::RendezvousServer(Options options, int listener, std::string ad
       address_(std::move(address)),
       descriptor_of_rank_(static_cast<std::size_t>(options_.size), -1),
       began_(static_cast<std::size_t>(options_.size), -1),
-      contributed_(static_cast<std::size_t>(options_.size)) {}
+      contributed_(static_cast<std::size_t>(options_.size)),
+      finished_(static_cast<std::size_t>(options_.size)) {}
 
 RendezvousServer::~RendezvousServer() {
   for (const auto& [descriptor, connection] : connections_) ::close(descriptor);
@@ -131,7 +132,13 @@ std::optional<TimePoint> RendezvousServer::next_deadline() const {
 }
 
 void RendezvousServer::on_rank_exit(int rank, std::int64_t pid, const std::string& how) {
+  finished_[static_cast<std::size_t>(rank)] = true;
   fail(named(rank, pid) + " died during start-up: " + how);
+}
+
+bool RendezvousServer::start_up_ended() const {
+  if (failure_logged_) return true;
+  return begun_ && std::find(finished_.begin(), finished_.end(), false) == finished_.end();
 }
 
 // ---- connections ----
@@ -233,6 +240,7 @@ bool RendezvousServer::handle_frame(int descriptor, Connection& connection, Time
       if (contributed_[static_cast<std::size_t>(*connection.rank)]) {
         fail(named(*connection.rank, connection.pid) + " left start-up in the middle of a round");
       }
+      finished_[static_cast<std::size_t>(*connection.rank)] = true;
       forget(descriptor);  // Done
       return false;
   }
@@ -269,6 +277,7 @@ bool RendezvousServer::handle_hello(int descriptor, Connection& connection, Time
     return false;
   }
   connection.rank = static_cast<int>(hello.rank);
+  begun_ = true;
   --strangers_;
   connection.pid = hello.pid;
   descriptor_of_rank_[hello.rank] = descriptor;

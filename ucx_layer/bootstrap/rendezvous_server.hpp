@@ -57,6 +57,11 @@ class RendezvousServer {
   // The launcher has seen the process end. `how`: "exit code 1", "signal 9 (Killed)".
   void on_rank_exit(int rank, std::int64_t pid, const std::string& how);
 
+  // A rank has said who it is: the program uses ucft.
+  bool start_up_begun() const { return begun_; }
+  // The first start-up is over: each rank has said Done or has ended, or a failure has been told.
+  bool start_up_ended() const;
+
  private:
   struct Connection {
     TimePoint accepted_at{};
@@ -109,7 +114,9 @@ class RendezvousServer {
   int contributed_count_ = 0;
   TimePoint round_deadline_{};               // valid while contributed_count_ > 0
   std::chrono::microseconds round_limit_{};  // what led to it, for the error text
-  std::string failure_;                      // empty: none so far
+  bool begun_ = false;
+  std::vector<bool> finished_;  // by rank: it has said Done, or has ended
+  std::string failure_;         // empty: none so far
   bool failure_logged_ = false;
   TimePoint accept_again_at_{};  // after accept() ran out of descriptors
   int drops_logged_ = 0;

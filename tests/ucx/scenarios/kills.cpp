@@ -93,7 +93,7 @@ TEST_P(Kill, AnyRankAtARandomMoment) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const std::string when = std::to_string(60 + random() % 150) + "ms";
-    JobPlan plan{ranks, loop, {"400", "5000"}, {"--kill", std::to_string(victim) + "@" + when}, over(GetParam())};
+    JobPlan plan{ranks, loop, {"400", "5000"}, {"--kill", std::to_string(victim) + "@start+" + when}, over(GetParam())};
     plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";  // then all survivors name it
     expect_right(plan, {victim}, run);
   }
@@ -107,7 +107,7 @@ TEST_P(Kill, AnyRankInStartUp) {
     const int ranks = 3 + static_cast<int>(random() % 6);
     const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
     const std::string when = std::to_string(5 + random() % 80) + "ms";
-    JobPlan plan{ranks, loop, {"8", "5000"}, {"--kill", std::to_string(victim) + "@" + when}, over(GetParam())};
+    JobPlan plan{ranks, loop, {"8", "5000"}, {"--kill", std::to_string(victim) + "@start+" + when}, over(GetParam())};
     plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
     expect_right(plan, {victim}, run);
   }
@@ -286,7 +286,8 @@ TEST_P(KillInGossip, AnyRankAtARandomMoment) {
     const int ranks = 3 + static_cast<int>(random() % 6);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const std::string when = std::to_string(60 + random() % 150) + "ms";
-    JobPlan plan{ranks, corrected_gossip, {"400"}, {"--kill", std::to_string(victim) + "@" + when}, over(GetParam())};
+    JobPlan plan{
+        ranks, corrected_gossip, {"400"}, {"--kill", std::to_string(victim) + "@start+" + when}, over(GetParam())};
     plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
     expect_right(plan, {victim}, run);
   }

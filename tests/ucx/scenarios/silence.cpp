@@ -153,7 +153,7 @@ TEST(ScenarioWithoutFence, AnExcludedRankMayFreeWhatItGave) {
 TEST_P(Scenario, RanksWithoutPidfdsSurviveDeathsAllTheSame) {
   for (int victim : {0, 2}) {
     JobPlan made = plan(4, "loop", {"200", "5000", "10"});
-    made.launcher = {"--kill", std::to_string(victim) + "@150ms"};
+    made.launcher = {"--kill", std::to_string(victim) + "@start+150ms"};
     made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
     made.environment["UCFT_TEST_NO_PIDFD"] = "y";
     expect_right(made, {victim});
