@@ -102,7 +102,7 @@ concept WritableElements = Elements<Values> && !std::is_const_v<internal::Pointe
 template <class Values>
 using ElementOf = std::remove_cv_t<internal::Pointed<Values>>;
 
-// What gossip can average.
+// Values that gossip can average.
 template <class Values>
 concept Reals = Elements<Values> && std::floating_point<ElementOf<Values>>;
 
