@@ -133,7 +133,8 @@ PlannedDeath parse_death(const std::string& option, const std::string& text, int
           parse_number(context + ": iteration", view.substr(at + 1), {0, most_iterations}), signal};
 }
 
-// Reads ALGORITHM from the left: TREE[K][-in-order][+CORRECTION[D]][/INFO], or corrected gossip instead of tree and correction.
+// Reads ALGORITHM from the left: TREE[K][-in-order][+CORRECTION[D]][/INFO], or corrected gossip instead of tree and
+// correction.
 class AlgorithmParser {
  public:
   explicit AlgorithmParser(const std::string& text) : text_(text), rest_(text_) {}

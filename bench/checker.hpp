@@ -37,8 +37,8 @@ class Checker {
   // A buffer that must hold what `rank` filled it with.
   Verdict check_copy(std::span<const T> values, std::uint64_t operation, int rank) const;
 
-  // The blocks of an allgather, in a buffer that clear() was given before. A rank's block is its own, or it is missing and its
-  // place is untouched.
+  // The blocks of an allgather, in a buffer that clear() was given before. A rank's block is its own, or it is missing
+  // and its place is untouched.
   static void clear(std::span<T> values);
   Verdict check_blocks(std::span<const T> values, std::uint64_t operation, const Result& result);
 
@@ -84,8 +84,8 @@ auto with_element_type(ucft_dtype_t dtype, Action action) {
   return action(std::uint64_t{});
 }
 
-// The user operator of the tests: a sum. Not of bool and pairs, which have none, nor of halves, where it would be rounded each
-// time.
+// The user operator of the tests: a sum. Not of bool and pairs, which have none, nor of halves, where it would be
+// rounded each time.
 template <Element T>
 void add_elements(const T* in, T* inout, std::uint64_t count) {
   if constexpr (Integer<T> || std::floating_point<T> || is_complex<T>)

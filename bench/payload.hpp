@@ -7,9 +7,9 @@
 //   Result / scale = 0x0001'0000'0001'0001: ranks 0, 1 and 3 are in it once each, rank 2 is not.
 //
 // Division is exact: by the inverse modulo 2^64, or in floating point because all numbers are small integers. With too
-// many ranks for a digit each (64 / n bits, in a double 37 / n), for types without digits (halves, complex, bool, pairs), and for
-// other operators, the result is computed from the list of missing ranks that the library reports. All sums and products are
-// exact in what they are accumulated in, so the order of the ranks does not matter.
+// many ranks for a digit each (64 / n bits, in a double 37 / n), for types without digits (halves, complex, bool,
+// pairs), and for other operators, the result is computed from the list of missing ranks that the library reports. All
+// sums and products are exact in what they are accumulated in, so the order of the ranks does not matter.
 #pragma once
 
 #include <algorithm>
@@ -167,9 +167,9 @@ class Payload {
   }
   int scale_bits() const { return std::same_as<T, double> ? 16 : Half<T> || rank_count_ > 180 ? 3 : 10; }
 
-  // Of a floating-point product that is exact and in range, whoever is missing: 1, 3, 5 or 7 for the first 8 ranks
-  // (3 of 24 bits each), times a power of two, whose exponents add up to at most 120. Of halves, whose range is smaller, at
-  // most 12.
+  // Of a floating-point product that is exact and in range, whoever is missing: 1, 3, 5 or 7 for the first 8 ranks (3
+  // of 24 bits each), times a power of two, whose exponents add up to at most 120. Of halves, whose range is smaller,
+  // at most 12.
   Arithmetic<T> factor(int rank, std::uint64_t noise) const {
     const int largest = (std::same_as<T, float16> ? 12 : 120) / rank_count_;
     const int exponent = static_cast<int>(noise % static_cast<std::uint64_t>(2 * largest + 1)) - largest;

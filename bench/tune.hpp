@@ -12,17 +12,20 @@ struct Tuned {
   int rank = 0;
 };
 
-// Collective, with no context open: opens one after the other, each with another table. Back to back allreduces of doubles, as
-// the slowest rank sees them, medians of 7 alternating turns; the built-in choice stays unless another one is 5 % better:
+// Collective, with no context open: opens one after the other, each with another table. Back to back allreduces of
+// doubles, as the slowest rank sees them, medians of 7 alternating turns; the built-in choice stays unless another one
+// is 5 % better:
 //
 //   degree       8 bytes, flat and of degree 2, 4, 8, 16
 //   large_bytes  the most of 1 KiB .. 64 KiB up to which it is better that each rank combines all by itself
 //   chunk_bytes  8 KiB .. 128 KiB, at 256 KiB and 1 MiB
 //
-// Rank 0 prints what it finds. Throws Error; std::runtime_error if ranks don't share memory, or temporary files can't be written.
+// Rank 0 prints what it finds. Throws Error; std::runtime_error if ranks don't share memory, or temporary files can't
+// be written.
 Tuned tune(bool json);
 
-// The table of that file; of none yet, if it is not there. False: error says why it is none, or that it can't be written.
+// The table of that file; of none yet, if it is not there. False: error says why it is none, or that it can't be
+// written.
 bool read_table(const std::string& path, HostTuning& table, std::string& error);
 // The row goes into the table of that file, or becomes it. The whole file or none. False: error says why.
 bool write_row(const std::string& path, const HostTuning::Row& row, std::string& error);

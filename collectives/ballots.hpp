@@ -1,11 +1,11 @@
 // Ballots: who is root, and who is next. Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on
-// correction", Algorithm 5: the first candidate's operation; if it dies, the next one's, and so on. That they need not be
-// f+1 ranks which don't die meanwhile is ours (docs/algorithms.md): any member may be root, in the order of members, and
-// everything that is said is said in a ballot.
+// correction", Algorithm 5: the first candidate's operation; if it dies, the next one's, and so on. That they need not
+// be f+1 ranks which don't die meanwhile is ours (docs/algorithms.md): any member may be root, in the order of members,
+// and everything that is said is said in a ballot.
 //
 // Invariants
-//   - A ballot is the rank of its root. Ballots are ordered by distance from the first candidate, going up and around. Before them
-//     is the optimistic one, which has no root.
+//   - A ballot is the rank of its root. Ballots are ordered by distance from the first candidate, going up and around.
+//     Before them is the optimistic one, which has no root.
 //   - promised() only grows: from a ballot on nothing of an earlier one counts.
 #pragma once
 
@@ -43,8 +43,8 @@ struct Leaver {
 struct Optimism {
   constexpr Optimism(bool begins_so = true) : begins(begins_so) {}  // NOLINT(google-explicit-constructor)
   bool begins;                                                      // where they can
-  // A member sends up to so many as whole vectors, one a step; more go in blocks (phases/circulant.hpp). So does a vector that UCX can't
-  // send at a time over tcp, with its header.
+  // A member sends up to so many as whole vectors, one a step; more go in blocks (phases/circulant.hpp). So does a
+  // vector that UCX can't send at a time over tcp, with its header.
   std::uint64_t whole_bytes = 256 * 1024, segment_bytes = 256 * 1024;
   std::uint64_t piece_bytes = 64 * 1024;  // of blocks, in one message; one element, if that is more
   std::uint64_t set_bytes =

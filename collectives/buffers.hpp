@@ -1,9 +1,9 @@
 // Reference-counted blocks of memory, named by handle. A driver says where blocks come from (registered memory, or the
 // heap in simulations) and learns when memory that it lent (adopt) is free again.
 //
-// Blocks of up to private_limit bytes never run out as long as there is a heap: a driver copies them into its messages, so
-// they may lie anywhere.
-// No allocation in a steady state: freed blocks are reused last in, first out, by power-of-two size.
+// Blocks of up to private_limit bytes never run out as long as there is a heap: a driver copies them into its messages,
+// so they may lie anywhere. No allocation in a steady state: freed blocks are reused last in, first out, by
+// power-of-two size.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ namespace ucft::detail {
 using BufferId = std::uint32_t;
 inline constexpr BufferId no_buffer = 0;
 
-// A part of a buffer: what a message carries, a rank gives, an operation leaves. It holds no reference by itself. Short, since
-// every message has one: what is sent is below 4 GiB.
+// A part of a buffer: what a message carries, a rank gives, an operation leaves. It holds no reference by itself.
+// Short, since every message has one: what is sent is below 4 GiB.
 struct Slice {
   BufferId buffer = no_buffer;
   std::uint32_t offset = 0, bytes = 0;
@@ -50,13 +50,15 @@ class Buffers {
   BufferId copy_in(const void* data, std::uint64_t bytes);
   // Memory of somebody else, with one reference. When the last one goes, `tag` is in released().
   BufferId adopt(const std::byte* data, std::uint64_t bytes, std::uint64_t tag);
-  // From the heap, as if it were lent: for what must be taken and can't be sent from there. no_buffer: none there, either.
+  // From the heap, as if it were lent: for what must be taken and can't be sent from there. no_buffer: none there,
+  // either.
   BufferId allocate_private(std::uint64_t bytes);
   // In private memory, if there is no other.
   BufferId allocate_anywhere(std::uint64_t bytes);
   BufferId copy_anywhere(const std::byte* from, std::uint64_t bytes);
 
-  // One more reference to the same bytes in a block of our own: memory that was lent is copied. Nothing if there is none.
+  // One more reference to the same bytes in a block of our own: memory that was lent is copied. Nothing if there is
+  // none.
   Slice localize(Slice slice) {
     if (slice && is_adopted(slice.buffer)) return whole(copy_in(data(slice), slice.bytes));
     retain(slice);

@@ -1,5 +1,5 @@
-// What an operation costs, and the broadcast tree that is chosen from it. The library's default choice, ucft_sim's clock
-// and its advice use this one model.
+// What an operation costs, and the broadcast tree that is chosen from it. The library's default choice, ucft_sim's
+// clock and its advice use this one model.
 //
 // LogP: Culler et al., PPoPP '93; LogGP: Alexandrov et al., SPAA '95. A message of k bytes keeps its sender's processor
 // busy for o_send and its port for max(o_send, g) + (k-1)G, arrives o_send + (k-1)G + L after it was begun, and keeps
@@ -50,9 +50,9 @@ BroadcastShape best_shape(const LogGP& costs, std::uint64_t bytes);
 // (L + 2o) / max(g, o) in quarters, within what BroadcastShape takes.
 std::int32_t delay_quarters_of(const LogGP& costs, std::uint64_t bytes);
 
-// Without failures, all ranks starting at 0: when the last rank has its result (of a reduce: the root). What the clock of
-// the simulator shows in a flat network without one_processor (tests/simulator compares them); within 10 % if all ranks
-// are in one group. O(size) time and memory.
+// Without failures, all ranks starting at 0: when the last rank has its result (of a reduce: the root). What the clock
+// of the simulator shows in a flat network without one_processor (tests/simulator compares them); within 10 % if all
+// ranks are in one group. O(size) time and memory.
 double predict_latency(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes);
 // Messages without failures or correction (Theorems 5 and 7).
 std::int64_t predict_messages(const Arguments& arguments, std::int32_t size);

@@ -12,8 +12,8 @@ namespace ucft::detail {
 namespace {
 
 // Expected numbers over time, in quarters of the time between two messages of one sender. arriving(t) = new(t - D) +
-// arriving(t - 1): who was reached a flight ago begins, and whoever has sent one unit ago sends again. Of those not reached yet
-// each is missed by one message with probability 1 - 1/(n-1).
+// arriving(t - 1): who was reached a flight ago begins, and whoever has sent one unit ago sends again. Of those not
+// reached yet each is missed by one message with probability 1 - 1/(n-1).
 class Trajectory {
  public:
   Trajectory(std::int32_t size, double dead, std::size_t delay)
@@ -165,8 +165,8 @@ double expected_longest_gap(std::int32_t size, double reached) {
   return sum;
 }
 
-// In step all hear their neighbours at two flights. Both ends of a run have sent half a flight's messages to its side when they
-// have heard the other side, and all to its side afterwards.
+// In step all hear their neighbours at two flights. Both ends of a run have sent half a flight's messages to its side
+// when they have heard the other side, and all to its side afterwards.
 double checked_correction_time(double flight, double longest_gap) {
   return 2 * flight + std::min(2 * longest_gap, flight / 2 + longest_gap);
 }

@@ -1,7 +1,8 @@
-// What a broadcast by gossip and ring correction is expected to do in LogP, and the T that is chosen from it: the library's
-// default, ucft_sim's and its advice. Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), bound the longest run of
-// processes that gossip has not reached at T; here what is still on its way at T counts as well, and expectations stand in the
-// place of bounds. docs/algorithms.md has the formulas, docs/studies.md compares them with simulation.
+// What a broadcast by gossip and ring correction is expected to do in LogP, and the T that is chosen from it: the
+// library's default, ucft_sim's and its advice. Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), bound the
+// longest run of processes that gossip has not reached at T; here what is still on its way at T counts as well, and
+// expectations stand in the place of bounds. docs/algorithms.md has the formulas, docs/studies.md compares them with
+// simulation.
 #pragma once
 
 #include <cstdint>

@@ -4,10 +4,12 @@
 //   collects       up_correction (Algorithms 1, 3), at the root clean_subtree (2), and gather if there is none
 //   disseminates   dissemination: broadcast tree, correction, the backstop
 //   both           if the root dies the next rank takes over (Algorithm 5): ballots
-//   before these   optimistic: a plain schedule, until it is through or somebody has died; circulant, beside it, for long data
+//   before these   optimistic: a plain schedule, until it is through or somebody has died; circulant, beside it, for
+//                  long data
 //
-// Sources: Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction" (Algorithms 1-5); Küttler
-// et al., "Corrected trees for reliable group communication". docs/algorithms.md explains the ballots, which are ours.
+// Sources: Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction" (Algorithms 1-5);
+// Küttler et al., "Corrected trees for reliable group communication". docs/algorithms.md explains the ballots, which
+// are ours.
 //
 // Invariants
 //   - What a rank contributes to a ballot is fixed when it joins it.
@@ -52,7 +54,8 @@ class Operation {
              const Surroundings& surroundings, const Memory& memory, Rank prev, Outbox& out);
   void on_message(const Message& message, Outbox& out);
   void on_failure(Rank rank, Outbox& out);
-  // Called after all sends are on their way and all arrivals were handled, while wants_turn(). now_ns: see OperationWindow.
+  // Called after all sends are on their way and all arrivals were handled, while wants_turn(). now_ns: see
+  // OperationWindow.
   void on_turn(Outbox& out, std::int64_t now_ns);
 
   // The caller has its result: forgets the value, if nobody will ask for it.

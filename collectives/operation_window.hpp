@@ -2,13 +2,13 @@
 // who takes part in the next one, and messages that come too early or too late.
 //
 //   dropped | retained: finished, may be asked for | in flight | not started: early messages wait | refused
-//           ^dropped_upto                                      ^next                               ^dropped_upto + slots
+//           ^dropped_upto                                      ^next                     dropped_upto + slots^
 //
-//   s may start once s-W is finished here (its failures decide who takes part in s) and s-2W is dropped.
-//   A decision of a contributing operation c (allreduce, barrier, allgather) proves that every live rank has joined c, and so has
-//   finished all of 0 .. c-W: they are dropped.
-//   Rooted operations prove nothing of the sort, so after W/2 of them in a row a barrier is posted on their behalf. It
-//   runs beside the following operations; it also agrees on the failures of that stretch.
+//   s may start once s-W is finished here (its failures decide who takes part in s) and s-2W is dropped. A decision of
+//   a contributing operation c (allreduce, barrier, allgather) proves that every live rank has joined c, and so has
+//   finished all of 0 .. c-W: they are dropped. Rooted operations prove nothing of the sort, so after W/2 of them in a
+//   row a barrier is posted on their behalf. It runs beside the following operations; it also agrees on the failures of
+//   that stretch.
 //
 // Leaving: a rank that leaves says from which operation on it posts nothing. When all before that one are finished
 // here, it counts as failed in those from there on, but not against f. It may go when each rank that lives has come so
@@ -63,12 +63,13 @@ class OperationWindow {
   // for), but if it goes at once. It goes on to answer.
   void leave() { has_left_ = true; }
   bool has_left() const { return has_left_; }
-  // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for those that wait for one
-  // (correction_delay_us, gossip); -1: it has come, the driver sees to that itself.
+  // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for those that wait for
+  // one (correction_delay_us, gossip); -1: it has come, the driver sees to that itself.
   void on_turn(Outbox& out, std::int64_t now_ns = -1);
   bool wants_turn() const { return correcting_ > 0; }
 
-  // Numbers of operations that have finished since clear_completed(), internal ones included. After it the values of some are gone.
+  // Numbers of operations that have finished since clear_completed(), internal ones included. After it the values of
+  // some are gone.
   const std::vector<OperationNumber>& completed() const { return completed_; }
   void clear_completed();
   // Of an operation that is in the window.

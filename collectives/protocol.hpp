@@ -55,8 +55,8 @@ enum MessageFlags : std::uint8_t {
 
 // An entry of a failure list: the rank, and whether its value is in the sum all the same (it died after it sent it).
 inline constexpr std::uint32_t contributed_bit = 0x80000000u;
-// Where processes are hosts (hosts/host_process.hpp): an entry that is not a process but a rank, of the ranks of all hosts, whose
-// host lives and has gone on without it. Its value is in no sum.
+// Where processes are hosts (hosts/host_process.hpp): an entry that is not a process but a rank, of the ranks of all
+// hosts, whose host lives and has gone on without it. Its value is in no sum.
 inline constexpr std::uint32_t of_living_host = 0x40000000u;
 inline constexpr std::uint32_t failure_list_limit = 64;
 
@@ -115,7 +115,8 @@ class Outbox {
   std::vector<Message> sends_;
 };
 
-// A set of peers of whom each is awaited until it delivers or is reported failed; whichever comes second changes nothing.
+// A set of peers of whom each is awaited until it delivers or is reported failed; whichever comes second changes
+// nothing.
 class Arrivals {
  public:
   enum class State : std::uint8_t { awaited, delivered, failed };

@@ -1,6 +1,7 @@
 // Correction: the processes that a broadcast tree has reached send the value along the ring of process numbers, so that
-// those below a dead process get it, too. Küttler et al., "Corrected trees for reliable group communication" (PPoPP '19);
-// checked and failure-proof correction are Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), CCG and FCG.
+// those below a dead process get it, too. Küttler et al., "Corrected trees for reliable group communication" (PPoPP
+// '19); checked and failure-proof correction are Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), CCG and
+// FCG.
 //
 // One process's part in one ballot: whom to send to next, one message a turn. A turn is given when what has arrived has
 // been handled, so that messages of others save some of one's own. docs/algorithms.md says what each form guarantees.

@@ -2,8 +2,8 @@
 //
 //   ucft_run -n 8 --kill 3@300ms --kill 5@600ms gossip_average 2000
 //
-// While an operation is in progress each rank looks at its own estimate, as an asynchronous solver would. At its end all
-// survivors have the same result, and a bound for its error that was measured; here it is compared with the truth.
+// While an operation is in progress each rank looks at its own estimate, as an asynchronous solver would. At its end
+// all survivors have the same result, and a bound for its error that was measured; here it is compared with the truth.
 #include <algorithm>
 #include <charconv>
 #include <chrono>

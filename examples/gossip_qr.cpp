@@ -1,11 +1,11 @@
-// gossip_qr: a distributed QR factorisation (modified Gram-Schmidt) in which every sum over ranks is a gossip all-reduce.
-// After Straková, Gansterer, Zemen 2011 (dmGS), as in Niederbrucker, Straková, Gansterer 2012, section IV.
+// gossip_qr: a distributed QR factorisation (modified Gram-Schmidt) in which every sum over ranks is a gossip
+// all-reduce. After Straková, Gansterer, Zemen 2011 (dmGS), as in Niederbrucker, Straková, Gansterer 2012, section IV.
 //
 //   ucft_run -n 8 gossip_qr [--algorithm push_flow|pcf|hps] [--rows 100] [--repeat 1]
 //   ucft_run -n 8 --kill 3@100ms --kill 0@200ms gossip_qr --repeat 200
 //
-// V has 16 columns; each rank has some of its rows. All ranks get the same R, bit for bit, and their rows of Q. If a rank dies
-// its rows are gone, and what was computed with them is of no use: the survivors begin again with theirs.
+// V has 16 columns; each rank has some of its rows. All ranks get the same R, bit for bit, and their rows of Q. If a
+// rank dies its rows are gone, and what was computed with them is of no use: the survivors begin again with theirs.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -1,10 +1,11 @@
-// The six collectives that ucft has. Whether a call is taken over must be the same on all its ranks. MPI lets ranks describe one
-// message by different types, so broadcasts and allgathers are taken over whatever the type (as bytes, packed if need be), and
-// reductions, of which MPI wants the same count, type and operator everywhere, by these.
+// The six collectives that ucft has. Whether a call is taken over must be the same on all its ranks. MPI lets ranks
+// describe one message by different types, so broadcasts and allgathers are taken over whatever the type (as bytes,
+// packed if need be), and reductions, of which MPI wants the same count, type and operator everywhere, by these.
 //
-// A reduction that ucft has no operator for (a user's function, MPI_LONG_DOUBLE, pairs with gaps) is an allgather of the
-// contributions, which every rank then reduces in the order of the ranks by MPI_Reduce_local: right for any type and for operators
-// that don't commute, with the same contributions on all survivors. It costs n times the bytes, so it has a limit (`length`).
+// A reduction that ucft has no operator for (a user's function, MPI_LONG_DOUBLE, pairs with gaps) is an allgather of
+// the contributions, which every rank then reduces in the order of the ranks by MPI_Reduce_local: right for any type
+// and for operators that don't commute, with the same contributions on all survivors. It costs n times the bytes, so it
+// has a limit (`length`).
 #include <algorithm>
 #include <numeric>
 #include <vector>

@@ -1,6 +1,6 @@
-// The ucft communicator that hangs on an MPI communicator: MPI_COMM_WORLD's from the start, and those of what MPI_Comm_dup,
-// MPI_Comm_split and MPI_Comm_create make of it. It is an attribute of the MPI communicator, so it goes when that one is freed, by
-// whatever call.
+// The ucft communicator that hangs on an MPI communicator: MPI_COMM_WORLD's from the start, and those of what
+// MPI_Comm_dup, MPI_Comm_split and MPI_Comm_create make of it. It is an attribute of the MPI communicator, so it goes
+// when that one is freed, by whatever call.
 //
 // Ranks are the same in both: after a death a new communicator has the survivors only, in MPI, too.
 #pragma once
@@ -11,9 +11,10 @@
 
 namespace ucft::mpi {
 
-// The request of the last call of a kind, which is posted again when the next one has the same arguments. ucft frees it with the
-// communicator. They are the caller's own, so that nothing has to be looked up or checked then: types and operators are predefined
-// ones, whose handles no other type or operator ever has. (What is packed or gathered for a caller has memory of ours, as MPI_BYTE.)
+// The request of the last call of a kind, which is posted again when the next one has the same arguments. ucft frees it
+// with the communicator. They are the caller's own, so that nothing has to be looked up or checked then: types and
+// operators are predefined ones, whose handles no other type or operator ever has. (What is packed or gathered for a
+// caller has memory of ours, as MPI_BYTE.)
 struct Prepared {
   enum Kind { allreduce, reduce, broadcast, allgather, barrier };
   const void* send = nullptr;

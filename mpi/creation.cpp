@@ -31,8 +31,8 @@ std::vector<int> translate(const Members& members, MPI_Group into) {
   return ranks;
 }
 
-// A death among the members, and then some time for what does not depend on it. (Whoever gives up too soon costs the others a
-// communicator, not their lives.)
+// A death among the members, and then some time for what does not depend on it. (Whoever gives up too soon costs the
+// others a communicator, not their lives.)
 class Deaths {
  public:
   explicit Deaths(const Members& members) : ranks_(translate(members, world.group)) {}
@@ -66,7 +66,8 @@ void park_here(int) {
   for (;;) pause();
 }
 
-// It neither burns a processor nor runs into what exit handlers take down. By a signal that is ignored by default, and hardly used.
+// It neither burns a processor nor runs into what exit handlers take down. By a signal that is ignored by default, and
+// hardly used.
 void park(pthread_t thread) {
   struct sigaction parks {
   }, before{};

@@ -1,5 +1,5 @@
-// The other collectives are MPI's, blocking and not. With a dead rank in the communicator they would wait for ever: a rank that
-// knows of it gets an MPI error instead.
+// The other collectives are MPI's, blocking and not. With a dead rank in the communicator they would wait for ever: a
+// rank that knows of it gets an MPI error instead.
 #include "mpi/errors.hpp"
 #include "mpi/report.hpp"
 #include "mpi/world.hpp"

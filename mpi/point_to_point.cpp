@@ -1,6 +1,7 @@
-// Messages between two ranks are MPI's. What is added: a rank that is known to be dead is an MPI error, where MPI would wait for it
-// for ever. Blocking calls also see a death that comes while they wait: they are nonblocking ones, and a loop that lets ucft's news in.
-// MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call (MPI_Wait ...). Whoever waits long is said to (Inside).
+// Messages between two ranks are MPI's. What is added: a rank that is known to be dead is an MPI error, where MPI would
+// wait for it for ever. Blocking calls also see a death that comes while they wait: they are nonblocking ones, and a
+// loop that lets ucft's news in. MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call (MPI_Wait ...).
+// Whoever waits long is said to (Inside).
 #include <optional>
 
 #include "mpi/errors.hpp"
@@ -11,7 +12,8 @@ using namespace ucft::mpi;
 
 namespace {
 
-// Turns of a loop that waits for MPI: news every so many, and so many more for what a dead rank has sent before it died.
+// Turns of a loop that waits for MPI: news every so many, and so many more for what a dead rank has sent before it
+// died.
 constexpr int turns_per_look = 1024;
 
 int refuse(MPI_Comm comm, int dead) {
@@ -19,8 +21,8 @@ int refuse(MPI_Comm comm, int dead) {
   return raise_death(comm, dead);
 }
 
-// done says whether it is over, and leaves MPI's error in `error`, which is the result then. Else the peer is dead, and has been while
-// MPI had turns_per_look more turns.
+// done says whether it is over, and leaves MPI's error in `error`, which is the result then. Else the peer is dead, and
+// has been while MPI had turns_per_look more turns.
 template <class Done>
 int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& error, Done done) {
   bool was_dead = false;
@@ -35,8 +37,8 @@ int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& e
   }
 }
 
-// A receive that nobody answers must not write into the caller's memory later. What can't be taken back (a send; a receive that a
-// dead rank has begun to answer) stays with MPI.
+// A receive that nobody answers must not write into the caller's memory later. What can't be taken back (a send; a
+// receive that a dead rank has begun to answer) stays with MPI.
 void abandon(MPI_Request& request, bool receives) {
   if (request == MPI_REQUEST_NULL || !receives) return;
   PMPI_Cancel(&request);

@@ -69,7 +69,8 @@ std::string create_context() {
          std::to_string(world.rank) + " of " + std::to_string(world.size) + " in MPI_COMM_WORLD";
 }
 
-// The least of all ranks' values. Somebody has died in start-up if it doesn't come: nothing that MPI does would end then.
+// The least of all ranks' values. Somebody has died in start-up if it doesn't come: nothing that MPI does would end
+// then.
 int agree_on_least(int mine, const std::string& why) {
   int least = mine, done = 0;
   MPI_Request request = MPI_REQUEST_NULL;

@@ -1,8 +1,9 @@
 // MPI_COMM_WORLD as ucft sees it: the job's context, who is known to be dead, and whose turn it is to be inside ucft.
 //
-// Thread rule: ucft lets one thread at a time into a context. Up to MPI_THREAD_SERIALIZED the program sees to that. With
-// MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn, and nobody keeps a turn while it waits for other ranks
-// (`complete` in collectives.cpp), but for those that make and free communicators. What is made is preceded by a barrier in which MPI goes on.
+// Thread rule: ucft lets one thread at a time into a context. Up to MPI_THREAD_SERIALIZED the program sees to that.
+// With MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn, and nobody keeps a turn while it waits
+// for other ranks (`complete` in collectives.cpp), but for those that make and free communicators. What is made is
+// preceded by a barrier in which MPI goes on.
 #pragma once
 
 #ifndef OMPI_SKIP_MPICXX
@@ -38,8 +39,8 @@ extern World world;
 
 // UCFT_MPI=n.
 bool is_switched_off();
-// Creates the context, by MPI's own allgather, and switches the world on if that has worked on all ranks. Otherwise one rank says
-// why on stderr, and MPI has all calls.
+// Creates the context, by MPI's own allgather, and switches the world on if that has worked on all ranks. Otherwise one
+// rank says why on stderr, and MPI has all calls.
 void start_world();
 // From now on all calls are MPI's; deaths are still seen.
 void close_world();
@@ -61,8 +62,8 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 };
 
-// Says, as long as it lives, that this rank is inside a function of MPI's: who looks for the rank that all wait for finds it there. With
-// MPI_THREAD_MULTIPLE of the thread alone that called MPI_Init.
+// Says, as long as it lives, that this rank is inside a function of MPI's: who looks for the rank that all wait for
+// finds it there. With MPI_THREAD_MULTIPLE of the thread alone that called MPI_Init.
 class Inside {
  public:
   explicit Inside(const char* function) : is_said_(world.on && speaks) {
@@ -80,15 +81,17 @@ class Inside {
   const bool is_said_;
 };
 
-// Lets ucft work, and news of deaths in. For loops that wait for MPI; cheap enough for every some hundred turns of them.
+// Lets ucft work, and news of deaths in. For loops that wait for MPI; cheap enough for every some hundred turns of
+// them.
 void look_for_deaths();
 
 inline bool nobody_is_dead() { return world.deaths.load(std::memory_order_relaxed) == 0; }
 
-// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead, or of who has
-// taken all of MPI with it; -1: none.
+// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead, or of
+// who has taken all of MPI with it; -1: none.
 int dead_member(MPI_Comm comm);
-// The same of one rank of comm (of the remote group), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL: -1.
+// The same of one rank of comm (of the remote group), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL:
+// -1.
 int dead_peer(MPI_Comm comm, int peer);
 
 }  // namespace ucft::mpi

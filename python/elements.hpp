@@ -16,8 +16,8 @@ namespace py = pybind11;
 // Bytes of one element.
 std::uint64_t bytes_of(ucft_dtype_t dtype);
 
-// The elements of an object, which keep their place and length as long as this lives: it holds a NumPy array, and keeps any other
-// buffer exported. Needs the GIL.
+// The elements of an object, which keep their place and length as long as this lives: it holds a NumPy array, and keeps
+// any other buffer exported. Needs the GIL.
 class View {
  public:
   View() = default;

@@ -1,4 +1,5 @@
-// A status becomes the exception that bears its name: ucft.RootFailedError, ... with .status and the culprit's sentence.
+// A status becomes the exception that bears its name: ucft.RootFailedError, ... with .status and the culprit's
+// sentence.
 #pragma once
 
 #include <string>

@@ -44,8 +44,8 @@ bool are_in_order(const Held& one, const Held& other) {
   return one.comm == other.comm && one.is_gossip == other.is_gossip;
 }
 
-// Whether this thread is in an operator of the caller's: objects may be collected there, requests among them, and nothing in it may
-// call ucft.
+// Whether this thread is in an operator of the caller's: objects may be collected there, requests among them, and
+// nothing in it may call ucft.
 thread_local bool inside_operator = false;
 
 }  // namespace

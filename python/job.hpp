@@ -189,8 +189,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Request> gossip(py::object send, py::object receive, const std::optional<GossipOptions>& options,
                                   TypeOf dtype);
 
-  // allreduce(...)->wait() for two arrays, with the request of the last time if all is as it was then: making one takes longer
-  // than a small allreduce.
+  // allreduce(...)->wait() for two arrays, with the request of the last time if all is as it was then: making one takes
+  // longer than a small allreduce.
   py::object allreduce_again(py::object send, py::object receive, ucft_op_t op);
 
   const std::shared_ptr<Context>& context() const { return context_; }

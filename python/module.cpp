@@ -1,4 +1,5 @@
-// ucft._ucft: the C API as Python classes. What is Python's own (exceptions, await, the end of a program) is in ucft/*.py.
+// ucft._ucft: the C API as Python classes. What is Python's own (exceptions, await, the end of a program) is in
+// ucft/*.py.
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -261,8 +262,8 @@ void bind_operation(Class& communicator, const std::string& name, Start start, W
                    (text + "Waits; other threads run meanwhile, and Ctrl-C works.").c_str());
 }
 
-// allreduce(send, recv[, op]) of two arrays without pybind11's casts of arguments, which take longer than a small allreduce;
-// called in any other way, the general form.
+// allreduce(send, recv[, op]) of two arrays without pybind11's casts of arguments, which take longer than a small
+// allreduce; called in any other way, the general form.
 py::object* general_allreduce = nullptr;
 
 PyObject* quick_allreduce(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {

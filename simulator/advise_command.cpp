@@ -1,9 +1,10 @@
 // ucft_sim advise: which f, tree and correction to use for a job, and what they cost.
 //
-// Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts (what the ranks of a host do among
-// themselves comes on top). Hosts fail independently, at a constant rate (MTBF of a host). An operation is lost
-// if more hosts fail than it tolerates before a result has named the first of them: within the exposure = time until the
-// detector's word + one operation. With m tolerated hosts, rate r of all hosts and a job of length J (Poisson):
+// Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts (what the ranks of a
+// host do among themselves comes on top). Hosts fail independently, at a constant rate (MTBF of a host). An operation
+// is lost if more hosts fail than it tolerates before a result has named the first of them: within the exposure = time
+// until the detector's word + one operation. With m tolerated hosts, rate r of all hosts and a job of length J
+// (Poisson):
 //
 //     lost operations = J r P(at least m more failures within the exposure);   P(job loses one) = 1 - exp(-that)
 #include <fmt/core.h>
@@ -124,7 +125,8 @@ Advice advise(const Options& options, const LogGP& costs) {
     advice.spread = forecast_spread(given, arguments.shape);
   }
 
-  // A death inside the broadcast cuts off a subtree. Without correction each of its ranks asks the root, after detection.
+  // A death inside the broadcast cuts off a subtree. Without correction each of its ranks asks the root, after
+  // detection.
   advice.cut_off = arguments.kind == Kind::reduce ? 0 : largest_subtree(arguments.shape, size);
   const double storm = static_cast<double>(advice.cut_off) * (costs.per_receive() + costs.per_message());
   if (arguments.kind == Kind::reduce) {

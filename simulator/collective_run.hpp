@@ -1,7 +1,8 @@
 // One collective operation at any number of ranks under the clock: the Operation objects that run on UCX, one per rank.
 //
 // Ranks share one pool of buffers, so a message costs no copy, and one set of known failures: the detector tells all
-// ranks of a death at the same time. Only ranks that can act on it are called (tests/simulator compares with calling all).
+// ranks of a death at the same time. Only ranks that can act on it are called (tests/simulator compares with calling
+// all).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@
 
 namespace ucft::detail::simulator {
 
-// What stands for a payload among so many processes: one number; of long data that go in blocks one for each piece of each block.
+// What stands for a payload among so many processes: one number; of long data that go in blocks one for each piece of
+// each block.
 class StandIn {
  public:
   StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic);

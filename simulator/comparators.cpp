@@ -28,8 +28,8 @@ class Schedule {
   virtual bool step(Rank rank, int index, Step& step) const = 0;
 };
 
-// Step 0: wait for the children. 1: tell the parent, wait for it. 2: tell the children. An acknowledged broadcast does it
-// the other way round.
+// Step 0: wait for the children. 1: tell the parent, wait for it. 2: tell the children. An acknowledged broadcast does
+// it the other way round.
 class TreeSchedule : public Schedule {
  public:
   TreeSchedule(const ComparatorRun& run) : run_(run), tree_(run.shape, run.setting.ranks) {}
@@ -67,7 +67,8 @@ class TreeSchedule : public Schedule {
   BroadcastTopology tree_;
 };
 
-// 2^m of the ranks take part; of the first 2(n - 2^m), the odd ones hand their part to the even ones, and get the result.
+// 2^m of the ranks take part; of the first 2(n - 2^m), the odd ones hand their part to the even ones, and get the
+// result.
 class PowerOfTwoSchedule : public Schedule {
  public:
   explicit PowerOfTwoSchedule(const ComparatorRun& run)

@@ -9,10 +9,11 @@
 //   double turn_at(Rank)                               not all have it: the turn that it wants comes no earlier
 //   std::uint64_t payload_bytes(const Message&)
 //   bool finished(Rank), Buffers& buffers()
-//   proof_delay(), note_proof(Rank failed, visit)      not all have them: as note_failure, of those who have the proof so long after
-//                                                      the death, which others wait for the detector's word of
-//   note_failure(Rank failed, visit)                   all know of it from now on; calls visit(rank) for each rank that it
-//                                                      may mean something to, in ascending order
+//   proof_delay(), note_proof(Rank failed, visit)      not all have them: as note_failure, of those who have the proof
+//                                                      so long after the death, which others wait for the detector's
+//                                                      word of
+//   note_failure(Rank failed, visit)                   all know of it from now on; calls visit(rank) for each rank that
+//                                                      it may mean something to, in ascending order
 //
 // Determinism: events are ordered by (time, kind, number of creation); times are IEEE doubles computed in one order.
 #pragma once

@@ -158,9 +158,9 @@ Run run_of(const Plan& plan) {
   return run;
 }
 
-// Boundaries are an upper bound, so many plans have a victim that doesn't live to send so much, or rather lives on because
-// it never does. In the same order such a run is event for event that of the plan without this crash: it counts, but
-// isn't run again.
+// Boundaries are an upper bound, so many plans have a victim that doesn't live to send so much, or rather lives on
+// because it never does. In the same order such a run is event for event that of the plan without this crash: it
+// counts, but isn't run again.
 class Runs {
  public:
   // Of a plan in an order without chance: the run that is known to be the same, or a new one.

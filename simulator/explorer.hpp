@@ -18,7 +18,8 @@ const char* role_name(Role role);
 Role role_of(Rank rank, Rank ranks, const Arguments& arguments);
 
 // The sends of a rank without failures in one operation whose ballot is `ballot`: closed form, from the topology alone.
-// Corrections are not counted in (their number depends on the delivery order); by gossip it is the most that it may send.
+// Corrections are not counted in (their number depends on the delivery order); by gossip it is the most that it may
+// send.
 std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& arguments, Rank ballot);
 // The same of the optimistic ballot, by counting.
 std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism);

@@ -1,8 +1,9 @@
 // HPS and ARDB of up to 2^30 ranks, in place.
 //
-// The ranks of a round lie on one cycle: P(0) -> P(1) -> P(2) -> ... Walking along it, each gets half of what the one before
-// had at the start of the round, which is still at hand. So there is one array, one random access per rank and round, and it
-// is known long before it is needed. Threads walk parts of the cycle; what lies before each part is read first.
+// The ranks of a round lie on one cycle: P(0) -> P(1) -> P(2) -> ... Walking along it, each gets half of what the one
+// before had at the start of the round, which is still at hand. So there is one array, one random access per rank and
+// round, and it is known long before it is needed. Threads walk parts of the cycle; what lies before each part is read
+// first.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -58,7 +59,8 @@ long double true_mean(std::uint64_t n, std::uint64_t seed) {
   return sum / static_cast<long double>(n);
 }
 
-// Walks places begin .. end of the cycle. before: what the rank at place begin - 1 had. Returns the largest and smallest value.
+// Walks places begin .. end of the cycle. before: what the rank at place begin - 1 had. Returns the largest and
+// smallest value.
 template <class Real>
 std::pair<Real, Real> walk(Real* values, const Permutation& order, std::uint64_t begin, std::uint64_t end,
                            Real before) {

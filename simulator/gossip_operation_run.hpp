@@ -1,5 +1,5 @@
-// One gossip all-reduce of the library under the LogGP clock: the GossipOperation objects that run on UCX, one per rank,
-// and for each of their agreements a real allreduce of the table, by OperationWindow, through the same ports.
+// One gossip all-reduce of the library under the LogGP clock: the GossipOperation objects that run on UCX, one per
+// rank, and for each of their agreements a real allreduce of the table, by OperationWindow, through the same ports.
 //
 //   time       us: the library's pace of pushing (links.hpp) is in us, too
 //   a message  costs what its row costs; of an agreement, its table. Headers cost nothing of their own

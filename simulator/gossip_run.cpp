@@ -90,7 +90,7 @@ class World {
   GossipRank<Real>& at(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   bool is_dead(Rank rank) const { return dead_[static_cast<std::size_t>(rank)]; }
 
-  // ---- what is right -------------------------------------------------------------------------------------------------
+  // ---- what is right ------------------------------------------------------------------------------------------------
 
   void set_truth() {
     truth_all_.assign(k_, 0);
@@ -154,10 +154,11 @@ class World {
     return false;
   }
 
-  // Whether the ranks agree to within eps, looked at now and then: they stop pushing, let arrive what is on its way, settle
-  // their links, and reduce their smallest and largest estimate and the size of their weights to all, which takes as
-  // long as two trips through a binomial tree. The truth is the mean of the estimates by weight: it lies between these two
-  // if no weight is negative, and else off their middle by half of their distance times sum |w| / sum w at most.
+  // Whether the ranks agree to within eps, looked at now and then: they stop pushing, let arrive what is on its way,
+  // settle their links, and reduce their smallest and largest estimate and the size of their weights to all, which
+  // takes as long as two trips through a binomial tree. The truth is the mean of the estimates by weight: it lies
+  // between these two if no weight is negative, and else off their middle by half of their distance times sum |w| / sum
+  // w at most.
   bool is_time_to_agree(int round) const {
     return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0;
   }
@@ -183,8 +184,8 @@ class World {
     result_.bound = bound.of_each();
     return result_.bound <= run_.eps;
   }
-  // The lower rank of each link first, then the other. Both messages arrive before the next link's. Without flows there is
-  // nothing to settle.
+  // The lower rank of each link first, then the other. Both messages arrive before the next link's. Without flows there
+  // is nothing to settle.
   void settle_all() {
     if (!uses_flows(run_.plan.algorithm)) return;
     for (Rank rank = 0; rank < n_; ++rank) {
@@ -228,7 +229,7 @@ class World {
     result_.reached = result_.error <= run_.eps;
   }
 
-  // ---- faults --------------------------------------------------------------------------------------------------------
+  // ---- faults -------------------------------------------------------------------------------------------------------
 
   void flip(Mass<Real> row, int bit) {
     flip_bit(row, k_ + 1, bit, random_);
@@ -295,7 +296,7 @@ class World {
     }
   }
 
-  // ---- by rounds -----------------------------------------------------------------------------------------------------
+  // ---- by rounds ----------------------------------------------------------------------------------------------------
 
   void make_ranks(const GossipSchedule* schedule) {
     ranks_.reserve(static_cast<std::size_t>(n_));
@@ -375,7 +376,7 @@ class World {
       if (std::ceil(planned.time) == round) do_flip(planned, used_links(schedule, round));
   }
 
-  // ---- any time, and lock step ---------------------------------------------------------------------------------------
+  // ---- any time, and lock step --------------------------------------------------------------------------------------
 
   void take_pushes(Rank rank, std::deque<Flight>& flights) {
     for (const auto& send : out_.sends()) {
@@ -550,7 +551,7 @@ class World {
     }
   }
 
-  // ---- invariants ----------------------------------------------------------------------------------------------------
+  // ---- invariants ---------------------------------------------------------------------------------------------------
 
   // Push-sum: the masses here and on their way never change their sum. By differences, so it costs little per event.
   bool checks_mass() const {
@@ -576,8 +577,8 @@ class World {
     }
   }
 
-  // Push-flow: what one end has of a link's flow is the negative of what the other one has, unless a message is on its way
-  // between them, was lost, or crossed another. Bit by bit. An answer that is still in out_ is on its way, too.
+  // Push-flow: what one end has of a link's flow is the negative of what the other one has, unless a message is on its
+  // way between them, was lost, or crossed another. Bit by bit. An answer that is still in out_ is on its way, too.
   struct LinkWatch {
     int on_their_way = 0;
     Rank last = no_rank;   // whose message was sent last

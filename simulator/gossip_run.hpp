@@ -1,13 +1,13 @@
 // Gossip under simulated time: the rules of collectives/gossip, with their faults.
 //
-// Time is counted in iterations. By rounds all ranks make one together. Otherwise each rank makes one per unit of time, from
-// a phase and with a jitter of its own, and a message takes `delay` units; messages of a link stay in order.
+// Time is counted in iterations. By rounds all ranks make one together. Otherwise each rank makes one per unit of time,
+// from a phase and with a jitter of its own, and a message takes `delay` units; messages of a link stay in order.
 //
-// What is run here are the rules: ranks push when they like, and pushes cross, as in the papers. The protocol that the library puts
-// around them (links whose ends take turns so that none do, agreements, deaths, RMA windows) is GossipOperation, which
-// gossip_operation_run.hpp runs under the LogGP clock, and GossipWorld in any order of events; under its turns the
-// figures of this simulation would be others. What a rank does in an iteration, what it thinks of the aggregate
-// (GossipRank) and how far that may be off (ErrorBound) is the same code in all of them.
+// What is run here are the rules: ranks push when they like, and pushes cross, as in the papers. The protocol that the
+// library puts around them (links whose ends take turns so that none do, agreements, deaths, RMA windows) is
+// GossipOperation, which gossip_operation_run.hpp runs under the LogGP clock, and GossipWorld in any order of events;
+// under its turns the figures of this simulation would be others. What a rank does in an iteration, what it thinks of
+// the aggregate (GossipRank) and how far that may be off (ErrorBound) is the same code in all of them.
 //
 // The same seed gives the same bits.
 #pragma once
@@ -93,10 +93,10 @@ std::string problem_with(const GossipRun& run);
 using GossipProgress = std::function<void(double done)>;
 GossipResult simulate(const GossipRun& run, const GossipProgress& progress = {});
 
-// Apart from all that, as one value a rank is all that memory has room for:
-// HPS, hpflc's twin in exact arithmetic, and ARDB without faults, up to 2^30 ranks: one value each, uniform in [0, 1).
-// Nothing but the values is stored: without faults every weight of HPS is 1/2 + 1/2 in each round. Gives the same bits as
-// simulate() where both can run. rounds[i]: until the worst error was eps[i] or less; -1: not within the limit.
+// Apart from all that, as one value a rank is all that memory has room for: HPS, hpflc's twin in exact arithmetic, and
+// ARDB without faults, up to 2^30 ranks: one value each, uniform in [0, 1). Nothing but the values is stored: without
+// faults every weight of HPS is 1/2 + 1/2 in each round. Gives the same bits as simulate() where both can run.
+// rounds[i]: until the worst error was eps[i] or less; -1: not within the limit.
 struct LargeResult {
   std::vector<int> rounds;
   std::vector<double> history;

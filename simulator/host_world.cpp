@@ -287,8 +287,8 @@ void HostWorld::happen(const Event& event) {
   if (plan_().reduced) make_final_looks();
 }
 
-// Of a call: so many accesses, and the final looks behind them, but for one that completes an operation. Calls that make no
-// access end at once.
+// Of a call: so many accesses, and the final looks behind them, but for one that completes an operation. Calls that
+// make no access end at once.
 void HostWorld::step(Rank rank, int steps) {
   Node& node = at(rank);
   State state = node.state;
@@ -398,8 +398,9 @@ void HostWorld::begin_anew(Rank rank, State& state, Memory& memory) const {
   memory.say_opened(next);
 }
 
-// A rank is about to store something: in a call that posts, into a bank that nobody may need for what was in it before; in one
-// that begins anew, into a slab that nobody reads; never into a V or P that is stamped for somebody who may still read it.
+// A rank is about to store something: in a call that posts, into a bank that nobody may need for what was in it before;
+// in one that begins anew, into a slab that nobody reads; never into a V or P that is stamped for somebody who may
+// still read it.
 void HostWorld::check_store(Rank rank, HostPlace place) {
   const Node& node = at(rank);
   const OperationNumber number = node.state.stage.next();

@@ -1,23 +1,26 @@
-// A small world of ranks that share memory, in the host stage (collectives/host): every access to that memory is a step, between
-// which any other rank may make its own, die, or hear of a death. Each rank posts a program, goes on with what it has posted, at
-// last closes its slab, and then begins anew with the next use of the same memory, by chance whichever of these it may.
+// A small world of ranks that share memory, in the host stage (collectives/host): every access to that memory is a
+// step, between which any other rank may make its own, die, or hear of a death. Each rank posts a program, goes on with
+// what it has posted, at last closes its slab, and then begins anew with the next use of the same memory, by chance
+// whichever of these it may.
 //
-// A rank in the middle of a call is its state before the call and what its accesses have returned since: a step repeats the call
-// with these and makes one access more. So what is explored are the product's own functions, unchanged.
+// A rank in the middle of a call is its state before the call and what its accesses have returned since: a step repeats
+// the call with these and makes one access more. So what is explored are the product's own functions, unchanged.
 //
 // The reduced world leaves out orders that nobody can tell apart from others:
 //
-// - A look is *final* if it finds the same whenever it is made: at memory of the dead, at a death that this rank has heard of, at
-//   its own memory, at V or P of an operation that it has not completed, once that is stamped. For the last: whoever stores there
-//   before it is through breaks a promise by that store (check_store), which ends the way; until then nobody does. A final look
-//   changes only what this rank has seen, which no other looks at, no promise speaks of, and its death forgets. So in any way it
-//   can be moved to where it became possible, and, where the way has none, added there: memory, deaths and results are the same
-//   at each place of it. So it is made at once, and is no step. Unless an operation is completed by it: that is checked then.
+// - A look is *final* if it finds the same whenever it is made: at memory of the dead, at a death that this rank has
+//   heard of, at its own memory, at V or P of an operation that it has not completed, once that is stamped. For the
+//   last: whoever stores there before it is through breaks a promise by that store (check_store), which ends the way;
+//   until then nobody does. A final look changes only what this rank has seen, which no other looks at, no promise
+//   speaks of, and its death forgets. So in any way it can be moved to where it became possible, and, where the way has
+//   none, added there: memory, deaths and results are the same at each place of it. So it is made at once, and is no
+//   step. Unless an operation is completed by it: that is checked then.
 // - News of a death differ from later news only for who asks in between, so they come when a rank is about to ask.
 //
-// So each way of the full world has one here that passes through the same contents of memory, deaths and results, in the same
-// order; and where no end can be reached there, none can be reached here: a rank that has made its final looks, or has not heard
-// what it has not asked for yet, is where it could be there. No rank runs on for ever: calls end, and nobody begins one unasked.
+// So each way of the full world has one here that passes through the same contents of memory, deaths and results, in
+// the same order; and where no end can be reached there, none can be reached here: a rank that has made its final
+// looks, or has not heard what it has not asked for yet, is where it could be there. No rank runs on for ever: calls
+// end, and nobody begins one unasked.
 //
 // The world is a value.
 #pragma once
@@ -75,7 +78,8 @@ class HostWorld {
     bool operator==(const Fingerprint&) const = default;
   };
   Fingerprint fingerprint() const;
-  // Only what is common to all: memory, who lives, what was delivered. Those of the reduced world are those of the full one.
+  // Only what is common to all: memory, who lives, what was delivered. Those of the reduced world are those of the full
+  // one.
   Fingerprint outside() const;
 
   bool is_over() const;  // every live rank has been through all uses

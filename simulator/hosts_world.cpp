@@ -214,7 +214,8 @@ bool HostsWorld::offer(Rank rank) {
   return true;
 }
 
-// As this rank sees it: all have given, or are proved dead. A broadcast needs its root alone, and on other hosts nobody's data.
+// As this rank sees it: all have given, or are proved dead. A broadcast needs its root alone, and on other hosts
+// nobody's data.
 bool HostsWorld::is_final(Rank rank, std::size_t call) {
   const Arguments& arguments = plan_.program[call];
   const std::vector<bool>& given = memory_of(rank).given[call];

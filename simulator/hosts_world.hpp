@@ -1,7 +1,8 @@
-// Hosts as processes, in one process: the HostMember objects of all ranks, with what the ranks of a host share (what each has
-// given, and the journal), packets between hosts, and deaths of single ranks between any two of their stores into shared
-// memory and sends. Every survivor hears of a death at some later event, and sees what is stored in its host's memory at
-// some later event, too. (What the ranks of a host do among themselves is host_world.hpp's; here a rank's gift is a word.)
+// Hosts as processes, in one process: the HostMember objects of all ranks, with what the ranks of a host share (what
+// each has given, and the journal), packets between hosts, and deaths of single ranks between any two of their stores
+// into shared memory and sends. Every survivor hears of a death at some later event, and sees what is stored in its
+// host's memory at some later event, too. (What the ranks of a host do among themselves is host_world.hpp's; here a
+// rank's gift is a word.)
 #pragma once
 
 #include <deque>
@@ -167,8 +168,8 @@ struct HostsExploration {
   std::int64_t plans = 0, events = 0, violations = 0;
   std::string first_violation;
 };
-// Every plan in which exactly these ranks are to die: each at each of its steps, as many as it takes until it outlives the run.
-// Adds to what was found.
+// Every plan in which exactly these ranks are to die: each at each of its steps, as many as it takes until it outlives
+// the run. Adds to what was found.
 void explore_hosts(const HostsPlan& base, const std::vector<Rank>& victims, const HostsScope& scope,
                    HostsExploration& found);
 // The same of every set of so many ranks.

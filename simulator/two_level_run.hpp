@@ -1,9 +1,11 @@
-// One collective operation over hosts of several ranks, under the clock: the HostMember objects that run on UCX. Between hosts messages
-// cost what the engine says; a host's own part is two figures.
+// One collective operation over hosts of several ranks, under the clock: the HostMember objects that run on UCX.
+// Between hosts messages cost what the engine says; a host's own part is two figures.
 //
-//   last rank's call --gather--> the host's contribution --engine--> the result is in the journal --deliver--> all ranks have it
+//   last rank's call --gather--> the host's contribution --engine--> the result is in the journal --deliver--> all
+//   ranks have it
 //
-// Only ranks that speak, or that something was sent to, have an object; those that read the journal would do what its speaker does.
+// Only ranks that speak, or that something was sent to, have an object; those that read the journal would do what its
+// speaker does.
 #pragma once
 
 #include <cstdint>

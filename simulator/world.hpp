@@ -179,8 +179,8 @@ bool take_next(std::deque<Event>& pool, Order order, std::mt19937_64& random, Is
   return true;
 }
 
-// What is wrong with the result of an allreduce or reduce, or of an allgather, of so many ranks of whom `live` (ascending) have
-// survived, in words that begin with `where`; empty: nothing.
+// What is wrong with the result of an allreduce or reduce, or of an allgather, of so many ranks of whom `live`
+// (ascending) have survived, in words that begin with `where`; empty: nothing.
 std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>& live, const Arguments& arguments,
                       const std::string& where);
 std::string check_blocks(Rank ranks, const Result& result, const std::vector<Rank>& live, const std::string& where);

@@ -1,5 +1,5 @@
-// What every operator makes of every type, one element at a time and as plainly as can be: for the unit tests, and for ranks
-// that check what they get. Shares nothing with collectives/reduction but the numbers of types and operators.
+// What every operator makes of every type, one element at a time and as plainly as can be: for the unit tests, and for
+// ranks that check what they get. Shares nothing with collectives/reduction but the numbers of types and operators.
 #pragma once
 
 #include <algorithm>
@@ -263,8 +263,8 @@ T plain_result(ucft_op_t op, const std::vector<T>& values) {
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-// Of sums, products and averages any order of few ranks gives the same, and no rounding but the last; halves' sums need it. But of
-// reproducible ones, of which no bit is below those that are kept.
+// Of sums, products and averages any order of few ranks gives the same, and no rounding but the last; halves' sums need
+// it. But of reproducible ones, of which no bit is below those that are kept.
 template <class T>
 Element drawn(ucft_op_t op, std::mt19937_64& random) {
   const bool sums = op == UCFT_SUM || op == UCFT_SUM_REPRODUCIBLE || is_average(op);

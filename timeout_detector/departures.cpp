@@ -41,7 +41,8 @@ void Departures::on_word(Rank by, Rank about, bool proved) {
   note(about, proved ? Evidence::proof : Evidence::silence);
 }
 
-// If each has lost the other, the rest decides. But ranks of one host do not count each other, so of those the lower goes on.
+// If each has lost the other, the rest decides. But ranks of one host do not count each other, so of those the lower
+// goes on.
 void Departures::on_excluded_word(Rank by) {
   const bool is_lower_here = is_here(by) && by < me_ && !is_proved(by);
   if (may_live(by) || is_lower_here) on_excluded_mark(by);
@@ -139,8 +140,8 @@ void Departures::on_turn(Time now) {
   announce();  // what this rank was told by another and sees itself now: that one may have died before it told all
 }
 
-// What a rank sends last, its part in the last barrier and the word that it leaves, may get lost with its connection. It
-// owes nothing any more, but whoever still waits for it must not do so for ever.
+// What a rank sends last, its part in the last barrier and the word that it leaves, may get lost with its connection.
+// It owes nothing any more, but whoever still waits for it must not do so for ever.
 void Departures::watch_leaver(Rank rank, Time now) {
   if (now - *peer_of(rank).leaving_since >= options_.suspect_after)
     hear_out(rank);
@@ -162,9 +163,9 @@ void Departures::watch_broken(Rank rank, Time now) {
 // ---- decisions ------------------------------------------------------------------------------------------------------
 
 // Ranks of other hosts that are silent may be dead, or cut off from us and alive: then they see us as we see them. Only
-// one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves the
-// one with the lowest rank. A proof is never wrong, so both sides count the same ranks. Of a rank that leaves the other
-// side may know more or less than this one, or as much. So this one must win whether that rank counts or not.
+// one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves
+// the one with the lowest rank. A proof is never wrong, so both sides count the same ranks. Of a rank that leaves the
+// other side may know more or less than this one, or as much. So this one must win whether that rank counts or not.
 bool Departures::holds_majority() const {
   const auto is_silent = [this](const Peer& peer) {
     return peer.evidence == Evidence::silence && peer.host != peer_of(me_).host;
@@ -196,8 +197,8 @@ Departures::Count Departures::count() const {
   return count;
 }
 
-// A name of the part that each host is in, if ranks of a host are joined, and lifelines join hosts: all but those of ranks that have
-// ended or left; or of these only those that are heard.
+// A name of the part that each host is in, if ranks of a host are joined, and lifelines join hosts: all but those of
+// ranks that have ended or left; or of these only those that are heard.
 std::vector<std::size_t> Departures::hosts_within_reach(bool heard) const {
   std::vector<std::size_t> part(hosts_);
   std::iota(part.begin(), part.end(), std::size_t{0});
@@ -216,8 +217,8 @@ std::vector<std::size_t> Departures::hosts_within_reach(bool heard) const {
   return part;
 }
 
-// Where lifelines have become fewer by deaths and farewells alone, nothing follows. Whatever the order in which silence and ends are
-// heard of, the same does.
+// Where lifelines have become fewer by deaths and farewells alone, nothing follows. Whatever the order in which silence
+// and ends are heard of, the same does.
 void Departures::note_silent_hosts() {
   if (std::ranges::all_of(peers_, [](const Peer& peer) {
         return peer.evidence == Evidence::none || (peer.evidence == Evidence::proof && !peer.is_out);
@@ -256,9 +257,9 @@ void Departures::depart(Rank rank, bool has_left) {
     announce_left(rank);
 }
 
-// Whoever has seen a failure tells those who may not have. Of a death on this host all its ranks know, and the two lowest
-// of them that live tell the other hosts; of one on another host its lifelines' other ends know, and tell everybody. After
-// each failure anew: this rank may be among the two lowest now.
+// Whoever has seen a failure tells those who may not have. Of a death on this host all its ranks know, and the two
+// lowest of them that live tell the other hosts; of one on another host its lifelines' other ends know, and tell
+// everybody. After each failure anew: this rank may be among the two lowest now.
 void Departures::announce() {
   if (!near_.empty()) return pass_on();
   const bool speaks = is_among_two_lowest_here();
@@ -291,8 +292,8 @@ void Departures::announce_left(Rank left) {
   tell_left(others, left);
 }
 
-// What this rank has seen or heard, and again when a suspicion has become a proof. Whoever has taken the place of a dead neighbour gets
-// all of it: that one may not have come to pass it on.
+// What this rank has seen or heard, and again when a suspicion has become a proof. Whoever has taken the place of a
+// dead neighbour gets all of it: that one may not have come to pass it on.
 void Departures::pass_on() {
   const std::vector<Rank> all = near();
   std::vector<Rank> newcomers;

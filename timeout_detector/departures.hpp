@@ -1,8 +1,8 @@
-// Who takes no part in the job any more, as one rank sees it, and what follows: who has failed, left, is suspected, who is
-// told, who is fenced, and whether this rank itself is out.
+// Who takes no part in the job any more, as one rank sees it, and what follows: who has failed, left, is suspected, who
+// is told, who is fenced, and whether this rank itself is out.
 //
-// Source: docs/failure_model.md, "Suspected and proved", "Partitions", "Detection". A plain value: events in, a queue of
-// actions out. No clock (time is an argument, from any origin, never decreasing), no thread, no input or output. The
+// Source: docs/failure_model.md, "Suspected and proved", "Partitions", "Detection". A plain value: events in, a queue
+// of actions out. No clock (time is an argument, from any origin, never decreasing), no thread, no input or output. The
 // detector says who is silent or has ended (detector_thread.hpp); this says what it means.
 //
 // Invariants
@@ -16,10 +16,11 @@
 //  - A closed connection is no proof, and no silence: a rank that leaves closes it, too, and its word may be lost with
 //    it.
 //  - Silence of ranks of other hosts is acted upon only by the side that holds the majority; the other side is out.
-//  - A rank that is silent alone is one rank: its host, over whose other lifelines something is heard, stays. See watch_along().
+//  - A rank that is silent alone is one rank: its host, over whose other lifelines something is heard, stays. See
+//    watch_along().
 //  - Before a rank departs, all that it said has been read (hear_out).
-//  - Nobody who has failed is believed, but that it is out itself: or a suspicion would count for ever that is a proof by
-//    now, and two sides could count different ranks. (And, of one host, that this rank is out: on_excluded_word().)
+//  - Nobody who has failed is believed, but that it is out itself: or a suspicion would count for ever that is a proof
+//    by now, and two sides could count different ranks. (And, of one host, that this rank is out: on_excluded_word().)
 //  - Who is out draws no conclusions any more, and stays out.
 #pragma once
 
@@ -78,20 +79,22 @@ class Departures {
   Departures() = default;  // of an empty job
   // hosts[rank]: a number of its host; me < hosts.size().
   Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options);
-  // The lifelines that there are, of all ranks. They join hosts: one that was within reach over those that are heard, and no longer is
-  // when some have fallen silent, is silent as a whole, also those of its ranks that nobody on this side watches.
+  // The lifelines that there are, of all ranks. They join hosts: one that was within reach over those that are heard,
+  // and no longer is when some have fallen silent, is silent as a whole, also those of its ranks that nobody on this
+  // side watches.
   void watch_along(std::vector<LifelineEnds> lifelines);
-  // From now on news travel along a graph of groups of ranks, such as those of one host: each rank passes on what it hears, once, to its
-  // group, and if it is one of the first two of that to the first two of each neighbour; all of it to whoever becomes one of them. near:
-  // the ranks of this rank's group, then of its neighbours, ascending. Empty: whoever sees a failure tells all.
+  // From now on news travel along a graph of groups of ranks, such as those of one host: each rank passes on what it
+  // hears, once, to its group, and if it is one of the first two of that to the first two of each neighbour; all of it
+  // to whoever becomes one of them. near: the ranks of this rank's group, then of its neighbours, ascending. Empty:
+  // whoever sees a failure tells all.
   void tell_along(std::vector<std::vector<Rank>> near) { near_ = std::move(near); }
   bool tells_along() const { return !near_.empty(); }
   // Whom this rank passes news to, now: of its group, then of others.
   std::vector<Rank> near() const;
 
   // ---- events ----
-  // Verdicts and words about others are only noted; on_turn() decides, so that what comes together is judged together. What a
-  // rank says of itself (that it leaves, that it is out) counts at once.
+  // Verdicts and words about others are only noted; on_turn() decides, so that what comes together is judged together.
+  // What a rank says of itself (that it leaves, that it is out) counts at once.
 
   // This rank's own detector.
   void on_verdict(Rank rank, bool proved);
@@ -99,8 +102,8 @@ class Departures {
   void on_lifeline_out(Rank rank);
   // `by` says that `about` has failed; about may be this rank, or `by` itself, which then is out.
   void on_word(Rank by, Rank about, bool proved);
-  // `by` has declared this rank dead, by its own word: not believed from whom this rank has lost, too, unless it is a lower
-  // one of this host.
+  // `by` has declared this rank dead, by its own word: not believed from whom this rank has lost, too, unless it is a
+  // lower one of this host.
   void on_excluded_word(Rank by);
   // `by` wrote so into this rank's memory; or (-1) the others have decided so, in an operation.
   void on_excluded_mark(Rank by);
@@ -122,7 +125,8 @@ class Departures {
   void on_fence_refused(Rank rank);
   // What it sent has been read; what stands in its memory, or none.
   void on_heard_out(Rank rank, Mark mark);
-  // Concludes from all that has been noted, and from the time that has passed. The only place that declares others failed.
+  // Concludes from all that has been noted, and from the time that has passed. The only place that declares others
+  // failed.
   void on_turn(Time now);
 
   // ---- what follows ----

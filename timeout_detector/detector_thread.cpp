@@ -197,8 +197,8 @@ bool DetectorThread::look_at(std::size_t index, Time now) {
   return watched.missed;
 }
 
-// A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk: whoever has missed a heartbeat
-// is looked at. It isn't killed then, which would cut its dump short.
+// A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk: whoever has missed a
+// heartbeat is looked at. It isn't killed then, which would cut its dump short.
 void DetectorThread::look_for_endings() {
   if (states_looked_at_)
     for (std::size_t index : closely_)
@@ -334,8 +334,8 @@ bool DetectorThread::is_starved(std::int32_t rank) const {
   return state == ProcessState::runnable || state == ProcessState::blocked;
 }
 
-// The end of a process that was killed is seen by report_deaths(), some 0.1 ms later unless it hangs in the kernel or the
-// host is loaded. That of another host's may yet be seen by its lifeline.
+// The end of a process that was killed is seen by report_deaths(), some 0.1 ms later unless it hangs in the kernel or
+// the host is loaded. That of another host's may yet be seen by its lifeline.
 void DetectorThread::start_waiting(std::size_t index, Time until) {
   watched_[index]->fencing = any_fencing_ = true;
   watched_[index]->fence_until = until;

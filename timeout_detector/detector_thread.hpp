@@ -6,10 +6,10 @@
 // into proof: SIGKILL through the pidfd, then its end. Of another host's rank silence stays silence.
 // Invariants
 //  - Each peer gets at most one suspected and at most one proved verdict, in this order, whichever thread reports.
-//  - A proved verdict is never wrong: the process has ended, or no thread of it runs its program any more, or it said itself
-//    that it is out.
-//  - Silent peers of other hosts are reported together, a quarter of suspect_after after the first was found silent: what
-//    looks like one dead rank may be the first of half a cluster behind a broken link, and that is another matter.
+//  - A proved verdict is never wrong: the process has ended, or no thread of it runs its program any more, or it said
+//    itself that it is out.
+//  - Silent peers of other hosts are reported together, a quarter of suspect_after after the first was found silent:
+//    what looks like one dead rank may be the first of half a cluster behind a broken link, and that is another matter.
 //  - The thread never waits for a peer: it sleeps for one heartbeat period at most.
 #pragma once
 
@@ -41,15 +41,15 @@ struct Verdict {
 };
 
 // What is heard of a peer
-//  - with a heartbeat counter: a change of it. Looked at every period, if it is one of few or follows this rank closely, or
-//    was silent at the last look; else in its turn, such that all are looked at in a quarter of suspect_after, which may find
-//    silence that much later. So many ranks of a host share the work: with fencing it is enough that one of them kills the
-//    silent one, which proves its death to all.
+//  - with a heartbeat counter: a change of it. Looked at every period, if it is one of few or follows this rank
+//    closely, or was silent at the last look; else in its turn, such that all are looked at in a quarter of
+//    suspect_after, which may find silence that much later. So many ranks of a host share the work: with fencing it is
+//    enough that one of them kills the silent one, which proves its death to all.
 //  - without one (nullptr): a state in /proc that isn't "stopped". Looked at every quarter of suspect_after, so a stop
 //    may be suspected up to a quarter early; a hang that isn't a stop is not seen.
-//  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than every
-//    period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was reset, if
-//    the peer was heard in the last half of suspect_after (see Lifeline::End).
+//  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than
+//    every period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was
+//    reset, if the peer was heard in the last half of suspect_after (see Lifeline::End).
 // A silent peer of this host that is traced is neither killed nor suspected: it stands at a breakpoint, say.
 // What /proc can't show of another host it says itself: a thread that has run late by a quarter of suspect_after says
 // so for the next ten times suspect_after. A peer that has said so, or all if this thread has run late itself, get
@@ -87,8 +87,8 @@ class DetectorThread {
     OnVerdict on_verdict = nullptr;                       // on the thread, or in look_now(); never two at a time
     OnTick on_tick =
         nullptr;  // on the thread, on every wake, after the verdicts; short, or we would fall silent; may be nullptr
-    // A peer of another host says that it declared us dead; that it leaves; its lifeline is lost, so that nothing is known
-    // of it any more. On the thread; may be nullptr.
+    // A peer of another host says that it declared us dead; that it leaves; its lifeline is lost, so that nothing is
+    // known of it any more. On the thread; may be nullptr.
     OnRank on_excluded = nullptr, on_line_lost = nullptr;
     void (*on_left)(void* arg, std::int32_t rank, bool all_know) = nullptr;
     // A silent peer of this host was killed by this thread (tracer 0); or is left alone, since that process traces it:
@@ -106,8 +106,8 @@ class DetectorThread {
   DetectorThread(const DetectorThread&) = delete;
   DetectorThread& operator=(const DetectorThread&) = delete;
 
-  // Ends the thread; afterwards it calls nothing. Tells the other hosts' peers that this rank leaves, and waits for at most
-  // a second until they have heard it. Again: no effect. Not from a callback.
+  // Ends the thread; afterwards it calls nothing. Tells the other hosts' peers that this rank leaves, and waits for at
+  // most a second until they have heard it. Again: no effect. Not from a callback.
   void stop(bool all_know = true);
 
   // Makes the thread take a turn now. Any thread, also a signal handler; before the destructor.

@@ -122,8 +122,8 @@ int begin_connect(const Address& address, std::uint16_t port) {
 }
 
 // Single bytes must leave at once, and a lost one must be repeated soon: the default doubles the pause each time, and a
-// short outage would turn into a long silence. And the kernel must not give the connection up by itself (after minutes, or
-// seconds, as the system's tcp_retries2 has it): it would answer the other side's next byte with a reset.
+// short outage would turn into a long silence. And the kernel must not give the connection up by itself (after minutes,
+// or seconds, as the system's tcp_retries2 has it): it would answer the other side's next byte with a reset.
 void make_prompt(int descriptor) {
   const int on = 1;
   const unsigned milliseconds = 3600 * 1000;
@@ -138,9 +138,9 @@ void make_prompt(int descriptor) {
 
 namespace {
 
-// The descriptors of all open lifelines of this process. In a forked child each is replaced by one of /dev/null, so that
-// its number still belongs to the Lifeline there, should that ever be closed. Never destroyed: a detector's thread may run
-// until the process has ended.
+// The descriptors of all open lifelines of this process. In a forked child each is replaced by one of /dev/null, so
+// that its number still belongs to the Lifeline there, should that ever be closed. Never destroyed: a detector's thread
+// may run until the process has ended.
 std::mutex& descriptors_mutex = *new std::mutex;
 std::set<int>& descriptors = *new std::set<int>;
 
@@ -357,8 +357,8 @@ class Meeting {
     std::size_t index;  // who it is, once it has greeted and been answered
   };
 
-  // Whoever finds the port can connect, and has shown nothing yet. Those who have not greeted are limited: the one that has
-  // been silent for the longest goes. It goes, too, when a descriptor is missing.
+  // Whoever finds the port can connect, and has shown nothing yet. Those who have not greeted are limited: the one that
+  // has been silent for the longest goes. It goes, too, when a descriptor is missing.
   void accept_some(Clock::time_point now) {
     for (int i = 0; i < most_accepted_a_turn && listener_ >= 0; ++i) {
       const int made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -448,7 +448,8 @@ class Meeting {
     if (caller.returns++ < most_returns) caller.addresses.push_back(caller.address);
   }
 
-  // Who says nothing may be the right one, and late; and a connection that isn't made may be waiting behind many others.
+  // Who says nothing may be the right one, and late; and a connection that isn't made may be waiting behind many
+  // others.
   void give_up_slow(std::size_t index, Clock::time_point now) {
     Caller& caller = callers_[index];
     if (now - caller.since <= patience_) return;

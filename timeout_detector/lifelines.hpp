@@ -2,18 +2,18 @@
 // doesn't: heartbeats that need nobody's progress, and the end of a process (its kernel closes the connection, within a
 // millisecond, where a queue pair would just fall silent for 20 s).
 //
-// Source: docs/failure_model.md, "Detection"; TCP's FIN and RST as proof of an end: tcp(7).
-// What goes over one: the caller's greeting, the answer, the caller's confirmation; then single bytes, so that nothing can
-// arrive in part.
+// Source: docs/failure_model.md, "Detection"; TCP's FIN and RST as proof of an end: tcp(7). What goes over one: the
+// caller's greeting, the answer, the caller's confirmation; then single bytes, so that nothing can arrive in part.
 //   heartbeat   every time that beat() is called
 //   starved     a heartbeat, of a thread that has lately run late: this host may be silent for longer, and alive
 //   leave       this side leaves the job: the end that follows is no failure
 //   leave_early likewise, though not all that live have heard before that it was about to
 //   excluded    you were declared dead
-//   out         this side has found that it was, or that it is in the smaller part of a partition: it takes no part any more
+//   out         this side has found that it was, or that it is in the smaller part of a partition: it takes no part any
+//               more
 // Invariants
-//  - Only the process that made a connection holds it open: a fork of it does not (children of vfork, posix_spawn: until
-//    exec). Its end would be seen only when they have ended, too.
+//  - Only the process that made a connection holds it open: a fork of it does not (children of vfork, posix_spawn:
+//    until exec). Its end would be seen only when they have ended, too.
 //  - Nothing here waits for a peer after connect(): a beat that finds the connection full is dropped.
 //  - A connection counts only after both greetings, which name job, sender and receiver: private addresses repeat from
 //    host to host, and a connection to the wrong process must not vouch for the right one.
@@ -91,12 +91,13 @@ class Lifeline {
   bool lost_ = false;
 };
 
-// Says on all of them that this side leaves, and ends them in a way that lets the word arrive. Waits until the other sides
-// have ended theirs, at most `limit`: bytes that come in after that are answered with a reset, which could overtake the
-// word.
+// Says on all of them that this side leaves, and ends them in a way that lets the word arrive. Waits until the other
+// sides have ended theirs, at most `limit`: bytes that come in after that are answered with a reset, which could
+// overtake the word.
 void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit, LifelineWord word);
 
-// Whom a rank wanted a lifeline with and has none; all ranks exchange theirs after connect(). Travels as it is in memory.
+// Whom a rank wanted a lifeline with and has none; all ranks exchange theirs after connect(). Travels as it is in
+// memory.
 struct LifelineGaps {
   static constexpr std::int32_t most = 31;
   std::int32_t count = 0;  // more than `most`: it counts as having none at all

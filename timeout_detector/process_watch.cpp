@@ -100,7 +100,8 @@ struct ThreadStates {
   }
 };
 
-// visit(id, fields) for each thread: stat of a process shows its first thread only. 0, or an errno: they can't all be seen.
+// visit(id, fields) for each thread: stat of a process shows its first thread only. 0, or an errno: they can't all be
+// seen.
 template <class Visit>
 int for_each_thread(int pid, Visit visit) {
   const std::string tasks = "/proc/" + std::to_string(pid) + "/task";

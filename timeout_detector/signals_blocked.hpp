@@ -1,5 +1,5 @@
-// A thread inherits the signal mask of its creator: created in the scope of this, it starts with all signals blocked, and
-// none can slip in.
+// A thread inherits the signal mask of its creator: created in the scope of this, it starts with all signals blocked,
+// and none can slip in.
 #pragma once
 
 #include <pthread.h>

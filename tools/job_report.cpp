@@ -1,5 +1,5 @@
-// Each rank has one anonymous file, "ucft", that others find by /proc/PID/fd (shared_memory.hpp). It is read as a file: what has no
-// page stays without one. What is made of it is observer/job_view.hpp's.
+// Each rank has one anonymous file, "ucft", that others find by /proc/PID/fd (shared_memory.hpp). It is read as a file:
+// what has no page stays without one. What is made of it is observer/job_view.hpp's.
 #include "tools/job_report.hpp"
 
 #include <dirent.h>
@@ -164,7 +164,8 @@ std::string state_of(const JobView& job, const RankView& view) {
 
 constexpr const char* row = "{:>6}  {:>8}  {:<12} {:>4}  {:<34} {:>8}  {}\n";
 
-// A row for each communicator that the rank is in an operation of; else one, of the communicator in which it has posted last.
+// A row for each communicator that the rank is in an operation of; else one, of the communicator in which it has posted
+// last.
 std::string rows_of(const JobView& job, const RankView& view, const Numbers& numbers) {
   std::vector<std::uint32_t> shown;
   const PartView* newest = nullptr;

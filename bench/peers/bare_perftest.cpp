@@ -1,15 +1,16 @@
-// bare_perftest: the data flow of ucft's collectives on one host without a library around it: what is given lies in memory that
-// outlives its rank, and is combined in rank order by the host stage's own loops and copies. But nobody dies, nothing is compared,
-// one operation is in flight, and there are no requests, communicators, types or options. What ucft takes beyond this it takes for
-// being a library that survives; what this takes beyond a peer, memory that outlives its rank costs (bench/README.md).
+// bare_perftest: the data flow of ucft's collectives on one host without a library around it: what is given lies in
+// memory that outlives its rank, and is combined in rank order by the host stage's own loops and copies. But nobody
+// dies, nothing is compared, one operation is in flight, and there are no requests, communicators, types or options.
+// What ucft takes beyond this it takes for being a library that survives; what this takes beyond a peer, memory that
+// outlives its rank costs (bench/README.md).
 //
 //   mpirun -n 4 bare_perftest -t allreduce -s 8:64K
 //
-// Small payloads: a cell beside its stamp in the rank's memory, read by all (allreduce, allgather, barrier), or by who needs it.
-// Large ones: staged in pieces, each told by a counter, so that readers follow; of an allreduce rank i combines the chunks c with
-// c mod n = i, and all take them from there.
-// Cells are used again after `banks` operations: in operations that all take part in everybody is through then (who has given s + 1
-// has completed s); rooted ones look at the `through` of those who read.
+// Small payloads: a cell beside its stamp in the rank's memory, read by all (allreduce, allgather, barrier), or by who
+// needs it. Large ones: staged in pieces, each told by a counter, so that readers follow; of an allreduce rank i
+// combines the chunks c with c mod n = i, and all take them from there. Cells are used again after `banks` operations:
+// in operations that all take part in everybody is through then (who has given s + 1 has completed s); rooted ones look
+// at the `through` of those who read.
 #include <sched.h>
 #include <unistd.h>
 

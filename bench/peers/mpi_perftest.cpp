@@ -1,5 +1,5 @@
-// mpi_perftest: the measurement of ucft_perftest over MPI, in the manner of osu_allreduce: the same buffers, clocks, checks
-// and output, so that the two differ in the library only.
+// mpi_perftest: the measurement of ucft_perftest over MPI, in the manner of osu_allreduce: the same buffers, clocks,
+// checks and output, so that the two differ in the library only.
 //
 //   mpirun -n 4 mpi_perftest -t allreduce -s 8:64K
 #include <mpi.h>

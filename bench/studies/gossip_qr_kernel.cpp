@@ -3,11 +3,11 @@
 //
 //   gossip_qr_kernel ALGORITHM LOG2_RANKS RUNS
 //
-// A rank of a hypercube has one row of V and of Q, or several, and works with what the gossip told it: each norm and each row
-// of dot products is its own. Factorisation error: with one R, of which row k is rank k's (own: with each rank's own R, whose
-// errors cancel by construction: what is taken off V is what QR puts back). Each reduction ends when the worst rank's error
-// is 1e-15, or after so many iterations. "exact" in place of an algorithm: correctly rounded sums. A line of JSON for each
-// run.
+// A rank of a hypercube has one row of V and of Q, or several, and works with what the gossip told it: each norm and
+// each row of dot products is its own. Factorisation error: with one R, of which row k is rank k's (own: with each
+// rank's own R, whose errors cancel by construction: what is taken off V is what QR puts back). Each reduction ends
+// when the worst rank's error is 1e-15, or after so many iterations. "exact" in place of an algorithm: correctly
+// rounded sums. A line of JSON for each run.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

@@ -1,21 +1,21 @@
-// Ways in which the ranks of one host can sum up a cache line, side by side, without a library around them and without anybody
-// dying: which shape the product should have.
+// Ways in which the ranks of one host can sum up a cache line, side by side, without a library around them and without
+// anybody dying: which shape the product should have.
 //
 //   host_patterns RANKS [DOUBLES [ITERATIONS [TURNS]]]
 //
 //   flat              every rank stores its values and reads those of all others (the product's way up to 16 ranks)
-//   multi_notify K    a tree of degree K: a rank reads the line of each child, data and stamp in one, as it comes; the sum goes down
-//                     again by lines that children read from their parents (receiver-driven broadcast)
+//   multi_notify K    a tree of degree K: a rank reads the line of each child, data and stamp in one, as it comes; the
+//                     sum goes down again by lines that children read from their parents (receiver-driven broadcast)
 //   single_notify K   the same, but children count themselves in at their parent, who reads their lines when all have
 //   dissemination     rank x stores for rank x + 2^t in step t (2^k ranks only)
 //
-// Source: Lapillonne and Peltekov, Bitwise reproducible sum (2013): SingleNotify, MultiNotify, sender-driven and receiver-driven
-// exchange, dissemination for 2^k threads. multi_notify combines in the order of children here, so that all runs have the same bits;
-// the source takes them as they come.
+// Source: Lapillonne and Peltekov, Bitwise reproducible sum (2013): SingleNotify, MultiNotify, sender-driven and
+// receiver-driven exchange, dissemination for 2^k threads. multi_notify combines in the order of children here, so that
+// all runs have the same bits; the source takes them as they come.
 //
-// Processes in shared memory, back to back; each result is checked. Two banks: who begins s + 2 has completed s + 1, to which all
-// have given, so all have completed s. A line of JSON per way: us per operation of the slowest rank, the median of the turns, in
-// which the ways take turns.
+// Processes in shared memory, back to back; each result is checked. Two banks: who begins s + 2 has completed s + 1, to
+// which all have given, so all have completed s. A line of JSON per way: us per operation of the slowest rank, the
+// median of the turns, in which the ways take turns.
 #include <fmt/core.h>
 #include <sched.h>
 #include <sys/mman.h>

@@ -1,12 +1,13 @@
-// What reproducible sums are off by: single sweep (accumulators that adapt to what they meet) against double sweep (the largest
-// magnitude first, then sums below it), and against a plain sum. Docs: algorithms.md, "Reproducible sums".
+// What reproducible sums are off by: single sweep (accumulators that adapt to what they meet) against double sweep (the
+// largest magnitude first, then sums below it), and against a plain sum. Docs: algorithms.md, "Reproducible sums".
 //
 //   reproducible_sums_kernel DATA LOG2_TERMS SEED       DATA: uniform, signed, wide, hidden
 //
-// The library's sweeps, single and double, cut at places that are fixed, so up to width - 1 bits of the highest bin are empty; they
-// must agree in all bits, too. The textbook's double sweep cuts K bins below the largest exponent, so its highest bin is full. Each sum is made twice, from two orders of the terms: reproducible
-// ones must agree in all bits, or this ends with exit code 1. The reference has 7 bins, 252 bits, which lose nothing of
-// these data. A line of JSON: errors, relative to the reference and to the sum of magnitudes.
+// The library's sweeps, single and double, cut at places that are fixed, so up to width - 1 bits of the highest bin are
+// empty; they must agree in all bits, too. The textbook's double sweep cuts K bins below the largest exponent, so its
+// highest bin is full. Each sum is made twice, from two orders of the terms: reproducible ones must agree in all bits,
+// or this ends with exit code 1. The reference has 7 bins, 252 bits, which lose nothing of these data. A line of JSON:
+// errors, relative to the reference and to the sum of magnitudes.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -73,7 +74,8 @@ double double_sweep_of_library(const Numbers& numbers) {
   return sum;
 }
 
-// The textbook's. First sweep: the largest exponent. Second: integers in units of the last bit that is kept, bins * width below it.
+// The textbook's. First sweep: the largest exponent. Second: integers in units of the last bit that is kept, bins *
+// width below it.
 double double_sweep(const Numbers& numbers, int bins) {
   constexpr int width = Binned<double>::width;
   double largest = 0;

@@ -10,7 +10,8 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 }
 
-// Of the range 3 .. 5, reach 0, spread 1: the aggregate is 4 +- 1, so at least 3, and 4 is off by a third of it at most.
+// Of the range 3 .. 5, reach 0, spread 1: the aggregate is 4 +- 1, so at least 3, and 4 is off by a third of it at
+// most.
 void ErrorBound::add(const EstimateRange& range) {
   const double half = range.high / 2 - range.low / 2;
   const double spread = half == 0 ? 0 : half * spread_, off = half * reach_ + spread;

@@ -3,8 +3,8 @@
 //   meeting      signature  -signature  scale  unsupported  no memory            | dead of rank 0, 1, ..
 //   estimates    x_1 .. x_k             -x_1 .. -x_k        what somebody lacks  | dead of rank 0, 1, ..
 //
-// All ranks have the same largest and the smallest (negated) signature only if all ask for the same. Scale is 1 and the sum
-// of magnitudes. A rank that lacks nothing writes 0, so whoever is named is the highest.
+// All ranks have the same largest and the smallest (negated) signature only if all ask for the same. Scale is 1 and the
+// sum of magnitudes. A rank that lacks nothing writes 0, so whoever is named is the highest.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,10 @@ struct EstimateRange {
   double middle() const { return high == low ? high : high / 2 + low / 2; }  // no overflow
 };
 
-// How far results may be off, from ranges between which the aggregates lie. With weights that are not all positive (spread: sum
-// of |w| / sum of w) the aggregate is off the middle of its range by half of its width times the spread; what is reported is
-// off the middle, too, by so many (reach) halves of it: 0 if it is the middle, 1 if it is any rank's own estimate.
+// How far results may be off, from ranges between which the aggregates lie. With weights that are not all positive
+// (spread: sum of |w| / sum of w) the aggregate is off the middle of its range by half of its width times the spread;
+// what is reported is off the middle, too, by so many (reach) halves of it: 0 if it is the middle, 1 if it is any
+// rank's own estimate.
 class ErrorBound {
  public:
   explicit ErrorBound(double reach = 0, double spread = 1) : reach_(reach), spread_(spread) {}

@@ -35,8 +35,8 @@ class GossipDeaths {
   const std::vector<bool>& at_start() const { return at_start_; }  // agreed on when it started
   void start() { at_start_ = agreed_; }
 
-  // Whom any of them knew to be dead, or who is missing from the agreement itself. True if all whom the one before left alive
-  // have taken part, and nobody knew of a death.
+  // Whom any of them knew to be dead, or who is missing from the agreement itself. True if all whom the one before left
+  // alive have taken part, and nobody knew of a death.
   bool agree(const GossipAgreed& agreed) {
     const std::vector<bool> before = agreed_;
     const std::span<const double> said = agreed.table.last(ranks());

@@ -1,5 +1,5 @@
-// How often a gossip operation has begun: what was said before a restart is of no use, and what comes from a rank that has seen
-// the end of an agreement before us must wait until we have, too. Ranks are never further apart than that.
+// How often a gossip operation has begun: what was said before a restart is of no use, and what comes from a rank that
+// has seen the end of an agreement before us must wait until we have, too. Ranks are never further apart than that.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
-// All gossip algorithms under one name: what a rank does in an iteration, with whom, and what it thinks of the aggregate.
+// All gossip algorithms under one name: what a rank does in an iteration, with whom, and what it thinks of the
+// aggregate.
 //
-//   asynchronous  push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed: in an iteration a rank pushes to a neighbour
-//                 chosen by chance; what arrives is taken in at any time
-//   by rounds     hps, hpflc, recursive_doubling, ardb: in round t a rank sends to one other and waits for one. No rank has
-//                 more than one partner each way (Casas et al. 2018, section 6)
+//   asynchronous  push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed: in an iteration a rank pushes to a
+//                 neighbour chosen by chance; what arrives is taken in at any time
+//   by rounds     hps, hpflc, recursive_doubling, ardb: in round t a rank sends to one other and waits for one. No rank
+//                 has more than one partner each way (Casas et al. 2018, section 6)
 //
 // Both are values without clock, thread or I/O: the driver says when an iteration begins.
 #pragma once
@@ -122,7 +123,8 @@ template <class Real>
 class GossipRank {
  public:
   // values: this rank's. weight: 1, or what it counts for. lists false: of the complete topology, for so many ranks
-  // that a list of neighbours in each is too much; then neighbours() and live_links() are empty, and all else is the same.
+  // that a list of neighbours in each is too much; then neighbours() and live_links() are empty, and all else is the
+  // same.
   GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight, bool lists = true);
   // For drivers that have many ranks: by rounds with this schedule's links.
   GossipRank(const GossipPlan& plan, const GossipSchedule& schedule, ConstMass<Real> values, Real weight);
@@ -153,9 +155,9 @@ class GossipRank {
   void push(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
   }
-  // Sends what that neighbour has to know, and pushes nothing. Where all have stopped pushing, and on each link first one
-  // side settles and then, having received that, the other: flows and masses are conserved exactly, whatever crossed
-  // before. Only then is the aggregate the mean of all ranks' estimates by weight.
+  // Sends what that neighbour has to know, and pushes nothing. Where all have stopped pushing, and on each link first
+  // one side settles and then, having received that, the other: flows and masses are conserved exactly, whatever
+  // crossed before. Only then is the aggregate the mean of all ranks' estimates by weight.
   void settle(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.settle(link, out); }, rule_);
   }
@@ -200,7 +202,8 @@ class GossipRank {
   mutable std::vector<Real> scratch_;
 };
 
-// A rank that goes by rounds, driven by messages: it sends in a round, waits for one message of that round, and goes on.
+// A rank that goes by rounds, driven by messages: it sends in a round, waits for one message of that round, and goes
+// on.
 template <class Real>
 class GossipByRounds {
  public:
@@ -211,7 +214,8 @@ class GossipByRounds {
 
   // Links in the outbox are the round of the send: link = round, and to() says whom to.
   void start(GossipOutbox<Real>& out) { advance(out); }
-  // row: empty if it was lost. False: it belongs to a later round; the driver keeps it and tries again after the next step.
+  // row: empty if it was lost. False: it belongs to a later round; the driver keeps it and tries again after the next
+  // step.
   bool on_message(int round, ConstMass<Real> row, GossipOutbox<Real>& out);
   void on_failure(Rank failed, GossipOutbox<Real>& out);
 

@@ -1,7 +1,8 @@
 // What leaves a gossip operation, and what arrives: messages to ranks, and what the RMA windows of links show.
 //
-// A message is an event: it arrives once, those of one rank in order. A window is a state: what it shows is all that its writer has
-// ever said on that link, so nothing is lost if it is only read later, and what has not been written yet can take in more.
+// A message is an event: it arrives once, those of one rank in order. A window is a state: what it shows is all that
+// its writer has ever said on that link, so nothing is lost if it is only read later, and what has not been written yet
+// can take in more.
 #pragma once
 
 #include <cstdint>

@@ -361,9 +361,9 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
   finish(GossipEnd::success);
 }
 
-// Flows survive a death unless it has cut the topology: then they would go on in parts, for ever. All know who is
-// dead, so all judge alike; on the mended topology flows start from zero. Of push-cancel-flow with what everybody has by
-// now, which is what the dead rank has left to each; else from the inputs, as the answer is the survivors' anyway.
+// Flows survive a death unless it has cut the topology: then they would go on in parts, for ever. All know who is dead,
+// so all judge alike; on the mended topology flows start from zero. Of push-cancel-flow with what everybody has by now,
+// which is what the dead rank has left to each; else from the inputs, as the answer is the survivors' anyway.
 template <class Real>
 void GossipOperation<Real>::go_on_without(Sends& out) {
   if (!seat_.hosts.empty()) {

@@ -1,30 +1,31 @@
-// A gossip all-reduce of one rank: the protocol around the rules of gossip.hpp, as a value. It has no clock, no thread and no
-// I/O: what happens comes in through the functions on_..., what is to be sent goes out into GossipSends.
+// A gossip all-reduce of one rank: the protocol around the rules of gossip.hpp, as a value. It has no clock, no thread
+// and no I/O: what happens comes in through the functions on_..., what is to be sent goes out into GossipSends.
 //
 //   meet      an agreement: who takes part, do all ask for the same, how large are the data. From here on everybody has
 //             posted the operation, so no message of it ever comes before its operation: what does is dropped
-//   gather    of several ranks of a host: one speaks for it, to whom the others give their inputs; the host's mass is their sum, and its
-//             weight their number. The others say nothing until the next agreement
+//   gather    of several ranks of a host: one speaks for it, to whom the others give their inputs; the host's mass is
+//             their sum, and its weight their number. The others say nothing until the next agreement
 //   gossip    asynchronous (links.hpp): a number of iterations, each a push to a live neighbour chosen by chance;
 //             by rounds (rounds.hpp): each round waits for its one message
 //   settle    asynchronous: on each link both ends say their last word. When all have come mass is conserved
 //   agree     an agreement on the largest and the smallest estimate of each value. With all weights positive and mass
 //             conserved the aggregate lies between them; the result is the middle, the same bits on every survivor
 //
-// Then it is over, or (not accurate enough, adaptive) goes on with another stage, or (a rank died that had not been agreed to be
-// dead when the stage began) goes on without that rank: flows are cleared and the stage repeated; algorithms without flows
-// begin again from their inputs, so that what was on its way to the dead rank is not missing.
+// Then it is over, or (not accurate enough, adaptive) goes on with another stage, or (a rank died that had not been
+// agreed to be dead when the stage began) goes on without that rank: flows are cleared and the stage repeated;
+// algorithms without flows begin again from their inputs, so that what was on its way to the dead rank is not missing.
 //
-// The topology is that of the members (members.hpp): who was agreed to live when the operation last began (again). A death that
-// cuts it is one more reason to begin again. Who the members are, and whether they are cut, follows from agreements alone, so
-// all do the same; messages and states of links carry how often their sender has begun again.
+// The topology is that of the members (members.hpp): who was agreed to live when the operation last began (again). A
+// death that cuts it is one more reason to begin again. Who the members are, and whether they are cut, follows from
+// agreements alone, so all do the same; messages and states of links carry how often their sender has begun again.
 //
-// With hosts, whoever dies takes its input out of its host's mass, so what is the survivors' begins again from the inputs. Those that keep
-// the dead (push-cancel-flow) go on, unless one died that spoke for its host: then they begin again from the first masses of all hosts, which each
-// rank of a host has been told.
+// With hosts, whoever dies takes its input out of its host's mass, so what is the survivors' begins again from the
+// inputs. Those that keep the dead (push-cancel-flow) go on, unless one died that spoke for its host: then they begin
+// again from the first masses of all hosts, which each rank of a host has been told.
 //
-// An agreement is a maximum over a table of all survivors (agreement_table.hpp): wants_agreement() asks for it, the driver takes
-// table() as late as it can, and answers with on_agreement(). Whoever is missing from it, dead or not, is out.
+// An agreement is a maximum over a table of all survivors (agreement_table.hpp): wants_agreement() asks for it, the
+// driver takes table() as late as it can, and answers with on_agreement(). Whoever is missing from it, dead or not, is
+// out.
 //
 // One-sided (the driver's RMA windows instead of messages): the driver makes a window for each neighbours() whenever
 // epoch() has changed, and says so if it can't. Then this rank tells all others before it goes to the next agreement,
@@ -76,7 +77,8 @@ class GossipOperation {
   // Whatever it was doing, it is over.
   void finish(GossipEnd end);
 
-  // Asynchronous, and not through yet. Only then on_turn() needs the time; and where it has the turn it is about to push.
+  // Asynchronous, and not through yet. Only then on_turn() needs the time; and where it has the turn it is about to
+  // push.
   bool is_pushing() const { return step_ == Step::gossiping && links_.has_value(); }
   bool wants_agreement() const { return step_ == Step::meeting || step_ == Step::agreeing; }
   // What this rank has to say in the agreement; who is dead as it is known now.
@@ -92,7 +94,8 @@ class GossipOperation {
 
   // ---- one-sided
   const OneSided& one_sided() const { return one_sided_; }
-  // Whom windows are needed for, by link: at first of those who are believed to be members, when it has begun of those who are.
+  // Whom windows are needed for, by link: at first of those who are believed to be members, when it has begun of those
+  // who are.
   const std::vector<Rank>& neighbours() const { return neighbours_; }
   // refuser: this rank, for the driver: a window can't be made, or mapped.
   void refuse_windows(Rank refuser, Sends& out);
@@ -103,7 +106,8 @@ class GossipOperation {
   void on_clear(int link, Sends& out) { links_->on_clear(link, exit(out)); }
   void on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Sends& out);
 
-  // This rank's own estimate (its input, if it has none yet). Returns the error to be expected; infinite: nothing is known yet.
+  // This rank's own estimate (its input, if it has none yet). Returns the error to be expected; infinite: nothing is
+  // known yet.
   double estimate(Mass<Real> values) const;
   bool finished() const { return step_ == Step::finished; }
   const GossipOutcome& outcome() const { return outcome_; }  // when it has finished

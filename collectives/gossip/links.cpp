@@ -55,9 +55,10 @@ bool GossipLinks<Real>::push(GossipTime now, Exit exit) {
   return true;
 }
 
-// A link by chance, or preference, of those on which it is our turn; -1: none. Pushes back and forth on a fast link, or between two ranks that
-// happen to run at the same time, bring nobody anything new: none may be more than a few turns ahead of the slowest. (That waits
-// for nobody for ever, either: where fewest turns have been taken both ends may go on. The counts of two ends differ by one at most.)
+// A link by chance, or preference, of those on which it is our turn; -1: none. Pushes back and forth on a fast link, or
+// between two ranks that happen to run at the same time, bring nobody anything new: none may be more than a few turns
+// ahead of the slowest. (That waits for nobody for ever, either: where fewest turns have been taken both ends may go
+// on. The counts of two ends differ by one at most.)
 template <class Real>
 int GossipLinks<Real>::choose() {
   constexpr std::uint32_t ahead = 4;

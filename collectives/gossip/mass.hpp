@@ -1,7 +1,7 @@
 // What gossip moves: masses. A mass is a row of Reals,
 //
 //   x_1 .. x_k   weight          (push-sum, push-flow, push-cancel-flow)
-//   x_1 .. x_k   weight   check  (with checksums: check = x_1 + .. + x_k + weight; Casas et al. 2018, section 4.2, for k = 1)
+//   x_1 .. x_k   weight   check  (with checksums: check = x_1 + .. + x_k + weight; Casas et al. 2018, 4.2, for k = 1)
 //
 // and the estimate of the aggregate is x_m / weight.
 #pragma once
@@ -58,8 +58,8 @@ bool is_bad(ConstMass<Real> mass, double tau) {
   return !(std::abs(checksum_of(mass.first(mass.size() - 1)) - static_cast<double>(mass.back())) <= tau);
 }
 
-// What a rank has to send: link (an index into its neighbours), one or more masses, and what its algorithm needs to tell
-// old from new. The rows are one block that keeps its memory.
+// What a rank has to send: link (an index into its neighbours), one or more masses, and what its algorithm needs to
+// tell old from new. The rows are one block that keeps its memory.
 template <class Real>
 class GossipOutbox {
  public:

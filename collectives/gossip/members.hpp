@@ -1,6 +1,6 @@
-// Who gossips in an operation since it last began, and by which topology. A rank's place in the list of those who
-// were agreed to live then is its rank in the topology: whoever is dead cuts nobody off. Of several ranks of a host one does, the first
-// that lives: it speaks for the host.
+// Who gossips in an operation since it last began, and by which topology. A rank's place in the list of those who were
+// agreed to live then is its rank in the topology: whoever is dead cuts nobody off. Of several ranks of a host one
+// does, the first that lives: it speaks for the host.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace ucft::detail {
 
 class GossipMembers {
  public:
-  // all: the topology of the whole communicator. dead: by rank. hosts: by rank, the number of its host, below that of ranks;
-  // empty: each is one.
+  // all: the topology of the whole communicator. dead: by rank. hosts: by rank, the number of its host, below that of
+  // ranks; empty: each is one.
   GossipMembers(const Neighbourhood& all, const std::vector<bool>& dead, std::span<const Rank> hosts = {})
       : ranks_(dead.size()) {
     std::vector<bool> have_one(hosts.size());

@@ -262,8 +262,8 @@ double gap_of(const Neighbourhood& neighbourhood) {
   return 0;
 }
 
-// With a reach. On rings, tori and hypercubes the slowest part of an error is a wave along the longest side, of which a step
-// to a neighbour sees 1 - cos of the angle between the two. Of a tree that by single hops, which is smaller.
+// With a reach. On rings, tori and hypercubes the slowest part of an error is a wave along the longest side, of which a
+// step to a neighbour sees 1 - cos of the angle between the two. Of a tree that by single hops, which is smaller.
 double gap_with_reach(const Neighbourhood& neighbourhood) {
   const Rank n = neighbourhood.ranks;
   const auto mean_of = [&](Rank from, auto of) {
@@ -287,8 +287,8 @@ double gap_with_reach(const Neighbourhood& neighbourhood) {
       const Rank middle = n / 2;
       return mean_of(middle, [&](Rank each) { return of_wave(2.0 * (n - 1))(each - middle); });
     }
-    // Nearly Ramanujan, and nearly a tree around each rank: the largest of the polynomials in the walk that count ways of k
-    // hops, (d-1)^(k/2) (k+1 - (k-1)/(d-1)), by the number of ranks there, d (d-1)^(k-1).
+    // Nearly Ramanujan, and nearly a tree around each rank: the largest of the polynomials in the walk that count ways
+    // of k hops, (d-1)^(k/2) (k+1 - (k-1)/(d-1)), by the number of ranks there, d (d-1)^(k-1).
     case GossipTopology::random_regular: {
       const double d = neighbourhood.degree;
       if (d == 2) return gap_of_ring(n) * neighbourhood.reach;

@@ -3,14 +3,15 @@
 //
 //   complete         everybody
 //   hypercube        ranks that differ in one bit; n is a power of two
-//   torus_2d, _3d    the ranks next to it in each dimension, around the edges; n = a b (c), as near to equal as n allows
+//   torus_2d, _3d    the ranks next to it in each dimension, around the edges; n = a b (c), as near to equal as n
+//                    allows
 //   ring, bus        the ranks before and after it; the bus has two ends
 //   tree             parent (rank-1)/k and children k rank + 1 .. k rank + k
-//   random_regular   the ranks next to it on degree/2 random N-cycles from a seed (hence connected), and for an odd degree
-//                    its partner in a random pairing. Where two of these coincide the rank has fewer neighbours
+//   random_regular   the ranks next to it on degree/2 random N-cycles from a seed (hence connected), and for an odd
+//                    degree its partner in a random pairing. Where two of these coincide the rank has fewer neighbours
 //
-// With a reach of h hops: whoever is no further away in that topology. Reach 1 is single-hop communication on a machine of this
-// shape, more is a topology laid over it (section 5.2: more hops a message, fewer iterations).
+// With a reach of h hops: whoever is no further away in that topology. Reach 1 is single-hop communication on a machine
+// of this shape, more is a topology laid over it (section 5.2: more hops a message, fewer iterations).
 #pragma once
 
 #include <cstdint>
@@ -41,16 +42,17 @@ std::string problem_with(const Neighbourhood& neighbourhood);
 // Ascending, each once. O(its number) time, O(n) for complete; with a reach, times those next to a rank.
 std::vector<Rank> neighbours_of(const Neighbourhood& neighbourhood, Rank rank);
 
-// How many links of the topology a message crosses between the two on a shortest way, whatever the reach. Not of random_regular.
+// How many links of the topology a message crosses between the two on a shortest way, whatever the reach. Not of
+// random_regular.
 int hops(const Neighbourhood& physical, Rank from, Rank to);
 
-// After deaths: for each rank the lowest that it still reaches (itself, maybe); no_rank: it is dead. Ranks with the same
-// number are a part, which hears nothing of the others. A bus 0-1-2-3-4 without 2: 0 0 no_rank 3 3.
+// After deaths: for each rank the lowest that it still reaches (itself, maybe); no_rank: it is dead. Ranks with the
+// same number are a part, which hears nothing of the others. A bus 0-1-2-3-4 without 2: 0 0 no_rank 3 3.
 std::vector<Rank> parts_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead);
 bool is_connected_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead);
 
-// Of fewer ranks, survivors who count themselves anew: the same topology; or, where so few have none (a hypercube of 7), a
-// random regular one with as many neighbours each, or all. Always connected.
+// Of fewer ranks, survivors who count themselves anew: the same topology; or, where so few have none (a hypercube of
+// 7), a random regular one with as many neighbours each, or all. Always connected.
 Neighbourhood mended(const Neighbourhood& neighbourhood, Rank ranks);
 
 // The sides of a torus, the longest first: 24 -> 6 4 or 4 3 2. Unused sides are 1.
@@ -59,8 +61,9 @@ struct TorusSides {
 };
 TorusSides torus_sides(Rank ranks, int dimensions);
 
-// The second largest eigenvalue of the walk that stays with probability 1/2 and else goes to a neighbour by chance: by it
-// the slowest part of an error shrinks in a round (Boyd et al. 2006). In closed form where there is one, else an estimate.
+// The second largest eigenvalue of the walk that stays with probability 1/2 and else goes to a neighbour by chance: by
+// it the slowest part of an error shrinks in a round (Boyd et al. 2006). In closed form where there is one, else an
+// estimate.
 double second_eigenvalue(const Neighbourhood& neighbourhood);
 
 std::span<const char* const> gossip_topology_names();  // in the order of the enumeration

@@ -1,14 +1,15 @@
 // Random permutations of 0 .. n-1 that are a function of a seed, and the N-cycles made of them.
 //
-// Casas, Gansterer, Wimmer 2018, section 6: round t of HPS sends along a random permutation that all processes know. Ours
-// are N-cycles (section 6.1: no two processes send to each other), named by a seed:
+// Casas, Gansterer, Wimmer 2018, section 6: round t of HPS sends along a random permutation that all processes know.
+// Ours are N-cycles (section 6.1: no two processes send to each other), named by a seed:
 //
 //   next(i) = P(P^-1(i) + 1 mod n)       P: a keyed bijection; n = 4, P = 2 0 3 1:   2 -> 0 -> 3 -> 1 -> 2
 //
-// Up to 256 ranks P is shuffled (Fisher, Yates) and stored: all permutations, and so all cycles, are equally likely. Beyond,
-// it is computed: P mixes the bits of a number below the next power of two (odd multiplications and shifts, each a bijection
-// there), again and again until the result is below n: fewer than two times on average. Of few bits that makes few
-// permutations, and not equally often; of more than 256 distances along the cycles are as they should be.
+// Up to 256 ranks P is shuffled (Fisher, Yates) and stored: all permutations, and so all cycles, are equally likely.
+// Beyond, it is computed: P mixes the bits of a number below the next power of two (odd multiplications and shifts,
+// each a bijection there), again and again until the result is below n: fewer than two times on average. Of few bits
+// that makes few permutations, and not equally often; of more than 256 distances along the cycles are as they should
+// be.
 #pragma once
 
 #include <bit>

@@ -1,12 +1,13 @@
 // Acceleration: a rank pushes rather to the neighbours whose estimate is furthest from its own.
 //
-// Casas, Gansterer, Wimmer 2018, section 5.1, name strategies by which gossip converges faster, without a rule: those of Dimakis,
-// Sarwate, Wainwright 2008 and of Janecek, Gansterer 2016. This one is ours, in the manner of the latter: a rank learns from the
-// messages that it gets anyway with whom a push does most, as ants do from what others have left on their way. It costs no
-// message and nothing in one, only computation proportional to the number of neighbours. What neighbours get is chosen as
-// before, so masses and flows are conserved as they are without it.
+// Casas, Gansterer, Wimmer 2018, section 5.1, name strategies by which gossip converges faster, without a rule: those
+// of Dimakis, Sarwate, Wainwright 2008 and of Janecek, Gansterer 2016. This one is ours, in the manner of the latter: a
+// rank learns from the messages that it gets anyway with whom a push does most, as ants do from what others have left
+// on their way. It costs no message and nothing in one, only computation proportional to the number of neighbours. What
+// neighbours get is chosen as before, so masses and flows are conserved as they are without it.
 //
-//   what a link's other end thinks    what its last message brought, value / weight: the mass here after it less that before
+//   what a link's other end thinks    what its last message brought, value / weight: the mass here after it less that
+//                                     before
 //   chance of link k                  proportional to 0.1 + (d_k / max d)^2, d_k = |what it thinks - what I think|, the
 //                                     largest of a vector's values; of whom nothing has been heard: max d
 //
@@ -35,7 +36,8 @@ class GossipPreference {
 
   bool is_active() const { return values_ > 0; }
 
-  // The masses (values and a weight) here before a message of that link and after it, to be filled in; and what follows from them.
+  // The masses (values and a weight) here before a message of that link and after it, to be filled in; and what follows
+  // from them.
   Mass<Real> before() { return before_; }
   Mass<Real> after() { return after_; }
   void learn(int link) {

@@ -1,4 +1,5 @@
-// Push-Sum: Kempe, Dobra, Gehrke 2003; Casas et al. 2018, Algorithm 2. With the schedule of cycles it is HPS (section 6).
+// Push-Sum: Kempe, Dobra, Gehrke 2003; Casas et al. 2018, Algorithm 2. With the schedule of cycles it is HPS (section
+// 6).
 //
 // Invariant (mass conservation): the masses of all ranks and of all messages on their way add up to the initial ones. A
 // lost message, a dead rank or a flipped bit breaks it for ever: the ranks then agree on a wrong value.

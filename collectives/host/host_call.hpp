@@ -34,7 +34,8 @@ struct HostPlaces {
   HostPlace of(OperationNumber number) const { return first + (number & (count - 1)) * words; }
 };
 
-// A call that needs no more than one look at each of some ranks, worked out once for many operations (HostStage::shortcut).
+// A call that needs no more than one look at each of some ranks, worked out once for many operations
+// (HostStage::shortcut).
 struct HostShortcut {
   HostWord note = 0;   // of this rank's V
   HostWord usual = 0;  // what V of those that are read says if nothing is amiss

@@ -1,5 +1,5 @@
-// What can be read of one operation in the slabs of all ranks (host_stage.hpp): values, partial results, and sums of them in the
-// one shape that all ranks use.
+// What can be read of one operation in the slabs of all ranks (host_stage.hpp): values, partial results, and sums of
+// them in the one shape that all ranks use.
 #pragma once
 
 #include <algorithm>
@@ -184,7 +184,8 @@ class HostReading {
                HostLayout::words_of(layout_.bytes_of_chunks(bytes_, seat_.ranks)) +
            chunk / static_cast<std::uint64_t>(seat_.ranks);
   }
-  // Of all values, which are settled, in rank order: in `into`, or what was read last, which is valid until the next read.
+  // Of all values, which are settled, in rank order: in `into`, or what was read last, which is valid until the next
+  // read.
   const std::byte* combined_chunk(std::uint64_t chunk, std::byte* into) const {
     const std::uint64_t bytes = bytes_of_chunk(chunk);
     const std::byte* sum = nullptr;

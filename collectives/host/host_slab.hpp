@@ -1,16 +1,19 @@
-// The memory of the host stage: one slab per member of a communicator, which that member alone writes and all have mapped.
+// The memory of the host stage: one slab per member of a communicator, which that member alone writes and all have
+// mapped.
 //
-// A slab has `banks` banks; operation s uses bank s mod banks. A bank holds the member's value V and, if the tree has inner
-// nodes, its partial result P: each a stamp, a note and a payload. The stamp is stored last: what it says is there.
+// A slab has `banks` banks; operation s uses bank s mod banks. A bank holds the member's value V and, if the tree has
+// inner nodes, its partial result P: each a stamp, a note and a payload. The stamp is stored last: what it says is
+// there.
 //
-// Data that are too long for a payload lie elsewhere in memory of their owner that all have mapped, and the payload says
-// where: word 0 the data, word 1 of V room for what the owner combines: its P, or its chunks of a large result, each with a stamp.
+// Data that are too long for a payload lie elsewhere in memory of their owner that all have mapped, and the payload
+// says where: word 0 the data, word 1 of V room for what the owner combines: its P, or its chunks of a large result,
+// each with a stamp.
 //
 //   word 0         through: stamp of the last operation that its owner has completed, as all before it
 //   line 1 ..      bank 0: V: stamp, note, payload words;  P: stamp, note, payload words;  bank 1 ..
 //
-// All words are zero when a communicator begins to use a slab. Words have 64 bits. How they are loaded and stored is the Memory's
-// matter (host_stage.hpp).
+// All words are zero when a communicator begins to use a slab. Words have 64 bits. How they are loaded and stored is
+// the Memory's matter (host_stage.hpp).
 #pragma once
 
 #include <algorithm>
@@ -38,8 +41,9 @@ struct HostLayout {
   bool is_large(std::uint64_t bytes) const { return bytes > large_bytes; }
 
   static constexpr HostPlace through() { return 0; }
-  // For who looks from outside: the distance of the banks in words << 32 | how many, the rank << 32 | ranks of the communicator, and
-  // when the last operation was posted (CLOCK_MONOTONIC in ns; up to a heartbeat early, as nobody looks at a clock for each).
+  // For who looks from outside: the distance of the banks in words << 32 | how many, the rank << 32 | ranks of the
+  // communicator, and when the last operation was posted (CLOCK_MONOTONIC in ns; up to a heartbeat early, as nobody
+  // looks at a clock for each).
   static constexpr HostPlace stride_and_banks() { return 1; }
   static constexpr HostPlace rank_and_ranks() { return 2; }
   static constexpr HostPlace posted_at() { return 3; }

@@ -1,51 +1,53 @@
-// Collectives of ranks that share memory which outlives its writer: agreement is reading. No message, no ballot, no retry, any
-// number of deaths, and what one rank has delivered all survivors deliver.
+// Collectives of ranks that share memory which outlives its writer: agreement is reading. No message, no ballot, no
+// retry, any number of deaths, and what one rank has delivered all survivors deliver.
 //
 //   operation s, of rank i:   V[i] = its data, stamped s
-//                             P[i] = V[i] + P of its children, stamped s             (inner nodes of a tree; none if it is flat)
-//                             result = P[root of the tree], or the sum of all V      (reduce: its root alone; broadcast: V[root])
-//   wanting P[x]:             it is there; or V[x] is there, or x is proved dead (then look at P[x] and V[x] again): so do x's
-//                             work yourself. Nothing is sent for it
+//                             P[i] = V[i] + P of its children, stamped s   (inner nodes of a tree; none if it is flat)
+//                             result = P[root of the tree], or the sum of all V  (reduce: its root; broadcast: V[root])
+//   wanting P[x]:             it is there; or V[x] is there, or x is proved dead (then look at P[x] and V[x] again): so
+//                             do x's work yourself. Nothing is sent for it
 //
-// Why all have the same result: V[x] is in it if and only if it is stamped once x has ended, since nobody leaves it out before x
-// is proved dead and looked at again; and all combine in one fixed shape. So a proof must be one: a suspicion never reaches this.
+// Why all have the same result: V[x] is in it if and only if it is stamped once x has ended, since nobody leaves it out
+// before x is proved dead and looked at again; and all combine in one fixed shape. So a proof must be one: a suspicion
+// never reaches this.
 //
 // Invariants:
-// - A word of a slab is stored by its owner alone, the stamp after what it speaks for. Stamps and is_dead() are loaded with
-//   acquire order, stamps stored with release order: who has seen the stamp sees the data, who has seen the proof sees all
-//   that the dead has stored. Nothing needs an order between a load and an earlier store (no Dekker), so x86 needs no fence.
-//   `through`, and the stamp of t for t - W, are stored behind the last read of what may then be overwritten; release order keeps
-//   that read before them, also where the overwriter learns of the stamp by P of others, who have loaded it (acquire) and stored
-//   theirs (release) behind it. The shapes are raced in tests/unit/litmus_test.cpp.
-// - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead. After an
-//   operation that all take part in much of that is known without looking: who has posted t has completed t - W.
-// - Every rank stamps every operation, also where it gives no data: what it has posted is compared there, signature and length, by
-//   those who read it. A rank that posts a different operation delays no other. A live one that stops posting does.
+// - A word of a slab is stored by its owner alone, the stamp after what it speaks for. Stamps and is_dead() are loaded
+//   with acquire order, stamps stored with release order: a rank that has seen the stamp sees the data, one that has
+//   seen the proof all that the dead has stored. No load needs an order after an earlier store, so x86 needs no fence.
+//   `through`, and the stamp of t for t - W, are stored behind the last read of what may then be overwritten; release
+//   order keeps that read before them, also where the overwriter learns of the stamp by P of others, who have loaded it
+//   and stored theirs behind it. tests/unit/litmus_test.cpp races the shapes.
+// - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead.
+//   After an operation that all take part in much of that is known without looking: who has posted t has completed t -
+//   W.
+// - Every rank stamps every operation, also where it gives no data: its readers compare signature and length there. A
+//   rank that posts a different operation delays no other. A live one that stops posting does.
 // - A rank that has left is as a dead one: it posts and reads nothing more. It has completed all that it had posted.
-// - Several ranks compute one result: reductions give the same bits for the same operands on all ranks. User operators must, too.
+// - Several ranks compute one result: reductions give all the same bits for the same operands. So must user operators.
 //
-// Large data (host_slab.hpp), of an allreduce: when every V is there or never will be, the set of contributors is fixed. Then
-// rank i combines and finishes the chunks c with c mod n = i, from all inputs, and stamps each; all take them from there. Chunks of a dead rank
-// that it has not stamped, each combines itself: the inputs are in memory that outlives it. Memory outside the slab is used
-// again when all are through with the operation, or are proved dead.
+// Large data (host_slab.hpp), of an allreduce: when every V is there or never will be, the set of contributors is
+// fixed. Then rank i combines and finishes the chunks c with c mod n = i, from all inputs, and stamps each; all take
+// them from there. Chunks of a dead rank that it has not stamped, each combines itself: the inputs are in memory that
+// outlives it. Memory outside the slab is used again when all are through with the operation, or are proved dead.
 //
-// A value: it holds no pointer into that memory, has no clock, and every access goes through a Memory, which is an argument:
+// A value: no pointer into that memory, no clock. Every access goes through a Memory, which is an argument:
 //
-//   HostWord load(Rank owner, HostPlace)          acquire
-//   bool has(Rank owner, HostPlace first, HostWord, HostWord)     whether these are what load(first) and then load(first + 1) find
-//   void store(HostPlace, HostWord)               release; this rank's slab
-//   void write(HostPlace first, const std::byte* data, std::uint64_t bytes)    the same, before a store; data: or room(first)
-//   std::byte* room(HostPlace first)              where to make what write(first) is to write, chunk_bytes at most: there, or apart
-//   const std::byte* read(Rank owner, HostPlace first, std::uint64_t bytes)    after a load; valid until the next but one,
-//                                                 of two sweeps until each rank was read
-//   bool is_dead(Rank)                            acquire; a proof, or it has left. False of this rank
-//   bool looks_again()                            whether to look again, in the same call, for what was not there yet
-//   void announce(OperationNumber)                run() only: what this rank gives to it is stored, and will be looked for
-//   std::byte* scratch(int level)                 large_bytes, level 0: or chunk_bytes if more; for each level < depth() of the tree
-//   void deliver(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   (a chunk of) a result, to be finished
-//   void deliver_finished(OperationNumber, std::uint64_t offset, const std::byte* data, std::uint64_t bytes)   a chunk that is
-//   void deliver_block(OperationNumber, Rank, const std::byte* data, std::uint64_t bytes) an allgather's, of each contributor
-//   bool expects_block(OperationNumber, Rank, std::uint64_t bytes) whether that is the length that this rank expects of it
+//   HostWord load(Rank owner, HostPlace)         acquire
+//   bool has(Rank owner, HostPlace p, HostWord, HostWord)      whether load(p) and then load(p + 1) would find these
+//   void store(HostPlace, HostWord)              release; this rank's slab
+//   void write(HostPlace, const std::byte*, bytes)             the same, before a store; data: or room() of that place
+//   std::byte* room(HostPlace)                   where to make what write() is to write: there, or apart. chunk_bytes
+//   const std::byte* read(Rank owner, HostPlace, bytes)        after a load; valid until the next but one, of two
+//                                                sweeps until each rank was read
+//   bool is_dead(Rank)                           acquire; a proof, or it has left. False of this rank
+//   bool looks_again()                           whether to look again, in the same call, for what was not there yet
+//   void announce(OperationNumber)               run() only: what this rank gives to it is stored, and will be read
+//   std::byte* scratch(int level)                large_bytes, level 0: or chunk_bytes; for each level of the tree
+//   void deliver(OperationNumber, offset, const std::byte*, bytes)            (a chunk of) a result, to be finished
+//   void deliver_finished(OperationNumber, offset, const std::byte*, bytes)   a chunk that is
+//   void deliver_block(OperationNumber, Rank, const std::byte*, bytes)        an allgather's, of each contributor
+//   bool expects_block(OperationNumber, Rank, bytes)                          whether this rank expects that length
 //
 // On atomics these are single instructions; in simulator/host_world.hpp any rank may go on or die between two of them.
 #pragma once
@@ -66,7 +68,7 @@ namespace ucft::detail {
 
 class HostStage {
  public:
-  // layout, tree: the same on all ranks. With 2 * window banks, a rank whose operations all read all values never looks for a bank.
+  // layout, tree: the same on all ranks. With 2 * window banks, one whose operations read all values looks for no bank.
   HostStage(const HostSeat& seat, const HostLayout& layout, std::shared_ptr<const HostTree> tree)
       : seat_(seat),
         layout_(layout),
@@ -83,8 +85,7 @@ class HostStage {
     std::iota(givers_.begin(), givers_.end(), 0);
   }
 
-  // Whether an operation can be posted now. If the window has room but a bank may still be read by others, it looks how far they
-  // are.
+  // Whether an operation can be posted now. If others may still read a bank, it looks how far they are.
   template <class Memory>
   bool ready(Memory& memory) {
     return next_ - done_ < static_cast<OperationNumber>(seat_.window) && is_bank_free(memory);
@@ -101,12 +102,12 @@ class HostStage {
            (HostLayout::words_of(layout_.bytes_of_chunks(bytes, seat_.ranks)) + 1) * sizeof(HostWord);
   }
 
-  // Whether who needs the result of so many bytes reads what each rank has given, so that a sum may be made of all at once.
+  // Whether a rank that needs a result of so many bytes reads what each has given: a sum may be made of all at once.
   bool reads_all(std::uint64_t bytes) const {
     return (tree_->is_flat() || layout_.is_large(bytes)) && seat_.ranks <= HostSources::most;
   }
 
-  // None where more than one look at each is needed: tree, chunks, operator of the caller's. places: for data that are not inline.
+  // None where more than one look at each is needed: tree, chunks, user operator. places: for data not inline.
   std::optional<HostShortcut> shortcut(const HostCall& call, const HostPlaces& places = {}) const {
     const std::uint64_t bytes = call.bytes();
     if (layout_.is_large(bytes) || call.lacks_memory) return std::nullopt;
@@ -135,8 +136,8 @@ class HostStage {
     return way;
   }
 
-  // post() and progress() in one, of a call that has a shortcut, can_run(), and has nothing to finish. no: nothing has been done, as
-  // other operations are in flight, or its bank or place may still be read. ended: with success, and contributors(); there is no result().
+  // post() and progress() in one, of a call that has a shortcut, can_run(), and has nothing to finish. no: nothing was
+  // done: others are in flight, or its bank or place may still be read. ended: with success, and contributors().
   enum class Ran : std::uint8_t { no, posted, ended };
   template <class Memory>
   [[gnu::always_inline]] Ran run(Memory& memory, const HostCall& call, const HostShortcut& way, const std::byte* data) {
@@ -190,7 +191,7 @@ class HostStage {
     return number;
   }
 
-  // Whether nobody reads any more what this rank gave to that operation, and all before it. Looks at the others only if it has to.
+  // Whether nobody reads any more what this rank gave to that operation, and all before. Looks only if it has to.
   template <class Memory>
   [[gnu::always_inline]] bool is_free(Memory& memory, OperationNumber number) {
     if (finished_by_all(number)) return true;
@@ -208,8 +209,8 @@ class HostStage {
   // As far as this rank knows without looking.
   bool finished_by_all(OperationNumber number) const { return number < finished_by_all_; }
 
-  // Goes as far as what others have stored allows; calls completed(number) for each operation that is through now, with its
-  // data delivered. True if there was one.
+  // Goes as far as what others have stored allows; calls completed(number) for each operation that is through now, with
+  // its data delivered. True if there was one.
   template <class Memory, class Completed>
   bool progress(Memory& memory, Completed completed) {
     bool any = false;
@@ -224,8 +225,8 @@ class HostStage {
     return any;
   }
 
-  // Whom an operation that this rank has posted waits for: use(rank). Whoever has not given what this rank reads; if all have,
-  // who has not come to the end of it, and is to combine chunks, or reads what this rank lends. In rank order.
+  // Whom an operation that this rank has posted waits for: use(rank). Whoever has not given what this rank reads; if
+  // all have, who is not at its end, and is to combine chunks, or reads what this rank lends. In rank order.
   template <class Memory, class Use>
   void for_each_awaited(Memory& memory, OperationNumber number, Use use) const {
     const HostReading<Memory> all = reading(memory, number);
@@ -312,8 +313,7 @@ class HostStage {
       all.memory().store(room + all.chunk_stamp(chunk), 0);
   }
 
-  // What advance() would do where there is a shortcut, and all that are read are there, and have posted the same. False: it has to
-  // look.
+  // What advance() would do with a shortcut, where all that are read are there and alike. False: it has to look.
   template <class Memory>
   bool finish_at_once(Memory& memory, OperationNumber number) {
     Operation& operation = at(number);
@@ -399,7 +399,7 @@ class HostStage {
     note_posted_by_all(all.number());
     return true;
   }
-  // True: x is dead. If it has not given this, it gives nothing any more: nobody posts t who has not posted all before it.
+  // True: x is dead. If it has not given this, it gives nothing more: each posts t after all before it.
   template <class Memory>
   bool note_if_absent(const HostReading<Memory>& all, Rank x) {
     if (!all.memory().is_dead(x)) return false;

@@ -1,5 +1,6 @@
-// Which shape and which sizes the ranks of one host use: a table of rows, from the file that UCFT_TUNING_FILE names, or built in.
-// The same on all ranks, and so is what is chosen from it: a pure function of the table and of what all know since start-up.
+// Which shape and which sizes the ranks of one host use: a table of rows, from the file that UCFT_TUNING_FILE names, or
+// built in. The same on all ranks, and so is what is chosen from it: a pure function of the table and of what all know
+// since start-up.
 #pragma once
 
 #include <algorithm>

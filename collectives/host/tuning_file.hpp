@@ -3,9 +3,9 @@
 //   {"from": "where it was measured", "rows": [{"ranks": 16, "ranks_per_core": 1, "caches": 1,
 //                                               "degree": 0, "large_bytes": 8192, "chunk_bytes": 32768}, ...]}
 //
-// "ranks", "ranks_per_core" and "caches" say up to how many a row is for; any, where one is missing. The first that fits counts; behind
-// them come the rows that are built in. Bytes: large_bytes 64 to 1 MiB,
-// chunk_bytes 1 KiB to 16 MiB, both multiples of 64. degree: 0 (flat), or 1 to 1024.
+// "ranks", "ranks_per_core" and "caches" say up to how many a row is for; any, where one is missing. The first that
+// fits counts; behind them come the rows that are built in. Bytes: large_bytes 64 to 1 MiB, chunk_bytes 1 KiB to 16
+// MiB, both multiples of 64. degree: 0 (flat), or 1 to 1024.
 #pragma once
 
 #include <cstdint>

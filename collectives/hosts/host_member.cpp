@@ -251,8 +251,8 @@ void HostMember::send_new() {
   if (has_taken_over_) tell_awaited();
 }
 
-// Of a new speaker: hosts that it waits for may have sent to its predecessor what that one never wrote down. Their next ranks hear
-// it, too: their speakers may be as dead.
+// Of a new speaker: hosts that it waits for may have sent to its predecessor what that one never wrote down. Their next
+// ranks hear it, too: their speakers may be as dead.
 void HostMember::tell_awaited() {
   const OperationWindow& window = process_.window();
   for (OperationNumber number = window.dropped_upto(); number < window.next(); ++number) {

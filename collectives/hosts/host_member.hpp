@@ -1,21 +1,22 @@
-// One rank's part in its host's process: it reads the journal, and the first rank of the host that lives speaks, which means
-// that it writes the journal and exchanges packets with the speakers of other hosts.
+// One rank's part in its host's process: it reads the journal, and the first rank of the host that lives speaks, which
+// means that it writes the journal and exchanges packets with the speakers of other hosts.
 //
 //   speaker    an event -> written down -> applied -> the packets that follow are sent
 //   others     read, apply, send nothing
-//   takeover   the speaker is proved dead, and this rank is the next: it reads to the end, sends all packets again that any
-//              host may lack, and goes on. The same that its predecessor sent, or would have
+//   takeover   the speaker is proved dead, and this rank is the next: it reads to the end, sends all packets again that
+//              any host may lack, and goes on. The same that its predecessor sent, or would have
 //
-// Packets go to the first rank of a host that is not known to be dead. When that one dies, those that its host may not have
-// written down go to the next one, which keeps them until it speaks. So a message is lost with neither of two speakers that
-// die, in whatever order who learns of it: one of them lives that has it, or its host is dead.
+// Packets go to the first rank of a host that is not known to be dead. When that one dies, those that its host may not
+// have written down go to the next one, which keeps them until it speaks. So a message is lost with neither of two
+// speakers that die, in whatever order who learns of it: one of them lives that has it, or its host is dead.
 //
 // Leaving: when all ranks of a host have left, whoever speaks writes down that the host leaves, and says so to the
 // others. Each answers when it needs this host no more; when all have, the end is written down. A rank that leaves
 // while others of its host stay just goes.
 //
 // Invariants
-//   - A rank speaks when all before it on its host are *proved* dead: there are no two speakers. A suspicion is no proof.
+//   - A rank speaks when all before it on its host are *proved* dead: there are no two speakers. A suspicion is no
+//     proof.
 //   - Nothing leaves a host that does not follow from what its journal holds.
 #pragma once
 
@@ -47,7 +48,8 @@ class HostMember {
   class Caller {
    public:
     virtual ~Caller() = default;
-    // An operation of this rank's process is through; call: HostProcess::internal, or which one it was. It may be dropped soon after.
+    // An operation of this rank's process is through; call: HostProcess::internal, or which one it was. It may be
+    // dropped soon after.
     virtual void on_completed(OperationNumber call, OperationNumber number) = 0;
   };
   HostMember(Place place, Journal& journal, Caller& caller, Buffers& buffers);
@@ -58,8 +60,8 @@ class HostMember {
   bool wants_contribution() const { return speaks_ && process_.ready() && journal_.may_append(); }
   OperationNumber next_call() const { return process_.calls(); }
   void on_contribution(const HostContribution& contribution);
-  // from: one of another host, message.peer, that speaks there; so all before it on its host are dead. To a rank that does
-  // not speak (yet), too.
+  // from: one of another host, message.peer, that speaks there; so all before it on its host are dead. To a rank that
+  // does not speak (yet), too.
   void on_packet(Rank from, std::uint32_t place, const Message& message);
   // Of this host: proved. Of another one: the detector's word.
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
@@ -83,9 +85,11 @@ class HostMember {
   HostProcess& process() { return process_; }
   const HostProcess& process() const { return process_; }
 
-  // Whose packets, or whose entries in the journal, its host needs next for that call. Ranks; empty: nobody's, or this one's.
+  // Whose packets, or whose entries in the journal, its host needs next for that call. Ranks; empty: nobody's, or this
+  // one's.
   std::vector<Rank> awaited(OperationNumber call) const;
-  // Of an operation of this rank's process: the ranks of all hosts that are not in its result, ascending. False: there are more.
+  // Of an operation of this rank's process: the ranks of all hosts that are not in its result, ascending. False: there
+  // are more.
   bool missing(OperationNumber number, std::vector<Rank>& ranks) const;
   // Whom its result blames: a rank, of another host's mismatch the first one there. no_rank: nobody.
   Rank culprit(OperationNumber number) const;

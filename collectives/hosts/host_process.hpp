@@ -1,15 +1,15 @@
-// A host as one process among hosts: an operation window whose ranks are hosts, driven by the host's journal alone. Each rank
-// of the host has one of these, a replica; all that have read equally far are equal. So a dead speaker is replaced by a
-// rank that has read to the end, not by a protocol: it knows every message that its predecessor may have sent, and says all
-// of them again.
+// A host as one process among hosts: an operation window whose ranks are hosts, driven by the host's journal alone.
+// Each rank of the host has one of these, a replica; all that have read equally far are equal. So a dead speaker is
+// replaced by a rank that has read to the end, not by a protocol: it knows every message that its predecessor may have
+// sent, and says all of them again.
 //
 // Messages between two hosts are numbered for each operation, and each is taken in once, in that order: so an operation
 // sees neither repetitions nor gaps, whoever speaks, and a message that both speakers have sent was the same.
 //
 // Invariants
 //   - State and packets are a function of the entries applied. Nothing else may be asked here: no clock, no rank.
-//   - Packets of an operation are kept until the window drops it: then every live host is through with it. Their values go as soon as
-//     it is known that every host has taken them in (phases/circulant.hpp).
+//   - Packets of an operation are kept until the window drops it: then every live host is through with it. Their values
+//     go as soon as it is known that every host has taken them in (phases/circulant.hpp).
 //   - Memory: what the operations in the window need, and their packets. A replica that finds none is lost().
 #pragma once
 

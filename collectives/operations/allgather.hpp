@@ -9,7 +9,8 @@
 //
 //   rank 3 gives 2 bytes, rank 0 gives none:   3 2 xx000000  0 0        (24 bytes)
 //
-// Memory: a sum is made once, as large as all blocks together, and grows in place; the messages carry what there is of it.
+// Memory: a sum is made once, as large as all blocks together, and grows in place; the messages carry what there is of
+// it.
 #pragma once
 
 #include <functional>

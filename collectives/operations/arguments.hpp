@@ -26,8 +26,8 @@ struct CatalogueRow {
   bool disseminates;  // the decision goes to all (corrected trees)
   bool reduces;       // takes an operator
 
-  // The root is the caller's choice, and its death matters: of a reduce to everything (nobody else has the result), of a
-  // broadcast unless somebody has its data already. Else the next rank is root (Algorithm 5).
+  // The root is the caller's choice, and its death matters: of a reduce to everything (nobody else has the result), of
+  // a broadcast unless somebody has its data already. Else the next rank is root (Algorithm 5).
   constexpr bool rooted() const { return !collects || !disseminates; }
 };
 

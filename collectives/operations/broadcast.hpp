@@ -1,5 +1,5 @@
-// Broadcast: the root's data, on all. Küttler et al., "Corrected trees for reliable group communication". If the root dies,
-// the next rank asks all: whoever has its data has decided; if nobody has, it is over, with root_failed.
+// Broadcast: the root's data, on all. Küttler et al., "Corrected trees for reliable group communication". If the root
+// dies, the next rank asks all: whoever has its data has decided; if nobody has, it is over, with root_failed.
 #pragma once
 
 #include "collectives/operations/same_lengths.hpp"

@@ -1,6 +1,6 @@
-// The collectives: for each, who gives, who gets, whether all contribute, whether the decision goes to all. A collective is
-// one file beside this one, with a row and these functions; a Kind (arguments.hpp); its row and its line below. What all who
-// get a result get is one value, the same for all: an alltoall does not fit (docs/architecture.md).
+// The collectives: for each, who gives, who gets, whether all contribute, whether the decision goes to all. A
+// collective is one file beside this one, with a row and these functions; a Kind (arguments.hpp); its row and its line
+// below. What all who get a result get is one value, the same for all: an alltoall does not fit (docs/architecture.md).
 //
 //   accepts(arguments, bytes)            may a message carry a value of that length?
 //   input_bytes(arguments)               what this rank gives takes
@@ -13,8 +13,8 @@
 //   allreduce   all     all            values          their sum, to all              the next rank is root
 //   barrier     nobody  nobody         empty           nothing, to all                the next rank is root
 //   allgather   all     all            blocks          all of them, to all            the next rank is root
-//   broadcast   root    all but root   none            the root's data, to all        the next rank asks all: decided data,
-//                                                                                     or root_failed
+//   broadcast   root    all but root   none            the root's data, to all        the next rank asks all: decided
+//                                                                                     data, or root_failed
 //   reduce      all     root           values          their sum, kept                over: root_failed
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace ucft::detail {
 
-// ---- who gives what to whom -------------------------------------------------------------------------------------------
+// ---- who gives what to whom -----------------------------------------------------------------------------------------
 
 bool Circulant::fits(const Arguments& arguments, const Ballots& ballots) {
   const std::int32_t size = ballots.members().size();
@@ -80,7 +80,7 @@ std::uint64_t piece_bytes(const Arguments& arguments, const Ballots& ballots) {
 
 }  // namespace
 
-// ---- as an event-driven machine -----------------------------------------------------------------------------------------
+// ---- as an event-driven machine -------------------------------------------------------------------------------------
 
 bool Circulant::start(const Message& blank, Slice input, const Arguments& arguments, const Ballots& ballots,
                       Buffers& buffers) {

@@ -1,26 +1,30 @@
-// The optimistic ballot's schedule for long data: an allreduce as a reduce-scatter and an allgather, so that of m bytes among p members
-// each sends and gets 2m(p-1)/p, in 2 ceil(log2 p) steps, for any p. J. L. Träff, "Optimal, Non-pipelined Reduce-scatter and
-// Allreduce Algorithms" (arXiv:2410.14234), Algorithms 1 and 2, on a circulant graph. There its skips are p halved and rounded up; here they
-// are powers of two, which will do as well, and which trees need anyway, so nobody has to be connected for it.
+// The optimistic ballot's schedule for long data: an allreduce as a reduce-scatter and an allgather, so that of m bytes
+// among p members each sends and gets 2m(p-1)/p, in 2 ceil(log2 p) steps, for any p. J. L. Träff, "Optimal,
+// Non-pipelined Reduce-scatter and Allreduce Algorithms" (arXiv:2410.14234), Algorithms 1 and 2, on a circulant graph.
+// There its skips are p halved and rounded up; here they are powers of two, which will do as well, and which trees need
+// anyway, so nobody has to be connected for it.
 //
-//   The vector is cut into p blocks of consecutive elements; block (r + i) mod p is member r's block i. Skips: s' = p, then s, the
-//   largest power of two below s', and so on
+//   The vector is cut into p blocks of consecutive elements; block (r + i) mod p is member r's block i. Skips: s' = p,
+//   then s, the largest power of two below s', and so on
 //
 //   reduce_scatter   s' down to 1   r gives its blocks s .. s'-1 to r + s, who adds them to its blocks 0 .. s'-s-1
 //   allgather        and back       r gives its blocks 0 .. s'-s-1 to r - s, whose blocks s .. s'-1 they are
-//   closing          s' down to 1   r gives an empty message to r + s: when it has one from r - s for each s, all members have it all
+//   closing          s' down to 1   r gives an empty message to r + s: when it has one from r - s for each s, all
+//                                   members have it all
 //
-//   6 members: s = 4, 2, 1.   reduce_scatter: r gives 4 5 to r+4, 2 3 to r+2, 1 to r+1.   allgather: 0 to r-1, 0 1 to r-2, 0 1 to r-4
+//   6 members: s = 4, 2, 1.   reduce_scatter: r gives 4 5 to r+4, 2 3 to r+2, 1 to r+1.
+//                             allgather: 0 to r-1, 0 1 to r-2, 0 1 to r-4
 //
-// A step's blocks travel in pieces, so that one can be added while the next is on its way; each names its place in the vector, and may
-// come in any order. What the last step of reduce_scatter adds to, block 0, is what the first of allgather gives: each of its pieces goes
-// as soon as it is summed. Each block is summed on one member, in the order of steps: all ranks have the same bits. Operators must be
-// commutative.
+// A step's blocks travel in pieces, so that one can be added while the next is on its way; each names its place in the
+// vector, and may come in any order. What the last step of reduce_scatter adds to, block 0, is what the first of
+// allgather gives: each of its pieces goes as soon as it is summed. Each block is summed on one member, in the order of
+// steps: all ranks have the same bits. Operators must be commutative.
 //
 // Invariants
-//   - Pieces are parts of the input or of the sum, which are written to again only by what proves that the piece was taken in: a
-//     sum's block comes back when whoever it was given to has added it.
-//   - closing begins when this rank has all of the result: so whoever is through knows that all members have the whole result.
+//   - Pieces are parts of the input or of the sum, which are written to again only by what proves that the piece was
+//     taken in: a sum's block comes back when whoever it was given to has added it.
+//   - closing begins when this rank has all of the result: so whoever is through knows that all members have the whole
+//     result.
 #pragma once
 
 #include <vector>
@@ -38,7 +42,8 @@ class Circulant {
   // For how much it is meant, among so many.
   static bool fits(const Arguments& arguments, const Ballots& ballots);
 
-  // blank: what all messages have; input: this rank's; a reference stays with the caller. False: there is no memory for the sum.
+  // blank: what all messages have; input: this rank's; a reference stays with the caller. False: there is no memory for
+  // the sum.
   bool start(const Message& blank, Slice input, const Arguments& arguments, const Ballots& ballots, Buffers& buffers);
   // Whether one of that phase, from there, can be a part of this sum: else they have posted another one.
   bool accepts(const Message& message, const Arguments& arguments, const Ballots& ballots);

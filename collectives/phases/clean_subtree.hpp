@@ -1,6 +1,6 @@
-// The root's choice (Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction", Algorithm 2): a
-// child whose subtree is clean has, with what groups have exchanged, the sum of everything but for the root's own group.
-// Of f+1 subtrees f failures leave one clean.
+// The root's choice (Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction", Algorithm
+// 2): a child whose subtree is clean has, with what groups have exchanged, the sum of everything but for the root's own
+// group. Of f+1 subtrees f failures leave one clean.
 #pragma once
 
 #include "collectives/phases/up_correction.hpp"

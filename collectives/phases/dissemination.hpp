@@ -1,7 +1,7 @@
-// The decision's way to all: down the broadcast tree, or by gossip; along the ring of ranks (correction); and to those who ask
-// the root because somebody above them in the tree is dead, or because gossip has passed them by. Küttler et al., "Corrected
-// trees for reliable group communication"; gossip, checked and failure-proof correction: Hoefler et al., "Corrected gossip
-// algorithms".
+// The decision's way to all: down the broadcast tree, or by gossip; along the ring of ranks (correction); and to those
+// who ask the root because somebody above them in the tree is dead, or because gossip has passed them by. Küttler et
+// al., "Corrected trees for reliable group communication"; gossip, checked and failure-proof correction: Hoefler et
+// al., "Corrected gossip algorithms".
 //
 // Invariants: a rank forwards each ballot's decision once; only the root of a ballot answers for it; it corrects in one
 // ballot at a time, the latest that it knows of.
@@ -22,8 +22,8 @@ class Dissemination {
   void reset();
 
   bool has_forwarded(Rank ballot) const;
-  // To the tree of that ballot, or by gossip, in turns. blank: what all messages of the operation have. Then this rank takes
-  // part in correction. age_ns: of a broadcast by gossip, when it came here.
+  // To the tree of that ballot, or by gossip, in turns. blank: what all messages of the operation have. Then this rank
+  // takes part in correction. age_ns: of a broadcast by gossip, when it came here.
   void forward(Rank ballot, const Decision& decision, const Message& blank, const Arguments& arguments,
                const BallotPlan& plan, const Ballots& ballots, Outbox& out, std::int64_t age_ns = 0);
   // The root's own: to the tree, and to all that have asked.
@@ -32,7 +32,8 @@ class Dissemination {
 
   // A new ballot: nobody was asked in it yet.
   void join() { asked_ = waits_ = false; }
-  // Backstop: an ancestor in the broadcast tree is dead, so nothing may ever come down to me. question: but for its phase.
+  // Backstop: an ancestor in the broadcast tree is dead, so nothing may ever come down to me. question: but for its
+  // phase.
   void ask_if_cut_off(Message question, const Arguments& arguments, const Ballots& ballots, Outbox& out);
   // By gossip nobody is above me, and who is reached is chance, so time is what tells: who still waits for the decision
   // ask_after_ns from its next turn on asks the root of the ballot. That is never wrong, only a message more.
@@ -51,7 +52,8 @@ class Dissemination {
   bool owes_turn() const { return correction_.wants_turn() || spread_.active(); }
   // Earlier turns change nothing. 0: not known.
   std::int64_t turn_due_ns() const;
-  // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for whatever it waits for.
+  // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for whatever it waits
+  // for.
   void on_turn(std::int64_t now_ns, const Decision& decision, const Message& blank, const Arguments& arguments,
                const Ballots& ballots, Outbox& out);
 

@@ -1,5 +1,5 @@
-// Failure information (Küttler, Härtig, section 4.4): the ranks that are known to have failed, each with whether its value
-// is in the sum all the same (contributed_bit). A list that travels has at most failure_list_limit entries.
+// Failure information (Küttler, Härtig, section 4.4): the ranks that are known to have failed, each with whether its
+// value is in the sum all the same (contributed_bit). A list that travels has at most failure_list_limit entries.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class FailureList {
   void note_elsewhere(const Message& message, const Buffers& buffers);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
-  // Of a list that is not complete any more: some that it took in was not, it is too long, or no memory was there for it.
+  // Of a list that is not complete any more: some that it took in was not, it is too long, or no memory was there for
+  // it.
   bool truncated() const { return truncated_; }
   // As it travels, with one reference, and its length there.
   BufferId store(Buffers& buffers, std::uint32_t& length) {

@@ -1,21 +1,23 @@
-// The optimistic ballot: what a library without fault tolerance would do, as long as nobody dies. It comes before all ballots that
-// have a root (ballots.hpp), has the number optimistic_ballot, and its result has the contributions of all members.
+// The optimistic ballot: what a library without fault tolerance would do, as long as nobody dies. It comes before all
+// ballots that have a root (ballots.hpp), has the number optimistic_ballot, and its result has the contributions of all
+// members.
 //
-//   allreduce, barrier, allgather    recursive doubling. Of m members the first 2r, m = 2^k + r, fold: those at even positions give to
-//                                    their right neighbours, and get the result from them. ceil(log2 m) steps if m is a power of two,
-//                                    else k + 2
+//   allreduce, barrier, allgather    recursive doubling. Of m members the first 2r, m = 2^k + r, fold: those at even
+//                                    positions give to their right neighbours, and get the result from them. ceil(log2
+//                                    m) steps if m is a power of two, else k + 2
 //   reduce                           a binomial tree
 //
 //   5 members: r = 1, k = 2        0 -> 1;   1 <-> 2, 3 <-> 4;   1 <-> 3, 2 <-> 4;   1 -> 0
 //
-// Sums are made in the order of members, so all ranks have the same bits. (They may be others than those of a ballot with a root,
-// which adds in the order of its tree: docs/failure_model.md.)
+// Sums are made in the order of members, so all ranks have the same bits. (They may be others than those of a ballot
+// with a root, which adds in the order of its tree: docs/failure_model.md.)
 //
-// At the news of a member's death every rank that retains the operation leaves this ballot and joins one with a root, also if it has
-// delivered: then with what it has (operation.cpp). Invariants:
+// At the news of a member's death every rank that retains the operation leaves this ballot and joins one with a root,
+// also if it has delivered: then with what it has (operation.cpp). Invariants:
 //   - Who has joined another ballot takes and sends nothing of this one: joining is the promise not to deliver from it.
 //   - Each step has a partner of its own, so a message needs no number of its step.
-//   - Memory for all sums is there before the first message is sent: who has none says so instead of a value, and all learn of it.
+//   - Memory for all sums is there before the first message is sent: who has none says so instead of a value, and all
+//     learn of it.
 #pragma once
 
 #include <vector>
@@ -30,7 +32,8 @@ class Optimistic {
   void start(const Message& mine, const Arguments& arguments, const Ballots& ballots, Buffers& buffers);
   // False: not awaited.
   bool on_message(const Message& message, Buffers& buffers) { return arrivals_.deliver(message, buffers); }
-  // Goes as far as the arrivals allow. True: to the end; then partial() is the result, or at a member of a reduce what it has passed up.
+  // Goes as far as the arrivals allow. True: to the end; then partial() is the result, or at a member of a reduce what
+  // it has passed up.
   bool advance(const Arguments& arguments, const Ballots& ballots, Outbox& out);
   const Message& partial() const { return partial_; }
   const Arrivals& arrivals() const { return arrivals_; }

@@ -1,9 +1,10 @@
 // Up-correction (Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction"): Algorithm 1,
-// contributions are exchanged in groups of f+1, whose members are in different subtrees; Algorithm 3, sums go up the tree.
-// So each of the root's f+1 subtrees has the values of all, and one without a failure has them right (clean_subtree.hpp).
+// contributions are exchanged in groups of f+1, whose members are in different subtrees; Algorithm 3, sums go up the
+// tree. So each of the root's f+1 subtrees has the values of all, and one without a failure has them right
+// (clean_subtree.hpp).
 //
-// Invariants: what a rank contributes to a ballot is fixed when it joins it. Each peer is awaited until it has delivered or
-// failed. A rank sends one message up in a ballot.
+// Invariants: what a rank contributes to a ballot is fixed when it joins it. Each peer is awaited until it has
+// delivered or failed. A rank sends one message up in a ballot.
 #pragma once
 
 #include "collectives/phases/failure_list.hpp"
@@ -14,7 +15,8 @@ namespace ucft::detail {
 
 class UpCorrection {
  public:
-  // A new ballot: gives the place of this rank's contribution, as it goes to its group. References stay with the caller.
+  // A new ballot: gives the place of this rank's contribution, as it goes to its group. References stay with the
+  // caller.
   Message& join() {
     passed_up_ = false;
     return mine_;
@@ -31,7 +33,8 @@ class UpCorrection {
 
   const Message& mine() const { return mine_; }
   bool passed_up() const { return passed_up_; }
-  // Algorithm 3. A member of the short group has sent its value to the root itself: it has no children, and passes nothing.
+  // Algorithm 3. A member of the short group has sent its value to the root itself: it has no children, and passes
+  // nothing.
   bool may_pass_up(const BallotPlan& plan) const {
     return !passed_up_ && (plan.in_short_group || (group_.settled() && children_.settled()));
   }

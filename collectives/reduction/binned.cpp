@@ -1,5 +1,5 @@
-// Reproducible sums in bulk: see binned.hpp. But for the one rounding at the end all of it is integers, which no option of a
-// compiler reorders.
+// Reproducible sums in bulk: see binned.hpp. But for the one rounding at the end all of it is integers, which no option
+// of a compiler reorders.
 #include "collectives/reduction/binned.hpp"
 
 #include "collectives/reduction/binned_avx2.hpp"

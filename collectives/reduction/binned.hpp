@@ -1,13 +1,14 @@
 // Reproducible sums: accumulators that add exactly, so that neither order nor grouping changes a bit.
 //
-// Source: binned (indexed) sums, Demmel and Nguyen; Lapillonne and Peltekov, Bitwise reproducible sum (docs/algorithms.md,
-// "Reproducible sums"). Theirs hold floating-point digits that must be renormalised; ours hold integers, which need not be.
+// Source: binned (indexed) sums, Demmel and Nguyen; Lapillonne and Peltekov, Bitwise reproducible sum
+// (docs/algorithms.md, "Reproducible sums"). Theirs hold floating-point digits that must be renormalised; ours hold
+// integers, which need not be.
 //
-// The bits of all numbers of a type are numbered from 0, the weight of the least subnormal one, and cut into bins of `width`
-// bits. An accumulator has the sums of its numbers' digits in the `kept` highest bins that it needs, from bin `top` down. A number
-// is cut by place, towards zero, whatever it is added to. So what is in a bin is an exact sum of integers; merging two
-// accumulators keeps the bins of the higher one; and what was dropped on the way is below every bin that the end keeps. A
-// bin overflows after 2^27 numbers.
+// The bits of all numbers of a type are numbered from 0, the weight of the least subnormal one, and cut into bins of
+// `width` bits. An accumulator has the sums of its numbers' digits in the `kept` highest bins that it needs, from bin
+// `top` down. A number is cut by place, towards zero, whatever it is added to. So what is in a bin is an exact sum of
+// integers; merging two accumulators keeps the bins of the higher one; and what was dropped on the way is below every
+// bin that the end keeps. A bin overflows after 2^27 numbers.
 //
 //   double  {bins[3], top, marks}   bins of 36 bits
 //   float   {high, low and meta}    bins of 28 bits; the low one is above 8 bits: marks and top
@@ -140,16 +141,16 @@ template <class Real>
           (low_of(a, a_top) + low_of(b, b_top)) | ((a.low_and_meta | b.low_and_meta) & marks) | higher};
 }
 
-// value 2^exponent, an integer that has been rounded to Real's precision: what is scaled into the subnormal numbers has no bit below
-// them, so it is exact.
+// value 2^exponent, an integer that has been rounded to Real's precision: what is scaled into the subnormal numbers has
+// no bit below them, so it is exact.
 template <class Real>
 [[gnu::always_inline]] inline Real scaled(double value, int exponent) {
   const double power = std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
   return static_cast<Real>(exponent >= -1022 && exponent <= 1023 ? value * power : std::ldexp(value, exponent));
 }
 
-// high 2^bits + behind, for behind from 0 and below 2^bits, up to 41: the sum of two numbers that double holds as they are, so it is
-// rounded once.
+// high 2^bits + behind, for behind from 0 and below 2^bits, up to 41: the sum of two numbers that double holds as they
+// are, so it is rounded once.
 [[gnu::always_inline]] inline double rounded(std::int64_t high, std::int64_t behind, int bits) {
   constexpr int moved = 11;
   const std::int64_t rest = (high & ((1 << moved) - 1)) << bits | behind;
@@ -195,7 +196,8 @@ template <class Real>
   return special_or(scaled<float>(static_cast<double>(leading), is_short ? exponent : exponent + width), marks);
 }
 
-// In bulk, of `type` float32 or float64; aliasing and alignment as combine(), widen() and finish() have them. divisor: 1 of a sum.
+// In bulk, of `type` float32 or float64; aliasing and alignment as combine(), widen() and finish() have them. divisor:
+// 1 of a sum.
 void combine_binned(DataType type, std::byte* destination, const std::byte* lower, const std::byte* higher,
                     std::uint64_t count);
 void widen_binned(DataType type, std::byte* carriers, const std::byte* elements, std::uint64_t count);

@@ -1,4 +1,5 @@
-// What operators do to two elements, and the types that elements have here. reduction.cpp and conversions.cpp make loops of it.
+// What operators do to two elements, and the types that elements have here. reduction.cpp and conversions.cpp make
+// loops of it.
 #pragma once
 
 #include <bit>
@@ -90,7 +91,7 @@ using BitsOf = typename Bits<sizeof(Element)>::Type;
 template <class Element>
 inline constexpr bool is_half = std::is_same_v<Element, Float16> || std::is_same_v<Element, BFloat16>;
 
-// ---- in memory --------------------------------------------------------------------------------------------------------
+// ---- in memory ------------------------------------------------------------------------------------------------------
 
 template <class Element>
 UCFT_ALWAYS_INLINE Element element_at(const std::byte* memory, std::uint64_t i) {
@@ -123,8 +124,8 @@ UCFT_ALWAYS_INLINE Element quiet_nan() {
     return std::numeric_limits<Element>::quiet_NaN();
 }
 
-// An integer that is ordered as the values are, -0.0 before +0.0: of a negative number the other bits are turned round. Of
-// any NaN the one given, which no number has.
+// An integer that is ordered as the values are, -0.0 before +0.0: of a negative number the other bits are turned round.
+// Of any NaN the one given, which no number has.
 template <class Element, class Key>
 UCFT_ALWAYS_INLINE Key ordered(Element value, Key of_nan) {
   if constexpr (std::is_integral_v<Element>) {

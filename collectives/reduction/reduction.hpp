@@ -6,11 +6,12 @@
 // overwritten, nor on the vector width of the machine. (One exception: the payload bits of a NaN that comes out of a
 // floating-point sum or product are the processor's choice.)
 //
-// What travels, and is combined, are carriers. Mostly these are the caller's elements; sums, products and averages of halves
-// are carried in float, reproducible sums in accumulators of four times an element's bytes, or more if more bins are asked for. A rank's input is widened into
-// carriers once (widen), and the combined carriers are finished once, on each rank that gets the result (finish): rounded to
-// the caller's type, and divided where it is an average. Where one rank reads all inputs, reproducible sums need no carriers
-// (two_sweeps.hpp): then elements travel, all of which are summed in one call.
+// What travels, and is combined, are carriers. Mostly these are the caller's elements; sums, products and averages of
+// halves are carried in float, reproducible sums in accumulators of four times an element's bytes, or more if more bins
+// are asked for. A rank's input is widened into carriers once (widen), and the combined carriers are finished once, on
+// each rank that gets the result (finish): rounded to the caller's type, and divided where it is an average. Where one
+// rank reads all inputs, reproducible sums need no carriers (two_sweeps.hpp): then elements travel, all of which are
+// summed in one call.
 #pragma once
 
 #include <cstddef>
@@ -91,15 +92,16 @@ class Reduction {
 // needs any alignment; count 0 touches nothing. No allocation, no error; any thread.
 //
 // Sums and products of integers wrap. Minimum and maximum of floating-point numbers: if any operand is a NaN, the
-// result is the positive quiet NaN without payload (0x7fc00000, 0x7ff8000000000000; of halves 0x7e00, 0x7fc0), whichever
-// operand it was and whatever its bits; -0.0 < +0.0. With location: the same for the value, and of equal values, and of NaNs,
-// the lowest location. Padding in a pair is not read, and 0 in results.
+// result is the positive quiet NaN without payload (0x7fc00000, 0x7ff8000000000000; of halves 0x7e00, 0x7fc0),
+// whichever operand it was and whatever its bits; -0.0 < +0.0. With location: the same for the value, and of equal
+// values, and of NaNs, the lowest location. Padding in a pair is not read, and 0 in results.
 //
 // Operator::user: the function sees element-aligned memory, `in` and `inout` never overlap, and it may be called
 // several times, for consecutive ranges of elements in ascending order.
 void combine(const Reduction& reduction, void* destination, const void* lower, const void* higher, std::uint64_t count);
 
-// combine() again and again with one reduction, which must outlive it: the loop for its type and operator is looked up once.
+// combine() again and again with one reduction, which must outlive it: the loop for its type and operator is looked up
+// once.
 class Combiner {
  public:
   using Kernel = void (*)(std::byte* destination, const std::byte* lower, const std::byte* higher, std::uint64_t count);
@@ -129,8 +131,8 @@ class Combiner {
 
 // The carriers of count elements, exactly. Only if widens(). The two must not overlap; neither needs any alignment.
 void widen(const Reduction& reduction, void* carriers, const void* elements, std::uint64_t count);
-// The caller's elements from the carriers that so many ranks have contributed to (at least 1). Only if finishes(). The two must
-// not overlap; neither needs any alignment. Needs the default rounding.
+// The caller's elements from the carriers that so many ranks have contributed to (at least 1). Only if finishes(). The
+// two must not overlap; neither needs any alignment. Needs the default rounding.
 void finish(const Reduction& reduction, void* elements, const void* carriers, std::uint64_t count,
             std::uint32_t contributors);
 

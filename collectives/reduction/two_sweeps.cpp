@@ -122,8 +122,8 @@ UCFT_AVX2 UCFT_ALWAYS_INLINE void second_sweep(const Sources& sources, std::uint
   }
 }
 
-// As many bins as are usual, which are rounded instead of all: where something is behind them their last bit is set, so they are no tie
-// unless the sum is a short one. Returns where nothing is behind them.
+// As many bins as are usual, which are rounded instead of all: where something is behind them their last bit is set, so
+// they are no tie unless the sum is a short one. Returns where nothing is behind them.
 template <class Real, int kept>
 UCFT_AVX2 UCFT_ALWAYS_INLINE Vector lead(Vector (&bins)[kept], Vector (&leading)[Binned<Real>::kept]) {
   constexpr int usual = Binned<Real>::kept;
@@ -162,7 +162,7 @@ UCFT_AVX2 UCFT_ALWAYS_INLINE bool sum_four(std::byte* elements, const Sources& s
   return true;
 }
 
-// ---- of two: the processor adds what is kept of them, which is a number of their type, and rounds once ------------------
+// ---- of two: the processor adds what is kept of them, which is a number of their type, and rounds once --------------
 
 struct LanesOfDouble {
   static constexpr std::uint64_t at_a_time = 4;
@@ -195,8 +195,8 @@ struct LanesOfFloat {
 template <class Real>
 using Lanes = std::conditional_t<std::is_same_v<Real, float>, LanesOfFloat, LanesOfDouble>;
 
-// x without its bits below place `lowest`. That of a subnormal number is one more than it is taken for: if that lets its last bit go,
-// the largest number is so much larger that the sum is the same.
+// x without its bits below place `lowest`. That of a subnormal number is one more than it is taken for: if that lets
+// its last bit go, the largest number is so much larger that the sum is the same.
 template <class Real>
 UCFT_AVX2 UCFT_ALWAYS_INLINE Vector kept_of(Vector x, Vector exponent, Vector lowest) {
   using Of = Lanes<Real>;
@@ -249,7 +249,7 @@ UCFT_AVX2 std::uint64_t sum_pairs(std::byte* elements, const Sources& sources, s
   return i;
 }
 
-// ---- eight floats: two bins hold no more than a double does -----------------------------------------------------------
+// ---- eight floats: two bins hold no more than a double does ---------------------------------------------------------
 
 // high + low, whose bits don't overlap, rounded once.
 UCFT_AVX2 UCFT_ALWAYS_INLINE __m128 rounded_to_float(__m256d high, __m256d low) {

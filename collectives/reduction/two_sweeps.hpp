@@ -1,9 +1,10 @@
-// Reproducible sums by two sweeps, of numbers that one rank can read all together: the bits of the single sweep (binned.hpp).
+// Reproducible sums by two sweeps, of numbers that one rank can read all together: the bits of the single sweep
+// (binned.hpp).
 //
-// Source: the double-sweep sum; Lapillonne and Peltekov, Bitwise reproducible sum (docs/algorithms.md, "Reproducible sums"). The first
-// sweep finds the highest bin that is needed, the second deposits each number once into the bins below it, which are fixed by then.
-// Ours differs in that bins are where the single sweep has them. So both keep the same bins, with the same digits in them, and
-// nothing but time depends on which of them was taken.
+// Source: the double-sweep sum; Lapillonne and Peltekov, Bitwise reproducible sum (docs/algorithms.md, "Reproducible
+// sums"). The first sweep finds the highest bin that is needed, the second deposits each number once into the bins
+// below it, which are fixed by then. Ours differs in that bins are where the single sweep has them. So both keep the
+// same bins, with the same digits in them, and nothing but time depends on which of them was taken.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +14,21 @@
 
 namespace ucft::detail {
 
-// elements[i] = sources[0][i] + .. + sources[sources_count - 1][i], of `count` elements, from one source on. An average is not divided yet:
-// that is finish()'s. No pointer needs any alignment; elements overlaps no source. Needs the default rounding.
+// elements[i] = sources[0][i] + .. + sources[sources_count - 1][i], of `count` elements, from one source on. An average
+// is not divided yet: that is finish()'s. No pointer needs any alignment; elements overlaps no source. Needs the
+// default rounding.
 void sum_in_two_sweeps(const Reduction& reduction, std::byte* elements, const std::byte* const* sources,
                        std::size_t sources_count, std::uint64_t count);
 
-// ---- where nobody reads all: two operations --------------------------------------------------------------------------
+// ---- where nobody reads all: two operations -------------------------------------------------------------------------
 
-// What the first sweep needs of a number, as bits of which the `or` of all numbers is that of the sum: its highest bin, and its marks.
-// Bits of doubles in uint64, of floats in uint16.
+// What the first sweep needs of a number, as bits of which the `or` of all numbers is that of the sum: its highest bin,
+// and its marks. Bits of doubles in uint64, of floats in uint16.
 DataType heights_of(DataType type);
 void note_heights(DataType type, std::byte* heights, const std::byte* elements, std::uint64_t count);
 
-// The digits of numbers in the bins that the heights of their sum leave, as integers that may be added by the sum of int64: so many for
-// each number, the highest first.
+// The digits of numbers in the bins that the heights of their sum leave, as integers that may be added by the sum of
+// int64: so many for each number, the highest first.
 int digits_each(const Reduction& reduction);
 void deposit(const Reduction& reduction, std::int64_t* digits, const std::byte* elements, const std::byte* heights,
              std::uint64_t count);

@@ -1,5 +1,5 @@
-// The types of elements, the operators on them, and which operator takes which type: one table, from which the kernels, the
-// check of a call's arguments, its sentence and the tests' list are made.
+// The types of elements, the operators on them, and which operator takes which type: one table, from which the kernels,
+// the check of a call's arguments, its sentence and the tests' list are made.
 #pragma once
 
 #include <cstddef>

@@ -41,8 +41,8 @@ BroadcastTopology::Block BroadcastTopology::block_of(std::int32_t process) const
 
 // ---- Lamé and optimal: by time --------------------------------------------------------------------------------------
 
-// informed_at(t) = informed_at(t - 1) + informed_at(t - delay): whoever has informed somebody one unit ago does it again,
-// and those who were informed a delay ago begin. The new processes are numbered in this order.
+// informed_at(t) = informed_at(t - 1) + informed_at(t - delay): whoever has informed somebody one unit ago does it
+// again, and those who were informed a delay ago begin. The new processes are numbered in this order.
 void BroadcastTopology::make_schedule() {
   unit_ = shape_.tree == Tree::lame ? 1 : 4;
   delay_ = static_cast<std::size_t>(shape_.tree == Tree::lame ? shape_.arity : shape_.delay_quarters);
@@ -60,7 +60,8 @@ BroadcastTopology::Place BroadcastTopology::place_of(std::int32_t process) const
   return {static_cast<std::size_t>(after - informed_before_.begin()) - 1, process - *(after - 1)};
 }
 
-// Back to the time at which the parent informed its first child, then by the delay to the time at which it was informed.
+// Back to the time at which the parent informed its first child, then by the delay to the time at which it was
+// informed.
 std::int32_t BroadcastTopology::scheduled_parent(std::int32_t process) const {
   Place place = place_of(process);
   while (place.index < older_parents(place.time)) place.time -= unit_;

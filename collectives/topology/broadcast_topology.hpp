@@ -8,8 +8,9 @@
 //                          s+delay+1, ..., and processes are numbered by the time at which they are informed.
 //                          Lamé(k): delay = k. Optimal: delay = (L + 2o) / max(g, o), the unit being max(g, o)
 //   chain, flat            i -> i+1;  0 -> all
-//   in-order               a subtree is one contiguous block: the bad case (a death loses one long run), for comparison.
-//                          Not of Lamé and optimal trees. A chain and a flat tree are the same in both numberings
+//   in-order               a subtree is one contiguous block: the bad case (a death loses one long run), for
+//                          comparison. Not of Lamé and optimal trees. A chain and a flat tree are the same in both
+//                          numberings
 //
 //   8 processes, binomial interleaved: 0 -> 1 2 4;  1 -> 3 5;  2 -> 6;  3 -> 7
 //   8 processes, binomial in-order:    0 -> 4 2 1;  4 -> 6 5;  2 -> 3;  6 -> 7

@@ -1,5 +1,5 @@
-// What PyTorch hands over, checked before anything is sent. Each error is UCFT_ERR_INVALID_PARAM, and names the operation and the
-// tensor.
+// What PyTorch hands over, checked before anything is sent. Each error is UCFT_ERR_INVALID_PARAM, and names the
+// operation and the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// ucft._torch: the backend as Python sees it. What is Python's own (the registration, the rendezvous, the end of a program) is in
-// ucft/torch.py.
+// ucft._torch: the backend as Python sees it. What is Python's own (the registration, the rendezvous, the end of a
+// program) is in ucft/torch.py.
 #include <torch/csrc/utils/pybind.h>
 
 #include <pybind11/chrono.h>

@@ -200,8 +200,8 @@ class Stranger {
   int socket_;
 };
 
-// Four threads that connect to a port as fast as they can, and don't know the secret. `all`: each in its own way. They end
-// their connections by a reset, so that no ports are left in TIME_WAIT.
+// Four threads that connect to a port as fast as they can, and don't know the secret. `all`: each in its own way. They
+// end their connections by a reset, so that no ports are left in TIME_WAIT.
 class Attack {
  public:
   enum Way { wrong_secret, silent, half_a_greeting, hang_up, all };
@@ -355,8 +355,8 @@ TEST(Rendezvous, OneOfARanksAttemptsIsWelcomedAndTheOthersEndWithoutHarm) {
   contributes.join();
   EXPECT_EQ(first.answer(), FrameType::Result);
   first.send(make_frame(FrameType::Done));
-  // One that was still on its way when the rank had finished is not taken for the rank's next start-up, and its end not for
-  // the rank's.
+  // One that was still on its way when the rank had finished is not taken for the rank's next start-up, and its end not
+  // for the rank's.
   const Stranger late(server.port());
   late.send(greeting_of(server, 0, 2, 5));
   EXPECT_EQ(late.answer(), std::nullopt);

@@ -1,7 +1,8 @@
 // Preloaded behind the shim: a rank that ends inside the part of MPI that makes a communicator, or ends MPI.
 //
-//   DIE_IN_MPI=RANK:FUNCTION:CALL:WHEN    in its CALL-th call, from 1, of Comm_create_group, Comm_idup, Comm_dup, Comm_dup_with_info or
-//                                         Finalize; WHEN: "before" it, "after" it, or so many us after its beginning
+//   DIE_IN_MPI=RANK:FUNCTION:CALL:WHEN    in its CALL-th call, from 1, of Comm_create_group, Comm_idup, Comm_dup,
+//                                         Comm_dup_with_info or Finalize; WHEN: "before" it, "after" it, or so many us
+//                                         after its beginning
 //   FINALIZE_MEETS=y                      ranks wait for each other inside PMPI_Finalize, as the standard allows
 #include <dlfcn.h>
 #pragma GCC visibility push(default)  // as in mpi/world.hpp

@@ -1,7 +1,8 @@
 // Programs that are wrong, and that nobody dies in: what ucft says of them.
 //
 //   mpi_mistakes crossed     rank 2 waits in a barrier of a copy, the others in one of MPI_COMM_WORLD, for ever
-//   mpi_mistakes late WHERE  the others wait for rank 2, which is inside that function of MPI's for ever, or has been inside some
+//   mpi_mistakes late WHERE  the others wait for rank 2, which is inside that function of MPI's for ever, or has been
+//                            inside some
 //   mpi_mistakes roots       rank 2 means another root than the others: an error that says so, on both roots
 //   mpi_mistakes types       all pass types that nobody has committed: MPI's error, by the communicator's own handler
 #include <mpi.h>

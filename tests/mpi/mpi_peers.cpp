@@ -1,5 +1,5 @@
-// Point-to-point messages, and collectives that stay MPI's, to a rank that is dead: rank 1 of four or more dies, and the others
-// expect an MPI error that names it, where MPI would wait for ever.
+// Point-to-point messages, and collectives that stay MPI's, to a rank that is dead: rank 1 of four or more dies, and
+// the others expect an MPI error that names it, where MPI would wait for ever.
 //
 //   mpi_peers known       all know of the death before they call
 //   mpi_peers waiting     they are waiting when it comes

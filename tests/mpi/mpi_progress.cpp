@@ -1,5 +1,5 @@
-// Rank 0 is inside a collective while rank 1 still receives what rank 0 has begun to send, which only moves in calls of MPI: MPI wants that
-// to end. Each collective in turn, with a message that is too long to be sent at once.
+// Rank 0 is inside a collective while rank 1 still receives what rank 0 has begun to send, which only moves in calls of
+// MPI: MPI wants that to end. Each collective in turn, with a message that is too long to be sent at once.
 #include <mpi.h>
 
 #include <chrono>

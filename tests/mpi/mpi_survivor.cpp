@@ -1,13 +1,14 @@
-// A program of plain MPI that knows nothing of ucft: rounds of every collective that the shim takes over, each checked against
-// arithmetic. Rank r contributes 2^r, so a sum says who is in it: everybody, less victims, and nobody who was missing before.
+// A program of plain MPI that knows nothing of ucft: rounds of every collective that the shim takes over, each checked
+// against arithmetic. Rank r contributes 2^r, so a sum says who is in it: everybody, less victims, and nobody who was
+// missing before.
 //
 //   mpi_survivor ROUNDS [RANK:ROUND:STEP ...] [RANK:us:MICROSECONDS ...]     who kills itself, and where, or when
 //
-// With a death at any time there are as many rounds more as it takes until it has come. A death inside the making of communicators
-// may be an error of MPI_Comm_split, after which there may be no new communicators at all (docs/mpi.md).
-// STEP counts the calls of a round; "split" is inside the making of communicators, "end" after the last collective. With
-// DIE_BY=exit in the environment it ends with an exit code, not by a signal. Survivors' last words come from an exit handler:
-// VERDICT, the ranks in the last sum, and a hash of all that every survivor must have seen alike.
+// With a death at any time there are as many rounds more as it takes until it has come. A death inside the making of
+// communicators may be an error of MPI_Comm_split, after which there may be no new communicators at all (docs/mpi.md).
+// STEP counts the calls of a round; "split" is inside the making of communicators, "end" after the last collective.
+// With DIE_BY=exit in the environment it ends with an exit code, not by a signal. Survivors' last words come from an
+// exit handler: VERDICT, the ranks in the last sum, and a hash of all that every survivor must have seen alike.
 #include <mpi.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
-// MPI_THREAD_MULTIPLE: threads of each rank, each in collectives of its own communicator, in no order among them; one more in
-// messages around the ring. mpi_threads CALLS [VICTIM]: that rank kills itself half-way, and the ring isn't run.
+// MPI_THREAD_MULTIPLE: threads of each rank, each in collectives of its own communicator, in no order among them; one
+// more in messages around the ring. mpi_threads CALLS [VICTIM]: that rank kills itself half-way, and the ring isn't
+// run.
 #include <mpi.h>
 
 #include <atomic>

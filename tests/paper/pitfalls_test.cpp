@@ -254,8 +254,8 @@ TEST(Pitfalls, OfTwoDecisionsTheLaterAcceptedOneWins) {
   }
 }
 
-// A decision that came again from a later root was accepted at that ballot: this is what the rank says when it joins the
-// next one.
+// A decision that came again from a later root was accepted at that ballot: this is what the rank says when it joins
+// the next one.
 TEST(Pitfalls, AcceptingAgainIsRemembered) {
   HandFedRank rank(3, 6);
   const Arguments arguments = sum_of_words(2);

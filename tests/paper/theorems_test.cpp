@@ -230,8 +230,8 @@ TEST(Theorem2, ASubtreeThatLostAMemberSaysSo) {
     }
 }
 
-// Definition (section 4.5): "r has f+1 children"; "the sizes of T_i and T_j differ by at most one". Theorems 1 to 4 assume
-// an I(f)-tree.
+// Definition (section 4.5): "r has f+1 children"; "the sizes of T_i and T_j differ by at most one". Theorems 1 to 4
+// assume an I(f)-tree.
 TEST(Definition, TheTreeIsAnIfTree) {
   for (Rank n = 2; n <= 60; ++n)
     for (std::int32_t f = 0; f <= std::min(6, n - 2); ++f) {
@@ -309,7 +309,8 @@ TEST_F(ReduceSemantics, Item2NobodyDeliversTwice) {
     }
 }
 
-// 4.1 item 3: "The value returned by reduce at a non-failed root includes the input values of all non-failed processes."
+// 4.1 item 3: "The value returned by reduce at a non-failed root includes the input values of all non-failed
+// processes."
 TEST_F(ReduceSemantics, Item3TheResultIncludesAllLiveProcesses) {
   for_all_reduces([](World& world, const Plan& plan, Rank root) {
     if (!world.alive(root)) return;

@@ -1,8 +1,8 @@
 // A program of two libraries: MPI and ucft, in the order that the first argument says.
 //
 //   inside | around             MPI around ucft, or ucft around MPI; both reduce in turn, and agree
-//   inside | around VICTIM      then that rank kills itself, and the others go on with ucft alone. MPI can't: they may not
-//                               call MPI_Finalize either, which waits for the dead rank
+//   inside | around VICTIM      then that rank kills itself, and the others go on with ucft alone. MPI can't: they may
+//                               not call MPI_Finalize either, which waits for the dead rank
 #include <mpi.h>
 
 #include <csignal>

@@ -91,8 +91,8 @@ TEST_P(PmixKill, TwoRanksOneAfterTheOther) {
 }
 
 // In every step of start-up, before it contributes and while it waits for the others: all others name it. Not while a
-// process connects to mpirun: Open MPI 4.1's doesn't survive every such death itself (docs/failure_model.md). Nor in the last
-// fence under Open MPI 5, whose server ends it well on some of the others: those go on without the dead rank.
+// process connects to mpirun: Open MPI 4.1's doesn't survive every such death itself (docs/failure_model.md). Nor in
+// the last fence under Open MPI 5, whose server ends it well on some of the others: those go on without the dead rank.
 TEST_F(Pmix, ARankThatDiesInStartUpIsNamedByAllOthers) {
   for (const char* where : {"step", "fence"})
     for (int victim : {0, 2})
@@ -195,7 +195,8 @@ TEST_F(Pmix, AProgramThatUsesMpiToo) {
 #endif
 }
 
-// MPI's own operations end with the dead rank; ucft's go on beside it. Some of MPI's files outlive a rank that is killed.
+// MPI's own operations end with the dead rank; ucft's go on beside it. Some of MPI's files outlive a rank that is
+// killed.
 TEST_F(Pmix, AKillInAProgramThatUsesMpiToo) {
 #ifdef MPI_PROGRAM
   for (const char* order : {"inside", "around"})

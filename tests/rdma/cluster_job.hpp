@@ -1,5 +1,6 @@
-// A job over the nodes of a cluster that ci/rdma-cluster has booted: starts ranks of tests/ucx/scenarios on them through the
-// remote shell, lets a test inject faults meanwhile, and says how it went. Only inside of `ci/rdma-cluster --on-host`.
+// A job over the nodes of a cluster that ci/rdma-cluster has booted: starts ranks of tests/ucx/scenarios on them
+// through the remote shell, lets a test inject faults meanwhile, and says how it went. Only inside of `ci/rdma-cluster
+// --on-host`.
 #pragma once
 
 #include <chrono>
@@ -68,8 +69,8 @@ class ClusterJob {
   std::unique_ptr<Implementation> inner_;
 };
 
-// The first promise that was broken, or nothing: every rank ends with exit code 0 and either a verdict, the same on all,
-// or the word that it is out. may_die: need not end at all; may_be_out: need not have a verdict. All others must.
+// The first promise that was broken, or nothing: every rank ends with exit code 0 and either a verdict, the same on
+// all, or the word that it is out. may_die: need not end at all; may_be_out: need not have a verdict. All others must.
 std::string what_is_wrong(const ClusterPlan& plan, const ClusterJob& job, const std::vector<int>& may_die,
                           const std::vector<int>& may_be_out);
 

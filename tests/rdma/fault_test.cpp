@@ -1,8 +1,8 @@
-// Faults that only a cluster has, over RDMA: dead processes, nodes that vanish or hang, links that are cut, packets that
-// are lost, delayed and doubled. Right results or a named error; never a hang, never two answers.
+// Faults that only a cluster has, over RDMA: dead processes, nodes that vanish or hang, links that are cut, packets
+// that are lost, delayed and doubled. Right results or a named error; never a hang, never two answers.
 //
-// Under `ci/rdma-cluster --on-host`, see ci/rdma. UCFT_RDMA_FAULTS: how many mixed faults (12); UCFT_RDMA_SEED replays a
-// series. Each fault prints a line of JSON: what it was, and how long the slowest operation of a survivor took.
+// Under `ci/rdma-cluster --on-host`, see ci/rdma. UCFT_RDMA_FAULTS: how many mixed faults (12); UCFT_RDMA_SEED replays
+// a series. Each fault prints a line of JSON: what it was, and how long the slowest operation of a survivor took.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -105,8 +105,8 @@ class Faults : public testing::Test {
     EXPECT_EQ(dead_, 1) << "rank " << rank << " did not come to its send " << send;
   }
 
-  // The node is cut off (or hangs) for a while; if that is much longer than suspect_after, until the others go on without it: on a
-  // loaded machine they may notice late, since who has not run itself accuses nobody.
+  // The node is cut off (or hangs) for a while; if that is much longer than suspect_after, until the others go on
+  // without it: on a loaded machine they may notice late, since who has not run itself accuses nobody.
   template <class Cut, class Mend>
   void cut_off(const char* name, const ClusterPlan& plan, int node, int wait_ms, std::chrono::milliseconds time,
                Cut cut, Mend mend) {

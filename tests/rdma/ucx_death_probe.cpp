@@ -11,8 +11,8 @@
 //   count    (server) how many words of it are not that pattern any more, per kind of operation
 //   die      SIGKILL
 //   quit     prints the summary, ends. So does the end of stdin.
-// PROBE_NAME names the process in the output; the caller leaves out the operations in PROBE_WITHOUT, put64k for example.
-// A caller's endpoint that has failed does by itself what "stop" says, a second after its error callback.
+// PROBE_NAME names the process in the output; the caller leaves out the operations in PROBE_WITHOUT, put64k for
+// example. A caller's endpoint that has failed does by itself what "stop" says, a second after its error callback.
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>

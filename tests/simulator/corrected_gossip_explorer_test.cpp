@@ -1,6 +1,6 @@
-// Every crash plan of small worlds whose decisions go to all by gossip: OCG, CCG, FCG, and gossip alone, with the promises of
-// all broadcasts (World::check). Time is the number of events; partners are chance, so each world is tried with several seeds,
-// and ranks that gossip has passed by ask the root early, before it has anything to say, or late.
+// Every crash plan of small worlds whose decisions go to all by gossip: OCG, CCG, FCG, and gossip alone, with the
+// promises of all broadcasts (World::check). Time is the number of events; partners are chance, so each world is tried
+// with several seeds, and ranks that gossip has passed by ask the root early, before it has anything to say, or late.
 #include <gtest/gtest.h>
 
 #include "simulator/explorer.hpp"

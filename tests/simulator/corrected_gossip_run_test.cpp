@@ -1,5 +1,5 @@
-// Broadcasts by gossip under the clock, the product's own objects: what the model says of them, whom they reach, and what they are
-// compared with.
+// Broadcasts by gossip under the clock, the product's own objects: what the model says of them, whom they reach, and
+// what they are compared with.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,8 @@ TEST(GossipModelAgainstTheClock, ItsTIsAsGoodAsTheBestAround) {
     }
 }
 
-// Whichever of a tree and gossip the model prefers is over earlier under the clock, or not much later; both are preferred somewhere.
+// Whichever of a tree and gossip the model prefers is over earlier under the clock, or not much later; both are
+// preferred somewhere.
 TEST(GossipModelAgainstTheClock, ItPrefersWhatIsFaster) {
   int trees = 0, gossips = 0;
   for (Rank ranks : {16, 64, 1024})

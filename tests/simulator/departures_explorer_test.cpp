@@ -1,6 +1,6 @@
-// Departures, the object that decides in a real job who takes part no more, in every order of events of small worlds, and in
-// random orders of larger ones. What must hold: DeparturesWorld::check_end() and check_step(). A failure prints the plan, the
-// seed and the shortest way that was found.
+// Departures, the object that decides in a real job who takes part no more, in every order of events of small worlds,
+// and in random orders of larger ones. What must hold: DeparturesWorld::check_end() and check_step(). A failure prints
+// the plan, the seed and the shortest way that was found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,8 +89,8 @@ TEST(EveryOrder, ALinkThatIsCutInOneDirection) {
       all_orders_of({.host_of = {0, 1, 2}, .faults = {cut(links({0}, {1})), heal(links({0}, {1}))}}).nobody_went_on, 0);
 }
 
-// The smallest case in which a one-way cut stops a whole job that could have gone on: each is declared dead by the one that does
-// not hear it, and hears so. Never two sides, but in some orders none.
+// The smallest case in which a one-way cut stops a whole job that could have gone on: each is declared dead by the one
+// that does not hear it, and hears so. Never two sides, but in some orders none.
 TEST(EveryOrder, OneWayCutsInARingMayStopAll) {
   const DeparturesExploration result = all_orders_of(
       {.host_of = {0, 1, 2}, .faults = {cut(links({0}, {1}) | links({1}, {2}) | links({2}, {0}))}, .prompt = false});
@@ -158,8 +158,8 @@ TEST(EveryOrder, WhoSeesADeathTellsThoseWhoDoNot) {
       0);
 }
 
-// In large jobs not all are connected, and news go from host to host along a graph. Here along a ring of four or five, or with two ranks
-// on some hosts.
+// In large jobs not all are connected, and news go from host to host along a graph. Here along a ring of four or five,
+// or with two ranks on some hosts.
 TEST(EveryOrder, NewsTravelAlongAGraph) {
   for (const bool breaks : {false, true}) {
     DeparturesPlan plan{
@@ -192,8 +192,8 @@ TEST(EveryOrder, NewsReachWhoTakesThePlaceOfTheDead) {
     }
 }
 
-// Lifelines to the next rank on each side alone: those that see silence are few, and of whom nothing is heard over any of them is
-// silent, too. So those that are cut off know that they are the smaller part.
+// Lifelines to the next rank on each side alone: those that see silence are few, and of whom nothing is heard over any
+// of them is silent, too. So those that are cut off know that they are the smaller part.
 TEST(EveryOrder, WhereNotAllAreWatchedTheSmallerPartKnows) {
   for (const bool prompt : {true, false}) {
     for (const int alone : {0, 1, 3}) {
@@ -221,7 +221,8 @@ TEST(EveryOrder, WhereNotAllAreWatchedTheSmallerPartKnows) {
   }
 }
 
-// Nobody elsewhere watches the rank in the middle of a host: it is lost with those that are. And one that hangs alone is one.
+// Nobody elsewhere watches the rank in the middle of a host: it is lost with those that are. And one that hangs alone
+// is one.
 TEST(EveryOrder, AHostIsSilentAsAWhole) {
   for (const bool prompt : {true, false}) {
     DeparturesPlan plan{.host_of = {0, 1, 1, 1, 2, 3}, .faults = {power_off(1)}, .reach = 1, .prompt = prompt};
@@ -282,7 +283,8 @@ std::vector<std::vector<std::uint64_t>> layouts(int ranks) {
   return all;
 }
 
-// Every `stride`-th plan with `at_once` entries of the catalogue; of one with more than `limit` states so many, and random orders.
+// Every `stride`-th plan with `at_once` entries of the catalogue; of one with more than `limit` states so many, and
+// random orders.
 void explore_all(int ranks, int at_once, std::size_t stride, std::int64_t limit) {
   std::int64_t plans = 0, states = 0, ends = 0, incomplete = 0;
   std::size_t turn = 0;
@@ -342,9 +344,10 @@ TEST(RandomOrders, UpToSixRanksAndFourFaults) {
   EXPECT_EQ(ends, static_cast<std::int64_t>(20 * (20000 / thinner)));
 }
 
-// One break between two or three parts, mended or not. With more faults all that watch a rank may be gone, and UCX alone tells of it.
-// And if words are slower than detectors, what a part has said that is mended meanwhile may reach those who don't know yet that they
-// have lost it (smallest case found: hosts 0 0 1 1 2 2, the second cut off and mended).
+// One break between two or three parts, mended or not. With more faults all that watch a rank may be gone, and UCX
+// alone tells of it. And if words are slower than detectors, what a part has said that is mended meanwhile may reach
+// those who don't know yet that they have lost it (smallest case found: hosts 0 0 1 1 2 2, the second cut off and
+// mended).
 TEST(RandomOrders, APartitionWithFewLifelines) {
   std::int64_t plans = 0;
   for (std::uint64_t seed = 1; seed <= 20000 / thinner; ++seed) {

@@ -77,7 +77,8 @@ double knomial_arrival(std::int64_t process, std::int64_t k, double delivery, do
   return time;
 }
 
-// Process at place q of level l of a k-ary tree: l deliveries, and a wait for as many siblings as q has units in base k.
+// Process at place q of level l of a k-ary tree: l deliveries, and a wait for as many siblings as q has units in base
+// k.
 double kary_arrival(std::int64_t process, std::int64_t k, double delivery, double gap) {
   std::int64_t first = 0, width = 1, level = 0;
   while (process >= first + width) first += width, width *= k, ++level;

@@ -447,7 +447,7 @@ TEST_F(OneAfterTheOther, BroadcastsSurvive) { all_up_to_five(Kind::broadcast, ch
 TEST_F(OneAfterTheOther, AllgathersSurvive) { all_up_to_five(Kind::allgather, binomial); }
 TEST_F(OneAfterTheOther, ReducesSurvive) { all_up_to_five(Kind::reduce, binomial); }
 
-// ---- memory that runs out on one rank: a named error on all that are not through, never a hang, never a wrong result ----
+// ---- memory that runs out on one rank: a named error on all that are not through, never a hang, never a wrong result
 
 class OutOfMemory : public Exploring {
  protected:

@@ -6,9 +6,9 @@
 namespace ucft::detail::simulator {
 namespace {
 
-// The estimate is value / weight whatever the weight's sign: Casas et al. 2018, Algorithm 3, line 10. Where messages cross, a
-// flow counts twice for a moment and is taken back: a rank that has pushed most of its mass on meanwhile then has less than
-// nothing, of value and weight alike.
+// The estimate is value / weight whatever the weight's sign: Casas et al. 2018, Algorithm 3, line 10. Where messages
+// cross, a flow counts twice for a moment and is taken back: a rank that has pushed most of its mass on meanwhile then
+// has less than nothing, of value and weight alike.
 TEST(GossipEstimate, ARankWithANegativeWeightKnowsTheMean) {
   for (GossipAlgorithm algorithm : {GossipAlgorithm::push_flow, GossipAlgorithm::pcf}) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {

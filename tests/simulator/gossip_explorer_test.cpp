@@ -1,5 +1,6 @@
-// Gossip operations of small worlds: every algorithm, by messages and one-sided, events in many orders, and each rank's death
-// at each of its sends. All survivors end, with the same bits, within the bound that they give (GossipWorld::check).
+// Gossip operations of small worlds: every algorithm, by messages and one-sided, events in many orders, and each rank's
+// death at each of its sends. All survivors end, with the same bits, within the bound that they give
+// (GossipWorld::check).
 //
 // A failure prints the plan: UCFT_GOSSIP_WORLD="ALGORITHM TOPOLOGY RANKS PATH SEED RANK:SEND,.." gossip_explorer_test
 // --gtest_filter=*Replay* runs it again.
@@ -172,7 +173,7 @@ TEST_P(GossipExplorer, OneOfAHostGossipsForAllOfIt) {
             const bool speaks = hosts[static_cast<std::size_t>(rank)] == rank;
             const GossipOutcome& outcome = world.operation(rank).outcome();
             ASSERT_EQ(outcome.iterations > 0, speaks && hosts.size() > 3) << describe(plan);
-            if (!speaks) {  // what it gives, and the agreements: one to meet, one a stage; by rounds it gives again in each
+            if (!speaks) {  // what it gives, by rounds in each again, and the agreements: one to meet, one a stage
               const std::int64_t gives = goes_by_rounds(algorithm) ? outcome.stages : 1;
               ASSERT_LE(world.sends(rank), gives + 1 + outcome.stages) << describe(plan);
             }

@@ -1,4 +1,5 @@
-// What Casas, Gansterer, Wimmer 2018 say of the number of iterations (section 5.1: acceleration) and of the cost of one (5.2: hops).
+// What Casas, Gansterer, Wimmer 2018 say of the number of iterations (section 5.1: acceleration) and of the cost of one
+// (5.2: hops).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,8 +37,8 @@ Medians medians_of(GossipRun run, int runs) {
   return {all[0][middle], all[1][middle], all[2][middle]};
 }
 
-// "The convergence speed of gossip-based algorithms can be improved using various acceleration strategies" (5.1): on weakly
-// connected networks, without any additional communication cost (Janecek, Gansterer 2016).
+// "The convergence speed of gossip-based algorithms can be improved using various acceleration strategies" (5.1): on
+// weakly connected networks, without any additional communication cost (Janecek, Gansterer 2016).
 TEST(Acceleration, ConvergesInFewerRoundsAndMessagesWhereRanksAreFarApart) {
   for (const Neighbourhood& where :
        {Neighbourhood{GossipTopology::bus, 16}, Neighbourhood{GossipTopology::ring, 32},
@@ -69,8 +70,8 @@ TEST(Acceleration, LossesAndDeathsAreMadeGoodForAsBefore) {
   }
 }
 
-// "The communication cost per iteration can be made independent of the physical topology by restricting all the communication
-// to single-hop communication."
+// "The communication cost per iteration can be made independent of the physical topology by restricting all the
+// communication to single-hop communication."
 TEST(Hops, OfNeighboursAreOne) {
   for (GossipTopology topology : {GossipTopology::torus_2d, GossipTopology::hypercube, GossipTopology::tree}) {
     GossipRun run = run_of(GossipAlgorithm::push_flow, {topology, 64}, 1e-3);
@@ -98,7 +99,8 @@ TEST(Hops, OfRecursiveDoublingHangOnTheMachine) {
   EXPECT_EQ(result.hops, result.messages);
 }
 
-// Gossip "supports a trade-off between number of iterations and cost per iteration via the choice of the communication topology".
+// Gossip "supports a trade-off between number of iterations and cost per iteration via the choice of the communication
+// topology".
 TEST(Hops, MoreOfThemMakeFewerIterations) {
   double rounds = 1e9, each = 0;
   for (int reach : {1, 2, 4, 8}) {
@@ -114,8 +116,8 @@ TEST(Hops, MoreOfThemMakeFewerIterations) {
   }
 }
 
-// Dimakis, Sarwate, Wainwright 2008 (cited in 5.1): messages that are routed to ranks anywhere take fewer hops in all than those
-// to the next ranks, and on a ring by a factor that grows as n.
+// Dimakis, Sarwate, Wainwright 2008 (cited in 5.1): messages that are routed to ranks anywhere take fewer hops in all
+// than those to the next ranks, and on a ring by a factor that grows as n.
 TEST(Hops, RoutedToAnyRankAreFewerInAllThanToTheNext) {
   const auto gain = [](Rank ranks) {
     const auto hops_on = [&](GossipTopology topology) {

@@ -107,7 +107,8 @@ TEST(GossipOperationRun, SinglePrecision) {
   }
 }
 
-// Twelve ranks on four hosts. Of 64 on 16, all the hosts' ranks together send what those that speak would, and their inputs.
+// Twelve ranks on four hosts. Of 64 on 16, all the hosts' ranks together send what those that speak would, and their
+// inputs.
 TEST(GossipOperationRun, OneOfAHostGossipsForAllOfIt) {
   const auto on_hosts = [](Timed timed, Rank a_host) {
     for (Rank rank = 0; rank < timed.run.setting.ranks; ++rank) timed.run.hosts.push_back(rank - rank % a_host);

@@ -1,5 +1,5 @@
-// The host stage in every order of accesses to memory, with deaths between any two of them and news of a death after any
-// delay; larger worlds by chance.
+// The host stage in every order of accesses to memory, with deaths between any two of them and news of a death after
+// any delay; larger worlds by chance.
 #include "simulator/host_explorer.hpp"
 
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ HostPlan reduced(HostPlan plan) {
   return plan;
 }
 
-// Nothing is broken in any of its orders; and what they lead to is what the reduced ones lead to. Nor where each rank runs what it
-// can (HostStage::run).
+// Nothing is broken in any of its orders; and what they lead to is what the reduced ones lead to. Nor where each rank
+// runs what it can (HostStage::run).
 void explore_all(const HostPlan& plan, std::int64_t at_least) {
   if (plan.degree == 0 && !plan.runs) {
     HostPlan running = reduced(plan);

@@ -74,8 +74,9 @@ void for_both(HostsPlan plan, Use use) {
   use(plan);
 }
 
-// A rank stores twice to give, and a speaker twice for each entry of its journal: one for each call and one for each message that comes
-// from another host. So each message between hosts is counted once as a send of one speaker, and twice as a store of another.
+// A rank stores twice to give, and a speaker twice for each entry of its journal: one for each call and one for each
+// message that comes from another host. So each message between hosts is counted once as a send of one speaker, and
+// twice as a store of another.
 TEST(Hosts, WithoutDeathsOnlyTheSpeakersSendAndAsMuchAsProcessesWould) {
   for (Kind kind : kinds)
     for (int hosts = 2; hosts <= 5; ++hosts)
@@ -248,7 +249,8 @@ TEST_F(HostMember, APacketOfANewSpeakerTellsThatItsPredecessorIsDead) {
   member.release_all();
 }
 
-// A rank that is missing on a host that lives goes into the list of results until all have heard of it, which is W operations later.
+// A rank that is missing on a host that lives goes into the list of results until all have heard of it, which is W
+// operations later.
 TEST(Hosts, ARankIsNamedUntilAllKnow) {
   HostsPlan plan = plan_of(3, 3, arguments_of(Kind::allreduce, 1), 6);
   plan.crashes = {{1, 0}};

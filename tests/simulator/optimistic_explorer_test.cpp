@@ -1,5 +1,6 @@
-// Every crash plan of small worlds whose operations begin with the optimistic ballot (collectives/phases/optimistic.hpp), as
-// explorer_test does without it: zero violations of the promises, and as many plans as combinatorics says.
+// Every crash plan of small worlds whose operations begin with the optimistic ballot
+// (collectives/phases/optimistic.hpp), as explorer_test does without it: zero violations of the promises, and as many
+// plans as combinatorics says.
 #include <gtest/gtest.h>
 
 #include "simulator/explorer.hpp"
@@ -69,7 +70,8 @@ TEST(OptimisticWorlds, OperationsInFlightSurviveEveryCrashPlan) {
       }
 }
 
-// A chain, so that whoever delivers first is the next root's forwarder no more: the shapes in which a missing ballot check shows.
+// A chain, so that whoever delivers first is the next root's forwarder no more: the shapes in which a missing ballot
+// check shows.
 TEST(OptimisticWorlds, OneAfterTheOtherOnAChainSurvive) {
   for (Kind kind : kinds)
     for (Rank n = 2; n <= 4; ++n)
@@ -115,7 +117,7 @@ TEST(OptimisticWorlds, LongProgramsOfLargerWorldsSurvive) {
   }
 }
 
-// ---- long data: a reduce-scatter and an allgather (collectives/phases/circulant.hpp) ------------------------------------------------
+// ---- long data: a reduce-scatter and an allgather (collectives/phases/circulant.hpp) --------------------------------
 
 // What is more than a word goes in blocks, and these in pieces of so many words.
 Plan in_blocks(Plan plan, std::uint64_t words_of_piece = 1) {

@@ -75,7 +75,8 @@ TEST(TwoLevelRun, IsAsManyProcessesAsThereAreHosts) {
       });
 }
 
-// Before each of its sends, and when it has no more: nobody's value is lost, and that costs no more than the proof and doing all again.
+// Before each of its sends, and when it has no more: nobody's value is lost, and that costs no more than the proof and
+// doing all again.
 TEST(TwoLevelRun, ASpeakerDiesBeforeEachOfItsSends) {
   for (Rank speaker : {0, 3, 12})
     for_all([&](Kind kind, bool optimistic) {
@@ -97,7 +98,8 @@ TEST(TwoLevelRun, ASpeakerDiesBeforeEachOfItsSends) {
     });
 }
 
-// Each has sent to the other, and what neither has written down: their deputies hear of each other, not the detector's word.
+// Each has sent to the other, and what neither has written down: their deputies hear of each other, not the detector's
+// word.
 TEST(TwoLevelRun, TwoSpeakersThatExchangeDieTogether) {
   for (double time = 0.5; time < 40; time += 1.5)
     for (Rank other : {3, 6, 12})

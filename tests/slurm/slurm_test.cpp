@@ -1,8 +1,8 @@
-// Programs that Slurm's srun has started, with the options that docs/running_on_a_cluster.md names: whoever is killed, the
-// others go on. Runs in ci/slurm, on one node or several, which are one machine in truth.
+// Programs that Slurm's srun has started, with the options that docs/running_on_a_cluster.md names: whoever is killed,
+// the others go on. Runs in ci/slurm, on one node or several, which are one machine in truth.
 //
-// Slurm's PMIx server cancels the step when a rank dies that is in its job, but not at once: survivors must go on for longer
-// than that takes. Were it too short, the tests would see less; it never makes them fail.
+// Slurm's PMIx server cancels the step when a rank dies that is in its job, but not at once: survivors must go on for
+// longer than that takes. Were it too short, the tests would see less; it never makes them fail.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -77,8 +77,8 @@ TEST_F(Slurm, ContextsInARow) {
   }
 }
 
-// The others wait for it: else its leaving would break the step that they have begun. (After an operation, or the end of a
-// context, they would have waited anyway.)
+// The others wait for it: else its leaving would break the step that they have begun. (After an operation, or the end
+// of a context, they would have waited anyway.)
 TEST_F(Slurm, TwoContextsAtATimeOfWhichOneRankLeavesLate) {
   JobPlan plan = under_srun(4, "two_contexts", {"40"});
   plan.environment["UCFT_TEST_LATE"] = "1:300";

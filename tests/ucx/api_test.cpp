@@ -558,8 +558,7 @@ TEST(ApiWithoutContext, StatusesHaveNames) {
   EXPECT_STREQ(ucft_status_name(static_cast<ucft_status_t>(-99)), "not a ucft_status_t");
 }
 
-// In the form that it takes, since 5 is no time without its unit.
-// As torchrun, mpiexec or srun leave it for a program that ucft can't find the others of: no job of one each, in silence.
+// As torchrun, mpiexec or srun leave it for a program that can't find the others: no job of one each, in silence.
 TEST(ApiWithoutContext, OneOfSeveralProcessesIsNoJobOfItsOwnUnlessItIsMeant) {
   for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
     ucft_context_h context = UCFT_CONTEXT_NULL;
@@ -580,6 +579,7 @@ TEST(ApiWithoutContext, OneOfSeveralProcessesIsNoJobOfItsOwnUnlessItIsMeant) {
   }
 }
 
+// In the form that it takes, since 5 is no time without its unit.
 TEST(ApiWithoutContext, ASettingOutsideItsLimitsSaysThemAsItIsWritten) {
   ucft_context_h context = UCFT_CONTEXT_NULL;
   setenv("UCFT_SUSPECT_AFTER", "5", 1);

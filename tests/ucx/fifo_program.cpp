@@ -1,7 +1,8 @@
 // Plain UCX, no ucft: active messages over shared memory, to show what a death does to them (wedged_fifo_test).
-//   fifo_program receiver FILE           writes its address to FILE, prints the name of each sender it hears, until SIGTERM
-//   fifo_program sender FILE NAME COUNT  sends COUNT messages, one a millisecond, says "sent", and waits to be killed: what it has
-//                                        sent is in its own memory, perhaps
+//   fifo_program receiver FILE           writes its address to FILE, prints the name of each sender it hears, until
+//                                        SIGTERM
+//   fifo_program sender FILE NAME COUNT  sends COUNT messages, one a millisecond, says "sent", and waits to be killed:
+//                                        what it has sent is in its own memory, perhaps
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 

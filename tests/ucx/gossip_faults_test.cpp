@@ -1,5 +1,5 @@
-// ucft_perftest -t gossip with faults injected into real runs: what survives them, what doesn't, and that all of it ends.
-// Which message a fault hits depends on the order in which messages come; what is expected here does not.
+// ucft_perftest -t gossip with faults injected into real runs: what survives them, what doesn't, and that all of it
+// ends. Which message a fault hits depends on the order in which messages come; what is expected here does not.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -41,7 +41,8 @@ std::string sentence_of(const Words& words) {
 
 class GossipFaults : public testing::TestWithParam<const char*> {
  protected:
-  // With what must hold whatever is injected: it ends, with the same bits on all ranks, and says so where nothing is known.
+  // With what must hold whatever is injected: it ends, with the same bits on all ranks, and says so where nothing is
+  // known.
   Json measure(const Words& words, int ranks = 4) {
     const JobResult result = run_job(plan_of(GetParam(), ranks, words));
     const Json row = row_of(result);
@@ -117,8 +118,8 @@ TEST_P(GossipFaults, NobodyRepairsThemInPushSum) {
   expect_off({"-a", "push_flow", "--flip-target", "data", "--flip", "61:2@20"}, 1e-3);
 }
 
-// By rounds everything is the same in each run, so this can't depend on the order of messages. A flow of HPFLC is never used
-// again: what was in it when it was zeroed stays missing, but no more; and that is the less the later it is.
+// By rounds everything is the same in each run, so this can't depend on the order of messages. A flow of HPFLC is never
+// used again: what was in it when it was zeroed stays missing, but no more; and that is the less the later it is.
 TEST_P(GossipFaults, HpflcLosesNoMoreThanTheFlow) {
   const Json flow = measure({"-a", "hpflc", "--flip", "61@20", "--eps", "1e-9"});
   EXPECT_LT(flow.value("error_max", 1.0), 0.1) << flow;

@@ -88,8 +88,8 @@ std::vector<std::string> command_of(const JobPlan& plan) {
   _exit(127);
 }
 
-// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun; of Open MPI 5 with a space before the
-// text), "2: text" (srun); -1: none.
+// Which rank has written the line: "[2] text" (ucft_run), "[1,2]<stdout>:text" (mpirun; of Open MPI 5 with a space
+// before the text), "2: text" (srun); -1: none.
 int rank_of(const std::string& line, Launcher launcher, std::string& text) {
   if (launcher == Launcher::Srun) {
     const auto digits = line.find_first_not_of("0123456789");

@@ -9,7 +9,8 @@
 
 namespace ucft::detail::test {
 
-// Mpirun: Open MPI's, without network. Srun: in ci/slurm, over its nodes. Nobody: the program alone, `ranks` doesn't count.
+// Mpirun: Open MPI's, without network. Srun: in ci/slurm, over its nodes. Nobody: the program alone, `ranks` doesn't
+// count.
 enum class Launcher { UcftRun, Mpirun, Srun, Nobody };
 
 // By the test, for a launcher that doesn't do it: SIGKILL so long after the rank has said "STARTED <pid>".
@@ -38,20 +39,21 @@ struct JobResult {
   std::vector<std::string> left_behind;  // in /dev/shm
 };
 
-// The environment of a job over "shm": all ranks read each other's memory; "corrected": the same memory, with messages in it; "tcp";
-// "two_level": shared memory between every two ranks, which believe to be a host, and tcp between hosts; or "hosts": the same, and
-// messages between all ranks.
+// The environment of a job over "shm": all ranks read each other's memory; "corrected": the same memory, with messages
+// in it; "tcp"; "two_level": shared memory between every two ranks, which believe to be a host, and tcp between hosts;
+// or "hosts": the same, and messages between all ranks.
 std::map<std::string, std::string> over(const std::string& transport);
 inline bool spans_hosts(const std::string& transport) { return transport == "hosts" || transport == "two_level"; }
 inline bool needs_ucx(const std::string& transport) { return transport == "tcp" || spans_hosts(transport); }
-// All of them; with sanitizers without "corrected", whose code the others run as well, and "two_level", which kills by gossip run.
+// All of them; with sanitizers without "corrected", whose code the others run as well, and "two_level", which kills by
+// gossip run.
 std::vector<const char*> all_transports();
 
 // A file for UCFT_TUNING_FILE: trees of degree 2, chunks of 1 KiB from 64 bytes on.
 inline constexpr const char* table_of_a_tree = UCFT_TEST_TABLE;
 
-// UCFT_SUSPECT_AFTER for tests that wait for it. Whoever wants to run and gets no processor is spared on its own host, but not
-// by other hosts, which can't know: there a machine that stops for a second must not look like a death.
+// UCFT_SUSPECT_AFTER for tests that wait for it. Whoever wants to run and gets no processor is spared on its own host,
+// but not by other hosts, which can't know: there a machine that stops for a second must not look like a death.
 inline std::string patience(const std::string& transport) { return spans_hosts(transport) ? "1200ms" : "300ms"; }
 
 // Open MPI's. Of 5 are other options, other output, and a PMIx server that treats the dead differently.

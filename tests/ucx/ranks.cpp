@@ -55,8 +55,8 @@ Ranks::Ranks(std::string named, Begin begins, void (*does)(const Arguments&))
 
 }  // namespace ucft::detail::test
 
-// Asked by LeakSanitizer at the end. UCX keeps pointers to its own memory that it can't follow: from a worker that was left alone
-// it would report endpoints.
+// Asked by LeakSanitizer at the end. UCX keeps pointers to its own memory that it can't follow: from a worker that was
+// left alone it would report endpoints.
 extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off();  // NOLINT(bugprone-reserved-identifier)
 int __lsan_is_turned_off() {
   return ucft::detail::Ucx::has_abandoned() ? 1 : 0;

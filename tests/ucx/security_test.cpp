@@ -214,7 +214,8 @@ TEST(Security, RanksOfOneHostListenOnLoopbackOnly) {
   job.expect_it_works();
 }
 
-// Somebody else on this machine, or on the network, connects 900 times to each of UCX's ports: it must cost no descriptor.
+// Somebody else on this machine, or on the network, connects 900 times to each of UCX's ports: it must cost no
+// descriptor.
 class SecurityOver : public testing::TestWithParam<const char*> {};
 
 TEST_P(SecurityOver, NobodyConnectsToARankAfterStartUp) {

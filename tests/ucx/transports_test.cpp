@@ -17,8 +17,8 @@
 namespace ucft::detail {
 namespace {
 
-// How an endpoint to oneself sends, as UCX prints it: "am_send: 0..<egr/short>..8185..<egr/bcopy>..(inf)"; 1.18 prints tables:
-// "| 0..262136 | short |", "| 262137..inf | multi-frag copy-in |".
+// How an endpoint to oneself sends, as UCX prints it: "am_send: 0..<egr/short>..8185..<egr/bcopy>..(inf)"; 1.18 prints
+// tables: "| 0..262136 | short |", "| 262137..inf | multi-frag copy-in |".
 std::string sends_of(const Ucx& ucx) {
   std::string error;
   const std::vector<std::byte> address = ucx.address(error);
@@ -39,8 +39,8 @@ std::string sends_of(const Ucx& ucx) {
   return printed;
 }
 
-// UCX 1.13 completes a zero-copy send over tcp twice if its write fails, and ends the process (uct_iface.h, comp->count > 0):
-// that of a rank that was sending to another as it died.
+// UCX 1.13 completes a zero-copy send over tcp twice if its write fails, and ends the process (uct_iface.h, comp->count
+// > 0): that of a rank that was sending to another as it died.
 TEST(OverTcp, NothingIsSentWithoutACopy) {
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_ZCOPY_THRESH", "1k", 1);  // whatever the environment says
@@ -118,7 +118,8 @@ TEST(OverTcp, WithoutDescriptorsAConnectionIsMadeOrItIsSaid) {
   for (int peer = 0; peer < refused; ++peer) here.close(peer);
 }
 
-// As on a cluster where UCX_NET_DEVICES names RDMA devices only. UCX says "invalid configurations" of what it can't use.
+// As on a cluster where UCX_NET_DEVICES names RDMA devices only. UCX says "invalid configurations" of what it can't
+// use.
 TEST(OverTcp, WhatItNeedsIsNotSetWhereThereIsNone) {
   unsetenv("UCX_TLS");
   setenv("UCX_NET_DEVICES", "", 1);

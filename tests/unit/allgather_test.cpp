@@ -99,7 +99,8 @@ TEST(SetOfBlocks, WhatIsTooLongIsLeftOut) {
   for (Slice each : {a, b, sum}) buffers.release(each);
 }
 
-// The first operand is longer than all blocks together: from a rank with other counts, whose signature was the same by chance.
+// The first operand is longer than all blocks together: from a rank with other counts, whose signature was the same by
+// chance.
 TEST(SetOfBlocks, TheFirstOperandMayBeTheOneThatIsTooLong) {
   HandFedRank rank(0, 2);
   Buffers& buffers = rank.buffers;

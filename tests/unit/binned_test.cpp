@@ -210,8 +210,8 @@ TEST(BinnedByHand, WhatRemainsOfLongBinsIsExact) {
   EXPECT_EQ(sum(-(std::int64_t{1} << 55) - 4, 0, -1), place(-((std::int64_t{1} << 55) + 8) * 0x1p72));
 }
 
-// A serial sum of 2^16 terms, and the same as 1 to 64 ranks would have it, permuted; and, where some of these are dead, the serial
-// sum of what the others have.
+// A serial sum of 2^16 terms, and the same as 1 to 64 ranks would have it, permuted; and, where some of these are dead,
+// the serial sum of what the others have.
 TYPED_TEST(BinnedSum, ManyTermsInAnyDecompositionOfWhoContributes) {
   std::mt19937_64 random(5);
   std::vector<TypeParam> values(std::size_t{1} << 16);
@@ -242,7 +242,8 @@ TYPED_TEST(BinnedSum, ManyTermsInAnyDecompositionOfWhoContributes) {
   }
 }
 
-// 2^26 terms, a serial sum against that of 64 ranks; the terms are numbers of which nothing is dropped, so an integer is the sum.
+// 2^26 terms, a serial sum against that of 64 ranks; the terms are numbers of which nothing is dropped, so an integer
+// is the sum.
 TYPED_TEST(BinnedSum, ASumOf67MillionTermsIsExact) {
   const auto term = [](std::uint64_t i) {
     return static_cast<std::int64_t>(i * 0x9e3779b97f4a7c15ull >> 44) - 500'000;
@@ -311,7 +312,8 @@ TYPED_TEST(BinnedSum, InBulkItIsTheSameAsOneByOne) {
   }
 }
 
-// Accumulators with bins of any length and sign at any place, as many additions leave them; and ties, but for the least bit.
+// Accumulators with bins of any length and sign at any place, as many additions leave them; and ties, but for the least
+// bit.
 template <class Real>
 Binned<Real> by_hand(std::mt19937_64& random) {
   constexpr bool is_double = sizeof(Real) == 8;

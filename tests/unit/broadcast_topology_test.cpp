@@ -239,7 +239,8 @@ TEST(BroadcastTopology, OptimalWithAWholeDelayIsLame) {
         ASSERT_EQ(children_of(optimal(4 * arity), size, process), children_of(lame(arity), size, process));
 }
 
-// R(t) = 1 for t < k, R(t) = R(t-1) + R(t-k); i-th child of r = r + R(start(r) + i + k - 1), start(r) = min{t: R(t) > r}.
+// R(t) = 1 for t < k, R(t) = R(t-1) + R(t-k); i-th child of r = r + R(start(r) + i + k - 1), start(r) = min{t: R(t) >
+// r}.
 TEST(BroadcastTopology, LameChildrenFollowTheRecurrence) {
   for (std::int32_t k = 1; k <= 9; ++k) {
     const auto processes = [k](std::int32_t t) {
@@ -355,8 +356,8 @@ TEST(BroadcastTopology, NomialParentLosesItsHighestOrLowestDigit) {
     }
 }
 
-// With a delay that isn't whole, a few subtrees hold neighbours: two in a row with halves, four with quarters. That bounds
-// the gap that one death leaves.
+// With a delay that isn't whole, a few subtrees hold neighbours: two in a row with halves, four with quarters. That
+// bounds the gap that one death leaves.
 TEST(BroadcastTopology, AnOptimalSubtreeHoldsAtMostFourNeighbours) {
   for (std::int32_t delay = 4; delay <= 40; ++delay)
     for (std::int32_t size : {60, 600}) {

@@ -42,8 +42,8 @@ Real summed(const Reduction& reduction, std::vector<Real> values, std::mt19937_6
   return result;
 }
 
-// The promise, with nothing of the library: of each number the bits in the highest bins of the largest one, added exactly,
-// rounded once.
+// The promise, with nothing of the library: of each number the bits in the highest bins of the largest one, added
+// exactly, rounded once.
 template <class Real>
 Real promised(const std::vector<Real>& values, int bins) {
   Real largest = 0;

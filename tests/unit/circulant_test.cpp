@@ -1,5 +1,5 @@
-// The optimistic ballot's schedule for long data with hand-fed messages (collectives/phases/circulant.hpp; docs/algorithms.md): what it
-// sends, its bits, and what a death makes of it.
+// The optimistic ballot's schedule for long data with hand-fed messages (collectives/phases/circulant.hpp;
+// docs/algorithms.md): what it sends, its bits, and what a death makes of it.
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -41,7 +41,7 @@ std::vector<std::uint64_t> flags_of(Rank rank, std::uint64_t count) {
 
 std::vector<std::uint64_t> words_of(const Ended& ended) { return elements_of<std::uint64_t>(ended.value); }
 
-// ---- without a death -------------------------------------------------------------------------------------------------
+// ---- without a death ------------------------------------------------------------------------------------------------
 
 // 2m(p-1)/p bytes from each member and to each, whatever f and p; and as many messages as blocks and their pieces make.
 TEST(Circulant, EachMemberSendsAndGetsNoMoreThanItMust) {
@@ -235,7 +235,7 @@ TEST(Circulant, PiecesThatComeBeforeTheOperationIsPostedWait) {
   for (Rank rank : {0, 1}) EXPECT_EQ(words_of(world[rank].ended(0)), std::vector<std::uint64_t>(5, 3));
 }
 
-// ---- closing, and deaths ---------------------------------------------------------------------------------------------
+// ---- closing, and deaths --------------------------------------------------------------------------------------------
 
 bool is_data(const Letter& letter) { return letter.message.phase != Phase::closing; }
 

@@ -1,4 +1,5 @@
-// Whom a rank connects with in start-up: as many as were counted, the same seen from both ends, and all that trees and groups need.
+// Whom a rank connects with in start-up: as many as were counted, the same seen from both ends, and all that trees and
+// groups need.
 #include "ucx_layer/transport/connection_plan.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Broadcasts by gossip: the rule of GOSSIP(T), what an operation does with it (OCG, CCG, FCG, and who is passed by), and what the
-// model expects. Hoefler et al., "Corrected gossip algorithms".
+// Broadcasts by gossip: the rule of GOSSIP(T), what an operation does with it (OCG, CCG, FCG, and who is passed by),
+// and what the model expects. Hoefler et al., "Corrected gossip algorithms".
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -257,8 +257,9 @@ TEST(Departures, NobodyBelievesWhoHasDeparted) {
   EXPECT_FALSE(departures.is_out());
 }
 
-// Found by the explorer: hosts 0 | 1 2; 1 hangs, is declared dead by all, comes back, and is out; then the two hosts lose each
-// other. Rank 0 has the proof from 1's lifeline, and counts two ranks. If 2 still counted three, both would go on.
+// Found by the explorer: hosts 0 | 1 2; 1 hangs, is declared dead by all, comes back, and is out; then the two hosts
+// lose each other. Rank 0 has the proof from 1's lifeline, and counts two ranks. If 2 still counted three, both would
+// go on.
 TEST(Departures, WhoSaysThatItIsOutIsProvedAlsoAfterItHasDeparted) {
   Departures by_word(2, {7, 8, 8}, without_fence), by_mark(2, {7, 8, 8}, without_fence);
   for (Departures* each : {&by_word, &by_mark}) {
@@ -372,8 +373,8 @@ TEST(Departures, TwoThatHaveLostEachOtherDoNotTakeTheOthersWord) {
   EXPECT_FALSE(departures.is_out());
 }
 
-// Found by the explorer: 0 and 1 hang in turn, without shared memory and without a fence, and each finds the other silent. Who
-// is silent on one host is not counted, so no majority decides between them.
+// Found by the explorer: 0 and 1 hang in turn, without shared memory and without a fence, and each finds the other
+// silent. Who is silent on one host is not counted, so no majority decides between them.
 TEST(Departures, OfTwoOnOneHostThatHaveLostEachOtherTheLowerGoesOn) {
   Departures lower(0, one_host, without_fence), upper(1, one_host, without_fence);
   lower.on_verdict(1, false);

@@ -213,7 +213,8 @@ TEST_F(SilenceOfTenPeriods, WhoeverIsSuspectedStaysSoWhenTheLoopWasAway) {
   EXPECT_TRUE(detector_.suspected(1));
 }
 
-// So a peer that wants to run is left alone for all of 1 + 2 times suspect_after, however often the loop itself was away.
+// So a peer that wants to run is left alone for all of 1 + 2 times suspect_after, however often the loop itself was
+// away.
 TEST_F(SilenceOfTenPeriods, WhatAnAbsenceGivesIsNotTakenFromTheExtensions) {
   EXPECT_EQ(tick(50ms), Peers{});
   EXPECT_TRUE(detector_.was_away());
@@ -781,7 +782,8 @@ TEST(DetectorThread, StoppedPeerWithoutHeartbeatCounterIsFenced) {
   EXPECT_GE(record.all()[0].silent_for, 60ms);
 }
 
-// As at a breakpoint. When the debugger has gone, and the process stands still all the same, it is silent like any other.
+// As at a breakpoint. When the debugger has gone, and the process stands still all the same, it is silent like any
+// other.
 TEST(DetectorThread, APeerThatIsTracedIsLeftAloneForAsLongAsItIs) {
   for (const bool has_heartbeat : {true, false}) {
     Child victim(sleep_for_ever);

@@ -85,7 +85,8 @@ TEST(Neighbourhood, SurvivorsOfAReachThatNobodyHasAnyMoreAreConnected) {
   EXPECT_EQ(mended({GossipTopology::ring, 16, 2, 4, 1, 3}, 15).reach, 3);
 }
 
-// By power iteration: the walk that stays with probability 1/2, of errors that sum up to 0 where all degrees are the same.
+// By power iteration: the walk that stays with probability 1/2, of errors that sum up to 0 where all degrees are the
+// same.
 double second_eigenvalue_by_iteration(const Neighbourhood& made) {
   const auto n = static_cast<std::size_t>(made.ranks);
   std::vector<std::vector<Rank>> next;
@@ -212,7 +213,8 @@ TEST(Preference, OfAVectorTheLargestDistanceCounts) {
   EXPECT_NEAR(first, 10000 * 1.1 / (1.1 + 0.1 + 4.0 / 9), 300);
 }
 
-// Whatever the rule, a message tells what its sender thought: rank 1 of a bus hears 4 of rank 0, and 1, as it thinks itself, of rank 2.
+// Whatever the rule, a message tells what its sender thought: rank 1 of a bus hears 4 of rank 0, and 1, as it thinks
+// itself, of rank 2.
 TEST(Preference, IsLearnedFromMessagesOfEveryRule) {
   for (GossipAlgorithm algorithm :
        {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc,

@@ -63,8 +63,8 @@ TEST(Permutation, SeedsGiveDifferentCycles) {
   EXPECT_GT(first_steps.size(), 990u);
 }
 
-// Pearson's chi-square, as far above its expectation as it is, in standard deviations. Seeds are fixed: 5 is a chance of
-// some 1e-6 for a sound generator, and what multiplications and shifts of few bits made was off by 9 to 1194.
+// Pearson's chi-square, as far above its expectation as it is, in standard deviations. Seeds are fixed: 5 is a chance
+// of some 1e-6 for a sound generator, and what multiplications and shifts of few bits made was off by 9 to 1194.
 double deviations(const std::vector<int>& counts, double expected) {
   double chi_square = 0;
   for (int count : counts) chi_square += (count - expected) * (count - expected) / expected;
@@ -261,7 +261,7 @@ TEST(Neighbourhood, WhatDoesNotExistIsRefusedWithTheReason) {
   EXPECT_EQ(problem_with({GossipTopology::torus_2d, 12}), "");
 }
 
-// ---- single rules ----------------------------------------------------------------------------------------------------
+// ---- single rules ---------------------------------------------------------------------------------------------------
 
 using Row = std::vector<double>;
 Row row_of(GossipOutbox<double>& out, std::size_t send = 0) {
@@ -498,7 +498,7 @@ TEST(Rank, WithoutAListOfNeighboursAllElseIsTheSame) {
   }
 }
 
-// ---- a few ranks with every kind of crossing, loss and delay ------------------------------------------------------------
+// ---- a few ranks with every kind of crossing, loss and delay --------------------------------------------------------
 
 struct Storm {
   GossipPlan plan;
@@ -508,8 +508,8 @@ struct Storm {
   double busy = 0.5;  // share of steps that push; the rest deliver
 };
 
-// Runs all ranks; links are queues of which the oldest message may be lost, kept waiting or delivered. Returns the ranks
-// after a calm phase in which everything arrives, one message at a time.
+// Runs all ranks; links are queues of which the oldest message may be lost, kept waiting or delivered. Returns the
+// ranks after a calm phase in which everything arrives, one message at a time.
 class StormyWorld {
  public:
   explicit StormyWorld(const Storm& storm) : storm_(storm), n_(storm.plan.neighbourhood.ranks), random_(storm.seed) {
@@ -609,7 +609,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, Resilient,
                                          GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip),
                          [](const auto& each) { return std::string(gossip_algorithm_name(each.param)); });
 
-// Whatever crossed, waited or was lost: when the storm is over, all mass is there again, and all agree on the right mean.
+// Whatever crossed, waited or was lost: when the storm is over, all mass is there again, and all agree on the right
+// mean.
 TEST_P(Resilient, StormsPass) {
   for (GossipTopology topology : {GossipTopology::hypercube, GossipTopology::ring, GossipTopology::complete})
     for (double busy : {0.2, 0.5, 0.8})
@@ -687,7 +688,7 @@ TEST(PushCancelFlowRule, FlipTolerantRepairsEveryBitOfAFlow) {
     }
 }
 
-// ---- by rounds ---------------------------------------------------------------------------------------------------------
+// ---- by rounds ------------------------------------------------------------------------------------------------------
 
 // Every rank driven by messages that arrive in any order; returns the estimates, and fails if somebody waits for ever.
 std::vector<double> run_rounds(const GossipPlan& plan, std::uint64_t seed, Rank dies = no_rank, int dies_after = 0) {

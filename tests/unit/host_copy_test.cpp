@@ -1,4 +1,5 @@
-// Copies of ranks that share memory: every length and alignment around lines and pieces, and nothing beside it is touched.
+// Copies of ranks that share memory: every length and alignment around lines and pieces, and nothing beside it is
+// touched.
 #include "collectives/host/host_copy.hpp"
 
 #include <gtest/gtest.h>

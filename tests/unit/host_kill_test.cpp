@@ -1,8 +1,8 @@
-// The host stage between real processes, which are killed: in mid-operation, at any of their stores. Survivors must agree on
-// every result. The proof of a death is that its process was waited for.
+// The host stage between real processes, which are killed: in mid-operation, at any of their stores. Survivors must
+// agree on every result. The proof of a death is that its process was waited for.
 //
-// UCFT_KILL_RUNS: times as many jobs. A failure prints the number of its job, which says who is killed and about when; at which
-// store is up to the scheduler.
+// UCFT_KILL_RUNS: times as many jobs. A failure prints the number of its job, which says who is killed and about when;
+// at which store is up to the scheduler.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -132,8 +132,8 @@ inline HostCall host_call(OperationNumber number, Rank ranks, std::uint64_t coun
   return call;
 }
 
-// What a rank gives: in byte `rank` of each word 1, and above all ranks' bytes a number that tells operations apart. Sums
-// name their contributors. Up to 5 ranks.
+// What a rank gives: in byte `rank` of each word 1, and above all ranks' bytes a number that tells operations apart.
+// Sums name their contributors. Up to 5 ranks.
 inline std::uint64_t host_given(Rank rank, OperationNumber number, std::uint64_t element) {
   return std::uint64_t{1} << 8 * rank | ((number + element) & 0xfff) << 44;
 }
@@ -145,7 +145,8 @@ struct HostTold {
   std::vector<Rank> blocks;
 };
 
-// What all that it is told to must be told: of a broadcast by its root, too, which has the data itself; of a reduce nothing.
+// What all that it is told to must be told: of a broadcast by its root, too, which has the data itself; of a reduce
+// nothing.
 inline std::uint64_t digest_of(const HostCall& call, OperationNumber number, Rank me, const HostTold& told) {
   if (call.pattern == HostPattern::reduce_to) return 0;
   const bool is_broadcast = call.pattern == HostPattern::broadcast_of;
@@ -203,7 +204,8 @@ struct HostProgram {
   bool runs = false;  // what can (HostStage::run); three of four operations wait for those before them
 };
 
-// One rank's way through it; told(number, HostTold) for each operation as it completes, idle() when there was nothing to do.
+// One rank's way through it; told(number, HostTold) for each operation as it completes, idle() when there was nothing
+// to do.
 template <class Told, class Idle>
 void run_program(SharedMemory& memory, HostStage& stage, Rank me, Rank ranks, const HostProgram& program, Told told,
                  Idle idle) {

@@ -1,4 +1,5 @@
-// What an observer makes of ranks' memory, and of what several have posted. Real ranks: tests/ucx/scenarios/lateness.cpp.
+// What an observer makes of ranks' memory, and of what several have posted. Real ranks:
+// tests/ucx/scenarios/lateness.cpp.
 #include "ucx_layer/observer/job_view.hpp"
 
 #include <gtest/gtest.h>

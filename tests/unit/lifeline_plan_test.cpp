@@ -112,7 +112,8 @@ TEST(LifelinePlan, WithoutAnyTwoHostsTheOthersAreJoined) {
   }
 }
 
-// As many as hosts and ranks need, and no more: at 1042 hosts of 96 ranks four of each rank, where each rank once had 32.
+// As many as hosts and ranks need, and no more: at 1042 hosts of 96 ranks four of each rank, where each rank once had
+// 32.
 TEST(LifelinePlan, OfLargeJobsIsSmall) {
   const int ranks = 1042 * 96;
   const auto plan = lifeline_plan(hosts_of(ranks, 96), 2, 32);

@@ -203,8 +203,8 @@ class HandMadeCaller {
   int socket_ = -1;
 };
 
-// Rank 5 has answered, rank 3 has given up before it read the answer: the end that follows is no proof of anything, since
-// rank 3 doesn't know of a lifeline.
+// Rank 5 has answered, rank 3 has given up before it read the answer: the end that follows is no proof of anything,
+// since rank 3 doesn't know of a lifeline.
 TEST(Lifelines, AnAnswerThatIsNotConfirmedMakesNoLifeline) {
   LifelineMaker of_five;
   std::string error;
@@ -260,8 +260,8 @@ TEST(Lifelines, WhoComesLateGetsALifelineThatWorks) {
   EXPECT_TRUE(news.heartbeat && news.end == Lifeline::End::none);
 }
 
-// So many call that the kernel drops what comes then, for longer than anybody is patient with one address. The one who is called
-// is played by hand, and takes nothing before its caller has tried for a while.
+// So many call that the kernel drops what comes then, for longer than anybody is patient with one address. The one who
+// is called is played by hand, and takes nothing before its caller has tried for a while.
 TEST(Lifelines, WhoIsCalledByTooManyIsCalledAgain) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -1,13 +1,15 @@
 // What one processor sees of another's stores, in the shapes that the code relies on. Each test names its places.
 //
-// Two or three threads race for words of their slabs, through the atomics that the host stage's tests use (host_memory.hpp: the
-// orders are HostSlabs'), or through the very class. Each waits a moment before each try for the others to come to it, too. A shape that is relied upon must never be
-// seen broken; one that is not (StoreBuffering) is run beside them, to show that this harness can see such things.
+// Two or three threads race for words of their slabs, through the atomics that the host stage's tests use
+// (host_memory.hpp: the orders are HostSlabs'), or through the very class. Each waits a moment before each try for the
+// others to come to it, too. A shape that is relied upon must never be seen broken; one that is not (StoreBuffering) is
+// run beside them, to show that this harness can see such things.
 //
-// Not here: two readers that see the stores of two independent writers in different orders (IRIW). Nobody relies on one order for
-// all: who has stamped is looked at after the proof of each death, of one rank at a time.
+// Not here: two readers that see the stores of two independent writers in different orders (IRIW). Nobody relies on one
+// order for all: who has stamped is looked at after the proof of each death, of one rank at a time.
 //
-// A second ends a test, however many tries there were; it never decides one. Threads that wait give their processor away.
+// A second ends a test, however many tries there were; it never decides one. Threads that wait give their processor
+// away.
 #include <gtest/gtest.h>
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -151,8 +153,8 @@ class Litmus : public testing::Test {
   Shared shared_ = Shared::in(bytes_.get(), layout, most_ranks);
 };
 
-// Message passing. HostStage::post() and HostReading::add_note(), combined(): V; give_partial(): P; give_chunk(): chunks;
-// Slabs::open() and SharedPath::slab_of(): where a slab is; Mailbox*; the last word of who says that he is out.
+// Message passing. HostStage::post() and HostReading::add_note(), combined(): V; give_partial(): P; give_chunk():
+// chunks; Slabs::open() and SharedPath::slab_of(): where a slab is; Mailbox*; the last word of who says that he is out.
 TEST_F(Litmus, WhoSeesAStampSeesWhatIsBehindIt) {
   OperationNumber old = 0;
   race({[](SharedMemory& memory, OperationNumber number) {
@@ -168,8 +170,8 @@ TEST_F(Litmus, WhoSeesAStampSeesWhatIsBehindIt) {
   EXPECT_EQ(old, 0u);
 }
 
-// Load buffering. HostStage::progress(): `through`, and is_free() before the bank is stored to again; leases: closed, and
-// may_end_lease() before the slab is zeroed for another communicator; MailboxReader::consume().
+// Load buffering. HostStage::progress(): `through`, and is_free() before the bank is stored to again; leases: closed,
+// and may_end_lease() before the slab is zeroed for another communicator; MailboxReader::consume().
 TEST_F(Litmus, WhoIsSeenToBeThroughReadsNothingThatIsStoredLater) {
   OperationNumber early = 0;
   race({[](SharedMemory& memory, OperationNumber number) {
@@ -183,8 +185,8 @@ TEST_F(Litmus, WhoIsSeenToBeThroughReadsNothingThatIsStoredLater) {
   EXPECT_EQ(early, 0u);
 }
 
-// Message passing through a third. host_lease.hpp: who has completed the last barrier, which may be by one rank's P, finds
-// the lease of all that were in it.
+// Message passing through a third. host_lease.hpp: who has completed the last barrier, which may be by one rank's P,
+// finds the lease of all that were in it.
 TEST_F(Litmus, WhatAnotherHasSeenAndPassedOnIsThere) {
   OperationNumber missing = 0;
   race({[](SharedMemory& memory, OperationNumber number) {
@@ -203,8 +205,8 @@ TEST_F(Litmus, WhatAnotherHasSeenAndPassedOnIsThere) {
   EXPECT_EQ(missing, 0u);
 }
 
-// Load buffering through a third. HostStage::note_posted_by_all() on a tree: P of its root says that all have posted t, so
-// that they have read t - W, though this rank has looked at no word of theirs.
+// Load buffering through a third. HostStage::note_posted_by_all() on a tree: P of its root says that all have posted t,
+// so that they have read t - W, though this rank has looked at no word of theirs.
 TEST_F(Litmus, WhoseStampAnotherHasSeenReadsNothingThatIsStoredLater) {
   OperationNumber early = 0;
   race({[](SharedMemory& memory, OperationNumber number) {
@@ -222,8 +224,8 @@ TEST_F(Litmus, WhoseStampAnotherHasSeenReadsNothingThatIsStoredLater) {
   EXPECT_EQ(early, 0u);
 }
 
-// Coherence, and words that are stored whole. HostReading::is_settled(), then is_there() once more; is_free(): `through` only
-// grows.
+// Coherence, and words that are stored whole. HostReading::is_settled(), then is_there() once more; is_free():
+// `through` only grows.
 TEST_F(Litmus, AWordNeverGoesBackAndIsNeverHalfStored) {
   constexpr OperationNumber steps = 20;
   OperationNumber wrong = 0;
@@ -279,8 +281,9 @@ class StoreBuffering : public Litmus {
   OperationNumber used_ = 0;
 };
 
-// SharedPath::wake(), ring_doorbells() without membarrier, and Context::sleep_a_little(). The control: with nothing between store
-// and look x86 lets both miss the other's store. If that is never seen, this harness finds little on this machine, and says so.
+// SharedPath::wake(), ring_doorbells() without membarrier, and Context::sleep_a_little(). The control: with nothing
+// between store and look x86 lets both miss the other's store. If that is never seen, this harness finds little on this
+// machine, and says so.
 TEST_F(StoreBuffering, ASleeperAndWhoWakesItDoNotMissEachOther) {
   const auto [both_missed, tries] = count(compiler_fence, compiler_fence);
   std::printf("without a fence both missed the other's store in %llu of %llu tries%s\n",

@@ -1,5 +1,5 @@
-// The optimistic ballot with hand-fed messages (collectives/phases/optimistic.hpp; docs/algorithms.md): its schedule, its bits, and what a
-// death makes of it.
+// The optimistic ballot with hand-fed messages (collectives/phases/optimistic.hpp; docs/algorithms.md): its schedule,
+// its bits, and what a death makes of it.
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -30,7 +30,7 @@ Bytes doubles_of(Rank rank, std::uint64_t count = 8) {
   return bytes_of(values);
 }
 
-// ---- without a death -------------------------------------------------------------------------------------------------
+// ---- without a death ------------------------------------------------------------------------------------------------
 
 TEST(Optimistic, SendsWhatAPlainScheduleSendsWhateverF) {
   for (Rank n = 1; n <= 33; ++n)
@@ -89,7 +89,8 @@ TEST(Optimistic, AddsInTheOrderOfRanksWhateverTheOrderOfArrival) {
   }
 }
 
-// An operator whose operands are not alike (the lower one is the result) shows who was taken for the lower one: rank 0, on all.
+// An operator whose operands are not alike (the lower one is the result) shows who was taken for the lower one: rank 0,
+// on all.
 TEST(Optimistic, OperandsAreInTheOrderOfRanks) {
   const auto lower = [](const void* in, void* inout, std::uint64_t count, int, void*) {
     std::memcpy(inout, in, count * sizeof(std::uint64_t));
@@ -168,7 +169,7 @@ TEST(Optimistic, AMismatchIsNamedOnAll) {
   for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].ended(0).outcome, Outcome::mismatch);
 }
 
-// ---- deaths ------------------------------------------------------------------------------------------------------------
+// ---- deaths ---------------------------------------------------------------------------------------------------------
 
 // Rule 1: rank 1 has delivered, 2 is dead, 0 asks nobody but waits for 1.
 TEST(Optimistic, WhoHasDeliveredJoinsTheNextBallotWithWhatItHas) {
@@ -234,7 +235,8 @@ TEST(Optimistic, OperationsAreOptimisticAgainOnceADeathIsInTheMembership) {
   }
 }
 
-// Rule 4: an orphan. x delivers V_0 by itself and gives to operation 2 because of it; what the survivors decide is another V_0.
+// Rule 4: an orphan. x delivers V_0 by itself and gives to operation 2 because of it; what the survivors decide is
+// another V_0.
 TEST(Optimistic, AMessageThatFollowsAnotherResultIsIgnored) {
   HandFedRank rank(0, 2, 2, true);
   const Arguments arguments = sum_of_words(1);

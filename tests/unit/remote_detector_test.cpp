@@ -1,5 +1,5 @@
-// DetectorThread and peers of other hosts: what it makes of their words, their silence, and the ends of their lifelines.
-// Over loopback; the other end is played by hand. Waits have a bound of 30 s.
+// DetectorThread and peers of other hosts: what it makes of their words, their silence, and the ends of their
+// lifelines. Over loopback; the other end is played by hand. Waits have a bound of 30 s.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -152,8 +152,8 @@ TEST_F(Afar, SilenceIsSuspectedOnceAndHearsNoMoreHeartbeats) {
   EXPECT_TRUE(next_news().excluded);
 }
 
-// "No byte for suspect_after, and a quarter of it more": a byte in that quarter counts. It comes from the detector's own
-// thread, after the first turn that sees the silence: so it is there in the next turn, however late that is.
+// "No byte for suspect_after, and a quarter of it more": a byte in that quarter counts. It comes from the detector's
+// own thread, after the first turn that sees the silence: so it is there in the next turn, however late that is.
 TEST_F(Afar, AHeartbeatInTheLastQuarterIsInTime) {
   start(2s);
   beats_from_ = Clock::now() + 2s;
@@ -222,7 +222,8 @@ TEST_F(Afar, WeSayThatWeAreOut) {
   EXPECT_TRUE(eventually([&] { return peer_.listen().out; }));
 }
 
-// Its last words may be read together: who is out has not finished its part, and must not be taken for one that just leaves.
+// Its last words may be read together: who is out has not finished its part, and must not be taken for one that just
+// leaves.
 TEST_F(Afar, WhoIsOutAndThenLeavesIsProvedDeadFirst) {
   Lifeline ours = connect();
   peer_.say(LifelineWord::out);

@@ -148,8 +148,8 @@ TEST(RingCorrection, TheOptimisedFormReachesAsFarAndSendsNoMore) {
   EXPECT_LT(optimised, plain * 9 / 10);
 }
 
-// A live process r is missed only if its nearest survivors on both sides stopped before it, each because of processes that
-// it had heard, which lie between it and r, and have all died since. One process can't be on both sides of r.
+// A live process r is missed only if its nearest survivors on both sides stopped before it, each because of processes
+// that it had heard, which lie between it and r, and have all died since. One process can't be on both sides of r.
 class Deaths : public testing::Test {
  protected:
   // Rounds that left somebody without the value, of those in which a process that the tree has reached survives.

@@ -1,5 +1,5 @@
-// The transport without processes and without UCX: several ranks of one process, over the shared path and over a network
-// that the test holds in its hands (paths/fake.hpp).
+// The transport without processes and without UCX: several ranks of one process, over the shared path and over a
+// network that the test holds in its hands (paths/fake.hpp).
 #include "ucx_layer/transport/transport.hpp"
 
 #include <gtest/gtest.h>
@@ -181,7 +181,8 @@ TEST_P(OnPath, WhatIsNotAcceptedWaitsInOrder) {
   job.expect_nothing_held();
 }
 
-// A payload that the receiver keeps stays its sender's until it is let go; one of many is copied, so that tickets remain.
+// A payload that the receiver keeps stays its sender's until it is let go; one of many is copied, so that tickets
+// remain.
 TEST_P(OnPath, WhoKeepsPayloadsKeepsThemWhole) {
   Job job(2, GetParam());
   job[1].keeps = true;
@@ -276,7 +277,8 @@ TEST(MessagePath, WhoHasNotGreetedIsNamedAndWhoseConnectionIsLost) {
   EXPECT_EQ(all[0]->failed, std::vector<int>{2});
 }
 
-// Connections that are made when they are needed: by a message, and by the answer to the greeting that goes before it. Courtesies make none.
+// Connections that are made when they are needed: by a message, and by the answer to the greeting that goes before it.
+// Courtesies make none.
 TEST(MessagePath, WhoIsNotConnectedIsWhenAMessageWantsToGoThere) {
   FakeNetwork network;
   const std::vector<std::unique_ptr<FakeRank>> all = three_ranks(network, false);

@@ -1,6 +1,6 @@
-// Every operator on every type that it takes against the plain reference (tests/plain_reduction.hpp), over forms of aliasing,
-// counts and misalignments; what is widened and finished; and the conversions of halves, exhaustively where that is possible.
-// reduction_test.cpp has more of the numbers that need no carrier.
+// Every operator on every type that it takes against the plain reference (tests/plain_reduction.hpp), over forms of
+// aliasing, counts and misalignments; what is widened and finished; and the conversions of halves, exhaustively where
+// that is possible. reduction_test.cpp has more of the numbers that need no carrier.
 #include <gtest/gtest.h>
 
 #include <bit>

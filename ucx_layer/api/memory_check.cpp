@@ -14,8 +14,8 @@ struct Range {
   std::uintptr_t begin = 0, end = 0;
   bool writable = false;
 };
-// Of the calling thread. (In static thread storage, which libraries that are loaded later have some of, too: a look is a load then,
-// and no call.)
+// Of the calling thread. (In static thread storage, which libraries that are loaded later have some of, too: a look is
+// a load then, and no call.)
 struct Known {
   std::array<Range, 8> ranges;
   std::size_t next;

@@ -1,9 +1,10 @@
-// A reproducible sum by two sweeps over ranks that don't read each other's memory (collectives/reduction/two_sweeps.hpp): an allreduce of
-// heights, then one of digits.
+// A reproducible sum by two sweeps over ranks that don't read each other's memory
+// (collectives/reduction/two_sweeps.hpp): an allreduce of heights, then one of digits.
 //
-// A death between the two has given its height, and no digits: then there may be bins too high for those that are left, whose sum would
-// have other bits. So both must have the same contributors, or both are done again. Who gives to the second has been given to in
-// the first, so as many are the same; each repetition costs a death, and all ranks see the same numbers, so all repeat or none.
+// A death between the two has given its height, and no digits: then there may be bins too high for those that are left,
+// whose sum would have other bits. So both must have the same contributors, or both are done again. Who gives to the
+// second has been given to in the first, so as many are the same; each repetition costs a death, and all ranks see the
+// same numbers, so all repeat or none.
 #pragma once
 
 #include "ucx_layer/api/calls.hpp"

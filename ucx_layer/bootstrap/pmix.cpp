@@ -7,13 +7,14 @@
 // A fence takes a rank that has called PMIx_Finalize for a dead one, too. So PMIx_Finalize waits for the end of the
 // process: before, it would break the next context's start-up, or MPI's, on ranks that are faster.
 //
-// Slurm's server (22.05) cancels the step when a rank dies that has called PMIx_Init and not PMIx_Finalize, whatever srun
-// has been told. Under it PMIx_Finalize comes when start-up is over, and no rank goes on before all have called it: then they
-// may join again for a next context, in any order. (Without that, a rank that leaves breaks the fence of those that have
-// joined again.) MPI could not: to a process that joins again libpmix 4.2 doesn't say which of its node's ranks it is, and
-// MPI_Init fails. So a program with MPI stays; MPI would be the one to keep it in the job anyway. Of libpmix 5 the opposite is
-// true (Open MPI 5.0.7): MPI_Init fails in a process that has joined and not left. There every program leaves, whoever the
-// server is: some ranks may have MPI and others not, and it may be loaded later.
+// Slurm's server (22.05) cancels the step when a rank dies that has called PMIx_Init and not PMIx_Finalize, whatever
+// srun has been told. Under it PMIx_Finalize comes when start-up is over, and no rank goes on before all have called
+// it: then they may join again for a next context, in any order. (Without that, a rank that leaves breaks the fence of
+// those that have joined again.) MPI could not: to a process that joins again libpmix 4.2 doesn't say which of its
+// node's ranks it is, and MPI_Init fails. So a program with MPI stays; MPI would be the one to keep it in the job
+// anyway. Of libpmix 5 the opposite is true (Open MPI 5.0.7): MPI_Init fails in a process that has joined and not left.
+// There every program leaves, whoever the server is: some ranks may have MPI and others not, and it may be loaded
+// later.
 #include "ucx_layer/bootstrap/pmix.hpp"
 
 #include <cstdlib>
@@ -551,7 +552,8 @@ bool join_job(microseconds limit, std::string& error) {
   return true;
 }
 
-// Loaded, so that MPI_Init has been called or may be. A module of Python's has it for itself: no symbol tells, but the name.
+// Loaded, so that MPI_Init has been called or may be. A module of Python's has it for itself: no symbol tells, but the
+// name.
 bool has_mpi() {
   if (dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr) return true;
   const auto is_mpi = [](dl_phdr_info* object, std::size_t, void*) {

@@ -41,10 +41,11 @@ class Pmix {
   bool allgather(const void* source, void* received, std::size_t bytes, std::chrono::microseconds limit,
                  std::string& error, const std::function<void()>& meanwhile = {});
 
-  // Start-up is over for this rank, all is well. No call but the destructor may follow. Asks nothing of anybody, unless this
-  // process has to leave the job: Slurm's server ends it when a rank dies that has not left, and MPI 5 wants to join by itself
-  // (pmix.cpp). True, on all ranks: some leave, and the caller must not go on before all ranks have been here, lest one joins
-  // again too early. `complaint`: it has not worked within `limit`, which is no reason not to go on.
+  // Start-up is over for this rank, all is well. No call but the destructor may follow. Asks nothing of anybody, unless
+  // this process has to leave the job: Slurm's server ends it when a rank dies that has not left, and MPI 5 wants to
+  // join by itself (pmix.cpp). True, on all ranks: some leave, and the caller must not go on before all ranks have been
+  // here, lest one joins again too early. `complaint`: it has not worked within `limit`, which is no reason not to go
+  // on.
   bool close(std::chrono::microseconds limit, std::string& complaint);
 
  private:

@@ -224,7 +224,8 @@ class Arrival {
   static constexpr std::size_t most_attempts = 4;
   static constexpr auto first_pause = std::chrono::milliseconds(50), longest_pause = std::chrono::milliseconds(1000);
   static constexpr auto pushed_out_pause = std::chrono::milliseconds(20);
-  // A connect() that the kernel doesn't answer at once stands before a full queue. It would ask again after 1, 3, 7, 15 s.
+  // A connect() that the kernel doesn't answer at once stands before a full queue. It would ask again after 1, 3, 7, 15
+  // s.
   static constexpr auto unanswered_for = std::chrono::milliseconds(100);
 
   struct Attempt {

@@ -150,8 +150,8 @@ void RendezvousServer::accept_all(TimePoint now) {
     if (descriptor < 0) {
       const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (!is_short) return;
-      // A stranger must not have what a rank needs. Nobody to send away: the listener stays readable, so look again later
-      // rather than all the time.
+      // A stranger must not have what a rank needs. Nobody to send away: the listener stays readable, so look again
+      // later rather than all the time.
       if (!drop_oldest_stranger(now, "there is no descriptor left")) {
         accept_again_at_ = now + accept_pause;
         return;

@@ -115,7 +115,8 @@ std::string read_activity(const ReadMemory& memory) {
 std::size_t type_in(const HostNote& note) { return note.what >> 4 & 0x1f; }
 std::size_t operator_in(const HostNote& note) { return note.what & 0xf; }
 
-// "allreduce (sum of double, 8 bytes)", "broadcast (double, 8 bytes, from rank 1)"; roots are ranks of the communicator.
+// "allreduce (sum of double, 8 bytes)", "broadcast (double, 8 bytes, from rank 1)"; roots are ranks of the
+// communicator.
 std::string words_of(const PartView::Posted& posted) {
   const HostNote& note = posted.note;
   const Kind kind = kind_in(note);
@@ -254,8 +255,9 @@ bool JobView::waits_for(std::int32_t from, std::int32_t whom, std::vector<std::i
   return false;
 }
 
-// It waits in one communicator for a rank that waits for it in another, or for one that does: a circle, if all are inside waits. The
-// fewer are those that are wrong. (An operation that was only posted stops nobody from posting another.)
+// It waits in one communicator for a rank that waits for it in another, or for one that does: a circle, if all are
+// inside waits. The fewer are those that are wrong. (An operation that was only posted stops nobody from posting
+// another.)
 std::string JobView::crosses(const RankView& view) const {
   const auto waiting_in = [&](std::uint32_t communicator) {
     return std::ranges::count_if(ranks, [&](const auto& each) {
@@ -281,8 +283,8 @@ std::string JobView::crosses(const RankView& view) const {
   return {};
 }
 
-// The first of what it has posted that is another operation than most have posted under that number, and that somebody is in. (It may
-// have been through, and have gone on.)
+// The first of what it has posted that is another operation than most have posted under that number, and that somebody
+// is in. (It may have been through, and have gone on.)
 std::string JobView::differs_in(std::uint32_t communicator, const PartView& part) const {
   std::vector<PartView::Posted> own = part.latest;
   std::ranges::sort(own, {}, &PartView::Posted::number);

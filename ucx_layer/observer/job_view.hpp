@@ -1,10 +1,10 @@
-// A job as somebody sees it who looks at its ranks from outside: what each has posted last in each communicator and when, whom it
-// waits for, what it does, and who has posted something else than the others. One view for ucft_comm_look, for the sentence of
-// ucft_wait's time limit and for ucft_info --job.
+// A job as somebody sees it who looks at its ranks from outside: what each has posted last in each communicator and
+// when, whom it waits for, what it does, and who has posted something else than the others. One view for
+// ucft_comm_look, for the sentence of ucft_wait's time limit and for ucft_info --job.
 //
-// It is read in what ranks keep in memory that they share (first_segment.hpp, host_slab.hpp), so nobody is stopped or asked, and
-// a rank that hangs, or is dead, can be looked at. The ranks go on meanwhile: a figure may be an operation old, none is torn. Of a
-// rank of another host only what it has been heard to say is known.
+// It is read in what ranks keep in memory that they share (first_segment.hpp, host_slab.hpp), so nobody is stopped or
+// asked, and a rank that hangs, or is dead, can be looked at. The ranks go on meanwhile: a figure may be an operation
+// old, none is torn. Of a rank of another host only what it has been heard to say is known.
 #pragma once
 
 #include <cstdint>
@@ -97,13 +97,15 @@ class JobView {
   // Whom the operation waits for that this rank would finish next in the communicator. In rank order.
   std::vector<std::int32_t> awaited_by(std::int32_t rank, std::uint32_t communicator) const;
   Doing doing(std::int32_t rank) const;
-  // "has posted ... as operation 2, and 3 other ranks ...: the roots differ", or "waits in ... for ..., which waits for it in ...".
-  // Empty: nothing that is known to be wrong.
+  // "has posted ... as operation 2, and 3 other ranks ...: the roots differ", or "waits in ... for ..., which waits for
+  // it in ...". Empty: nothing that is known to be wrong.
   std::string mismatch_of(std::int32_t rank) const;
-  // The same of two ranks: "has posted ..., and this rank ...: the roots differ". Empty: they are alike, or it is not known.
+  // The same of two ranks: "has posted ..., and this rank ...: the roots differ". Empty: they are alike, or it is not
+  // known.
   std::string difference(std::int32_t rank, std::int32_t from, std::uint32_t communicator,
                          OperationNumber number) const;
-  // What it does, and when it was heard: "computes (runs, or waits for a processor), last heard 0.01 s ago"; or "inside MPI_Recv (...".
+  // What it does, and when it was heard: "computes (runs, or waits for a processor), last heard 0.01 s ago"; or "inside
+  // MPI_Recv (...".
   std::string words_about(std::int32_t rank) const;
   // The last operation that it has posted there: "allreduce (sum of double, 8 bytes)". Empty: none, or it is not known.
   std::string last_posted(std::int32_t rank, std::uint32_t communicator) const;

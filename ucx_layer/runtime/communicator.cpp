@@ -56,8 +56,9 @@ bool Communicator::prefers_gossip(std::uint64_t bytes) {
   return prefers_gossip_;
 }
 
-// Who waits for a root that is late asks it in vain, so nobody asks before it has waited for ten times as long as all the questions
-// and answers would take. Nor does anybody panic before, to all in vain, because of a neighbour that is late.
+// Who waits for a root that is late asks it in vain, so nobody asks before it has waited for ten times as long as all
+// the questions and answers would take. Nor does anybody panic before, to all in vain, because of a neighbour that is
+// late.
 void Communicator::set_gossip(std::int64_t time_ns, Arguments& arguments) {
   if (host_ != nullptr) return;
   const GossipChoice choice{time_ns, arguments.bytes(), arguments.correction_distance, arguments.f,

@@ -1,7 +1,7 @@
-// A communicator: its ranks, gossip, and its operations, in one of three ways. Where all ranks share memory and deaths can be proved
-// they are read there (HostOperations), else ranks send each other messages (CorrectedOperations), or hosts do, of which each is one
-// process (TwoLevelOperations). Which is decided by what all know since start-up, so it is the same on all.
-// Threads: one at a time, the one that is inside the context.
+// A communicator: its ranks, gossip, and its operations, in one of three ways. Where all ranks share memory and deaths
+// can be proved they are read there (HostOperations), else ranks send each other messages (CorrectedOperations), or
+// hosts do, of which each is one process (TwoLevelOperations). Which is decided by what all know since start-up, so it
+// is the same on all. Threads: one at a time, the one that is inside the context.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ class Communicator {
   // By gossip, for as long as given (0: by the cost model); the correction and its distance are in arguments.
   void set_gossip(std::int64_t time_ns, Arguments& arguments);
 
-  // UCFT_OK, UCFT_ERR_BUSY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION. Where memory lacks the operation goes on, and ends with
-  // UCFT_ERR_NO_MEMORY on all.
+  // UCFT_OK, UCFT_ERR_BUSY; UCFT_ERR_EXCLUDED or UCFT_ERR_PARTITION. Where memory lacks the operation goes on, and ends
+  // with UCFT_ERR_NO_MEMORY on all.
   ucft_status_t post(Request& request);
   // The short way of one that has a shortcut. waits: the caller will do nothing else until it is complete.
   HostStage::Ran run(Request& request, bool waits) { return host_->run(request, waits); }
@@ -45,7 +45,8 @@ class Communicator {
   void plan(Request& request) const {
     if (host_ != nullptr) host_->plan(request);
   }
-  // Of the blocking calls, of which there is one at a time. The last two are kept, as programs go from one to another and back.
+  // Of the blocking calls, of which there is one at a time. The last two are kept, as programs go from one to another
+  // and back.
   LastTwo<Request>& blocking() { return blocking_; }
   // From which of its operations on a rank posts nothing: ordinary ones, and gossip.
   struct Left {

@@ -1,5 +1,5 @@
-// The communicators of a context, by their ids: whose a message is, what comes before one exists here, and what is answered
-// when it no longer does.
+// The communicators of a context, by their ids: whose a message is, what comes before one exists here, and what is
+// answered when it no longer does.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ class Communicators {
   void note_gossip(Communicator& communicator);  // it has some now
   // Those that may want turns: all but those whose ranks read each other's memory and don't gossip.
   const std::vector<Communicator*>& turning() const { return turning_; }
-  // One of them after the other, whatever it wants: what ranks of its host have written may concern it. null: there are none.
+  // One of them after the other, whatever it wants: what ranks of its host have written may concern it. null: there are
+  // none.
   Communicator* next_in_turn();
   void clear();
   std::vector<Communicator*> all() const;

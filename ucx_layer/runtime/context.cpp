@@ -26,8 +26,8 @@ constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 
 // Of operations in shared memory: the stamp, the note and these fill two cache lines, of which short data touch one.
 constexpr std::uint64_t host_inline_bytes = 112;
-// Who needs nobody, as the root of a broadcast, is ahead of the others by as many operations: where ranks share cores, a change
-// between them for each so many.
+// Who needs nobody, as the root of a broadcast, is ahead of the others by as many operations: where ranks share cores,
+// a change between them for each so many.
 constexpr std::int32_t host_banks = 64, host_banks_on_shared_cores = 256;
 
 std::atomic<int> process_id{0};
@@ -111,8 +111,8 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   return UCFT_OK;
 }
 
-// A barrier over the survivors: the launcher's are for ranks that it knows, and can't survive. A rank that dies in it is dead
-// like any other; by messages more than f deaths end it, too.
+// A barrier over the survivors: the launcher's are for ranks that it knows, and can't survive. A rank that dies in it
+// is dead like any other; by messages more than f deaths end it, too.
 void Context::meet() {
   Communicator* const everybody = communicators_.create_for_all(size());
   Request barrier;

@@ -57,11 +57,11 @@ class Context {
   Communicators& communicators() { return communicators_; }
   bool has_failed(std::int32_t rank) const { return departures_.state().has_failed(rank); }
   bool is_gone(std::int32_t rank) const { return departures_.state().is_gone(rank); }
-  // A rank of this host stores nothing any more: this rank's own detector has proved it dead, or it has said itself that it is out,
-  // or leaves. What others say is no proof here.
+  // A rank of this host stores nothing any more: this rank's own detector has proved it dead, or it has said itself
+  // that it is out, or leaves. What others say is no proof here.
   bool is_final(std::int32_t rank) const { return departures_.is_final(rank); }
-  // The job as it is seen from here, but for what processes do, which costs several microseconds for each of their threads. Any
-  // thread, also while another one is inside.
+  // The job as it is seen from here, but for what processes do, which costs several microseconds for each of their
+  // threads. Any thread, also while another one is inside.
   JobView view() const;
   void look_at_process(RankView& view) const;
   // A wait has ended without its operation; it may go on at once.
@@ -96,8 +96,8 @@ class Context {
 
   // True if anything was done.
   bool progress();
-  // progress() for callers that test instead of waiting: looks at what a wait looks at while it yields, too, now and then,
-  // and yields as it does when nothing has come for so long.
+  // progress() for callers that test instead of waiting: looks at what a wait looks at while it yields, too, now and
+  // then, and yields as it does when nothing has come for so long.
   void glance();
   // Waits until done() or the time limit (max(): none). False: the limit came first.
   template <class Done>

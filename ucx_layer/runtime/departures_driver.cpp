@@ -124,8 +124,8 @@ void DeparturesDriver::mark_left(bool is_needed) {
 
 // ---- the detector's thread ------------------------------------------------------------------------------------------
 
-// On the detector's thread, or, if it is a proof, on the caller's in look_now(). Those that are silent together are told
-// together.
+// On the detector's thread, or, if it is a proof, on the caller's in look_now(). Those that are silent together are
+// told together.
 void DeparturesDriver::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
   const News news{.kind = News::Kind::verdict,
@@ -282,8 +282,8 @@ void DeparturesDriver::exclude_self(const std::string& why) {
   on_turn(Clock::now());
 }
 
-// What is read of a rank that is heard out, and what communicators make of its departure, may have consequences of its own:
-// those wait for their turn.
+// What is read of a rank that is heard out, and what communicators make of its departure, may have consequences of its
+// own: those wait for their turn.
 void DeparturesDriver::follow_up() {
   if (following_) return;
   following_ = true;
@@ -406,8 +406,8 @@ void DeparturesDriver::on_tick(void* arg) {
   if (news || self.answering_.load(std::memory_order_acquire)) self.helper_->wake();
 }
 
-// A port of this host that goes down explains much that would look like the others' deaths. It proves nothing: it may be
-// back before anybody notices.
+// A port of this host that goes down explains much that would look like the others' deaths. It proves nothing: it may
+// be back before anybody notices.
 void DeparturesDriver::look_at_ports() {
   const std::lock_guard lock(ports_mutex_);
   for (const std::string& line : ports_->look())

@@ -1,4 +1,5 @@
-// What the detector sees, and what others say, goes into Departures, which is a value; what that concludes is carried out here.
+// What the detector sees, and what others say, goes into Departures, which is a value; what that concludes is carried
+// out here.
 //
 // Threads: the one that is inside the context; what the detector's thread may call says so.
 #pragma once
@@ -76,8 +77,8 @@ class DeparturesDriver {
   void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
   void take_news();                         // tells it the news
   void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
-  // Who has become one of the first two of its host, or has new ones beside it, connects with those that it will speak to: one at a time,
-  // and not before the operations that met the death have had time to end.
+  // Who has become one of the first two of its host, or has new ones beside it, connects with those that it will speak
+  // to: one at a time, and not before the operations that met the death have had time to end.
   void connect_in_calm(Clock::time_point now);
 
   void set_callback(ucft_failure_callback_t callback, void* arg) {

@@ -3,8 +3,8 @@
 
 namespace ucft::detail {
 
-// Raises the soft limit (RLIMIT_NOFILE) of this process to the hard one. Never lowers it; the hard limit stays. Programs
-// that the process starts inherit it. Any thread; cheap when there is nothing to raise.
+// Raises the soft limit (RLIMIT_NOFILE) of this process to the hard one. Never lowers it; the hard limit stays.
+// Programs that the process starts inherit it. Any thread; cheap when there is nothing to raise.
 void raise_descriptor_limit();
 
 }  // namespace ucft::detail

@@ -26,8 +26,8 @@ class GossipWindows {
 
   explicit GossipWindows(Communicator& communicator) : communicator_(communicator) {}
 
-  // One for each of these that is not dead, for rows of so many bytes. Who was there before keeps its window: both ends have it.
-  // unsupported: one is reached by messages only. After an objection not all of them exist.
+  // One for each of these that is not dead, for rows of so many bytes. Who was there before keeps its window: both ends
+  // have it. unsupported: one is reached by messages only. After an objection not all of them exist.
   WindowObjection take(std::span<const Rank> neighbours, const std::vector<bool>& dead, std::size_t row_bytes);
   void clear() { ends_.clear(); }
 

@@ -1,5 +1,6 @@
-// When operations were posted, for who looks from outside, without a look at a clock for each: this rank's detector thread advances
-// the heartbeat, and the first post after that takes the time. What is posted in the same heartbeat is no more than that later.
+// When operations were posted, for who looks from outside, without a look at a clock for each: this rank's detector
+// thread advances the heartbeat, and the first post after that takes the time. What is posted in the same heartbeat is
+// no more than that later.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // The thread that works for a rank whose program is not calling (docs/failure_model.md, "Ranks that are not calling").
 //
-// It may run user operators, for as long as they like. That is why it is not the detector's thread: heartbeats must go out
-// meanwhile, or a rank that computes would be taken for dead.
+// It may run user operators, for as long as they like. That is why it is not the detector's thread: heartbeats must go
+// out meanwhile, or a rank that computes would be taken for dead.
 #pragma once
 
 #include <atomic>

@@ -84,7 +84,8 @@ bool HostJournal::post(Request& request, const std::byte* data, std::size_t byte
   return ranks_->post(request) == UCFT_OK;
 }
 
-// Where there is no memory for a broadcast nobody gets it, and all know: the next speaker finds what it was about by itself.
+// Where there is no memory for a broadcast nobody gets it, and all know: the next speaker finds what it was about by
+// itself.
 void HostJournal::write() {
   if (ranks_ != nullptr) {
     if (request_.pending()) return;

@@ -36,10 +36,10 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     host_copy(to, from, bytes);
 }
 
-// Into lines that others have read, for others to read. A store to such a line first takes it from their caches, which lasts a few
-// nanoseconds where these are near, and tens where they are far (other dies of the package): then it goes past the caches, and
-// who reads it pays less for that than this rank saves. Of many lines the first are timed, and tell whether they are far;
-// else it is as it was when that was known last.
+// Into lines that others have read, for others to read. A store to such a line first takes it from their caches, which
+// lasts a few nanoseconds where these are near, and tens where they are far (other dies of the package): then it goes
+// past the caches, and who reads it pays less for that than this rank saves. Of many lines the first are timed, and
+// tell whether they are far; else it is as it was when that was known last.
 inline void stage(std::byte* to, const std::byte* from, std::uint64_t bytes, bool& are_far) {
   using Clock = std::chrono::steady_clock;
   constexpr std::uint64_t lines = 64, first = lines * 64, worth_it = 4 * first;
@@ -193,8 +193,8 @@ class HostOperations::Memory {
   Looks looks_{0};           // then
 };
 
-// Of an operation that is no request's yet, and whose results go straight to its caller. No pointer to it is handed on, so that its
-// members can be in registers.
+// Of an operation that is no request's yet, and whose results go straight to its caller. No pointer to it is handed on,
+// so that its members can be in registers.
 class HostOperations::ShortMemory : public Memory {
  public:
   ShortMemory(HostOperations& operations, const Request& request, bool waits)
@@ -264,8 +264,8 @@ HostCall HostOperations::call_of(const Arguments& arguments) {
   return call;
 }
 
-// For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it; else a
-// copy. False: others may still read what there is. If there is nothing, data.data is null.
+// For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it;
+// else a copy. False: others may still read what there is. If there is nothing, data.data is null.
 bool HostOperations::find_room(Request& request, const HostCall& call, HostData& data, Room& room) {
   Buffers& buffers = context_.transport().buffers();
   const auto* const send = static_cast<const std::byte*>(request.send);
@@ -341,7 +341,8 @@ void HostOperations::plan(Request& request) {
   if (way && way->can_run()) request.shortcut = way;
 }
 
-// For what this rank gives in operations that run. Where there is no memory, or not enough, such are posted: nobody else needs to know.
+// For what this rank gives in operations that run. Where there is no memory, or not enough, such are posted: nobody
+// else needs to know.
 bool HostOperations::find_places(std::uint64_t bytes) {
   if (bytes > place_bytes || places_.count > 0 || UCFT_TEST_SWITCH(lacks_places)) return false;
   Buffers& buffers = context_.transport().buffers();

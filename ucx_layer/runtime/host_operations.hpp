@@ -1,8 +1,9 @@
-// The operations of a communicator whose ranks share memory: a HostStage, its memory, and the requests that wait for its results.
+// The operations of a communicator whose ranks share memory: a HostStage, its memory, and the requests that wait for
+// its results.
 //
-// What is decided is read in the ranks' slabs, so nobody needs a rank that computes, and any number may die; but a dead rank is one
-// that is proved dead, or has left: a suspicion waits for that.
-// Threads: one at a time, the one that is inside the context.
+// What is decided is read in the ranks' slabs, so nobody needs a rank that computes, and any number may die; but a dead
+// rank is one that is proved dead, or has left: a suspicion waits for that. Threads: one at a time, the one that is
+// inside the context.
 #pragma once
 
 #include <atomic>

@@ -28,8 +28,8 @@ void Request::copy_result(std::span<const std::byte> result, Rank ranks) {
     std::memcpy(receive, result.data(), bytes);
 }
 
-// Whose blocks are there, they say themselves; the places of the others are left as they are. Nothing is written if a block
-// does not fit its place: then some rank gave other counts.
+// Whose blocks are there, they say themselves; the places of the others are left as they are. Nothing is written if a
+// block does not fit its place: then some rank gave other counts.
 void Request::place_blocks(std::span<const std::byte> blocks, Rank ranks) {
   std::vector<bool> there(static_cast<std::size_t>(ranks));
   std::uint32_t count = 0;

@@ -75,7 +75,8 @@ struct Request {
   bool lacks_memory = false;  // of a part in an operation over hosts: this rank has none for what follows, and no data
   BufferId lent_input = no_buffer;  // the caller's own memory that peers may be reading
   Slice value;                      // State::copying: the result, until lent_input is free
-  // Stored one by one and read soon after: in an order in which no two are read at once, which would wait for both stores.
+  // Stored one by one and read soon after: in an order in which no two are read at once, which would wait for both
+  // stores.
   std::uint32_t attempts = 0;
   ucft_status_t status = UCFT_OK;
   std::uint32_t contributors = 0;
@@ -86,8 +87,8 @@ struct Request {
   std::int32_t culprit = -1;              // of a mismatch
   std::unique_ptr<GossipRequest> gossip;  // a gossip all-reduce: `arguments` don't count
 
-  // What has come of the operation, and what follows for rank `me` of so many. missing stays empty: whoever can tell adds them. True
-  // if this rank has, or may read, the result.
+  // What has come of the operation, and what follows for rank `me` of so many. missing stays empty: whoever can tell
+  // adds them. True if this rank has, or may read, the result.
   struct Verdict {
     Outcome outcome;
     std::uint32_t contributors, attempts;
@@ -106,8 +107,8 @@ struct Request {
     missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
     return knows;
   }
-  // A success of an operation on a host. Mostly that was the outcome the last time, too, of as many and so of the same ranks: who is
-  // missing once is from then on. False: it was not.
+  // A success of an operation on a host. Mostly that was the outcome the last time, too, of as many and so of the same
+  // ranks: who is missing once is from then on. False: it was not.
   bool take_usual_outcome(std::uint32_t from_ranks) {
     state = State::complete;
     return has_usual_outcome && usual_contributors == from_ranks;
@@ -117,11 +118,12 @@ struct Request {
     has_usual_outcome = true;
     usual_contributors = from_ranks;
   }
-  // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the reduction finishes.
+  // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the
+  // reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                    std::uint32_t from_ranks) const;
-  // Into the caller's memory: the whole result, of so many ranks. Of an allgather a set of blocks, where a block that does not fit its place
-  // makes the outcome a mismatch.
+  // Into the caller's memory: the whole result, of so many ranks. Of an allgather a set of blocks, where a block that
+  // does not fit its place makes the outcome a mismatch.
   void copy_result(std::span<const std::byte> result, Rank ranks);
   // There is no outcome.
   void give_up(ucft_status_t why);

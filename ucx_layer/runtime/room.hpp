@@ -1,4 +1,5 @@
-// Memory of the context's buffers, for as long as this lives: pages that have been touched, and that other ranks can map.
+// Memory of the context's buffers, for as long as this lives: pages that have been touched, and that other ranks can
+// map.
 #pragma once
 
 #include <span>

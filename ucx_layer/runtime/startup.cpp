@@ -82,8 +82,8 @@ std::uint32_t random_cookie() {
   return cookie;
 }
 
-// What a rank reserves for shared memory: as much as the machine has, if all ranks can map that of all others beside what
-// else they need.
+// What a rank reserves for shared memory: as much as the machine has, if all ranks can map that of all others beside
+// what else they need.
 std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t wanted) {
   if (wanted >= 0)
     mappable =
@@ -209,7 +209,8 @@ bool StartUp::exchange_identities(std::string& error) {
   return true;
 }
 
-// Where hosts are processes few connections are used but those that are planned. Else every pair may be: after a death all are asked.
+// Where hosts are processes few connections are used but those that are planned. Else every pair may be: after a death
+// all are asked.
 void StartUp::plan_connections(std::int32_t f) {
   std::vector<std::uint64_t> groups;
   std::map<std::uint64_t, std::int32_t> ranks;
@@ -326,8 +327,8 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   return open_remote_mailboxes(error);
 }
 
-// UCX listens for as long as it lives, and takes in whoever connects. No rank may stop before all have their connections, nor where
-// some are made later.
+// UCX listens for as long as it lives, and takes in whoever connects. No rank may stop before all have their
+// connections, nor where some are made later.
 bool StartUp::shut_the_door(std::string& error) {
   if (job_.all_share_memory || !job_.connections.connects_all()) return true;
   const auto limit = Clock::now() + connected_limit;

@@ -176,7 +176,8 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
   return local_->post(request) == UCFT_OK;
 }
 
-// Between hosts. What this rank's replica of the host will need is fetched now, when others can be told that it is not there.
+// Between hosts. What this rank's replica of the host will need is fetched now, when others can be told that it is not
+// there.
 bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, hosts()); });
@@ -189,8 +190,8 @@ bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   return all;
 }
 
-// Each call is one operation here in which all read what all have posted, so that it is compared: a broadcast from here gathers the
-// root's block alone, one from elsewhere nothing.
+// Each call is one operation here in which all read what all have posted, so that it is compared: a broadcast from here
+// gathers the root's block alone, one from elsewhere nothing.
 void TwoLevelOperations::begin_broadcast(Part& part, const Arguments& arguments) {
   Request& request = part.request;
   const std::uint64_t bytes = arguments.bytes();
@@ -442,8 +443,8 @@ void TwoLevelOperations::complete(Request& request, const Part& part, OperationN
   finish_spread();
 }
 
-// Of a broadcast by gossip nothing may have been sent when its host has the result, and whoever has returned may stay away. So who
-// speaks stays until all is sent.
+// Of a broadcast by gossip nothing may have been sent when its host has the result, and whoever has returned may stay
+// away. So who speaks stays until all is sent.
 void TwoLevelOperations::finish_spread() {
   const OperationWindow& window = member_.process().window();
   std::erase_if(spreading_, [&](Request* request) {

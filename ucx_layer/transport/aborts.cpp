@@ -14,8 +14,8 @@ int kept = 0;
 struct sigaction before;
 thread_local sigjmp_buf* volatile way_back = nullptr;
 
-// abort() raises the signal in the thread that calls it, and holds no lock of its own meanwhile: it may be left. A signal
-// that somebody else has sent is for the process.
+// abort() raises the signal in the thread that calls it, and holds no lock of its own meanwhile: it may be left. A
+// signal that somebody else has sent is for the process.
 void on_abort(int signal, siginfo_t* info, void* context) {
   sigjmp_buf* const back = way_back;
   if (back != nullptr && info->si_code == SI_TKILL && info->si_pid == getpid()) {

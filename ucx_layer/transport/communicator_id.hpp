@@ -1,12 +1,13 @@
-// The number of a communicator. Those that the library makes for its own use, for a communicator of the caller's, have that one's
-// number and a place in it.
+// The number of a communicator. Those that the library makes for its own use, for a communicator of the caller's, have
+// that one's number and a place in it.
 #pragma once
 
 #include <cstdint>
 
 namespace ucft::detail::communicator_id {
 
-// Places: 0 is the caller's, 1 .. 4 are for the agreements of gossip operations in flight, and of one over several hosts:
+// Places: 0 is the caller's, 1 .. 4 are for the agreements of gossip operations in flight, and of one over several
+// hosts:
 inline constexpr std::uint32_t on_host = 5, journal_of_host = 6;
 
 inline constexpr int shift = 28;

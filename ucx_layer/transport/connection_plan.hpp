@@ -1,16 +1,18 @@
-// Whom a rank connects with in start-up: the processes that protocols need, whatever their root, and not all. A pure function of
-// what all ranks know, so it is the same seen from both ends.
+// Whom a rank connects with in start-up: the processes that protocols need, whatever their root, and not all. A pure
+// function of what all ranks know, so it is the same seen from both ends.
 //
-// Source: Kuettler, Haertig, "Fault-tolerant Reduce and Allreduce operations based on correction", sections 4.2 and 4.5: with
-// processes numbered from the root on, groups, the I(f)-tree and a binomial broadcast tree are one circulant graph for all roots.
+// Source: Kuettler, Haertig, "Fault-tolerant Reduce and Allreduce operations based on correction", sections 4.2 and
+// 4.5: with processes numbered from the root on, groups, the I(f)-tree and a binomial broadcast tree are one circulant
+// graph for all roots.
 //
 //   process p of n (n groups of ranks that share memory)            p +- 1 .. f            groups of up-correction
 //                                                                   p +- 2^k               broadcast, plain reduce
 //                                                                   p +- (f+1) 2^k         I(f)-tree
-//                                                                   of recursive doubling  plain allreduce (optimistic.hpp)
+//                                                                   of recursive doubling  plain allreduce
 //
-// Of each process two ranks are connected: who speaks for it and who would be the next (collectives/hosts/host_member.hpp). Other
-// trees, gossip, communicators of some ranks: each connection is made when the first message wants to go over it.
+// Of each process two ranks are connected: who speaks for it and who would be the next
+// (collectives/hosts/host_member.hpp). Other trees, gossip, communicators of some ranks: each connection is made when
+// the first message wants to go over it.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +25,8 @@ namespace ucft::detail {
 class ConnectionPlan {
  public:
   ConnectionPlan() = default;
-  // group_of: by rank, a number of those that it shares memory with. all_upto: where no rank has more ranks outside its group,
-  // all are connected.
+  // group_of: by rank, a number of those that it shares memory with. all_upto: where no rank has more ranks outside its
+  // group, all are connected.
   ConnectionPlan(const std::vector<std::uint64_t>& group_of, std::int32_t me, std::int32_t f, std::int32_t all_upto);
 
   bool connects_all() const { return all_; }
@@ -32,7 +34,8 @@ class ConnectionPlan {
   const std::vector<std::int32_t>& peers() const { return peers_; }  // those, ascending
   // This rank's group, then the neighbours of it as a process: ranks, ascending. Empty where all are connected.
   const std::vector<std::vector<std::int32_t>>& near() const { return near_; }
-  // Of that rank: whom it shares memory with, and those that it is connected with in start-up. Ascending; not where all are connected.
+  // Of that rank: whom it shares memory with, and those that it is connected with in start-up. Ascending; not where all
+  // are connected.
   std::vector<std::int32_t> mailboxes_of(std::int32_t rank) const;
   MailboxPlaces mailboxes() const;  // of this rank
 

@@ -55,8 +55,8 @@ class Connections {
   void note_failure(int peer, ucs_status_t why) { failures_.push_back({peer, why}); }
   std::vector<std::pair<int, ucs_status_t>> take_failures() { return std::exchange(failures_, {}); }
 
-  // One for each peer. Not over tcp: the kernel sees to what went there, and if the peer closes its end meanwhile, UCX 1.13
-  // may end the process (uct_iface.h, "comp->count > 0").
+  // One for each peer. Not over tcp: the kernel sees to what went there, and if the peer closes its end meanwhile, UCX
+  // 1.13 may end the process (uct_iface.h, "comp->count > 0").
   std::vector<std::pair<int, Ucx::Flush>> flush();
   // Whether devices can write and read the memory of all peers by themselves.
   bool have_remote_access() const;

@@ -86,8 +86,8 @@ bool SocketsOfUcx::are_connected() const {
   return true;
 }
 
-// By a filter that lets nothing through. To shut the listener down instead would make UCX's thread call accept(), fail, and
-// say so on stdout.
+// By a filter that lets nothing through. To shut the listener down instead would make UCX's thread call accept(), fail,
+// and say so on stdout.
 bool SocketsOfUcx::accept_no_more() {
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &nothing};

@@ -1,8 +1,9 @@
-// Sends and receives wire messages between the ranks of a job: chooses a path for each peer (paths/path.hpp), at wire-up.
+// Sends and receives wire messages between the ranks of a job: chooses a path for each peer (paths/path.hpp), at
+// wire-up.
 //
-// send() keeps a reference to value and list until the bytes have left; the buffers don't change meanwhile. A delivered value
-// is a buffer with one reference; its memory may be the peer's until we let go. What waits for a peer that fails is dropped.
-// Threads: one at a time.
+// send() keeps a reference to value and list until the bytes have left; the buffers don't change meanwhile. A delivered
+// value is a buffer with one reference; its memory may be the peer's until we let go. What waits for a peer that fails
+// is dropped. Threads: one at a time.
 #pragma once
 
 #include <functional>
@@ -60,18 +61,20 @@ class Transport {
   int missing_greeting(bool lost = false) const;
   bool wired() const;  // hellos of all peers on the message path have arrived, ours have left
   void note_wired() { all_have_greeted_ = true; }  // all ranks are
-  // Whether UCX has called abort() as a peer died that it was connecting to. Nothing can be sent then, and start-up has failed. After
-  // end_of_start_up() such an abort() ends the process.
+  // Whether UCX has called abort() as a peer died that it was connecting to. Nothing can be sent then, and start-up has
+  // failed. After end_of_start_up() such an abort() ends the process.
   bool has_given_up() const;
   void end_of_start_up();
-  // Whether the other sides have all connections that UCX has begun; then, on all ranks: from now on nobody can connect.
+  // Whether the other sides have all connections that UCX has begun; then, on all ranks: from now on nobody can
+  // connect.
   bool connected() const;
   bool accept_no_more();
   // The key to this rank's rings, for peers on other hosts. Empty: a device can't do it, so all stay on messages.
   std::vector<std::byte> own_remote_key();
   std::uint64_t own_segment_address() const { return segments_.first().name().address; }
-  // For peers without a connection: makes one, which the peer answers with its own. It costs a fraction of a millisecond and waits for
-  // nobody; what is sent before the peer has answered waits in UCX. Messages that find none do it by themselves.
+  // For peers without a connection: makes one, which the peer answers with its own. It costs a fraction of a
+  // millisecond and waits for nobody; what is sent before the peer has answered waits in UCX. Messages that find none
+  // do it by themselves.
   void connect_to(int peer);
   bool is_connected(int peer) const {  // by UCX
     const Path* const path = paths_[static_cast<std::size_t>(peer)];
@@ -98,7 +101,8 @@ class Transport {
   void publish_credit();                               // before sleeping: gives all credit back
   // Failed or left. is_ending: its process has ended, or closes its connections itself.
   void forget(int peer, bool is_ending = false);
-  // Forgets all that are reached by messages. What is on its way to them ends, and nobody reads what was lent for it any more.
+  // Forgets all that are reached by messages. What is on its way to them ends, and nobody reads what was lent for it
+  // any more.
   void cut_messages();
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
   // Sends `leave` to other hosts and to whom no memory is shared with. Waits until that and all that was sent before

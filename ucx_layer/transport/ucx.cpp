@@ -101,8 +101,8 @@ bool loopback_is_enough() {
          std::getenv("UCX_NET_DEVICES") == nullptr && has_ipv4("lo");
 }
 
-// The name of an option of tcp alone. Since UCX 1.18 it has the transport's prefix, and of the bare one UCX says "invalid
-// configurations"; 1.13 takes the one with the prefix, and ignores it.
+// The name of an option of tcp alone. Since UCX 1.18 it has the transport's prefix, and of the bare one UCX says
+// "invalid configurations"; 1.13 takes the one with the prefix, and ignores it.
 std::string of_tcp(const char* option) {
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);
@@ -114,8 +114,9 @@ ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
   if (ucs_status_t status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf"); status != UCS_OK) return status;
   // Without this the error callback of a peer that died with a full queue never comes.
   if (ucs_status_t status = ucp_config_modify(config, "RESOLVE_REMOTE_EP_ID", "y"); status != UCS_OK) return status;
-  // UCX's shared memory must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test). In error-handling
-  // mode UCX doesn't, but opens its queues all the same, as files in /dev/shm that stay there if the rank dies meanwhile.
+  // UCX's shared memory must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test). In
+  // error-handling mode UCX doesn't, but opens its queues all the same, as files in /dev/shm that stay there if the
+  // rank dies meanwhile.
   if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_for_ucx().c_str()); status != UCS_OK)
     return status;
   if (!with_tcp) return UCS_OK;
@@ -165,8 +166,8 @@ bool Ucx::open(std::size_t peers, bool on_one_host, std::string& error) {
   quiet_ucx();
   kept_ = std::make_unique<AbortsKept>();
   context_ = make_context(peers, transports_allow({"tcp"}), on_one_host, error);
-  // Allowed isn't there: UCX_NET_DEVICES may name RDMA devices only. UCX complains, on stdout, of options of a transport
-  // that it doesn't open.
+  // Allowed isn't there: UCX_NET_DEVICES may name RDMA devices only. UCX complains, on stdout, of options of a
+  // transport that it doesn't open.
   if (context_ != nullptr && transports_allow({"tcp"}) && !has_tcp(context_)) {
     ucp_cleanup(context_);
     context_ = make_context(peers, false, on_one_host, error);

@@ -23,14 +23,14 @@ class Ucx {
   Ucx(const Ucx&) = delete;
   Ucx& operator=(const Ucx&) = delete;
 
-  // peers: how many endpoints there will be; UCX chooses transports by it. on_one_host: all of them are on this one, so what
-  // has a loopback needs no other device.
+  // peers: how many endpoints there will be; UCX chooses transports by it. on_one_host: all of them are on this one, so
+  // what has a loopback needs no other device.
   bool open(std::size_t peers, bool on_one_host, std::string& error);
   ucp_context_h context() const { return context_; }
   ucp_worker_h worker() const { return worker_; }
   std::vector<std::byte> address(std::string& error) const;  // empty: error
-  // Everything that may meet a peer's death while UCX connects to it goes through here. False: UCX has given up, now or before.
-  // From open() to end_of_start_up() that is an answer; later UCX's abort() ends the process.
+  // Everything that may meet a peer's death while UCX connects to it goes through here. False: UCX has given up, now or
+  // before. From open() to end_of_start_up() that is an answer; later UCX's abort() ends the process.
   template <class Call>
   bool run(Call&& call) {
     if (kept_ == nullptr) {
@@ -46,11 +46,12 @@ class Ucx {
   }
   void end_of_start_up() { kept_.reset(); }
   bool has_given_up() const { return has_given_up_; }
-  // Whether puts and gets on this endpoint are done by the network device. Else UCX emulates them by active messages that
-  // need the target's progress. Known once the endpoint is wired up (has greeted and been greeted).
+  // Whether puts and gets on this endpoint are done by the network device. Else UCX emulates them by active messages
+  // that need the target's progress. Known once the endpoint is wired up (has greeted and been greeted).
   static bool has_remote_access(ucp_ep_h endpoint);
   static bool is_over_tcp(ucp_ep_h endpoint);
-  // Ends when everything that was sent on the endpoint before has arrived, or when the endpoint is closed. Needs progress.
+  // Ends when everything that was sent on the endpoint before has arrived, or when the endpoint is closed. Needs
+  // progress.
   class Flush {
    public:
     explicit Flush(ucp_ep_h endpoint);
@@ -66,10 +67,12 @@ class Ucx {
   bool accept_no_more() { return sockets_.accept_no_more(); }
   // Closes an endpoint without asking the peer; never blocks for longer than its own bookkeeping needs.
   void close(ucp_ep_h endpoint);
-  // Ends what is still on its way; its callbacks run in here. After the endpoints are closed, and not if it has given up.
+  // Ends what is still on its way; its callbacks run in here. After the endpoints are closed, and not if it has given
+  // up.
   void destroy_worker();
-  // Leaves worker and context to the end of the process. Nothing may be on its way. For one that has given up, and a worker that may still have to answer a
-  // peer that began to connect and died: built with assertions, UCX 1.13 ends the process that destroys it ("got REP message").
+  // Leaves worker and context to the end of the process. Nothing may be on its way. For one that has given up, and a
+  // worker that may still have to answer a peer that began to connect and died: built with assertions, UCX 1.13 ends
+  // the process that destroys it ("got REP message").
   void abandon();
   static bool has_abandoned();  // in this process
 

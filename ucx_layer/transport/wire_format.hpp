@@ -1,6 +1,7 @@
 // The bytes that travel. docs/wire_format.md describes them one by one; examine() is the only way in.
 //
-//   mailbox         header (48 bytes) | value or descriptor | first_decided, accepted or age (if has_ballots) | failure list
+//   mailbox         header (48 bytes) | value or descriptor | first_decided, accepted or age (if has_ballots) | list
+//                   of failures
 //   active message  header | first_decided, accepted | failure list as UCX's header, the value as its data
 //
 // All numbers are little-endian. A message with a foreign cookie, an unknown version or lengths that don't fit is
@@ -59,8 +60,8 @@ struct WireHeader {
   std::uint8_t flags;  // MessageFlags
   std::uint8_t transport_flags;
   std::uint32_t communicator;
-  std::uint16_t
-      epoch;  // members that the operation was planned without, modulo 65536; between hosts as processes the packet's place
+  // Members that the operation was planned without, modulo 65536; between hosts as processes the packet's place.
+  std::uint16_t epoch;
   std::uint16_t signature;
   std::uint64_t operation;
   std::int32_t sender;  // rank in the communicator; in the context for Control
@@ -114,8 +115,8 @@ inline std::int32_t second_ballot_of(const Message& message) {
 // The fields of a message, without value and list. `ballots`: first_decided and second_ballot_of(), if has_ballots.
 Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
 
-// Gossip messages have fields of their own, which travel in those of the same header: the one place that knows which in which.
-// As the transport takes it, with the value that it carries.
+// Gossip messages have fields of their own, which travel in those of the same header: the one place that knows which in
+// which. As the transport takes it, with the value that it carries.
 Message envelope_of(const GossipMessage& message, Slice value);
 GossipMessage parse_gossip(const WireHeader& header);
 

@@ -1,5 +1,5 @@
-/* A project outside of ucft's tree: four ranks add their numbers; half way rank 2 kills itself. What a survivor has seen is
- * checked, and said at the end.
+/* A project outside of ucft's tree: four ranks add their numbers; half way rank 2 kills itself. What a survivor has
+ * seen is checked, and said at the end.
  *
  *   ucft_run -n 4 --expect-kill 2 survivors
  */

@@ -112,8 +112,8 @@ TEST_P(Gossip, SeveralAtOnceBesideOtherOperationsAndWithEstimates) {
   for (int ranks : {2, 5}) expect_right(plan(ranks, several));
 }
 
-// Two operations, which some ranks post together and others one after the other: whose memory goes with whose differs from
-// one to the next.
+// Two operations, which some ranks post together and others one after the other: whose memory goes with whose differs
+// from one to the next.
 RANKS(overlap) {
   for (int algorithm = 0; algorithm < 6; ++algorithm)
     for (int i = 0; i < 20; ++i) {
@@ -145,7 +145,8 @@ RANKS(stages) {
     }
 }
 
-// Ranks that poll for all of their time slices: two that run at the same time could use up all their turns on each other.
+// Ranks that poll for all of their time slices: two that run at the same time could use up all their turns on each
+// other.
 TEST_P(Gossip, WhoRunsAtTheSameTimeDoesNotGossipWithNobodyElse) {
   JobPlan made = plan(8, stages, {"3"});
   made.environment["UCFT_SPIN"] = "1000";

@@ -69,9 +69,9 @@ TEST_P(Gossip, ARankThatStopsIsKilledAndLeftOut) {
   }
 }
 
-// cut ALGORITHM TOPOLOGY STOP MOST POLLS VICTIM..: after the first operation the victims die, so many polls into the next one (or
-// before it, -1). All later ones reach their accuracy all the same, in at most so many stages; those that began after the
-// deaths have the answer of the survivors.
+// cut ALGORITHM TOPOLOGY STOP MOST POLLS VICTIM..: after the first operation the victims die, so many polls into the
+// next one (or before it, -1). All later ones reach their accuracy all the same, in at most so many stages; those that
+// began after the deaths have the answer of the survivors.
 RANKS(cut) {
   const int algorithm = algorithm_named(arguments.at(0));
   const bool adaptive = arguments.at(2) == "adaptive";
@@ -95,7 +95,8 @@ RANKS(cut) {
     const ucft_gossip_result_t result = gossip.finish(true);
     if (result.stages > std::stoul(arguments.at(3)))
       wrong("operation {}: {} stages, {} iterations", i, result.stages, result.iterations);
-    // The deaths of operation 1 may be noticed after it; the next one is over when everybody alive has taken part in it.
+    // The deaths of operation 1 may be noticed after it; the next one is over when everybody alive has taken part in
+    // it.
     const std::uint32_t left = static_cast<std::uint32_t>(size_) - victims;
     if (all_known && (result.answer != UCFT_GOSSIP_SURVIVORS || result.contributors != left ||
                       result.live_ranks != static_cast<std::int32_t>(left)))
@@ -106,7 +107,8 @@ RANKS(cut) {
   }
 }
 
-// What is left of the topology is in parts of different means: left to themselves they repeat their stages (32 times) and never agree.
+// What is left of the topology is in parts of different means: left to themselves they repeat their stages (32 times)
+// and never agree.
 struct Cut {
   const char* topology;
   int ranks;
@@ -154,8 +156,8 @@ TEST_P(AfterACut, SoManySurvivorsAsHaveNoSuchTopologyTakeAnother) {
   }
 }
 
-// late ALGORITHM TOPOLOGY VICTIM: it dies when it has long had the average of all. What the others go on to is that one, which
-// its value is in, and not the survivors'.
+// late ALGORITHM TOPOLOGY VICTIM: it dies when it has long had the average of all. What the others go on to is that
+// one, which its value is in, and not the survivors'.
 RANKS(late) {
   ucft_gossip_options_t options = options_of(algorithm_named(arguments.at(0)), 1e-8);
   options.topology = topology_named(arguments.at(1));

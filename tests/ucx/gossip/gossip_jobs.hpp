@@ -1,5 +1,6 @@
-// Gossip all-reduces among real processes: every algorithm, beside other operations, while ranks are killed and stopped.
-// Nothing here depends on how long anything takes: results are compared with the bound that the library itself gives.
+// Gossip all-reduces among real processes: every algorithm, beside other operations, while ranks are killed and
+// stopped. Nothing here depends on how long anything takes: results are compared with the bound that the library itself
+// gives.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -23,8 +23,8 @@ TEST_F(Windows, EveryAlgorithmWithStampsInEveryLine) {
   }
 }
 
-// Before it writes a row, before it stamps it, and in the middle of its lines where each has a stamp, as between hosts: rows of
-// 700 doubles are 101 lines, and more.
+// Before it writes a row, before it stamps it, and in the middle of its lines where each has a stamp, as between hosts:
+// rows of 700 doubles are 101 lines, and more.
 TEST_F(Windows, ARankDiesWhileItWritesARow) {
   for (const bool stamps : {false, true})
     for (const std::string algorithm : asynchronous)
@@ -38,9 +38,9 @@ TEST_F(Windows, ARankDiesWhileItWritesARow) {
       }
 }
 
-// excluded ALGORITHM: without fencing rank 1, which stops, is only suspected; the others go on without it, in memory that it
-// knew. When it wakes up it may still write, which must harm nobody, and is told that it is out. (The others go on until
-// it has had its time.)
+// excluded ALGORITHM: without fencing rank 1, which stops, is only suspected; the others go on without it, in memory
+// that it knew. When it wakes up it may still write, which must harm nobody, and is told that it is out. (The others go
+// on until it has had its time.)
 RANKS(excluded) {
   const int algorithm = algorithm_named(arguments.at(0));
   if (rank_ == 1) {

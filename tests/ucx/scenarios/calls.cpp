@@ -23,7 +23,8 @@ namespace ucft::detail::test {
 namespace {
 
 #if defined(__SSE2__)
-// Rank 1 has its processor flush denormal numbers to zero, as programs built with -ffast-math do. Each rank computes the result.
+// Rank 1 has its processor flush denormal numbers to zero, as programs built with -ffast-math do. Each rank computes
+// the result.
 RANKS(denormals) {
   constexpr unsigned flushes = 0x8040;
   if (rank_ == 1) _mm_setcsr(_mm_getcsr() | flushes);
@@ -200,8 +201,8 @@ TEST_P(Scenario, ARootThatIsAheadIsBusyAndLosesNothing) {
   for (int ranks : {2, 4}) expect_right(plan(ranks, ahead));
 }
 
-// A rank comes late to an operation: a wait of the others with a limit gives up and goes on later. A barrier of a second
-// communicator tells the late one that they have.
+// A rank comes late to an operation: a wait of the others with a limit gives up and goes on later. A barrier of a
+// second communicator tells the late one that they have.
 RANKS(time_limit) {
   ucft_comm_h copy = UCFT_COMM_NULL;
   check(ucft_comm_dup(comm, &copy), "dup");
@@ -291,8 +292,8 @@ RANKS(window) {
 
 TEST_P(Scenario, AFullWindowIsBusyAndLosesNothing) { expect_right(plan(4, window)); }
 
-// test_loop ITERATIONS: all ranks on one processor, which wait by ucft_test and ucft_progress. One that kept the processor for
-// its whole time slice would look tens of thousands of times at each operation.
+// test_loop ITERATIONS: all ranks on one processor, which wait by ucft_test and ucft_progress. One that kept the
+// processor for its whole time slice would look tens of thousands of times at each operation.
 RANKS(test_loop) {
   cpu_set_t all, one;
   CPU_ZERO(&one);

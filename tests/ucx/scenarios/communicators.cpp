@@ -106,8 +106,8 @@ RANKS(come_and_go) {
   }
 }
 
-// A rank that is late with its part in the last barrier hears from the root, which didn't need it, that the communicator is
-// gone: that is no failure of the root.
+// A rank that is late with its part in the last barrier hears from the root, which didn't need it, that the
+// communicator is gone: that is no failure of the root.
 TEST_P(Scenario, CommunicatorsComeAndGoWithoutAnyFailure) {
   for (const char* f : {"1", "2", "3"})
     for (int ranks : {4, 8}) {

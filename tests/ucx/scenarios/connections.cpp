@@ -40,7 +40,8 @@ RANKS(holds) {
   check(ucft_barrier(comm, nullptr, nullptr), "barrier");
 }
 
-// A mailbox is 64 lines of 64 bytes if all ranks read each other's memory, else 256, with 320 bytes to say what has been read.
+// A mailbox is 64 lines of 64 bytes if all ranks read each other's memory, else 256, with 320 bytes to say what has
+// been read.
 TEST(Connections, AreCountedAndSoAreMailboxes) {
   for (const auto& [transport, held] : std::map<std::string, std::vector<std::string>>{
            {"shm", {"0", std::to_string(3 * (64 * 64 + 320)), "0"}},
@@ -58,7 +59,8 @@ TEST(Connections, AreCountedAndSoAreMailboxes) {
   }
 }
 
-// A line of JSON for bench/studies/start_up: when the rank was in the job (CLOCK_MONOTONIC), and what it holds after some operations.
+// A line of JSON for bench/studies/start_up: when the rank was in the job (CLOCK_MONOTONIC), and what it holds after
+// some operations.
 RANKS(held) {
   const auto began = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   for (int i = 0; i < 3; ++i) check(ucft_barrier(comm, nullptr, nullptr), "barrier");
@@ -86,8 +88,8 @@ std::uint64_t bytes_by_plan() {
   return FirstSegment(mailboxes, mailbox_lines).bytes() - FirstSegment(0, mailbox_lines).bytes();
 }
 
-// few HOSTS CONNECTIONS: three ranks a host. Who speaks for one, and the next, has so many connections, the third has none; then the third
-// ones of all hosts need some.
+// few HOSTS CONNECTIONS: three ranks a host. Who speaks for one, and the next, has so many connections, the third has
+// none; then the third ones of all hosts need some.
 RANKS(few) {
   const int planned = std::stoi(arguments.at(1));
   for (int i = 0; i < 4; ++i) {

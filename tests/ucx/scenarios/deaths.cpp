@@ -39,7 +39,8 @@ TEST_P(Scenario, TheAnswerComesFromRanksThatAreNotCalling) {
   }
 }
 
-// More than f die at once: the same named error everywhere, then it goes on. Who reads the others' memory gets no error at all.
+// More than f die at once: the same named error everywhere, then it goes on. Who reads the others' memory gets no error
+// at all.
 RANKS(too_many) {
   for (int i = 0; i < 20; ++i) allreduce(i, 1);
   if (rank_ == 1 || rank_ == 2) std::raise(SIGKILL);
@@ -69,8 +70,8 @@ TEST_P(Scenario, MoreThanFDeathsAreTheSameErrorForAll) {
   expect_right(made, {1, 2});
 }
 
-// All ranks of a host die at once, with f = 1: one failure, so no operation fails. Two of the ranks of another one are too many only if it
-// has no more than these.
+// All ranks of a host die at once, with f = 1: one failure, so no operation fails. Two of the ranks of another one are
+// too many only if it has no more than these.
 RANKS(dead_host) {
   const std::uint64_t all = (std::uint64_t{1} << size_) - 1, host = 0b1100;  // ranks 2 and 3
   for (int i = 0; i < 60; ++i) {
@@ -130,8 +131,8 @@ void on_failure(const ucft_failure_t* failure, void*) {
          "from a callback");
 }
 
-// Rank 1 stops (SIGSTOP): it is killed by the others and counts as dead, with proof, exactly once. The callback is a local
-// view: a rank that others spare the waiting may have all its results before its own detector has spoken.
+// Rank 1 stops (SIGSTOP): it is killed by the others and counts as dead, with proof, exactly once. The callback is a
+// local view: a rank that others spare the waiting may have all its results before its own detector has spoken.
 RANKS_BEFORE_START_UP(stopped) {
   start_up(on_failure);
   for (int i = 0; i < 200; ++i) {
@@ -150,7 +151,8 @@ RANKS_BEFORE_START_UP(stopped) {
 TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
   JobPlan made = plan(4, stopped);
   made.launcher = {"--expect-kill", "1"};
-  // Other hosts suspect it a quarter later than its own kills it: in time for the proof also if that one is late by a second.
+  // Other hosts suspect it a quarter later than its own kills it: in time for the proof also if that one is late by a
+  // second.
   made.environment["UCFT_SUSPECT_AFTER"] = spans_hosts(GetParam()) ? "5s" : "300ms";
   const JobResult result = run_job(made);
   EXPECT_EQ(what_is_wrong(made, result, {1}), "");
@@ -162,7 +164,8 @@ TEST_P(Scenario, AStoppedRankIsFencedAndProvedDead) {
     EXPECT_NE(result.killed[0].find(part), std::string::npos) << result.killed[0];
 }
 
-// heavy MEGABYTES: rank 1 has touched so much memory when it is killed. It takes long to die; the others don't wait for that.
+// heavy MEGABYTES: rank 1 has touched so much memory when it is killed. It takes long to die; the others don't wait for
+// that.
 RANKS_BEFORE_START_UP(heavy) {
   start_up(on_failure);
   const std::size_t bytes = std::stoul(arguments.at(0)) << 20;
@@ -213,7 +216,8 @@ RANKS(stopped_reader) {
   if (stopper.joinable()) stopper.join();
 }
 
-// What hit ranks by chance when UCX sent to them without copies (see transports_test.cpp, which notices if it does again).
+// What hit ranks by chance when UCX sent to them without copies (see transports_test.cpp, which notices if it does
+// again).
 TEST_P(Scenario, AReaderDiesWithItsQueuesFull) {
   for (int delay_us : {2000, 5000, 9000, 14000, 20000}) {
     JobPlan made = plan(3, stopped_reader, {std::to_string(delay_us)});

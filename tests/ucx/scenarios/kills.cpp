@@ -1,6 +1,6 @@
-// SIGKILL at random moments and between chosen sends, roots preferred, single and double, over shared memory, over tcp, and with
-// ranks that take each other for ranks of other hosts.
-// Every survivor gets right results, all the same; no hang, no abort, no noise, nothing left in /dev/shm.
+// SIGKILL at random moments and between chosen sends, roots preferred, single and double, over shared memory, over tcp,
+// and with ranks that take each other for ranks of other hosts. Every survivor gets right results, all the same; no
+// hang, no abort, no noise, nothing left in /dev/shm.
 //
 // UCFT_KILL_RUNS multiplies the number of runs (ci/soak); UCFT_KILL_SEED replays a series.
 #include <gtest/gtest.h>
@@ -58,9 +58,9 @@ class Kill : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::ValuesIn(all_transports()),
                          [](const auto& each) { return std::string(each.param); });
 
-// loop ITERATIONS LARGE [AFTER_DEATH]: every operation in turn; LARGE is the count of the big ones. With AFTER_DEATH, no
-// more than so many iterations after the first in which a rank was missing: ITERATIONS then only bounds a job whose victim
-// lives. tests/pmix, tests/slurm and tests/rdma expect the same of it; so does memcheck_test.
+// loop ITERATIONS LARGE [AFTER_DEATH]: every operation in turn; LARGE is the count of the big ones. With AFTER_DEATH,
+// no more than so many iterations after the first in which a rank was missing: ITERATIONS then only bounds a job whose
+// victim lives. tests/pmix, tests/slurm and tests/rdma expect the same of it; so does memcheck_test.
 RANKS(loop) {
   const int iterations = std::stoi(arguments.at(0));
   const std::size_t large = std::stoul(arguments.at(1));
@@ -99,8 +99,8 @@ TEST_P(Kill, AnyRankAtARandomMoment) {
   }
 }
 
-// Mostly before the first collective, while connections are made. Then each of the others says that it was this one, also where UCX calls
-// abort() in it.
+// Mostly before the first collective, while connections are made. Then each of the others says that it was this one,
+// also where UCX calls abort() in it.
 TEST_P(Kill, AnyRankInStartUp) {
   std::mt19937 random(seed() + 8);
   for (int run = 0; run < runs(40); ++run) {
@@ -176,8 +176,8 @@ TEST(KillOnATree, AnyRankBetweenTwoOfItsStores) {
   }
 }
 
-// between_slab_and_block ITERATIONS: data too long for a slab that go the short way, in places beside it, each of which is used
-// again after 16 operations.
+// between_slab_and_block ITERATIONS: data too long for a slab that go the short way, in places beside it, each of which
+// is used again after 16 operations.
 RANKS(between_slab_and_block) {
   for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
     const auto count = static_cast<std::size_t>(15 + i * 29 % 114);  // 120 to 1024 bytes
@@ -223,7 +223,8 @@ TEST(KillInAMailbox, AnyRankBetweenTwoLinesOfAMessage) {
   }
 }
 
-// corrected_gossip ITERATIONS: broadcasts by gossip with every correction, T by the model or so short that ranks are passed by.
+// corrected_gossip ITERATIONS: broadcasts by gossip with every correction, T by the model or so short that ranks are
+// passed by.
 RANKS(corrected_gossip) {
   const int iterations = std::stoi(arguments.at(0));
   allreduce(0, 1);
@@ -245,8 +246,8 @@ RANKS(corrected_gossip) {
   }
 }
 
-// gossip_and_away DIRECTORY: the root returns from its broadcast and stays outside ucft until all others have the data, which they
-// say by a file.
+// gossip_and_away DIRECTORY: the root returns from its broadcast and stays outside ucft until all others have the data,
+// which they say by a file.
 RANKS(gossip_and_away) {
   allreduce(0, 1);
   say_started();
@@ -336,8 +337,8 @@ void use_copy(ucft_comm_h copy, int iteration) {
   check(ucft_barrier(copy, nullptr, nullptr), "barrier on a copy");
 }
 
-// mixed SEED ITERATIONS: operations of all kinds on communicators that come and go, in an order that the seed decides. Each
-// rank stops itself (SIGSTOP) for 20 to 600 ms now and then. Says what it has checked: "COUNTS operations stops".
+// mixed SEED ITERATIONS: operations of all kinds on communicators that come and go, in an order that the seed decides.
+// Each rank stops itself (SIGSTOP) for 20 to 600 ms now and then. Says what it has checked: "COUNTS operations stops".
 RANKS(mixed) {
   const auto seed = static_cast<unsigned>(std::stoul(arguments.at(0)));
   std::mt19937 common(seed), mine(seed + 1000003u * static_cast<unsigned>(rank_ + 1));

@@ -1,5 +1,5 @@
-// Who is late, and what it does instead: told by the time limit of a wait, by ucft_comm_look, also on a watchdog's thread, and by
-// ucft_info --job.
+// Who is late, and what it does instead: told by the time limit of a wait, by ucft_comm_look, also on a watchdog's
+// thread, and by ucft_info --job.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -80,7 +80,8 @@ std::string about(int rank, const std::string& said) {
   return begin == std::string::npos ? "" : said.substr(begin, said.find("; and for ", begin) - begin);
 }
 
-// What rank 0 can see of a late rank. Ranks of one "host" share memory, but for all of them over tcp, where /proc is all there is.
+// What rank 0 can see of a late rank. Ranks of one "host" share memory, but for all of them over tcp, where /proc is
+// all there is.
 bool is_late_one(int rank, const std::string& words, const std::string& transport) {
   const std::string does =
       rank == 1 ? "computes (runs, or waits for a processor), last heard " : "stopped, last heard ";
@@ -150,8 +151,8 @@ void expect_table(const std::vector<std::int64_t>& pids) {
   }
 }
 
-// Ranks 1 and 2 of four are late: one computes, the other has stopped itself. Rank 0 lets them go on when all that it can ask have said
-// so.
+// Ranks 1 and 2 of four are late: one computes, the other has stopped itself. Rank 0 lets them go on when all that it
+// can ask have said so.
 RANKS(latecomers) {
   const std::string transport = arguments.at(0);
   go_on_when_told();
@@ -276,7 +277,8 @@ ucft_request_h request_for(Post what, const std::uint64_t* in, std::uint64_t* ou
   return made;
 }
 
-// While rank 1 computes, rank 2 has posted something else than the others. (Ranks that send messages would tell each other.)
+// While rank 1 computes, rank 2 has posted something else than the others. (Ranks that send messages would tell each
+// other.)
 RANKS(another_operation) {
   go_on_when_told();
   const Differing& plan = differing.at(arguments.at(0));

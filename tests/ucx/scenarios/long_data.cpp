@@ -1,4 +1,5 @@
-// Long sums (collectives/phases/circulant.hpp) of lengths, types and communicators of all kinds, several at once; no deaths (kills.cpp).
+// Long sums (collectives/phases/circulant.hpp) of lengths, types and communicators of all kinds, several at once; no
+// deaths (kills.cpp).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -54,8 +54,8 @@ TEST(Startup, ALimitThatIsTooLowIsNamedOnAllRanks) {
   }
 }
 
-// short_of WHAT: one rank runs short of what a running process can run short of, while larger and larger payloads make new
-// shared memory necessary on all. Nothing follows from it.
+// short_of WHAT: one rank runs short of what a running process can run short of, while larger and larger payloads make
+// new shared memory necessary on all. Nothing follows from it.
 RANKS(short_of) {
   const std::string& what = arguments.at(0);
   constexpr std::size_t most = std::size_t{1} << 21;
@@ -112,8 +112,8 @@ RANKS_BEFORE_START_UP(out_of_memory) {
         ucft_reduce(comm, in.data(), out.data(), large, UCFT_UINT64, UCFT_SUM, 0, nullptr, nullptr);
     if (rank_ == 0 || lacks) expect_named(reduced, "reduce");
     broadcast(i, i % size_, 3);
-    // From the rank itself nobody gets it; from another one those who need no memory for it: all that read it in the root's memory,
-    // else at least those who need not pass it on to that rank.
+    // From the rank itself nobody gets it; from another one those who need no memory for it: all that read it in the
+    // root's memory, else at least those who need not pass it on to that rank.
     expect_named(ucft_broadcast(comm, in.data(), large, UCFT_UINT64, size_ - 1, nullptr, nullptr),
                  "broadcast of its own");
     const ucft_status_t got = ucft_broadcast(comm, in.data(), large, UCFT_UINT64, 0, nullptr, nullptr);
@@ -124,8 +124,8 @@ RANKS_BEFORE_START_UP(out_of_memory) {
   }
 }
 
-// The last rank has shared memory for some hundred communicators, and not for their slabs after that: it is out then, and says why,
-// and the others go on without it.
+// The last rank has shared memory for some hundred communicators, and not for their slabs after that: it is out then,
+// and says why, and the others go on without it.
 RANKS_BEFORE_START_UP(out_of_slabs) {
   const bool lacks = is_last_before_start_up();
   if (lacks) set_limit(RLIMIT_FSIZE, rlim_t{2} << 20);
@@ -159,8 +159,8 @@ std::uint64_t memory_of_this_process(const std::string& field) {
   wrong("/proc/self/status has no {}", field);
 }
 
-// takes_memory WHAT TIMES: an operation on long data takes at most so many times the data, beyond what the program had before. What other
-// ranks of the host have mapped of it counts, too.
+// takes_memory WHAT TIMES: an operation on long data takes at most so many times the data, beyond what the program had
+// before. What other ranks of the host have mapped of it counts, too.
 RANKS(takes_memory) {
   const std::string& what = arguments.at(0);
   constexpr std::uint64_t count = std::uint64_t{3} << 20, bytes = count * sizeof(std::uint64_t);

@@ -25,9 +25,9 @@ std::vector<pid_t> pids_of_all() {
   return {pids.begin(), pids.end()};
 }
 
-// struck stop|kill FIRST COUNT: so many ranks, which must be on one host, are stopped or killed at the same moment, by the first of them, between
-// two operations. It says when, and each survivor says when it had a sum without them (a line of JSON, for bench/studies/detection; by
-// CLOCK_MONOTONIC). ucft_run ends who is stopped.
+// struck stop|kill FIRST COUNT: so many ranks, which must be on one host, are stopped or killed at the same moment, by
+// the first of them, between two operations. It says when, and each survivor says when it had a sum without them (a
+// line of JSON, for bench/studies/detection; by CLOCK_MONOTONIC). ucft_run ends who is stopped.
 RANKS(struck) {
   const int signal = arguments.at(0) == "stop" ? SIGSTOP : SIGKILL;
   const int first = std::stoi(arguments.at(1)), count = std::stoi(arguments.at(2));
@@ -60,8 +60,8 @@ TEST(FewLifelines, AHostThatFreezesIsOneFailure) {
   }
 }
 
-// suspended TIMES MILLISECONDS APART: as a batch system does it, the whole job is stopped for so long, and its ranks are woken
-// one after the other, APART milliseconds between two. Nobody is missing afterwards.
+// suspended TIMES MILLISECONDS APART: as a batch system does it, the whole job is stopped for so long, and its ranks
+// are woken one after the other, APART milliseconds between two. Nobody is missing afterwards.
 RANKS(suspended) {
   const int times = std::stoi(arguments.at(0));
   const auto stop_us = static_cast<useconds_t>(1000 * std::stol(arguments.at(1))),
@@ -164,8 +164,9 @@ TEST_P(Scenario, RanksWithoutPidfdsSurviveDeathsAllTheSame) {
   if (!needs_ucx(GetParam())) expect_right(made, {1});  // without UCFT_FENCE=n: there is nothing to fence with
 }
 
-// Ranks a to b-1 are cut off for 5 s: they stop, and a child of the first one wakes all of them at once, or those of one host would
-// take each other for silent. (From the others' side that is a host that hangs; from its own, one that has lost all others.)
+// Ranks a to b-1 are cut off for 5 s: they stop, and a child of the first one wakes all of them at once, or those of
+// one host would take each other for silent. (From the others' side that is a host that hangs; from its own, one that
+// has lost all others.)
 void vanish(int a, int b) {
   const std::vector<pid_t> pids = pids_of_all();
   if (rank_ < a || rank_ >= b) return;
@@ -234,8 +235,8 @@ TEST_P(AfterSilence, NeverTwoAnswers) {
 }
 
 // slow_operator MILLISECONDS: only rank 0 is calling while an allreduce goes on, so ucft's own thread runs the user's
-// operator on the others, each time for so long. They live and compute, and must not be taken for dead. (The last rank has
-// died before: only then does that thread take part.)
+// operator on the others, each time for so long. They live and compute, and must not be taken for dead. (The last rank
+// has died before: only then does that thread take part.)
 RANKS(slow_operator) {
   using Clock = std::chrono::steady_clock;
   static std::chrono::milliseconds cost{0};

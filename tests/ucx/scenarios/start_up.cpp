@@ -109,8 +109,8 @@ TEST_P(Scenario, SettingsThatMustBeTheSameAreCompared) {
     expect_right(plan(3, settings_differ, {name, value}));
 }
 
-// Stopped while all others make their lifelines with it, for longer than they are patient: it lives, and nobody may have
-// "proof" of anything else. UCFT_LOG: a failure, or a missing lifeline, would be said on stderr.
+// Stopped while all others make their lifelines with it, for longer than they are patient: it lives, and nobody may
+// have "proof" of anything else. UCFT_LOG: a failure, or a missing lifeline, would be said on stderr.
 TEST(StartUp, ARankThatIsStoppedWhileLifelinesAreMadeIsNotProvedDead) {
   JobPlan made{4, "words", {"50"}, {}, over("hosts")};
   made.environment["UCFT_TEST_RANKS_PER_HOST"] = "1";

@@ -1,5 +1,5 @@
-// Reproducible sums in two sweeps of which a rank dies between the first and the second: what it gave to the first must not leave the
-// others' sum fewer bits. Its numbers are so large that beside them the others' would be lost.
+// Reproducible sums in two sweeps of which a rank dies between the first and the second: what it gave to the first must
+// not leave the others' sum fewer bits. Its numbers are so large that beside them the others' would be lost.
 #include <gtest/gtest.h>
 
 #include <algorithm>

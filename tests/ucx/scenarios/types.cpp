@@ -1,5 +1,5 @@
-// Every operator on every type, by real processes, of which one may die: what the survivors get is what the plain reference
-// (tests/plain_reduction.hpp) makes of the values of exactly those who contributed.
+// Every operator on every type, by real processes, of which one may die: what the survivors get is what the plain
+// reference (tests/plain_reduction.hpp) makes of the values of exactly those who contributed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +63,8 @@ class Checked {
                        row_of(static_cast<DataType>(dtype)).name);
   }
 
-  // Of reproducible sums each number of bins that there is, and the usual one: what is drawn has no bit below any of them.
+  // Of reproducible sums each number of bins that there is, and the usual one: what is drawn has no bit below any of
+  // them.
   int bins_by(std::uint64_t seed) const {
     constexpr int usual = usual_bins_of(static_cast<DataType>(dtype));
     return is_reproducible(op_) && seed % 2 == 0 ? usual + static_cast<int>(seed / 2 % (most_bins - usual + 1)) : 0;

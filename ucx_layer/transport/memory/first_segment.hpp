@@ -28,7 +28,8 @@ struct alignas(64) PostedByMessages {
   std::atomic<std::int64_t> root;             // of the last one, whatever it is
 };
 
-// A name of up to 31 characters, 0 behind it. The first word is 0 between two names, and who reads the same twice has read a name.
+// A name of up to 31 characters, 0 behind it. The first word is 0 between two names, and who reads the same twice has
+// read a name.
 struct ActivityWords {
   static constexpr std::size_t count = 4;
   std::atomic<std::uint64_t> words[count];
@@ -59,13 +60,14 @@ struct ControlPage {
   // Communicators below these numbers this rank has opened, or never will: those of all ranks, and others. See
   // HostLease.
   std::atomic<std::uint32_t> opened_for_all, opened;
-  // What it keeps for others: UCX's endpoints that are open, lifelines, mailboxes (which over tcp are never used), the bytes of those.
+  // What it keeps for others: UCX's endpoints that are open, lifelines, mailboxes (which over tcp are never used), the
+  // bytes of those.
   std::atomic<std::int32_t> connections, lifelines, mailboxes;
   std::atomic<std::uint64_t> mailbox_bytes;
   alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
   std::atomic<std::uint32_t> told_of;               // 1 + rank of who says on stderr that it was killed, or is traced
-  // Of the host's first rank: one bit for each rank of the host that sleeps, so that who has news for many finds out with a look
-  // at a word or two (written by all). Ranks share bits if there are more.
+  // Of the host's first rank: one bit for each rank of the host that sleeps, so that who has news for many finds out
+  // with a look at a word or two (written by all). Ranks share bits if there are more.
   static constexpr int sleeper_words = 16;
   alignas(64) std::atomic<std::uint64_t> sleepers[sleeper_words];
   // Of the first so many communicators that are there at a time: what those beyond have posted can't be seen.
@@ -75,7 +77,8 @@ struct ControlPage {
 
 inline constexpr std::size_t pull_tickets = 64;  // payloads of ours that one peer may be reading
 
-// Offsets in bytes. Mailboxes stand one after the other, so that a peer finds its own without knowing how many there are.
+// Offsets in bytes. Mailboxes stand one after the other, so that a peer finds its own without knowing how many there
+// are.
 class FirstSegment {
  public:
   FirstSegment(int mailboxes, std::uint32_t ring_lines)

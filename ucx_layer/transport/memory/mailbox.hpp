@@ -1,8 +1,8 @@
 // A mailbox: one writer, one reader, a ring of 64-byte lines in the reader's memory. No UCX here, only raw memory.
 //
-// Each line is 56 bytes of message and an 8-byte stamp (tag of the job, number of the line). A message exists when every
-// one of its lines carries its stamp, so nothing relies on the order within or between writes, and a message that its
-// writer left half-written when it died is never taken for one. Numbers never repeat, so an old line never counts.
+// Each line is 56 bytes of message and an 8-byte stamp (tag of the job, number of the line). A message exists when
+// every one of its lines carries its stamp, so nothing relies on the order within or between writes, and a message that
+// its writer left half-written when it died is never taken for one. Numbers never repeat, so an old line never counts.
 //
 // Flow control: the reader publishes the number of lines it has consumed in the writer's memory, every quarter ring and
 // when it goes to sleep.
@@ -33,8 +33,8 @@ struct alignas(64) MailboxLine {
 };
 static_assert(sizeof(MailboxLine) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-// Lines of a ring: powers of two. The few are for jobs whose collectives read memory: what remains of messages is gossip, and
-// who has failed or left.
+// Lines of a ring: powers of two. The few are for jobs whose collectives read memory: what remains of messages is
+// gossip, and who has failed or left.
 inline constexpr std::uint32_t mailbox_lines = 256, mailbox_few_lines = 64;
 // Lines of one message, at most: there is room for it when all but less than a quarter ring has been given back.
 inline constexpr std::uint32_t mailbox_longest = mailbox_few_lines - mailbox_few_lines / 4 + 1;
@@ -47,7 +47,8 @@ constexpr std::uint32_t mailbox_lines_of(std::size_t bytes) {
       std::max<std::size_t>(1, (bytes + MailboxLine::payload_bytes - 1) / MailboxLine::payload_bytes));
 }
 
-// Fills lines with the parts, one after the other. next(): the line to go on with; publish(line): it is full, or the last.
+// Fills lines with the parts, one after the other. next(): the line to go on with; publish(line): it is full, or the
+// last.
 template <class Next, class Publish>
 void fill_lines(std::span<const std::span<const std::byte>> parts, Next next, Publish publish) {
   MailboxLine* line = next();

@@ -10,8 +10,8 @@ namespace ucft::detail {
 
 class Segments {
  public:
-  // At most range_bytes in all; the first segment of first_bytes; without least_bytes it would be of no use. False with a
-  // reason.
+  // At most range_bytes in all; the first segment of first_bytes; without least_bytes it would be of no use. False with
+  // a reason.
   bool open(std::uint64_t range_bytes, std::uint64_t least_bytes, std::uint64_t first_bytes, std::string& error);
   void close() { range_.close(); }
   const RangeName& range() const { return range_.name(); }

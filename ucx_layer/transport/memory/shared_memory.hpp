@@ -1,14 +1,15 @@
-// Memory that the ranks of one host share: each has one range of addresses, an anonymous file (memfd) of a fixed, sparse
-// size, which all peers map whole, once, in start-up, through /proc/PID/fd. Segments are pieces of it, committed when they
-// are needed. So a running rank never has to open or map anything of a peer's: a limit of descriptors or of address space
-// that is reached later, or a /proc that is hidden, can't come between live ranks, and what a dead one left can be read.
+// Memory that the ranks of one host share: each has one range of addresses, an anonymous file (memfd) of a fixed,
+// sparse size, which all peers map whole, once, in start-up, through /proc/PID/fd. Segments are pieces of it, committed
+// when they are needed. So a running rank never has to open or map anything of a peer's: a limit of descriptors or of
+// address space that is reached later, or a /proc that is hidden, can't come between live ranks, and what a dead one
+// left can be read.
 //
 // Why not memory that UCX allocates, and its remote keys: ucp_ep_rkey_unpack (UCX 1.13.1) follows a null pointer in a
 // survivor if the owner has died, and writes to its stderr. Nothing ever has a name in /dev/shm, so nothing can be left
 // there; pages are reserved when a segment is made, so there is no SIGBUS later.
 //
-// Forked children don't inherit ranges (a write of theirs would be one of the rank's), but for segments that are lent to
-// the caller. Core dumps leave out all but those, too.
+// Forked children don't inherit ranges (a write of theirs would be one of the rank's), but for segments that are lent
+// to the caller. Core dumps leave out all but those, too.
 #pragma once
 
 #include <cstddef>

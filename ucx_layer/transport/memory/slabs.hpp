@@ -1,7 +1,8 @@
 // Slabs: pieces of shared memory of one size, each for a communicator, that peers find by the communicator's number.
 //
-// The directory is in pages, the first of them in the first segment; each names the next. An entry is written by its owner alone:
-// first where the slab is, then, as what makes it valid, whose it is. Nothing of UCX here, and no locks: peers look at any time.
+// The directory is in pages, the first of them in the first segment; each names the next. An entry is written by its
+// owner alone: first where the slab is, then, as what makes it valid, whose it is. Nothing of UCX here, and no locks:
+// peers look at any time.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,8 @@ struct SlabPage {
   std::uint64_t unused;
   SlabEntry entries[size];
 
-  // Among the `probes` places where that communicator's entry may be, the first with that key but for `closed`; null: none.
+  // Among the `probes` places where that communicator's entry may be, the first with that key but for `closed`; null:
+  // none.
   SlabEntry* find(std::uint32_t communicator, std::uint64_t wanted) {
     for (std::size_t probe = 0; probe < probes; ++probe) {
       SlabEntry& entry = entries[((communicator * 0x9e3779b1u >> 8) + probe) % size];
@@ -51,8 +53,9 @@ class Slabs {
  public:
   explicit Slabs(Segments& segments) : segments_(segments) {}
 
-  // All slabs have that length. Before the first is opened. me: so that ranks' slabs begin at different lines of a page, else what is
-  // read of all of them in one operation would be in one set of a cache, and of more ranks than that has ways not stay there.
+  // All slabs have that length. Before the first is opened. me: so that ranks' slabs begin at different lines of a
+  // page, else what is read of all of them in one operation would be in one set of a cache, and of more ranks than that
+  // has ways not stay there.
   void set_bytes(std::size_t bytes, int me);
   std::size_t bytes() const { return bytes_; }
   // Zeroed, and found by peers from now on. nullptr: there is no memory for it; then neither of the others is called.

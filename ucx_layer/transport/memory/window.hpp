@@ -5,12 +5,12 @@
 //   line 1 ..  the content: a head, and a row; in the first of these lines alone if they fit
 //
 // The first line has a stamp, like a mailbox's, which is written last. That is enough where memory is shared; a device
-// promises no order within a write, so there all lines have stamps (WindowLayout::stamped). A content is written again only
-// when it has been read. How far we have read travels with what we write, and else by publish().
+// promises no order within a write, so there all lines have stamps (WindowLayout::stamped). A content is written again
+// only when it has been read. How far we have read travels with what we write, and else by publish().
 //
 // A window's memory belongs to one peer for as long as the job lasts, and is used again only for the same peer: what a
-// rank that is wrongly taken for dead still writes, or a device has still to write of a dead one's, harms nobody. From one
-// use to the next the stamps' generation grows.
+// rank that is wrongly taken for dead still writes, or a device has still to write of a dead one's, harms nobody. From
+// one use to the next the stamps' generation grows.
 #pragma once
 
 #include <atomic>
@@ -128,7 +128,8 @@ class WindowReader {
   void consume() { ++read_; }
 
  private:
-  // One wide pass over lines that are in the writer's cache: up to here that is faster than an algorithm's loops in place.
+  // One wide pass over lines that are in the writer's cache: up to here that is faster than an algorithm's loops in
+  // place.
   static constexpr std::size_t copied_limit = 16384;
 
   WindowLayout layout_{};

@@ -1,5 +1,5 @@
-// The message path, to peers whose memory can't be reached: what came waits here until it is taken. What carries it is below:
-// active_messages.hpp (UCX), fake.hpp (tests).
+// The message path, to peers whose memory can't be reached: what came waits here until it is taken. What carries it is
+// below: active_messages.hpp (UCX), fake.hpp (tests).
 #pragma once
 
 #include <deque>

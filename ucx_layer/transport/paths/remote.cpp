@@ -30,8 +30,8 @@ bool RemotePath::poll() {
   return active;
 }
 
-// Its puts and gets complete, canceled. The buffers of gets stay until UCX says that they have ended: the device may still
-// write into them. Keys go last, since calls that were never begun refer to them.
+// Its puts and gets complete, canceled. The buffers of gets stay until UCX says that they have ended: the device may
+// still write into them. Keys go last, since calls that were never begun refer to them.
 void RemotePath::forget(int peer) {
   RemoteLink& link = link_of(peer);
   forget_link(link);

@@ -1,5 +1,5 @@
-// The remote path: the rings and descriptors of the shared path, by ucp_put and ucp_get, where a device can write and read
-// remote memory by itself. We keep our ring as we wrote it, and put its lines into the peer's memory.
+// The remote path: the rings and descriptors of the shared path, by ucp_put and ucp_get, where a device can write and
+// read remote memory by itself. We keep our ring as we wrote it, and put its lines into the peer's memory.
 #pragma once
 
 #include "ucx_layer/transport/connections.hpp"
