@@ -27,11 +27,12 @@ struct Named {
   const char* name;
   Value value;
 };
-constexpr std::array<Named<Test>, 5> tests{{{"allreduce", Test::allreduce},
+constexpr std::array<Named<Test>, 6> tests{{{"allreduce", Test::allreduce},
                                             {"reduce", Test::reduce},
                                             {"bcast", Test::broadcast},
                                             {"barrier", Test::barrier},
-                                            {"allgather", Test::allgather}}};
+                                            {"allgather", Test::allgather},
+                                            {"broadcast", Test::broadcast}}};  // another name of bcast
 template <class Value, std::size_t count>
 constexpr auto named_by(const auto(&rows)[count]) {
   std::array<Named<Value>, count> table{};
@@ -95,28 +96,61 @@ std::int64_t parse_number(const std::string& option, std::string_view text, Rang
   return value;
 }
 
-// "65536", "64K", "1M"
-std::int64_t parse_bytes(std::string_view text) {
-  const std::string option = fmt::format("-s {}", text);
+// "65536", "64K", "1M", "1G"
+std::int64_t parse_bytes(const char* option, std::string_view text) {
+  const std::string given = fmt::format("{} {}", option, text);
   std::int64_t factor = 1;
-  if (text.ends_with('K')) factor = 1024;
-  if (text.ends_with('M')) factor = 1024 * 1024;
+  if (text.ends_with('K')) factor = 1 << 10;
+  if (text.ends_with('M')) factor = 1 << 20;
+  if (text.ends_with('G')) factor = 1 << 30;
   if (factor > 1) text.remove_suffix(1);
-  return factor * parse_number(option, text, {1, most_bytes / factor});
+  return factor * parse_number(given, text, {1, most_bytes / factor});
 }
 
-// "8", or "8:1M" for 8, 16, 32 .. 1M.
-std::vector<std::size_t> parse_sizes(const std::string& text, std::size_t element_bytes, const char* dtype) {
-  const auto colon = text.find(':');
-  const std::int64_t first = parse_bytes(std::string_view(text).substr(0, colon));
-  const std::int64_t last = colon == std::string::npos ? first : parse_bytes(std::string_view(text).substr(colon + 1));
-  if (last < first) throw std::invalid_argument(fmt::format("-s {}: the end is below the beginning", text));
+// As the user typed it, before the values are looked at.
+struct RawArguments {
+  std::string test = "allreduce";
+  std::string algorithm = "auto";
+  std::string sizes = "8", first, last, factor = "2";
+  std::string iterations = "1000";
+  std::string warmup = "100";
+  std::string f;
+  std::string correction_delay_us;
+  std::string dtype;
+  std::string op = "sum";
+  std::string root = "0";
+  std::string memory = "plain";
+  std::string topology = "complete";
+  std::string eps = "1e-6";
+  std::string stop = "adaptive";
+  std::string data_path = "auto";
+  std::string seed = "1";
+  std::string loss, flip_rate, flip_target;
+  std::string bins, sweeps;
+  std::vector<std::string> flips, failing_links;
+  std::vector<std::string> kills;
+  std::vector<std::string> stops;
+};
+
+// The payloads of the rows: "8", or "8:1M" for 8, 16, 32 .. 1M; or from, to and factor, as nccl-tests have them.
+std::vector<std::size_t> sizes_of(const RawArguments& raw, std::size_t element_bytes, const char* dtype) {
+  const bool is_range = !raw.first.empty() || !raw.last.empty();
+  const auto colon = raw.sizes.find(':');
+  const std::string_view given(raw.sizes);
+  const std::int64_t first = is_range ? parse_bytes("-b", raw.first.empty() ? raw.last : raw.first)
+                                      : parse_bytes("-s", given.substr(0, colon));
+  std::int64_t last = first;
+  if (is_range && !raw.last.empty()) last = parse_bytes("-e", raw.last);
+  if (!is_range && colon != std::string::npos) last = parse_bytes("-s", given.substr(colon + 1));
+  const std::int64_t factor = parse_number("--stepfactor", raw.factor, {2, 1024});
+  const std::string text = is_range ? fmt::format("-b {} -e {}", first, last) : fmt::format("-s {}", raw.sizes);
+  if (last < first) throw std::invalid_argument(fmt::format("{}: the end is below the beginning", text));
   if (first % static_cast<std::int64_t>(element_bytes) != 0) {
-    throw std::invalid_argument(fmt::format("-s {}: {} bytes are not a whole number of {} elements of {} bytes", text,
+    throw std::invalid_argument(fmt::format("{}: {} bytes are not a whole number of {} elements of {} bytes", text,
                                             first, dtype, element_bytes));
   }
   std::vector<std::size_t> sizes;
-  for (std::int64_t bytes = first; bytes <= last; bytes *= 2) sizes.push_back(static_cast<std::size_t>(bytes));
+  for (std::int64_t bytes = first; bytes <= last; bytes *= factor) sizes.push_back(static_cast<std::size_t>(bytes));
   return sizes;
 }
 
@@ -245,37 +279,24 @@ class AlgorithmParser {
   Options options_;
 };
 
-// As the user typed it, before the values are looked at.
-struct RawArguments {
-  std::string test = "allreduce";
-  std::string algorithm = "auto";
-  std::string sizes = "8";
-  std::string iterations = "1000";
-  std::string warmup = "100";
-  std::string f;
-  std::string correction_delay_us;
-  std::string dtype;
-  std::string op = "sum";
-  std::string root = "0";
-  std::string memory = "plain";
-  std::string topology = "complete";
-  std::string eps = "1e-6";
-  std::string stop = "adaptive";
-  std::string data_path = "auto";
-  std::string seed = "1";
-  std::string loss, flip_rate, flip_target;
-  std::string bins, sweeps;
-  std::vector<std::string> flips, failing_links;
-  std::vector<std::string> kills;
-  std::vector<std::string> stops;
-};
-
 void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier, allgather; ucft_perftest: gossip, too")
       ->type_name("TEST")
       ->capture_default_str();
-  app.add_option("-s", raw.sizes, "Payload; with MAX one row for each of BYTES, 2 BYTES, 4 BYTES .. MAX. 64K, 1M")
-      ->type_name("BYTES[:MAX]")
+  CLI::Option* sizes =
+      app.add_option("-s", raw.sizes,
+                     "Payload; with MAX one row for each of BYTES, 2 BYTES, 4 BYTES .. MAX. 64K, 1M, 1G are understood")
+          ->type_name("BYTES[:MAX]")
+          ->capture_default_str();
+  app.add_option("-b,--minbytes", raw.first, "Instead of -s, as nccl-tests have it: the payload of the first row")
+      ->type_name("BYTES")
+      ->excludes(sizes);
+  app.add_option("-e,--maxbytes", raw.last, "The same: at most so much in the last row")
+      ->type_name("BYTES")
+      ->excludes(sizes);
+  app.add_option("--stepfactor", raw.factor,
+                 "Of both: from row to row (nccl-tests have -f, which is another thing here)")
+      ->type_name("FACTOR")
       ->capture_default_str();
   app.add_option("-n", raw.iterations, "Measured iterations per row")->type_name("ITERATIONS")->capture_default_str();
   app.add_option("-w", raw.warmup, "Iterations before them")->type_name("WARMUP")->capture_default_str();
@@ -371,6 +392,7 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->allow_extra_args(false);
   app.footer(
       "ITERATION counts from 0 over all rows, without the warm-up: with -n 100, iteration 250 is in the third row.\n"
+      "algbw, busbw: 10^9 bytes a second by the average, as nccl-tests have them.\n"
       "Every result is checked. Exit code: 0 if all were right and no status was unexpected, else 1; 2: wrong usage.\n"
       "bench/README.md tells how times are taken.");
 }
@@ -482,8 +504,8 @@ void interpret(const RawArguments& raw, Arguments& arguments, Library library) {
   if (!gossip && (arguments.test == Test::allreduce || arguments.test == Test::reduce))
     check_operator(arguments.op, arguments.dtype);
   const std::size_t bytes = element_bytes(static_cast<DataType>(arguments.dtype));
-  arguments.sizes_bytes = arguments.test == Test::barrier ? std::vector<std::size_t>{0}
-                                                          : parse_sizes(raw.sizes, bytes, name_of(arguments.dtype));
+  arguments.sizes_bytes =
+      arguments.test == Test::barrier ? std::vector<std::size_t>{0} : sizes_of(raw, bytes, name_of(arguments.dtype));
   if (arguments.back_to_back && gossip) throw std::invalid_argument("--back-to-back: not with -t gossip");
 }
 

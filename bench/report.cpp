@@ -13,6 +13,20 @@ namespace {
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
 
+// As nccl-tests have them, by the average: the payload (of an allgather: all blocks) by the time; and by what a link
+// must carry at least, so that rows of different tests and numbers of ranks compare.
+struct Bandwidth {
+  double algorithm, bus;  // 10^9 bytes a second
+};
+Bandwidth bandwidth_of(const Arguments& arguments, const Row& row, const Tally& tally) {
+  const double n = row.rank_count;
+  const bool gathers = arguments.test == Test::allgather;
+  const double bytes = static_cast<double>(row.bytes) * (gathers ? n : 1);
+  const double algorithm = tally.average_us() > 0 ? bytes / tally.average_us() / 1e3 : 0;
+  const double share = arguments.test == Test::allreduce ? 2 * (n - 1) / n : gathers ? (n - 1) / n : 1;
+  return {algorithm, algorithm * share};
+}
+
 nlohmann::ordered_json json_of(const Arguments& arguments, const Row& row, const Tally& tally) {
   nlohmann::ordered_json line;
   line["library"] = row.library;
@@ -25,6 +39,10 @@ nlohmann::ordered_json json_of(const Arguments& arguments, const Row& row, const
   line["memory"] = arguments.shared_memory ? "ucft" : "plain";
   line["bytes"] = row.bytes;
   line["iterations"] = arguments.iterations;
+  const Bandwidth bandwidth = bandwidth_of(arguments, row, tally);
+  line["algbw_gbps"] = rounded(bandwidth.algorithm);
+  line["busbw_gbps"] = rounded(bandwidth.bus);
+  line["min_us"] = rounded(tally.percentile_us(0));
   line["avg_us"] = rounded(tally.average_us());
   line["p50_us"] = rounded(tally.percentile_us(0.5));
   line["p99_us"] = rounded(tally.percentile_us(0.99));
@@ -50,19 +68,21 @@ std::string header_of(const Arguments& arguments, const Row& row) {
   if (arguments.json) return "";
   return fmt::format(
       "# {}_perftest {}: {}, {}, {} ranks, f={}, {} {}, {} iterations after {} of warm-up\n"
-      "#{:>9} {:>10} {:>10} {:>10} {:>10} {:>11} {:>6} {:>12}  {}\n",
+      "#{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>7} {:>7} {:>5} {:>11}  {}\n",
       row.library, UCFT_VERSION_STRING, name_of(arguments.test), arguments.algorithm, row.rank_count, row.f,
-      name_of(arguments.dtype), name_of(arguments.op), arguments.iterations, arguments.warmup, "bytes", "avg us",
-      "p50 us", "p99 us", "p99.9 us", "max us", "wrong", "recovery us", "failed ranks");
+      name_of(arguments.dtype), name_of(arguments.op), arguments.iterations, arguments.warmup, "bytes", "min us",
+      "avg us", "p50 us", "p99 us", "p99.9 us", "max us", "algbw", "busbw", "wrong", "recovery us", "failed ranks");
 }
 
 std::string line_of(const Arguments& arguments, const Row& row, const Tally& tally) {
   if (arguments.json) return json_of(arguments, row, tally).dump() + "\n";
   const std::string recovery = tally.recovery_us() > 0 ? fmt::format("{:.1f}", tally.recovery_us()) : "-";
   const std::string failed = row.failed.empty() ? "-" : fmt::format("{}", fmt::join(row.failed, ","));
-  return fmt::format("{:>10} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>11.2f} {:>6} {:>12}  {}\n", row.bytes,
-                     tally.average_us(), tally.percentile_us(0.5), tally.percentile_us(0.99),
-                     tally.percentile_us(0.999), tally.max_us(), tally.wrong(), recovery, failed);
+  const Bandwidth bandwidth = bandwidth_of(arguments, row, tally);
+  return fmt::format(
+      "{:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>10.2f} {:>7.2f} {:>7.2f} {:>5} {:>11}  {}\n", row.bytes,
+      tally.percentile_us(0), tally.average_us(), tally.percentile_us(0.5), tally.percentile_us(0.99),
+      tally.percentile_us(0.999), tally.max_us(), bandwidth.algorithm, bandwidth.bus, tally.wrong(), recovery, failed);
 }
 
 }  // namespace ucft::detail::bench

@@ -355,7 +355,7 @@ void bind_classes(py::module_& m) {
                  doc("All survivors get every rank's block; recv: (ranks, *shape of send).", true,
                      "A dead rank's block is there on all survivors or on none; then `missing` names it, and its place "
                      "is left as it was\n"
-                     "(in a new array: undefined).\n"),
+                     "(in a new array: zeros).\n"),
                  py::arg("send"), recv, dtype, options);
   bind_operation(communicator, "allgatherv", &Communicator::allgatherv, waiting(&Communicator::allgatherv),
                  doc("allgather with blocks of different lengths: counts[r] elements of rank r, at displacements[r] "

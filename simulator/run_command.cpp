@@ -508,8 +508,9 @@ void add_run_commands(CLI::App& app, int& exit_code) {
       options->traces = command->count("--trace") > 0;
       exit_code = run_and_print(*options);
     });
+    return command;
   };
-  add(Kind::broadcast, "bcast", "a broadcast under the clock");
+  add(Kind::broadcast, "bcast", "a broadcast under the clock")->alias("broadcast");
   add(Kind::reduce, "reduce", "a reduce under the clock");
   add(Kind::allreduce, "allreduce", "an allreduce under the clock");
   add(Kind::barrier, "barrier", "a barrier under the clock");

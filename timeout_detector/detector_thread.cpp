@@ -303,7 +303,7 @@ void DetectorThread::judge(std::size_t index, Time now) {
   if (watched.remote) return start_waiting(index, now + setup_.options.suspect_after / 4);
   if (look_for_ending(index) || look_for_ending(index)) return;  // there may have been too many to be looked at
   if (is_starved(watched.peer.rank) && silence_.extend(static_cast<TimeoutDetector::Peer>(index), now)) return;
-  if (is_traced(watched)) return silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
+  if (setup_.spares_traced && is_traced(watched)) return silence_.watch(static_cast<TimeoutDetector::Peer>(index), now);
   if (setup_.fence && processes_.kill(watched.peer.rank)) {
     say_fenced(watched, 0);
     return start_waiting(index, now + setup_.fence_limit);

@@ -50,7 +50,8 @@ struct Verdict {
 //  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than
 //    every period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was
 //    reset, if the peer was heard in the last half of suspect_after (see Lifeline::End).
-// A silent peer of this host that is traced is neither killed nor suspected: it stands at a breakpoint, say.
+// A silent peer of this host that is traced is neither killed nor suspected (spares_traced): it may stand at a
+// breakpoint.
 // What /proc can't show of another host it says itself: a thread that has run late by a quarter of suspect_after says
 // so for the next ten times suspect_after. A peer that has said so, or all if this thread has run late itself, get
 // three deadlines more in one silence. A silent peer that wants to run but can't (runnable, or in an uninterruptible
@@ -79,6 +80,7 @@ class DetectorThread {
     TimeoutDetector::Options options;  // valid
     std::int32_t rank = 0;             // our own
     bool fence = true;                 // kill silent peers before they are declared dead
+    bool spares_traced = true;         // silent peers of this host that are traced are waited for
     bool silence_counts =
         true;  // false: not before count_silence(), so that peers may begin to beat later than we watch
     // The end of a killed peer must show in this time, else it is only suspected; at most a year.

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -144,6 +147,13 @@ std::string shortened(const std::string& text, std::size_t columns) {
   return text.size() <= columns ? text : text.substr(0, columns - 2) + "..";
 }
 
+// "allreduce (sum of double, 8 bytes)" -> "allreduce sum double 8 B".
+std::string in_short(std::string text) {
+  for (const auto& [from, to] : {std::pair{" of ", " "}, {" bytes", " B"}, {",", ""}, {"(", ""}, {")", ""}})
+    for (std::size_t at; (at = text.find(from)) != text.npos;) text.replace(at, std::strlen(from), to);
+  return text;
+}
+
 // Communicators by small numbers, in the order in which they were made; the library's own ones are large and far apart.
 using Numbers = std::map<std::uint32_t, int>;
 Numbers numbers_of(const JobView& job) {
@@ -162,7 +172,7 @@ std::string state_of(const JobView& job, const RankView& view) {
   return does == Doing::in_operation ? "waits" : name_of(does);
 }
 
-constexpr const char* row = "{:>6}  {:>8}  {:<12} {:>4}  {:<34} {:>8}  {}\n";
+constexpr const char* row = "{:>5} {:>7} {:<10} {:>4} {:<27} {:>8} {}\n";  // at most 80 columns
 
 // A row for each communicator that the rank is in an operation of; else one, of the communicator in which it has posted
 // last.
@@ -178,7 +188,7 @@ std::string rows_of(const JobView& job, const RankView& view, const Numbers& num
   }
   if (shown.empty() && newest != nullptr) shown.push_back(of_newest);
   std::string text, rank = fmt::format("{}", view.rank), pid = fmt::format("{}", view.pid);
-  std::string state = shortened(state_of(job, view), 12);
+  std::string state = shortened(state_of(job, view), 10);
   if (shown.empty()) return fmt::format(row, rank, pid, state, "-", "-", "-", "");
   for (const std::uint32_t communicator : shown) {
     const PartView& part = view.parts.at(communicator);
@@ -186,8 +196,9 @@ std::string rows_of(const JobView& job, const RankView& view, const Numbers& num
     const std::string since = part.posted_at_ns == 0
                                   ? "-"
                                   : fmt::format("{:.2f} s", static_cast<double>(job.now_ns - part.posted_at_ns) / 1e9);
-    text += fmt::format(row, rank, pid, state, numbers.at(communicator), last.empty() ? "-" : shortened(last, 34),
-                        since, ranges_of(job.awaited_by(view.rank, communicator)));
+    text +=
+        fmt::format(row, rank, pid, state, numbers.at(communicator), last.empty() ? "-" : shortened(in_short(last), 27),
+                    since, shortened(ranges_of(job.awaited_by(view.rank, communicator)), 13));
     rank = pid = state = "";
   }
   return text;
@@ -253,7 +264,10 @@ std::string job_report(int pid, bool json, std::string& error) {
     for (const std::int32_t rank : absent)
       text += nlohmann::json{{"job", cookie}, {"rank", rank}, {"ranks", ranks}, {"does", "absent"}}.dump() + "\n";
   }
-  if (text.empty() && pid != 0)
+  if (text.empty() && pid == 0) error = "no rank of a ucft job runs here that this user may look at";
+  if (text.empty() && pid != 0 && ::kill(pid, 0) != 0 && errno == ESRCH)
+    error = fmt::format("there is no process {}", pid);
+  else if (text.empty() && pid != 0)
     error = fmt::format("process {} is no rank of a ucft job, nor has it started one, or this user may not look at it",
                         pid);
   return text;

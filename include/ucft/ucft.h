@@ -281,7 +281,8 @@ UCFT_API ucft_status_t ucft_comm_destroy(ucft_comm_h comm);
 UCFT_API ucft_status_t ucft_comm_rank(ucft_comm_h comm, int32_t* rank);
 UCFT_API ucft_status_t ucft_comm_size(ucft_comm_h comm, int32_t* size);
 /* The ranks of comm that are known here to have failed, ascending. *count: in, capacity of ranks (which may be NULL if
- * the capacity is 0); out, how many there are. A local view: it grows, and may differ between ranks for a moment. */
+ * the capacity is 0); out, how many there are. A local view: it grows, and may differ between ranks for a moment. So
+ * don't choose a root by it: call a barrier, and take the lowest rank that its result's `missing` does not name. */
 UCFT_API ucft_status_t ucft_comm_failed(ucft_comm_h comm, int32_t* ranks, int32_t* count);
 
 /* The state of a rank, as another rank sees it. */

@@ -99,6 +99,11 @@ template <class Values>
 concept WritableElements = Elements<Values> && !std::is_const_v<internal::Pointed<Values>> &&
                            (internal::Range<Values> || std::is_lvalue_reference_v<Values>);
 
+// Elements that are still there when a call has returned and its request is under way: no temporary.
+template <class Values>
+concept LastingElements = Elements<Values> &&
+    (std::is_lvalue_reference_v<Values> || std::ranges::borrowed_range<Values>);
+
 template <class Values>
 using ElementOf = std::remove_cv_t<internal::Pointed<Values>>;
 
@@ -473,7 +478,7 @@ class Communicator {
     }
     return *this;
   }
-  ~Communicator() { close(); }  // collective over the survivors; all requests must be complete
+  ~Communicator() { close(); }  // waits for no other rank; all requests must be complete
 
   // Collective. The survivors in the same order; failures are counted anew in it. Throws Error.
   Communicator dup() {
@@ -571,16 +576,16 @@ class Communicator {
 
   // ---- persistent: *_init, then Request::post and Request::wait as often as you like ----
 
-  template <Elements Send, WritableElements Receive>
-  Request allreduce_init(const Send& send, Receive&& recv, Operator op, const Options& options = {}) {
+  template <LastingElements Send, WritableElements Receive>
+  Request allreduce_init(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
     return allreduce_request(input(send, recv), output(recv), op, options);
   }
   template <WritableElements Values>
   Request allreduce_init(Values&& values, Operator op, const Options& options = {}) {
     return allreduce_request(UCFT_IN_PLACE, output(values), op, options);
   }
-  template <Elements Send, WritableElements Receive>
-  Request reduce_init(const Send& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
+  template <LastingElements Send, WritableElements Receive>
+  Request reduce_init(Send&& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
     return reduce_request(reduce_arguments(send, recv, root), op, root, options);
   }
   template <WritableElements Values>
@@ -591,8 +596,8 @@ class Communicator {
         ucft_broadcast_init(get(), data.data(), data.size(), dtype_of<ElementOf<Values>>(), root, &options, &handle));
     return Request(handle, size_);
   }
-  template <Reals Send, WritableElements Receive>
-  Request gossip_allreduce_init(const Send& send, Receive&& recv, const GossipOptions& options = {}) {
+  template <LastingElements Send, WritableElements Receive>
+  requires Reals<Send> Request gossip_allreduce_init(Send&& send, Receive&& recv, const GossipOptions& options = {}) {
     const void* from = input(send, recv);
     const auto to = output(recv);
     ucft_request_h handle = UCFT_REQUEST_NULL;
@@ -600,16 +605,16 @@ class Communicator {
         ucft_gossip_allreduce_init(get(), from, to.data(), to.size(), dtype_of<ElementOf<Send>>(), &options, &handle));
     return Request(handle, size_);
   }
-  template <Elements Send, WritableElements Receive>
-  Request allgather_init(const Send& send, Receive&& recv, const Options& options = {}) {
+  template <LastingElements Send, WritableElements Receive>
+  Request allgather_init(Send&& send, Receive&& recv, const Options& options = {}) {
     const void* from = block(send, recv);
     ucft_request_h handle = UCFT_REQUEST_NULL;
     internal::throw_unless_ok(ucft_allgather_init(get(), from, internal::data_of(recv), internal::size_of(send),
                                                   dtype_of<ElementOf<Send>>(), &options, &handle));
     return Request(handle, size_);
   }
-  template <Elements Send, WritableElements Receive>
-  Request allgatherv_init(const Send& send, Receive&& recv, std::span<const std::uint64_t> counts,
+  template <LastingElements Send, WritableElements Receive>
+  Request allgatherv_init(Send&& send, Receive&& recv, std::span<const std::uint64_t> counts,
                           const Options& options = {}) {
     const void* from = blocks(send, recv, counts);
     ucft_request_h handle = UCFT_REQUEST_NULL;
@@ -625,29 +630,29 @@ class Communicator {
 
   // ---- nonblocking: posted on return, unless Request::test() says UCFT_ERR_BUSY ----
 
-  template <Elements Send, WritableElements Receive>
-  Request iallreduce(const Send& send, Receive&& recv, Operator op, const Options& options = {}) {
+  template <LastingElements Send, WritableElements Receive>
+  Request iallreduce(Send&& send, Receive&& recv, Operator op, const Options& options = {}) {
     return posted(allreduce_init(send, recv, op, options));
   }
   template <WritableElements Values>
   Request iallreduce(Values&& values, Operator op, const Options& options = {}) {
     return posted(allreduce_init(values, op, options));
   }
-  template <Elements Send, WritableElements Receive>
-  Request ireduce(const Send& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
+  template <LastingElements Send, WritableElements Receive>
+  Request ireduce(Send&& send, Receive&& recv, Operator op, std::int32_t root, const Options& options = {}) {
     return posted(reduce_init(send, recv, op, root, options));
   }
   template <WritableElements Values>
   Request ibroadcast(Values&& values, std::int32_t root, const Options& options = {}) {
     return posted(broadcast_init(values, root, options));
   }
-  template <Elements Send, WritableElements Receive>
-  Request iallgather(const Send& send, Receive&& recv, const Options& options = {}) {
+  template <LastingElements Send, WritableElements Receive>
+  Request iallgather(Send&& send, Receive&& recv, const Options& options = {}) {
     return posted(allgather_init(send, recv, options));
   }
   Request ibarrier(const Options& options = {}) { return posted(barrier_init(options)); }
 
-  // Collective over the survivors. All requests must be complete, else UCFT_ERR_STATE, and the context will close it.
+  // Waits for no other rank. All requests must be complete, else UCFT_ERR_STATE, and the context will close it.
   ucft_status_t close() noexcept { return null() ? UCFT_ERR_CLOSED : ucft_comm_destroy(handle_.release()); }
 
   // The C handle, which stays owned by this object.

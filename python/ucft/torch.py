@@ -61,7 +61,9 @@ _folders = []  # of stores, with the process that uses it
 def _rendezvous(url, **_):
     """Rank and size of the job that ucft_run, mpirun or srun has started. The store is a file, which no death takes away, if all
     ranks are on one host; else rank 0 has it. Under torchrun: as env://."""
-    if "WORLD_SIZE" in _os.environ and not {"UCFT_RENDEZVOUS", "PMIX_NAMESPACE"} & _os.environ.keys():
+    single = _os.environ.get("UCFT_SINGLE", "") in ("y", "yes", "on", "1")
+    if {"RANK", "WORLD_SIZE"} <= _os.environ.keys() and not single and \
+            not {"UCFT_RENDEZVOUS", "PMIX_NAMESPACE"} & _os.environ.keys():
         yield from _distributed.rendezvous("env://")
         return
     with _ucft.Context() as context:

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -81,6 +82,36 @@ TEST(Info, EverySettingIsInTheReferenceWithItsDefault) {
   }
   EXPECT_EQ(in_force, said);
   EXPECT_GT(said.size(), 15U);
+}
+
+// "A .. B": both ends are taken, and what is beyond them is not.
+TEST(Info, TheLimitsInTheReferenceAreThoseInForce) {
+  const auto information = nlohmann::json::parse(info("-f --json").text);
+  const std::regex range("([0-9]+)([a-z]*) \\.\\. ([0-9]+)([a-z]*).*");
+  int ranges = 0;
+  setenv("UCFT_HEARTBEAT_PERIOD", "100us",
+         1);  // the least that it takes: UCFT_SUSPECT_AFTER must be three times as long
+  for (const auto& each : information["settings_reference"]) {
+    const std::string name = each["name"], values = each["values"];
+    std::smatch ends;
+    const std::string text = values.substr(values.find("or ") == std::string::npos ? 0 : values.find("or ") + 3);
+    if (!std::regex_match(text, ends, range)) continue;
+    ++ranges;
+    const auto is_taken = [&](long number, const std::string& unit) {
+      setenv(name.c_str(), (std::to_string(number) + unit).c_str(), 1);
+      const bool taken = !contains(info("-f").text, "error: ");
+      unsetenv(name.c_str());
+      if (name == "UCFT_HEARTBEAT_PERIOD") setenv("UCFT_HEARTBEAT_PERIOD", "100us", 1);
+      return taken;
+    };
+    const long low = std::stol(ends[1]), high = std::stol(ends[3]);
+    EXPECT_TRUE(name == "UCFT_HEARTBEAT_PERIOD" || is_taken(high, ends[4])) << name;
+    EXPECT_TRUE(is_taken(low, ends[2])) << name;
+    EXPECT_FALSE(is_taken(high + 1, ends[4])) << name;
+    EXPECT_FALSE(low > 0 && is_taken(low - 1, ends[2])) << name;
+  }
+  unsetenv("UCFT_HEARTBEAT_PERIOD");
+  EXPECT_GE(ranges, 7);
 }
 
 TEST(Info, ThePageOfSettingsIsTheOneInTheDocs) {

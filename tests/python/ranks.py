@@ -145,6 +145,7 @@ def refused():
     refuse(["buffer"], world.broadcast, readonly)
     refuse(["IN_PLACE"], world.allreduce, ucft.IN_PLACE)
     refuse(["send", "None"], world.allreduce, None)
+    refuse(["recv", "op="], world.allreduce, x, ucft.MAX)
     assert repr(world) == f"<ucft.Communicator: rank {world.rank} of {world.size}>", repr(world)
     assert repr(world.context) == f"<ucft.Context: rank {world.rank} of {world.size}>", repr(world.context)
     refuse(["op"], world.allreduce, x, op="sum")
@@ -330,6 +331,8 @@ def deaths():
     assert error.status == "UCFT_ERR_ROOT_FAILED"
     gathered = world.allgather(np.array([me]), np.full((n, 1), -1))
     assert gathered.value[:, 0].tolist() == [-1 if r == victim else r for r in range(n)] and gathered.missing == (victim,)
+    fresh = world.allgather(np.full(1000, me + 1)).value  # a new array: the same on all, zeros where the dead would be
+    assert (fresh == np.array([0 if r == victim else r + 1 for r in range(n)])[:, None]).all()
     context.close()
     print("survived", flush=True)
 

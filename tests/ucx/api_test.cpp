@@ -584,7 +584,10 @@ TEST(ApiWithoutContext, ASettingOutsideItsLimitsSaysThemAsItIsWritten) {
   ucft_context_h context = UCFT_CONTEXT_NULL;
   setenv("UCFT_SUSPECT_AFTER", "5", 1);
   EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_INVALID_PARAM);
-  EXPECT_STREQ(ucft_last_error(), "UCFT_SUSPECT_AFTER=5: must be 300us .. 60m, with its unit, a duration such as 1s");
+  EXPECT_STREQ(ucft_last_error(), "UCFT_SUSPECT_AFTER=5: expected a number with its unit (us, ms, s, m), such as 1s");
+  setenv("UCFT_SUSPECT_AFTER", "5us", 1);
+  EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_INVALID_PARAM);
+  EXPECT_STREQ(ucft_last_error(), "UCFT_SUSPECT_AFTER=5us: must be 300us .. 60m");
   unsetenv("UCFT_SUSPECT_AFTER");
   setenv("UCFT_WINDOW", "1", 1);
   EXPECT_EQ(ucft_context_create(nullptr, &context), UCFT_ERR_INVALID_PARAM);

@@ -56,6 +56,22 @@ TEST(AbortsKept, OutsideACallAnAbortEndsTheProcess) {
             SIGABRT);
 }
 
+TEST(AbortsKept, WhatIsCalledBackIsOutside) {
+  EXPECT_EQ(signal_that_ends([] {
+              const AbortsKept kept;
+              AbortsKept::run([] {
+                const AbortsKept::Outside outside;
+                std::abort();
+              });
+            }),
+            SIGABRT);
+  const AbortsKept kept;
+  EXPECT_FALSE(AbortsKept::run([] {
+    { const AbortsKept::Outside outside; }
+    std::abort();
+  }));
+}
+
 TEST(AbortsKept, ASignalFromSomebodyElseIsForTheProcess) {
   EXPECT_EQ(signal_that_ends([] {
               const AbortsKept kept;

@@ -82,7 +82,7 @@ int Job::run() {
   const auto deadline = cut_short ? std::optional(Clock::now() + cut_short_grace) : std::nullopt;
   drain_output(deadline);
   if (started && !cut_short) say_what_was_not_sent();
-  if (started) require_survivor();
+  if (started && !cut_short) require_survivor();
   if (started && arguments_.json) output_.append_line(json_line(seconds));
   write_out(deadline);
   return exit_code();
@@ -223,7 +223,8 @@ int Job::serve_output(const std::vector<pollfd>& entries) {
     // An earlier stream may have filled the sink meanwhile.
     if (!entries[streams_entry + index].revents || !streams_[index].wants_to_read()) continue;
     if (streams_[index].read_some() == Stream::Reading::SinkGone)
-      signal_rank(ranks_[static_cast<std::size_t>(streams_[index].rank())], SIGPIPE);
+      if (const RankProcess& writer = ranks_[static_cast<std::size_t>(streams_[index].rank())]; !writer.ended)
+        kill(writer.pid, SIGPIPE);  // not what it has started, which may write nothing
     ++streams_read;
   }
   return streams_read;
@@ -356,7 +357,8 @@ void Job::note_end(int rank) {
   rendezvous_->on_rank_exit(rank, process.pid, process.how_it_ended());
   const bool we_end_it = interrupted_by_ != 0 || end_now_;
   if (we_end_it || process.excused() || process.exit_code() == 0) return;
-  say(fmt::format("rank {} (pid {}) failed: {}", rank, process.pid, process.how_it_ended()));
+  say(fmt::format("rank {} (pid {}) failed: {}{}", rank, process.pid, process.how_it_ended(),
+                  process.was_killed() ? fmt::format("; --expect-kill {} if that is meant", rank) : ""));
   if (failure_exit_code_ == 0) failure_exit_code_ = process.exit_code();
 }
 

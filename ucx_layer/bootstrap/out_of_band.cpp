@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <future>
+#include <string_view>
 #include <thread>
 
 #include "ucx_layer/test_points.hpp"
@@ -14,9 +15,12 @@ namespace ucft::detail {
 namespace {
 
 // A launcher's word that this process is one of several. A PMIx server's is not among them: with one there is a job.
+// Slurm says so in its batch scripts and shells, too, which are no step of a job, and alone.
 std::string several_processes() {
-  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "SLURM_NTASKS"}) {
+  const bool is_alone = std::getenv("SLURM_JOB_ID") != nullptr && std::getenv("SLURM_STEP_ID") == nullptr;
+  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
     const char* const value = std::getenv(name);
+    if (is_alone && name == std::string_view("SLURM_NTASKS")) continue;
     if (value != nullptr && std::strtol(value, nullptr, 10) > 1) return fmt::format("{}={}", name, value);
   }
   return {};

@@ -2,6 +2,7 @@
 // job of one rank).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -25,6 +26,9 @@ class OutOfBand {
   // callbacks.allgather == nullptr: the environment decides. False with a reason, also where a launcher has started
   // several processes and none of the ways to find the others is there.
   bool open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::string& error, const Choice& choice);
+  void wait_at_most(Microseconds limit) {
+    limit_ = std::min(limit_, limit);
+  }  // from now on, for ranks that don't arrive
   int rank() const { return rank_; }
   int size() const { return size_; }
 

@@ -68,6 +68,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   setup.options.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us);
   setup.rank = job_.rank;
   setup.fence = job_.settings.fence;
+  setup.spares_traced = !job_.many_hosts;  // other hosts can't know, and would go on without it
   setup.silence_counts = false;
   setup.own_heartbeat = &transport_->control()->heartbeat;
   transport_->control()->heartbeat_period_us = job_.settings.heartbeat_period_us;
@@ -157,7 +158,7 @@ void DeparturesDriver::on_line_lost(void* arg, std::int32_t rank) {
 // Each rank of the host that finds the silence kills. One of them says so; where memory is not shared, each does.
 void DeparturesDriver::on_fenced(void* arg, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) {
   const auto& self = *static_cast<DeparturesDriver*>(arg);
-  if (!self.job_.settings.says(LogLevel::warn) || !self.is_to_tell_of(rank)) return;
+  if (!self.job_.settings.says(LogLevel::warn) || !self.is_to_tell_of(rank, tracer != 0)) return;
   const auto seconds = std::chrono::duration<double>(silent_for).count();
   const std::string who = fmt::format("ucft: rank {}: {} gave no sign of life for {:.2f} s", self.job_.rank,
                                       self.job_.describe(rank), seconds);
@@ -171,11 +172,13 @@ void DeparturesDriver::on_fenced(void* arg, std::int32_t rank, std::chrono::nano
         who);
 }
 
-bool DeparturesDriver::is_to_tell_of(std::int32_t rank) const {
+bool DeparturesDriver::is_to_tell_of(std::int32_t rank, bool is_traced) const {
   ControlPage* const control = transport_->control_of(rank);
   const auto mine = 1 + static_cast<std::uint32_t>(job_.rank);
   std::uint32_t by = 0;
-  return control == nullptr || control->told_of.compare_exchange_strong(by, mine) || by == mine;
+  if (control == nullptr) return true;
+  return (is_traced ? control->traced_told_by : control->killed_told_by).compare_exchange_strong(by, mine) ||
+         by == mine;
 }
 
 // On the detector's thread: for whoever takes the next turn. Wakes it.

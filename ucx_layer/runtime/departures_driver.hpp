@@ -105,7 +105,7 @@ class DeparturesDriver {
   static void on_left(void* self, std::int32_t rank, bool all_know);
   static void on_line_lost(void* self, std::int32_t rank);
   static void on_fenced(void* self, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer);
-  bool is_to_tell_of(std::int32_t rank) const;
+  bool is_to_tell_of(std::int32_t rank, bool is_traced) const;
   void tell(const std::vector<News>& news);
   void look_at_ports();
 

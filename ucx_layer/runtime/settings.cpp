@@ -31,7 +31,7 @@ bool parse_number(std::string_view text, std::uint64_t& value) {
   return status == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
 
-// 100us, 10ms, 2s, 1.5s; microseconds without a unit.
+// 100us, 10ms, 2s, 1.5s, 1m; 0. A number alone could be of any unit.
 bool parse_duration(std::string_view text, std::uint64_t& microseconds) {
   double number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -44,7 +44,7 @@ bool parse_duration(std::string_view text, std::uint64_t& microseconds) {
     factor = 1e6;
   else if (unit == "m")
     factor = 60e6;
-  else if (!unit.empty() && unit != "us")
+  else if (unit != "us" && number != 0)
     return false;
   microseconds = static_cast<std::uint64_t>(number * factor);
   return true;
@@ -117,8 +117,7 @@ class Reader {
       std::uint64_t value = 0;
       if (!parse(text, value)) return fail(fmt::format("{}={}: expected {}", name, text, form));
       if (text != std::string_view("auto") && (value < low || value > high))
-        return fail(fmt::format("{}={}: must be {}{}", name, text, limits_of(low, high, parse),
-                                parse == parse_duration ? fmt::format(", with its unit, {}", form) : ""));
+        return fail(fmt::format("{}={}: must be {}", name, text, limits_of(low, high, parse)));
       field = static_cast<Field>(value);
       source = "environment";
     }
@@ -213,12 +212,13 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   const auto number = [](std::int32_t value) { return static_cast<std::uint64_t>(value); };
   reader.read("UCFT_F", parse_number, "a number", settings.f, given.f != -1, number(given.f), 0, 1 << 20);
   reader.read("UCFT_FENCE", parse_switch, "y or n", settings.fence, given.fence != -1, number(given.fence), 0, 1);
-  reader.read("UCFT_HEARTBEAT_PERIOD", parse_duration, "a duration such as 10ms", settings.heartbeat_period_us,
-              given.heartbeat_period_us != 0, given.heartbeat_period_us, 100, 60000000);
-  reader.read("UCFT_SUSPECT_AFTER", parse_duration, "a duration such as 1s", settings.suspect_after_us,
-              given.suspect_after_us != 0, given.suspect_after_us, 300, 3600000000ull);
-  reader.read("UCFT_STARTUP_TIMEOUT", parse_duration, "a duration such as 60s", settings.startup_timeout_us,
-              given.startup_timeout_us != 0, given.startup_timeout_us, 1000, 86400000000ull);
+  reader.read("UCFT_HEARTBEAT_PERIOD", parse_duration, "a number with its unit (us, ms, s, m), such as 10ms",
+              settings.heartbeat_period_us, given.heartbeat_period_us != 0, given.heartbeat_period_us, 100, 60000000);
+  reader.read("UCFT_SUSPECT_AFTER", parse_duration, "a number with its unit (us, ms, s, m), such as 1s",
+              settings.suspect_after_us, given.suspect_after_us != 0, given.suspect_after_us, 300, 3600000000ull);
+  reader.read("UCFT_STARTUP_TIMEOUT", parse_duration, "a number with its unit (us, ms, s, m), such as 60s",
+              settings.startup_timeout_us, given.startup_timeout_us != 0, given.startup_timeout_us, 1000,
+              86400000000ull);
   reader.read("UCFT_LOG", parse_level, "off, warn or info", settings.log, false, 0, 0, 2);
   reader.read("UCFT_STATS", parse_stats, "y, n or json", settings.stats, false, 0, 0, 2);
   reader.read("UCFT_PMIX", parse_auto_or_off, "auto or off", settings.pmix, false, 0, 0, UINT64_MAX);
@@ -229,8 +229,8 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
               1 << 30);
   reader.read("UCFT_SPIN", parse_auto_or_number, "auto or a number of polls", settings.spin, given.spin != -1,
               number(given.spin), 0, 1000000000);
-  reader.read("UCFT_SLEEP_AFTER", parse_duration, "a duration such as 2ms", settings.sleep_after_us, false, 0, 0,
-              3600000000ull);
+  reader.read("UCFT_SLEEP_AFTER", parse_duration, "a number with its unit (us, ms, s, m), such as 2ms",
+              settings.sleep_after_us, false, 0, 0, 3600000000ull);
   reader.read("UCFT_SHARED_MEMORY", parse_auto_or_bytes, "auto or bytes such as 512M, at most 16384G",
               settings.shared_memory_bytes, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_WINDOW", parse_number, "a number", settings.window, false, 0, 2, 1024);

@@ -53,4 +53,10 @@ AbortsKept::~AbortsKept() {
 
 void AbortsKept::set_way_back(sigjmp_buf* back) { way_back = back; }
 
+sigjmp_buf* AbortsKept::take_way_back() {
+  sigjmp_buf* const back = way_back;
+  way_back = nullptr;
+  return back;
+}
+
 }  // namespace ucft::detail

@@ -15,6 +15,18 @@ class AbortsKept {
   AbortsKept(const AbortsKept&) = delete;
   AbortsKept& operator=(const AbortsKept&) = delete;
 
+  // In functions of ours that `call` calls back: an abort() in there is our own, and ends the process.
+  class Outside {
+   public:
+    Outside() : back_(take_way_back()) {}
+    ~Outside() { set_way_back(back_); }
+    Outside(const Outside&) = delete;
+    Outside& operator=(const Outside&) = delete;
+
+   private:
+    sigjmp_buf* back_;
+  };
+
   // False: there was an abort() in `call`, which has not come to its end. No destructor of its frames has run, and what
   // it works on may be in any state: the worker of UCX must never be used again, nor be destroyed. Not nested.
   template <class Call>
@@ -29,6 +41,7 @@ class AbortsKept {
 
  private:
   static void set_way_back(sigjmp_buf* back);  // of this thread
+  static sigjmp_buf* take_way_back();
 };
 
 }  // namespace ucft::detail

@@ -73,6 +73,7 @@ bool Connections::connect(int peer, std::span<const std::byte> address, std::str
 
 // In the callback it is only recorded.
 void Connections::on_error(void* arg, ucp_ep_h, ucs_status_t status) {
+  const AbortsKept::Outside outside;
   auto& endpoint = *static_cast<Endpoint*>(arg);
   endpoint.broken = true;
   Connections& self = *endpoint.owner;

@@ -1,6 +1,7 @@
 // The same as ../c/survivors.c with the C++ API: rank 2 of four kills itself half way, and survivors check their sums.
 #include <csignal>
 #include <cstdio>
+#include <span>
 #include <ucft/ucft.hpp>
 #include <vector>
 
@@ -35,6 +36,8 @@ int main() {
       return 1;
     }
     static_assert(!ucft::WritableElements<double> && !ucft::WritableElements<const double&>);
+    static_assert(!ucft::LastingElements<double> && !ucft::LastingElements<std::vector<double>>);
+    static_assert(ucft::LastingElements<const double&> && ucft::LastingElements<std::span<const double>>);
     static_assert(ucft::WritableElements<double&> && ucft::WritableElements<std::vector<double>&>);
     const std::vector<ucft::RankSight> seen = all.look();
     if (seen.size() != 4 || seen[victim].state != UCFT_RANK_DEAD || seen[victim].posted != iterations / 2) {

@@ -59,6 +59,7 @@ void ActiveMessages::send(int peer, const Outgoing& message) {
 }
 
 void ActiveMessages::on_sent(void* request, ucs_status_t status, void* arg) {
+  const AbortsKept::Outside outside;
   auto* sending = static_cast<Sending*>(arg);
   sending->owner->finish(sending, status);
   ucp_request_free(request);
@@ -74,6 +75,7 @@ void ActiveMessages::finish(Sending* sending, ucs_status_t status) {
 // Only hands the message over: nothing may be progressed from inside.
 ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size_t header_bytes, void* data,
                                         size_t bytes, const ucp_am_recv_param_t* param) {
+  const AbortsKept::Outside outside;
   auto& self = *static_cast<ActiveMessages*>(arg);
   Arrival arrival;
   WireHeader& header = arrival.header;
