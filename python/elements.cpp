@@ -92,7 +92,7 @@ View::View(py::handle object, const char* name, bool writable, std::optional<ucf
   if (PyObject_GetBuffer(object.ptr(), &exported,
                          PyBUF_ANY_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
     py::error_already_set why;
-    require(!py::isinstance<ucft_op_t>(object), "recv: an operator; write op=");
+    require(!py::isinstance<ucft_op_t>(object), fmt::format("{}: an operator; write op=", name));
     raise(UCFT_ERR_INVALID_PARAM, fmt::format("{}: {}", name, std::string(py::str(why.value()))));
   }
   buffer_.reset(new Py_buffer(exported));

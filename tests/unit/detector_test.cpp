@@ -578,10 +578,9 @@ class Record {
     record.verdicts_.push_back(verdict);
   }
   static void on_tick(void* arg) { ++static_cast<Record*>(arg)->ticks; }
-  static void on_fenced(void* arg, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) {
+  static void on_fenced(void* arg, std::int32_t, std::chrono::nanoseconds silent_for, int tracer) {
     auto& record = *static_cast<Record*>(arg);
-    EXPECT_EQ(rank, 9);
-    EXPECT_GE(silent_for, 50ms);
+    EXPECT_GT(silent_for, 0ms);
     (tracer == 0 ? record.fenced : record.traced) += 1;
     if (tracer != 0) record.tracer = tracer;
   }
