@@ -7,6 +7,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "collectives/gossip_model.hpp"
 #include "collectives/names.hpp"
@@ -324,6 +328,25 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   return row;
 }
 
+// Of what a figure is a number. Times have whatever unit L, o, g and G have: us, say.
+std::string_view unit_of(std::string_view name) {
+  constexpr std::pair<const char*, std::string_view> units[] = {
+      {"bytes payload", "bytes"},
+      {"G", "time a byte"},
+      {"messages messages_max most_sends most_receives sends_per_rank", "messages"},
+      {"failed missed largest_gap most_partners", "ranks"},
+      {"L o_send o_receive g gossip_time gather deliver prove jitter skew detect latency latency_mean latency_max "
+       "first "
+       "median last end end_mean end_max",
+       "time"}};
+  for (const auto& [names, unit] : units) {
+    std::istringstream each(names);
+    for (std::string word; each >> word;)
+      if (word == name) return unit;
+  }
+  return "";
+}
+
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 void print_csv_row(const Json& row) {
@@ -344,7 +367,10 @@ void print(const Options& options, const std::vector<Json>& rows) {
     else if (options.csv)
       print_csv_row(row);
     else
-      for (const auto& [name, value] : row.items()) fmt::print("{:<16}{}\n", name, text_of(value));
+      for (const auto& [name, value] : row.items()) {
+        const std::string_view unit = unit_of(name);
+        fmt::print("{:<16}{}\n", name, unit.empty() ? text_of(value) : fmt::format("{:<12}{}", text_of(value), unit));
+      }
   }
 }
 
