@@ -1,4 +1,4 @@
-// What an operation came to, on one rank.
+// The decision of one operation on one rank: its outcome, its value and its failures.
 #pragma once
 
 #include "collectives/protocol.hpp"

@@ -1,8 +1,8 @@
-// What a broadcast by gossip and ring correction is expected to do in LogP, and the T that is chosen from it: the
-// library's default, ucft_sim's and its advice. Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), bound the
-// longest run of processes that gossip has not reached at T; here what is still on its way at T counts as well, and
-// expectations stand in the place of bounds. docs/algorithms.md has the formulas, docs/studies.md compares them with
-// simulation.
+// A model of a broadcast by gossip and ring correction in LogP, and the T that is chosen from it. The library's
+// default, ucft_sim's default and ucft_sim's advice use it. Hoefler et al., "Corrected gossip algorithms" (IPDPS '17),
+// bound the longest run of processes that gossip has not reached at T. Here the messages on their way at T count as
+// well, and expectations stand in the place of bounds. docs/algorithms.md has the formulas, docs/studies.md compares
+// them with simulation.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ struct SpreadForecast {
 // given.correction counts as checked.
 SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& shape);
 
-// What an operation is to do: T (0: the best), and how far opportunistic correction goes (0: so that it reaches all).
+// Sets the operation's T (0: the best), and how far opportunistic correction goes (0: so that it reaches all).
 // The unit of the costs is 1 us, as the library's.
 void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns, Arguments& arguments);
 

@@ -161,7 +161,8 @@ void Operation::reset(Buffers& buffers) {
 
 // ---- a ballot -------------------------------------------------------------------------------------------------------
 
-// What would need more memory goes along trees, whose inner ranks keep one copy of the data, not one for each step.
+// A call that would need more memory goes along trees. Their inner ranks keep one copy of the data, not one for each
+// step.
 bool Operation::can_be_optimistic() const {
   const Optimism& optimism = ballots_.surroundings().optimism;
   const std::int32_t size = members().size();
@@ -274,7 +275,8 @@ void Operation::contribute(Message& mine) const {
   }
 }
 
-// Messages that came before the operation was started, or for a later ballot. What is still too early is stored again.
+// Messages that came before the operation was started, or for a later ballot. A message that is still too early is
+// stored again.
 void Operation::drain_inbox(Outbox& out) {
   if (inbox_.empty()) return;
   std::vector<Message> messages;

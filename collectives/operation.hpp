@@ -1,5 +1,5 @@
-// One collective operation on one rank: who is root (ballots), what each phase does in the ballot, and what it came to.
-// The catalogue (operations/catalogue.hpp) says which phases a collective has.
+// One collective operation on one rank: its root (ballots), what each phase does in the ballot, and its decision. The
+// catalogue (operations/catalogue.hpp) says which phases a collective has.
 //
 //   collects       up_correction (Algorithms 1, 3), at the root clean_subtree (2), and gather if there is none
 //   disseminates   dissemination: broadcast tree, correction, the backstop
@@ -12,7 +12,7 @@
 // are ours.
 //
 // Invariants
-//   - What a rank contributes to a ballot is fixed when it joins it.
+//   - The contribution of a rank to a ballot is fixed when the rank joins it.
 //   - A rank delivers once. Only `broadcast`, `correction` and `decided` of an acceptable ballot deliver.
 //   - A rank that has delivered goes on answering until the operation window drops it.
 #pragma once
@@ -35,7 +35,7 @@ namespace ucft::detail {
 
 class Operation {
  public:
-  // What a rank has for its part; start() takes over one reference to each.
+  // The memory that a rank has for its part; start() takes over one reference to each.
   struct Memory {
     Slice input;  // none: no data on this rank
     BufferId result =

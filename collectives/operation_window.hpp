@@ -1,12 +1,12 @@
 // The operations of one communicator on one rank: numbers, the operation window (those that may still need this rank),
-// who takes part in the next one, and messages that come too early or too late.
+// the members of the next one, and messages that come too early or too late.
 //
 //   dropped | retained: finished, may be asked for | in flight | not started: early messages wait | refused
 //           ^dropped_upto                                      ^next                     dropped_upto + slots^
 //
 //   s may start once s-W is finished here (its failures decide who takes part in s) and s-2W is dropped. A decision of
 //   a contributing operation c (allreduce, barrier, allgather) proves that every live rank has joined c, and so has
-//   finished all of 0 .. c-W: they are dropped. Rooted operations prove nothing of the sort, so after W/2 of them in a
+//   finished all of 0 .. c-W: they are dropped. Rooted operations prove nothing of the sort. So after W/2 of them in a
 //   row a barrier is posted on their behalf. It runs beside the following operations; it also agrees on the failures of
 //   that stretch.
 //
@@ -76,7 +76,7 @@ class OperationWindow {
   const Operation& operation(OperationNumber number) const { return slot(number); }
 
   const FailedRanks& failed() const { return failed_; }
-  // Who takes part in the next operation.
+  // The ranks that take part in the next operation.
   const Membership& members() const { return members_; }
   OperationNumber next() const { return next_; }
   OperationNumber dropped_upto() const { return dropped_upto_; }

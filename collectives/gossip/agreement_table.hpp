@@ -1,10 +1,12 @@
-// What the ranks of a gossip operation agree on: tables of doubles of which the largest entry of all ranks counts.
+// The tables by which the ranks of a gossip operation agree. They hold doubles, and of each entry the largest of all
+// ranks counts.
 //
 //   meeting      signature  -signature  scale  unsupported  no memory            | dead of rank 0, 1, ..
 //   estimates    x_1 .. x_k             -x_1 .. -x_k        what somebody lacks  | dead of rank 0, 1, ..
 //
-// All ranks have the same largest and the smallest (negated) signature only if all ask for the same. Scale is 1 and the
-// sum of magnitudes. A rank that lacks nothing writes 0, so whoever is named is the highest.
+// The largest and the smallest signature (the negated one) are equal only if all ranks ask for the same. Scale is 1 and
+// the sum of magnitudes. A rank that lacks nothing writes 0, so the rank that is named is the highest that lacks
+// something.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,7 @@
 
 namespace ucft::detail {
 
-// What a rank has against going one-sided.
+// The objection of a rank to going one-sided.
 enum class WindowObjection : std::uint8_t { none, unsupported, no_memory };
 
 // The smallest and the largest estimate of a value.

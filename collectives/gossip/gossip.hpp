@@ -1,12 +1,12 @@
-// All gossip algorithms under one name: what a rank does in an iteration, with whom, and what it thinks of the
-// aggregate.
+// All gossip algorithms under one name, for the operation that drives them. An algorithm says what a rank does in an
+// iteration, with which rank, and what it thinks of the aggregate.
 //
 //   asynchronous  push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed: in an iteration a rank pushes to a
 //                 neighbour chosen by chance; what arrives is taken in at any time
 //   by rounds     hps, hpflc, recursive_doubling, ardb: in round t a rank sends to one other and waits for one. No rank
 //                 has more than one partner each way (Casas et al. 2018, section 6)
 //
-// Both are values without clock, thread or I/O: the driver says when an iteration begins.
+// Both are values without clock, thread or I/O. The driver says when an iteration begins.
 #pragma once
 
 #include <cassert>

@@ -1,4 +1,4 @@
-// What a gossip all-reduce is asked for, and what its result is worth.
+// The arguments of a gossip all-reduce, and the quality of its result.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Who gossips in an operation since it last began, and by which topology. A rank's place in the list of those who were
-// agreed to live then is its rank in the topology: whoever is dead cuts nobody off. Of several ranks of a host one
-// does, the first that lives: it speaks for the host.
+// The ranks that gossip in an operation since it last began, and their topology. The members are the ranks that were
+// agreed to live then. A rank's place in their list is its rank in the topology, so a dead rank cuts no other rank off.
+// Of several ranks of a host only the first that lives is a member: it speaks for the host.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Whom a rank gossips with: communication topologies as pure functions of (rank, size).
+// The ranks with which a rank gossips: communication topologies as pure functions of (rank, size).
 // Casas et al. 2018, sections 3.2 and 5.1; Niederbrucker et al. 2012, section II (bus, torus, hypercube).
 //
 //   complete         everybody
@@ -10,8 +10,9 @@
 //   random_regular   the ranks next to it on degree/2 random N-cycles from a seed (hence connected), and for an odd
 //                    degree its partner in a random pairing. Where two of these coincide the rank has fewer neighbours
 //
-// With a reach of h hops: whoever is no further away in that topology. Reach 1 is single-hop communication on a machine
-// of this shape, more is a topology laid over it (section 5.2: more hops a message, fewer iterations).
+// With a reach of h hops a rank gossips with all ranks that are at most h hops away in that topology. Reach 1 is
+// single-hop communication on a machine of this shape. A longer reach is a topology laid over it (section 5.2: more
+// hops a message, fewer iterations).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a rank of a host posts, and what comes of it.
+// The call that a rank of a host posts, and its result.
 #pragma once
 
 #include "collectives/host/host_slab.hpp"

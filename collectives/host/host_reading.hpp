@@ -1,5 +1,5 @@
-// What can be read of one operation in the slabs of all ranks (host_stage.hpp): values, partial results, and sums of
-// them in the one shape that all ranks use.
+// A reader of one operation in the slabs of all ranks (host_stage.hpp): values, partial results, and sums of them in
+// the one shape that all ranks use.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct HostPartial {
   const std::byte* data = nullptr;
 };
 
-// What V says where nothing is amiss.
+// The note of a V where nothing is amiss.
 inline HostNote usual_note(const HostCall& call, std::uint64_t bytes) {
   return {call.signature, Outcome::success, static_cast<std::uint32_t>(bytes), call.what};
 }
@@ -73,7 +73,7 @@ class HostReading {
   HostPlace value_place(Rank x, std::uint64_t bytes) const { return data_place(x, cell_, bytes); }
   // Where x, whose V is there, combines.
   HostPlace combined_place(Rank x) const { return memory_.load(x, cell_ + 3); }
-  // What V[x] says, if it is there. True if there are data in it.
+  // Adds the note of V[x] to the result, if it is there. True if there are data in it.
   bool add_note(Rank x, HostResult& result) const {
     if (!is_there(x)) return false;
     const HostNote note = note_of(x);
@@ -207,7 +207,7 @@ class HostReading {
     if (!call_.reduction.finishes()) return bytes;
     return bytes / call_.reduction.carrier_bytes() * element_bytes(call_.reduction.type());
   }
-  // What its owner, whose V is there, has combined and finished; null if it has not.
+  // The chunk that its owner, whose V is there, has combined and finished; null if it has not.
   const std::byte* given_chunk(std::uint64_t chunk) const {
     const Rank owner = owner_of(chunk);
     const HostPlace room = combined_place(owner);

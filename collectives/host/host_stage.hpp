@@ -225,8 +225,8 @@ class HostStage {
     return any;
   }
 
-  // Whom an operation that this rank has posted waits for: use(rank). Whoever has not given what this rank reads; if
-  // all have, who is not at its end, and is to combine chunks, or reads what this rank lends. In rank order.
+  // The ranks that an operation of this rank waits for: use(rank). First those that haven't given what this rank reads.
+  // Then those that aren't at its end: they are to combine chunks, or read what this rank lends. In rank order.
   template <class Memory, class Use>
   void for_each_awaited(Memory& memory, OperationNumber number, Use use) const {
     const HostReading<Memory> all = reading(memory, number);
@@ -313,7 +313,7 @@ class HostStage {
       all.memory().store(room + all.chunk_stamp(chunk), 0);
   }
 
-  // What advance() would do with a shortcut, where all that are read are there and alike. False: it has to look.
+  // As advance() with a shortcut, where all that are read are there and alike. False: it has to look.
   template <class Memory>
   bool finish_at_once(Memory& memory, OperationNumber number) {
     Operation& operation = at(number);
@@ -450,7 +450,7 @@ class HostStage {
     return finish(all, got);
   }
 
-  // What became of the sum only the root knows. But who has given nothing knows that.
+  // Only the root knows what became of the sum. Of a rank that has given nothing this rank knows that much.
   template <class Memory>
   bool leave_to_root(const HostReading<Memory>& all) {
     HostPartial none;

@@ -60,7 +60,7 @@ void HostMember::read() {
   process_.let_go().clear();
 }
 
-// What this rank itself has appended it need not copy.
+// An entry that this rank itself has appended need not be copied.
 void HostMember::apply(const JournalEntry& entry) {
   if (!appended_) return process_.apply(entry);
   JournalEntry mine = entry;
@@ -91,7 +91,7 @@ void HostMember::record_message(const Held& held) {
   record(entry);
 }
 
-// What has come and is not written down yet.
+// Writes down what has come and is not written down yet.
 void HostMember::go_on() {
   while (journal_.may_append() && (record_failures() || record_leavers() || take_held())) {}
 }

@@ -1,23 +1,23 @@
-// One rank's part in its host's process: it reads the journal, and the first rank of the host that lives speaks, which
-// means that it writes the journal and exchanges packets with the speakers of other hosts.
+// One rank's part in its host's process. Every rank of the host reads the journal. The first that lives is the speaker:
+// it also writes the journal, and exchanges packets with the speakers of other hosts.
 //
 //   speaker    an event -> written down -> applied -> the packets that follow are sent
 //   others     read, apply, send nothing
-//   takeover   the speaker is proved dead, and this rank is the next: it reads to the end, sends all packets again that
-//              any host may lack, and goes on. The same that its predecessor sent, or would have
+//   takeover   the speaker is proved dead, and this rank is the next. It reads to the end, sends all packets again that
+//              any host may lack, and goes on. They are the packets that its predecessor sent, or would have sent
 //
-// Packets go to the first rank of a host that is not known to be dead. When that one dies, those that its host may not
-// have written down go to the next one, which keeps them until it speaks. So a message is lost with neither of two
-// speakers that die, in whatever order who learns of it: one of them lives that has it, or its host is dead.
+// Packets go to the first rank of a host that is not known to be dead. When that one dies, the next one gets those
+// packets that its host may not have written down. It keeps them until it speaks. So a message survives the deaths of
+// two speakers, in whatever order the news of them comes: a live rank has it, or its host is dead.
 //
-// Leaving: when all ranks of a host have left, whoever speaks writes down that the host leaves, and says so to the
-// others. Each answers when it needs this host no more; when all have, the end is written down. A rank that leaves
-// while others of its host stay just goes.
+// Leaving: when all ranks of a host have left, its speaker writes down that the host leaves, and says so to the other
+// hosts. Each answers when it needs this host no more. When all have answered, the end is written down. A rank that
+// leaves while others of its host stay just goes.
 //
 // Invariants
 //   - A rank speaks when all before it on its host are *proved* dead: there are no two speakers. A suspicion is no
 //     proof.
-//   - Nothing leaves a host that does not follow from what its journal holds.
+//   - Everything that leaves a host follows from what its journal holds.
 #pragma once
 
 #include <vector>
@@ -91,7 +91,8 @@ class HostMember {
   // Of an operation of this rank's process: the ranks of all hosts that are not in its result, ascending. False: there
   // are more.
   bool missing(OperationNumber number, std::vector<Rank>& ranks) const;
-  // Whom its result blames: a rank, of another host's mismatch the first one there. no_rank: nobody.
+  // The rank that the operation's result blames. Of a mismatch on another host it is the first rank there. no_rank:
+  // nobody.
   Rank culprit(OperationNumber number) const;
   void release_all();
 

@@ -1,6 +1,6 @@
 // Allgather: the blocks of all, on all; they may differ in length (allgatherv). An allreduce (Algorithms 4 and 5) whose
 // sum is a set: two sets of blocks are added by putting them side by side. So a dead rank's block is there on all
-// survivors or on none, as its value is in a sum or not, and what is there says whose it is.
+// survivors or on none, as its value is in a sum or not. A block that is there says whose it is.
 //
 // A set of blocks is a sequence of records, in any order of ranks, each rank at most once:
 //

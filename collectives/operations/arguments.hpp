@@ -1,4 +1,5 @@
-// What one call asks for: the same on all ranks, but for the length of their blocks. signature() tells whether it was.
+// The arguments of one call: the same on all ranks, but for the length of their blocks. signature() tells whether they
+// were.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce, allgathe
 inline constexpr int kind_count = 5;
 enum class FailureInfo : std::uint8_t { list, count, bit };
 
-// Who has data to give, or gets some.
+// The ranks that have data to give, or that get some.
 enum class Who : std::uint8_t { nobody, all, root, all_but_root };
 
 // A row of the catalogue (catalogue.hpp).

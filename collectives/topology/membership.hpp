@@ -1,4 +1,4 @@
-// Who takes part: all n ranks of the communicator minus those that earlier decisions have excluded.
+// The ranks that take part: all n ranks of the communicator minus those that earlier decisions have excluded.
 // Memory grows with the number of excluded ranks, not with n.
 #pragma once
 
