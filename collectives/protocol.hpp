@@ -1,6 +1,6 @@
 // The whole vocabulary of the algorithms: ranks, messages, the outbox, arrivals.
 //
-// An algorithm is a plain value: (state, event) -> (state, sends). It has no clock, no thread and no I/O; two drivers
+// An algorithm is a plain value: (state, event) -> (state, sends). It has no clock, no thread and no I/O. Two drivers
 // (ucx_layer, simulator) run the same object code. Memory is named by handle (buffers.hpp), never by pointer.
 #pragma once
 
@@ -60,7 +60,7 @@ inline constexpr std::uint32_t contributed_bit = 0x80000000u;
 inline constexpr std::uint32_t of_living_host = 0x40000000u;
 inline constexpr std::uint32_t failure_list_limit = 64;
 
-// What travels. In an outbox `peer` is the receiver, in on_message the sender.
+// The message that travels. In an outbox `peer` is the receiver, in on_message the sender.
 struct Message {
   OperationNumber operation = 0;
   Rank peer = no_rank;

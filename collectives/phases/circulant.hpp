@@ -1,13 +1,13 @@
-// The optimistic ballot's schedule for long data: an allreduce as a reduce-scatter and an allgather, so that of m bytes
-// among p members each sends and gets 2m(p-1)/p, in 2 ceil(log2 p) steps, for any p. J. L. Träff, "Optimal,
-// Non-pipelined Reduce-scatter and Allreduce Algorithms" (arXiv:2410.14234), Algorithms 1 and 2, on a circulant graph.
-// There its skips are p halved and rounded up; here they are powers of two, which will do as well, and which trees need
-// anyway, so nobody has to be connected for it.
+// The optimistic ballot's schedule for long data: an allreduce as a reduce-scatter and an allgather. Of m bytes among p
+// members each sends and gets 2m(p-1)/p, in 2 ceil(log2 p) steps, for any p. J. L. Träff, "Optimal, Non-pipelined
+// Reduce-scatter and Allreduce Algorithms" (arXiv:2410.14234), Algorithms 1 and 2, on a circulant graph. There its
+// skips are p halved and rounded up. Here they are powers of two, which will do as well. Trees need the connections of
+// powers of two anyway, so the schedule needs no others.
 //
 //   The vector is cut into p blocks of consecutive elements; block (r + i) mod p is member r's block i. Skips: s' = p,
 //   then s, the largest power of two below s', and so on
 //
-//   reduce_scatter   s' down to 1   r gives its blocks s .. s'-1 to r + s, who adds them to its blocks 0 .. s'-s-1
+//   reduce_scatter   s' down to 1   r gives its blocks s .. s'-1 to r + s, which adds them to its blocks 0 .. s'-s-1
 //   allgather        and back       r gives its blocks 0 .. s'-s-1 to r - s, whose blocks s .. s'-1 they are
 //   closing          s' down to 1   r gives an empty message to r + s: when it has one from r - s for each s, all
 //                                   members have it all
@@ -15,16 +15,16 @@
 //   6 members: s = 4, 2, 1.   reduce_scatter: r gives 4 5 to r+4, 2 3 to r+2, 1 to r+1.
 //                             allgather: 0 to r-1, 0 1 to r-2, 0 1 to r-4
 //
-// A step's blocks travel in pieces, so that one can be added while the next is on its way; each names its place in the
-// vector, and may come in any order. What the last step of reduce_scatter adds to, block 0, is what the first of
-// allgather gives: each of its pieces goes as soon as it is summed. Each block is summed on one member, in the order of
+// A step's blocks travel in pieces, so that one can be added while the next is on its way. Each piece names its place
+// in the vector, and may come in any order. The last step of reduce_scatter adds to block 0, and the first of allgather
+// gives block 0: each of its pieces goes as soon as it is summed. Each block is summed on one member, in the order of
 // steps: all ranks have the same bits. Operators must be commutative.
 //
 // Invariants
-//   - Pieces are parts of the input or of the sum, which are written to again only by what proves that the piece was
-//     taken in: a sum's block comes back when whoever it was given to has added it.
-//   - closing begins when this rank has all of the result: so whoever is through knows that all members have the whole
-//     result.
+//   - Pieces are parts of the input or of the sum. They are written to again only by what proves that the piece was
+//     taken in: a sum's block comes back when the rank that it was given to has added it.
+//   - closing begins when this rank has all of the result. So a rank that is through knows that all members have the
+//     whole result.
 #pragma once
 
 #include <vector>

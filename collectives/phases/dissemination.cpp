@@ -63,7 +63,7 @@ void Dissemination::start_gossip(Rank ballot, OperationNumber number, std::int64
   spread_.start(arguments.gossip, {ballots.process_of(ballots.me(), ballot), ballots.members().size()}, seed, age_ns);
 }
 
-// Who is known to be dead is not sent to; nobody else instead: the message's time has passed.
+// A rank that is known to be dead gets no message, nor does another in its place: the message's time has passed.
 void Dissemination::gossip(std::int64_t now_ns, const Decision& decision, const Message& blank, const Ballots& ballots,
                            Outbox& out) {
   const auto process = spread_.turn(now_ns);

@@ -1,10 +1,10 @@
-// The decision's way to all: down the broadcast tree, or by gossip; along the ring of ranks (correction); and to those
-// who ask the root because somebody above them in the tree is dead, or because gossip has passed them by. Küttler et
-// al., "Corrected trees for reliable group communication"; gossip, checked and failure-proof correction: Hoefler et
-// al., "Corrected gossip algorithms".
+// The decision's way to all: down the broadcast tree, or by gossip; along the ring of ranks (correction); and to ranks
+// that ask the root. A rank asks because some rank above it in the tree is dead, or because gossip has passed it by.
+// Küttler et al., "Corrected trees for reliable group communication"; gossip, checked and failure-proof correction:
+// Hoefler et al., "Corrected gossip algorithms".
 //
-// Invariants: a rank forwards each ballot's decision once; only the root of a ballot answers for it; it corrects in one
-// ballot at a time, the latest that it knows of.
+// Invariants: a rank forwards each ballot's decision once. Only the root of a ballot answers for it. A rank corrects in
+// one ballot at a time, the latest that it knows of.
 #pragma once
 
 #include <vector>

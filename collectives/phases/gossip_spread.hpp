@@ -1,11 +1,11 @@
-// GOSSIP(T): whoever has the value sends it to a process by chance, one message every o, until time T. Hoefler et al.,
-// "Corrected gossip algorithms for fast reliable broadcast on unreliable systems" (IPDPS '17). With ring correction
-// after it (ring_correction.hpp: opportunistic, checked or failure-proof) it is OCG, CCG or FCG.
+// GOSSIP(T): a process that has the value sends it to a process by chance, one message every o, until time T. Hoefler
+// et al., "Corrected gossip algorithms for fast reliable broadcast on unreliable systems" (IPDPS '17). With ring
+// correction after it (ring_correction.hpp: opportunistic, checked or failure-proof) it is OCG, CCG or FCG.
 //
-// T counts from the root's start, as far as processes without a common clock can tell: a message says how old the
+// T counts from the root's start, as far as processes without a common clock can tell. A message says how old the
 // broadcast is where it is sent, and its receiver adds what a message takes. So a process that is late, or slow to be
-// served, gossips for as long as one that is not, and nobody's guarantee hangs on it: correction asks who has gossiped,
-// not until when.
+// served, gossips for as long as one that is not. No guarantee hangs on it: correction asks which processes have
+// gossiped, not until when.
 //
 // Invariant: at most T / o messages, rounded up, whatever turns are given.
 #pragma once

@@ -203,7 +203,7 @@ struct WideFloat {
     Vector is_usual, is_long;
   };
 
-  // What goes into one whose top is `above` bins higher (or less than 0).
+  // Its part in an accumulator whose top is `above` bins higher (or less than 0).
   UCFT_AVX2 [[gnu::always_inline]] static Vector lowered(Vector its, Vector above) {
     const Vector is_lower = _mm256_cmpgt_epi64(above, all(0)), is_next = _mm256_cmpeq_epi64(above, all(1));
     const Vector same = _mm256_blend_epi32(its, _mm256_and_si256(its, all(~std::int64_t{0xff})), 0xcc);

@@ -136,7 +136,7 @@ void average_all(DataType type, std::byte* to, const std::byte* from, std::uint6
   }
 }
 
-// What combine() makes of a value, of one that has met no other.
+// The value as combine() would make it, of one that has met no other.
 template <class Element>
 UCFT_ALWAYS_INLINE Element normal(Element value) {
   if constexpr (std::is_integral_v<Element> || std::is_same_v<Element, Bool>)

@@ -1,5 +1,5 @@
-// What operators do to two elements, and the types that elements have here. reduction.cpp and conversions.cpp make
-// loops of it.
+// The effect of operators on two elements, and the types that elements have here. reduction.cpp and conversions.cpp
+// make loops of it.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
-// See reduction.hpp. One loop for all types and operators; the compiler vectorises it (CMakeLists.txt: -O3), once for
-// the least machine and once for AVX2, and long arrays take the wider form where the processor has it. The choice is
-// a plain branch, not an ifunc: those are resolved before sanitizers and libraries are ready.
+// See reduction.hpp. One loop for all types and operators. The compiler vectorises it (CMakeLists.txt: -O3), once for
+// the least machine and once for AVX2. Long arrays take the wider form where the processor has it. The choice is a
+// plain branch, not an ifunc: those are resolved before sanitizers and libraries are ready.
 #include "collectives/reduction/reduction.hpp"
 
 #include <algorithm>

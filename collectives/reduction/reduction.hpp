@@ -6,12 +6,12 @@
 // overwritten, nor on the vector width of the machine. (One exception: the payload bits of a NaN that comes out of a
 // floating-point sum or product are the processor's choice.)
 //
-// What travels, and is combined, are carriers. Mostly these are the caller's elements; sums, products and averages of
-// halves are carried in float, reproducible sums in accumulators of four times an element's bytes, or more if more bins
-// are asked for. A rank's input is widened into carriers once (widen), and the combined carriers are finished once, on
-// each rank that gets the result (finish): rounded to the caller's type, and divided where it is an average. Where one
-// rank reads all inputs, reproducible sums need no carriers (two_sweeps.hpp): then elements travel, all of which are
-// summed in one call.
+// Carriers are what travels, and what is combined. Mostly these are the caller's elements. Sums, products and averages
+// of halves are carried in float. Reproducible sums are carried in accumulators of four times an element's bytes, or
+// more if more bins are asked for. A rank's input is widened into carriers once (widen). The combined carriers are
+// finished once, on each rank that gets the result (finish): rounded to the caller's type, and divided where it is an
+// average. Where one rank reads all inputs, reproducible sums need no carriers (two_sweeps.hpp). Then elements travel,
+// all of which are summed in one call.
 #pragma once
 
 #include <cstddef>

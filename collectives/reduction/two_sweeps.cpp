@@ -77,7 +77,7 @@ UCFT_AVX2 UCFT_ALWAYS_INLINE Vector exponent_of(Vector bits) {
                           all(FormatOfReal<Real>::exponents));
 }
 
-// What the first sweep finds of four.
+// The findings of the first sweep in four numbers.
 struct Found {
   Vector exponent;  // the largest
   Vector any;       // all bits that some have
