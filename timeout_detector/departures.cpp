@@ -107,7 +107,7 @@ void Departures::on_fence_refused(Rank rank) {
   if (!is_gone(rank)) on_verdict(rank, false);
 }
 
-// Who has said that it leaves and then ended has left.
+// A rank that has said that it leaves, and then ended, has left.
 void Departures::on_heard_out(Rank rank, Mark mark) {
   Peer& peer = peer_of(rank);
   if (peer.standing != Standing::departing) return;  // its word that it leaves was among it
@@ -140,8 +140,8 @@ void Departures::on_turn(Time now) {
   announce();  // what this rank was told by another and sees itself now: that one may have died before it told all
 }
 
-// What a rank sends last, its part in the last barrier and the word that it leaves, may get lost with its connection.
-// It owes nothing any more, but whoever still waits for it must not do so for ever.
+// The last messages of a rank, its part in the last barrier and the word that it leaves, may get lost with its
+// connection. It owes nothing any more, but a rank that still waits for it must not do so for ever.
 void Departures::watch_leaver(Rank rank, Time now) {
   if (now - *peer_of(rank).leaving_since >= options_.suspect_after)
     hear_out(rank);
@@ -179,7 +179,7 @@ bool Departures::holds_majority() const {
   return now.lost.front() != lowest;
 }
 
-// It is about to go, or has gone though not all knew.
+// It is about to go, has not gone yet, and no evidence speaks against it.
 bool Departures::is_leaving_here(Rank rank) const {
   return rank != me_ && (peer_of(rank).is_leaving || has_left(rank)) && may_live(rank) && !has_left(rank);
 }
@@ -217,8 +217,8 @@ std::vector<std::size_t> Departures::hosts_within_reach(bool heard) const {
   return part;
 }
 
-// Where lifelines have become fewer by deaths and farewells alone, nothing follows. Whatever the order in which silence
-// and ends are heard of, the same does.
+// Where lifelines have become fewer by deaths and farewells alone, nothing follows. The conclusion is the same in
+// whatever order silence and ends are heard of.
 void Departures::note_silent_hosts() {
   if (std::ranges::all_of(peers_, [](const Peer& peer) {
         return peer.evidence == Evidence::none || (peer.evidence == Evidence::proof && !peer.is_out);
@@ -257,9 +257,10 @@ void Departures::depart(Rank rank, bool has_left) {
     announce_left(rank);
 }
 
-// Whoever has seen a failure tells those who may not have. Of a death on this host all its ranks know, and the two
-// lowest of them that live tell the other hosts; of one on another host its lifelines' other ends know, and tell
-// everybody. After each failure anew: this rank may be among the two lowest now.
+// A rank that has seen a failure tells the ranks that may not have. A death on this host is known to all its ranks, and
+// the two lowest of them that live tell the other hosts. A death on another host is known to the other ends of the dead
+// rank's lifelines, and they tell everybody. This is done anew after each failure: this rank may be among the two
+// lowest now.
 void Departures::announce() {
   if (!near_.empty()) return pass_on();
   const bool speaks = is_among_two_lowest_here();
@@ -292,8 +293,8 @@ void Departures::announce_left(Rank left) {
   tell_left(others, left);
 }
 
-// What this rank has seen or heard, and again when a suspicion has become a proof. Whoever has taken the place of a
-// dead neighbour gets all of it: that one may not have come to pass it on.
+// This rank's news, of what it has seen or heard, and again when a suspicion has become a proof. A rank that has taken
+// the place of a dead neighbour gets all of it: the dead one may not have come to pass it on.
 void Departures::pass_on() {
   const std::vector<Rank> all = near();
   std::vector<Rank> newcomers;

@@ -1,27 +1,28 @@
-// Who takes no part in the job any more, as one rank sees it, and what follows: who has failed, left, is suspected, who
-// is told, who is fenced, and whether this rank itself is out.
+// The ranks that take no part in the job any more, as one rank sees it, and what follows. It says which ranks have
+// failed, left or are suspected, which are told, which are fenced, and whether this rank itself is out.
 //
 // Source: docs/failure_model.md, "Suspected and proved", "Partitions", "Detection". A plain value: events in, a queue
 // of actions out. No clock (time is an argument, from any origin, never decreasing), no thread, no input or output. The
-// detector says who is silent or has ended (detector_thread.hpp); this says what it means.
+// detector says which rank is silent or has ended (detector_thread.hpp). This class says what it means.
 //
 // Invariants
 //  - A rank is present, then left or failed; there is no way back, and each rank departs once.
 //  - A proof stays, whatever is suspected before, after or by others.
 //  - Leaving is not failing: a rank that said that it leaves is never reported, however it ends. But a rank that said
 //    that it is out has failed, though it leaves afterwards: it owes what it has not finished.
-//  - The ranks that count are not agreed on while one of them leaves. So it says that it is about to, and goes when all
-//    that live know that. Between the two it counts for no side, but against the one that has lost it. If not all knew,
-//    it does so for ever.
+//  - While a rank leaves, the others do not agree on which ranks count. So it says that it is about to leave, and goes
+//    when all that live know that. Between the two it counts for no side, but against the side that has lost it. If not
+//    all knew, it counts against that side for ever.
 //  - A closed connection is no proof, and no silence: a rank that leaves closes it, too, and its word may be lost with
 //    it.
-//  - Silence of ranks of other hosts is acted upon only by the side that holds the majority; the other side is out.
+//  - Only the side that holds the majority acts upon the silence of ranks of other hosts. The other side is out.
 //  - A rank that is silent alone is one rank: its host, over whose other lifelines something is heard, stays. See
 //    watch_along().
 //  - Before a rank departs, all that it said has been read (hear_out).
-//  - Nobody who has failed is believed, but that it is out itself: or a suspicion would count for ever that is a proof
-//    by now, and two sides could count different ranks. (And, of one host, that this rank is out: on_excluded_word().)
-//  - Who is out draws no conclusions any more, and stays out.
+//  - A rank that has failed is believed only when it says that it is out itself. Otherwise a suspicion would count for
+//    ever that is a proof by now, and two sides could count different ranks. (And, on one host, when it says that this
+//    rank is out: on_excluded_word().)
+//  - A rank that is out draws no conclusions any more, and stays out.
 #pragma once
 
 #include <chrono>
@@ -47,7 +48,7 @@ class Departures {
     bool operator==(const Options&) const = default;
   };
 
-  // What a rank has written about itself into its own shared memory. Its values are those in the memory.
+  // A rank's mark about itself, in its own shared memory. Its values are those in the memory.
   enum class Mark : std::uint8_t { none = 0, left = 1, out = 2, left_early = 3 };
 
   enum class Exclusion : std::uint8_t { none, declared_dead, minority };
@@ -89,12 +90,12 @@ class Departures {
   // whoever sees a failure tells all.
   void tell_along(std::vector<std::vector<Rank>> near) { near_ = std::move(near); }
   bool tells_along() const { return !near_.empty(); }
-  // Whom this rank passes news to, now: of its group, then of others.
+  // The ranks that this rank passes news to, now: of its group, then of others.
   std::vector<Rank> near() const;
 
   // ---- events ----
   // Verdicts and words about others are only noted; on_turn() decides, so that what comes together is judged together.
-  // What a rank says of itself (that it leaves, that it is out) counts at once.
+  // A rank's word about itself (that it leaves, that it is out) counts at once.
 
   // This rank's own detector.
   void on_verdict(Rank rank, bool proved);
@@ -107,13 +108,13 @@ class Departures {
   void on_excluded_word(Rank by);
   // `by` wrote so into this rank's memory; or (-1) the others have decided so, in an operation.
   void on_excluded_mark(Rank by);
-  // It is about to leave. Whatever ends it now, it has left.
+  // It is about to leave. However it ends now, it has left.
   void on_leaving(Rank rank);
   // The last message of a rank that leaves.
   void on_leave_word(Rank rank, bool all_know);
   // Another rank says that it has left.
   void on_left_word(Rank rank, bool all_know, Time now);
-  // This rank leaves: it is no business of its any more who else does.
+  // This rank leaves: other ranks that leave are no business of its any more.
   void leave() { is_leaving_ = true; }
   // It said so on its lifeline. Its last message may follow, or be lost.
   void on_lifeline_leave(Rank rank, bool all_know, Time now);
@@ -123,7 +124,7 @@ class Departures {
   // No message can reach it. If its process has ended, that is heard in another way, and soon.
   void on_connection_lost(Rank rank, Time now);
   void on_fence_refused(Rank rank);
-  // What it sent has been read; what stands in its memory, or none.
+  // Its messages have been read. mark: what stands in its memory, or none.
   void on_heard_out(Rank rank, Mark mark);
   // Concludes from all that has been noted, and from the time that has passed. The only place that declares others
   // failed.

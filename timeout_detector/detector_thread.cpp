@@ -257,7 +257,7 @@ bool DetectorThread::is_proof(const Watched& watched, const Lifeline::News& news
          now - watched.heard_at.load(std::memory_order_relaxed) < setup_.options.suspect_after / 2;
 }
 
-// Whoever is declared dead hears no heartbeat any more: if it is alive, it must not believe that all is well.
+// A rank that is declared dead hears no heartbeat any more: if it is alive, it must not believe that all is well.
 void DetectorThread::speak(Time now) {
   const bool out = out_.load(std::memory_order_acquire);
   const bool beat = now >= next_beat_;

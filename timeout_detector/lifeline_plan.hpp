@@ -1,9 +1,10 @@
-// Which ranks have a lifeline: as few as hosts need to hear of each other. A pure function of what all ranks know.
+// The plan of lifelines: which pairs of ranks have one, as few as hosts need to hear of each other. A pure function of
+// what all ranks know.
 //
 // Source: docs/failure_model.md, "Detection". Hosts stand on a ring, in the order of their lowest ranks. The ranks of a
-// host share the powers of two below the number of hosts: each watches a rank of its own place on hosts so far away,
-// and is watched by those that find it so. So of the graph of hosts each rank has a part, the next rank of its host the
-// next part, and whatever set of hosts is cut off from the rest, some lifelines lead out of it.
+// host share the powers of two below the number of hosts. Each rank watches a rank of its own place on hosts so far
+// away, and is watched by those that find it so. So each rank of a host has a part of the graph of hosts, and the next
+// rank has the next part. Whatever set of hosts is cut off from the rest, some lifelines lead out of it.
 //
 //   8 hosts of 4 ranks, 2 each way: the first rank of a host watches those 1 and 2 further, the second 4 and 1, then 2
 //   and 4, 1 and 2

@@ -357,8 +357,8 @@ class Meeting {
     std::size_t index;  // who it is, once it has greeted and been answered
   };
 
-  // Whoever finds the port can connect, and has shown nothing yet. Those who have not greeted are limited: the one that
-  // has been silent for the longest goes. It goes, too, when a descriptor is missing.
+  // Any process that finds the port can connect, and has shown nothing yet. Connections that have not greeted are
+  // limited: the one that has been silent for the longest goes. It goes, too, when a descriptor is missing.
   void accept_some(Clock::time_point now) {
     for (int i = 0; i < most_accepted_a_turn && listener_ >= 0; ++i) {
       const int made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -394,7 +394,7 @@ class Meeting {
     return true;
   }
 
-  // Whoever comes after it.
+  // Serves one guest. Returns the guest after it.
   template <class Place>
   Place attend(Place each, Clock::time_point now) {
     const Hearing hearing = hear(each->first, each->second, now);
@@ -448,7 +448,7 @@ class Meeting {
     if (caller.returns++ < most_returns) caller.addresses.push_back(caller.address);
   }
 
-  // Who says nothing may be the right one, and late; and a connection that isn't made may be waiting behind many
+  // A process that says nothing may be the right one, and late. A connection that isn't made may be waiting behind many
   // others.
   void give_up_slow(std::size_t index, Clock::time_point now) {
     Caller& caller = callers_[index];

@@ -1,4 +1,4 @@
-// Failure detection by silence: who has not been heard of for suspect_after?
+// Failure detection by silence: which peer has not been heard of for suspect_after?
 //
 // Source: the heartbeat failure detector with period eta and timeout delta (docs/failure_model.md, "Detection"; Chen,
 // Toueg, Aguilera, "On the quality of service of failure detectors", for the two parameters).
@@ -6,8 +6,8 @@
 // input or output, and no allocation after construction.
 //
 // Invariants
-//  - A peer is suspected only in tick(), and only once; what is heard of it afterwards changes nothing. Only extend()
-//    (at once, with good reason), watch() or forget() take a suspicion back.
+//  - A peer is suspected only in tick(), and only once. A sign of life after that changes nothing. Only extend() (at
+//    once, with good reason), watch() or forget() take a suspicion back.
 //  - A loop that did not run can't accuse: see tick().
 #pragma once
 
