@@ -12,8 +12,8 @@ namespace ucft::detail {
 namespace {
 
 // Expected numbers over time, in quarters of the time between two messages of one sender. arriving(t) = new(t - D) +
-// arriving(t - 1): who was reached a flight ago begins, and whoever has sent one unit ago sends again. Of those not
-// reached yet each is missed by one message with probability 1 - 1/(n-1).
+// arriving(t - 1): a process that was reached a flight ago begins, and one that has sent one unit ago sends again. Of
+// those not reached yet each is missed by one message with probability 1 - 1/(n-1).
 class Trajectory {
  public:
   Trajectory(std::int32_t size, double dead, std::size_t delay)

@@ -30,7 +30,7 @@ struct GossipForecast {
   double longest_queue = 0;   // expected, at a receiver's port at T + L + 2o, in messages' intervals
   double end = 0;             // expected, of the last message of the correction
 };
-// That gossip alone, or with opportunistic correction, passes somebody by: who is passed by asks the root.
+// The risk that gossip alone, or with opportunistic correction, passes some process by. Such a process asks the root.
 inline constexpr double gossip_risk = 1e-6;
 
 // Of processes that are reached independently of each other: the expected longest run on a ring of those that are not.

@@ -191,7 +191,8 @@ void Operation::join_optimistic(Outbox& out) {
   drain_inbox(out);
 }
 
-// Its result has all members' contributions, and no failures of members: for ever, whoever decides on it again.
+// Its result has all members' contributions, and no failures of members: for ever, even if another rank decides on it
+// again.
 void Operation::advance_optimistic(Outbox& out) {
   if (delivered_ || finished_) return;
   const bool is_agreed = optimistic_.advance(arguments_, ballots_, out);

@@ -70,7 +70,7 @@ class Operation {
   bool started() const { return started_; }
   bool finished() const { return finished_; }
   bool wants_turn() const { return dissemination_.wants_turn(); }
-  bool owes_turn() const { return dissemination_.owes_turn(); }              // others need it, whatever time it is
+  bool owes_turn() const { return dissemination_.owes_turn(); }              // others need it, at any time
   std::int64_t turn_due_ns() const { return dissemination_.turn_due_ns(); }  // earlier ones change nothing
   const Arguments& arguments() const { return arguments_; }
   const CatalogueRow& row() const { return *row_; }
@@ -78,7 +78,8 @@ class Operation {
   bool all_have_it() const { return all_have_it_; }
   const Decision& decision() const { return decision_; }
   std::uint32_t attempts() const { return attempts_; }
-  // Whose message this rank needs next, in no order: contributions; if it has those, the root's, who has the decision.
+  // The ranks whose messages this rank needs next, in no order: contributions; if it has those, the root's, with the
+  // decision.
   std::vector<Rank> awaited() const;
   std::size_t stored() const { return inbox_.size(); }
 

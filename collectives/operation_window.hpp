@@ -1,5 +1,5 @@
-// The operations of one communicator on one rank: numbers, the operation window (those that may still need this rank),
-// the members of the next one, and messages that come too early or too late.
+// The operations of one communicator on one rank: numbers, and the operation window (those that may still need this
+// rank). It also keeps the members of the next operation, and messages that come too early or too late.
 //
 //   dropped | retained: finished, may be asked for | in flight | not started: early messages wait | refused
 //           ^dropped_upto                                      ^next                     dropped_upto + slots^
@@ -59,12 +59,12 @@ class OperationWindow {
   // It has gone. was_needed: somebody may not have come so far, so it counts as failed in all operations, though not
   // against f.
   void on_left(Rank rank, bool was_needed, Outbox& out);
-  // This rank posts nothing any more, and all that it has posted is finished (else others might forget what it waits
-  // for), but if it goes at once. It goes on to answer.
+  // This rank posts nothing any more, and goes on to answer. All that it has posted is finished, else others might
+  // forget what it waits for. Exception: a rank that goes at once.
   void leave() { has_left_ = true; }
   bool has_left() const { return has_left_; }
-  // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for those that wait for
-  // one (correction_delay_us, gossip); -1: it has come, the driver sees to that itself.
+  // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for operations that wait
+  // for a time (correction_delay_us, gossip). -1: that time has come, the driver sees to it itself.
   void on_turn(Outbox& out, std::int64_t now_ns = -1);
   bool wants_turn() const { return correcting_ > 0; }
 

@@ -33,7 +33,7 @@ enum class Phase : std::uint8_t {
   exchange,        // the optimistic ballot: the sum of those that I have heard from
   reduce_scatter,  // of long data there: a piece of such a sum
   allgather,       // a piece of the result
-  closing,         // whoever sends it has all of the result, and so have those that it has heard this from
+  closing,         // its sender has all of the result, and so have those that it has heard this from
 };
 inline constexpr int phase_count = 13;
 
@@ -56,7 +56,7 @@ enum MessageFlags : std::uint8_t {
 // An entry of a failure list: the rank, and whether its value is in the sum all the same (it died after it sent it).
 inline constexpr std::uint32_t contributed_bit = 0x80000000u;
 // Where processes are hosts (hosts/host_process.hpp): an entry that is not a process but a rank, of the ranks of all
-// hosts, whose host lives and has gone on without it. Its value is in no sum.
+// hosts. Its host lives and has gone on without it. Its value is in no sum.
 inline constexpr std::uint32_t of_living_host = 0x40000000u;
 inline constexpr std::uint32_t failure_list_limit = 64;
 
@@ -115,7 +115,7 @@ class Outbox {
   std::vector<Message> sends_;
 };
 
-// A set of peers of whom each is awaited until it delivers or is reported failed; whichever comes second changes
+// A set of peers. Each is awaited until it delivers or is reported failed; of these two events the second changes
 // nothing.
 class Arrivals {
  public:

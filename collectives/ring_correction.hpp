@@ -1,5 +1,5 @@
-// Correction: the processes that a broadcast tree has reached send the value along the ring of process numbers, so that
-// those below a dead process get it, too. Küttler et al., "Corrected trees for reliable group communication" (PPoPP
+// Correction: the processes that a broadcast tree has reached send the value along the ring of process numbers. So the
+// processes below a dead one get it, too. Küttler et al., "Corrected trees for reliable group communication" (PPoPP
 // '19). Checked and failure-proof correction are Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), CCG and
 // FCG.
 //
@@ -49,7 +49,7 @@ class RingCorrection {
   void start();
   // A correction has come from a process that the tree has reached, `distance` away on that side.
   void hear(bool from_left, std::int32_t distance);
-  // To all, once: whatever else was to be sent is part of it.
+  // To all, once: all else that was to be sent is part of it.
   void panic();
   bool wants_turn() const { return step_ != Step::silent; }
   bool panics() const { return step_ == Step::panic; }

@@ -93,8 +93,8 @@ void Departures::on_mark(Rank rank, Mark mark) {
   hear_out(rank);
 }
 
-// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline, or from those that
-// have one; watch_broken() sees to it that something follows.
+// If the process has ended this rank hears so within the millisecond, by its pidfd or its lifeline, or from those that
+// have one. watch_broken() sees to it that something follows.
 void Departures::on_connection_lost(Rank rank, Time now) {
   Peer& peer = peer_of(rank);
   if (is_gone(rank)) return;
@@ -163,9 +163,10 @@ void Departures::watch_broken(Rank rank, Time now) {
 // ---- decisions ------------------------------------------------------------------------------------------------------
 
 // Ranks of other hosts that are silent may be dead, or cut off from us and alive: then they see us as we see them. Only
-// one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves
-// the one with the lowest rank. A proof is never wrong, so both sides count the same ranks. Of a rank that leaves the
-// other side may know more or less than this one, or as much. So this one must win whether that rank counts or not.
+// one side may go on: the one with more than half of all that are not known to be dead or to have left. Of two halves
+// the one with the lowest rank goes on. A proof is never wrong, so both sides count the same ranks. Of a rank that
+// leaves the other side may know more or less than this one, or as much. So this one must win whether that rank counts
+// or not.
 bool Departures::holds_majority() const {
   const auto is_silent = [this](const Peer& peer) {
     return peer.evidence == Evidence::silence && peer.host != peer_of(me_).host;
@@ -197,8 +198,8 @@ Departures::Count Departures::count() const {
   return count;
 }
 
-// A name of the part that each host is in, if ranks of a host are joined, and lifelines join hosts: all but those of
-// ranks that have ended or left; or of these only those that are heard.
+// A name of the part that each host is in. Ranks of a host are joined, and lifelines join hosts: all but those of ranks
+// that have ended or left; or of these only those that are heard.
 std::vector<std::size_t> Departures::hosts_within_reach(bool heard) const {
   std::vector<std::size_t> part(hosts_);
   std::iota(part.begin(), part.end(), std::size_t{0});

@@ -7,7 +7,7 @@
 //
 // Invariants
 //  - A rank is present, then left or failed; there is no way back, and each rank departs once.
-//  - A proof stays, whatever is suspected before, after or by others.
+//  - A proof stays: suspicions before and after it, and those of others, don't change it.
 //  - Leaving is not failing: a rank that said that it leaves is never reported, however it ends. But a rank that said
 //    that it is out has failed, though it leaves afterwards: it owes what it has not finished.
 //  - While a rank leaves, the others do not agree on which ranks count. So it says that it is about to leave, and goes
@@ -80,14 +80,14 @@ class Departures {
   Departures() = default;  // of an empty job
   // hosts[rank]: a number of its host; me < hosts.size().
   Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options);
-  // The lifelines that there are, of all ranks. They join hosts: one that was within reach over those that are heard,
-  // and no longer is when some have fallen silent, is silent as a whole, also those of its ranks that nobody on this
-  // side watches.
+  // The lifelines that there are, of all ranks. They join hosts. A host may have been within reach over those that are
+  // heard, and no longer be when some have fallen silent. Then it is silent as a whole, also those of its ranks that no
+  // rank on this side watches.
   void watch_along(std::vector<LifelineEnds> lifelines);
-  // From now on news travel along a graph of groups of ranks, such as those of one host: each rank passes on what it
-  // hears, once, to its group, and if it is one of the first two of that to the first two of each neighbour; all of it
-  // to whoever becomes one of them. near: the ranks of this rank's group, then of its neighbours, ascending. Empty:
-  // whoever sees a failure tells all.
+  // From now on news travel along a graph of groups of ranks, such as those of one host. Each rank passes on what it
+  // hears, once, to its group. If it is one of the first two of its group it also passes it to the first two of each
+  // neighbour. A rank that becomes one of these gets all of it. near: the ranks of this rank's group, then of its
+  // neighbours, ascending. Empty: a rank that sees a failure tells all.
   void tell_along(std::vector<std::vector<Rank>> near) { near_ = std::move(near); }
   bool tells_along() const { return !near_.empty(); }
   // The ranks that this rank passes news to, now: of its group, then of others.
@@ -103,8 +103,8 @@ class Departures {
   void on_lifeline_out(Rank rank);
   // `by` says that `about` has failed; about may be this rank, or `by` itself, which then is out.
   void on_word(Rank by, Rank about, bool proved);
-  // `by` has declared this rank dead, by its own word: not believed from whom this rank has lost, too, unless it is a
-  // lower one of this host.
+  // `by` has declared this rank dead, by its own word. A rank that this rank has lost, too, is not believed, unless it
+  // is a lower one of this host.
   void on_excluded_word(Rank by);
   // `by` wrote so into this rank's memory; or (-1) the others have decided so, in an operation.
   void on_excluded_mark(Rank by);
@@ -149,8 +149,8 @@ class Departures {
   // on_turn() has something to wait for.
   bool is_waiting() const { return waiting_; }
 
-  // Of those that are neither proved dead nor have left (`counted`), those that this side has lost, and those that
-  // count for no side. See holds_majority().
+  // Of those that are neither proved dead nor have left as all knew (`counted`): those that this side has lost, and
+  // those that count for no side. See holds_majority().
   struct Count {
     std::int32_t counted = 0, leaving = 0;
     std::vector<Rank> lost;

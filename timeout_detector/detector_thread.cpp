@@ -17,7 +17,7 @@
 namespace ucft::detail {
 namespace {
 
-constexpr std::size_t few = 16;       // peers of this host, who are all looked at every period
+constexpr std::size_t few = 16;       // peers of this host, all of which are looked at every period
 constexpr std::size_t followers = 8;  // else so many are
 // A look takes as long as 50 at a heartbeat, and on a busy host many have missed one.
 constexpr std::size_t endings_a_turn = 2;
@@ -79,7 +79,7 @@ void DetectorThread::stop(bool all_know) {
   thread_.join();
   std::vector<Lifeline*> answering, silent;
   if (out_.load(
-          std::memory_order_acquire))  // whoever hears only that we leave would believe that we have done our part
+          std::memory_order_acquire))  // a rank that hears only that we leave would believe that our part is done
     for (auto& watched : watched_) watched->lifeline.say(LifelineWord::out);
   for (auto& watched : watched_) (watched->suspected ? silent : answering).push_back(&watched->lifeline);
   const LifelineWord word = all_know ? LifelineWord::leave : LifelineWord::leave_early;
@@ -197,8 +197,8 @@ bool DetectorThread::look_at(std::size_t index, Time now) {
   return watched.missed;
 }
 
-// A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk: whoever has missed a
-// heartbeat is looked at. It isn't killed then, which would cut its dump short.
+// A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk. So a process that has
+// missed a heartbeat is looked at. It isn't killed then, which would cut its dump short.
 void DetectorThread::look_for_endings() {
   if (states_looked_at_)
     for (std::size_t index : closely_)

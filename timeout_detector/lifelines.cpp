@@ -121,9 +121,9 @@ int begin_connect(const Address& address, std::uint16_t port) {
   return -1;
 }
 
-// Single bytes must leave at once, and a lost one must be repeated soon: the default doubles the pause each time, and a
+// Single bytes must leave at once, and a lost one must be repeated soon. The default doubles the pause each time, and a
 // short outage would turn into a long silence. And the kernel must not give the connection up by itself (after minutes,
-// or seconds, as the system's tcp_retries2 has it): it would answer the other side's next byte with a reset.
+// or seconds, as the system's tcp_retries2 has it). It would answer the other side's next byte with a reset.
 void make_prompt(int descriptor) {
   const int on = 1;
   const unsigned milliseconds = 3600 * 1000;
@@ -232,7 +232,7 @@ Lifeline::News Lifeline::listen() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return news;
     if (count <= 0) {
-      const int error = count < 0 ? errno : error_;  // whoever comes after a failed send reads an end without an error
+      const int error = count < 0 ? errno : error_;  // a read after a failed send shows an end without an error
       news.end = error == 0 ? End::closed : error == ECONNRESET ? End::reset : End::lost;
       if (news.end == End::lost)
         lost_ = true;
@@ -354,7 +354,7 @@ class Meeting {
   static constexpr int most_silent = 64, most_accepted_a_turn = 256;
   struct Guest {
     Clock::time_point since;
-    std::size_t index;  // who it is, once it has greeted and been answered
+    std::size_t index;  // its own, once it has greeted and been answered
   };
 
   // Any process that finds the port can connect, and has shown nothing yet. Connections that have not greeted are

@@ -130,9 +130,9 @@ class LifelineMaker {
   bool listen(std::string& error);
   LifelineName name() const { return name_; }
 
-  // Collective between the ranks that want each other (A wants B if and only if B wants A): the lower rank connects, to
-  // one address after the other, and again to those that don't answer yet or hang up. In the order of
-  // `wanted`; those that can't be had within `limit` stay closed, perhaps on one side only: exchange LifelineGaps then.
+  // Collective between the ranks that want each other (A wants B if and only if B wants A). The lower rank connects, to
+  // one address after the other, and again to those that don't answer yet or hang up. Returns lifelines in the order of
+  // `wanted`. Those that can't be had within `limit` stay closed, perhaps on one side only: exchange LifelineGaps then.
   // `meanwhile` runs now and then.
   std::vector<Lifeline> connect(std::int32_t me, std::uint64_t job, const std::vector<Wanted>& wanted,
                                 std::chrono::microseconds limit, const std::function<void()>& meanwhile);

@@ -156,8 +156,9 @@ bool is_readable(int descriptor) {
 
 // The pidfd of exactly that process, or -1 if it has gone.
 //
-// The pidfd is opened first and the start time read afterwards: if it is the expected one, that process had the pid all
-// the time, so the pidfd is its own. /proc showing nothing is no proof, since it may be hidden: then the pidfd decides.
+// The pidfd is opened first and the start time read afterwards. If it is the expected one, that process had the pid all
+// the time, so the pidfd is its own. If /proc shows nothing that is no proof, since it may be hidden: then the pidfd
+// decides.
 int open_process(int pid, std::uint64_t start_time) {
   const int descriptor = open_pidfd(pid);
   if (descriptor < 0) return -1;

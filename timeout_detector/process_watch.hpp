@@ -61,10 +61,10 @@ class ProcessWatch {
   // SIGKILL. True: sent, or the process has ended already; poll() reports its death. False: not permitted, or no pidfd.
   bool kill(std::int32_t rank);
 
-  // Not 0: the process is ending, which its pidfd shows only when its memory has been torn down (0.1 s for a GiB) or
-  // written to a core file: no thread of it runs its program any more. A number for its set of threads; only two equal
-  // ones, one after the other, are a proof: a thread could have been made while the others were looked at. Cost as of
-  // state().
+  // Not 0: the process is ending, and no thread of it runs its program any more. Its pidfd shows that only when its
+  // memory has been torn down (0.1 s for a GiB) or written to a core file. The value is a number for its set of
+  // threads. Only two equal ones, one after the other, are a proof: a thread could have been made while the others were
+  // looked at. Cost as of state().
   std::uint64_t ending(std::int32_t rank) const;
 
   // The process that traces it (a debugger), or 0. Reads /proc: not for every turn.

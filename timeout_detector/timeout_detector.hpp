@@ -45,20 +45,21 @@ class TimeoutDetector {
 
   // The peers that became suspected just now, in the order they were first watched. Valid until the next call.
   //
-  // Jitter guard: if this loop itself is late by a period or more, a peer that was inside its deadline at the last tick
-  // is not suspected this time. It gets no second pardon: by the next tick it is outside.
+  // Jitter guard: this loop itself may be late by a period or more. Then a peer that was inside its deadline at the
+  // last tick is not suspected this time. It gets no second pardon: by the next tick it is outside.
   //   eta 10, delta 100, heard at 0; ticks at 10 .. 90, 115: late by 15 at 115, no suspicion; tick at 125: suspected.
-  // A loop that has not run for half of delta (and two periods) was away: a job that is suspended whole is resumed one
-  // process after the other. Every peer that is not suspected gets a full new deadline, in one silence as often as
-  // extend() helps, and beside it: what a loop has missed takes nothing from a peer that wants to run.
+  // A loop that has not run for half of delta (and two periods) was away. That happens when a job that is suspended
+  // whole is resumed one process after the other. Every peer that is not suspected gets a full new deadline, in one
+  // silence as often as extend() helps, and beside it. Time that a loop has missed takes nothing from a peer that wants
+  // to run.
   //   eta 10, delta 100, heard at 0; ticks at 10, 20, 90: away; next deadline 190.
   std::span<const Peer> tick(Time now);
   // Whether the last tick found so.
   bool was_away() const { return was_away_; }
 
-  // For a peer that wants to run and gets no processor: its deadline begins anew at now, and if it has just been
-  // suspected, it no longer is. At most extensions_limit times until it is heard again; false, and no change, after
-  // that. Silence goes on: silent_for() does not start again.
+  // For a peer that wants to run and gets no processor: its deadline begins anew at now. If it has just been suspected,
+  // it no longer is. At most extensions_limit times until it is heard again; false, and no change, after that. Silence
+  // goes on: silent_for() does not start again.
   bool extend(Peer peer, Time now);
 
   // Never again in a tick, unless watched again.

@@ -26,10 +26,10 @@ struct EstimateRange {
   double middle() const { return high == low ? high : high / 2 + low / 2; }  // no overflow
 };
 
-// How far results may be off, from ranges between which the aggregates lie. With weights that are not all positive
-// (spread: sum of |w| / sum of w) the aggregate is off the middle of its range by half of its width times the spread;
-// what is reported is off the middle, too, by so many (reach) halves of it: 0 if it is the middle, 1 if it is any
-// rank's own estimate.
+// A bound of how far results may be off, from ranges between which the aggregates lie. With weights that are not all
+// positive (spread: sum of |w| / sum of w) the aggregate is off the middle of its range by half of its width times the
+// spread. The reported value may be off the middle, too, by so many (reach) halves of the width. reach is 0 if the
+// value is the middle, 1 if it is any rank's own estimate.
 class ErrorBound {
  public:
   explicit ErrorBound(double reach = 0, double spread = 1) : reach_(reach), spread_(spread) {}

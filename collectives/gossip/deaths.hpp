@@ -11,8 +11,8 @@ namespace ucft::detail {
 
 // The result of an agreement, the same on all survivors.
 struct GossipAgreed {
-  std::span<const double> table;  // the largest of each entry; the last ones say who is known to be dead
-  std::span<const Rank> missing;  // who has not contributed to it
+  std::span<const double> table;  // the largest of each entry; the last ones say which ranks are known to be dead
+  std::span<const Rank> missing;  // the ranks that have not contributed to it
   std::uint32_t contributors;
 };
 

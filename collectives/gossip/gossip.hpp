@@ -115,15 +115,15 @@ class GossipSchedule {
   std::vector<Permutation> cycles_;
 };
 
-// How many rounds (iterations per rank) it takes until the worst relative error is below eps, where the data varies by
-// variation times its mean (0.577: uniform from 0). docs/gossip.md compares this with simulations.
+// The rounds (iterations per rank) that it takes until the worst relative error is below eps. The data vary by
+// variation times their mean (0.577: uniform from 0). docs/gossip.md compares this with simulations.
 int rounds_for(const GossipPlan& plan, double eps, double variation = 0.577);
 
 template <class Real>
 class GossipRank {
  public:
   // values: this rank's. weight: 1, or what it counts for. lists false: of the complete topology, for so many ranks
-  // that a list of neighbours in each is too much; then neighbours() and live_links() are empty, and all else is the
+  // that a list of neighbours in each is too much. Then neighbours() and live_links() are empty, and all else is the
   // same.
   GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight, bool lists = true);
   // For drivers that have many ranks: by rounds with this schedule's links.
@@ -155,9 +155,9 @@ class GossipRank {
   void push(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
   }
-  // Sends what that neighbour has to know, and pushes nothing. Where all have stopped pushing, and on each link first
-  // one side settles and then, having received that, the other: flows and masses are conserved exactly, whatever
-  // crossed before. Only then is the aggregate the mean of all ranks' estimates by weight.
+  // Sends what that neighbour has to know, and pushes nothing. It is called when all have stopped pushing, on each link
+  // first by one side, and by the other when it has received that. Then flows and masses are conserved exactly,
+  // whichever messages crossed before. Only then is the aggregate the mean of all ranks' estimates by weight.
   void settle(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.settle(link, out); }, rule_);
   }

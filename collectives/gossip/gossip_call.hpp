@@ -43,7 +43,7 @@ struct GossipOutcome {
   std::uint32_t stages = 0, live = 0, contributors = 0;
   GossipStandsFor answer = GossipStandsFor::all_ranks;
   bool one_sided = false;
-  std::vector<bool> missing;             // by rank: whom the result does not stand for
+  std::vector<bool> missing;             // by rank: true if the result does not stand for it
   GossipFaultInjector::Counts injected;  // at this rank
 };
 

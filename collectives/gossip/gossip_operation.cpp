@@ -135,7 +135,7 @@ void GossipOperation<Real>::gather(Rank from, ConstMass<Real> row, Sends& out) {
   end_gathering(out);
 }
 
-// When all have given. The sum is in the order of ranks: the same bits, whoever came first.
+// When all have given. The sum is in the order of ranks: it has the same bits, in whatever order they came.
 template <class Real>
 void GossipOperation<Real>::end_gathering(Sends& out) {
   std::ranges::sort(given_, {}, &Given::from);
@@ -361,9 +361,10 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
   finish(GossipEnd::success);
 }
 
-// Flows survive a death unless it has cut the topology: then they would go on in parts, for ever. All know who is dead,
-// so all judge alike; on the mended topology flows start from zero. Of push-cancel-flow with what everybody has by now,
-// which is what the dead rank has left to each; else from the inputs, as the answer is the survivors' anyway.
+// Flows survive a death unless it has cut the topology. Then they would go on in parts, for ever. All know which ranks
+// are dead, so all judge alike. On the mended topology flows start from zero. Those of push-cancel-flow start with what
+// everybody has by now, which is what the dead rank has left to each. All others start from the inputs, as the answer
+// is the survivors' anyway.
 template <class Real>
 void GossipOperation<Real>::go_on_without(Sends& out) {
   if (!seat_.hosts.empty()) {

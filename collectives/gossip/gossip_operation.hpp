@@ -12,9 +12,9 @@
 //             conserved the aggregate lies between them; the result is the middle, the same bits on every survivor
 //
 // Then the operation is over, or it goes on. If the result is not accurate enough (adaptive) another stage follows. If
-// a rank died that had not been agreed to be dead when the stage began, it goes on without that rank: flows are cleared
-// and the stage is repeated. Algorithms without flows begin again from their inputs, so that the mass on its way to the
-// dead rank is not missing.
+// a rank died that was not agreed to be dead when the stage began, the operation goes on without it. Then flows are
+// cleared and the stage is repeated. Algorithms without flows begin again from their inputs, so that the mass on its
+// way to the dead rank is not missing.
 //
 // The topology is that of the members (members.hpp): the ranks that were agreed to live when the operation last began
 // (again). A death that cuts the topology is one more reason to begin again. The list of members, and whether they are
@@ -54,7 +54,7 @@ struct GossipSeat {
 // Whether an operation goes one-sided: so far, and until an agreement says that somebody can't.
 struct OneSided {
   bool is_on = false;
-  Rank refuser = no_rank;  // who can't, as it is known here
+  Rank refuser = no_rank;  // the rank that can't, as it is known here
 
   bool is_possible() const { return is_on && refuser == no_rank; }
   bool is_given_up() const { return is_on && refuser != no_rank; }  // in the next agreement, which it goes to at once
@@ -65,7 +65,7 @@ class GossipOperation {
  public:
   using Sends = GossipSends<Real>;
 
-  // failed: who is known to be dead here. faults: must outlive it.
+  // failed: the ranks that are known to be dead here. faults: must outlive it.
   GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed,
                   const GossipFaults& faults);
 

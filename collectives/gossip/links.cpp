@@ -6,7 +6,7 @@ namespace ucft::detail {
 
 namespace {
 
-// A rank pushes again when something has come since its last push, else after a pace that doubles each time: ranks that
+// A rank pushes again when something has come since its last push, else after a pace that doubles each time. Ranks that
 // share a core must not run through all of their iterations before the others have had their turn.
 constexpr GossipTime first_pace = std::chrono::microseconds(5), longest_pace = std::chrono::microseconds(100);
 
@@ -55,10 +55,10 @@ bool GossipLinks<Real>::push(GossipTime now, Exit exit) {
   return true;
 }
 
-// A link by chance, or preference, of those on which it is our turn; -1: none. Pushes back and forth on a fast link, or
-// between two ranks that happen to run at the same time, bring nobody anything new: none may be more than a few turns
-// ahead of the slowest. (That waits for nobody for ever, either: where fewest turns have been taken both ends may go
-// on. The counts of two ends differ by one at most.)
+// A link by chance, or preference, of those on which it is our turn; -1: none. Some links are fast, or join two ranks
+// that happen to run at the same time. Pushes back and forth there bring nobody anything new: no link may be more than
+// a few turns ahead of the slowest. (That waits for nobody for ever, either: where fewest turns have been taken both
+// ends may go on. The counts of two ends differ by one at most.)
 template <class Real>
 int GossipLinks<Real>::choose() {
   constexpr std::uint32_t ahead = 4;

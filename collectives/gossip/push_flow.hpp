@@ -4,9 +4,9 @@
 //   PFLC   with local correction: Algorithm 4. On the schedule of cycles: HPFLC (section 6.1)
 //   PFCC   with cooperative correction: Algorithm 5
 //
-// A rank never gives its initial mass away. For each neighbour j it keeps the flow f[j] (what came from j, less what
-// went there), and its current mass is e = initial + sum of all f. A message carries the whole flow and overwrites the
-// other side's, negated. So a lost or flipped flow is repaired by the next message that gets through.
+// A rank never gives its initial mass away. For each neighbour j it keeps the flow f[j]: what came from j, less what
+// went there. Its current mass is e = initial + sum of all f. A message carries the whole flow and overwrites the other
+// side's, negated. So a lost or flipped flow is repaired by the next message that gets through.
 //
 // Invariant (flow conservation): f[j] here is -f[i] there, unless a message is on its way between the two.
 //
@@ -15,7 +15,7 @@
 // lost flow in PF, too.
 //
 // Repair of the initial mass (section 4.5): if e and all flows are right, initial = e - sum f. For that e is kept from
-// one event to the next. Only a fault ever changes the initial mass. So its check is compared exactly, whatever tau. A
+// one event to the next. Only a fault ever changes the initial mass. So its check is compared exactly, not up to tau. A
 // flow that is flipped in the same interval between two events is one fault too many, and leaves the initial mass bad.
 #pragma once
 

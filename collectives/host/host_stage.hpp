@@ -7,20 +7,20 @@
 //   wanting P[x]:             it is there; or V[x] is there, or x is proved dead (then look at P[x] and V[x] again): so
 //                             do x's work yourself. Nothing is sent for it
 //
-// Why all have the same result: V[x] is in it if and only if it is stamped once x has ended, since nobody leaves it out
-// before x is proved dead and looked at again; and all combine in one fixed shape. So a proof must be one: a suspicion
+// Why all have the same result: V[x] is in it if and only if it is stamped once x has ended. No rank leaves it out
+// before x is proved dead and looked at again, and all combine in one fixed shape. So a proof must be one: a suspicion
 // never reaches this.
 //
 // Invariants:
 // - A word of a slab is stored by its owner alone, the stamp after what it speaks for. Stamps and is_dead() are loaded
-//   with acquire order, stamps stored with release order: a rank that has seen the stamp sees the data, one that has
-//   seen the proof all that the dead has stored. No load needs an order after an earlier store, so x86 needs no fence.
-//   `through`, and the stamp of t for t - W, are stored behind the last read of what may then be overwritten; release
-//   order keeps that read before them, also where the overwriter learns of the stamp by P of others, who have loaded it
-//   and stored theirs behind it. tests/unit/litmus_test.cpp races the shapes.
+//   with acquire order, stamps stored with release order. A rank that has seen the stamp sees the data. One that has
+//   seen the proof sees all that the dead rank stored. No load needs an order after an earlier store, so x86 needs no
+//   fence. `through`, and the stamp of t for t - W, are stored behind the last read of what may then be overwritten.
+//   Release order keeps that read before them. The overwriter may learn of the stamp by P of others, which have loaded
+//   it and stored theirs behind it. tests/unit/litmus_test.cpp races the shapes.
 // - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead.
-//   After an operation that all take part in much of that is known without looking: who has posted t has completed t -
-//   W.
+//   After an operation that all take part in much of that is known without looking: a rank that has posted t has
+//   completed t - W.
 // - Every rank stamps every operation, also where it gives no data: its readers compare signature and length there. A
 //   rank that posts a different operation delays no other. A live one that stops posting does.
 // - A rank that has left is as a dead one: it posts and reads nothing more. It has completed all that it had posted.

@@ -36,8 +36,8 @@ class HostMember {
     int window = 8;
     Optimism optimism = false;
   };
-  // Places of packets that say nothing but who speaks now; that the host posts nothing from message.operation on; that
-  // it needs the other host, which leaves, no more. Places of messages are below them.
+  // Places of packets without a message. They say only which rank speaks now; that the host posts nothing from
+  // message.operation on; or that it needs the other host, which leaves, no more. Places of messages are below them.
   static constexpr std::uint32_t i_speak = UINT16_MAX, we_leave = UINT16_MAX - 1, you_may_go = UINT16_MAX - 2;
   struct Packet {  // in an outbox; message.peer is the host that it is for
     Rank to;

@@ -56,9 +56,9 @@ void HostProcess::make_ready() {
 
 // ---- operations -----------------------------------------------------------------------------------------------------
 
-// A slot serves the operation 4W later when that one is first heard of. Then this host has at least begun the one W
-// after the old one, which is the last to ask: nobody is further ahead of it than an operation window and a stretch of
-// rooted operations.
+// A slot serves the operation 4W later when that one is first heard of. Then this host has at least begun the operation
+// W after the old one, which is the last to ask. No host is further ahead of it than an operation window and a stretch
+// of rooted operations.
 HostProcess::Slot& HostProcess::slot_for(OperationNumber number) {
   Slot& slot = slots_[number & (slots_.size() - 1)];
   if (slot.operation != number) {

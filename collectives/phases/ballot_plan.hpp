@@ -1,6 +1,6 @@
-// This rank's part in one ballot, as ranks: its group and its place in the reduce tree (Küttler, Härtig, sections 4.2
-// and 4.5), and its children in the broadcast tree. The plan is kept from one operation to the next while nothing has
-// changed.
+// This rank's part in one ballot, as ranks. It has its group and its place in the reduce tree (Küttler, Härtig,
+// sections 4.2 and 4.5), and its children in the broadcast tree. The plan is kept from one operation to the next while
+// nothing has changed.
 #pragma once
 
 #include <cstdint>

@@ -17,12 +17,12 @@
 //
 // A step's blocks travel in pieces, so that one can be added while the next is on its way. Each piece names its place
 // in the vector, and may come in any order. The last step of reduce_scatter adds to block 0, and the first of allgather
-// gives block 0: each of its pieces goes as soon as it is summed. Each block is summed on one member, in the order of
-// steps: all ranks have the same bits. Operators must be commutative.
+// gives block 0. So each of its pieces goes as soon as it is summed. Each block is summed on one member, in the order
+// of steps: all ranks have the same bits. Operators must be commutative.
 //
 // Invariants
-//   - Pieces are parts of the input or of the sum. They are written to again only by what proves that the piece was
-//     taken in: a sum's block comes back when the rank that it was given to has added it.
+//   - Pieces are parts of the input or of the sum. A piece is written to again only by what proves that it was taken
+//     in. Example: a sum's block comes back when the rank that it was given to has added it.
 //   - closing begins when this rank has all of the result. So a rank that is through knows that all members have the
 //     whole result.
 #pragma once

@@ -140,9 +140,9 @@ void Dissemination::begin_correction() {
 bool Dissemination::on_correction(const Message& message, bool was_delivered, const Arguments& arguments,
                                   const Ballots& ballots) {
   if (!note_correction(message, arguments, ballots)) return false;
-  // The opportunistic forms: whoever has the value spreads it, so one correction saves all below a dead process. (Of
-  // gossip there is nobody below.) The other forms measure gaps, which ranks that only correction has reached must not
-  // hide.
+  // The opportunistic forms: a rank that has the value spreads it, so one correction saves all below a dead process.
+  // (Of gossip there is nobody below.) The other forms measure gaps, which ranks that only correction has reached must
+  // not hide.
   if (!was_delivered && is_opportunistic(arguments.correction))
     return arguments.corrected_spread && !arguments.by_gossip();
   if (arguments.correction != Correction::failure_proof) return false;

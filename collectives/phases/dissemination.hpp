@@ -35,8 +35,9 @@ class Dissemination {
   // Backstop: an ancestor in the broadcast tree is dead, so nothing may ever come down to me. question: but for its
   // phase.
   void ask_if_cut_off(Message question, const Arguments& arguments, const Ballots& ballots, Outbox& out);
-  // By gossip nobody is above me, and who is reached is chance, so time is what tells: who still waits for the decision
-  // ask_after_ns from its next turn on asks the root of the ballot. That is never wrong, only a message more.
+  // By gossip nobody is above me, and chance decides which ranks are reached, so time is what tells. A rank that still
+  // waits for the decision ask_after_ns after its next turn asks the root of the ballot. That is never wrong, only a
+  // message more.
   void wait(const GossipSetting& gossip);
   void stop_waiting() { waits_ = false; }
   bool asks_at(std::int64_t now_ns);
@@ -48,7 +49,7 @@ class Dissemination {
   bool on_correction(const Message& message, bool was_delivered, const Arguments& arguments, const Ballots& ballots);
   void on_failure(Rank rank, const Ballots& ballots);
   bool wants_turn() const { return owes_turn() || waits_ || awaits_exit(); }
-  // Others need that turn, whatever time it is.
+  // Others need that turn, at any time.
   bool owes_turn() const { return correction_.wants_turn() || spread_.active(); }
   // Earlier turns change nothing. 0: not known.
   std::int64_t turn_due_ns() const;

@@ -1,6 +1,7 @@
 // The root's last way to a decision, when no subtree is clean: it asks every survivor what that rank has. Three cases
-// lead here: more than f ranks failed; some failed in earlier operations, whose failures have not reached the plan yet;
-// an earlier root's decision is somewhere. (Not in the paper, which assumes at most f failures: docs/algorithms.md.)
+// lead here. More than f ranks failed. Or some failed in earlier operations, whose failures have not reached the plan
+// yet. Or an earlier root's decision is somewhere. (Not in the paper, which assumes at most f failures:
+// docs/algorithms.md.)
 #pragma once
 
 #include "collectives/phases/up_correction.hpp"

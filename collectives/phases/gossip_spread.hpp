@@ -7,7 +7,7 @@
 // served, gossips for as long as one that is not. No guarantee hangs on it: correction asks which processes have
 // gossiped, not until when.
 //
-// Invariant: at most T / o messages, rounded up, whatever turns are given.
+// Invariant: at most T / o messages, rounded up, at whatever times turns are given.
 #pragma once
 
 #include <cstdint>

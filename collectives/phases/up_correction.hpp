@@ -40,7 +40,7 @@ class UpCorrection {
   }
   // up: a message to the parent, but for what it says. False: this rank has no memory for its sum.
   bool pass_up(Message up, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots, Outbox& out);
-  // Nothing is to be had from this rank any more: who waits for it must not do so.
+  // Nothing is to be had from this rank any more: a rank that waits for it must not do so.
   void pass_up_nothing(Message up, const BallotPlan& plan, Outbox& out);
   void stop() { passed_up_ = true; }
 

@@ -149,8 +149,8 @@ template <class Real>
   return static_cast<Real>(exponent >= -1022 && exponent <= 1023 ? value * power : std::ldexp(value, exponent));
 }
 
-// high 2^bits + behind, for behind from 0 and below 2^bits, up to 41: the sum of two numbers that double holds as they
-// are, so it is rounded once.
+// high 2^bits + behind, for behind from 0 and below 2^bits, up to 41. It is the sum of two numbers that double holds as
+// they are, so it is rounded once.
 [[gnu::always_inline]] inline double rounded(std::int64_t high, std::int64_t behind, int bits) {
   constexpr int moved = 11;
   const std::int64_t rest = (high & ((1 << moved) - 1)) << bits | behind;

@@ -143,8 +143,8 @@ struct WideDouble {
     const Vector carried = _mm256_add_epi64(bins[1], shifted<width>(bins[2]));
     const Vector low = _mm256_and_si256(bins[2], all(mask)), middle = _mm256_and_si256(carried, all(mask));
     const Vector high = _mm256_add_epi64(bins[0], shifted<width>(carried));
-    // The sum of two numbers that double holds: as rounded() has it; or the highest bin, and of the other two 51 bits,
-    // the last one set if anything is behind them, which can only make it no tie.
+    // The sum of two numbers that double holds, as rounded() has it. Or they are the highest bin, and of the other two
+    // 51 bits, the last one set if anything is behind them. That can only make it no tie.
     constexpr int moved = 11, cut_off = 21;
     const Vector whole = _mm256_add_epi64(_mm256_slli_epi64(high, width), middle);
     const Vector rest = _mm256_or_si256(_mm256_slli_epi64(_mm256_and_si256(whole, all((1 << moved) - 1)), width), low);

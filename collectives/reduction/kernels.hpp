@@ -194,8 +194,8 @@ struct Product {
   }
 };
 
-// Floating point: both choices are the same bits unless the operands are equal; then one is a and the other b, and
-// equal operands differ in bits only if they are the two zeros: 1 and 2 -> 1|1 = 1; -0 and +0 -> 8..0 | 0 = -0.
+// Floating point: both choices are the same bits unless the operands are equal. Then one is a and the other b, and
+// equal operands differ in bits only if they are the two zeros. 1 and 2 -> 1|1 = 1; -0 and +0 -> 8..0 | 0 = -0.
 struct Minimum {
   template <class Element>
   UCFT_ALWAYS_INLINE Element of(Element lower, Element higher) {

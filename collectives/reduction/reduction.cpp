@@ -17,7 +17,7 @@ namespace ucft::detail {
 namespace {
 
 // Loads and stores by memcpy: no alignment, no aliasing rule. No element depends on another one, since destination is
-// an operand as a whole or not at all; unless told, the compiler would keep a scalar loop for destination == lower.
+// an operand as a whole or not at all. Unless told, the compiler would keep a scalar loop for destination == lower.
 template <class Element, class Function>
 UCFT_ALWAYS_INLINE void combine_each(std::byte* destination, const std::byte* lower, const std::byte* higher,
                                      std::uint64_t count) {

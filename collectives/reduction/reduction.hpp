@@ -92,8 +92,8 @@ class Reduction {
 // needs any alignment; count 0 touches nothing. No allocation, no error; any thread.
 //
 // Sums and products of integers wrap. Minimum and maximum of floating-point numbers: if any operand is a NaN, the
-// result is the positive quiet NaN without payload (0x7fc00000, 0x7ff8000000000000; of halves 0x7e00, 0x7fc0),
-// whichever operand it was and whatever its bits; -0.0 < +0.0. With location: the same for the value, and of equal
+// result is the positive quiet NaN without payload. Its bits are 0x7fc00000, 0x7ff8000000000000; of halves 0x7e00,
+// 0x7fc0. The operand's place and bits don't matter. -0.0 < +0.0. With location: the same for the value, and of equal
 // values, and of NaNs, the lowest location. Padding in a pair is not read, and 0 in results.
 //
 // Operator::user: the function sees element-aligned memory, `in` and `inout` never overlap, and it may be called

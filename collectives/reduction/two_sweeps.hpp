@@ -27,8 +27,8 @@ void sum_in_two_sweeps(const Reduction& reduction, std::byte* elements, const st
 DataType heights_of(DataType type);
 void note_heights(DataType type, std::byte* heights, const std::byte* elements, std::uint64_t count);
 
-// The digits of numbers in the bins that the heights of their sum leave, as integers that may be added by the sum of
-// int64: so many for each number, the highest first.
+// The digits of numbers in the bins that the heights of their sum leave. They are integers that may be added by the sum
+// of int64: so many for each number, the highest first.
 int digits_each(const Reduction& reduction);
 void deposit(const Reduction& reduction, std::int64_t* digits, const std::byte* elements, const std::byte* heights,
              std::uint64_t count);

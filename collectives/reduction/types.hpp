@@ -1,4 +1,4 @@
-// The types of elements, the operators on them, and which operator takes which type: one table, from which the kernels,
+// The types of elements, the operators on them, and which operator takes which type. From this one table the kernels,
 // the check of a call's arguments, its sentence and the tests' list are made.
 #pragma once
 
