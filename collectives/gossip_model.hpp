@@ -33,16 +33,16 @@ struct GossipForecast {
 // The risk that gossip alone, or with opportunistic correction, passes some process by. Such a process asks the root.
 inline constexpr double gossip_risk = 1e-6;
 
-// Of processes that are reached independently of each other: the expected longest run on a ring of those that are not.
+// The expected longest run on a ring of processes that are not reached. Each is reached independently of the others.
 double expected_longest_gap(std::int32_t size, double reached);
 // From the beginning of checked correction to its last message, in intervals; flight: L + 2o, in intervals.
 double checked_correction_time(double flight, double longest_gap);
 
 GossipForecast forecast_gossip(const GossipCase& given, double time);
-// With the T that ends earliest.
+// The forecast for the T that ends earliest.
 GossipForecast best_gossip(const GossipCase& given);
 
-// A broadcast along a tree, or by gossip: when checked correction has ended.
+// The ends of checked correction in a broadcast along a tree, and by gossip.
 struct SpreadForecast {
   double tree_end = 0;
   GossipForecast gossip;

@@ -64,12 +64,12 @@ void Operation::on_message(const Message& message, Outbox& out) {
   on_contribution(message, out);
 }
 
-// Else it is an orphan of a decision that did not survive: its sender must be dead.
+// False: the message is an orphan of a decision that did not survive. Its sender must be dead.
 bool Operation::follows_the_same(const Message& message) const {
   return message.prev == prev_ || message.prev == any_rank || prev_ == any_rank;
 }
 
-// With blocks go words without a value, else all have one.
+// In blocks, words travel without a value. Otherwise all have one.
 bool Operation::has_its_value(const Message& word) const {
   return word.outcome != Outcome::success || word.has(has_value) != is_in_blocks();
 }
@@ -379,7 +379,7 @@ void Operation::decide_sum(const Sum& sum, FailureList& failed, Outbox& out) {
   decide(out);
 }
 
-// The root has (or had) its decision in decision_: tell the tree and whoever asked.
+// The root has (or had) its decision in decision_: it tells the tree and all that have asked.
 void Operation::decide(Outbox& out) {
   root_decided_ = true;
   decision_.accepted = ballots_.promised();
@@ -486,7 +486,7 @@ void Operation::on_mismatch(Rank culprit, Outbox& out) {
   give_up(Outcome::mismatch, out.buffers());
 }
 
-// In the promised ballot.
+// A message of the promised ballot.
 Message Operation::compose(Phase phase) const {
   Message message = blank_;
   message.phase = phase;

@@ -58,7 +58,7 @@ class Operation {
   // OperationWindow.
   void on_turn(Outbox& out, std::int64_t now_ns);
 
-  // The caller has its result: forgets the value, if nobody will ask for it.
+  // The caller has its result: forgets the value, if no rank will ask for it.
   void let_go(Buffers& buffers) {
     if (all_have_it_) buffers.release(std::exchange(decision_.value, {}));
   }

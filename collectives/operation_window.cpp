@@ -92,7 +92,7 @@ void OperationWindow::on_message(const Message& message, Outbox& out) {
   settle(message.operation, was_finished);
 }
 
-// Those that a rank has left before know that.
+// Operations that the rank has left before know that already.
 void OperationWindow::on_failure(Rank rank, Outbox& out) {
   if (!failed_.insert(rank)) return;
   const auto let_go = std::ranges::find(let_go_, rank, &Leaver::rank);

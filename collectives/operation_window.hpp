@@ -51,13 +51,14 @@ class OperationWindow {
   // That rank posts nothing from operation `from` on, and takes part in those before until it is gone: see
   // take_leaver().
   void on_leave(Rank rank, OperationNumber from);
-  // A rank that said so, and that nothing is needed of here any more: all before its `from` are finished. From now on
-  // it counts as failed in those from there on. no_rank: there is none. To be asked again after each event, until then.
+  // A rank that said that it leaves, and of which nothing is needed here any more: all before its `from` are finished.
+  // From now on it counts as failed in those from there on. no_rank: there is none. To be asked again after each event,
+  // until then.
   Rank take_leaver(Outbox& out);
-  // Of one that said so: not yet taken.
+  // True of a rank that said that it leaves, until take_leaver() has given it.
   bool is_needed(Rank rank) const { return std::ranges::find(leavers_, rank, &Leaver::rank) != leavers_.end(); }
-  // It has gone. was_needed: somebody may not have come so far, so it counts as failed in all operations, though not
-  // against f.
+  // The rank has gone. was_needed: some rank may not have come so far. So it counts as failed in all operations, though
+  // not against f.
   void on_left(Rank rank, bool was_needed, Outbox& out);
   // This rank posts nothing any more, and goes on to answer. All that it has posted is finished, else others might
   // forget what it waits for. Exception: a rank that goes at once.
@@ -72,7 +73,7 @@ class OperationWindow {
   // some are gone.
   const std::vector<OperationNumber>& completed() const { return completed_; }
   void clear_completed();
-  // Of an operation that is in the window.
+  // The operation must be in the window.
   const Operation& operation(OperationNumber number) const { return slot(number); }
 
   const FailedRanks& failed() const { return failed_; }

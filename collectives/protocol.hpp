@@ -39,7 +39,7 @@ inline constexpr int phase_count = 13;
 
 enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
 
-// Nobody is in the sum then, and some rank is to blame: Message::culprit().
+// No rank is in the sum then, and some rank is to blame: Message::culprit().
 constexpr bool has_culprit(Outcome outcome) { return outcome == Outcome::mismatch || outcome == Outcome::no_memory; }
 
 enum MessageFlags : std::uint8_t {

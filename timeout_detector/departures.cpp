@@ -41,8 +41,8 @@ void Departures::on_word(Rank by, Rank about, bool proved) {
   note(about, proved ? Evidence::proof : Evidence::silence);
 }
 
-// If each has lost the other, the rest decides. But ranks of one host do not count each other, so of those the lower
-// goes on.
+// If each has lost the other, the rest decides. But ranks of one host do not count each other, so of two of them the
+// lower goes on.
 void Departures::on_excluded_word(Rank by) {
   const bool is_lower_here = is_here(by) && by < me_ && !is_proved(by);
   if (may_live(by) || is_lower_here) on_excluded_mark(by);
@@ -72,7 +72,7 @@ void Departures::on_lifeline_leave(Rank rank, bool all_know, Time now) {
   if (peer.broken_since) hear_out(rank);  // nothing can follow
 }
 
-// That one has heard it out, and nothing is on its way here since.
+// The sender has heard the rank out, and nothing is on its way here since.
 void Departures::on_left_word(Rank rank, bool all_know, Time now) {
   Peer& peer = peer_of(rank);
   peer.all_know |= all_know;
@@ -280,7 +280,7 @@ bool Departures::is_among_two_lowest_here() const {
   return lower < 2;
 }
 
-// Those that watch it, or sit beside it, have heard so in a way that a closing connection can't spoil. All others hear
+// Ranks that watch it, or sit beside it, have heard so in a way that a closing connection can't spoil. All others hear
 // it from them.
 void Departures::announce_left(Rank left) {
   if (!near_.empty()) return pass_on();

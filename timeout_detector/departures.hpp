@@ -99,7 +99,7 @@ class Departures {
 
   // This rank's own detector.
   void on_verdict(Rank rank, bool proved);
-  // It said on its lifeline that it is out.
+  // The rank said on its lifeline that it is out.
   void on_lifeline_out(Rank rank);
   // `by` says that `about` has failed; about may be this rank, or `by` itself, which then is out.
   void on_word(Rank by, Rank about, bool proved);
@@ -108,7 +108,7 @@ class Departures {
   void on_excluded_word(Rank by);
   // `by` wrote so into this rank's memory; or (-1) the others have decided so, in an operation.
   void on_excluded_mark(Rank by);
-  // It is about to leave. However it ends now, it has left.
+  // The rank is about to leave. However it ends now, it has left.
   void on_leaving(Rank rank);
   // The last message of a rank that leaves.
   void on_leave_word(Rank rank, bool all_know);
@@ -116,15 +116,15 @@ class Departures {
   void on_left_word(Rank rank, bool all_know, Time now);
   // This rank leaves: other ranks that leave are no business of its any more.
   void leave() { is_leaving_ = true; }
-  // It said so on its lifeline. Its last message may follow, or be lost.
+  // The rank said on its lifeline that it leaves. Its last message may follow, or be lost.
   void on_lifeline_leave(Rank rank, bool all_know, Time now);
   void on_mark(Rank rank, Mark mark);
-  // Its lifeline has ended, and that shows nothing.
+  // The rank's lifeline has ended, and that shows nothing.
   void on_line_lost(Rank rank) { peer_of(rank).has_lifeline = false; }
-  // No message can reach it. If its process has ended, that is heard in another way, and soon.
+  // No message can reach the rank. If its process has ended, that is heard in another way, and soon.
   void on_connection_lost(Rank rank, Time now);
   void on_fence_refused(Rank rank);
-  // Its messages have been read. mark: what stands in its memory, or none.
+  // The rank's messages have been read. mark: what stands in its memory, or none.
   void on_heard_out(Rank rank, Mark mark);
   // Concludes from all that has been noted, and from the time that has passed. The only place that declares others
   // failed.
@@ -143,7 +143,7 @@ class Departures {
   bool has_left(Rank rank) const { return peer_of(rank).standing == Standing::left; }
   bool has_failed(Rank rank) const { return peer_of(rank).standing == Standing::failed; }
   bool is_proved(Rank rank) const { return peer_of(rank).evidence == Evidence::proof; }
-  // No evidence against it, whether it has departed or not.
+  // Nothing speaks against the rank, whether it has departed or not.
   bool may_live(Rank rank) const { return peer_of(rank).evidence == Evidence::none; }
   bool is_here(Rank rank) const { return peer_of(rank).host == peer_of(me_).host; }
   // on_turn() has something to wait for.
@@ -158,7 +158,7 @@ class Departures {
   Count count() const;
 
   bool operator==(const Departures&) const = default;
-  // Equal values have equal ones.
+  // Equal values have equal hashes.
   std::uint64_t hash() const;
 
  private:

@@ -179,7 +179,7 @@ void DetectorThread::listen_here(Time now) {
   }
 }
 
-// Whether it has missed a heartbeat: then the caller sees to it that it stands in missed_.
+// Whether the peer has missed a heartbeat: then the caller sees to it that it stands in missed_.
 bool DetectorThread::look_at(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (watched.peer.heartbeat == nullptr) {
@@ -208,7 +208,7 @@ void DetectorThread::look_for_endings() {
   std::rotate(missed_.begin(), missed_.begin() + static_cast<std::ptrdiff_t>(looks), missed_.end());
 }
 
-// True: it is proved dead.
+// True: the peer is proved dead.
 bool DetectorThread::look_for_ending(std::size_t index) {
   Watched& watched = *watched_[index];
   if (watched.proved) return true;
@@ -220,8 +220,8 @@ bool DetectorThread::look_for_ending(std::size_t index) {
   return true;
 }
 
-// The end of a lifeline proves more than silence could. Whose lifeline was lost here can't be heard any more, and its
-// silence means nothing.
+// The end of a lifeline proves more than silence could. A peer whose lifeline was lost here can't be heard any more,
+// and its silence means nothing.
 void DetectorThread::listen_afar(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (!watched.lifeline.is_open()) return;
@@ -335,7 +335,7 @@ bool DetectorThread::is_starved(std::int32_t rank) const {
 }
 
 // The end of a process that was killed is seen by report_deaths(), some 0.1 ms later unless it hangs in the kernel or
-// the host is loaded. That of another host's may yet be seen by its lifeline.
+// the host is loaded. The end of another host's process may yet be seen by its lifeline.
 void DetectorThread::start_waiting(std::size_t index, Time until) {
   watched_[index]->fencing = any_fencing_ = true;
   watched_[index]->fence_until = until;

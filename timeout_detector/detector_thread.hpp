@@ -90,7 +90,7 @@ class DetectorThread {
     OnVerdict on_verdict = nullptr;                       // on the thread, or in look_now(); never two at a time
     OnTick on_tick =
         nullptr;  // on the thread, on every wake, after the verdicts; short, or we would fall silent; may be nullptr
-    // A peer of another host says that it declared us dead; that it leaves; its lifeline is lost, so that nothing is
+    // A peer of another host says that it declared us dead; that it leaves. Or its lifeline is lost, so that nothing is
     // known of it any more. On the thread; may be nullptr.
     OnRank on_excluded = nullptr, on_line_lost = nullptr;
     void (*on_left)(void* arg, std::int32_t rank, bool all_know) = nullptr;

@@ -50,8 +50,8 @@ bool is_loopback(const Address& address) {
   return is_mapped(address) ? address[12] == 127 : address == six;
 }
 
-// Of all interfaces that are up, loopback last: it serves ranks that share a machine but not a process namespace.
-// Link-local ones are left out: they mean nothing without the other host's interface number.
+// The addresses of all interfaces that are up, loopback last: it serves ranks that share a machine but not a process
+// namespace. Link-local ones are left out, as they need the other host's interface number.
 std::vector<Address> own_addresses() {
   std::vector<Address> all;
   ifaddrs* list = nullptr;
@@ -378,7 +378,7 @@ class Meeting {
         std::count_if(guests_.begin(), guests_.end(), [](const auto& each) { return each.second.index == nobody; }));
   }
 
-  // False: there is nobody who has not greeted.
+  // False: all have greeted.
   bool send_one_away(Clock::time_point now) {
     auto oldest = guests_.end();
     for (auto each = guests_.begin(); each != guests_.end(); ++each)

@@ -54,7 +54,7 @@ enum class LifelineWord : std::uint8_t {
   out = 'o'
 };
 
-// One end, non-blocking. Moves, doesn't copy.
+// One end of a lifeline, non-blocking. Moves, doesn't copy.
 class Lifeline {
  public:
   enum class End : std::uint8_t {

@@ -37,7 +37,8 @@ class TimeoutDetector {
   // options must be valid. No peer is watched yet.
   TimeoutDetector(const Options& options, std::size_t peers);
 
-  // From now on; counts as heard now. A peer that is already watched, or suspected, begins anew.
+  // The peer is watched from now on, and counts as heard now. A peer that is already watched, or suspected, begins
+  // anew.
   void watch(Peer peer, Time now);
 
   // A sign of life. Changes nothing for a peer that is not watched or is suspected already (late heartbeat).
@@ -62,7 +63,7 @@ class TimeoutDetector {
   // goes on: silent_for() does not start again.
   bool extend(Peer peer, Time now);
 
-  // Never again in a tick, unless watched again.
+  // The peer is in no tick any more, unless it is watched again.
   void forget(Peer peer);
 
   bool watched(Peer peer) const;
@@ -71,7 +72,7 @@ class TimeoutDetector {
   // Since the peer was last heard (or first watched). Kept after suspicion.
   Time silent_for(Peer peer, Time now) const;
 
-  // The first moment at which a tick may suspect somebody. Empty: nobody is left to suspect.
+  // The first moment at which a tick may suspect a peer. Empty: no peer is left to suspect.
   std::optional<Time> next_deadline() const;
 
  private:

@@ -66,7 +66,7 @@ constexpr std::size_t row_length_of(GossipAlgorithm algorithm, std::size_t value
   return (cancels ? 2 : 1) * mass + (algorithm == GossipAlgorithm::pcf_flip);
 }
 
-// Whose aggregate the survivors of a death agree on. lossy: nobody's; what was on its way to the dead is missing.
+// The ranks whose aggregate the survivors of a death agree on. lossy: none; the mass on its way to the dead is missing.
 enum class GossipAnswer : std::uint8_t { survivors, all_ranks, lossy };
 constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {
   if (algorithm == GossipAlgorithm::pcf || algorithm == GossipAlgorithm::pcf_flip ||
@@ -97,7 +97,7 @@ struct GossipRound {
   int link_to = 0, link_from = 0;
 };
 
-// With whom, by rounds.
+// The partners of a rank in each round.
 class GossipSchedule {
  public:
   explicit GossipSchedule(const GossipPlan& plan);
@@ -150,7 +150,7 @@ class GossipRank {
       if (const int link = static_cast<int>(random.below(static_cast<std::uint64_t>(links_))); is_live(link))
         return link;
   }
-  // One of these links, at least one: all as likely, or if accelerated by preference.
+  // One of these links, at least one. All are equally likely, or if accelerated chosen by preference.
   int choose_of(std::span<const int> links, Random& random) const;
   void push(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
@@ -212,7 +212,7 @@ class GossipByRounds {
     dead_.assign(static_cast<std::size_t>(plan.neighbourhood.ranks), false);
   }
 
-  // Links in the outbox are the round of the send: link = round, and to() says whom to.
+  // Links in the outbox are the round of the send: link = round, and to() says to which rank.
   void start(GossipOutbox<Real>& out) { advance(out); }
   // row: empty if it was lost. False: it belongs to a later round; the driver keeps it and tries again after the next
   // step.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-// Of adaptive operations, and where some rank has no weight to tell an estimate by.
+// The most stages of an adaptive operation, and of one where some rank has no weight to tell an estimate by.
 constexpr std::uint32_t stages_limit = 32;
 static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkState");
 
@@ -92,7 +92,7 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
 
 // ---- gather
 
-// Of all that are agreed to live.
+// Begins from the inputs of all that are agreed to live.
 template <class Real>
 void GossipOperation<Real>::begin_from_inputs(Sends& out) {
   open();
@@ -124,7 +124,7 @@ void GossipOperation<Real>::give(Rank to, ConstMass<Real> row, Sends& out) {
   out.send(message, -1, out.copy(row));
 }
 
-// To the one that speaks a row of its host's is an input, to the others the host's mass.
+// A row of its own host is an input to the rank that speaks. To the others it is the host's mass.
 template <class Real>
 void GossipOperation<Real>::gather(Rank from, ConstMass<Real> row, Sends& out) {
   const auto host_of = [&](Rank rank) { return seat_.hosts[static_cast<std::size_t>(rank)]; };
@@ -167,7 +167,7 @@ void GossipOperation<Real>::open() {
   members_ = GossipMembers(call_.plan.neighbourhood, deaths_.agreed(), seat_.hosts);
 }
 
-// With that much of each member.
+// Begins a stage in which this member has that mass.
 template <class Real>
 void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& out) {
   iteration_ = 0;
@@ -191,7 +191,7 @@ void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& ou
   replay(out);
 }
 
-// The same state, more iterations.
+// Goes on from the same state, with more iterations.
 template <class Real>
 void GossipOperation<Real>::go_on() {
   if (is_silent()) return begin_agreement();
@@ -392,7 +392,7 @@ void GossipOperation<Real>::give_up_windows(Rank refuser, Sends& out) {
   begin_from_inputs(out);
 }
 
-// More of the same. False: it would not help.
+// Goes on with more iterations, or rounds. False: that would not help.
 template <class Real>
 bool GossipOperation<Real>::improve(Sends& out) {
   if (!goes_by_rounds(call_.plan.algorithm)) {

@@ -74,7 +74,7 @@ int GossipLinks<Real>::choose() {
   return state_.choose_of(ready_, random);
 }
 
-// The other end could wait for a turn on that link, and not get there itself.
+// The other end is told: it could wait for a turn on that link, and not get there itself.
 template <class Real>
 void GossipLinks<Real>::fail_due_links(Exit exit) {
   for (const auto& each : exit.faults.failing_links()) {
@@ -102,7 +102,7 @@ void GossipLinks<Real>::on_failure(Rank rank) {
   if (number >= 0 && state_.is_live(number)) state_.on_failure(number);
 }
 
-// Counted however it is used, or the two ends' counts would drift apart (see choose()).
+// A turn is counted however it is used. Otherwise the two ends' counts would drift apart (see choose()).
 template <class Real>
 void GossipLinks<Real>::give_turn(Link& link) {
   link.my_turn = false;
@@ -127,7 +127,7 @@ void GossipLinks<Real>::send_pushed(int pushed, Exit exit) {
     message.number = ++link.sent;
     message.era = each.era;
     message.ack = each.ack;
-    // Where the row is lost, that there was one gets through, and the turn.
+    // Where the row is lost, the message still says that there was one, and passes the turn.
     const bool survives = exit.faults.survives_the_way(exit.sends.rows().row(each));
     if (survives) message.flags |= carries_row;
     if (each.link == pushed) {

@@ -58,11 +58,12 @@ class GossipLinks {
   int link_of(Rank rank) const;  // -1: none
   Rank end(int link) const { return ends_[static_cast<std::size_t>(link)]; }
 
-  // Of links that are to fail on purpose, by now. Whichever end gets there first tells the other.
+  // Fails links that are to fail on purpose, by now. The end that gets there first tells the other.
   void fail_due_links(Exit exit);
   // Pushes to a neighbour chosen by chance, if it is time. True if anything was done.
   bool push(GossipTime now, Exit exit);
-  // For drivers that don't ask again and again: no push before, unless something comes. In the past: now, or none.
+  // For drivers that don't ask again and again: the next push is not earlier, unless something comes. In the past: now,
+  // or there is none.
   GossipTime next_push() const { return heard_ ? GossipTime::min() : next_push_; }
   // Says what is to be said before the next agreement. True once all has been said and heard.
   bool settle(Exit exit);

@@ -38,13 +38,13 @@ class GossipMembers {
     const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
     return found == members_.end() || *found != rank ? no_rank : static_cast<Rank>(found - members_.begin());
   }
-  // Ascending; of a member.
+  // Of a member; ascending.
   std::vector<Rank> neighbours_of_rank(Rank rank) const {
     std::vector<Rank> found = neighbours_of(neighbourhood_, place_of(rank));
     for (Rank& each : found) each = rank_at(each);
     return found;
   }
-  // Of a rank that is none.
+  // The speaker for a rank that is no member itself.
   Rank speaker_of(Rank rank, std::span<const Rank> hosts) const {
     const auto host_of = [&](Rank each) { return hosts[static_cast<std::size_t>(each)]; };
     return *std::ranges::find(members_, host_of(rank), host_of);

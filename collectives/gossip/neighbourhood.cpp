@@ -91,7 +91,7 @@ std::string problem_with(const Neighbourhood& neighbourhood) {
 
 namespace {
 
-// One hop away, the rank itself perhaps among them; in any order, some more than once.
+// The ranks one hop away, the rank itself perhaps among them; in any order, some more than once.
 std::vector<Rank> next_to(const Neighbourhood& neighbourhood, Rank rank) {
   const Rank n = neighbourhood.ranks;
   std::vector<Rank> found;

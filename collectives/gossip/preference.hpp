@@ -49,7 +49,7 @@ class GossipPreference {
     for (std::size_t i = 0; i < values_; ++i) thought[i] = after_[i] / weight;
   }
 
-  // One of these, at least one. mine: what is thought here.
+  // One of these links, at least one. mine: the estimate here.
   int choose(std::span<const int> links, ConstMass<Real> mine, Random& random) const {
     constexpr double least = 0.1;
     double furthest = 0;

@@ -24,7 +24,8 @@
 namespace ucft::detail {
 
 using HostWord = std::uint64_t;
-// Of a word, counted from the beginning of its owner's slab; modulo 2^64, so what lies before the slab has one, too.
+// The place of a word, counted from the beginning of its owner's slab. It is modulo 2^64, so what lies before the slab
+// has a place, too.
 using HostPlace = std::uint64_t;
 
 // Greater for later operations. 0 is none of them.
@@ -47,7 +48,7 @@ struct HostLayout {
   static constexpr HostPlace stride_and_banks() { return 1; }
   static constexpr HostPlace rank_and_ranks() { return 2; }
   static constexpr HostPlace posted_at() { return 3; }
-  // Of the last reduce that was posted: its number << 32 | its root, which no note has.
+  // The last reduce that was posted: its number << 32 | its root, which no note has.
   static constexpr HostPlace root_of_reduce() { return 4; }
   // 0, until its owner has left: it posts nothing more, and reads nothing more of what others post. Then 1 + how many
   // gossip operations it has posted.
@@ -62,7 +63,7 @@ struct HostLayout {
     return line_words + static_cast<HostPlace>(banks) * static_cast<HostPlace>(cells) * cell_words();
   }
 
-  // Of large data of so many ranks: about as many chunks as ranks, or more.
+  // The bytes of a chunk of large data of so many ranks: there are about as many chunks as ranks, or more.
   std::uint64_t bytes_of_chunks(std::uint64_t bytes, Rank ranks) const {
     return std::min(chunk_bytes, (bytes / static_cast<std::uint64_t>(ranks) + 64) / 64 * 64);
   }

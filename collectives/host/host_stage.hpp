@@ -165,7 +165,7 @@ class HostStage {
     return Ran::ended;
   }
 
-  // Of an operation that has just ended by its shortcut; of a reduce at its root.
+  // The contributors of an operation that has just ended by its shortcut; of a reduce at its root.
   std::uint32_t contributors(const HostShortcut& way) const {
     return way.reads == HostShortcut::Reads::all ? static_cast<std::uint32_t>(givers_.size()) : 1;
   }
@@ -286,7 +286,7 @@ class HostStage {
   HostPlace value_of(OperationNumber number) const { return layout_.first_bank() + (number & bank_mask_) * stride_; }
   Operation& at(OperationNumber number) { return operations_[number & mask_]; }
   const Operation& at(OperationNumber number) const { return operations_[number & mask_]; }
-  // Of this rank's V.
+  // The note of this rank's V.
   HostNote note_of(const HostCall& call) const {
     const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
     const std::uint32_t count = gives(call) ? static_cast<std::uint32_t>(bytes_given(call))
@@ -305,7 +305,7 @@ class HostStage {
     return next_ < banks || is_free(memory, next_ - banks);
   }
 
-  // Of the chunks that this rank will combine: what was in that memory before must not be taken for them.
+  // For the chunks that this rank will combine: older words in that memory must not be taken for their stamps.
   template <class Memory>
   void clear_stamps(const HostReading<Memory>& all, HostPlace room) const {
     for (std::uint64_t chunk = static_cast<std::uint64_t>(seat_.me); chunk < all.chunks();
@@ -406,7 +406,7 @@ class HostStage {
     if (!all.is_there(x) && std::erase(givers_, x) > 0) givers_from_ = std::max(givers_from_, all.number());
     return true;
   }
-  // Whose data this rank needs, of an operation not before givers_from_.
+  // The ranks whose data this rank needs, of an operation not before givers_from_.
   std::span<const Rank> read_by(const HostCall& call, const HostShortcut& way) const {
     if (way.reads == HostShortcut::Reads::all) return givers_;
     return {&call.root, way.reads == HostShortcut::Reads::root ? 1u : 0u};
@@ -475,7 +475,7 @@ class HostStage {
     note_posted_by_all(all.number());
     return sum_up(all);
   }
-  // One more look that was in vain, if it was: then others' work may be done for them.
+  // Counts a look that was in vain. True after seat_.patience of them: then others' work may be done for them.
   bool has_patience_ended(Operation& operation) const {
     if (operation.looks >= seat_.patience) return true;
     ++operation.looks;
@@ -533,7 +533,7 @@ class HostStage {
     all.memory().store(room + all.chunk_stamp(chunk), all.stamp());
   }
 
-  // In their order, as far as they are there. True: all.
+  // Takes the chunks in their order, as far as they are there. True: all.
   template <class Memory>
   bool take_chunks(const HostReading<Memory>& all, bool helps) {
     Operation& operation = at(all.number());
@@ -542,7 +542,7 @@ class HostStage {
     return operation.chunks_done == all.chunks();
   }
 
-  // From its owner; or combined here, if the owner is dead, or lives and does not come to it.
+  // Takes a chunk from its owner. If the owner is dead, or lives and does not come to it, it is combined here.
   template <class Memory>
   bool take_chunk(const HostReading<Memory>& all, std::uint64_t chunk, bool helps) {
     const Rank owner = all.owner_of(chunk);
@@ -557,7 +557,7 @@ class HostStage {
     return true;
   }
 
-  // The root of a reduce needs nobody: others are through already.
+  // The root of a reduce needs no other rank: the others are through already.
   template <class Memory>
   bool take_all_chunks(const HostReading<Memory>& all) {
     const HostResult result = at(all.number()).result = all.result_of_all();

@@ -49,7 +49,7 @@ struct HostTuning {
             static_cast<std::int32_t>(caches.size())};
   }
 
-  // That of the first row that includes it.
+  // The choice of the first row that includes it.
   const Choice& choose(const Where& where) const {
     const auto row =
         std::find_if(rows.begin(), rows.end(), [&](const Row& each) { return each.where.includes(where); });

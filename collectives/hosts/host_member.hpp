@@ -60,12 +60,12 @@ class HostMember {
   bool wants_contribution() const { return speaks_ && process_.ready() && journal_.may_append(); }
   OperationNumber next_call() const { return process_.calls(); }
   void on_contribution(const HostContribution& contribution);
-  // from: one of another host, message.peer, that speaks there; so all before it on its host are dead. To a rank that
-  // does not speak (yet), too.
+  // from: a rank of another host, message.peer, that speaks there; so all before it on its host are dead. A rank that
+  // does not speak (yet) takes packets, too.
   void on_packet(Rank from, std::uint32_t place, const Message& message);
-  // Of this host: proved. Of another one: the detector's word.
+  // A rank of this host: it is proved dead. A rank of another host: the detector's word.
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
-  // Of another host: it is gone, in order. was_needed: somebody may not have finished all that its host has posted.
+  // A rank of another host is gone, in order. was_needed: some rank may not have finished all that its host has posted.
   void on_left(Rank rank, bool was_needed) { on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left); }
   bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
   void on_turn(std::int64_t now_ns);
@@ -85,8 +85,8 @@ class HostMember {
   HostProcess& process() { return process_; }
   const HostProcess& process() const { return process_; }
 
-  // Whose packets, or whose entries in the journal, its host needs next for that call. Ranks; empty: nobody's, or this
-  // one's.
+  // The ranks whose packets, or whose entries in the journal, its host needs next for that call. Empty: none, or this
+  // rank.
   std::vector<Rank> awaited(OperationNumber call) const;
   // Of an operation of this rank's process: the ranks of all hosts that are not in its result, ascending. False: there
   // are more.

@@ -39,13 +39,14 @@ class Circulant {
   static bool has(Phase phase) {
     return phase == Phase::reduce_scatter || phase == Phase::allgather || phase == Phase::closing;
   }
-  // For how much it is meant, among so many.
+  // Whether it is meant for so much data, among so many members.
   static bool fits(const Arguments& arguments, const Ballots& ballots);
 
   // blank: what all messages have; input: this rank's; a reference stays with the caller. False: there is no memory for
   // the sum.
   bool start(const Message& blank, Slice input, const Arguments& arguments, const Ballots& ballots, Buffers& buffers);
-  // Whether one of that phase, from there, can be a part of this sum: else they have posted another one.
+  // Whether a message of that phase, from that sender, can be a part of this sum. If not, the sender has posted a
+  // different operation.
   bool accepts(const Message& message, const Arguments& arguments, const Ballots& ballots);
   // False: not awaited.
   bool on_message(const Message& message, Buffers& buffers);
@@ -54,9 +55,9 @@ class Circulant {
 
   bool is_active() const { return is_active_; }
   Slice sum() const { return sum_; }
-  // From when on this rank has all of the result, and may have said so.
+  // True as soon as this rank has all of the result, and may have said so.
   bool is_whole() const { return is_active_ && at_ >= 2 * skips_.size() && has_given_; }
-  // Whose messages the next step needs; no_rank: nobody's.
+  // The rank whose messages the next step needs; no_rank: none.
   Rank awaited(const Ballots& ballots) const;
   void clear(Buffers& buffers);
 

@@ -11,7 +11,7 @@ class CleanSubtree {
  public:
   enum class State : std::uint8_t { awaited, found, none };
 
-  // Adds the first clean subtree, and the root's own group, to sum; failed: whose values that one lacks.
+  // Adds the first clean subtree, and the root's own group, to sum; failed: the ranks whose values that subtree lacks.
   static State choose(const UpCorrection& up, const BallotPlan& plan, Sum& sum, FailureList& failed, Buffers& buffers);
   // Notes the failures that other subtrees, and the root's group, have seen. The chosen one may have the values of
   // those.

@@ -22,11 +22,11 @@ class Dissemination {
   void reset();
 
   bool has_forwarded(Rank ballot) const;
-  // To the tree of that ballot, or by gossip, in turns. blank: what all messages of the operation have. Then this rank
-  // takes part in correction. age_ns: of a broadcast by gossip, when it came here.
+  // Forwards to the tree of that ballot, or by gossip, in turns. blank: what all messages of the operation have. Then
+  // this rank takes part in correction. age_ns: of a broadcast by gossip, when it came here.
   void forward(Rank ballot, const Decision& decision, const Message& blank, const Arguments& arguments,
                const BallotPlan& plan, const Ballots& ballots, Outbox& out, std::int64_t age_ns = 0);
-  // The root's own: to the tree, and to all that have asked.
+  // Tells the root's own decision to the tree, and to all that have asked.
   void tell(const Decision& decision, const Message& blank, const Arguments& arguments, const BallotPlan& plan,
             const Ballots& ballots, Outbox& out);
 

@@ -24,15 +24,15 @@ class GossipSpread {
     std::int32_t process = 0;
     std::int32_t size = 1;
   };
-  // This process has the value, of a broadcast of that age. seed: that of all processes; each makes its own choices of
-  // it.
+  // This process has the value, of a broadcast of that age. seed: the same on all processes; each makes its own choices
+  // from it.
   void start(const GossipSetting& setting, Place place, std::uint64_t seed, std::int64_t age_ns);
   void stop() { active_ = false; }
   bool active() const { return active_; }
-  // Requires active(). now_ns: of this process's clock; -1: whenever its next message is due. The process to send to,
-  // or none: not yet, or, no longer active(), T has come.
+  // Requires active(). now_ns: of this process's clock; -1: whenever its next message is due. Returns the process to
+  // send to, or none. None means that it is too early, or that T has come: then active() is false.
   std::optional<std::int32_t> turn(std::int64_t now_ns);
-  // Of the broadcast at the last turn.
+  // The age of the broadcast at the last turn.
   std::int64_t age_ns() const { return age_ns_; }
   // Earlier turns change nothing. 0: before the first turn, which starts the clock.
   std::int64_t due_ns() const { return began_ns_ == unknown ? 0 : due_ns_; }
