@@ -47,7 +47,7 @@ class Operation {
     std::uint32_t missing_length = 0;
     bool missing_truncated = false;  // there are more
     bool root_died = false;          // a broadcast's root did, before it gave anything
-    Rank lacking = no_rank;          // its rank that lacks it, as who is to be named; numbers beyond those of processes
+    Rank lacking = no_rank;          // its rank that lacks it, to be named; numbers beyond those of processes
   };
   // prev: see Message.
   void start(OperationNumber number, const Arguments& arguments, const Membership& members,

@@ -83,7 +83,7 @@ struct Message {
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }
 
-  // Of an outcome that has one: `contributors` holds 1 + the rank.
+  // Only for an outcome that has one: `contributors` holds 1 + the rank.
   Rank culprit() const { return static_cast<Rank>(contributors) - 1; }
   // Instead of a value: that this rank has no memory for it.
   void blame(Rank rank) {

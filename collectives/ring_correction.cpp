@@ -86,7 +86,7 @@ std::optional<RingCorrection::Send> RingCorrection::correct() {
   return Send{right, right ? ++offset_right_ : ++offset_left_, Word::value};
 }
 
-// Those between this process and the nearest ones heard from were reached by correction alone.
+// The processes between this one and the nearest one heard from were reached by correction alone.
 std::int32_t RingCorrection::end_of_gap(std::int32_t offset, const std::vector<std::int32_t>& heard) const {
   return heard.empty() ? offset : std::min(offset, heard.front() - 1);
 }

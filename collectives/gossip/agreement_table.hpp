@@ -63,7 +63,7 @@ struct AgreedEstimates {
 
   // values: empty if nothing is known here.
   static std::vector<double> of(std::span<const double> values, std::size_t count, std::size_t ranks);
-  // Of a rank for which another one speaks.
+  // The table of a rank for which another one speaks.
   static std::vector<double> of_none(std::size_t count, std::size_t ranks);
   static void refuse_windows(std::span<double> table, std::size_t count, Rank refuser) {
     table[2 * count] = refused + refuser;

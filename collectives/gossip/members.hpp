@@ -38,7 +38,7 @@ class GossipMembers {
     const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
     return found == members_.end() || *found != rank ? no_rank : static_cast<Rank>(found - members_.begin());
   }
-  // Of a member; ascending.
+  // The neighbours of a member, ascending.
   std::vector<Rank> neighbours_of_rank(Rank rank) const {
     std::vector<Rank> found = neighbours_of(neighbourhood_, place_of(rank));
     for (Rank& each : found) each = rank_at(each);

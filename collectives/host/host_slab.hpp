@@ -89,7 +89,7 @@ struct HostNote {
   std::uint16_t signature = 0;
   Outcome outcome = Outcome::success;  // of V: success, or no_memory if its owner has none for its data
   std::uint32_t count = 0;  // V: bytes of data; if none are given, is_root | root. P: contributors, or 1 + the culprit
-  std::uint16_t what = 0;   // V: 12 bits that nobody here reads, for who looks from outside
+  std::uint16_t what = 0;   // V: 12 bits that nobody here reads, for a reader from outside
 
   static constexpr std::uint32_t is_root = std::uint32_t{1} << 31;
 

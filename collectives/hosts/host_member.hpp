@@ -88,7 +88,7 @@ class HostMember {
   // The ranks whose packets, or whose entries in the journal, its host needs next for that call. Empty: none, or this
   // rank.
   std::vector<Rank> awaited(OperationNumber call) const;
-  // Of an operation of this rank's process: the ranks of all hosts that are not in its result, ascending. False: there
+  // The ranks of all hosts that are not in the result of that operation of this rank's process, ascending. False: there
   // are more.
   bool missing(OperationNumber number, std::vector<Rank>& ranks) const;
   // The rank that the operation's result blames. Of a mismatch on another host it is the first rank there. no_rank:

@@ -13,7 +13,7 @@ namespace ucft::detail {
 
 class BallotPlan {
  public:
-  // Of the promised ballot.
+  // The plan for the promised ballot.
   void make(const Ballots& ballots, std::int32_t f, const BroadcastShape& shape);
 
   bool in_short_group = false;

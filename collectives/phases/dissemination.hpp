@@ -53,7 +53,7 @@ class Dissemination {
   bool owes_turn() const { return correction_.wants_turn() || spread_.active(); }
   // Earlier turns change nothing. 0: not known.
   std::int64_t turn_due_ns() const;
-  // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for whatever it waits
+  // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for all that it waits
   // for.
   void on_turn(std::int64_t now_ns, const Decision& decision, const Message& blank, const Arguments& arguments,
                const Ballots& ballots, Outbox& out);

@@ -17,7 +17,7 @@ namespace {
 
 #define UCFT_ALWAYS_INLINE [[gnu::always_inline]] static inline
 
-// Of the loop that follows no iteration depends on another one, through memory either.
+// In the loop that follows the iterations are independent of each other, through memory, too.
 #if defined(__clang__)
 #define UCFT_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -125,7 +125,7 @@ UCFT_ALWAYS_INLINE Element quiet_nan() {
 }
 
 // An integer that is ordered as the values are, -0.0 before +0.0: of a negative number the other bits are turned round.
-// Of any NaN the one given, which no number has.
+// For any NaN it is the one given, which no number has.
 template <class Element, class Key>
 UCFT_ALWAYS_INLINE Key ordered(Element value, Key of_nan) {
   if constexpr (std::is_integral_v<Element>) {

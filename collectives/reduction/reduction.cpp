@@ -71,7 +71,7 @@ constexpr Kernel kernel_of() {
   }
 }
 
-// By type, then operator; null where there is none.
+// The kernels by type, then operator; null where there is none.
 constexpr auto kernels = []<std::size_t... i>(std::index_sequence<i...>) {
   return std::array<Kernel, sizeof...(i)>{
       kernel_of<static_cast<DataType>(i / operator_count), static_cast<Operator>(i % operator_count)>()...};

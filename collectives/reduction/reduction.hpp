@@ -39,7 +39,7 @@ class Reduction {
         function_(by),
         arg_(with) {}
 
-  // Of a reproducible sum: the same sum, made of all inputs at once by sum_in_two_sweeps(). combine() does not take it.
+  // The same reproducible sum, made of all inputs at once by sum_in_two_sweeps(). combine() does not take it.
   constexpr Reduction in_two_sweeps() const {
     Reduction its = *this;
     its.sweeps_twice_ = true;

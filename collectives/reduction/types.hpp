@@ -123,7 +123,7 @@ constexpr bool is_binned(Operator op) {
 }
 constexpr bool is_average(Operator op) { return op == Operator::average || op == Operator::average_reproducible; }
 
-// In which partial results travel and are combined, unless they are binned: sums of halves in float.
+// The type in which partial results travel and are combined, unless they are binned: sums of halves in float.
 constexpr DataType carrier_of(DataType type, Operator op) {
   const bool accumulates = op == Operator::sum || op == Operator::prod || op == Operator::average;
   return is_of(type, halves) && accumulates ? DataType::float32 : type;
