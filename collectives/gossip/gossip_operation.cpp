@@ -362,7 +362,7 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
 }
 
 // Flows survive a death unless it has cut the topology. Then they would go on in parts, for ever. All know which ranks
-// are dead, so all judge alike. On the mended topology flows start from zero. Those of push-cancel-flow start with what
+// are dead, so all judge alike. On the mended topology flows start from zero. Push-cancel-flow starts with what
 // everybody has by now, which is what the dead rank has left to each. All others start from the inputs, as the answer
 // is the survivors' anyway.
 template <class Real>

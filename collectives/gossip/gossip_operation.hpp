@@ -21,9 +21,10 @@
 // cut, follow from agreements alone, so all ranks do the same. Messages and states of links carry how often their
 // sender has begun again.
 //
-// With hosts, a rank that dies takes its input out of its host's mass. So the survivors' mass begins again from the
-// inputs. Algorithms that keep the input of the dead (push-cancel-flow) go on, unless a rank died that spoke for its
-// host. Then they begin again from the first masses of all hosts, which each rank of a host has been told.
+// With hosts, a rank that dies takes its input out of its host's mass. So algorithms whose answer is the survivors'
+// begin again from the inputs. Those that keep the input of the dead (push-cancel-flow) go on, unless a rank died that
+// spoke for its host. Then they begin again from the first masses of all hosts, which each rank of a host has been
+// told.
 //
 // An agreement is a maximum over a table of all survivors (agreement_table.hpp). wants_agreement() asks for it. The
 // driver takes table() as late as it can, and answers with on_agreement(). A rank that is missing from the agreement,

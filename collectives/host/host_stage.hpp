@@ -225,8 +225,8 @@ class HostStage {
     return any;
   }
 
-  // The ranks that an operation of this rank waits for: use(rank). First those that haven't given what this rank reads.
-  // Then those that aren't at its end: they are to combine chunks, or read what this rank lends. In rank order.
+  // The ranks that an operation of this rank waits for: use(rank). Those that haven't given what this rank reads. If
+  // all have, those that aren't at its end: they are to combine chunks, or read what this rank lends. In rank order.
   template <class Memory, class Use>
   void for_each_awaited(Memory& memory, OperationNumber number, Use use) const {
     const HostReading<Memory> all = reading(memory, number);
@@ -450,7 +450,7 @@ class HostStage {
     return finish(all, got);
   }
 
-  // Only the root knows what became of the sum. Of a rank that has given nothing this rank knows that much.
+  // Only the root knows what became of the sum. But a rank that has given nothing knows that of itself.
   template <class Memory>
   bool leave_to_root(const HostReading<Memory>& all) {
     HostPartial none;
