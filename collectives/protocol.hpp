@@ -29,7 +29,7 @@ enum class Phase : std::uint8_t {
   decided,         // the answer to ask
   gather,          // root to all: no subtree was clean, tell me what you have (more than f failures)
   gather_reply,    // the answer to gather
-  mismatch,        // somebody posted another operation under this number
+  mismatch,        // some rank posted a different operation under this number
   exchange,        // the optimistic ballot: the sum of those that I have heard from
   reduce_scatter,  // of long data there: a piece of such a sum
   allgather,       // a piece of the result
@@ -76,7 +76,7 @@ struct Message {
   Phase phase = Phase::group;
   std::uint8_t flags = 0;
   Outcome outcome =
-      Outcome::success;       // contributions: no_memory, if their sender or somebody below it had none for the sum
+      Outcome::success;       // contributions: no_memory, if their sender or a rank below it had none for the sum
   Slice value;                // its length is the message's: those of one operation may differ
   BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit. A contribution's: those of_living_host
   std::uint32_t offset = 0;   // reduce_scatter, allgather: where the value begins in all of it, in bytes

@@ -80,7 +80,7 @@ struct GossipPlan {
   GossipAlgorithm algorithm = GossipAlgorithm::pcf;
   Neighbourhood neighbourhood;  // of the asynchronous ones; of the others only its number of ranks counts
   bool accelerated =
-      false;  // asynchronous, not on complete: pushes go rather to those who think otherwise (preference.hpp)
+      false;  // asynchronous, not on complete: pushes go rather to ranks that think otherwise (preference.hpp)
   std::uint64_t seed = 1;        // of choices and cycles
   double tau = 0;                // of checksums: absolute, in the unit of the data
   bool repairs_initial = false;  // with checksums: what a rank gave, if it was corrupted
