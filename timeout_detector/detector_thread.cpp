@@ -78,8 +78,7 @@ void DetectorThread::stop(bool all_know) {
   poke();
   thread_.join();
   std::vector<Lifeline*> answering, silent;
-  if (out_.load(
-          std::memory_order_acquire))  // a rank that hears only that we leave would believe that our part is done
+  if (out_.load(std::memory_order_acquire))  // a rank that hears only that we leave would believe that our part is done
     for (auto& watched : watched_) watched->lifeline.say(LifelineWord::out);
   for (auto& watched : watched_) (watched->suspected ? silent : answering).push_back(&watched->lifeline);
   const LifelineWord word = all_know ? LifelineWord::leave : LifelineWord::leave_early;
