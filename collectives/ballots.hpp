@@ -1,12 +1,13 @@
-// Ballots: who is root, and who is next. Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on
-// correction", Algorithm 5: the first candidate's operation; if it dies, the next one's, and so on. That they need not
-// be f+1 ranks which don't die meanwhile is ours (docs/algorithms.md): any member may be root, in the order of members,
-// and everything that is said is said in a ballot.
+// The ballots of one operation on one rank: which rank is the root, and which is next if it dies. Küttler, Härtig,
+// "Fault-tolerant Reduce and Allreduce operations based on correction", Algorithm 5: the operation of the first
+// candidate runs. If that rank dies the operation of the next candidate runs, and so on. The paper needs f+1 candidates
+// that don't die meanwhile. The rest is ours (docs/algorithms.md): any member may be root, in the order of members, and
+// every message belongs to a ballot.
 //
 // Invariants
 //   - A ballot is the rank of its root. Ballots are ordered by distance from the first candidate, going up and around.
-//     Before them is the optimistic one, which has no root.
-//   - promised() only grows: from a ballot on nothing of an earlier one counts.
+//     The optimistic ballot, which has no root, comes before all others.
+//   - promised() only grows. From a ballot on nothing of an earlier one counts.
 #pragma once
 
 #include <bit>

@@ -1,8 +1,8 @@
-// Reference-counted blocks of memory, named by handle. A driver says where blocks come from (registered memory, or the
-// heap in simulations) and learns when memory that it lent (adopt) is free again.
+// Reference-counted blocks of memory, named by handle. A driver says where blocks come from: registered memory, or the
+// heap in simulations. When memory that the driver has lent (adopt) is free again, it is told.
 //
-// Blocks of up to private_limit bytes never run out as long as there is a heap: a driver copies them into its messages,
-// so they may lie anywhere. No allocation in a steady state: freed blocks are reused last in, first out, by
+// Blocks of up to private_limit bytes never run out as long as there is a heap. A driver copies them into its messages,
+// so they may lie anywhere. In a steady state nothing is allocated: freed blocks are reused last in, first out, by
 // power-of-two size.
 #pragma once
 

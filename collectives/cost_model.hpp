@@ -1,9 +1,9 @@
-// What an operation costs, and the broadcast tree that is chosen from it. The library's default choice, ucft_sim's
+// The cost of an operation, and the broadcast tree that is chosen from it. The library's default choice, ucft_sim's
 // clock and its advice use this one model.
 //
 // LogP: Culler et al., PPoPP '93; LogGP: Alexandrov et al., SPAA '95. A message of k bytes keeps its sender's processor
-// busy for o_send and its port for max(o_send, g) + (k-1)G, arrives o_send + (k-1)G + L after it was begun, and keeps
-// the receiver busy for o_receive. All times are in one unit, which is the user's; the library's is 1 us.
+// busy for o_send and its port for max(o_send, g) + (k-1)G. It arrives o_send + (k-1)G + L after it was begun, and
+// keeps the receiver busy for o_receive. All times are in one unit, which the user chooses. The library's unit is 1 us.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct LogGP {
   double stretch(std::uint64_t bytes) const { return bytes > 1 ? static_cast<double>(bytes - 1) * gap_per_byte : 0; }
 };
 
-// us. What the library assumes where nothing has been measured: a host's shared memory, and an InfiniBand network.
+// In us. The library assumes these costs where nothing has been measured: a host's shared memory, and an InfiniBand
+// network.
 inline constexpr LogGP shared_memory_costs{0.1, 0.1, 0.1, 0.1, 0.0002, false};
 inline constexpr LogGP network_costs{1.0, 0.3, 0.3, 0.3, 0.0001, false};
 
@@ -50,9 +51,9 @@ BroadcastShape best_shape(const LogGP& costs, std::uint64_t bytes);
 // (L + 2o) / max(g, o) in quarters, within what BroadcastShape takes.
 std::int32_t delay_quarters_of(const LogGP& costs, std::uint64_t bytes);
 
-// Without failures, all ranks starting at 0: when the last rank has its result (of a reduce: the root). What the clock
-// of the simulator shows in a flat network without one_processor (tests/simulator compares them); within 10 % if all
-// ranks are in one group. O(size) time and memory.
+// The time at which the last rank has its result (of a reduce: the root), without failures, if all ranks start at 0.
+// The simulator's clock shows the same in a flat network without one_processor (tests/simulator compares them). If all
+// ranks are in one group, it differs by at most 10 %. O(size) time and memory.
 double predict_latency(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes);
 // Messages without failures or correction (Theorems 5 and 7).
 std::int64_t predict_messages(const Arguments& arguments, std::int32_t size);

@@ -1,4 +1,4 @@
-// What an operation came to, on one rank.
+// The decision of one operation on one rank: its outcome, its value and its failures.
 #pragma once
 
 #include "collectives/protocol.hpp"
@@ -10,7 +10,7 @@ struct Decision {
   bool truncated = false;        // the list has only failure_list_limit entries
   Rank first_decided = no_rank;  // the ballot that found it
   Rank accepted = no_rank;       // the last ballot at which this rank accepted it
-  Rank culprit = no_rank;        // of a mismatch, or who has no memory
+  Rank culprit = no_rank;        // of a mismatch, or the rank without memory
   std::uint32_t contributors = 0;
   std::uint32_t failed_count = 0;
   std::uint32_t list_length = 0;

@@ -12,14 +12,14 @@ namespace ucft::detail {
 namespace {
 
 // Expected numbers over time, in quarters of the time between two messages of one sender. arriving(t) = new(t - D) +
-// arriving(t - 1): who was reached a flight ago begins, and whoever has sent one unit ago sends again. Of those not
-// reached yet each is missed by one message with probability 1 - 1/(n-1).
+// arriving(t - 1): a process that was reached a flight ago begins, and one that has sent one unit ago sends again. Of
+// those not reached yet each is missed by one message with probability 1 - 1/(n-1).
 class Trajectory {
  public:
   Trajectory(std::int32_t size, double dead, std::size_t delay)
       : size_(size), living_(1 + (size_ - 1) * (1 - dead)), delay_(delay), fresh_{1}, reached_{1}, arriving_{0} {}
 
-  // Expected to be reached by messages sent before quarter `end`, all of which have come.
+  // The expected number of processes reached by messages sent before quarter `end`, all of which have come.
   double reached_by(std::size_t end) {
     if (size_ < 2) return 1;
     const std::size_t last = end + delay_ - 1;
@@ -27,7 +27,7 @@ class Trajectory {
     return reached_[last];
   }
   double size() const { return size_; }
-  // To one process, on average, in the unit before quarter `end`.
+  // Messages that come to one process, on average, in the unit before quarter `end`.
   double arrivals_before(std::size_t end) const {
     double sum = 0;
     for (std::size_t quarter = end - std::min(end, unit); quarter < std::min(end, arriving_.size()); ++quarter)
@@ -66,7 +66,7 @@ class Queue {
     }
     waiting_ = after;
   }
-  // Expected, of so many that are independent.
+  // The expected longest, of so many queues that are independent.
   double longest_of(double processes) const {
     double longest = 0, at_least = 0;
     for (std::size_t length = most; length > 0; --length) {

@@ -1,8 +1,8 @@
-// What a broadcast by gossip and ring correction is expected to do in LogP, and the T that is chosen from it: the
-// library's default, ucft_sim's and its advice. Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), bound the
-// longest run of processes that gossip has not reached at T; here what is still on its way at T counts as well, and
-// expectations stand in the place of bounds. docs/algorithms.md has the formulas, docs/studies.md compares them with
-// simulation.
+// A model of a broadcast by gossip and ring correction in LogP, and the T that is chosen from it. The library's
+// default, ucft_sim's default and ucft_sim's advice use it. Hoefler et al., "Corrected gossip algorithms" (IPDPS '17),
+// bound the longest run of processes that gossip has not reached at T. Here the messages on their way at T count as
+// well, and expectations stand in the place of bounds. docs/algorithms.md has the formulas, docs/studies.md compares
+// them with simulation.
 #pragma once
 
 #include <cstdint>
@@ -30,19 +30,19 @@ struct GossipForecast {
   double longest_queue = 0;   // expected, at a receiver's port at T + L + 2o, in messages' intervals
   double end = 0;             // expected, of the last message of the correction
 };
-// That gossip alone, or with opportunistic correction, passes somebody by: who is passed by asks the root.
+// The risk that gossip alone, or with opportunistic correction, passes some process by. Such a process asks the root.
 inline constexpr double gossip_risk = 1e-6;
 
-// Of processes that are reached independently of each other: the expected longest run on a ring of those that are not.
+// The expected longest run on a ring of processes that are not reached. Each is reached independently of the others.
 double expected_longest_gap(std::int32_t size, double reached);
 // From the beginning of checked correction to its last message, in intervals; flight: L + 2o, in intervals.
 double checked_correction_time(double flight, double longest_gap);
 
 GossipForecast forecast_gossip(const GossipCase& given, double time);
-// With the T that ends earliest.
+// The forecast for the T that ends earliest.
 GossipForecast best_gossip(const GossipCase& given);
 
-// A broadcast along a tree, or by gossip: when checked correction has ended.
+// The ends of checked correction in a broadcast along a tree, and by gossip.
 struct SpreadForecast {
   double tree_end = 0;
   GossipForecast gossip;
@@ -51,7 +51,7 @@ struct SpreadForecast {
 // given.correction counts as checked.
 SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& shape);
 
-// What an operation is to do: T (0: the best), and how far opportunistic correction goes (0: so that it reaches all).
+// Sets the operation's T (0: the best), and how far opportunistic correction goes (0: so that it reaches all).
 // The unit of the costs is 1 us, as the library's.
 void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns, Arguments& arguments);
 

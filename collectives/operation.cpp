@@ -64,12 +64,12 @@ void Operation::on_message(const Message& message, Outbox& out) {
   on_contribution(message, out);
 }
 
-// Else it is an orphan of a decision that did not survive: its sender must be dead.
+// False: the message is an orphan of a decision that did not survive. Its sender must be dead.
 bool Operation::follows_the_same(const Message& message) const {
   return message.prev == prev_ || message.prev == any_rank || prev_ == any_rank;
 }
 
-// With blocks go words without a value, else all have one.
+// In blocks, words travel without a value. Otherwise all have one.
 bool Operation::has_its_value(const Message& word) const {
   return word.outcome != Outcome::success || word.has(has_value) != is_in_blocks();
 }
@@ -161,7 +161,8 @@ void Operation::reset(Buffers& buffers) {
 
 // ---- a ballot -------------------------------------------------------------------------------------------------------
 
-// What would need more memory goes along trees, whose inner ranks keep one copy of the data, not one for each step.
+// A call that would need more memory goes along trees. Their inner ranks keep one copy of the data, not one for each
+// step.
 bool Operation::can_be_optimistic() const {
   const Optimism& optimism = ballots_.surroundings().optimism;
   const std::int32_t size = members().size();
@@ -190,7 +191,8 @@ void Operation::join_optimistic(Outbox& out) {
   drain_inbox(out);
 }
 
-// Its result has all members' contributions, and no failures of members: for ever, whoever decides on it again.
+// Its result has all members' contributions, and no failures of members: for ever, even if another rank decides on it
+// again.
 void Operation::advance_optimistic(Outbox& out) {
   if (delivered_ || finished_) return;
   const bool is_agreed = optimistic_.advance(arguments_, ballots_, out);
@@ -274,7 +276,8 @@ void Operation::contribute(Message& mine) const {
   }
 }
 
-// Messages that came before the operation was started, or for a later ballot. What is still too early is stored again.
+// Messages that came before the operation was started, or for a later ballot. A message that is still too early is
+// stored again.
 void Operation::drain_inbox(Outbox& out) {
   if (inbox_.empty()) return;
   std::vector<Message> messages;
@@ -376,7 +379,7 @@ void Operation::decide_sum(const Sum& sum, FailureList& failed, Outbox& out) {
   decide(out);
 }
 
-// The root has (or had) its decision in decision_: tell the tree and whoever asked.
+// The root has (or had) its decision in decision_: it tells the tree and all that have asked.
 void Operation::decide(Outbox& out) {
   root_decided_ = true;
   decision_.accepted = ballots_.promised();
@@ -483,7 +486,7 @@ void Operation::on_mismatch(Rank culprit, Outbox& out) {
   give_up(Outcome::mismatch, out.buffers());
 }
 
-// In the promised ballot.
+// A message of the promised ballot.
 Message Operation::compose(Phase phase) const {
   Message message = blank_;
   message.phase = phase;

@@ -1,5 +1,5 @@
-// One collective operation on one rank: who is root (ballots), what each phase does in the ballot, and what it came to.
-// The catalogue (operations/catalogue.hpp) says which phases a collective has.
+// One collective operation on one rank: its root (ballots), what each phase does in the ballot, and its decision. The
+// catalogue (operations/catalogue.hpp) says which phases a collective has.
 //
 //   collects       up_correction (Algorithms 1, 3), at the root clean_subtree (2), and gather if there is none
 //   disseminates   dissemination: broadcast tree, correction, the backstop
@@ -12,7 +12,7 @@
 // are ours.
 //
 // Invariants
-//   - What a rank contributes to a ballot is fixed when it joins it.
+//   - The contribution of a rank to a ballot is fixed when the rank joins it.
 //   - A rank delivers once. Only `broadcast`, `correction` and `decided` of an acceptable ballot deliver.
 //   - A rank that has delivered goes on answering until the operation window drops it.
 #pragma once
@@ -35,7 +35,7 @@ namespace ucft::detail {
 
 class Operation {
  public:
-  // What a rank has for its part; start() takes over one reference to each.
+  // The memory that a rank has for its part; start() takes over one reference to each.
   struct Memory {
     Slice input;  // none: no data on this rank
     BufferId result =
@@ -47,7 +47,7 @@ class Operation {
     std::uint32_t missing_length = 0;
     bool missing_truncated = false;  // there are more
     bool root_died = false;          // a broadcast's root did, before it gave anything
-    Rank lacking = no_rank;          // its rank that lacks it, as who is to be named; numbers beyond those of processes
+    Rank lacking = no_rank;          // its rank that lacks it, to be named; numbers beyond those of processes
   };
   // prev: see Message.
   void start(OperationNumber number, const Arguments& arguments, const Membership& members,
@@ -58,7 +58,7 @@ class Operation {
   // OperationWindow.
   void on_turn(Outbox& out, std::int64_t now_ns);
 
-  // The caller has its result: forgets the value, if nobody will ask for it.
+  // The caller has its result: forgets the value, if no rank will ask for it.
   void let_go(Buffers& buffers) {
     if (all_have_it_) buffers.release(std::exchange(decision_.value, {}));
   }
@@ -70,7 +70,7 @@ class Operation {
   bool started() const { return started_; }
   bool finished() const { return finished_; }
   bool wants_turn() const { return dissemination_.wants_turn(); }
-  bool owes_turn() const { return dissemination_.owes_turn(); }              // others need it, whatever time it is
+  bool owes_turn() const { return dissemination_.owes_turn(); }              // others need it, at any time
   std::int64_t turn_due_ns() const { return dissemination_.turn_due_ns(); }  // earlier ones change nothing
   const Arguments& arguments() const { return arguments_; }
   const CatalogueRow& row() const { return *row_; }
@@ -78,7 +78,8 @@ class Operation {
   bool all_have_it() const { return all_have_it_; }
   const Decision& decision() const { return decision_; }
   std::uint32_t attempts() const { return attempts_; }
-  // Whose message this rank needs next, in no order: contributions; if it has those, the root's, who has the decision.
+  // The ranks whose messages this rank needs next, in no order: contributions; if it has those, the root's, with the
+  // decision.
   std::vector<Rank> awaited() const;
   std::size_t stored() const { return inbox_.size(); }
 

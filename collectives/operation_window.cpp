@@ -68,8 +68,8 @@ void OperationWindow::start(const Arguments& arguments, const Operation::Memory&
   settle(number, false);
 }
 
-// Membership rides on results: all that have this one plan the next operations without the same ranks. What the root
-// of a reduce knows nobody else knows.
+// Membership rides on results: all that have this one plan the next operations without the same ranks. A failure that
+// the root of a reduce knows is known to no other rank.
 void OperationWindow::exclude_failures_of(OperationNumber number) {
   const Operation& operation = slot(number);
   if (!operation.row().disseminates || operation.decision().list_length == 0) return;
@@ -92,7 +92,7 @@ void OperationWindow::on_message(const Message& message, Outbox& out) {
   settle(message.operation, was_finished);
 }
 
-// Those that a rank has left before know that.
+// Operations that the rank has left before know that already.
 void OperationWindow::on_failure(Rank rank, Outbox& out) {
   if (!failed_.insert(rank)) return;
   const auto let_go = std::ranges::find(let_go_, rank, &Leaver::rank);

@@ -1,12 +1,12 @@
-// The operations of one communicator on one rank: numbers, the operation window (those that may still need this rank),
-// who takes part in the next one, and messages that come too early or too late.
+// The operations of one communicator on one rank: numbers, and the operation window (those that may still need this
+// rank). It also keeps the members of the next operation, and messages that come too early or too late.
 //
 //   dropped | retained: finished, may be asked for | in flight | not started: early messages wait | refused
 //           ^dropped_upto                                      ^next                     dropped_upto + slots^
 //
 //   s may start once s-W is finished here (its failures decide who takes part in s) and s-2W is dropped. A decision of
 //   a contributing operation c (allreduce, barrier, allgather) proves that every live rank has joined c, and so has
-//   finished all of 0 .. c-W: they are dropped. Rooted operations prove nothing of the sort, so after W/2 of them in a
+//   finished all of 0 .. c-W: they are dropped. Rooted operations prove nothing of the sort. So after W/2 of them in a
 //   row a barrier is posted on their behalf. It runs beside the following operations; it also agrees on the failures of
 //   that stretch.
 //
@@ -51,20 +51,21 @@ class OperationWindow {
   // That rank posts nothing from operation `from` on, and takes part in those before until it is gone: see
   // take_leaver().
   void on_leave(Rank rank, OperationNumber from);
-  // A rank that said so, and that nothing is needed of here any more: all before its `from` are finished. From now on
-  // it counts as failed in those from there on. no_rank: there is none. To be asked again after each event, until then.
+  // A rank that said that it leaves, and of which nothing is needed here any more: all before its `from` are finished.
+  // From now on it counts as failed in those from there on. no_rank: there is none. To be asked again after each event,
+  // until then.
   Rank take_leaver(Outbox& out);
-  // Of one that said so: not yet taken.
+  // True of a rank that said that it leaves, until take_leaver() has given it.
   bool is_needed(Rank rank) const { return std::ranges::find(leavers_, rank, &Leaver::rank) != leavers_.end(); }
-  // It has gone. was_needed: somebody may not have come so far, so it counts as failed in all operations, though not
-  // against f.
+  // The rank has gone. was_needed: some rank may not have come so far. So it counts as failed in all operations, though
+  // not against f.
   void on_left(Rank rank, bool was_needed, Outbox& out);
-  // This rank posts nothing any more, and all that it has posted is finished (else others might forget what it waits
-  // for), but if it goes at once. It goes on to answer.
+  // This rank posts nothing any more, and goes on to answer. All that it has posted is finished, else others might
+  // forget what it waits for. Exception: a rank that goes at once.
   void leave() { has_left_ = true; }
   bool has_left() const { return has_left_; }
-  // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for those that wait for
-  // one (correction_delay_us, gossip); -1: it has come, the driver sees to that itself.
+  // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for operations that wait
+  // for a time (correction_delay_us, gossip). -1: that time has come, the driver sees to it itself.
   void on_turn(Outbox& out, std::int64_t now_ns = -1);
   bool wants_turn() const { return correcting_ > 0; }
 
@@ -72,11 +73,11 @@ class OperationWindow {
   // some are gone.
   const std::vector<OperationNumber>& completed() const { return completed_; }
   void clear_completed();
-  // Of an operation that is in the window.
+  // The operation must be in the window.
   const Operation& operation(OperationNumber number) const { return slot(number); }
 
   const FailedRanks& failed() const { return failed_; }
-  // Who takes part in the next operation.
+  // The ranks that take part in the next operation.
   const Membership& members() const { return members_; }
   OperationNumber next() const { return next_; }
   OperationNumber dropped_upto() const { return dropped_upto_; }

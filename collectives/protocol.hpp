@@ -1,6 +1,6 @@
 // The whole vocabulary of the algorithms: ranks, messages, the outbox, arrivals.
 //
-// An algorithm is a plain value: (state, event) -> (state, sends). It has no clock, no thread and no I/O; two drivers
+// An algorithm is a plain value: (state, event) -> (state, sends). It has no clock, no thread and no I/O. Two drivers
 // (ucx_layer, simulator) run the same object code. Memory is named by handle (buffers.hpp), never by pointer.
 #pragma once
 
@@ -29,17 +29,17 @@ enum class Phase : std::uint8_t {
   decided,         // the answer to ask
   gather,          // root to all: no subtree was clean, tell me what you have (more than f failures)
   gather_reply,    // the answer to gather
-  mismatch,        // somebody posted another operation under this number
+  mismatch,        // some rank posted a different operation under this number
   exchange,        // the optimistic ballot: the sum of those that I have heard from
   reduce_scatter,  // of long data there: a piece of such a sum
   allgather,       // a piece of the result
-  closing,         // whoever sends it has all of the result, and so have those that it has heard this from
+  closing,         // its sender has all of the result, and so have those that it has heard this from
 };
 inline constexpr int phase_count = 13;
 
 enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
 
-// Nobody is in the sum then, and some rank is to blame: Message::culprit().
+// No rank is in the sum then, and some rank is to blame: Message::culprit().
 constexpr bool has_culprit(Outcome outcome) { return outcome == Outcome::mismatch || outcome == Outcome::no_memory; }
 
 enum MessageFlags : std::uint8_t {
@@ -56,11 +56,11 @@ enum MessageFlags : std::uint8_t {
 // An entry of a failure list: the rank, and whether its value is in the sum all the same (it died after it sent it).
 inline constexpr std::uint32_t contributed_bit = 0x80000000u;
 // Where processes are hosts (hosts/host_process.hpp): an entry that is not a process but a rank, of the ranks of all
-// hosts, whose host lives and has gone on without it. Its value is in no sum.
+// hosts. Its host lives and has gone on without it. Its value is in no sum.
 inline constexpr std::uint32_t of_living_host = 0x40000000u;
 inline constexpr std::uint32_t failure_list_limit = 64;
 
-// What travels. In an outbox `peer` is the receiver, in on_message the sender.
+// The message that travels. In an outbox `peer` is the receiver, in on_message the sender.
 struct Message {
   OperationNumber operation = 0;
   Rank peer = no_rank;
@@ -76,14 +76,14 @@ struct Message {
   Phase phase = Phase::group;
   std::uint8_t flags = 0;
   Outcome outcome =
-      Outcome::success;       // contributions: no_memory, if their sender or somebody below it had none for the sum
+      Outcome::success;       // contributions: no_memory, if their sender or a rank below it had none for the sum
   Slice value;                // its length is the message's: those of one operation may differ
   BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit. A contribution's: those of_living_host
   std::uint32_t offset = 0;   // reduce_scatter, allgather: where the value begins in all of it, in bytes
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }
 
-  // Of an outcome that has one: `contributors` holds 1 + the rank.
+  // Only for an outcome that has one: `contributors` holds 1 + the rank.
   Rank culprit() const { return static_cast<Rank>(contributors) - 1; }
   // Instead of a value: that this rank has no memory for it.
   void blame(Rank rank) {
@@ -115,7 +115,7 @@ class Outbox {
   std::vector<Message> sends_;
 };
 
-// A set of peers of whom each is awaited until it delivers or is reported failed; whichever comes second changes
+// A set of peers. Each is awaited until it delivers or is reported failed; of these two events the second changes
 // nothing.
 class Arrivals {
  public:

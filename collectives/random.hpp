@@ -1,4 +1,4 @@
-// Random numbers that are a function of a seed and of what they are for: the same on every machine, library and thread.
+// Random numbers that are a function of a seed and of their purpose: the same on every machine, library and thread.
 #pragma once
 
 #include <cstdint>

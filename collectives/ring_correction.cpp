@@ -27,8 +27,8 @@ void RingCorrection::hear(bool from_left, std::int32_t distance) {
   heard.insert(place, distance);
   const std::size_t counts = setting_.kind == Correction::failure_proof ? static_cast<std::size_t>(setting_.f) + 1 : 1;
   if (heard.size() > counts) heard.pop_back();
-  // Its sender goes on to the right, beyond this process: docs/algorithms.md tells why this is relied on in one
-  // direction only, and only by a process that has sent nothing to the left.
+  // Its sender goes on to the right, beyond this process. This is relied on in one direction only, and only by a
+  // process that has sent nothing to the left: docs/algorithms.md tells why.
   if (from_left && offset_left_ == 0) skipped_right_ = std::max(skipped_right_, reach_right() - distance);
 }
 
@@ -86,7 +86,7 @@ std::optional<RingCorrection::Send> RingCorrection::correct() {
   return Send{right, right ? ++offset_right_ : ++offset_left_, Word::value};
 }
 
-// Those between this process and the nearest ones heard from were reached by correction alone.
+// The processes between this one and the nearest one heard from were reached by correction alone.
 std::int32_t RingCorrection::end_of_gap(std::int32_t offset, const std::vector<std::int32_t>& heard) const {
   return heard.empty() ? offset : std::min(offset, heard.front() - 1);
 }

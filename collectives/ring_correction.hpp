@@ -1,10 +1,11 @@
-// Correction: the processes that a broadcast tree has reached send the value along the ring of process numbers, so that
-// those below a dead process get it, too. Küttler et al., "Corrected trees for reliable group communication" (PPoPP
-// '19); checked and failure-proof correction are Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), CCG and
+// Correction: the processes that a broadcast tree has reached send the value along the ring of process numbers. So the
+// processes below a dead one get it, too. Küttler et al., "Corrected trees for reliable group communication" (PPoPP
+// '19). Checked and failure-proof correction are Hoefler et al., "Corrected gossip algorithms" (IPDPS '17), CCG and
 // FCG.
 //
-// One process's part in one ballot: whom to send to next, one message a turn. A turn is given when what has arrived has
-// been handled, so that messages of others save some of one's own. docs/algorithms.md says what each form guarantees.
+// A RingCorrection is one process's part in one ballot: the process to send to next, one message a turn. A turn is
+// given when what has arrived has been handled, so that messages of others save some of one's own. docs/algorithms.md
+// says what each form guarantees.
 //
 //   opportunistic(d)             d/2 to the left, d - d/2 to the right
 //   opportunistic_optimised(d)   the same; less, where a message of another one shows that it is served already
@@ -12,8 +13,8 @@
 //   failure_proof(f)             the same with the (f+1)-th nearest; exit signals and panic
 //
 // Invariants
-//   - Offsets only grow, and the right side begins: what a sender at offset x has left out is what it was told of.
-//   - offset_left_ + offset_right_ <= size - 1: nobody is sent to from both sides.
+//   - Offsets only grow, and the right side begins. So a sender at offset x has left out only what it was told of.
+//   - offset_left_ + offset_right_ <= size - 1: no process is sent to from both sides.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,7 @@ class RingCorrection {
   void start();
   // A correction has come from a process that the tree has reached, `distance` away on that side.
   void hear(bool from_left, std::int32_t distance);
-  // To all, once: whatever else was to be sent is part of it.
+  // To all, once: all else that was to be sent is part of it.
   void panic();
   bool wants_turn() const { return step_ != Step::silent; }
   bool panics() const { return step_ == Step::panic; }

@@ -41,8 +41,8 @@ void Departures::on_word(Rank by, Rank about, bool proved) {
   note(about, proved ? Evidence::proof : Evidence::silence);
 }
 
-// If each has lost the other, the rest decides. But ranks of one host do not count each other, so of those the lower
-// goes on.
+// If each has lost the other, the rest decides. But ranks of one host do not count each other, so of two of them the
+// lower goes on.
 void Departures::on_excluded_word(Rank by) {
   const bool is_lower_here = is_here(by) && by < me_ && !is_proved(by);
   if (may_live(by) || is_lower_here) on_excluded_mark(by);
@@ -72,7 +72,7 @@ void Departures::on_lifeline_leave(Rank rank, bool all_know, Time now) {
   if (peer.broken_since) hear_out(rank);  // nothing can follow
 }
 
-// That one has heard it out, and nothing is on its way here since.
+// The sender has heard the rank out, and nothing is on its way here since.
 void Departures::on_left_word(Rank rank, bool all_know, Time now) {
   Peer& peer = peer_of(rank);
   peer.all_know |= all_know;
@@ -93,8 +93,8 @@ void Departures::on_mark(Rank rank, Mark mark) {
   hear_out(rank);
 }
 
-// If the process has ended we shall hear so within the millisecond, by its pidfd or its lifeline, or from those that
-// have one; watch_broken() sees to it that something follows.
+// If the process has ended this rank hears so within the millisecond, by its pidfd or its lifeline, or from those that
+// have one. watch_broken() sees to it that something follows.
 void Departures::on_connection_lost(Rank rank, Time now) {
   Peer& peer = peer_of(rank);
   if (is_gone(rank)) return;
@@ -107,7 +107,7 @@ void Departures::on_fence_refused(Rank rank) {
   if (!is_gone(rank)) on_verdict(rank, false);
 }
 
-// Who has said that it leaves and then ended has left.
+// A rank that has said that it leaves, and then ended, has left.
 void Departures::on_heard_out(Rank rank, Mark mark) {
   Peer& peer = peer_of(rank);
   if (peer.standing != Standing::departing) return;  // its word that it leaves was among it
@@ -140,8 +140,8 @@ void Departures::on_turn(Time now) {
   announce();  // what this rank was told by another and sees itself now: that one may have died before it told all
 }
 
-// What a rank sends last, its part in the last barrier and the word that it leaves, may get lost with its connection.
-// It owes nothing any more, but whoever still waits for it must not do so for ever.
+// The last messages of a rank, its part in the last barrier and the word that it leaves, may get lost with its
+// connection. It owes nothing any more, but a rank that still waits for it must not do so for ever.
 void Departures::watch_leaver(Rank rank, Time now) {
   if (now - *peer_of(rank).leaving_since >= options_.suspect_after)
     hear_out(rank);
@@ -163,9 +163,10 @@ void Departures::watch_broken(Rank rank, Time now) {
 // ---- decisions ------------------------------------------------------------------------------------------------------
 
 // Ranks of other hosts that are silent may be dead, or cut off from us and alive: then they see us as we see them. Only
-// one side may go on, the one with more than half of all that are not known to be dead or to have left; of two halves
-// the one with the lowest rank. A proof is never wrong, so both sides count the same ranks. Of a rank that leaves the
-// other side may know more or less than this one, or as much. So this one must win whether that rank counts or not.
+// one side may go on: the one with more than half of all that are not known to be dead or to have left. Of two halves
+// the one with the lowest rank goes on. A proof is never wrong, so both sides count the same ranks. Of a rank that
+// leaves the other side may know more or less than this one, or as much. So this one must win whether that rank counts
+// or not.
 bool Departures::holds_majority() const {
   const auto is_silent = [this](const Peer& peer) {
     return peer.evidence == Evidence::silence && peer.host != peer_of(me_).host;
@@ -179,7 +180,7 @@ bool Departures::holds_majority() const {
   return now.lost.front() != lowest;
 }
 
-// It is about to go, or has gone though not all knew.
+// It is about to go, has not gone yet, and no evidence speaks against it.
 bool Departures::is_leaving_here(Rank rank) const {
   return rank != me_ && (peer_of(rank).is_leaving || has_left(rank)) && may_live(rank) && !has_left(rank);
 }
@@ -197,8 +198,8 @@ Departures::Count Departures::count() const {
   return count;
 }
 
-// A name of the part that each host is in, if ranks of a host are joined, and lifelines join hosts: all but those of
-// ranks that have ended or left; or of these only those that are heard.
+// A name of the part that each host is in. Ranks of a host are joined, and lifelines join hosts: all but those of ranks
+// that have ended or left; or of these only those that are heard.
 std::vector<std::size_t> Departures::hosts_within_reach(bool heard) const {
   std::vector<std::size_t> part(hosts_);
   std::iota(part.begin(), part.end(), std::size_t{0});
@@ -217,8 +218,8 @@ std::vector<std::size_t> Departures::hosts_within_reach(bool heard) const {
   return part;
 }
 
-// Where lifelines have become fewer by deaths and farewells alone, nothing follows. Whatever the order in which silence
-// and ends are heard of, the same does.
+// Where lifelines have become fewer by deaths and farewells alone, nothing follows. The conclusion is the same in
+// whatever order silence and ends are heard of.
 void Departures::note_silent_hosts() {
   if (std::ranges::all_of(peers_, [](const Peer& peer) {
         return peer.evidence == Evidence::none || (peer.evidence == Evidence::proof && !peer.is_out);
@@ -257,9 +258,10 @@ void Departures::depart(Rank rank, bool has_left) {
     announce_left(rank);
 }
 
-// Whoever has seen a failure tells those who may not have. Of a death on this host all its ranks know, and the two
-// lowest of them that live tell the other hosts; of one on another host its lifelines' other ends know, and tell
-// everybody. After each failure anew: this rank may be among the two lowest now.
+// A rank that has seen a failure tells the ranks that may not have. A death on this host is known to all its ranks, and
+// the two lowest of them that live tell the other hosts. A death on another host is known to the other ends of the dead
+// rank's lifelines, and they tell everybody. This is done anew after each failure: this rank may be among the two
+// lowest now.
 void Departures::announce() {
   if (!near_.empty()) return pass_on();
   const bool speaks = is_among_two_lowest_here();
@@ -278,7 +280,7 @@ bool Departures::is_among_two_lowest_here() const {
   return lower < 2;
 }
 
-// Those that watch it, or sit beside it, have heard so in a way that a closing connection can't spoil. All others hear
+// Ranks that watch it, or sit beside it, have heard so in a way that a closing connection can't spoil. All others hear
 // it from them.
 void Departures::announce_left(Rank left) {
   if (!near_.empty()) return pass_on();
@@ -292,8 +294,8 @@ void Departures::announce_left(Rank left) {
   tell_left(others, left);
 }
 
-// What this rank has seen or heard, and again when a suspicion has become a proof. Whoever has taken the place of a
-// dead neighbour gets all of it: that one may not have come to pass it on.
+// This rank's news, of what it has seen or heard, and again when a suspicion has become a proof. A rank that has taken
+// the place of a dead neighbour gets all of it: the dead one may not have come to pass it on.
 void Departures::pass_on() {
   const std::vector<Rank> all = near();
   std::vector<Rank> newcomers;

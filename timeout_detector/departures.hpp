@@ -1,27 +1,28 @@
-// Who takes no part in the job any more, as one rank sees it, and what follows: who has failed, left, is suspected, who
-// is told, who is fenced, and whether this rank itself is out.
+// The ranks that take no part in the job any more, as one rank sees it, and what follows. It says which ranks have
+// failed, left or are suspected, which are told, which are fenced, and whether this rank itself is out.
 //
 // Source: docs/failure_model.md, "Suspected and proved", "Partitions", "Detection". A plain value: events in, a queue
 // of actions out. No clock (time is an argument, from any origin, never decreasing), no thread, no input or output. The
-// detector says who is silent or has ended (detector_thread.hpp); this says what it means.
+// detector says which rank is silent or has ended (detector_thread.hpp). This class says what it means.
 //
 // Invariants
 //  - A rank is present, then left or failed; there is no way back, and each rank departs once.
-//  - A proof stays, whatever is suspected before, after or by others.
+//  - A proof stays: suspicions before and after it, and those of others, don't change it.
 //  - Leaving is not failing: a rank that said that it leaves is never reported, however it ends. But a rank that said
 //    that it is out has failed, though it leaves afterwards: it owes what it has not finished.
-//  - The ranks that count are not agreed on while one of them leaves. So it says that it is about to, and goes when all
-//    that live know that. Between the two it counts for no side, but against the one that has lost it. If not all knew,
-//    it does so for ever.
+//  - While a rank leaves, the others do not agree on which ranks count. So it says that it is about to leave, and goes
+//    when all that live know that. Between the two it counts for no side, but against the side that has lost it. If not
+//    all knew, it counts against that side for ever.
 //  - A closed connection is no proof, and no silence: a rank that leaves closes it, too, and its word may be lost with
 //    it.
-//  - Silence of ranks of other hosts is acted upon only by the side that holds the majority; the other side is out.
+//  - Only the side that holds the majority acts upon the silence of ranks of other hosts. The other side is out.
 //  - A rank that is silent alone is one rank: its host, over whose other lifelines something is heard, stays. See
 //    watch_along().
 //  - Before a rank departs, all that it said has been read (hear_out).
-//  - Nobody who has failed is believed, but that it is out itself: or a suspicion would count for ever that is a proof
-//    by now, and two sides could count different ranks. (And, of one host, that this rank is out: on_excluded_word().)
-//  - Who is out draws no conclusions any more, and stays out.
+//  - A rank that has failed is believed only when it says that it is out itself. Otherwise a suspicion would count for
+//    ever that is a proof by now, and two sides could count different ranks. (And, on one host, when it says that this
+//    rank is out: on_excluded_word().)
+//  - A rank that is out draws no conclusions any more, and stays out.
 #pragma once
 
 #include <chrono>
@@ -47,7 +48,7 @@ class Departures {
     bool operator==(const Options&) const = default;
   };
 
-  // What a rank has written about itself into its own shared memory. Its values are those in the memory.
+  // A rank's mark about itself, in its own shared memory. Its values are those in the memory.
   enum class Mark : std::uint8_t { none = 0, left = 1, out = 2, left_early = 3 };
 
   enum class Exclusion : std::uint8_t { none, declared_dead, minority };
@@ -79,51 +80,51 @@ class Departures {
   Departures() = default;  // of an empty job
   // hosts[rank]: a number of its host; me < hosts.size().
   Departures(Rank me, const std::vector<std::uint64_t>& hosts, Options options);
-  // The lifelines that there are, of all ranks. They join hosts: one that was within reach over those that are heard,
-  // and no longer is when some have fallen silent, is silent as a whole, also those of its ranks that nobody on this
-  // side watches.
+  // The lifelines that there are, of all ranks. They join hosts. A host may have been within reach over those that are
+  // heard, and no longer be when some have fallen silent. Then it is silent as a whole, also those of its ranks that no
+  // rank on this side watches.
   void watch_along(std::vector<LifelineEnds> lifelines);
-  // From now on news travel along a graph of groups of ranks, such as those of one host: each rank passes on what it
-  // hears, once, to its group, and if it is one of the first two of that to the first two of each neighbour; all of it
-  // to whoever becomes one of them. near: the ranks of this rank's group, then of its neighbours, ascending. Empty:
-  // whoever sees a failure tells all.
+  // From now on news travel along a graph of groups of ranks, such as those of one host. Each rank passes on what it
+  // hears, once, to its group. If it is one of the first two of its group it also passes it to the first two of each
+  // neighbour. A rank that becomes one of these gets all of it. near: the ranks of this rank's group, then of its
+  // neighbours, ascending. Empty: a rank that sees a failure tells all.
   void tell_along(std::vector<std::vector<Rank>> near) { near_ = std::move(near); }
   bool tells_along() const { return !near_.empty(); }
-  // Whom this rank passes news to, now: of its group, then of others.
+  // The ranks that this rank passes news to, now: of its group, then of others.
   std::vector<Rank> near() const;
 
   // ---- events ----
   // Verdicts and words about others are only noted; on_turn() decides, so that what comes together is judged together.
-  // What a rank says of itself (that it leaves, that it is out) counts at once.
+  // A rank's word about itself (that it leaves, that it is out) counts at once.
 
   // This rank's own detector.
   void on_verdict(Rank rank, bool proved);
-  // It said on its lifeline that it is out.
+  // The rank said on its lifeline that it is out.
   void on_lifeline_out(Rank rank);
   // `by` says that `about` has failed; about may be this rank, or `by` itself, which then is out.
   void on_word(Rank by, Rank about, bool proved);
-  // `by` has declared this rank dead, by its own word: not believed from whom this rank has lost, too, unless it is a
-  // lower one of this host.
+  // `by` has declared this rank dead, by its own word. A rank that this rank has lost, too, is not believed, unless it
+  // is a lower one of this host.
   void on_excluded_word(Rank by);
   // `by` wrote so into this rank's memory; or (-1) the others have decided so, in an operation.
   void on_excluded_mark(Rank by);
-  // It is about to leave. Whatever ends it now, it has left.
+  // The rank is about to leave. However it ends now, it has left.
   void on_leaving(Rank rank);
   // The last message of a rank that leaves.
   void on_leave_word(Rank rank, bool all_know);
   // Another rank says that it has left.
   void on_left_word(Rank rank, bool all_know, Time now);
-  // This rank leaves: it is no business of its any more who else does.
+  // This rank leaves: other ranks that leave are no business of its any more.
   void leave() { is_leaving_ = true; }
-  // It said so on its lifeline. Its last message may follow, or be lost.
+  // The rank said on its lifeline that it leaves. Its last message may follow, or be lost.
   void on_lifeline_leave(Rank rank, bool all_know, Time now);
   void on_mark(Rank rank, Mark mark);
-  // Its lifeline has ended, and that shows nothing.
+  // The rank's lifeline has ended, and that shows nothing.
   void on_line_lost(Rank rank) { peer_of(rank).has_lifeline = false; }
-  // No message can reach it. If its process has ended, that is heard in another way, and soon.
+  // No message can reach the rank. If its process has ended, that is heard in another way, and soon.
   void on_connection_lost(Rank rank, Time now);
   void on_fence_refused(Rank rank);
-  // What it sent has been read; what stands in its memory, or none.
+  // The rank's messages have been read. mark: what stands in its memory, or none.
   void on_heard_out(Rank rank, Mark mark);
   // Concludes from all that has been noted, and from the time that has passed. The only place that declares others
   // failed.
@@ -142,14 +143,14 @@ class Departures {
   bool has_left(Rank rank) const { return peer_of(rank).standing == Standing::left; }
   bool has_failed(Rank rank) const { return peer_of(rank).standing == Standing::failed; }
   bool is_proved(Rank rank) const { return peer_of(rank).evidence == Evidence::proof; }
-  // No evidence against it, whether it has departed or not.
+  // Nothing speaks against the rank, whether it has departed or not.
   bool may_live(Rank rank) const { return peer_of(rank).evidence == Evidence::none; }
   bool is_here(Rank rank) const { return peer_of(rank).host == peer_of(me_).host; }
   // on_turn() has something to wait for.
   bool is_waiting() const { return waiting_; }
 
-  // Of those that are neither proved dead nor have left (`counted`), those that this side has lost, and those that
-  // count for no side. See holds_majority().
+  // Of those that are neither proved dead nor have left as all knew (`counted`): those that this side has lost, and
+  // those that count for no side. See holds_majority().
   struct Count {
     std::int32_t counted = 0, leaving = 0;
     std::vector<Rank> lost;
@@ -157,7 +158,7 @@ class Departures {
   Count count() const;
 
   bool operator==(const Departures&) const = default;
-  // Equal values have equal ones.
+  // Equal values have equal hashes.
   std::uint64_t hash() const;
 
  private:

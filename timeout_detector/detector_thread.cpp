@@ -17,7 +17,7 @@
 namespace ucft::detail {
 namespace {
 
-constexpr std::size_t few = 16;       // peers of this host, who are all looked at every period
+constexpr std::size_t few = 16;       // peers of this host, all of which are looked at every period
 constexpr std::size_t followers = 8;  // else so many are
 // A look takes as long as 50 at a heartbeat, and on a busy host many have missed one.
 constexpr std::size_t endings_a_turn = 2;
@@ -78,8 +78,7 @@ void DetectorThread::stop(bool all_know) {
   poke();
   thread_.join();
   std::vector<Lifeline*> answering, silent;
-  if (out_.load(
-          std::memory_order_acquire))  // whoever hears only that we leave would believe that we have done our part
+  if (out_.load(std::memory_order_acquire))  // a rank that hears only that we leave would believe that our part is done
     for (auto& watched : watched_) watched->lifeline.say(LifelineWord::out);
   for (auto& watched : watched_) (watched->suspected ? silent : answering).push_back(&watched->lifeline);
   const LifelineWord word = all_know ? LifelineWord::leave : LifelineWord::leave_early;
@@ -179,7 +178,7 @@ void DetectorThread::listen_here(Time now) {
   }
 }
 
-// Whether it has missed a heartbeat: then the caller sees to it that it stands in missed_.
+// Whether the peer has missed a heartbeat: then the caller sees to it that it stands in missed_.
 bool DetectorThread::look_at(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (watched.peer.heartbeat == nullptr) {
@@ -197,8 +196,8 @@ bool DetectorThread::look_at(std::size_t index, Time now) {
   return watched.missed;
 }
 
-// A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk: whoever has missed a
-// heartbeat is looked at. It isn't killed then, which would cut its dump short.
+// A process of 100 GiB takes seconds to die, and one that dumps core takes as long as its disk. So a process that has
+// missed a heartbeat is looked at. It isn't killed then, which would cut its dump short.
 void DetectorThread::look_for_endings() {
   if (states_looked_at_)
     for (std::size_t index : closely_)
@@ -208,7 +207,7 @@ void DetectorThread::look_for_endings() {
   std::rotate(missed_.begin(), missed_.begin() + static_cast<std::ptrdiff_t>(looks), missed_.end());
 }
 
-// True: it is proved dead.
+// True: the peer is proved dead.
 bool DetectorThread::look_for_ending(std::size_t index) {
   Watched& watched = *watched_[index];
   if (watched.proved) return true;
@@ -220,8 +219,8 @@ bool DetectorThread::look_for_ending(std::size_t index) {
   return true;
 }
 
-// The end of a lifeline proves more than silence could. Whose lifeline was lost here can't be heard any more, and its
-// silence means nothing.
+// The end of a lifeline proves more than silence could. A peer whose lifeline was lost here can't be heard any more,
+// and its silence means nothing.
 void DetectorThread::listen_afar(std::size_t index, Time now) {
   Watched& watched = *watched_[index];
   if (!watched.lifeline.is_open()) return;
@@ -257,7 +256,7 @@ bool DetectorThread::is_proof(const Watched& watched, const Lifeline::News& news
          now - watched.heard_at.load(std::memory_order_relaxed) < setup_.options.suspect_after / 2;
 }
 
-// Whoever is declared dead hears no heartbeat any more: if it is alive, it must not believe that all is well.
+// A rank that is declared dead hears no heartbeat any more: if it is alive, it must not believe that all is well.
 void DetectorThread::speak(Time now) {
   const bool out = out_.load(std::memory_order_acquire);
   const bool beat = now >= next_beat_;
@@ -335,7 +334,7 @@ bool DetectorThread::is_starved(std::int32_t rank) const {
 }
 
 // The end of a process that was killed is seen by report_deaths(), some 0.1 ms later unless it hangs in the kernel or
-// the host is loaded. That of another host's may yet be seen by its lifeline.
+// the host is loaded. The end of another host's process may yet be seen by its lifeline.
 void DetectorThread::start_waiting(std::size_t index, Time until) {
   watched_[index]->fencing = any_fencing_ = true;
   watched_[index]->fence_until = until;

@@ -1,15 +1,15 @@
-// The thread around TimeoutDetector, ProcessWatch and Lifelines: advances this rank's heartbeat, looks at those of its
-// peers, and reports verdicts. It keeps the promise that a rank which computes for minutes is not suspected.
+// The thread around TimeoutDetector, ProcessWatch and Lifelines. It advances this rank's heartbeat, looks at those of
+// its peers, and reports verdicts. It keeps the promise that a rank which computes for minutes is not suspected.
 //
-// Source: docs/failure_model.md, "Detection". Two kinds of verdict: *proved*, the process has ended (its pidfd says
-// so, or its kernel closed the lifeline); *suspected*, silence. With fencing, silence of a rank of this host is turned
-// into proof: SIGKILL through the pidfd, then its end. Of another host's rank silence stays silence.
+// Source: docs/failure_model.md, "Detection". There are two kinds of verdict. *Proved*: the process has ended (its
+// pidfd says so, or its kernel closed the lifeline). *Suspected*: silence. With fencing, silence of a rank of this host
+// is turned into proof: SIGKILL through the pidfd, then its end. Silence of another host's rank stays silence.
 // Invariants
 //  - Each peer gets at most one suspected and at most one proved verdict, in this order, whichever thread reports.
-//  - A proved verdict is never wrong: the process has ended, or no thread of it runs its program any more, or it said
+//  - A proved verdict is never wrong. The process has ended, or no thread of it runs its program any more, or it said
 //    itself that it is out.
-//  - Silent peers of other hosts are reported together, a quarter of suspect_after after the first was found silent:
-//    what looks like one dead rank may be the first of half a cluster behind a broken link, and that is another matter.
+//  - Silent peers of other hosts are reported together, a quarter of suspect_after after the first was found silent.
+//    One rank that looks dead may be the first of half a cluster behind a broken link, and that is another matter.
 //  - The thread never waits for a peer: it sleeps for one heartbeat period at most.
 #pragma once
 
@@ -40,23 +40,24 @@ struct Verdict {
   bool more;  // others follow at once that belong to the same event: judge them together
 };
 
-// What is heard of a peer
-//  - with a heartbeat counter: a change of it. Looked at every period, if it is one of few or follows this rank
-//    closely, or was silent at the last look; else in its turn, such that all are looked at in a quarter of
-//    suspect_after, which may find silence that much later. So many ranks of a host share the work: with fencing it is
-//    enough that one of them kills the silent one, which proves its death to all.
+// A peer's signs of life are
+//  - with a heartbeat counter: a change of it. A peer is looked at every period if it is one of few, follows this rank
+//    closely, or was silent at the last look. Any other peer is looked at in its turn, such that all are looked at in a
+//    quarter of suspect_after. That may find silence so much later. So many ranks of a host share the work. With
+//    fencing it is enough that one of them kills the silent one, which proves its death to all.
 //  - without one (nullptr): a state in /proc that isn't "stopped". Looked at every quarter of suspect_after, so a stop
-//    may be suspected up to a quarter early; a hang that isn't a stop is not seen.
+//    may be suspected up to a quarter early. A hang that isn't a stop is not seen.
 //  - on another host (RemotePeer): a byte on its lifeline, sent every tenth of suspect_after (never more often than
-//    every period). A closed lifeline is proof of its end, unless it said before that it leaves; so is one that was
-//    reset, if the peer was heard in the last half of suspect_after (see Lifeline::End).
+//    every period). A closed lifeline is proof of its end, unless it said before that it leaves. So is a lifeline that
+//    was reset, if the peer was heard in the last half of suspect_after (see Lifeline::End).
 // A silent peer of this host that is traced is neither killed nor suspected (spares_traced): it may stand at a
 // breakpoint.
-// What /proc can't show of another host it says itself: a thread that has run late by a quarter of suspect_after says
-// so for the next ten times suspect_after. A peer that has said so, or all if this thread has run late itself, get
-// three deadlines more in one silence. A silent peer that wants to run but can't (runnable, or in an uninterruptible
-// wait) gets its deadline extended, up to Options::extensions_limit times: with the default of 10, after 11 *
-// suspect_after it is suspected anyway (what this thread was away for comes on top, see TimeoutDetector::tick).
+// /proc shows nothing of another host, so its ranks say themselves that they are starved. A thread that has run late by
+// a quarter of suspect_after says so for the next ten times suspect_after. A peer that has said so gets three deadlines
+// more in one silence. If this thread has run late itself, all peers of other hosts do. A silent peer that wants to run
+// but can't (runnable, or in an uninterruptible wait) gets its deadline extended, up to Options::extensions_limit
+// times. With the default of 10, it is suspected after 11 * suspect_after anyway. (The time that this thread was away
+// for comes on top, see TimeoutDetector::tick.)
 class DetectorThread {
  public:
   struct Peer {
@@ -89,12 +90,12 @@ class DetectorThread {
     OnVerdict on_verdict = nullptr;                       // on the thread, or in look_now(); never two at a time
     OnTick on_tick =
         nullptr;  // on the thread, on every wake, after the verdicts; short, or we would fall silent; may be nullptr
-    // A peer of another host says that it declared us dead; that it leaves; its lifeline is lost, so that nothing is
+    // A peer of another host says that it declared us dead; that it leaves. Or its lifeline is lost, so that nothing is
     // known of it any more. On the thread; may be nullptr.
     OnRank on_excluded = nullptr, on_line_lost = nullptr;
     void (*on_left)(void* arg, std::int32_t rank, bool all_know) = nullptr;
-    // A silent peer of this host was killed by this thread (tracer 0); or is left alone, since that process traces it:
-    // said once for each time that it is traced. On the thread; may be nullptr.
+    // Called when this thread has killed a silent peer of this host (tracer 0), or left it alone, since process
+    // `tracer` traces it. Said once for each time that it is traced. On the thread; may be nullptr.
     void (*on_fenced)(void* arg, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) = nullptr;
     void* arg = nullptr;  // handed to all of them
   };

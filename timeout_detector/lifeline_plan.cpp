@@ -8,7 +8,7 @@
 namespace ucft::detail {
 namespace {
 
-// Of a ring of so many hosts, each once: the powers of two, then the others.
+// All distances on a ring of so many hosts, each once: the powers of two, then the others.
 std::vector<std::size_t> distances(std::size_t hosts) {
   std::vector<std::size_t> all, others;
   for (std::size_t distance = 1; distance < hosts; ++distance)

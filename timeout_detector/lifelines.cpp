@@ -50,8 +50,8 @@ bool is_loopback(const Address& address) {
   return is_mapped(address) ? address[12] == 127 : address == six;
 }
 
-// Of all interfaces that are up, loopback last: it serves ranks that share a machine but not a process namespace.
-// Link-local ones are left out: they mean nothing without the other host's interface number.
+// The addresses of all interfaces that are up, loopback last: it serves ranks that share a machine but not a process
+// namespace. Link-local ones are left out, as they need the other host's interface number.
 std::vector<Address> own_addresses() {
   std::vector<Address> all;
   ifaddrs* list = nullptr;
@@ -121,9 +121,9 @@ int begin_connect(const Address& address, std::uint16_t port) {
   return -1;
 }
 
-// Single bytes must leave at once, and a lost one must be repeated soon: the default doubles the pause each time, and a
+// Single bytes must leave at once, and a lost one must be repeated soon. The default doubles the pause each time, and a
 // short outage would turn into a long silence. And the kernel must not give the connection up by itself (after minutes,
-// or seconds, as the system's tcp_retries2 has it): it would answer the other side's next byte with a reset.
+// or seconds, as the system's tcp_retries2 has it). It would answer the other side's next byte with a reset.
 void make_prompt(int descriptor) {
   const int on = 1;
   const unsigned milliseconds = 3600 * 1000;
@@ -232,7 +232,7 @@ Lifeline::News Lifeline::listen() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return news;
     if (count <= 0) {
-      const int error = count < 0 ? errno : error_;  // whoever comes after a failed send reads an end without an error
+      const int error = count < 0 ? errno : error_;  // a read after a failed send shows an end without an error
       news.end = error == 0 ? End::closed : error == ECONNRESET ? End::reset : End::lost;
       if (news.end == End::lost)
         lost_ = true;
@@ -354,11 +354,11 @@ class Meeting {
   static constexpr int most_silent = 64, most_accepted_a_turn = 256;
   struct Guest {
     Clock::time_point since;
-    std::size_t index;  // who it is, once it has greeted and been answered
+    std::size_t index;  // its own, once it has greeted and been answered
   };
 
-  // Whoever finds the port can connect, and has shown nothing yet. Those who have not greeted are limited: the one that
-  // has been silent for the longest goes. It goes, too, when a descriptor is missing.
+  // Any process that finds the port can connect, and has shown nothing yet. Connections that have not greeted are
+  // limited: the one that has been silent for the longest goes. It goes, too, when a descriptor is missing.
   void accept_some(Clock::time_point now) {
     for (int i = 0; i < most_accepted_a_turn && listener_ >= 0; ++i) {
       const int made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -378,7 +378,7 @@ class Meeting {
         std::count_if(guests_.begin(), guests_.end(), [](const auto& each) { return each.second.index == nobody; }));
   }
 
-  // False: there is nobody who has not greeted.
+  // False: all have greeted.
   bool send_one_away(Clock::time_point now) {
     auto oldest = guests_.end();
     for (auto each = guests_.begin(); each != guests_.end(); ++each)
@@ -394,7 +394,7 @@ class Meeting {
     return true;
   }
 
-  // Whoever comes after it.
+  // Serves one guest. Returns the guest after it.
   template <class Place>
   Place attend(Place each, Clock::time_point now) {
     const Hearing hearing = hear(each->first, each->second, now);
@@ -448,7 +448,7 @@ class Meeting {
     if (caller.returns++ < most_returns) caller.addresses.push_back(caller.address);
   }
 
-  // Who says nothing may be the right one, and late; and a connection that isn't made may be waiting behind many
+  // A process that says nothing may be the right one, and late. A connection that isn't made may be waiting behind many
   // others.
   void give_up_slow(std::size_t index, Clock::time_point now) {
     Caller& caller = callers_[index];

@@ -1,25 +1,25 @@
 // TCP connections between ranks of different hosts, beside the data path. They carry two things that an RDMA fabric
-// doesn't: heartbeats that need nobody's progress, and the end of a process (its kernel closes the connection, within a
-// millisecond, where a queue pair would just fall silent for 20 s).
+// doesn't. One is heartbeats, which need nobody's progress. The other is the end of a process: its kernel closes the
+// connection within a millisecond, where a queue pair would just fall silent for 20 s.
 //
-// Source: docs/failure_model.md, "Detection"; TCP's FIN and RST as proof of an end: tcp(7). What goes over one: the
+// Source: docs/failure_model.md, "Detection"; TCP's FIN and RST as proof of an end: tcp(7). A lifeline carries the
 // caller's greeting, the answer, the caller's confirmation; then single bytes, so that nothing can arrive in part.
-//   heartbeat   every time that beat() is called
+//   heartbeat   this side lives (detector_thread.hpp says how often)
 //   starved     a heartbeat, of a thread that has lately run late: this host may be silent for longer, and alive
 //   leave       this side leaves the job: the end that follows is no failure
 //   leave_early likewise, though not all that live have heard before that it was about to
 //   excluded    you were declared dead
-//   out         this side has found that it was, or that it is in the smaller part of a partition: it takes no part any
-//               more
+//   out         this side has found that it was declared dead, or that it is in the smaller part of a partition: it
+//               takes no part any more
 // Invariants
 //  - Only the process that made a connection holds it open: a fork of it does not (children of vfork, posix_spawn:
-//    until exec). Its end would be seen only when they have ended, too.
-//  - Nothing here waits for a peer after connect(): a beat that finds the connection full is dropped.
-//  - A connection counts only after both greetings, which name job, sender and receiver: private addresses repeat from
+//    until exec). Otherwise its end would be seen only when they have ended, too.
+//  - Nothing here waits for a peer after connect(): a word that finds the connection full is dropped.
+//  - A connection counts only after both greetings, which name job, sender and receiver. Private addresses repeat from
 //    host to host, and a connection to the wrong process must not vouch for the right one.
-//  - Who was called has a lifeline only if the caller has the same one (it confirms after it has settled). The other
-//    direction needs a third party, since the last message of any handshake may be late: see LifelineGaps. The end of a
-//    connection proves something only if both sides know that it is one.
+//  - A rank that was called has a lifeline only if the caller has the same one (it confirms after it has settled). The
+//    other direction needs a third party, since the last message of any handshake may be late: see LifelineGaps. The
+//    end of a connection proves something only if both sides know that it is one.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ enum class LifelineWord : std::uint8_t {
   out = 'o'
 };
 
-// One end, non-blocking. Moves, doesn't copy.
+// One end of a lifeline, non-blocking. Moves, doesn't copy.
 class Lifeline {
  public:
   enum class End : std::uint8_t {
@@ -78,7 +78,7 @@ class Lifeline {
   bool is_open() const { return descriptor_ >= 0 && !lost_; }
   int descriptor() const { return descriptor_; }  // for poll(POLLRDHUP)
   void say(LifelineWord word);
-  // What has come since the last look. After an end it isn't open any more. One that is lost keeps its descriptor: the
+  // The news since the last look. After an end the lifeline isn't open any more. A lost one keeps its descriptor: the
   // peer must not take our closing it for our end.
   News listen();
   void close();
@@ -96,8 +96,8 @@ class Lifeline {
 // overtake the word.
 void leave(std::span<Lifeline* const> lines, std::chrono::milliseconds limit, LifelineWord word);
 
-// Whom a rank wanted a lifeline with and has none; all ranks exchange theirs after connect(). Travels as it is in
-// memory.
+// The ranks with which a rank wanted a lifeline and has none. All ranks exchange theirs after connect(). Travels as it
+// is in memory.
 struct LifelineGaps {
   static constexpr std::int32_t most = 31;
   std::int32_t count = 0;  // more than `most`: it counts as having none at all
@@ -130,9 +130,9 @@ class LifelineMaker {
   bool listen(std::string& error);
   LifelineName name() const { return name_; }
 
-  // Collective between the ranks that want each other (A wants B if and only if B wants A): the lower rank connects, to
-  // one address after the other, and again to those that don't answer yet or hang up. In the order of
-  // `wanted`; those that can't be had within `limit` stay closed, perhaps on one side only: exchange LifelineGaps then.
+  // Collective between the ranks that want each other (A wants B if and only if B wants A). The lower rank connects, to
+  // one address after the other, and again to those that don't answer yet or hang up. Returns lifelines in the order of
+  // `wanted`. Those that can't be had within `limit` stay closed, perhaps on one side only: exchange LifelineGaps then.
   // `meanwhile` runs now and then.
   std::vector<Lifeline> connect(std::int32_t me, std::uint64_t job, const std::vector<Wanted>& wanted,
                                 std::chrono::microseconds limit, const std::function<void()>& meanwhile);

@@ -1,5 +1,5 @@
 // See process_watch.hpp. Each descriptor is in the epoll set with EPOLLONESHOT: the kernel hands every death to exactly
-// one caller of poll(), which is all the bookkeeping that "once" needs.
+// one caller of poll(). "Once" needs no other bookkeeping.
 #include "timeout_detector/process_watch.hpp"
 
 #include <dirent.h>
@@ -76,7 +76,7 @@ std::uint64_t start_time_in(std::string_view fields) { return field_in(fields, 2
 // The kernel's PF_EXITING: the thread runs no code of its program any more. A zombie has it, too.
 bool is_exiting(std::string_view fields) { return (field_in(fields, 9) & 0x4) != 0; }
 
-// What the threads' states together say of the process.
+// The state of a process, from the states of its threads.
 struct ThreadStates {
   bool runnable = false, blocked = false, stopped = false, sleeping = false;
 
@@ -156,8 +156,9 @@ bool is_readable(int descriptor) {
 
 // The pidfd of exactly that process, or -1 if it has gone.
 //
-// The pidfd is opened first and the start time read afterwards: if it is the expected one, that process had the pid all
-// the time, so the pidfd is its own. /proc showing nothing is no proof, since it may be hidden: then the pidfd decides.
+// The pidfd is opened first and the start time read afterwards. If it is the expected one, that process had the pid all
+// the time, so the pidfd is its own. If /proc shows nothing that is no proof, since it may be hidden: then the pidfd
+// decides.
 int open_process(int pid, std::uint64_t start_time) {
   const int descriptor = open_pidfd(pid);
   if (descriptor < 0) return -1;

@@ -1,12 +1,13 @@
-// Watches processes of this host through pidfds: a death is seen within 0.1 ms, without a signal, a poll loop or a
-// parent's help, and a pid that is used again can't be taken for the old process.
+// A watch on processes of this host through pidfds. A death is seen within 0.1 ms, without a signal, a poll loop or a
+// parent's help. A pid that is used again can't be taken for the old process.
 //
 // Source: pidfd_open(2), epoll(7), proc_pid_stat(5). Linux 5.3 or newer. Where pidfd_open is missing (an older kernel,
-// some sandboxes, valgrind) /proc is read instead: a death is seen when poll() is called, and nobody can be killed
-// safely. Invariants
+// some sandboxes, valgrind) /proc is read instead. Then a death is seen when poll() is called, and no process can be
+// killed safely. Invariants
 //  - A rank is reported dead only upon proof: its process has ended (a zombie has), or its pid belongs to a process
-//    with another start time. Each rank at most once per ProcessWatch, even if several threads poll at the same time.
-//  - A signal goes to the process that was added, or to nobody; without pidfds to nobody, since a pid may be used
+//    with another start time. Each rank is reported at most once per ProcessWatch, even if several threads poll at the
+//    same time.
+//  - A signal goes to the process that was added, or to none. Without pidfds it goes to none, since a pid may be used
 //    again.
 #pragma once
 
@@ -60,10 +61,10 @@ class ProcessWatch {
   // SIGKILL. True: sent, or the process has ended already; poll() reports its death. False: not permitted, or no pidfd.
   bool kill(std::int32_t rank);
 
-  // Not 0: the process is ending, which its pidfd shows only when its memory has been torn down (0.1 s for a GiB) or
-  // written to a core file: no thread of it runs its program any more. A number for its set of threads; only two equal
-  // ones, one after the other, are a proof: a thread could have been made while the others were looked at. Cost as of
-  // state().
+  // Not 0: the process is ending, and no thread of it runs its program any more. Its pidfd shows that only when its
+  // memory has been torn down (0.1 s for a GiB) or written to a core file. The value is a number for its set of
+  // threads. Only two equal ones, one after the other, are a proof: a thread could have been made while the others were
+  // looked at. Cost as of state().
   std::uint64_t ending(std::int32_t rank) const;
 
   // The process that traces it (a debugger), or 0. Reads /proc: not for every turn.

@@ -1,4 +1,4 @@
-// Failure detection by silence: who has not been heard of for suspect_after?
+// Failure detection by silence: which peer has not been heard of for suspect_after?
 //
 // Source: the heartbeat failure detector with period eta and timeout delta (docs/failure_model.md, "Detection"; Chen,
 // Toueg, Aguilera, "On the quality of service of failure detectors", for the two parameters).
@@ -6,8 +6,8 @@
 // input or output, and no allocation after construction.
 //
 // Invariants
-//  - A peer is suspected only in tick(), and only once; what is heard of it afterwards changes nothing. Only extend()
-//    (at once, with good reason), watch() or forget() take a suspicion back.
+//  - A peer is suspected only in tick(), and only once. A sign of life after that changes nothing. Only extend() (at
+//    once, with good reason), watch() or forget() take a suspicion back.
 //  - A loop that did not run can't accuse: see tick().
 #pragma once
 
@@ -37,7 +37,8 @@ class TimeoutDetector {
   // options must be valid. No peer is watched yet.
   TimeoutDetector(const Options& options, std::size_t peers);
 
-  // From now on; counts as heard now. A peer that is already watched, or suspected, begins anew.
+  // The peer is watched from now on, and counts as heard now. A peer that is already watched, or suspected, begins
+  // anew.
   void watch(Peer peer, Time now);
 
   // A sign of life. Changes nothing for a peer that is not watched or is suspected already (late heartbeat).
@@ -45,23 +46,24 @@ class TimeoutDetector {
 
   // The peers that became suspected just now, in the order they were first watched. Valid until the next call.
   //
-  // Jitter guard: if this loop itself is late by a period or more, a peer that was inside its deadline at the last tick
-  // is not suspected this time. It gets no second pardon: by the next tick it is outside.
+  // Jitter guard: this loop itself may be late by a period or more. Then a peer that was inside its deadline at the
+  // last tick is not suspected this time. It gets no second pardon: by the next tick it is outside.
   //   eta 10, delta 100, heard at 0; ticks at 10 .. 90, 115: late by 15 at 115, no suspicion; tick at 125: suspected.
-  // A loop that has not run for half of delta (and two periods) was away: a job that is suspended whole is resumed one
-  // process after the other. Every peer that is not suspected gets a full new deadline, in one silence as often as
-  // extend() helps, and beside it: what a loop has missed takes nothing from a peer that wants to run.
+  // A loop that has not run for half of delta (and two periods) was away. That happens when a job that is suspended
+  // whole is resumed one process after the other. Every peer that is not suspected gets a full new deadline, in one
+  // silence as often as extend() helps, and beside it. Time that a loop has missed takes nothing from a peer that wants
+  // to run.
   //   eta 10, delta 100, heard at 0; ticks at 10, 20, 90: away; next deadline 190.
   std::span<const Peer> tick(Time now);
   // Whether the last tick found so.
   bool was_away() const { return was_away_; }
 
-  // For a peer that wants to run and gets no processor: its deadline begins anew at now, and if it has just been
-  // suspected, it no longer is. At most extensions_limit times until it is heard again; false, and no change, after
-  // that. Silence goes on: silent_for() does not start again.
+  // For a peer that wants to run and gets no processor: its deadline begins anew at now. If it has just been suspected,
+  // it no longer is. At most extensions_limit times until it is heard again; false, and no change, after that. Silence
+  // goes on: silent_for() does not start again.
   bool extend(Peer peer, Time now);
 
-  // Never again in a tick, unless watched again.
+  // The peer is in no tick any more, unless it is watched again.
   void forget(Peer peer);
 
   bool watched(Peer peer) const;
@@ -70,7 +72,7 @@ class TimeoutDetector {
   // Since the peer was last heard (or first watched). Kept after suspicion.
   Time silent_for(Peer peer, Time now) const;
 
-  // The first moment at which a tick may suspect somebody. Empty: nobody is left to suspect.
+  // The first moment at which a tick may suspect a peer. Empty: no peer is left to suspect.
   std::optional<Time> next_deadline() const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 }
 
-// Of the range 3 .. 5, reach 0, spread 1: the aggregate is 4 +- 1, so at least 3, and 4 is off by a third of it at
+// Example: range 3 .. 5, reach 0, spread 1. The aggregate is 4 +- 1, so at least 3, and 4 is off by a third of it at
 // most.
 void ErrorBound::add(const EstimateRange& range) {
   const double half = range.high / 2 - range.low / 2;

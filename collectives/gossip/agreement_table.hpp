@@ -1,10 +1,12 @@
-// What the ranks of a gossip operation agree on: tables of doubles of which the largest entry of all ranks counts.
+// The tables by which the ranks of a gossip operation agree. They hold doubles, and of each entry the largest of all
+// ranks counts.
 //
 //   meeting      signature  -signature  scale  unsupported  no memory            | dead of rank 0, 1, ..
 //   estimates    x_1 .. x_k             -x_1 .. -x_k        what somebody lacks  | dead of rank 0, 1, ..
 //
-// All ranks have the same largest and the smallest (negated) signature only if all ask for the same. Scale is 1 and the
-// sum of magnitudes. A rank that lacks nothing writes 0, so whoever is named is the highest.
+// The largest and the smallest signature (the negated one) are equal only if all ranks ask for the same. Scale is 1 and
+// the sum of magnitudes. A rank that lacks nothing writes 0, so the rank that is named is the highest that lacks
+// something.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,7 @@
 
 namespace ucft::detail {
 
-// What a rank has against going one-sided.
+// The objection of a rank to going one-sided.
 enum class WindowObjection : std::uint8_t { none, unsupported, no_memory };
 
 // The smallest and the largest estimate of a value.
@@ -24,10 +26,10 @@ struct EstimateRange {
   double middle() const { return high == low ? high : high / 2 + low / 2; }  // no overflow
 };
 
-// How far results may be off, from ranges between which the aggregates lie. With weights that are not all positive
-// (spread: sum of |w| / sum of w) the aggregate is off the middle of its range by half of its width times the spread;
-// what is reported is off the middle, too, by so many (reach) halves of it: 0 if it is the middle, 1 if it is any
-// rank's own estimate.
+// A bound of how far results may be off, from ranges between which the aggregates lie. With weights that are not all
+// positive (spread: sum of |w| / sum of w) the aggregate is off the middle of its range by half of its width times the
+// spread. The reported value may be off the middle, too, by so many (reach) halves of the width. reach is 0 if the
+// value is the middle, 1 if it is any rank's own estimate.
 class ErrorBound {
  public:
   explicit ErrorBound(double reach = 0, double spread = 1) : reach_(reach), spread_(spread) {}
@@ -61,7 +63,7 @@ struct AgreedEstimates {
 
   // values: empty if nothing is known here.
   static std::vector<double> of(std::span<const double> values, std::size_t count, std::size_t ranks);
-  // Of a rank for which another one speaks.
+  // The table of a rank for which another one speaks.
   static std::vector<double> of_none(std::size_t count, std::size_t ranks);
   static void refuse_windows(std::span<double> table, std::size_t count, Rank refuser) {
     table[2 * count] = refused + refuser;

@@ -1,4 +1,4 @@
-// Who is dead in a gossip operation, by rank: as it is known here, and as all have agreed.
+// The dead ranks of a gossip operation: as this rank knows them, and as all have agreed.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace ucft::detail {
 
-// What has been agreed on, the same on all survivors.
+// The result of an agreement, the same on all survivors.
 struct GossipAgreed {
-  std::span<const double> table;  // the largest of each entry; the last ones say who is known to be dead
-  std::span<const Rank> missing;  // who has not contributed to it
+  std::span<const double> table;  // the largest of each entry; the last ones say which ranks are known to be dead
+  std::span<const Rank> missing;  // the ranks that have not contributed to it
   std::uint32_t contributors;
 };
 
@@ -35,8 +35,8 @@ class GossipDeaths {
   const std::vector<bool>& at_start() const { return at_start_; }  // agreed on when it started
   void start() { at_start_ = agreed_; }
 
-  // Whom any of them knew to be dead, or who is missing from the agreement itself. True if all whom the one before left
-  // alive have taken part, and nobody knew of a death.
+  // From now on those ranks are agreed to be dead that any rank knew to be dead, or that are missing from the
+  // agreement. True if all that the agreement before left alive have taken part, and none of them knew of a death.
   bool agree(const GossipAgreed& agreed) {
     const std::vector<bool> before = agreed_;
     const std::span<const double> said = agreed.table.last(ranks());

@@ -1,8 +1,10 @@
-// Faults in one gossip operation of one rank, injected where they are asked for. Else nothing is touched. A value: what
-// it does follows from its seed and from what it is asked, and a copy goes on in the same way.
+// Faults in one gossip operation of one rank, injected where they are asked for. If none is asked for, nothing is
+// touched. The injector is a value: its actions follow from its seed and from the questions put to it. A copy goes on
+// in the same way.
 //
-// Chances come from the seed, the operation's number and the rank. What they hit depends on the order in which messages
-// come, so two runs with one seed differ; which link fails, and whose bit flips in which iteration, does not.
+// Chances come from the seed, the operation's number and the rank. The messages that they hit depend on the order of
+// arrival, so two runs with one seed differ. Which link fails, and whose bit flips in which iteration, is the same in
+// both.
 #pragma once
 
 #include <cstdint>

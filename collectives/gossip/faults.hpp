@@ -1,4 +1,4 @@
-// Faults that are injected into a gossip all-reduce on purpose: what they are, how they are written, how a bit flips.
+// Faults that are injected into a gossip all-reduce on purpose: their kinds, their notation, and how a bit flips.
 //
 //   loss        a message's masses do not arrive
 //   flip        a bit of a flow, of a message on its way or of a rank's own data is another one

@@ -103,7 +103,7 @@ GossipRound GossipSchedule::doubling(Rank rank, int number) const {
 // The error's square halves in a round of push-sum on well-connected neighbourhoods, and the worst of n ranks is about
 // sqrt(2 ln n) standard deviations off. Where ranks choose by chance some are left out at first: ln n more. Elsewhere
 // the slowest part of the error decides, which is one of n parts at the start. Two flows that cross undo each other
-// until the link is used again, which takes as many rounds as a rank has neighbours: on few links that costs little, on
+// until the link is used again. That takes as many rounds as a rank has neighbours: on few links that costs little, on
 // many nearly all the time.
 int rounds_for(const GossipPlan& plan, double eps, double variation) {
   const Rank n = plan.neighbourhood.ranks;

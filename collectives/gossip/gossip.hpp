@@ -1,12 +1,12 @@
-// All gossip algorithms under one name: what a rank does in an iteration, with whom, and what it thinks of the
-// aggregate.
+// All gossip algorithms under one name, for the operation that drives them. An algorithm says what a rank does in an
+// iteration, with which rank, and what it thinks of the aggregate.
 //
 //   asynchronous  push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed: in an iteration a rank pushes to a
 //                 neighbour chosen by chance; what arrives is taken in at any time
 //   by rounds     hps, hpflc, recursive_doubling, ardb: in round t a rank sends to one other and waits for one. No rank
 //                 has more than one partner each way (Casas et al. 2018, section 6)
 //
-// Both are values without clock, thread or I/O: the driver says when an iteration begins.
+// Both are values without clock, thread or I/O. The driver says when an iteration begins.
 #pragma once
 
 #include <cassert>
@@ -66,7 +66,7 @@ constexpr std::size_t row_length_of(GossipAlgorithm algorithm, std::size_t value
   return (cancels ? 2 : 1) * mass + (algorithm == GossipAlgorithm::pcf_flip);
 }
 
-// Whose aggregate the survivors of a death agree on. lossy: nobody's; what was on its way to the dead is missing.
+// The ranks whose aggregate the survivors of a death agree on. lossy: none; the mass on its way to the dead is missing.
 enum class GossipAnswer : std::uint8_t { survivors, all_ranks, lossy };
 constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {
   if (algorithm == GossipAlgorithm::pcf || algorithm == GossipAlgorithm::pcf_flip ||
@@ -80,7 +80,7 @@ struct GossipPlan {
   GossipAlgorithm algorithm = GossipAlgorithm::pcf;
   Neighbourhood neighbourhood;  // of the asynchronous ones; of the others only its number of ranks counts
   bool accelerated =
-      false;  // asynchronous, not on complete: pushes go rather to those who think otherwise (preference.hpp)
+      false;  // asynchronous, not on complete: pushes go rather to ranks that think otherwise (preference.hpp)
   std::uint64_t seed = 1;        // of choices and cycles
   double tau = 0;                // of checksums: absolute, in the unit of the data
   bool repairs_initial = false;  // with checksums: what a rank gave, if it was corrupted
@@ -97,7 +97,7 @@ struct GossipRound {
   int link_to = 0, link_from = 0;
 };
 
-// With whom, by rounds.
+// The partners of a rank in each round.
 class GossipSchedule {
  public:
   explicit GossipSchedule(const GossipPlan& plan);
@@ -115,15 +115,15 @@ class GossipSchedule {
   std::vector<Permutation> cycles_;
 };
 
-// How many rounds (iterations per rank) it takes until the worst relative error is below eps, where the data varies by
-// variation times its mean (0.577: uniform from 0). docs/gossip.md compares this with simulations.
+// The rounds (iterations per rank) that it takes until the worst relative error is below eps. The data vary by
+// variation times their mean (0.577: uniform from 0). docs/gossip.md compares this with simulations.
 int rounds_for(const GossipPlan& plan, double eps, double variation = 0.577);
 
 template <class Real>
 class GossipRank {
  public:
   // values: this rank's. weight: 1, or what it counts for. lists false: of the complete topology, for so many ranks
-  // that a list of neighbours in each is too much; then neighbours() and live_links() are empty, and all else is the
+  // that a list of neighbours in each is too much. Then neighbours() and live_links() are empty, and all else is the
   // same.
   GossipRank(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight, bool lists = true);
   // For drivers that have many ranks: by rounds with this schedule's links.
@@ -150,14 +150,14 @@ class GossipRank {
       if (const int link = static_cast<int>(random.below(static_cast<std::uint64_t>(links_))); is_live(link))
         return link;
   }
-  // One of these links, at least one: all as likely, or if accelerated by preference.
+  // One of these links, at least one. All are equally likely, or if accelerated chosen by preference.
   int choose_of(std::span<const int> links, Random& random) const;
   void push(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.push(link, out); }, rule_);
   }
-  // Sends what that neighbour has to know, and pushes nothing. Where all have stopped pushing, and on each link first
-  // one side settles and then, having received that, the other: flows and masses are conserved exactly, whatever
-  // crossed before. Only then is the aggregate the mean of all ranks' estimates by weight.
+  // Sends what that neighbour has to know, and pushes nothing. It is called when all have stopped pushing, on each link
+  // first by one side, and by the other when it has received that. Then flows and masses are conserved exactly,
+  // whichever messages crossed before. Only then is the aggregate the mean of all ranks' estimates by weight.
   void settle(int link, GossipOutbox<Real>& out) {
     std::visit([&](auto& rule) { rule.settle(link, out); }, rule_);
   }
@@ -212,7 +212,7 @@ class GossipByRounds {
     dead_.assign(static_cast<std::size_t>(plan.neighbourhood.ranks), false);
   }
 
-  // Links in the outbox are the round of the send: link = round, and to() says whom to.
+  // Links in the outbox are the round of the send: link = round, and to() says to which rank.
   void start(GossipOutbox<Real>& out) { advance(out); }
   // row: empty if it was lost. False: it belongs to a later round; the driver keeps it and tries again after the next
   // step.

@@ -1,4 +1,4 @@
-// What a gossip all-reduce is asked for, and what its result is worth.
+// The arguments of a gossip all-reduce, and the quality of its result.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct GossipCall {
   std::uint64_t count = 0;
   int iterations = 0;  // of the first stage; by rounds: its rounds
 
-  // Whether flows outlive a death; and whether the result stands for who dies on the way, too, nearly.
+  // Whether flows outlive a death; and whether the result nearly stands for a rank, too, that dies on the way.
   bool keeps_flows() const { return uses_flows(plan.algorithm) && !goes_by_rounds(plan.algorithm); }
   bool keeps_the_dead() const { return answer_after_death(plan.algorithm) == GossipAnswer::all_ranks; }
-  // All of it, in 48 bits: exact as a double.
+  // The whole call, in 48 bits: exact as a double.
   std::uint64_t signature() const;
 };
 
-// Whose aggregate the result is. As ucft_gossip_answer_t.
+// The ranks whose aggregate the result is. As ucft_gossip_answer_t.
 enum class GossipStandsFor : std::uint8_t { all_ranks, survivors, nearly_all_ranks };
 
 // excluded: the others have agreed that this rank is dead. no_answer: it was stopped.
@@ -43,7 +43,7 @@ struct GossipOutcome {
   std::uint32_t stages = 0, live = 0, contributors = 0;
   GossipStandsFor answer = GossipStandsFor::all_ranks;
   bool one_sided = false;
-  std::vector<bool> missing;             // by rank: whom the result does not stand for
+  std::vector<bool> missing;             // by rank: true if the result does not stand for it
   GossipFaultInjector::Counts injected;  // at this rank
 };
 

@@ -1,8 +1,8 @@
-// What leaves a gossip operation, and what arrives: messages to ranks, and what the RMA windows of links show.
+// The traffic of a gossip operation, in and out: messages to ranks, and the states that the RMA windows of links show.
 //
-// A message is an event: it arrives once, those of one rank in order. A window is a state: what it shows is all that
-// its writer has ever said on that link, so nothing is lost if it is only read later, and what has not been written yet
-// can take in more.
+// A message is an event: it arrives once, and messages of one rank arrive in order. A window is a state: it shows all
+// that its writer has ever said on that link. So nothing is lost if a window is read late. A state that has not been
+// written yet can take in more.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct GossipMessage {
   bool has(GossipFlags flag) const { return (flags & flag) != 0; }
 };
 
-// What a window shows of a link, before the row. Counts since the last restart.
+// The state of a link that a window shows, before the row. Counts since the last restart.
 struct GossipLinkState {
   std::uint16_t restarts = 0;  // of the operation, modulo 65536
   std::uint16_t dones = 0, lasts = 0, unused = 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-// Of adaptive operations, and where some rank has no weight to tell an estimate by.
+// The most stages of an adaptive operation, and of one where some rank has no weight to tell an estimate by.
 constexpr std::uint32_t stages_limit = 32;
 static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkState");
 
@@ -92,7 +92,7 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
 
 // ---- gather
 
-// Of all that are agreed to live.
+// Begins from the inputs of all that are agreed to live.
 template <class Real>
 void GossipOperation<Real>::begin_from_inputs(Sends& out) {
   open();
@@ -124,7 +124,7 @@ void GossipOperation<Real>::give(Rank to, ConstMass<Real> row, Sends& out) {
   out.send(message, -1, out.copy(row));
 }
 
-// To the one that speaks a row of its host's is an input, to the others the host's mass.
+// A row of its own host is an input to the rank that speaks. To the others it is the host's mass.
 template <class Real>
 void GossipOperation<Real>::gather(Rank from, ConstMass<Real> row, Sends& out) {
   const auto host_of = [&](Rank rank) { return seat_.hosts[static_cast<std::size_t>(rank)]; };
@@ -135,7 +135,7 @@ void GossipOperation<Real>::gather(Rank from, ConstMass<Real> row, Sends& out) {
   end_gathering(out);
 }
 
-// When all have given. The sum is in the order of ranks: the same bits, whoever came first.
+// When all have given. The sum is in the order of ranks: it has the same bits, in whatever order they came.
 template <class Real>
 void GossipOperation<Real>::end_gathering(Sends& out) {
   std::ranges::sort(given_, {}, &Given::from);
@@ -167,7 +167,7 @@ void GossipOperation<Real>::open() {
   members_ = GossipMembers(call_.plan.neighbourhood, deaths_.agreed(), seat_.hosts);
 }
 
-// With that much of each member.
+// Begins a stage in which this member has that mass.
 template <class Real>
 void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& out) {
   iteration_ = 0;
@@ -191,7 +191,7 @@ void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& ou
   replay(out);
 }
 
-// The same state, more iterations.
+// Goes on from the same state, with more iterations.
 template <class Real>
 void GossipOperation<Real>::go_on() {
   if (is_silent()) return begin_agreement();
@@ -361,9 +361,10 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
   finish(GossipEnd::success);
 }
 
-// Flows survive a death unless it has cut the topology: then they would go on in parts, for ever. All know who is dead,
-// so all judge alike; on the mended topology flows start from zero. Of push-cancel-flow with what everybody has by now,
-// which is what the dead rank has left to each; else from the inputs, as the answer is the survivors' anyway.
+// Flows survive a death unless it has cut the topology. Then they would go on in parts, for ever. All know which ranks
+// are dead, so all judge alike. On the mended topology flows start from zero. Push-cancel-flow starts with what
+// everybody has by now, which is what the dead rank has left to each. All others start from the inputs, as the answer
+// is the survivors' anyway.
 template <class Real>
 void GossipOperation<Real>::go_on_without(Sends& out) {
   if (!seat_.hosts.empty()) {
@@ -391,7 +392,7 @@ void GossipOperation<Real>::give_up_windows(Rank refuser, Sends& out) {
   begin_from_inputs(out);
 }
 
-// More of the same. False: it would not help.
+// Goes on with more iterations, or rounds. False: that would not help.
 template <class Real>
 bool GossipOperation<Real>::improve(Sends& out) {
   if (!goes_by_rounds(call_.plan.algorithm)) {

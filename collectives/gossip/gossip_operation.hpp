@@ -1,35 +1,38 @@
 // A gossip all-reduce of one rank: the protocol around the rules of gossip.hpp, as a value. It has no clock, no thread
-// and no I/O: what happens comes in through the functions on_..., what is to be sent goes out into GossipSends.
+// and no I/O. Events come in through the functions on_..., messages go out into GossipSends.
 //
-//   meet      an agreement: who takes part, do all ask for the same, how large are the data. From here on everybody has
-//             posted the operation, so no message of it ever comes before its operation: what does is dropped
-//   gather    of several ranks of a host: one speaks for it, to whom the others give their inputs; the host's mass is
-//             their sum, and its weight their number. The others say nothing until the next agreement
+//   meet      an agreement: which ranks take part, do all ask for the same, how large are the data. From here on every
+//             rank has posted the operation. So no message comes before its operation, and one that does is dropped
+//   gather    of several ranks of a host one speaks for it. The others give it their inputs: the host's mass is their
+//             sum, and its weight their number. The others say nothing until the next agreement
 //   gossip    asynchronous (links.hpp): a number of iterations, each a push to a live neighbour chosen by chance;
 //             by rounds (rounds.hpp): each round waits for its one message
 //   settle    asynchronous: on each link both ends say their last word. When all have come mass is conserved
 //   agree     an agreement on the largest and the smallest estimate of each value. With all weights positive and mass
 //             conserved the aggregate lies between them; the result is the middle, the same bits on every survivor
 //
-// Then it is over, or (not accurate enough, adaptive) goes on with another stage, or (a rank died that had not been
-// agreed to be dead when the stage began) goes on without that rank: flows are cleared and the stage repeated;
-// algorithms without flows begin again from their inputs, so that what was on its way to the dead rank is not missing.
+// Then the operation is over, or it goes on. If the result is not accurate enough (adaptive) another stage follows. If
+// a rank died that was not agreed to be dead when the stage began, the operation goes on without it. Then flows are
+// cleared and the stage is repeated. Algorithms without flows begin again from their inputs, so that the mass on its
+// way to the dead rank is not missing.
 //
-// The topology is that of the members (members.hpp): who was agreed to live when the operation last began (again). A
-// death that cuts it is one more reason to begin again. Who the members are, and whether they are cut, follows from
-// agreements alone, so all do the same; messages and states of links carry how often their sender has begun again.
+// The topology is that of the members (members.hpp): the ranks that were agreed to live when the operation last began
+// (again). A death that cuts the topology is one more reason to begin again. The list of members, and whether they are
+// cut, follow from agreements alone, so all ranks do the same. Messages and states of links carry how often their
+// sender has begun again.
 //
-// With hosts, whoever dies takes its input out of its host's mass, so what is the survivors' begins again from the
-// inputs. Those that keep the dead (push-cancel-flow) go on, unless one died that spoke for its host: then they begin
-// again from the first masses of all hosts, which each rank of a host has been told.
+// With hosts, a rank that dies takes its input out of its host's mass. So algorithms whose answer is the survivors'
+// begin again from the inputs. Those that keep the input of the dead (push-cancel-flow) go on, unless a rank died that
+// spoke for its host. Then they begin again from the first masses of all hosts, which each rank of a host has been
+// told.
 //
-// An agreement is a maximum over a table of all survivors (agreement_table.hpp): wants_agreement() asks for it, the
-// driver takes table() as late as it can, and answers with on_agreement(). Whoever is missing from it, dead or not, is
-// out.
+// An agreement is a maximum over a table of all survivors (agreement_table.hpp). wants_agreement() asks for it. The
+// driver takes table() as late as it can, and answers with on_agreement(). A rank that is missing from the agreement,
+// dead or not, is out.
 //
-// One-sided (the driver's RMA windows instead of messages): the driver makes a window for each neighbours() whenever
-// epoch() has changed, and says so if it can't. Then this rank tells all others before it goes to the next agreement,
-// so all begin again by messages there, whoever dies meanwhile.
+// One-sided (the driver's RMA windows instead of messages): the driver makes a window for each of neighbours() whenever
+// epoch() has changed, and says so if it can't. Then this rank tells all others before it goes to the next agreement.
+// So all begin again by messages there, whichever ranks die meanwhile.
 #pragma once
 
 #include <optional>
@@ -52,7 +55,7 @@ struct GossipSeat {
 // Whether an operation goes one-sided: so far, and until an agreement says that somebody can't.
 struct OneSided {
   bool is_on = false;
-  Rank refuser = no_rank;  // who can't, as it is known here
+  Rank refuser = no_rank;  // the rank that can't, as it is known here
 
   bool is_possible() const { return is_on && refuser == no_rank; }
   bool is_given_up() const { return is_on && refuser != no_rank; }  // in the next agreement, which it goes to at once
@@ -63,7 +66,7 @@ class GossipOperation {
  public:
   using Sends = GossipSends<Real>;
 
-  // failed: who is known to be dead here. faults: must outlive it.
+  // failed: the ranks that are known to be dead here. faults: must outlive it.
   GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed,
                   const GossipFaults& faults);
 
@@ -74,35 +77,35 @@ class GossipOperation {
   void on_agreement(const GossipAgreed& agreed, Sends& out);
   // now: needed only where is_pushing(). True if anything was done.
   bool on_turn(GossipTime now, Sends& out);
-  // Whatever it was doing, it is over.
+  // The operation is over, in whatever step it was.
   void finish(GossipEnd end);
 
   // Asynchronous, and not through yet. Only then on_turn() needs the time; and where it has the turn it is about to
   // push.
   bool is_pushing() const { return step_ == Step::gossiping && links_.has_value(); }
   bool wants_agreement() const { return step_ == Step::meeting || step_ == Step::agreeing; }
-  // What this rank has to say in the agreement; who is dead as it is known now.
+  // This rank's table for the agreement, with the deaths that it knows of now.
   std::vector<double> table() const;
   const GossipDeaths& deaths() const { return deaths_; }
   const GossipEpoch& epoch() const { return epoch_; }
   // It has begun, and waits for what the ranks of its host give: it has no neighbours yet.
   bool is_gathering() const { return step_ == Step::gathering; }
-  // What a rank that has begun again so often says must wait until this rank gossips, too.
+  // True if a message of a rank that has begun again so often must wait until this rank gossips, too.
   bool is_early(std::uint16_t restarts) const {
     return epoch_.is_ahead(restarts) || (is_gathering() && epoch_.is_now(restarts));
   }
 
   // ---- one-sided
   const OneSided& one_sided() const { return one_sided_; }
-  // Whom windows are needed for, by link: at first of those who are believed to be members, when it has begun of those
-  // who are.
+  // The ranks for which windows are needed, by link: at first neighbours among the believed members, once it has begun
+  // among the real ones.
   const std::vector<Rank>& neighbours() const { return neighbours_; }
   // refuser: this rank, for the driver: a window can't be made, or mapped.
   void refuse_windows(Rank refuser, Sends& out);
 
   // Asynchronous. nullptr before it has begun, and when it is over.
   const GossipLinks<Real>* links() const { return links_ ? &*links_ : nullptr; }
-  // See GossipLinks. What was shown before the operation began again is only noted as read.
+  // See GossipLinks. A state that was shown before the operation began again is only noted as read.
   void on_clear(int link, Sends& out) { links_->on_clear(link, exit(out)); }
   void on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Sends& out);
 

@@ -6,7 +6,7 @@ namespace ucft::detail {
 
 namespace {
 
-// A rank pushes again when something has come since its last push, else after a pace that doubles each time: ranks that
+// A rank pushes again when something has come since its last push, else after a pace that doubles each time. Ranks that
 // share a core must not run through all of their iterations before the others have had their turn.
 constexpr GossipTime first_pace = std::chrono::microseconds(5), longest_pace = std::chrono::microseconds(100);
 
@@ -55,10 +55,10 @@ bool GossipLinks<Real>::push(GossipTime now, Exit exit) {
   return true;
 }
 
-// A link by chance, or preference, of those on which it is our turn; -1: none. Pushes back and forth on a fast link, or
-// between two ranks that happen to run at the same time, bring nobody anything new: none may be more than a few turns
-// ahead of the slowest. (That waits for nobody for ever, either: where fewest turns have been taken both ends may go
-// on. The counts of two ends differ by one at most.)
+// A link by chance, or preference, of those on which it is our turn; -1: none. Some links are fast, or join two ranks
+// that happen to run at the same time. Pushes back and forth there bring nobody anything new: no link may be more than
+// a few turns ahead of the slowest. (That waits for nobody for ever, either: where fewest turns have been taken both
+// ends may go on. The counts of two ends differ by one at most.)
 template <class Real>
 int GossipLinks<Real>::choose() {
   constexpr std::uint32_t ahead = 4;
@@ -74,7 +74,7 @@ int GossipLinks<Real>::choose() {
   return state_.choose_of(ready_, random);
 }
 
-// The other end could wait for a turn on that link, and not get there itself.
+// The other end is told: it could wait for a turn on that link, and not get there itself.
 template <class Real>
 void GossipLinks<Real>::fail_due_links(Exit exit) {
   for (const auto& each : exit.faults.failing_links()) {
@@ -102,7 +102,7 @@ void GossipLinks<Real>::on_failure(Rank rank) {
   if (number >= 0 && state_.is_live(number)) state_.on_failure(number);
 }
 
-// Counted however it is used, or the two ends' counts would drift apart (see choose()).
+// A turn is counted however it is used. Otherwise the two ends' counts would drift apart (see choose()).
 template <class Real>
 void GossipLinks<Real>::give_turn(Link& link) {
   link.my_turn = false;
@@ -127,7 +127,7 @@ void GossipLinks<Real>::send_pushed(int pushed, Exit exit) {
     message.number = ++link.sent;
     message.era = each.era;
     message.ack = each.ack;
-    // Where the row is lost, that there was one gets through, and the turn.
+    // Where the row is lost, the message still says that there was one, and passes the turn.
     const bool survives = exit.faults.survives_the_way(exit.sends.rows().row(each));
     if (survives) message.flags |= carries_row;
     if (each.link == pushed) {

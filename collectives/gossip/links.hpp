@@ -1,20 +1,20 @@
-// The links of a rank that gossips asynchronously, from where its operation begins (again) until nothing is on its way:
-// whose turn it is on each, what has been sent and received there, and who has said the last word.
+// The links of a rank that gossips asynchronously, from where its operation begins (again) until nothing is on its way.
+// A link knows which end has the turn, what was sent and received there, and which end has said its last word.
 //
 //   turns       On a link the two ends push in turn. Flows overwrite each other: where pushes cross, both sides' halves
-//               are undone and both sides' masses arrive, and if they cross again and again (ranks that answer each
-//               other at once do) flows grow without limit. It also means that no more than one push is ever on its way
-//               on a link, however slow its other end. Nobody waits for ever: a link on which neither end is through
-//               has its turn at one of them, who will take it.
-//   last words  Whoever has pushed enough says so (is_done), and only answers until the other end has, too: ranks
-//               differ in speed, and one that found the others gone would stay behind. Then both ends say their last
+//               are undone and both sides' masses arrive. If they cross again and again (ranks that answer each other
+//               at once do) flows grow without limit. With turns, no more than one push is ever on its way on a link,
+//               however slow its other end. Nobody waits for ever: a link on which neither end is through has its turn
+//               at one of them, which will take it.
+//   last words  A rank that has pushed enough says so (is_done), and only answers until the other end has, too. Ranks
+//               differ in speed, and a rank that found the others gone would stay behind. Then both ends say their last
 //               word (is_last), and how many messages there were. When all have come nothing is on its way, and mass is
 //               conserved.
-//   windows     One-sided, an RMA window shows what messages would have said. Of a push the next state of the link
-//               keeps the row, and its number: it is taken in exactly once. A repair that has not been written yet is
-//               overtaken by the next row: to algorithms that send repairs that is a lost message.
+//   windows     One-sided, an RMA window shows what messages would have said. The next state of the link keeps the row
+//               of a push, and its number: it is taken in exactly once. A repair that has not been written yet is
+//               overtaken by the next row. To algorithms that send repairs that is a lost message.
 //
-// Invariant: a row that must not get lost is made only where the one before it has left (messages) or has been read
+// Invariant: a row that must not get lost is made only where the row before it has left (messages) or has been read
 // (windows).
 #pragma once
 
@@ -58,11 +58,12 @@ class GossipLinks {
   int link_of(Rank rank) const;  // -1: none
   Rank end(int link) const { return ends_[static_cast<std::size_t>(link)]; }
 
-  // Of links that are to fail on purpose, by now. Whichever end gets there first tells the other.
+  // Fails links that are to fail on purpose, by now. The end that gets there first tells the other.
   void fail_due_links(Exit exit);
   // Pushes to a neighbour chosen by chance, if it is time. True if anything was done.
   bool push(GossipTime now, Exit exit);
-  // For drivers that don't ask again and again: no push before, unless something comes. In the past: now, or none.
+  // For drivers that don't ask again and again: the next push is not earlier, unless something comes. In the past: now,
+  // or there is none.
   GossipTime next_push() const { return heard_ ? GossipTime::min() : next_push_; }
   // Says what is to be said before the next agreement. True once all has been said and heard.
   bool settle(Exit exit);
@@ -73,7 +74,7 @@ class GossipLinks {
   void on_failure(Rank rank);
 
   // ---- as the driver sees them
-  // What was shown last has been read by the other end; or what was sent last has left. Not to be asked of dead links.
+  // The other end has read what was shown last; or what was sent last has left. Not to be asked of dead links.
   bool is_clear(int link) const { return at(link).clear; }
   void on_clear(int link, Exit exit);
   bool brings_row(int link, const GossipLinkState& shown) const { return shown.rows != at(link).theirs.rows; }

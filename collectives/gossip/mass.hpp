@@ -1,4 +1,4 @@
-// What gossip moves: masses. A mass is a row of Reals,
+// Masses, which gossip moves from rank to rank. A mass is a row of Reals,
 //
 //   x_1 .. x_k   weight          (push-sum, push-flow, push-cancel-flow)
 //   x_1 .. x_k   weight   check  (with checksums: check = x_1 + .. + x_k + weight; Casas et al. 2018, 4.2, for k = 1)
@@ -45,7 +45,7 @@ bool is_finite(ConstMass<Real> mass) {
   return true;
 }
 
-// What the check behind these numbers is to be, up to its rounding to a Real.
+// The right check for these numbers, before it is rounded to a Real.
 template <class Real>
 double checksum_of(ConstMass<Real> numbers) {
   double sum = 0;
@@ -58,8 +58,8 @@ bool is_bad(ConstMass<Real> mass, double tau) {
   return !(std::abs(checksum_of(mass.first(mass.size() - 1)) - static_cast<double>(mass.back())) <= tau);
 }
 
-// What a rank has to send: link (an index into its neighbours), one or more masses, and what its algorithm needs to
-// tell old from new. The rows are one block that keeps its memory.
+// The messages that a rank has to send. Each has a link (an index into the rank's neighbours) and one or more masses.
+// Its era and ack tell the algorithm old from new. The rows are one block that keeps its memory.
 template <class Real>
 class GossipOutbox {
  public:

@@ -1,6 +1,6 @@
-// Who gossips in an operation since it last began, and by which topology. A rank's place in the list of those who were
-// agreed to live then is its rank in the topology: whoever is dead cuts nobody off. Of several ranks of a host one
-// does, the first that lives: it speaks for the host.
+// The ranks that gossip in an operation since it last began, and their topology. The members are the ranks that were
+// agreed to live then. A rank's place in their list is its rank in the topology, so a dead rank cuts no other rank off.
+// Of several ranks of a host only the first that lives is a member: it speaks for the host.
 #pragma once
 
 #include <algorithm>
@@ -38,13 +38,13 @@ class GossipMembers {
     const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
     return found == members_.end() || *found != rank ? no_rank : static_cast<Rank>(found - members_.begin());
   }
-  // Ascending; of a member.
+  // The neighbours of a member, ascending.
   std::vector<Rank> neighbours_of_rank(Rank rank) const {
     std::vector<Rank> found = neighbours_of(neighbourhood_, place_of(rank));
     for (Rank& each : found) each = rank_at(each);
     return found;
   }
-  // Of a rank that is none.
+  // The speaker for a rank that is no member itself.
   Rank speaker_of(Rank rank, std::span<const Rank> hosts) const {
     const auto host_of = [&](Rank each) { return hosts[static_cast<std::size_t>(each)]; };
     return *std::ranges::find(members_, host_of(rank), host_of);

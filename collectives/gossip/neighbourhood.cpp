@@ -91,7 +91,7 @@ std::string problem_with(const Neighbourhood& neighbourhood) {
 
 namespace {
 
-// One hop away, the rank itself perhaps among them; in any order, some more than once.
+// The ranks one hop away, the rank itself perhaps among them; in any order, some more than once.
 std::vector<Rank> next_to(const Neighbourhood& neighbourhood, Rank rank) {
   const Rank n = neighbourhood.ranks;
   std::vector<Rank> found;
@@ -183,7 +183,7 @@ int hops(const Neighbourhood& physical, Rank from, Rank to) {
     }
     case GossipTopology::ring: return hops_around(physical.ranks, from, to);
     case GossipTopology::bus: return std::abs(from - to);
-    case GossipTopology::tree: {  // who has the larger number is no higher up
+    case GossipTopology::tree: {  // a rank with a larger number is no higher up
       int climbed = 0;
       for (; from != to; ++climbed) {
         Rank& lower = from > to ? from : to;
@@ -262,8 +262,8 @@ double gap_of(const Neighbourhood& neighbourhood) {
   return 0;
 }
 
-// With a reach. On rings, tori and hypercubes the slowest part of an error is a wave along the longest side, of which a
-// step to a neighbour sees 1 - cos of the angle between the two. Of a tree that by single hops, which is smaller.
+// With a reach. On rings, tori and hypercubes the slowest part of an error is a wave along the longest side. A step to
+// a neighbour sees 1 - cos of the angle between the two. Of a tree that by single hops, which is smaller.
 double gap_with_reach(const Neighbourhood& neighbourhood) {
   const Rank n = neighbourhood.ranks;
   const auto mean_of = [&](Rank from, auto of) {

@@ -1,4 +1,4 @@
-// Whom a rank gossips with: communication topologies as pure functions of (rank, size).
+// The ranks with which a rank gossips: communication topologies as pure functions of (rank, size).
 // Casas et al. 2018, sections 3.2 and 5.1; Niederbrucker et al. 2012, section II (bus, torus, hypercube).
 //
 //   complete         everybody
@@ -10,8 +10,9 @@
 //   random_regular   the ranks next to it on degree/2 random N-cycles from a seed (hence connected), and for an odd
 //                    degree its partner in a random pairing. Where two of these coincide the rank has fewer neighbours
 //
-// With a reach of h hops: whoever is no further away in that topology. Reach 1 is single-hop communication on a machine
-// of this shape, more is a topology laid over it (section 5.2: more hops a message, fewer iterations).
+// With a reach of h hops a rank gossips with all ranks that are at most h hops away in that topology. Reach 1 is
+// single-hop communication on a machine of this shape. A longer reach is a topology laid over it (section 5.2: more
+// hops a message, fewer iterations).
 #pragma once
 
 #include <cstdint>
@@ -42,8 +43,8 @@ std::string problem_with(const Neighbourhood& neighbourhood);
 // Ascending, each once. O(its number) time, O(n) for complete; with a reach, times those next to a rank.
 std::vector<Rank> neighbours_of(const Neighbourhood& neighbourhood, Rank rank);
 
-// How many links of the topology a message crosses between the two on a shortest way, whatever the reach. Not of
-// random_regular.
+// The links of the topology that a message crosses between the two on a shortest way, without regard to the reach. Not
+// of random_regular.
 int hops(const Neighbourhood& physical, Rank from, Rank to);
 
 // After deaths: for each rank the lowest that it still reaches (itself, maybe); no_rank: it is dead. Ranks with the
@@ -51,8 +52,8 @@ int hops(const Neighbourhood& physical, Rank from, Rank to);
 std::vector<Rank> parts_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead);
 bool is_connected_without(const Neighbourhood& neighbourhood, const std::vector<bool>& dead);
 
-// Of fewer ranks, survivors who count themselves anew: the same topology; or, where so few have none (a hypercube of
-// 7), a random regular one with as many neighbours each, or all. Always connected.
+// The topology of fewer ranks, survivors that count themselves anew: the same one, if so few have it. Where they don't
+// (a hypercube of 7), it is a random regular one with as many neighbours each, or all. Always connected.
 Neighbourhood mended(const Neighbourhood& neighbourhood, Rank ranks);
 
 // The sides of a torus, the longest first: 24 -> 6 4 or 4 3 2. Unused sides are 1.
@@ -61,7 +62,7 @@ struct TorusSides {
 };
 TorusSides torus_sides(Rank ranks, int dimensions);
 
-// The second largest eigenvalue of the walk that stays with probability 1/2 and else goes to a neighbour by chance: by
+// The second largest eigenvalue of the walk that stays with probability 1/2 and else goes to a neighbour by chance. By
 // it the slowest part of an error shrinks in a round (Boyd et al. 2006). In closed form where there is one, else an
 // estimate.
 double second_eigenvalue(const Neighbourhood& neighbourhood);

@@ -6,10 +6,10 @@
 //   next(i) = P(P^-1(i) + 1 mod n)       P: a keyed bijection; n = 4, P = 2 0 3 1:   2 -> 0 -> 3 -> 1 -> 2
 //
 // Up to 256 ranks P is shuffled (Fisher, Yates) and stored: all permutations, and so all cycles, are equally likely.
-// Beyond, it is computed: P mixes the bits of a number below the next power of two (odd multiplications and shifts,
-// each a bijection there), again and again until the result is below n: fewer than two times on average. Of few bits
-// that makes few permutations, and not equally often; of more than 256 distances along the cycles are as they should
-// be.
+// Beyond, P is computed. It mixes the bits of a number below the next power of two by odd multiplications and shifts,
+// each a bijection there. It does so again and again until the result is below n: fewer than two times on average. Of
+// few bits that makes few permutations, and not equally often. Of more than 256 ranks, distances along the cycles are
+// as they should be.
 #pragma once
 
 #include <bit>

@@ -1,19 +1,20 @@
-// Acceleration: a rank pushes rather to the neighbours whose estimate is furthest from its own.
+// Acceleration of gossip: a rank pushes rather to the neighbours whose estimate is furthest from its own.
 //
 // Casas, Gansterer, Wimmer 2018, section 5.1, name strategies by which gossip converges faster, without a rule: those
-// of Dimakis, Sarwate, Wainwright 2008 and of Janecek, Gansterer 2016. This one is ours, in the manner of the latter: a
-// rank learns from the messages that it gets anyway with whom a push does most, as ants do from what others have left
-// on their way. It costs no message and nothing in one, only computation proportional to the number of neighbours. What
-// neighbours get is chosen as before, so masses and flows are conserved as they are without it.
+// of Dimakis, Sarwate, Wainwright 2008 and of Janecek, Gansterer 2016. This one is ours, in the manner of the latter. A
+// rank learns from the messages that it gets anyway which neighbours gain most by a push. Ants learn the same way from
+// what others have left on their way. It costs no message and no byte of one, only computation proportional to the
+// number of neighbours. The mass that neighbours get is chosen as before, so masses and flows are conserved as they are
+// without it.
 //
 //   what a link's other end thinks    what its last message brought, value / weight: the mass here after it less that
 //                                     before
 //   chance of link k                  proportional to 0.1 + (d_k / max d)^2, d_k = |what it thinks - what I think|, the
-//                                     largest of a vector's values; of whom nothing has been heard: max d
+//                                     largest of a vector's values; a neighbour that has said nothing yet has max d
 //
 //   d = 4, 2, 0, unknown:   1.1 : 0.35 : 0.1 : 1.1
 //
-// Nobody's chance is 0, which convergence needs. A message that brought no weight (crossed flows) tells nothing.
+// Every chance is above 0, which convergence needs. A message that brought no weight (crossed flows) tells nothing.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +49,7 @@ class GossipPreference {
     for (std::size_t i = 0; i < values_; ++i) thought[i] = after_[i] / weight;
   }
 
-  // One of these, at least one. mine: what is thought here.
+  // One of these links, at least one. mine: the estimate here.
   int choose(std::span<const int> links, ConstMass<Real> mine, Random& random) const {
     constexpr double least = 0.1;
     double furthest = 0;

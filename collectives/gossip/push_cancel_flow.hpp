@@ -1,24 +1,24 @@
-// Push-Cancel-Flow: flows that shrink towards the aggregate instead of growing with the history, so that the result is
-// as accurate as its floating-point numbers, and a failure costs no convergence. Niederbrucker, Straková, Gansterer
-// 2012, section III. Here e = initial - phi, and a flow is what went there, less what came.
+// Push-Cancel-Flow: flows that shrink towards the aggregate instead of growing with the history. So the result is as
+// accurate as its floating-point numbers, and a failure costs no convergence. Niederbrucker, Straková, Gansterer 2012,
+// section III. Here e = initial - phi, and a flow is what went there, less what came.
 //
-// Each link has two flows: an active one, used as in Push-Flow, and a passive one, which both sides bring to agreement,
-// then absorb into phi and set to zero; then the two change roles. After a death the survivors stay on the aggregate of
-// ALL ranks: what the dead rank had given is theirs.
+// Each link has two flows: an active one, used as in Push-Flow, and a passive one. Both sides bring the passive flow to
+// agreement, then absorb it into phi and set it to zero. Then the two change roles. After a death the survivors stay on
+// the aggregate of ALL ranks: what the dead rank had given is theirs.
 //
 //   printed        Figure 5 with its misprints mended (line 11: f_ij + f_ji; lines 18-19: the passive flow is zeroed
 //                  before the roles change; lines 31-32: (v - phi)/2 once). For study only: where messages cross, both
 //                  sides may change roles and take it back, and the link is stuck for ever.
 //   handshake      The lower rank of a link leads; era e names the roles (active: e mod 2). The leader closes an era
 //                  only when the follower has acknowledged it, and its passive flow is frozen meanwhile. Messages may
-//                  cross or be lost. Both sides have absorbed a flow, or neither, unless a message is on its way: a
+//                  cross or be lost. Both sides have absorbed a flow, or neither, unless a message is on its way. So a
 //                  failing link leaves no more behind than that message. The follower therefore absorbs as it sends its
 //                  acknowledgement, not before.
-//   flip_tolerant  The handshake, with phi changed by absorption only (section III, end of A): e = initial - phi - all
+//   flip_tolerant  The handshake, with phi changed by absorption only (section III, end of A). e = initial - phi - all
 //                  flows, so a wrong active flow is repaired by the next message. That alone is not enough: a flip high
-//                  in an exponent goes into other flows before it is repaired, and in floating-point numbers what was
-//                  there is lost. So all numbers are kept three times and read by majority of each bit, and a message
-//                  carries a check word in which every single flipped bit shows.
+//                  in an exponent goes into other flows before it is repaired. In floating-point numbers what was there
+//                  is lost. So all numbers are kept three times and read by majority of each bit, and a message carries
+//                  a check word in which every single flipped bit shows.
 //
 // Invariant: on a link with no message on its way the two sides' absorbed and present flows add up to zero.
 #pragma once

@@ -1,23 +1,22 @@
-// Push-Flow and its two ways of repairing flows that were corrupted silently.
+// Push-Flow, gossip that survives lost messages, and its two ways of repairing flows that were corrupted silently.
 //
 //   PF     Casas et al. 2018, Algorithm 3; Niederbrucker et al. 2012, Figure 1
 //   PFLC   with local correction: Algorithm 4. On the schedule of cycles: HPFLC (section 6.1)
 //   PFCC   with cooperative correction: Algorithm 5
 //
-// A rank never gives its initial mass away. For each neighbour j it keeps the flow f[j] (what came from j, less what
-// went there), and its current mass is e = initial + sum of all f. A message carries the whole flow and overwrites the
-// other side's, negated: so what was lost, or flipped, is repaired by the next one that gets through.
+// A rank never gives its initial mass away. For each neighbour j it keeps the flow f[j]: what came from j, less what
+// went there. Its current mass is e = initial + sum of all f. A message carries the whole flow and overwrites the other
+// side's, negated. So a lost or flipped flow is repaired by the next message that gets through.
 //
 // Invariant (flow conservation): f[j] here is -f[i] there, unless a message is on its way between the two.
 //
 // Misprints mended: Algorithms 3-5 push e_j/2 for e_i/2, and Algorithm 5, line 6 sends f_ij for f_ik. Beyond the
-// papers: half of an e that is found bad and can't be repaired is not pushed; what is no number counts as a lost flow
-// in PF, too.
+// papers: half of an e that is found bad and can't be repaired is not pushed. A flow that is not a number counts as a
+// lost flow in PF, too.
 //
 // Repair of the initial mass (section 4.5): if e and all flows are right, initial = e - sum f. For that e is kept from
-// one event to the next. Nothing but a fault ever changes the initial mass, so its check is compared exactly, whatever
-// tau. A flow that is flipped in the same interval between two events is one fault too many, and leaves the initial
-// mass bad.
+// one event to the next. Only a fault ever changes the initial mass. So its check is compared exactly, not up to tau. A
+// flow that is flipped in the same interval between two events is one fault too many, and leaves the initial mass bad.
 #pragma once
 
 #include "collectives/gossip/mass.hpp"

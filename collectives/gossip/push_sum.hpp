@@ -1,8 +1,8 @@
-// Push-Sum: Kempe, Dobra, Gehrke 2003; Casas et al. 2018, Algorithm 2. With the schedule of cycles it is HPS (section
-// 6).
+// Push-Sum, the simplest gossip: Kempe, Dobra, Gehrke 2003; Casas et al. 2018, Algorithm 2. With the schedule of cycles
+// it is HPS (section 6).
 //
 // Invariant (mass conservation): the masses of all ranks and of all messages on their way add up to the initial ones. A
-// lost message, a dead rank or a flipped bit breaks it for ever: the ranks then agree on a wrong value.
+// lost message, a dead rank or a flipped bit breaks it for ever. The ranks then agree on a wrong value.
 #pragma once
 
 #include <limits>
@@ -30,7 +30,7 @@ class PushSum {
   void settle(int link, GossipOutbox<Real>& out) { clear(out.add(link, mass_.size())); }
   // Line 6.
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) { add<Real>(mass_, arrival.row); }
-  // What the dead rank had is lost.
+  // The dead rank's mass is lost.
   void on_failure(int) {}
 
   void add_estimate(Mass<Real> mass) const { add<Real>(mass, mass_); }

@@ -1,6 +1,6 @@
-// Recursive doubling, the deterministic comparator, and ARDB, which stops after fewer rounds and has sampled then.
-// Casas et al. 2018, Algorithm 1 and section 6.2. The mass of a rank is the sum of those of its block, its weight their
-// number.
+// Recursive doubling, the deterministic comparator of gossip. ARDB stops after fewer rounds, and has then taken a
+// sample. Casas et al. 2018, Algorithm 1 and section 6.2. The mass of a rank is the sum of the masses of its block. Its
+// weight is their number.
 //
 // Any n: with p the largest power of two, the first 2(n-p) ranks pair up before, and tell each other the result after.
 #pragma once

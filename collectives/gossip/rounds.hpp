@@ -1,5 +1,5 @@
 // A rank that gossips by rounds among the members of an operation, since it last began (again): GossipByRounds, its
-// messages and its faults. Every round waits for its one message, so nothing is on its way when the last one is over.
+// messages and its faults. Every round waits for its one message. So nothing is on its way when the last round is over.
 #pragma once
 
 #include "collectives/gossip/links.hpp"

@@ -1,4 +1,4 @@
-// What a rank of a host posts, and what comes of it.
+// The call that a rank of a host posts, and its result.
 #pragma once
 
 #include "collectives/host/host_slab.hpp"
@@ -20,7 +20,7 @@ struct HostCall {
   Rank root = 0;
   std::uint16_t signature = 0;  // differs where ranks post different things
   std::uint16_t what = 0;       // HostNote::what
-  bool lacks_memory = false;    // this rank has no data: then there is no result for those who would have read them
+  bool lacks_memory = false;    // this rank has no data: then there is no result for ranks that would have read them
 
   std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }
 };

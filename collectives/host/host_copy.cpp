@@ -39,7 +39,7 @@ template <bool past_the_caches>
 }
 #endif
 
-// What is left is less than a line, or all.
+// Copies whole lines. It returns the bytes copied: the rest is less than a line, or all.
 template <bool past_the_caches>
 std::uint64_t whole_lines(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   constexpr std::uint64_t worth_it = 256;

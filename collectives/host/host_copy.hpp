@@ -1,5 +1,5 @@
 // Copies between a caller's memory and memory that other ranks read. Their time goes into lines that another core's
-// cache has, so they are made in wide stores and with loads a few lines ahead; the C library's own ways (string
+// cache has. So they are made in wide stores, and with loads a few lines ahead. The C library's own ways (string
 // instructions from some size on) are not reliably as fast there.
 #pragma once
 

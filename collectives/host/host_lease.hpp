@@ -1,17 +1,17 @@
-// Which communicator uses a slab, and until when.
+// The leases of slabs: which communicator uses a slab, and until when.
 //
-// Each rank says in its directory, for each communicator that it is in, what it has for it; nobody else writes there. A
-// slab that no lease names yet reads as zeros. The lease is open from when the slab is all zeros until its owner has
-// left, then closed: its owner reads nothing of this communicator any more. When no lease of a live member is open, or
-// yet to come, this rank takes its own away, and the slab may go to another communicator.
+// A rank has a directory, in which it says for each of its communicators which memory it has for it. Only that rank
+// writes there. A slab that no lease names yet reads as zeros. The lease is open from when the slab is all zeros until
+// its owner has left. Then it is closed: its owner reads nothing of this communicator any more. When no lease of a live
+// member is open, or yet to come, this rank takes its own away. Then the slab may go to another communicator.
 //
 // A lease that is not there is yet to come, or gone. Ranks open theirs in the order of communicators, and say how far
 // they are: so these two can be told apart. A rank whose lease is gone has seen all others closed, so it was.
 //
-// Order: leases are stored with release and loaded with acquire order. Who sees an open one sees zeros behind it, or
-// what was stored since; who sees a closed one zeroes its slab behind its owner's last read. How far a rank is, it says
-// behind its lease; so a rank that sees that, and then no lease, sees one that is gone. Two that close at once may both
-// see the other's open: they look again.
+// Order: leases are stored with release and loaded with acquire order. A rank that sees an open lease sees zeros behind
+// it, or what was stored since. A rank that sees a closed one zeroes its slab behind its owner's last read. Behind its
+// lease a rank stores how far it is. So a rank that sees that, and then no lease, sees a lease that is gone. Two that
+// close at once may both see the other's open: they look again.
 #pragma once
 
 #include "collectives/host/host_slab.hpp"

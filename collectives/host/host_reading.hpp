@@ -1,5 +1,5 @@
-// What can be read of one operation in the slabs of all ranks (host_stage.hpp): values, partial results, and sums of
-// them in the one shape that all ranks use.
+// A reader of one operation in the slabs of all ranks (host_stage.hpp): values, partial results, and sums of them in
+// the one shape that all ranks use.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 
 namespace ucft::detail {
 
-// Of a subtree. data: null if nobody of it has contributed, or there are no data.
+// The result of a subtree. data: null if no rank of it has contributed, or there are no data.
 struct HostPartial {
   HostResult result;
   const std::byte* data = nullptr;
 };
 
-// What V says where nothing is amiss.
+// The note of a V where nothing is amiss.
 inline HostNote usual_note(const HostCall& call, std::uint64_t bytes) {
   return {call.signature, Outcome::success, static_cast<std::uint32_t>(bytes), call.what};
 }
@@ -31,7 +31,7 @@ struct HostSources {
   std::size_t count = 0;
 
   void add(const std::byte* its) { data[count++] = its; }
-  // Of so many bytes each, in `into`; null of none.
+  // The sum of sources of so many bytes each, in `into`; null of none.
   const std::byte* sum(const Reduction& reduction, std::uint64_t bytes, std::byte* into) const {
     if (count == 0) return nullptr;
     sum_in_two_sweeps(reduction, into, data.data(), count, bytes / reduction.carrier_bytes());
@@ -61,19 +61,19 @@ class HostReading {
   // ---- values
 
   bool is_there(Rank x) const { return is_stamped(x, cell_); }
-  // V[x] is there, or never will be: x is proved dead. Only after that is it looked at whether it is.
+  // V[x] is there, or never will be, as x is proved dead. Only after that a reader looks whether it is there.
   bool is_settled(Rank x) const { return is_there(x) || memory_.is_dead(x); }
-  // It had this result, and has left since.
+  // x had this result, and has left since.
   bool has_completed(Rank x) const { return is_there(x) && memory_.load(x, HostLayout::left()) != 0; }
   HostNote note_of(Rank x) const { return HostNote::of(memory_.load(x, cell_ + 1)); }
-  // Of `bytes` of data in V[x], or P[x], which begins there.
+  // The place of `bytes` of data in V[x], or P[x], which begins at `cell`.
   HostPlace data_place(Rank x, HostPlace cell, std::uint64_t bytes) const {
     return layout_.is_inline(bytes) ? cell + 2 : memory_.load(x, cell + 2);
   }
   HostPlace value_place(Rank x, std::uint64_t bytes) const { return data_place(x, cell_, bytes); }
   // Where x, whose V is there, combines.
   HostPlace combined_place(Rank x) const { return memory_.load(x, cell_ + 3); }
-  // What V[x] says, if it is there. True if there are data in it.
+  // Adds the note of V[x] to the result, if it is there. True if there are data in it.
   bool add_note(Rank x, HostResult& result) const {
     if (!is_there(x)) return false;
     const HostNote note = note_of(x);
@@ -85,7 +85,7 @@ class HostReading {
     merge(its, result);
     return its.outcome == Outcome::success;
   }
-  // Of all ranks, once all are settled.
+  // The result of all ranks, once all are settled.
   HostResult result_of_all() const {
     HostResult all;
     for (Rank x = 0; x < seat_.ranks; ++x) add_note(x, all);
@@ -135,7 +135,7 @@ class HostReading {
     return sum;
   }
 
-  // Of all values, which are settled, in rank order; read by this rank alone.
+  // The sum of all values, which are settled, in rank order; read by this rank alone.
   HostPartial sum_of_values() const {
     HostPartial sum;
     const HostWord usual = usual_note(call_, bytes_).word();
@@ -184,8 +184,8 @@ class HostReading {
                HostLayout::words_of(layout_.bytes_of_chunks(bytes_, seat_.ranks)) +
            chunk / static_cast<std::uint64_t>(seat_.ranks);
   }
-  // Of all values, which are settled, in rank order: in `into`, or what was read last, which is valid until the next
-  // read.
+  // The sum of that chunk of all values, which are settled, in rank order. It is in `into`, or it is what was read
+  // last, which is valid until the next read.
   const std::byte* combined_chunk(std::uint64_t chunk, std::byte* into) const {
     const std::uint64_t bytes = bytes_of_chunk(chunk);
     const std::byte* sum = nullptr;
@@ -202,12 +202,12 @@ class HostReading {
     }
     return call_.reduction.sweeps_twice() ? sources.sum(call_.reduction, bytes, into) : sum;
   }
-  // Bytes of so many bytes of carriers when they are finished (reduction.hpp).
+  // The bytes that so many bytes of carriers take when they are finished (reduction.hpp).
   std::uint64_t finished_bytes(std::uint64_t bytes) const {
     if (!call_.reduction.finishes()) return bytes;
     return bytes / call_.reduction.carrier_bytes() * element_bytes(call_.reduction.type());
   }
-  // What its owner, whose V is there, has combined and finished; null if it has not.
+  // The chunk that its owner, whose V is there, has combined and finished; null if it has not.
   const std::byte* given_chunk(std::uint64_t chunk) const {
     const Rank owner = owner_of(chunk);
     const HostPlace room = combined_place(owner);

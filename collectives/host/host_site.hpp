@@ -6,8 +6,8 @@
 
 namespace ucft::detail {
 
-// The package, the NUMA node and the last-level cache (L3) in which all cores are that a rank may run on, by their
-// numbers on the host. -1: it may run on several, or that is not known.
+// The package, the NUMA node and the last-level cache (L3) that contain all cores on which a rank may run. They are the
+// host's own numbers. -1: the rank may run on several, or that is not known.
 struct HostSite {
   std::int16_t package = -1, numa = -1, cache = -1;
   auto operator<=>(const HostSite&) const = default;

@@ -1,13 +1,13 @@
-// The memory of the host stage: one slab per member of a communicator, which that member alone writes and all have
-// mapped.
+// The memory of the host stage: one slab per member of a communicator. Only that member writes its slab, and all have
+// it mapped.
 //
 // A slab has `banks` banks; operation s uses bank s mod banks. A bank holds the member's value V and, if the tree has
 // inner nodes, its partial result P: each a stamp, a note and a payload. The stamp is stored last: what it says is
 // there.
 //
-// Data that are too long for a payload lie elsewhere in memory of their owner that all have mapped, and the payload
-// says where: word 0 the data, word 1 of V room for what the owner combines: its P, or its chunks of a large result,
-// each with a stamp.
+// Data that are too long for a payload lie elsewhere in memory of their owner that all have mapped. Then the payload
+// says where. Word 0 names the data. Word 1 of V names room for what the owner combines: its P, or its chunks of a
+// large result, each with a stamp.
 //
 //   word 0         through: stamp of the last operation that its owner has completed, as all before it
 //   line 1 ..      bank 0: V: stamp, note, payload words;  P: stamp, note, payload words;  bank 1 ..
@@ -24,7 +24,8 @@
 namespace ucft::detail {
 
 using HostWord = std::uint64_t;
-// Of a word, counted from the beginning of its owner's slab; modulo 2^64, so what lies before the slab has one, too.
+// The place of a word, counted from the beginning of its owner's slab. It is modulo 2^64, so what lies before the slab
+// has a place, too.
 using HostPlace = std::uint64_t;
 
 // Greater for later operations. 0 is none of them.
@@ -41,13 +42,13 @@ struct HostLayout {
   bool is_large(std::uint64_t bytes) const { return bytes > large_bytes; }
 
   static constexpr HostPlace through() { return 0; }
-  // For who looks from outside: the distance of the banks in words << 32 | how many, the rank << 32 | ranks of the
-  // communicator, and when the last operation was posted (CLOCK_MONOTONIC in ns; up to a heartbeat early, as nobody
-  // looks at a clock for each).
+  // For a reader from outside: the distance of the banks in words << 32 | their number; the rank << 32 | ranks of the
+  // communicator; and the time at which the last operation was posted. (CLOCK_MONOTONIC in ns. It may be up to a
+  // heartbeat early, as nobody looks at a clock for each operation.)
   static constexpr HostPlace stride_and_banks() { return 1; }
   static constexpr HostPlace rank_and_ranks() { return 2; }
   static constexpr HostPlace posted_at() { return 3; }
-  // Of the last reduce that was posted: its number << 32 | its root, which no note has.
+  // The last reduce that was posted: its number << 32 | its root, which no note has.
   static constexpr HostPlace root_of_reduce() { return 4; }
   // 0, until its owner has left: it posts nothing more, and reads nothing more of what others post. Then 1 + how many
   // gossip operations it has posted.
@@ -62,7 +63,7 @@ struct HostLayout {
     return line_words + static_cast<HostPlace>(banks) * static_cast<HostPlace>(cells) * cell_words();
   }
 
-  // Of large data of so many ranks: about as many chunks as ranks, or more.
+  // The bytes of a chunk of large data of so many ranks: there are about as many chunks as ranks, or more.
   std::uint64_t bytes_of_chunks(std::uint64_t bytes, Rank ranks) const {
     return std::min(chunk_bytes, (bytes / static_cast<std::uint64_t>(ranks) + 64) / 64 * 64);
   }
@@ -87,8 +88,8 @@ struct HostLayout {
 struct HostNote {
   std::uint16_t signature = 0;
   Outcome outcome = Outcome::success;  // of V: success, or no_memory if its owner has none for its data
-  std::uint32_t count = 0;  // V: bytes of data; of who gives none, is_root | root. P: contributors, or 1 + the culprit
-  std::uint16_t what = 0;   // V: 12 bits that nobody here reads, for who looks from outside
+  std::uint32_t count = 0;  // V: bytes of data; if none are given, is_root | root. P: contributors, or 1 + the culprit
+  std::uint16_t what = 0;   // V: 12 bits that nobody here reads, for a reader from outside
 
   static constexpr std::uint32_t is_root = std::uint32_t{1} << 31;
 

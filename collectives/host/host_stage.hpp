@@ -7,20 +7,20 @@
 //   wanting P[x]:             it is there; or V[x] is there, or x is proved dead (then look at P[x] and V[x] again): so
 //                             do x's work yourself. Nothing is sent for it
 //
-// Why all have the same result: V[x] is in it if and only if it is stamped once x has ended, since nobody leaves it out
-// before x is proved dead and looked at again; and all combine in one fixed shape. So a proof must be one: a suspicion
+// Why all have the same result: V[x] is in it if and only if it is stamped once x has ended. No rank leaves it out
+// before x is proved dead and looked at again, and all combine in one fixed shape. So a proof must be one: a suspicion
 // never reaches this.
 //
 // Invariants:
 // - A word of a slab is stored by its owner alone, the stamp after what it speaks for. Stamps and is_dead() are loaded
-//   with acquire order, stamps stored with release order: a rank that has seen the stamp sees the data, one that has
-//   seen the proof all that the dead has stored. No load needs an order after an earlier store, so x86 needs no fence.
-//   `through`, and the stamp of t for t - W, are stored behind the last read of what may then be overwritten; release
-//   order keeps that read before them, also where the overwriter learns of the stamp by P of others, who have loaded it
-//   and stored theirs behind it. tests/unit/litmus_test.cpp races the shapes.
+//   with acquire order, stamps stored with release order. A rank that has seen the stamp sees the data. One that has
+//   seen the proof sees all that the dead rank stored. No load needs an order after an earlier store, so x86 needs no
+//   fence. `through`, and the stamp of t for t - W, are stored behind the last read of what may then be overwritten.
+//   Release order keeps that read before them. The overwriter may learn of the stamp by P of others, which have loaded
+//   it and stored theirs behind it. tests/unit/litmus_test.cpp races the shapes.
 // - Bank s mod B is stored to again, for s + B, when all have completed s: each is through with it, or is proved dead.
-//   After an operation that all take part in much of that is known without looking: who has posted t has completed t -
-//   W.
+//   After an operation that all take part in much of that is known without looking: a rank that has posted t has
+//   completed t - W.
 // - Every rank stamps every operation, also where it gives no data: its readers compare signature and length there. A
 //   rank that posts a different operation delays no other. A live one that stops posting does.
 // - A rank that has left is as a dead one: it posts and reads nothing more. It has completed all that it had posted.
@@ -165,7 +165,7 @@ class HostStage {
     return Ran::ended;
   }
 
-  // Of an operation that has just ended by its shortcut; of a reduce at its root.
+  // The contributors of an operation that has just ended by its shortcut; of a reduce at its root.
   std::uint32_t contributors(const HostShortcut& way) const {
     return way.reads == HostShortcut::Reads::all ? static_cast<std::uint32_t>(givers_.size()) : 1;
   }
@@ -225,8 +225,8 @@ class HostStage {
     return any;
   }
 
-  // Whom an operation that this rank has posted waits for: use(rank). Whoever has not given what this rank reads; if
-  // all have, who is not at its end, and is to combine chunks, or reads what this rank lends. In rank order.
+  // The ranks that an operation of this rank waits for: use(rank). Those that haven't given what this rank reads. If
+  // all have, those that aren't at its end: they are to combine chunks, or read what this rank lends. In rank order.
   template <class Memory, class Use>
   void for_each_awaited(Memory& memory, OperationNumber number, Use use) const {
     const HostReading<Memory> all = reading(memory, number);
@@ -286,7 +286,7 @@ class HostStage {
   HostPlace value_of(OperationNumber number) const { return layout_.first_bank() + (number & bank_mask_) * stride_; }
   Operation& at(OperationNumber number) { return operations_[number & mask_]; }
   const Operation& at(OperationNumber number) const { return operations_[number & mask_]; }
-  // Of this rank's V.
+  // The note of this rank's V.
   HostNote note_of(const HostCall& call) const {
     const Outcome outcome = call.lacks_memory ? Outcome::no_memory : Outcome::success;
     const std::uint32_t count = gives(call) ? static_cast<std::uint32_t>(bytes_given(call))
@@ -305,7 +305,7 @@ class HostStage {
     return next_ < banks || is_free(memory, next_ - banks);
   }
 
-  // Of the chunks that this rank will combine: what was in that memory before must not be taken for them.
+  // For the chunks that this rank will combine: older words in that memory must not be taken for their stamps.
   template <class Memory>
   void clear_stamps(const HostReading<Memory>& all, HostPlace room) const {
     for (std::uint64_t chunk = static_cast<std::uint64_t>(seat_.me); chunk < all.chunks();
@@ -313,7 +313,7 @@ class HostStage {
       all.memory().store(room + all.chunk_stamp(chunk), 0);
   }
 
-  // What advance() would do with a shortcut, where all that are read are there and alike. False: it has to look.
+  // As advance() with a shortcut, where all that are read are there and alike. False: it has to look.
   template <class Memory>
   bool finish_at_once(Memory& memory, OperationNumber number) {
     Operation& operation = at(number);
@@ -406,7 +406,7 @@ class HostStage {
     if (!all.is_there(x) && std::erase(givers_, x) > 0) givers_from_ = std::max(givers_from_, all.number());
     return true;
   }
-  // Whose data this rank needs, of an operation not before givers_from_.
+  // The ranks whose data this rank needs, of an operation not before givers_from_.
   std::span<const Rank> read_by(const HostCall& call, const HostShortcut& way) const {
     if (way.reads == HostShortcut::Reads::all) return givers_;
     return {&call.root, way.reads == HostShortcut::Reads::root ? 1u : 0u};
@@ -450,7 +450,7 @@ class HostStage {
     return finish(all, got);
   }
 
-  // What became of the sum only the root knows. But who has given nothing knows that.
+  // Only the root knows what became of the sum. But a rank that has given nothing knows that of itself.
   template <class Memory>
   bool leave_to_root(const HostReading<Memory>& all) {
     HostPartial none;
@@ -475,7 +475,7 @@ class HostStage {
     note_posted_by_all(all.number());
     return sum_up(all);
   }
-  // One more look that was in vain, if it was: then others' work may be done for them.
+  // Counts a look that was in vain. True after seat_.patience of them: then others' work may be done for them.
   bool has_patience_ended(Operation& operation) const {
     if (operation.looks >= seat_.patience) return true;
     ++operation.looks;
@@ -533,7 +533,7 @@ class HostStage {
     all.memory().store(room + all.chunk_stamp(chunk), all.stamp());
   }
 
-  // In their order, as far as they are there. True: all.
+  // Takes the chunks in their order, as far as they are there. True: all.
   template <class Memory>
   bool take_chunks(const HostReading<Memory>& all, bool helps) {
     Operation& operation = at(all.number());
@@ -542,7 +542,7 @@ class HostStage {
     return operation.chunks_done == all.chunks();
   }
 
-  // From its owner; or combined here, if the owner is dead, or lives and does not come to it.
+  // Takes a chunk from its owner. If the owner is dead, or lives and does not come to it, it is combined here.
   template <class Memory>
   bool take_chunk(const HostReading<Memory>& all, std::uint64_t chunk, bool helps) {
     const Rank owner = all.owner_of(chunk);
@@ -557,7 +557,7 @@ class HostStage {
     return true;
   }
 
-  // The root of a reduce needs nobody: others are through already.
+  // The root of a reduce needs no other rank: the others are through already.
   template <class Memory>
   bool take_all_chunks(const HostReading<Memory>& all) {
     const HostResult result = at(all.number()).result = all.result_of_all();

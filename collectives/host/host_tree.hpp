@@ -1,6 +1,7 @@
 // The shape in which the ranks of one host combine: a tree rooted at rank 0, in which the root of a subtree is its
-// lowest rank. A subtree is a range of ranks, and V + P of the children, in their order, in the order of ranks, unless
-// ranks that share a package, a NUMA node or a cache are not numbered one after the other: operators are commutative.
+// lowest rank. A subtree is a range of ranks, and V + P of the children, in their order, is in the order of ranks.
+// Exception: ranks that share a package, a NUMA node or a cache may not be numbered one after the other. Operators are
+// commutative, so any order will do.
 #pragma once
 
 #include <algorithm>
@@ -31,9 +32,9 @@ class HostTree {
     if (degree == 0) return flat(ranks);
     return of_sites(std::vector<HostSite>(static_cast<std::size_t>(ranks)), degree);
   }
-  // Rank r runs at sites[r]. The ranks of a package combine among themselves, and so do those of a NUMA node and of a
-  // cache within it: one value leaves each of them. The limit of `degree` children holds at each of these levels, and
-  // within a cache. 0: flat.
+  // Rank r runs at sites[r]. The ranks of a package combine among themselves. So do those of a NUMA node and of a cache
+  // within it: one value leaves each of them. The limit of `degree` children holds at each of these levels, and within
+  // a cache. 0: flat.
   static HostTree of_sites(std::span<const HostSite> sites, int degree) {
     assert(degree >= 0 && !sites.empty());
     const Rank ranks = static_cast<Rank>(sites.size());
@@ -62,8 +63,8 @@ class HostTree {
   using Level = std::int16_t HostSite::*;
   static constexpr Level levels[] = {&HostSite::package, &HostSite::numa, &HostSite::cache};
 
-  // Packages {0, 2, 4, 6} and {1, 3, 5, 7}, degree 2: 0 has 2 (2, 4), 6, and 1, who has 3 (3, 5) and 7. Children within
-  // are added first: they are the nearest.
+  // Packages {0, 2, 4, 6} and {1, 3, 5, 7}, degree 2: 0 has 2 (2, 4), 6, and 1, which has 3 (3, 5) and 7. Children
+  // within are added first: they are the nearest.
   void join(std::span<const Rank> ranks, std::span<const HostSite> sites, std::span<const Level> by) {
     if (by.empty()) return split(ranks);
     std::map<std::int16_t, std::size_t> places;

@@ -1,6 +1,6 @@
-// Which shape and which sizes the ranks of one host use: a table of rows, from the file that UCFT_TUNING_FILE names, or
-// built in. The same on all ranks, and so is what is chosen from it: a pure function of the table and of what all know
-// since start-up.
+// The shape and the sizes that the ranks of one host use: a table of rows, from the file that UCFT_TUNING_FILE names,
+// or built in. The table is the same on all ranks. So is what is chosen from it: a pure function of the table and of
+// what all know since start-up.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace ucft::detail {
 struct HostTuning {
   static constexpr std::int32_t any = std::numeric_limits<std::int32_t>::max();
 
-  // What a row is for: up to so many.
+  // The case that a row is for: up to so many.
   struct Where {
     std::int32_t ranks = any;           // of the communicator
     std::int32_t ranks_per_core = any;  // of the job, per hardware thread that is online on this host; rounded up
@@ -49,7 +49,7 @@ struct HostTuning {
             static_cast<std::int32_t>(caches.size())};
   }
 
-  // That of the first row that includes it.
+  // The choice of the first row that includes it.
   const Choice& choose(const Where& where) const {
     const auto row =
         std::find_if(rows.begin(), rows.end(), [&](const Row& each) { return each.where.includes(where); });

@@ -60,7 +60,7 @@ void HostMember::read() {
   process_.let_go().clear();
 }
 
-// What this rank itself has appended it need not copy.
+// An entry that this rank itself has appended need not be copied.
 void HostMember::apply(const JournalEntry& entry) {
   if (!appended_) return process_.apply(entry);
   JournalEntry mine = entry;
@@ -91,12 +91,12 @@ void HostMember::record_message(const Held& held) {
   record(entry);
 }
 
-// What has come and is not written down yet.
+// Writes down what has come and is not written down yet.
 void HostMember::go_on() {
   while (journal_.may_append() && (record_failures() || record_leavers() || take_held())) {}
 }
 
-// Of a host whose ranks are all gone. False: there is none.
+// Writes down that a host is gone, all of whose ranks are gone. False: there is none.
 bool HostMember::record_failures() {
   while (!dead_hosts_.empty()) {
     const auto [host, how] = dead_hosts_.back();
@@ -118,7 +118,8 @@ bool HostMember::record_leavers() {
   return true;
 }
 
-// The first that can be taken in now; what is late is forgotten, what is early is kept. False: there is none.
+// Takes in the first packet that it can take in now. A late one is forgotten, an early one is kept. False: there is
+// none.
 bool HostMember::take_held() {
   for (std::size_t i = 0; i < held_.size();) {
     const Held held = held_[i];
@@ -218,7 +219,7 @@ void HostMember::say(Host to, std::uint32_t place, OperationNumber operation) {
   outbox_.push_back({rank, place, word});
 }
 
-// Of a new speaker: again.
+// A new speaker says it again.
 void HostMember::say_that_we_leave() {
   if (!speaks_ || !process_.window().has_left()) return;
   for (Host host = 0; host < static_cast<Host>(told_we_leave_.size()); ++host) {
@@ -243,7 +244,7 @@ bool HostMember::leave() {
 
 // ---- speaking -------------------------------------------------------------------------------------------------------
 
-// Of a new speaker: all.
+// A new speaker sends all packets.
 void HostMember::send_new() {
   if (lost()) return;  // what it would say is not what its host has written down
   sent_upto_ = std::max(sent_upto_, process_.packets_begin());
@@ -251,8 +252,8 @@ void HostMember::send_new() {
   if (has_taken_over_) tell_awaited();
 }
 
-// Of a new speaker: hosts that it waits for may have sent to its predecessor what that one never wrote down. Their next
-// ranks hear it, too: their speakers may be as dead.
+// A new speaker tells the hosts that it waits for: they may have sent to its predecessor what that one never wrote
+// down. Their next ranks hear it, too: their speakers may be as dead.
 void HostMember::tell_awaited() {
   const OperationWindow& window = process_.window();
   for (OperationNumber number = window.dropped_upto(); number < window.next(); ++number) {

@@ -1,23 +1,23 @@
-// One rank's part in its host's process: it reads the journal, and the first rank of the host that lives speaks, which
-// means that it writes the journal and exchanges packets with the speakers of other hosts.
+// One rank's part in its host's process. Every rank of the host reads the journal. The first that lives is the speaker:
+// it also writes the journal, and exchanges packets with the speakers of other hosts.
 //
 //   speaker    an event -> written down -> applied -> the packets that follow are sent
 //   others     read, apply, send nothing
-//   takeover   the speaker is proved dead, and this rank is the next: it reads to the end, sends all packets again that
-//              any host may lack, and goes on. The same that its predecessor sent, or would have
+//   takeover   the speaker is proved dead, and this rank is the next. It reads to the end, sends all packets again that
+//              any host may lack, and goes on. They are the packets that its predecessor sent, or would have sent
 //
-// Packets go to the first rank of a host that is not known to be dead. When that one dies, those that its host may not
-// have written down go to the next one, which keeps them until it speaks. So a message is lost with neither of two
-// speakers that die, in whatever order who learns of it: one of them lives that has it, or its host is dead.
+// Packets go to the first rank of a host that is not known to be dead. When that one dies, the next one gets those
+// packets that its host may not have written down. It keeps them until it speaks. So a message survives the deaths of
+// two speakers, in whatever order the news of them comes: a live rank has it, or its host is dead.
 //
-// Leaving: when all ranks of a host have left, whoever speaks writes down that the host leaves, and says so to the
-// others. Each answers when it needs this host no more; when all have, the end is written down. A rank that leaves
-// while others of its host stay just goes.
+// Leaving: when all ranks of a host have left, its speaker writes down that the host leaves, and says so to the other
+// hosts. Each answers when it needs this host no more. When all have answered, the end is written down. A rank that
+// leaves while others of its host stay just goes.
 //
 // Invariants
 //   - A rank speaks when all before it on its host are *proved* dead: there are no two speakers. A suspicion is no
 //     proof.
-//   - Nothing leaves a host that does not follow from what its journal holds.
+//   - Everything that leaves a host follows from what its journal holds.
 #pragma once
 
 #include <vector>
@@ -36,8 +36,8 @@ class HostMember {
     int window = 8;
     Optimism optimism = false;
   };
-  // Places of packets that say nothing but who speaks now; that the host posts nothing from message.operation on; that
-  // it needs the other host, which leaves, no more. Places of messages are below them.
+  // Places of packets without a message. They say only which rank speaks now; that the host posts nothing from
+  // message.operation on; or that it needs the other host, which leaves, no more. Places of messages are below them.
   static constexpr std::uint32_t i_speak = UINT16_MAX, we_leave = UINT16_MAX - 1, you_may_go = UINT16_MAX - 2;
   struct Packet {  // in an outbox; message.peer is the host that it is for
     Rank to;
@@ -60,12 +60,12 @@ class HostMember {
   bool wants_contribution() const { return speaks_ && process_.ready() && journal_.may_append(); }
   OperationNumber next_call() const { return process_.calls(); }
   void on_contribution(const HostContribution& contribution);
-  // from: one of another host, message.peer, that speaks there; so all before it on its host are dead. To a rank that
-  // does not speak (yet), too.
+  // from: a rank of another host, message.peer, that speaks there; so all before it on its host are dead. A rank that
+  // does not speak (yet) takes packets, too.
   void on_packet(Rank from, std::uint32_t place, const Message& message);
-  // Of this host: proved. Of another one: the detector's word.
+  // A rank of this host: it is proved dead. A rank of another host: the detector's word.
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
-  // Of another host: it is gone, in order. was_needed: somebody may not have finished all that its host has posted.
+  // A rank of another host is gone, in order. was_needed: some rank may not have finished all that its host has posted.
   void on_left(Rank rank, bool was_needed) { on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left); }
   bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
   void on_turn(std::int64_t now_ns);
@@ -85,13 +85,14 @@ class HostMember {
   HostProcess& process() { return process_; }
   const HostProcess& process() const { return process_; }
 
-  // Whose packets, or whose entries in the journal, its host needs next for that call. Ranks; empty: nobody's, or this
-  // one's.
+  // The ranks whose packets, or whose entries in the journal, its host needs next for that call. Empty: none, or this
+  // rank.
   std::vector<Rank> awaited(OperationNumber call) const;
-  // Of an operation of this rank's process: the ranks of all hosts that are not in its result, ascending. False: there
+  // The ranks of all hosts that are not in the result of that operation of this rank's process, ascending. False: there
   // are more.
   bool missing(OperationNumber number, std::vector<Rank>& ranks) const;
-  // Whom its result blames: a rank, of another host's mismatch the first one there. no_rank: nobody.
+  // The rank that the operation's result blames. Of a mismatch on another host it is the first rank there. no_rank:
+  // nobody.
   Rank culprit(OperationNumber number) const;
   void release_all();
 

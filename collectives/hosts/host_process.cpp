@@ -40,7 +40,7 @@ void HostProcess::apply(const JournalEntry& entry) {
   pack();
 }
 
-// The window's own barriers are posted as soon as they are due: so when is a function of the entries, too.
+// The window's own barriers are posted as soon as they are due. So that moment is a function of the entries, too.
 void HostProcess::make_ready() {
   const OperationNumber next = window_.next();
   const std::uint64_t refused = buffers_.refused();
@@ -56,9 +56,9 @@ void HostProcess::make_ready() {
 
 // ---- operations -----------------------------------------------------------------------------------------------------
 
-// A slot serves the operation 4W later when that one is first heard of. Then this host has at least begun the one W
-// after the old one, which is the last to ask: nobody is further ahead of it than an operation window and a stretch of
-// rooted operations.
+// A slot serves the operation 4W later when that one is first heard of. Then this host has at least begun the operation
+// W after the old one, which is the last to ask. No host is further ahead of it than an operation window and a stretch
+// of rooted operations.
 HostProcess::Slot& HostProcess::slot_for(OperationNumber number) {
   Slot& slot = slots_[number & (slots_.size() - 1)];
   if (slot.operation != number) {
@@ -79,7 +79,7 @@ HostProcess::Count& HostProcess::count_of(Host host, OperationNumber operation) 
   return counts.back();
 }
 
-// Like membership: what the results up to W operations before have said, all know.
+// As with membership, all know what the results up to W operations before have said.
 void HostProcess::begin(OperationNumber number, OperationNumber call) {
   Slot& slot = slot_for(number);
   slot.call = call;
@@ -190,13 +190,13 @@ void HostProcess::clear_completed() {
   noted_ = 0;
 }
 
-// A new speaker repeats them without, and nobody looks at them any more.
+// A new speaker repeats the packets without values, and no host looks at those any more.
 void HostProcess::forget_values_of(OperationNumber number) {
   for (Packet& packet : packets_)
     if (packet.message.operation == number) buffers_.release(std::exchange(packet.message.value, {}));
 }
 
-// In the order in which they were made; an older one keeps those behind it, which are few.
+// Packets are dropped in the order in which they were made. An older one keeps those behind it, which are few.
 void HostProcess::drop_packets() {
   while (!packets_.empty() && packets_.front().message.operation < window_.dropped_upto()) {
     buffers_.release(packets_.front().message.value);

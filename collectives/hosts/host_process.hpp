@@ -1,10 +1,10 @@
 // A host as one process among hosts: an operation window whose ranks are hosts, driven by the host's journal alone.
-// Each rank of the host has one of these, a replica; all that have read equally far are equal. So a dead speaker is
-// replaced by a rank that has read to the end, not by a protocol: it knows every message that its predecessor may have
-// sent, and says all of them again.
+// Each rank of the host has one of these, a replica. All that have read equally far are equal. So a dead speaker is
+// replaced by a rank that has read to the end, not by a protocol. That rank knows every message that its predecessor
+// may have sent, and says all of them again.
 //
-// Messages between two hosts are numbered for each operation, and each is taken in once, in that order: so an operation
-// sees neither repetitions nor gaps, whoever speaks, and a message that both speakers have sent was the same.
+// Messages between two hosts are numbered for each operation. Each is taken in once, in that order. So an operation
+// sees neither repetitions nor gaps, whichever rank speaks. A message that both speakers have sent was the same.
 //
 // Invariants
 //   - State and packets are a function of the entries applied. Nothing else may be asked here: no clock, no rank.

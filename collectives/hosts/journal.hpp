@@ -1,13 +1,13 @@
 // The journal of a host that is one process among hosts: all that has happened to it, in the order in which it took it
 // in.
 //
-// An algorithm is a value: (state, event) -> (state, sends). So whoever has the events has the state, and knows what
-// was sent. The one rank that speaks for the host writes each event down before anything follows from it (write ahead),
-// in memory that all ranks of the host have mapped, and that stays when its writer dies. Any other rank reads on from
-// there.
+// An algorithm is a value: (state, event) -> (state, sends). So a rank that has the events has the state, and knows
+// what was sent. The one rank that speaks for the host writes each event down before anything follows from it (write
+// ahead). It writes in memory that all ranks of the host have mapped, and that stays when its writer dies. Any other
+// rank reads on from there.
 //
-// An entry is there as a whole or not at all: payload, then stamp. What a dead speaker has not stamped was never said
-// to anybody, and its successor writes over it.
+// An entry is there as a whole or not at all: payload, then stamp. An entry that a dead speaker has not stamped was
+// never said to anybody. The speaker's successor writes over it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace ucft::detail {
 
 using Host = Rank;  // as a process among hosts: 0 .. number of hosts - 1
 
-// What the ranks of a host give together, for the next call of their communicator. A pure function of the host's
+// The joint contribution of the ranks of a host, for the next call of their communicator. A pure function of the host's
 // memory, once each of its ranks has given or is proved dead.
 struct HostContribution {
   OperationNumber call = 0;
@@ -61,8 +61,8 @@ class Journal {
   virtual ~Journal() = default;
   // Whether append() may be called: all that was appended is there.
   virtual bool may_append() const { return true; }
-  // By the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before it is there: value
-  // stays as it is until at() has given it.
+  // For the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before an entry is
+  // there: value stays as it is until at() has given it.
   virtual void append(std::uint64_t position, const JournalEntry& entry) = 0;
   // nullptr: not there yet, or not to be read yet. Valid until the next call.
   virtual const JournalEntry* at(std::uint64_t position) = 0;

@@ -23,8 +23,8 @@ bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const S
     sum = whole;
     fresh = true;
   }
-  // Nobody is in two of them, so they fit. Of whoever gives more than was agreed nothing is taken: the set then lacks a
-  // block that was counted, which whoever reads it sees.
+  // No rank is in two of them, so they fit. From a rank that gives more than was agreed nothing is taken. Then the set
+  // lacks a block that was counted, which its reader sees.
   const std::uint64_t room = buffers.bytes(sum.buffer) - sum.bytes;
   if (part.bytes > room) return true;
   std::memcpy(buffers.data(sum) + sum.bytes, buffers.data(part), part.bytes);

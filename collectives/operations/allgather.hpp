@@ -1,6 +1,6 @@
 // Allgather: the blocks of all, on all; they may differ in length (allgatherv). An allreduce (Algorithms 4 and 5) whose
 // sum is a set: two sets of blocks are added by putting them side by side. So a dead rank's block is there on all
-// survivors or on none, as its value is in a sum or not, and what is there says whose it is.
+// survivors or on none, as its value is in a sum or not. A block that is there says whose it is.
 //
 // A set of blocks is a sequence of records, in any order of ranks, each rank at most once:
 //
@@ -34,7 +34,7 @@ struct Allgather {
   };
   static constexpr std::uint64_t record_bytes(std::uint64_t block) { return sizeof(Record) + (block + 7) / 8 * 8; }
 
-  // Lengths differ with those who contribute; what is wrong in a message is found when it is read.
+  // Lengths differ with the ranks that contribute. An error in a message is found when the message is read.
   static bool accepts(const Arguments& arguments, std::uint64_t bytes) {
     return bytes >= sizeof(Record) && bytes % 8 == 0 && bytes <= result_bytes(arguments, row_limit);
   }
@@ -45,7 +45,7 @@ struct Allgather {
 
   // This rank's input: a record of its block, in input_bytes().
   static void pack(const Arguments& arguments, Rank me, const void* block, std::byte* input);
-  // Each block of a set. False: it is none.
+  // Calls use for each block of a set. False: it is no set.
   static bool for_each(std::span<const std::byte> set,
                        const std::function<void(Rank, std::span<const std::byte>)>& use);
 

@@ -1,6 +1,6 @@
 // Allreduce: the sum of the values of all, on all. Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations
-// based on correction", Algorithm 4 (a corrected reduce, then a corrected broadcast) and Algorithm 5 (if the root dies,
-// the next rank is root; ballots.hpp says what that needs where any rank may die between any two sends).
+// based on correction". Algorithm 4: a corrected reduce, then a corrected broadcast. Algorithm 5: if the root dies, the
+// next rank is root. ballots.hpp says what that needs where any rank may die between any two sends.
 #pragma once
 
 #include "collectives/operations/same_lengths.hpp"

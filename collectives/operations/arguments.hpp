@@ -1,4 +1,5 @@
-// What one call asks for: the same on all ranks, but for the length of their blocks. signature() tells whether it was.
+// The arguments of one call: the same on all ranks, but for the length of their blocks. signature() tells whether they
+// were.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce, allgathe
 inline constexpr int kind_count = 5;
 enum class FailureInfo : std::uint8_t { list, count, bit };
 
-// Who has data to give, or gets some.
+// The ranks that have data to give, or that get some.
 enum class Who : std::uint8_t { nobody, all, root, all_but_root };
 
 // A row of the catalogue (catalogue.hpp).
@@ -26,8 +27,8 @@ struct CatalogueRow {
   bool disseminates;  // the decision goes to all (corrected trees)
   bool reduces;       // takes an operator
 
-  // The root is the caller's choice, and its death matters: of a reduce to everything (nobody else has the result), of
-  // a broadcast unless somebody has its data already. Else the next rank is root (Algorithm 5).
+  // The root is the caller's choice, and its death matters. It ends a reduce (only the root has the result), and a
+  // broadcast unless some rank has its data already. Else the next rank is root (Algorithm 5).
   constexpr bool rooted() const { return !collects || !disseminates; }
 };
 
@@ -39,9 +40,9 @@ struct GossipSetting {
   std::int64_t interval_ns = 300;  // o: between two messages of one process
   std::int64_t flight_ns = 1600;   // L + 2o: what a message takes
   std::int64_t ask_after_ns =
-      10'000'000;  // who has waited for so long without the value asks the root; never_asks: not
+      10'000'000;  // a rank that has waited so long without the value asks the root; never_asks: not
   std::int64_t panic_after_ns =
-      never_asks;          // FCG: who has the value by correction alone, and is not let go for so long, panics
+      never_asks;          // FCG: a rank that has the value by correction alone, and is not let go so long, panics
   std::uint64_t seed = 0;  // of the choices, beside the operation's number
 
   bool operator==(const GossipSetting&) const = default;
@@ -63,7 +64,7 @@ struct Arguments {
   std::int64_t correction_delay_us = 0;  // phased: corrections begin this long after the value has come; 0: overlapped.
                                          // For the driver, which gives no turn before
   bool corrected_spread =
-      true;  // opportunistic forms: who has the value from a correction sends on like any other. False for
+      true;  // opportunistic forms: a rank with the value from a correction sends on like any other. False for
              // comparison in the simulator only
   FailureInfo failure_info = FailureInfo::list;
   GossipSetting gossip{};

@@ -1,4 +1,4 @@
-// Barrier: nobody is through before all live ranks have entered. An allreduce (Algorithms 4 and 5) of nothing.
+// Barrier: a rank is through only after all live ranks have entered. An allreduce (Algorithms 4 and 5) of nothing.
 #pragma once
 
 #include "collectives/operations/same_lengths.hpp"

@@ -1,5 +1,6 @@
 // Broadcast: the root's data, on all. Küttler et al., "Corrected trees for reliable group communication". If the root
-// dies, the next rank asks all: whoever has its data has decided; if nobody has, it is over, with root_failed.
+// dies, the next rank asks all. A rank that has the data has decided. If no rank has it, the broadcast is over, with
+// root_failed.
 #pragma once
 
 #include "collectives/operations/same_lengths.hpp"
@@ -14,7 +15,7 @@ struct Broadcast : SameLengths {
                                     .collects = false,
                                     .disseminates = true,
                                     .reduces = false};
-  // Whoever contributes has either decided, or nothing: there is nothing to add.
+  // A rank that contributes has either decided, or has nothing: there is nothing to add.
   static bool add(const Arguments&, Slice&, bool&, const Slice&, std::int32_t, Buffers&) { return true; }
 };
 

@@ -1,6 +1,6 @@
-// The collectives: for each, who gives, who gets, whether all contribute, whether the decision goes to all. A
+// The collectives: for each, which ranks give, which get, whether all contribute, whether the decision goes to all. A
 // collective is one file beside this one, with a row and these functions; a Kind (arguments.hpp); its row and its line
-// below. What all who get a result get is one value, the same for all: an alltoall does not fit (docs/architecture.md).
+// below. All ranks that get a result get one value, the same for all: an alltoall does not fit (docs/architecture.md).
 //
 //   accepts(arguments, bytes)            may a message carry a value of that length?
 //   input_bytes(arguments)               what this rank gives takes

@@ -1,5 +1,5 @@
 // Reduce: the sum of the values of all, on the root. Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations
-// based on correction", Algorithms 1-3. Over, with root_failed, when the root dies: nobody else has the result.
+// based on correction", Algorithms 1-3. When the root dies it is over, with root_failed: only the root has the result.
 #pragma once
 
 #include "collectives/operations/same_lengths.hpp"

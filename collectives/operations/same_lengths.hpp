@@ -1,4 +1,4 @@
-// What collectives have in common whose messages all carry values of one length, arguments.bytes().
+// The functions that collectives share whose messages all carry values of one length, arguments.bytes().
 #pragma once
 
 #include <cstring>

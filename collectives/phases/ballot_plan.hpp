@@ -1,5 +1,6 @@
-// This rank's part in one ballot, as ranks: its group and its place in the reduce tree (Küttler, Härtig, sections 4.2
-// and 4.5), and its children in the broadcast tree. Kept from one operation to the next while nothing has changed.
+// This rank's part in one ballot, as ranks. It has its group and its place in the reduce tree (Küttler, Härtig,
+// sections 4.2 and 4.5), and its children in the broadcast tree. The plan is kept from one operation to the next while
+// nothing has changed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace ucft::detail {
 
 class BallotPlan {
  public:
-  // Of the promised ballot.
+  // The plan for the promised ballot.
   void make(const Ballots& ballots, std::int32_t f, const BroadcastShape& shape);
 
   bool in_short_group = false;

@@ -94,7 +94,7 @@ bool Circulant::start(const Message& blank, Slice input, const Arguments& argume
   blank_ = blank;
   blank_.flags = has_value;
   is_active_ = true;
-  // Those to which the first step adds nothing.
+  // The blocks to which the first step adds nothing.
   const Skip& first = skips_.front();
   for (const auto& [begin, end] : runs_of(first.blocks, first.distance - first.blocks, arguments, ballots).runs)
     std::memcpy(buffers.data(sum_) + begin, buffers.data(input_) + begin, end - begin);

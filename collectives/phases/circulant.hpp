@@ -1,13 +1,13 @@
-// The optimistic ballot's schedule for long data: an allreduce as a reduce-scatter and an allgather, so that of m bytes
-// among p members each sends and gets 2m(p-1)/p, in 2 ceil(log2 p) steps, for any p. J. L. Träff, "Optimal,
-// Non-pipelined Reduce-scatter and Allreduce Algorithms" (arXiv:2410.14234), Algorithms 1 and 2, on a circulant graph.
-// There its skips are p halved and rounded up; here they are powers of two, which will do as well, and which trees need
-// anyway, so nobody has to be connected for it.
+// The optimistic ballot's schedule for long data: an allreduce as a reduce-scatter and an allgather. Of m bytes among p
+// members each sends and gets 2m(p-1)/p, in 2 ceil(log2 p) steps, for any p. J. L. Träff, "Optimal, Non-pipelined
+// Reduce-scatter and Allreduce Algorithms" (arXiv:2410.14234), Algorithms 1 and 2, on a circulant graph. There its
+// skips are p halved and rounded up. Here they are powers of two, which will do as well. Trees need the connections of
+// powers of two anyway, so the schedule needs no others.
 //
 //   The vector is cut into p blocks of consecutive elements; block (r + i) mod p is member r's block i. Skips: s' = p,
 //   then s, the largest power of two below s', and so on
 //
-//   reduce_scatter   s' down to 1   r gives its blocks s .. s'-1 to r + s, who adds them to its blocks 0 .. s'-s-1
+//   reduce_scatter   s' down to 1   r gives its blocks s .. s'-1 to r + s, which adds them to its blocks 0 .. s'-s-1
 //   allgather        and back       r gives its blocks 0 .. s'-s-1 to r - s, whose blocks s .. s'-1 they are
 //   closing          s' down to 1   r gives an empty message to r + s: when it has one from r - s for each s, all
 //                                   members have it all
@@ -15,16 +15,16 @@
 //   6 members: s = 4, 2, 1.   reduce_scatter: r gives 4 5 to r+4, 2 3 to r+2, 1 to r+1.
 //                             allgather: 0 to r-1, 0 1 to r-2, 0 1 to r-4
 //
-// A step's blocks travel in pieces, so that one can be added while the next is on its way; each names its place in the
-// vector, and may come in any order. What the last step of reduce_scatter adds to, block 0, is what the first of
-// allgather gives: each of its pieces goes as soon as it is summed. Each block is summed on one member, in the order of
-// steps: all ranks have the same bits. Operators must be commutative.
+// A step's blocks travel in pieces, so that one can be added while the next is on its way. Each piece names its place
+// in the vector, and may come in any order. The last step of reduce_scatter adds to block 0, and the first of allgather
+// gives block 0. So each of its pieces goes as soon as it is summed. Each block is summed on one member, in the order
+// of steps: all ranks have the same bits. Operators must be commutative.
 //
 // Invariants
-//   - Pieces are parts of the input or of the sum, which are written to again only by what proves that the piece was
-//     taken in: a sum's block comes back when whoever it was given to has added it.
-//   - closing begins when this rank has all of the result: so whoever is through knows that all members have the whole
-//     result.
+//   - Pieces are parts of the input or of the sum. A piece is written to again only by what proves that it was taken
+//     in. Example: a sum's block comes back when the rank that it was given to has added it.
+//   - closing begins when this rank has all of the result. So a rank that is through knows that all members have the
+//     whole result.
 #pragma once
 
 #include <vector>
@@ -39,13 +39,14 @@ class Circulant {
   static bool has(Phase phase) {
     return phase == Phase::reduce_scatter || phase == Phase::allgather || phase == Phase::closing;
   }
-  // For how much it is meant, among so many.
+  // Whether it is meant for so much data, among so many members.
   static bool fits(const Arguments& arguments, const Ballots& ballots);
 
   // blank: what all messages have; input: this rank's; a reference stays with the caller. False: there is no memory for
   // the sum.
   bool start(const Message& blank, Slice input, const Arguments& arguments, const Ballots& ballots, Buffers& buffers);
-  // Whether one of that phase, from there, can be a part of this sum: else they have posted another one.
+  // Whether a message of that phase, from that sender, can be a part of this sum. If not, the sender has posted a
+  // different operation.
   bool accepts(const Message& message, const Arguments& arguments, const Ballots& ballots);
   // False: not awaited.
   bool on_message(const Message& message, Buffers& buffers);
@@ -54,9 +55,9 @@ class Circulant {
 
   bool is_active() const { return is_active_; }
   Slice sum() const { return sum_; }
-  // From when on this rank has all of the result, and may have said so.
+  // True as soon as this rank has all of the result, and may have said so.
   bool is_whole() const { return is_active_ && at_ >= 2 * skips_.size() && has_given_; }
-  // Whose messages the next step needs; no_rank: nobody's.
+  // The rank whose messages the next step needs; no_rank: none.
   Rank awaited(const Ballots& ballots) const;
   void clear(Buffers& buffers);
 

@@ -52,7 +52,7 @@ void Dissemination::send_to(const std::vector<Rank>& children, Rank ballot, cons
     if (!ballots.has_failed(child)) out.send(child, message);
 }
 
-// Of an earlier ballot than the one that it corrects in: that one's root is dead.
+// Nothing for a ballot before the one that this rank corrects in: the earlier one's root is dead.
 void Dissemination::start_gossip(Rank ballot, OperationNumber number, std::int64_t age_ns, const Arguments& arguments,
                                  const Ballots& ballots) {
   if (correction_ballot_ != no_rank && ballots.before(ballot, correction_ballot_)) return;
@@ -63,7 +63,7 @@ void Dissemination::start_gossip(Rank ballot, OperationNumber number, std::int64
   spread_.start(arguments.gossip, {ballots.process_of(ballots.me(), ballot), ballots.members().size()}, seed, age_ns);
 }
 
-// Who is known to be dead is not sent to; nobody else instead: the message's time has passed.
+// A rank that is known to be dead gets no message, nor does another in its place: the message's time has passed.
 void Dissemination::gossip(std::int64_t now_ns, const Decision& decision, const Message& blank, const Ballots& ballots,
                            Outbox& out) {
   const auto process = spread_.turn(now_ns);
@@ -140,9 +140,9 @@ void Dissemination::begin_correction() {
 bool Dissemination::on_correction(const Message& message, bool was_delivered, const Arguments& arguments,
                                   const Ballots& ballots) {
   if (!note_correction(message, arguments, ballots)) return false;
-  // The opportunistic forms: whoever has the value spreads it, so one correction saves all below a dead process. (Of
-  // gossip there is nobody below.) The other forms measure gaps, which ranks that only correction has reached must not
-  // hide.
+  // The opportunistic forms: a rank that has the value spreads it, so one correction saves all below a dead process.
+  // (Of gossip there is nobody below.) The other forms measure gaps, which ranks that only correction has reached must
+  // not hide.
   if (!was_delivered && is_opportunistic(arguments.correction))
     return arguments.corrected_spread && !arguments.by_gossip();
   if (arguments.correction != Correction::failure_proof) return false;
@@ -180,19 +180,19 @@ void Dissemination::on_failure(Rank rank, const Ballots& ballots) {
   if (rank == coloured_by_) panic_if_alone(ballots);
 }
 
-// Failure-proof: the one that coloured me is dead, and may have reached nobody else.
+// Failure-proof: the process that coloured me is dead, and may have reached no other.
 void Dissemination::panic_if_alone(const Ballots& ballots) {
   if (coloured_by_ != no_rank && ballots.has_failed(coloured_by_)) panic(ballots);
 }
 
-// FCG: nobody has let me go for so long since my first turn with the value.
+// FCG: no process has let me go for so long since my first turn with the value.
 void Dissemination::panic_if_late(std::int64_t now_ns, const Ballots& ballots) {
   if (!awaits_exit()) return;
   if (panic_at_ns_ == unknown && now_ns >= 0) panic_at_ns_ = now_ns + panic_after_ns_;
   if (now_ns < 0 || now_ns >= panic_at_ns_) panic(ballots);
 }
 
-// Of a ballot whose root is dead as well nobody would take it.
+// Nothing in a ballot whose root is dead as well: no rank would take it.
 void Dissemination::panic(const Ballots& ballots) {
   coloured_by_ = no_rank;
   if (!ballots.before(correction_ballot_, ballots.promised())) correction_.panic();
@@ -209,7 +209,7 @@ std::int64_t Dissemination::turn_due_ns() const {
   return due;
 }
 
-// correction_delay_us after it was offered for the first time.
+// Correction is due correction_delay_us after it was offered for the first time.
 bool Dissemination::correction_is_due(std::int64_t now_ns, std::int64_t delay_us) {
   if (now_ns < 0 || correction_.panics()) return true;
   if (turn_wanted_since_ns_ == unknown) turn_wanted_since_ns_ = now_ns;

@@ -1,10 +1,10 @@
-// The decision's way to all: down the broadcast tree, or by gossip; along the ring of ranks (correction); and to those
-// who ask the root because somebody above them in the tree is dead, or because gossip has passed them by. Küttler et
-// al., "Corrected trees for reliable group communication"; gossip, checked and failure-proof correction: Hoefler et
-// al., "Corrected gossip algorithms".
+// The decision's way to all: down the broadcast tree, or by gossip; along the ring of ranks (correction); and to ranks
+// that ask the root. A rank asks because some rank above it in the tree is dead, or because gossip has passed it by.
+// Küttler et al., "Corrected trees for reliable group communication"; gossip, checked and failure-proof correction:
+// Hoefler et al., "Corrected gossip algorithms".
 //
-// Invariants: a rank forwards each ballot's decision once; only the root of a ballot answers for it; it corrects in one
-// ballot at a time, the latest that it knows of.
+// Invariants: a rank forwards each ballot's decision once. Only the root of a ballot answers for it. A rank corrects in
+// one ballot at a time, the latest that it knows of.
 #pragma once
 
 #include <vector>
@@ -22,11 +22,11 @@ class Dissemination {
   void reset();
 
   bool has_forwarded(Rank ballot) const;
-  // To the tree of that ballot, or by gossip, in turns. blank: what all messages of the operation have. Then this rank
-  // takes part in correction. age_ns: of a broadcast by gossip, when it came here.
+  // Forwards to the tree of that ballot, or by gossip, in turns. blank: what all messages of the operation have. Then
+  // this rank takes part in correction. age_ns: of a broadcast by gossip, when it came here.
   void forward(Rank ballot, const Decision& decision, const Message& blank, const Arguments& arguments,
                const BallotPlan& plan, const Ballots& ballots, Outbox& out, std::int64_t age_ns = 0);
-  // The root's own: to the tree, and to all that have asked.
+  // Tells the root's own decision to the tree, and to all that have asked.
   void tell(const Decision& decision, const Message& blank, const Arguments& arguments, const BallotPlan& plan,
             const Ballots& ballots, Outbox& out);
 
@@ -35,8 +35,9 @@ class Dissemination {
   // Backstop: an ancestor in the broadcast tree is dead, so nothing may ever come down to me. question: but for its
   // phase.
   void ask_if_cut_off(Message question, const Arguments& arguments, const Ballots& ballots, Outbox& out);
-  // By gossip nobody is above me, and who is reached is chance, so time is what tells: who still waits for the decision
-  // ask_after_ns from its next turn on asks the root of the ballot. That is never wrong, only a message more.
+  // By gossip nobody is above me, and chance decides which ranks are reached, so time is what tells. A rank that still
+  // waits for the decision ask_after_ns after its next turn asks the root of the ballot. That is never wrong, only a
+  // message more.
   void wait(const GossipSetting& gossip);
   void stop_waiting() { waits_ = false; }
   bool asks_at(std::int64_t now_ns);
@@ -48,11 +49,11 @@ class Dissemination {
   bool on_correction(const Message& message, bool was_delivered, const Arguments& arguments, const Ballots& ballots);
   void on_failure(Rank rank, const Ballots& ballots);
   bool wants_turn() const { return owes_turn() || waits_ || awaits_exit(); }
-  // Others need that turn, whatever time it is.
+  // Others need that turn, at any time.
   bool owes_turn() const { return correction_.wants_turn() || spread_.active(); }
   // Earlier turns change nothing. 0: not known.
   std::int64_t turn_due_ns() const;
-  // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for whatever it waits
+  // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for all that it waits
   // for.
   void on_turn(std::int64_t now_ns, const Decision& decision, const Message& blank, const Arguments& arguments,
                const Ballots& ballots, Outbox& out);

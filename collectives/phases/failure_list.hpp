@@ -21,10 +21,10 @@ class FailureList {
   void note_elsewhere(const Message& message, const Buffers& buffers);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
-  // Of a list that is not complete any more: some that it took in was not, it is too long, or no memory was there for
-  // it.
+  // The list is not complete any more. Either a list that it took in was not complete, or it is too long, or there was
+  // no memory for it.
   bool truncated() const { return truncated_; }
-  // As it travels, with one reference, and its length there.
+  // The list as it travels, with one reference, and its length there.
   BufferId store(Buffers& buffers, std::uint32_t& length) {
     length = 0;
     return entries_.empty() ? no_buffer : store_some(buffers, length);

@@ -1,5 +1,5 @@
-// The optimistic ballot: what a library without fault tolerance would do, as long as nobody dies. It comes before all
-// ballots that have a root (ballots.hpp), has the number optimistic_ballot, and its result has the contributions of all
+// The optimistic ballot: what a library without fault tolerance would do, as long as no rank dies. It comes before all
+// ballots that have a root (ballots.hpp), and has the number optimistic_ballot. Its result has the contributions of all
 // members.
 //
 //   allreduce, barrier, allgather    recursive doubling. Of m members the first 2r, m = 2^k + r, fold: those at even
@@ -9,15 +9,16 @@
 //
 //   5 members: r = 1, k = 2        0 -> 1;   1 <-> 2, 3 <-> 4;   1 <-> 3, 2 <-> 4;   1 -> 0
 //
-// Sums are made in the order of members, so all ranks have the same bits. (They may be others than those of a ballot
-// with a root, which adds in the order of its tree: docs/failure_model.md.)
+// Sums are made in the order of members, so all ranks have the same bits. (They may differ from those of a ballot with
+// a root, which adds in the order of its tree: docs/failure_model.md.)
 //
-// At the news of a member's death every rank that retains the operation leaves this ballot and joins one with a root,
-// also if it has delivered: then with what it has (operation.cpp). Invariants:
-//   - Who has joined another ballot takes and sends nothing of this one: joining is the promise not to deliver from it.
+// At the news of a member's death every rank that retains the operation leaves this ballot and joins one with a root. A
+// rank that has delivered does so, too, with what it has (operation.cpp). Invariants:
+//   - A rank that has joined another ballot takes and sends nothing of this one: joining is the promise not to deliver
+//     from it.
 //   - Each step has a partner of its own, so a message needs no number of its step.
-//   - Memory for all sums is there before the first message is sent: who has none says so instead of a value, and all
-//     learn of it.
+//   - Memory for all sums is there before the first message is sent. A rank that has none says so instead of a value,
+//     and all learn of it.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // A sum under construction: contributions added one by one, in the order of the calls, so that its bits depend on that
-// order alone. Contributions that are an earlier decision absorb everything; so does, else, one whose sender has no
-// memory.
+// order alone. A contribution that is an earlier decision absorbs everything. Where there is none, so does one whose
+// sender has no memory.
 #pragma once
 
 #include "collectives/ballots.hpp"

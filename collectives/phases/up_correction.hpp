@@ -1,9 +1,9 @@
-// Up-correction (Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction"): Algorithm 1,
-// contributions are exchanged in groups of f+1, whose members are in different subtrees; Algorithm 3, sums go up the
-// tree. So each of the root's f+1 subtrees has the values of all, and one without a failure has them right
+// Up-correction (Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction"). Algorithm 1:
+// contributions are exchanged in groups of f+1, whose members are in different subtrees. Algorithm 3: sums go up the
+// tree. So each of the root's f+1 subtrees has the values of all, and a subtree without a failure has them right
 // (clean_subtree.hpp).
 //
-// Invariants: what a rank contributes to a ballot is fixed when it joins it. Each peer is awaited until it has
+// Invariants: the contribution of a rank to a ballot is fixed when the rank joins it. Each peer is awaited until it has
 // delivered or failed. A rank sends one message up in a ballot.
 #pragma once
 
@@ -40,7 +40,7 @@ class UpCorrection {
   }
   // up: a message to the parent, but for what it says. False: this rank has no memory for its sum.
   bool pass_up(Message up, const Arguments& arguments, const BallotPlan& plan, const Ballots& ballots, Outbox& out);
-  // Nothing is to be had from this rank any more: who waits for it must not do so.
+  // Nothing is to be had from this rank any more: a rank that waits for it must not do so.
   void pass_up_nothing(Message up, const BallotPlan& plan, Outbox& out);
   void stop() { passed_up_ = true; }
 
@@ -48,7 +48,7 @@ class UpCorrection {
   const Arrivals& children() const { return children_; }
   // In rank order, my own contribution at its own place.
   void add_group(Sum& sum, const BallotPlan& plan) const;
-  // What those contributions lack.
+  // The ranks that those contributions lack.
   void note_missing(FailureList& failed, const Buffers& buffers) const;
 
  private:

@@ -1,14 +1,14 @@
 // Reproducible sums: accumulators that add exactly, so that neither order nor grouping changes a bit.
 //
 // Source: binned (indexed) sums, Demmel and Nguyen; Lapillonne and Peltekov, Bitwise reproducible sum
-// (docs/algorithms.md, "Reproducible sums"). Theirs hold floating-point digits that must be renormalised; ours hold
+// (docs/algorithms.md, "Reproducible sums"). Theirs hold floating-point digits that must be renormalised. Ours hold
 // integers, which need not be.
 //
 // The bits of all numbers of a type are numbered from 0, the weight of the least subnormal one, and cut into bins of
 // `width` bits. An accumulator has the sums of its numbers' digits in the `kept` highest bins that it needs, from bin
-// `top` down. A number is cut by place, towards zero, whatever it is added to. So what is in a bin is an exact sum of
-// integers; merging two accumulators keeps the bins of the higher one; and what was dropped on the way is below every
-// bin that the end keeps. A bin overflows after 2^27 numbers.
+// `top` down. A number is cut by place, towards zero, whatever it is added to. So a bin holds an exact sum of integers.
+// Merging two accumulators keeps the bins of the higher one. All that was dropped on the way is below every bin that
+// the end keeps. A bin overflows after 2^27 numbers.
 //
 //   double  {bins[3], top, marks}   bins of 36 bits
 //   float   {high, low and meta}    bins of 28 bits; the low one is above 8 bits: marks and top
@@ -24,7 +24,7 @@
 
 namespace ucft::detail {
 
-// What a sum has seen, as bits: numbers that are not -0 (their sum is +0 if it is 0), infinities, NaNs.
+// The marks of a sum, as bits: it has seen numbers that are not -0 (their sum is +0 if it is 0), infinities, NaNs.
 inline constexpr std::uint32_t mark_not_minus_zero = 1, mark_plus_infinity = 2, mark_minus_infinity = 4, mark_nan = 8;
 
 template <class Real>
@@ -149,8 +149,8 @@ template <class Real>
   return static_cast<Real>(exponent >= -1022 && exponent <= 1023 ? value * power : std::ldexp(value, exponent));
 }
 
-// high 2^bits + behind, for behind from 0 and below 2^bits, up to 41: the sum of two numbers that double holds as they
-// are, so it is rounded once.
+// high 2^bits + behind, for behind from 0 and below 2^bits, up to 41. It is the sum of two numbers that double holds as
+// they are, so it is rounded once.
 [[gnu::always_inline]] inline double rounded(std::int64_t high, std::int64_t behind, int bits) {
   constexpr int moved = 11;
   const std::int64_t rest = (high & ((1 << moved) - 1)) << bits | behind;

@@ -143,8 +143,8 @@ struct WideDouble {
     const Vector carried = _mm256_add_epi64(bins[1], shifted<width>(bins[2]));
     const Vector low = _mm256_and_si256(bins[2], all(mask)), middle = _mm256_and_si256(carried, all(mask));
     const Vector high = _mm256_add_epi64(bins[0], shifted<width>(carried));
-    // The sum of two numbers that double holds: as rounded() has it; or the highest bin, and of the other two 51 bits,
-    // the last one set if anything is behind them, which can only make it no tie.
+    // The sum of two numbers that double holds, as rounded() has it. Or they are the highest bin, and of the other two
+    // 51 bits, the last one set if anything is behind them. That can only make it no tie.
     constexpr int moved = 11, cut_off = 21;
     const Vector whole = _mm256_add_epi64(_mm256_slli_epi64(high, width), middle);
     const Vector rest = _mm256_or_si256(_mm256_slli_epi64(_mm256_and_si256(whole, all((1 << moved) - 1)), width), low);
@@ -203,7 +203,7 @@ struct WideFloat {
     Vector is_usual, is_long;
   };
 
-  // What goes into one whose top is `above` bins higher (or less than 0).
+  // Its part in an accumulator whose top is `above` bins higher (or less than 0).
   UCFT_AVX2 [[gnu::always_inline]] static Vector lowered(Vector its, Vector above) {
     const Vector is_lower = _mm256_cmpgt_epi64(above, all(0)), is_next = _mm256_cmpeq_epi64(above, all(1));
     const Vector same = _mm256_blend_epi32(its, _mm256_and_si256(its, all(~std::int64_t{0xff})), 0xcc);

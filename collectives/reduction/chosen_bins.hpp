@@ -1,10 +1,10 @@
-// Reproducible sums that keep more bins than is usual (K; ucft_coll_options_t::reproducible_bins). Not fewer: with the
-// usual 3 (of floats 2) a number that is alone comes back as it is.
+// Reproducible sums that keep more bins than is usual (K; ucft_coll_options_t::reproducible_bins). They never keep
+// fewer: with the usual 3 (of floats 2) a number that is alone comes back as it is.
 //
-// Source and idea as in binned.hpp, with bins of the same width: an accumulator has the sums of its numbers' digits in
-// the K highest bins that it needs. What is dropped of a number is less than 2^(-width (K - 1)) of the largest
+// Source and idea as in binned.hpp, with bins of the same width. An accumulator has the sums of its numbers' digits in
+// the K highest bins that it needs. The part of a number that is dropped is less than 2^(-width (K - 1)) of the largest
 // magnitude. Each K is a contract of its own: sums with the same K have the same bits, sums with another one may
-// differ. The usual number has loops of its own (binned.cpp); these are made by templates, an element at a time.
+// differ. The usual number has loops of its own (binned.cpp). These are made by templates, an element at a time.
 //
 //   K = 3  {bins[3], top, marks}, 32 bytes     K = 4 .. 7  {bins[7], top, marks}, 64 bytes; bins beyond K are 0
 //

@@ -1,6 +1,6 @@
 // From the caller's elements to carriers, and from combined carriers to results. See reduction.hpp.
 //
-// Of float16 in bulk the processor's instructions (F16C) do the same as halves.hpp, if a NaN is replaced before.
+// The processor's instructions (F16C) do the same for float16 in bulk as halves.hpp, if a NaN is replaced before.
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -116,7 +116,7 @@ void divide_all(std::byte* to, const std::byte* from, std::uint64_t count, std::
   convert_each<Real>(to, from, 0, count, [divisor](Real value) { return value / divisor; });
 }
 
-// By DataType. Calls use(element).
+// Calls use(element) for the type.
 template <class Use>
 void with_element(DataType type, Use use) {
   const auto try_one = [&]<std::size_t i>() {
@@ -136,7 +136,7 @@ void average_all(DataType type, std::byte* to, const std::byte* from, std::uint6
   }
 }
 
-// What combine() makes of a value, of one that has met no other.
+// The value as combine() would make it, of one that has met no other.
 template <class Element>
 UCFT_ALWAYS_INLINE Element normal(Element value) {
   if constexpr (std::is_integral_v<Element> || std::is_same_v<Element, Bool>)

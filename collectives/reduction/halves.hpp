@@ -1,8 +1,8 @@
-// float16 (IEEE 754 binary16) and bfloat16 (the upper half of a float), one at a time, by integers alone: neither the
-// processor's rounding mode nor what it does with subnormal numbers matters. conversions.cpp has them in bulk.
+// float16 (IEEE 754 binary16) and bfloat16 (the upper half of a float), one at a time, by integers alone. So neither
+// the processor's rounding mode nor its treatment of subnormal numbers matters. conversions.cpp has them in bulk.
 //
-// From float: to nearest, ties to even; subnormal numbers are kept; what is too large becomes an infinity; any NaN the
-// positive quiet one without payload (0x7e00, 0x7fc0). To float: exact.
+// From float: to nearest, ties to even. Subnormal numbers are kept. A number that is too large becomes an infinity. Any
+// NaN becomes the positive quiet one without payload (0x7e00, 0x7fc0). To float: exact.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// What operators do to two elements, and the types that elements have here. reduction.cpp and conversions.cpp make
-// loops of it.
+// The effect of operators on two elements, and the types that elements have here. reduction.cpp and conversions.cpp
+// make loops of it.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ namespace {
 
 #define UCFT_ALWAYS_INLINE [[gnu::always_inline]] static inline
 
-// Of the loop that follows no iteration depends on another one, through memory either.
+// In the loop that follows the iterations are independent of each other, through memory, too.
 #if defined(__clang__)
 #define UCFT_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -125,7 +125,7 @@ UCFT_ALWAYS_INLINE Element quiet_nan() {
 }
 
 // An integer that is ordered as the values are, -0.0 before +0.0: of a negative number the other bits are turned round.
-// Of any NaN the one given, which no number has.
+// For any NaN it is the one given, which no number has.
 template <class Element, class Key>
 UCFT_ALWAYS_INLINE Key ordered(Element value, Key of_nan) {
   if constexpr (std::is_integral_v<Element>) {
@@ -194,8 +194,8 @@ struct Product {
   }
 };
 
-// Floating point: both choices are the same bits unless the operands are equal; then one is a and the other b, and
-// equal operands differ in bits only if they are the two zeros: 1 and 2 -> 1|1 = 1; -0 and +0 -> 8..0 | 0 = -0.
+// Floating point: both choices are the same bits unless the operands are equal. Then one is a and the other b, and
+// equal operands differ in bits only if they are the two zeros. 1 and 2 -> 1|1 = 1; -0 and +0 -> 8..0 | 0 = -0.
 struct Minimum {
   template <class Element>
   UCFT_ALWAYS_INLINE Element of(Element lower, Element higher) {

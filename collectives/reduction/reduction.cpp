@@ -1,6 +1,6 @@
-// See reduction.hpp. One loop for all types and operators; the compiler vectorises it (CMakeLists.txt: -O3), once for
-// the least machine and once for AVX2, and long arrays take the wider form where the processor has it. The choice is
-// a plain branch, not an ifunc: those are resolved before sanitizers and libraries are ready.
+// See reduction.hpp. One loop for all types and operators. The compiler vectorises it (CMakeLists.txt: -O3), once for
+// the least machine and once for AVX2. Long arrays take the wider form where the processor has it. The choice is a
+// plain branch, not an ifunc: those are resolved before sanitizers and libraries are ready.
 #include "collectives/reduction/reduction.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace ucft::detail {
 namespace {
 
 // Loads and stores by memcpy: no alignment, no aliasing rule. No element depends on another one, since destination is
-// an operand as a whole or not at all; unless told, the compiler would keep a scalar loop for destination == lower.
+// an operand as a whole or not at all. Unless told, the compiler would keep a scalar loop for destination == lower.
 template <class Element, class Function>
 UCFT_ALWAYS_INLINE void combine_each(std::byte* destination, const std::byte* lower, const std::byte* higher,
                                      std::uint64_t count) {
@@ -71,7 +71,7 @@ constexpr Kernel kernel_of() {
   }
 }
 
-// By type, then operator; null where there is none.
+// The kernels by type, then operator; null where there is none.
 constexpr auto kernels = []<std::size_t... i>(std::index_sequence<i...>) {
   return std::array<Kernel, sizeof...(i)>{
       kernel_of<static_cast<DataType>(i / operator_count), static_cast<Operator>(i % operator_count)>()...};

@@ -6,12 +6,12 @@
 // overwritten, nor on the vector width of the machine. (One exception: the payload bits of a NaN that comes out of a
 // floating-point sum or product are the processor's choice.)
 //
-// What travels, and is combined, are carriers. Mostly these are the caller's elements; sums, products and averages of
-// halves are carried in float, reproducible sums in accumulators of four times an element's bytes, or more if more bins
-// are asked for. A rank's input is widened into carriers once (widen), and the combined carriers are finished once, on
-// each rank that gets the result (finish): rounded to the caller's type, and divided where it is an average. Where one
-// rank reads all inputs, reproducible sums need no carriers (two_sweeps.hpp): then elements travel, all of which are
-// summed in one call.
+// Carriers are what travels, and what is combined. Mostly these are the caller's elements. Sums, products and averages
+// of halves are carried in float. Reproducible sums are carried in accumulators of four times an element's bytes, or
+// more if more bins are asked for. A rank's input is widened into carriers once (widen). The combined carriers are
+// finished once, on each rank that gets the result (finish): rounded to the caller's type, and divided where it is an
+// average. Where one rank reads all inputs, reproducible sums need no carriers (two_sweeps.hpp). Then elements travel,
+// all of which are summed in one call.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class Reduction {
         function_(by),
         arg_(with) {}
 
-  // Of a reproducible sum: the same sum, made of all inputs at once by sum_in_two_sweeps(). combine() does not take it.
+  // The same reproducible sum, made of all inputs at once by sum_in_two_sweeps(). combine() does not take it.
   constexpr Reduction in_two_sweeps() const {
     Reduction its = *this;
     its.sweeps_twice_ = true;
@@ -92,8 +92,8 @@ class Reduction {
 // needs any alignment; count 0 touches nothing. No allocation, no error; any thread.
 //
 // Sums and products of integers wrap. Minimum and maximum of floating-point numbers: if any operand is a NaN, the
-// result is the positive quiet NaN without payload (0x7fc00000, 0x7ff8000000000000; of halves 0x7e00, 0x7fc0),
-// whichever operand it was and whatever its bits; -0.0 < +0.0. With location: the same for the value, and of equal
+// result is the positive quiet NaN without payload. Its bits are 0x7fc00000, 0x7ff8000000000000; of halves 0x7e00,
+// 0x7fc0. The operand's place and bits don't matter. -0.0 < +0.0. With location: the same for the value, and of equal
 // values, and of NaNs, the lowest location. Padding in a pair is not read, and 0 in results.
 //
 // Operator::user: the function sees element-aligned memory, `in` and `inout` never overlap, and it may be called

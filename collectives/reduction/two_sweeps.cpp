@@ -77,7 +77,7 @@ UCFT_AVX2 UCFT_ALWAYS_INLINE Vector exponent_of(Vector bits) {
                           all(FormatOfReal<Real>::exponents));
 }
 
-// What the first sweep finds of four.
+// The findings of the first sweep in four numbers.
 struct Found {
   Vector exponent;  // the largest
   Vector any;       // all bits that some have
@@ -122,7 +122,7 @@ UCFT_AVX2 UCFT_ALWAYS_INLINE void second_sweep(const Sources& sources, std::uint
   }
 }
 
-// As many bins as are usual, which are rounded instead of all: where something is behind them their last bit is set, so
+// As many bins as are usual, which are rounded instead of all. Where something is behind them their last bit is set, so
 // they are no tie unless the sum is a short one. Returns where nothing is behind them.
 template <class Real, int kept>
 UCFT_AVX2 UCFT_ALWAYS_INLINE Vector lead(Vector (&bins)[kept], Vector (&leading)[Binned<Real>::kept]) {
@@ -195,7 +195,7 @@ struct LanesOfFloat {
 template <class Real>
 using Lanes = std::conditional_t<std::is_same_v<Real, float>, LanesOfFloat, LanesOfDouble>;
 
-// x without its bits below place `lowest`. That of a subnormal number is one more than it is taken for: if that lets
+// x without its bits below place `lowest`. That of a subnormal number is one more than it is taken for. If that lets
 // its last bit go, the largest number is so much larger that the sum is the same.
 template <class Real>
 UCFT_AVX2 UCFT_ALWAYS_INLINE Vector kept_of(Vector x, Vector exponent, Vector lowest) {

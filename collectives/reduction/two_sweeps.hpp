@@ -2,9 +2,9 @@
 // (binned.hpp).
 //
 // Source: the double-sweep sum; Lapillonne and Peltekov, Bitwise reproducible sum (docs/algorithms.md, "Reproducible
-// sums"). The first sweep finds the highest bin that is needed, the second deposits each number once into the bins
+// sums"). The first sweep finds the highest bin that is needed. The second deposits each number once into the bins
 // below it, which are fixed by then. Ours differs in that bins are where the single sweep has them. So both keep the
-// same bins, with the same digits in them, and nothing but time depends on which of them was taken.
+// same bins, with the same digits in them, and only time depends on which of them was taken.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ void sum_in_two_sweeps(const Reduction& reduction, std::byte* elements, const st
 
 // ---- where nobody reads all: two operations -------------------------------------------------------------------------
 
-// What the first sweep needs of a number, as bits of which the `or` of all numbers is that of the sum: its highest bin,
-// and its marks. Bits of doubles in uint64, of floats in uint16.
+// The height of a number is what the first sweep needs of it: its highest bin, and its marks. Heights are bits: the
+// `or` of those of all numbers is the height of the sum. Bits of doubles in uint64, of floats in uint16.
 DataType heights_of(DataType type);
 void note_heights(DataType type, std::byte* heights, const std::byte* elements, std::uint64_t count);
 
-// The digits of numbers in the bins that the heights of their sum leave, as integers that may be added by the sum of
-// int64: so many for each number, the highest first.
+// The digits of numbers in the bins that the heights of their sum leave. They are integers that may be added by the sum
+// of int64: so many for each number, the highest first.
 int digits_each(const Reduction& reduction);
 void deposit(const Reduction& reduction, std::int64_t* digits, const std::byte* elements, const std::byte* heights,
              std::uint64_t count);

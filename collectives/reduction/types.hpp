@@ -1,4 +1,4 @@
-// The types of elements, the operators on them, and which operator takes which type: one table, from which the kernels,
+// The types of elements, the operators on them, and which operator takes which type. From this one table the kernels,
 // the check of a call's arguments, its sentence and the tests' list are made.
 #pragma once
 
@@ -123,7 +123,7 @@ constexpr bool is_binned(Operator op) {
 }
 constexpr bool is_average(Operator op) { return op == Operator::average || op == Operator::average_reproducible; }
 
-// In which partial results travel and are combined, unless they are binned: sums of halves in float.
+// The type in which partial results travel and are combined, unless they are binned: sums of halves in float.
 constexpr DataType carrier_of(DataType type, Operator op) {
   const bool accumulates = op == Operator::sum || op == Operator::prod || op == Operator::average;
   return is_of(type, halves) && accumulates ? DataType::float32 : type;

@@ -41,8 +41,8 @@ BroadcastTopology::Block BroadcastTopology::block_of(std::int32_t process) const
 
 // ---- Lamé and optimal: by time --------------------------------------------------------------------------------------
 
-// informed_at(t) = informed_at(t - 1) + informed_at(t - delay): whoever has informed somebody one unit ago does it
-// again, and those who were informed a delay ago begin. The new processes are numbered in this order.
+// informed_at(t) = informed_at(t - 1) + informed_at(t - delay): a process that has informed another one unit ago does
+// it again, and those that were informed a delay ago begin. The new processes are numbered in this order.
 void BroadcastTopology::make_schedule() {
   unit_ = shape_.tree == Tree::lame ? 1 : 4;
   delay_ = static_cast<std::size_t>(shape_.tree == Tree::lame ? shape_.arity : shape_.delay_quarters);

@@ -4,8 +4,8 @@
 //   binomial interleaved   parent(r) = r minus its highest bit; children r+2^j with 2^j > r
 //   k-ary interleaved      children r + i*k^l, i = 1..k, where l is r's level
 //   k-nomial interleaved   parent(r) = r minus its highest digit in base k; children r + d*k^j with k^j > r, d = 1..k-1
-//   Lamé(k), optimal       greedy by time: whoever is informed at time s informs one more process at each of s+delay,
-//                          s+delay+1, ..., and processes are numbered by the time at which they are informed.
+//   Lamé(k), optimal       greedy by time: a process that is informed at time s informs one more process at each of
+//                          s+delay, s+delay+1, ..., and processes are numbered by the time at which they are informed.
 //                          Lamé(k): delay = k. Optimal: delay = (L + 2o) / max(g, o), the unit being max(g, o)
 //   chain, flat            i -> i+1;  0 -> all
 //   in-order               a subtree is one contiguous block: the bad case (a death loses one long run), for

@@ -1,4 +1,4 @@
-// Who takes part: all n ranks of the communicator minus those that earlier decisions have excluded.
+// The ranks that take part: all n ranks of the communicator minus those that earlier decisions have excluded.
 // Memory grows with the number of excluded ranks, not with n.
 #pragma once
 
@@ -13,7 +13,7 @@ class Membership {
 
   std::int32_t size() const { return size_ - static_cast<std::int32_t>(excluded_.size()); }
   bool contains(std::int32_t rank) const { return rank >= 0 && rank < size_ && (excluded_.empty() || remains(rank)); }
-  // Members in rank order are at positions 0 .. size()-1. Of a rank that is no member: of the next one.
+  // Members in rank order are at positions 0 .. size()-1. A rank that is no member has the position of the next one.
   std::int32_t position_of(std::int32_t rank) const { return excluded_.empty() ? rank : rank - excluded_below(rank); }
   std::int32_t rank_at(std::int32_t position) const { return excluded_.empty() ? position : member_at(position); }
   void exclude(std::int32_t rank);

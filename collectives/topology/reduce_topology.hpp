@@ -16,7 +16,7 @@ namespace ucft::detail {
 
 class ReduceTopology {
  public:
-  // f is cut to size-1: more can't fail and leave somebody.
+  // f is cut to size-1: if more fail no process is left.
   ReduceTopology(std::int32_t size, std::int32_t f);
 
   std::int32_t size() const { return size_; }
