@@ -166,6 +166,7 @@ py::object Communicator::allreduce_again(py::object send, py::object receive, uc
 std::shared_ptr<Request> Communicator::reduce(py::object send, py::object receive, py::object op, std::int32_t root,
                                               TypeOf dtype, OptionsOf options) {
   auto held = std::make_unique<Held>();
+  require(!py::isinstance<ucft_op_t>(receive), "recv: an operator; write op=");
   const bool is_root = root == rank();
   const bool in_place = is_in_place(send, receive);
   if (!in_place || !is_root) {

@@ -92,6 +92,9 @@ View::View(py::handle object, const char* name, bool writable, std::optional<ucf
   if (PyObject_GetBuffer(object.ptr(), &exported,
                          PyBUF_ANY_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
     py::error_already_set why;
+    require(!writable || PyObject_CheckBuffer(object.ptr()) != 0 || py::isinstance<ucft_op_t>(object),
+            fmt::format("{}: an object of type {} can't be written to; it must be an array", name,
+                        Py_TYPE(object.ptr())->tp_name));
     require(!py::isinstance<ucft_op_t>(object), fmt::format("{}: an operator; write op=", name));
     raise(UCFT_ERR_INVALID_PARAM, fmt::format("{}: {}", name, std::string(py::str(why.value()))));
   }

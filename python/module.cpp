@@ -332,7 +332,8 @@ void bind_classes(py::module_& m) {
       .def("split", &Communicator::split, py::arg("colour"), py::arg("key") = 0,
            "Collective. One communicator per colour, ranks ordered by (key, old rank); colour None: in no part, None "
            "is returned.")
-      .def("close", &Communicator::close, "Collective over the survivors. All requests must be complete.");
+      .def("close", &Communicator::close,
+           "Leaves the communicator; waits for no other rank. All requests must be complete.");
 
   const auto options = py::arg("options") = py::none();
   const auto dtype = py::arg("dtype") = py::none();

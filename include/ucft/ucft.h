@@ -454,8 +454,8 @@ typedef struct {
 #define UCFT_OPERATOR_INIT(op_) \
   { sizeof(ucft_operator_t), (op_), 0, 0 }
 
-/* Combines count elements of dtype of all ranks by op, and gives the result to all. count 0 is a barrier. This and the
- * next ones are blocking calls; options and result may be NULL.
+/* Combines count elements of dtype of all ranks by op, and gives the result to all. count 0 is a barrier. As all calls
+ * without _init it blocks; options and result may be NULL.
  * If ranks die: all survivors get the same bits. A dead rank's value is in the result once or not at all, and
  * result->missing says which. If more than f hosts die: the right result, or UCFT_ERR_TOO_MANY_FAILURES on all. */
 UCFT_API ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
@@ -464,12 +464,14 @@ UCFT_API ucft_status_t ucft_allreduce(ucft_comm_h comm, const void* send, void* 
 /* Combines as ucft_allreduce does, and gives the result to the root alone: recv matters there only. Elsewhere the call
  * returns once this rank's part is done.
  * If another rank dies: as ucft_allreduce, at the root. If the root dies it is a no-op: UCFT_ERR_ROOT_FAILED on ranks
- * that know of the death by then, UCFT_OK on the others (paper, section 4.1). */
+ * that know of the death by then, UCFT_OK on the others (paper, section 4.1). So don't call a collective because of
+ * that status: the next allreduce or barrier tells all alike. */
 UCFT_API ucft_status_t ucft_reduce(ucft_comm_h comm, const void* send, void* recv, uint64_t count, ucft_dtype_t dtype,
                                    ucft_op_t op, int32_t root, const ucft_coll_options_t* options,
                                    ucft_result_t* result);
 /* Gives the root's count elements to all ranks. If ranks die, all survivors get the root's data, or all get
- * UCFT_ERR_ROOT_FAILED and keep what was in their buffer. */
+ * UCFT_ERR_ROOT_FAILED and keep what was in their buffer. To go on then: all call ucft_barrier. The new root is the
+ * lowest rank that the `missing` of its result does not name. A broadcast has no `missing`. */
 UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t count, ucft_dtype_t dtype, int32_t root,
                                       const ucft_coll_options_t* options, ucft_result_t* result);
 /* Gives every rank's block to every rank: count elements each, rank r's at recv + r * count. In place the input is

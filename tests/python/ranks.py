@@ -146,6 +146,8 @@ def refused():
     refuse(["IN_PLACE"], world.allreduce, ucft.IN_PLACE)
     refuse(["send", "None"], world.allreduce, None)
     refuse(["recv", "op="], world.allreduce, x, ucft.MAX)
+    refuse(["recv", "op="], world.reduce, x, ucft.SUM, 0)
+    refuse(["buffer", "float", "array"], world.broadcast, 1.0)
     assert repr(world) == f"<ucft.Communicator: rank {world.rank} of {world.size}>", repr(world)
     assert repr(world.context) == f"<ucft.Context: rank {world.rank} of {world.size}>", repr(world.context)
     refuse(["op"], world.allreduce, x, op="sum")
