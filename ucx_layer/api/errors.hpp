@@ -24,7 +24,7 @@ ucft_status_t fail(ucft_status_t status, fmt::format_string<Parts...> format, Pa
 // The status of a request that is complete, with a sentence if it is an error.
 struct Request;
 ucft_status_t explain(const Request& request);
-// What is seen of a rank, and of its part in comm.
+// A sentence about a rank and its part in comm, as this rank sees them.
 class Communicator;
 class JobView;
 std::string sentence_about(JobView& job, const Communicator& comm, std::int32_t context_rank);

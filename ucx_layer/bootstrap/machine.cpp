@@ -1,5 +1,5 @@
-// Objects that this process may not use are loaded, too: so numbers mean the same in all processes of a host, whatever
-// each of them is confined to.
+// hwloc also loads the objects that this process may not use. So a number means the same in all processes of a host,
+// even if they are confined to different cores.
 #include "ucx_layer/bootstrap/machine.hpp"
 
 #include <fmt/core.h>

@@ -17,7 +17,7 @@ struct hwloc_topology;
 
 namespace ucft::detail {
 
-// What a rank is confined to.
+// The unit of the machine that a rank is confined to.
 enum class Bind { none, core, l3, numa, package };
 
 // nullopt: not one of them.

@@ -2,10 +2,10 @@
 // allgather as Rendezvous, and nothing after it.
 //
 // Each step is a PMIx_Put of this rank's bytes, a fence over the job, and a PMIx_Get per rank. libpmix is loaded when
-// the first context needs it, so that neither libucft nor programs that no PMIx server has started depend on it.
+// the first context needs it. So libucft doesn't depend on it, and neither do programs started without a PMIx server.
 //
 // Invariants
-//  - Nothing that a PMIx server does, or leaves undone, makes us wait for longer than the limit and a few seconds.
+//  - A rank waits for a PMIx server for at most the limit and a few seconds, even if that server does nothing or errs.
 //  - All ranks create the same contexts in the same order: the n-th step of the m-th context has the same key on all.
 //  - Start-up by PMIx fails once in a process. Ranks that gave up a fence are out of step with the server for good.
 #pragma once

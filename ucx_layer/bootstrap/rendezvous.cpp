@@ -340,7 +340,7 @@ class Arrival {
     return sizeof header + header.payload_bytes;
   }
 
-  // What passes, and what another attempt would meet, too.
+  // A problem that passes leads to another attempt. One that another attempt would meet, too, is an error.
   void lost(int problem) {
     if (problem == EADDRNOTAVAIL && environment_.address.ss_family == AF_INET) bind_elsewhere_ = true;
     for (const int passing : {EADDRNOTAVAIL, EAGAIN, ECONNRESET, ECONNABORTED, ETIMEDOUT, ENOBUFS, ENOMEM, EINTR})

@@ -93,7 +93,7 @@ RendezvousServer::~RendezvousServer() {
 void RendezvousServer::add_poll_entries(std::vector<pollfd>& entries, TimePoint now) const {
   if (now >= accept_again_at_) entries.push_back({listener_, POLLIN, 0});
   for (const auto& [descriptor, connection] : connections_) {
-    // Whoever does not take its answer is not listened to: output stays bounded.
+    // A client is heard again when it has taken its answer. So output stays bounded.
     const short events = connection.output.empty() ? POLLIN : POLLOUT;
     entries.push_back({descriptor, events, 0});
   }

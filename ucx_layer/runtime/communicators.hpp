@@ -1,5 +1,5 @@
-// The communicators of a context, by their ids: whose a message is, what comes before one exists here, and what is
-// answered when it no longer does.
+// The communicators of a context, by their ids. Finds the one that a message is for. Keeps messages that come before
+// their communicator exists here, and answers them when it no longer does.
 #pragma once
 
 #include <cstdint>

@@ -21,13 +21,13 @@ namespace ucft::detail {
 
 namespace {
 
-// Whoever writes into our memory from this host wakes us; a put from another one doesn't.
+// A rank of this host that writes into our memory wakes us. A put from another host doesn't.
 constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 
 // Of operations in shared memory: the stamp, the note and these fill two cache lines, of which short data touch one.
 constexpr std::uint64_t host_inline_bytes = 112;
-// Who needs nobody, as the root of a broadcast, is ahead of the others by as many operations: where ranks share cores,
-// a change between them for each so many.
+// A rank that needs no other, such as the root of a broadcast, gets ahead of them by so many operations. Where ranks
+// share cores, there is a change between them for each so many.
 constexpr std::int32_t host_banks = 64, host_banks_on_shared_cores = 256;
 
 std::atomic<int> process_id{0};
@@ -304,7 +304,7 @@ bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const 
   return std::ranges::all_of(ranks, [this](std::int32_t rank) { return job_.reads_memory_of(rank); });
 }
 
-// What a slab's length depends on; the rest is the communicator's.
+// The fields that a slab's length depends on; the rest is the communicator's.
 HostLayout Context::slab_layout() const {
   HostLayout layout;
   layout.banks = std::max(job_.local_ranks > job_.hardware_threads ? host_banks_on_shared_cores : host_banks,

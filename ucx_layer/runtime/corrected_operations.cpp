@@ -43,8 +43,8 @@ CorrectedOperations::~CorrectedOperations() {
 
 // ---- posting --------------------------------------------------------------------------------------------------------
 
-// Input and a block for the result, so that what has been decided can be kept. What sums need on the way is not
-// reserved: a rank that lacks it says so in its message.
+// Reserves the input and a block for the result, so that a decided result can be kept. Memory that sums need on the way
+// is not reserved: a rank that lacks it says so in its message.
 Operation::Memory CorrectedOperations::provide(Request& request) {
   const Arguments& arguments = request.arguments;
   const CatalogueRow& row = arguments.row();
@@ -195,7 +195,7 @@ void CorrectedOperations::on_turn() {
 
 void CorrectedOperations::exclude_self(ucft_status_t why) {
   Buffers& buffers = context_.transport().buffers();
-  // What the caller has lent is its own again in a moment.
+  // Memory that the caller has lent is the caller's own again in a moment.
   const auto lends = [](const Request* request) { return request != nullptr && request->lent_input != no_buffer; };
   if (std::ranges::any_of(requests_, lends) || std::ranges::any_of(copying_, lends))
     context_.transport().cut_messages();

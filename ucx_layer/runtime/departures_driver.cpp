@@ -285,8 +285,8 @@ void DeparturesDriver::exclude_self(const std::string& why) {
   on_turn(Clock::now());
 }
 
-// What is read of a rank that is heard out, and what communicators make of its departure, may have consequences of its
-// own: those wait for their turn.
+// An action may cause others: a rank is heard out and its messages are read, or communicators learn of a departure.
+// The actions that follow wait for their turn.
 void DeparturesDriver::follow_up() {
   if (following_) return;
   following_ = true;

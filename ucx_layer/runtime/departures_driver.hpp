@@ -1,7 +1,7 @@
-// What the detector sees, and what others say, goes into Departures, which is a value; what that concludes is carried
-// out here.
+// The driver of Departures, which is a value. The driver feeds it with news from the detector and from other ranks, and
+// carries out its conclusions.
 //
-// Threads: the one that is inside the context; what the detector's thread may call says so.
+// Threads: the one that is inside the context. A function that the detector's thread may call says so.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ class DeparturesDriver {
   void say_leaving();
   bool all_know_leaving() const;
   void end_detector() { detector_.reset(); }
-  // What is seen of a rank now. Any thread, between start_detector() and end_detector().
+  // The detector's present sight of a rank. Any thread, between start_detector() and end_detector().
   std::optional<DetectorThread::Sight> sight_of(std::int32_t rank) const {
     return detector_ == nullptr ? std::nullopt : detector_->sight_of(rank);
   }
@@ -77,8 +77,9 @@ class DeparturesDriver {
   void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
   void take_news();                         // tells it the news
   void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
-  // Who has become one of the first two of its host, or has new ones beside it, connects with those that it will speak
-  // to: one at a time, and not before the operations that met the death have had time to end.
+  // A rank that has become one of the first two of its host connects with the ranks that it will speak to. So does a
+  // rank that has new ones beside it. Connections are made one at a time. The first one waits until the operations that
+  // met the death have had time to end.
   void connect_in_calm(Clock::time_point now);
 
   void set_callback(ucft_failure_callback_t callback, void* arg) {

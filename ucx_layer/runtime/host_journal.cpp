@@ -168,7 +168,7 @@ void HostJournal::read() {
   }
 }
 
-// Whom others find dead, too, at the same place: so all agree on who comes next.
+// A speaker that is found dead here is found dead by the others, too, at the same place. So all agree on the next one.
 bool HostJournal::advance() {
   if (lacks_memory_) return false;
   if (writes_) write();

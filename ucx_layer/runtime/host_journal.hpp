@@ -1,6 +1,6 @@
 // The journal of a host among hosts (collectives/hosts/journal.hpp), in memory that its ranks share: entry k is the
-// k-th broadcast on a communicator of theirs, from the rank that speaks. So an entry is there for all of them or for
-// none, whoever dies, and a speaker that is proved dead is known by a broadcast that its root has not given.
+// k-th broadcast on a communicator of theirs, from the rank that speaks. So after any deaths an entry is there for all
+// of them or for none. A speaker that is proved dead is known by a broadcast that its root has not given.
 //
 //   head      what has happened, and short data             one broadcast
 //   payload   longer data                                   a second one, of as many bytes as the head says

@@ -1,9 +1,9 @@
 // The operations of a communicator whose ranks share memory: a HostStage, its memory, and the requests that wait for
 // its results.
 //
-// What is decided is read in the ranks' slabs, so nobody needs a rank that computes, and any number may die; but a dead
-// rank is one that is proved dead, or has left: a suspicion waits for that. Threads: one at a time, the one that is
-// inside the context.
+// Decisions are read in the ranks' slabs. So no rank needs one that computes, and any number may die. A dead rank is
+// one that is proved dead, or has left: a suspicion waits for that. Threads: one at a time, the one that is inside the
+// context.
 #pragma once
 
 #include <atomic>
@@ -116,7 +116,7 @@ class HostSlabs {
   SharedPath::Ranks to_wake_{};
 };
 
-// What a communicator's ranks have been given by the tuning table.
+// The layout and the tree that the tuning table gives to a communicator's ranks.
 struct HostShape {
   HostLayout layout;
   std::shared_ptr<const HostTree> tree;

@@ -40,7 +40,7 @@ struct BlockLayout {
   }
 };
 
-// What a caller passed to a collective.
+// The arguments that a caller passed to a collective.
 struct Call {
   Kind kind = Kind::barrier;
   const void* send = nullptr;
@@ -54,7 +54,7 @@ struct Call {
   const std::uint64_t *counts = nullptr, *displacements = nullptr;
 };
 
-// What a caller holds from init to free. Each post makes an operation of it.
+// The object that a caller holds from init to free. Each post makes an operation of it.
 struct Request {
   enum class State : std::uint8_t { idle, active, copying, complete, taken };
 
@@ -87,8 +87,8 @@ struct Request {
   std::int32_t culprit = -1;              // of a mismatch
   std::unique_ptr<GossipRequest> gossip;  // a gossip all-reduce: `arguments` don't count
 
-  // What has come of the operation, and what follows for rank `me` of so many. missing stays empty: whoever can tell
-  // adds them. True if this rank has, or may read, the result.
+  // The outcome of the operation, and what follows for rank `me` of so many. missing stays empty: a caller that can
+  // tell adds the ranks. True if this rank has, or may read, the result.
   struct Verdict {
     Outcome outcome;
     std::uint32_t contributors, attempts;

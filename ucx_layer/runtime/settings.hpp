@@ -1,4 +1,4 @@
-// What can be set, from where it came: defaults, UCFT_* environment variables, ucft_context_params_t.
+// The settings, each with its source: defaults, UCFT_* environment variables, ucft_context_params_t.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace ucft::detail {
 enum class Algorithm : std::uint8_t { automatic, optimistic, corrected };
 const char* name_of(Algorithm algorithm);  // auto, ..
 enum class Stats : std::uint8_t { none, text, json };
-// What goes to stderr. warn: what a user has to know, such as that a rank was killed for its silence. info: also what
-// is dropped or declared.
+// The messages that go to stderr. warn: what a user has to know, such as that a rank was killed for its silence. info:
+// also what is dropped or declared.
 enum class LogLevel : std::uint8_t { off, warn, info };
 
 struct Settings {

@@ -82,8 +82,8 @@ std::uint32_t random_cookie() {
   return cookie;
 }
 
-// What a rank reserves for shared memory: as much as the machine has, if all ranks can map that of all others beside
-// what else they need.
+// The bytes that a rank reserves for shared memory. They are as many as the machine has, if all ranks can map those of
+// all others beside what else they need.
 std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t wanted) {
   if (wanted >= 0)
     mappable =

@@ -1,4 +1,4 @@
-// Whose turn it is in a context: one caller at a time, and the helper thread when no caller is inside.
+// Turns in a context: one caller at a time, and the helper thread when no caller is inside.
 //
 // Dekker's handshake: each side stores its word, then looks at the other's. The caller's store is plain; the helper
 // makes it visible before it looks, with membarrier. So the hand-over costs the caller two plain stores and a load.

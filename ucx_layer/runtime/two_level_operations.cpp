@@ -130,7 +130,7 @@ ucft_status_t TwoLevelOperations::post(const Arguments& arguments, Request* call
 bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
   HostContribution& mine = part.contribution;
   const Request* const caller = part.caller;
-  // What is the same for hosts, or on a host, is compared all the same.
+  // Root and kind are compared, too, where the operations between hosts, or on a host, would not show a difference.
   const std::uint64_t told_apart =
       static_cast<std::uint64_t>(arguments.root + 1) << 20 ^ static_cast<std::uint64_t>(arguments.kind) << 56;
   mine.arguments.layout ^= told_apart;
@@ -176,8 +176,8 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
   return local_->post(request) == UCFT_OK;
 }
 
-// Between hosts. What this rank's replica of the host will need is fetched now, when others can be told that it is not
-// there.
+// Between hosts. Fetches the memory that this rank's replica of the host will need. Others can still be told now that
+// it is not there.
 bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, hosts()); });
@@ -229,7 +229,7 @@ void TwoLevelOperations::begin_blocks(Part& part) {
   part.request.lacks_memory |= !part.value.make(all);
 }
 
-// What it has come to is the host's contribution, the same on all of its ranks.
+// The outcome of the host's own operation is its contribution, the same on all of its ranks.
 void TwoLevelOperations::finish_local(Part& part) {
   const Request& request = part.request;
   HostContribution& mine = part.contribution;

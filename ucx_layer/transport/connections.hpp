@@ -44,7 +44,7 @@ class Connections {
   ucp_ep_h to(int peer) const { return is_broken(peer) ? nullptr : at(peer).endpoint; }
   bool is_broken(int peer) const { return at(peer).broken || ucx_.has_given_up(); }
   int open_now() const { return open_now_; }
-  // What is on its way to it ends, canceled; its callbacks run later, in progress.
+  // Messages on their way to the peer end, canceled. Their callbacks run later, in progress.
   void close(int peer);
   // It was made late, and its peer's process has ended or is about to: UCX finds that out itself, and is not to be
   // told. It may still have to answer the peer, and 1.13 ends a process that closes such an endpoint ("got REP

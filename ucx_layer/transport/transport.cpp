@@ -44,7 +44,7 @@ Transport::~Transport() {
   give_back();  // into memory that is still mapped
   shared_.unmap();
   if (remote_ != nullptr) {
-    // What was on its way ends now, one way or the other, while the memory that it points to is still there.
+    // Calls under way end now, one way or the other, while the memory that they point to is still there.
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     while (remote_->calls_under_way() > 0 && std::chrono::steady_clock::now() < until) connections_->ucx().progress();
   }

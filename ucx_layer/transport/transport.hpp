@@ -2,8 +2,8 @@
 // wire-up.
 //
 // send() keeps a reference to value and list until the bytes have left; the buffers don't change meanwhile. A delivered
-// value is a buffer with one reference; its memory may be the peer's until we let go. What waits for a peer that fails
-// is dropped. Threads: one at a time.
+// value is a buffer with one reference; its memory may be the peer's until we let go. Messages that wait for a peer are
+// dropped when it fails. Threads: one at a time.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@
 
 namespace ucft::detail {
 
-// What each rank knows of a peer before it is wired: from the out-of-band exchange.
+// The facts that each rank knows of a peer before it is wired, from the out-of-band exchange.
 struct PeerAddress {
   bool shares_memory = false;  // same host, and both sides may
   bool at_once = true;  // connected in start-up; else when the first message wants to go there (the same on both sides)
@@ -101,8 +101,8 @@ class Transport {
   void publish_credit();                               // before sleeping: gives all credit back
   // Failed or left. is_ending: its process has ended, or closes its connections itself.
   void forget(int peer, bool is_ending = false);
-  // Forgets all that are reached by messages. What is on its way to them ends, and nobody reads what was lent for it
-  // any more.
+  // Forgets all peers that are reached by messages. Messages on their way to them end, and memory that was lent for
+  // these is not read any more.
   void cut_messages();
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
   // Sends `leave` to other hosts and to whom no memory is shared with. Waits until that and all that was sent before
@@ -140,7 +140,7 @@ class Transport {
   bool can_send_from(const void* memory, std::size_t bytes) const { return only_messages_ || is_shared(memory, bytes); }
   Windows& windows() { return windows_; }
   Slabs& slabs() { return slabs_; }
-  // What a peer that shares memory with us has for that communicator.
+  // The slab that a peer that shares memory with us has for that communicator.
   SlabView slab_of(int peer, std::uint32_t communicator) const {
     return shared_.slab_of(peer, communicator, slabs_.bytes());
   }

@@ -62,7 +62,7 @@ bool fail(std::string& error, const char* what, ucs_status_t status) {
   return false;
 }
 
-// What is printed through `print(FILE*)`.
+// The text that `print(FILE*)` prints.
 template <class Print>
 std::string printed(Print print) {
   char* text = nullptr;

@@ -1,4 +1,4 @@
-// What UCX says on its own.
+// The messages that UCX prints on its own.
 #pragma once
 
 namespace ucft::detail {

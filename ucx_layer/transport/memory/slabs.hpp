@@ -1,8 +1,8 @@
 // Slabs: pieces of shared memory of one size, each for a communicator, that peers find by the communicator's number.
 //
 // The directory is in pages, the first of them in the first segment; each names the next. An entry is written by its
-// owner alone: first where the slab is, then, as what makes it valid, whose it is. Nothing of UCX here, and no locks:
-// peers look at any time.
+// owner alone. The owner first writes where the slab is, then whose it is, which makes the entry valid. Nothing of UCX
+// here, and no locks: peers look at any time.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ struct SlabPage {
 };
 static_assert(sizeof(SlabPage) == 4096);
 
-// What one rank has for a communicator.
+// A view of the slab that one rank has for a communicator.
 struct SlabView {
   bool is_there = false;      // not yet, or no more
   bool is_closed = false;     // its owner reads no other slab of this communicator any more

@@ -3,8 +3,8 @@
 //   shared    same host: lines in a ring in the peer's memory; payloads above one message stay with their sender and
 //             are read from there (descriptor + pull). Nothing of UCX runs on this path.
 //   remote    another host, and the device can write and read remote memory by itself (RDMA): the same ring and the
-//             same descriptors, by ucp_put and ucp_get. What is put is put into rings and tables of the transport,
-//             never into memory of the caller; payloads are fetched by whoever wants them.
+//             same descriptors, by ucp_put and ucp_get. A put goes into rings and tables of the transport, never into
+//             memory of the caller; a rank that wants a payload fetches it.
 //   message   else: UCX active messages, where each connection has a queue of its own (tcp, rc, ud).
 //
 // A new path is one file here, and a line where Transport::connect chooses.

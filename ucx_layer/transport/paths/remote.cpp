@@ -74,7 +74,7 @@ void RemotePath::on_call_done(void* request, ucs_status_t status, void* arg) {
   ucp_request_free(request);
 }
 
-// Who still waits for the call takes it from `done`; what nobody waits for is put away here.
+// A caller that still waits for the call takes it from `done`. A call without a waiting caller is put away here.
 void RemotePath::finish(RemoteCall* call, ucs_status_t status) {
   --waiting_;
   --calls_under_way_;

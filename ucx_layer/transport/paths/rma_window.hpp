@@ -59,7 +59,7 @@ class RmaWindow {
 
   // False: there was none, or the device can't register any more.
   bool has_memory() const { return mine_ != nullptr; }
-  // What the other end needs to connect(): at most name_limit bytes, a multiple of 8.
+  // The name that the other end needs to connect(): at most name_limit bytes, a multiple of 8.
   std::vector<std::byte> name() const;
   static constexpr std::size_t name_limit = 320;
   // impossible: we can't use its key, or the name makes no sense. Then nothing can ever be written.

@@ -120,7 +120,7 @@ bool SharedPath::take_payload(int peer, SharedLink& link, const WireHeader& head
   MailboxReader& reader = reader_of(peer);
   Message message = parse(reader, header);
   message.value = map_payload(peer, link);
-  // The owner has so many tickets. What we keep of one operation must not block the next message of the same one.
+  // The owner has so many tickets. Payloads that we keep for one operation must not block its next message.
   if (message.value && link.views > static_cast<int>(pull_tickets) / 2) {
     const BufferId copy = station_.buffers.copy_in(station_.buffers.data(message.value), message.value.bytes);
     if (copy != no_buffer) {
