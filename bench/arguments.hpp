@@ -66,7 +66,7 @@ struct ParsedArguments {
 };
 ParsedArguments parse_arguments(int argument_count, char** argument_values, Library library, bool speaks);
 
-// What can be checked only once the number of ranks is known: "" or what is wrong.
+// Checks that need the number of ranks: "" or what is wrong.
 std::string problem_with(const Arguments& arguments, int rank_count);
 
 }  // namespace ucft::detail::bench

@@ -1,15 +1,16 @@
-// What each rank puts into an operation, so that the result tells whose values are in it.
+// The values that each rank puts into an operation. The result tells whose values are in it.
 //
-// The values repeat after 1021 elements (a prime: a block that ends up in the wrong place of a power of two shows), and
-// change with every operation (a stale result shows). For sums, each rank has its own digit:
+// The values repeat after 1021 elements. That is a prime, so a block that ends up in the wrong place of a power of two
+// shows. They change with every operation, so a stale result shows. For sums, each rank has its own digit:
 //
 //   4 ranks, 16 bits per digit; rank r gives 2^(16 r) * scale, with an odd scale for each operation and position.
 //   Result / scale = 0x0001'0000'0001'0001: ranks 0, 1 and 3 are in it once each, rank 2 is not.
 //
-// Division is exact: by the inverse modulo 2^64, or in floating point because all numbers are small integers. With too
-// many ranks for a digit each (64 / n bits, in a double 37 / n), for types without digits (halves, complex, bool,
-// pairs), and for other operators, the result is computed from the list of missing ranks that the library reports. All
-// sums and products are exact in what they are accumulated in, so the order of the ranks does not matter.
+// Division is exact: by the inverse modulo 2^64, or in floating point because all numbers are small integers. A digit
+// has 64 / n bits, in a double 37 / n. There are no digits with too many ranks for that, with some types (halves,
+// complex, bool, pairs), and with other operators. Then the result is computed from the list of missing ranks that the
+// library reports. All sums and products are exact in the type that accumulates them, so the order of the ranks is of
+// no importance.
 #pragma once
 
 #include <algorithm>

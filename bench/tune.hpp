@@ -1,4 +1,4 @@
-// ucft_perftest --tune: which shape and which sizes are the fastest for the ranks of this job, which share memory.
+// ucft_perftest --tune: finds the fastest shape and sizes for the ranks of this job, which share memory.
 #pragma once
 
 #include <string>

@@ -3,8 +3,7 @@
 //   ucft_run -n 4 ./ucft_perftest -t allreduce -s 8:64K --kill 2@500
 //
 // One iteration: [announce deaths] fill, barrier, [die], clock, operation, clock, check. Only the operation is timed.
-// What runs between the timed operations goes over ucft, too, with default options and an f that covers all planned
-// deaths.
+// The other steps go over ucft, too, with default options and an f that covers all planned deaths.
 #include <fmt/core.h>
 #include <signal.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 // The six collectives that ucft has. Whether a call is taken over must be the same on all its ranks. MPI lets ranks
-// describe one message by different types, so broadcasts and allgathers are taken over whatever the type (as bytes,
-// packed if need be), and reductions, of which MPI wants the same count, type and operator everywhere, by these.
+// describe one message by different types, so broadcasts and allgathers are taken over for any type (as bytes, packed
+// if need be). Of reductions MPI wants the same count, type and operator everywhere, so these decide.
 //
 // A reduction that ucft has no operator for (a user's function, MPI_LONG_DOUBLE, pairs with gaps) is an allgather of
 // the contributions, which every rank then reduces in the order of the ranks by MPI_Reduce_local: right for any type
@@ -362,7 +362,7 @@ ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
   }
   const auto block = [&](int rank) { return static_cast<std::byte*>(call.recv) + call.place_of(rank) * extent; };
 
-  // What this rank gives.
+  // The data that this rank gives.
   std::vector<std::byte> own;
   const void* send = or_in_place(call.send);
   if (call.send == MPI_IN_PLACE && !direct) {
@@ -375,7 +375,7 @@ ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
     send = own.data();
   }
 
-  // What it gets.
+  // Gathers the data of all ranks into recv.
   const auto gather = [&](void* recv, const std::uint64_t* there, ucft_result_t* result) {
     return call.counts == nullptr ? allgather(comm, bytes_to(send, recv, bytes[0]), bytes[0], result)
                                   : allgatherv(comm, send, recv, bytes.data(), there, result);

@@ -15,8 +15,8 @@ namespace {
 
 int keyval = MPI_KEYVAL_INVALID;
 
-// What the thread has found last. MPI uses handles again, also of communicators that had nothing hanging on them, so
-// whatever is attached or freed makes all of these void.
+// The communicator that the thread has found last. MPI uses handles again, also of communicators that had nothing
+// hanging on them. So each attach and each free makes all of these void.
 std::atomic<unsigned> changes{0};
 struct Last {
   MPI_Comm comm;
@@ -125,8 +125,8 @@ ucft_status_t agree_on_end_and_tag(ucft_comm_h part, std::int32_t& end, int& tag
   return status;
 }
 
-// part is ucft's. make(members, created, error) is MPI's part on this rank. What MPI has made, but not on all, is left
-// to it: to free it would take all.
+// part is ucft's. make(members, created, error) is MPI's part on this rank. A communicator that MPI has made on some
+// ranks only is left to it: to free it would take all of them.
 template <class Make>
 int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t status, ucft_comm_h part,
                       MPI_Comm* created, Make make) {

@@ -1,6 +1,6 @@
-// The ucft communicator that hangs on an MPI communicator: MPI_COMM_WORLD's from the start, and those of what
-// MPI_Comm_dup, MPI_Comm_split and MPI_Comm_create make of it. It is an attribute of the MPI communicator, so it goes
-// when that one is freed, by whatever call.
+// The ucft communicator that hangs on an MPI communicator. MPI_COMM_WORLD has one from the start. The communicators
+// that MPI_Comm_dup, MPI_Comm_split and MPI_Comm_create make of it have one, too. It is an attribute of the MPI
+// communicator, so any call that frees that one frees it, too.
 //
 // Ranks are the same in both: after a death a new communicator has the survivors only, in MPI, too.
 #pragma once

@@ -1,7 +1,7 @@
-// Messages between two ranks are MPI's. What is added: a rank that is known to be dead is an MPI error, where MPI would
-// wait for it for ever. Blocking calls also see a death that comes while they wait: they are nonblocking ones, and a
-// loop that lets ucft's news in. MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call (MPI_Wait ...).
-// Whoever waits long is said to (Inside).
+// Messages between two ranks are MPI's. The shim adds one thing: a rank that is known to be dead is an MPI error, where
+// MPI would wait for it for ever. Blocking calls also see a death that comes while they wait: they are nonblocking
+// ones, and a loop that lets ucft's news in. MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call
+// (MPI_Wait ...). A rank that waits long is said to (Inside).
 #include <optional>
 
 #include "mpi/errors.hpp"
@@ -37,8 +37,8 @@ int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& e
   }
 }
 
-// A receive that nobody answers must not write into the caller's memory later. What can't be taken back (a send; a
-// receive that a dead rank has begun to answer) stays with MPI.
+// A receive that nobody answers must not write into the caller's memory later. A call that can't be taken back (a send;
+// a receive that a dead rank has begun to answer) stays with MPI.
 void abandon(MPI_Request& request, bool receives) {
   if (request == MPI_REQUEST_NULL || !receives) return;
   PMPI_Cancel(&request);

@@ -1,5 +1,5 @@
-// What became of each call, counted per function: taken over by ucft, or passed on to MPI, and why. UCFT_MPI_INFO=y
-// prints it in MPI_Finalize, on the lowest rank that lives; UCFT_MPI_INFO=json as one JSON object a line.
+// Counts of calls per function: taken over by ucft, or passed on to MPI, and why. UCFT_MPI_INFO=y prints them in
+// MPI_Finalize, on the lowest rank that lives. UCFT_MPI_INFO=json prints them as one JSON object a line.
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,10 @@
-// MPI_COMM_WORLD as ucft sees it: the job's context, who is known to be dead, and whose turn it is to be inside ucft.
+// MPI_COMM_WORLD as ucft sees it: the job's context, the ranks that are known to be dead, and the turn to be inside
+// ucft.
 //
 // Thread rule: ucft lets one thread at a time into a context. Up to MPI_THREAD_SERIALIZED the program sees to that.
-// With MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn, and nobody keeps a turn while it waits
-// for other ranks (`complete` in collectives.cpp), but for those that make and free communicators. What is made is
-// preceded by a barrier in which MPI goes on.
+// With MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn. A thread that waits for other ranks
+// gives up its turn meanwhile (`complete` in collectives.cpp), unless it makes or frees a communicator. Before it makes
+// one there is a barrier in which MPI goes on.
 #pragma once
 
 #ifndef OMPI_SKIP_MPICXX

@@ -1,4 +1,4 @@
-// What Python hands over: anything with a buffer (PEP 3118), C-contiguous and in this machine's byte order.
+// The data that Python hands over: anything with a buffer (PEP 3118), C-contiguous and in this machine's byte order.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -32,7 +32,8 @@ bool is_in_use(const Held& held) {
 const std::string no_room =
     "too many operations are in flight on its communicator, here or on another rank, for it to begin";
 
-// Of what ucft_wait says of an operation that is late: "it waits for rank 2 ...", with a colon before it; or nothing.
+// The culprits in ucft_wait's sentence about a late operation: "it waits for rank 2 ...", with a colon before it; or
+// nothing.
 std::string culprits() {
   const std::string sentence = ucft_last_error();
   const auto begin = sentence.find(" us: ");

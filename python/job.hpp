@@ -1,9 +1,9 @@
 // Contexts, communicators and requests as Python sees them.
 //
 // Every call of ucft is made without the GIL: another thread of this process may be inside an operator that waits for
-// it. Ownership: a request and a communicator keep their context, and a request the buffers that it was given. One
-// that is dropped while it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is complete.
-// Leaving the job waits for those, and for requests in progress that the program still holds.
+// it. Ownership: a request and a communicator keep their context, and a request keeps the buffers that it was given. A
+// request that is dropped while it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is
+// complete. Leaving the job waits for those, and for requests in progress that the program still holds.
 //
 // An operation that ucft has no room for yet is deferred: its context posts it when others are complete, whenever
 // this rank is inside a call. Operations behind it on the same communicator wait, too, as ranks must agree on the
@@ -44,7 +44,7 @@ struct UserOperator {
   static void call(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dtype, void* arg);
 };
 
-// What ucft reads and writes until an operation is complete.
+// The memory that ucft reads and writes until an operation is complete.
 struct Held {
   ucft_request_h handle = UCFT_REQUEST_NULL;
   ucft_comm_h comm = UCFT_COMM_NULL;

@@ -190,8 +190,8 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
     times.push_back(engine.finished_at(rank));
     result.attempts = std::max(result.attempts, actors.operation(rank).attempts());
   }
-  // What the result must be: the live ranks' numbers are all in it, nobody's twice. A sum of odd numbers with too few
-  // or too many terms shows in the count.
+  // The result must hold all live ranks' numbers, none of them twice. A sum of odd numbers with too few or too many
+  // terms shows in the count.
   const Decision* reference = nullptr;
   std::uint64_t reference_value = 0;
   for (Rank rank = 0; rank < ranks; ++rank) {

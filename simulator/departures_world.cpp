@@ -80,7 +80,8 @@ bool DeparturesWorld::is_cut(Rank from, Rank to) const {
   return (cut_ >> (8 * a + b) & 1) != 0;
 }
 
-// Of another host: no heartbeat comes. Whoever has declared somebody dead sends it none; who is out says so instead.
+// Of another host: no heartbeat comes. A rank sends none to a rank that it has declared dead. A rank that is out says
+// so instead.
 bool DeparturesWorld::is_unheard(Rank by, Rank of) const {
   const Process& other = at(of);
   if (!is_cut(of, by) && !channel(lifelines_, of, by).empty()) return false;

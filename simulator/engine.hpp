@@ -232,7 +232,7 @@ void Engine<Actors>::die(Rank rank, double time) {
     push(time + actors_.proof_delay(), Kind::proof, static_cast<std::uint32_t>(rank));
 }
 
-// What follows each step of a rank: its sends leave, its end is noted, it may want a turn.
+// Follows each step of a rank: its sends leave, its end is noted, it may want a turn.
 template <class Actors>
 void Engine<Actors>::after(Rank rank, double now) {
   flush(rank, now);
@@ -313,7 +313,7 @@ void Engine<Actors>::arrive(const Event& event) {
   push(begin + costs.receive_overhead, Kind::received, event.index);
 }
 
-// What comes before the rank has started waits in its algorithm (Operation::store).
+// A message that comes before the rank has started waits in its algorithm (Operation::store).
 template <class Actors>
 void Engine<Actors>::receive(const Event& event) {
   const Flight flight = flights_[event.index];

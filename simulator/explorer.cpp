@@ -57,7 +57,7 @@ std::int64_t pieces(Rank first, Rank blocks, Rank n, std::uint64_t count, std::u
   return first + blocks <= n ? runs(first, first + blocks) : runs(first, n) + runs(0, first + blocks - n);
 }
 
-// What goes in blocks: of each step one message of pieces there, one back, and one that closes.
+// The messages of data in blocks. Each step has the messages of pieces there and back, and one that closes.
 std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   const std::uint64_t of_piece = optimism.piece_bytes / arguments.reduction.carrier_bytes();
   std::int64_t sends = 0;
@@ -142,7 +142,7 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
 
 namespace {
 
-// What one run left.
+// The results of one run.
 struct Run {
   std::vector<std::int64_t> sends;  // by rank
   std::int64_t events = 0;

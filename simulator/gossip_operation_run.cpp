@@ -123,7 +123,7 @@ class GossipActors {
     node.operation.on_failure(failed, sends_);
   }
 
-  // What the operation wants after something has happened to it.
+  // Carries out what the operation wants after an event.
   void carry_out(Node& node, Outbox& out) {
     for (;;) {
       flush(node, out);

@@ -1,4 +1,4 @@
-// Options that the gossip commands have in common: with whom, what data, which faults.
+// Options that the gossip commands have in common: neighbours, data, faults.
 #pragma once
 
 #include <string>

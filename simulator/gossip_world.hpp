@@ -45,12 +45,12 @@ class GossipWorld {
 
   // Empty if all that docs/gossip_api.md promises is so, else the first thing that is not, in words.
   std::string check() const;
-  // What a rank gives in its place i.
+  // The value that a rank gives in its place i.
   static double given(Rank rank, std::size_t i) { return 1 + rank * 3 + static_cast<double>(i * 7 % 13); }
 
  private:
   using Operation = GossipOperation<double>;
-  // What one rank writes and another one reads: both ends of one direction.
+  // A window that one rank writes and another one reads: both ends of one direction.
   struct Window {
     std::uint32_t generation = 0;  // of the reader's memory
     GossipLinkState state;

@@ -221,7 +221,7 @@ std::vector<HostWorld::Event> HostWorld::events() const {
   return all;
 }
 
-// What a rank may do itself.
+// The events that a rank may cause itself.
 void HostWorld::add_calls(Rank rank, std::vector<Event>& all) const {
   const Node& node = at(rank);
   if (node.call != Event::What::go_on) {

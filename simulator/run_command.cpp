@@ -328,7 +328,7 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   return row;
 }
 
-// Of what a figure is a number. Times have whatever unit L, o, g and G have: us, say.
+// The unit of a figure. Times have the unit that L, o, g and G have: us, say.
 std::string_view unit_of(std::string_view name) {
   constexpr std::pair<const char*, std::string_view> units[] = {
       {"bytes payload", "bytes"},

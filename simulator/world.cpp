@@ -95,7 +95,7 @@ bool World::run(std::int64_t max_events) {
   return true;
 }
 
-// What a driver does between two arrivals: post, send, collect, and give turns while there is nothing else to do.
+// The work of a driver between two arrivals: post, send, collect, and give turns while there is nothing else to do.
 void World::pump(Rank rank) {
   if (node(rank).is_gone) return;
   post_what_can_be(rank);

@@ -1,5 +1,5 @@
 // Each rank has one anonymous file, "ucft", that others find by /proc/PID/fd (shared_memory.hpp). It is read as a file:
-// what has no page stays without one. What is made of it is observer/job_view.hpp's.
+// a place that has no page stays without one. observer/job_view.hpp makes a view of the bytes.
 #include "tools/job_report.hpp"
 
 #include <dirent.h>

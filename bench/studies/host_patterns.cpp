@@ -1,5 +1,5 @@
-// Ways in which the ranks of one host can sum up a cache line, side by side, without a library around them and without
-// anybody dying: which shape the product should have.
+// Ways in which the ranks of one host can sum up a cache line, side by side, to choose the product's shape. There is no
+// library around them, and no rank dies.
 //
 //   host_patterns RANKS [DOUBLES [ITERATIONS [TURNS]]]
 //
@@ -13,9 +13,9 @@
 // receiver-driven exchange, dissemination for 2^k threads. multi_notify combines in the order of children here, so that
 // all runs have the same bits; the source takes them as they come.
 //
-// Processes in shared memory, back to back; each result is checked. Two banks: who begins s + 2 has completed s + 1, to
-// which all have given, so all have completed s. A line of JSON per way: us per operation of the slowest rank, the
-// median of the turns, in which the ways take turns.
+// Processes in shared memory, back to back; each result is checked. Two banks are enough. A rank that begins s + 2 has
+// completed s + 1, to which all have given, so all have completed s. A line of JSON per way: us per operation of the
+// slowest rank, the median of the turns, in which the ways take turns.
 #include <fmt/core.h>
 #include <sched.h>
 #include <sys/mman.h>

@@ -18,7 +18,7 @@ namespace ucft::pytorch {
 
 class Engine;
 
-// What an operation was about. missing: ranks of the group that did not contribute; nullopt: not known here. root: of a
+// The result of an operation. missing: ranks of the group that did not contribute; nullopt: not known here. root: of a
 // broadcast, whose values they are; of a reduce; else -1.
 struct Outcome {
   std::uint32_t contributors = 0;

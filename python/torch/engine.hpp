@@ -1,9 +1,9 @@
-// The operations of one process group, in the order of their calls: a queue in front of a ucft context, and who drives
-// it.
+// The operations of one process group, in the order of their calls. There is a queue in front of a ucft context, and a
+// rule for the threads that drive it.
 //
-// Whoever waits for a Work drives all of them. A thread does it while nobody waits: eagerly, if somebody may be waiting
-// for a future, else now and then. ucft's calls exclude each other: `turn_`. A caller that starts an operation does not
-// wait for that turn: whoever has it posts the operation.
+// A thread that waits for a Work drives all of them. While none waits the engine's thread drives them: eagerly, if some
+// thread may be waiting for a future, else now and then. ucft's calls exclude each other: `turn_`. A caller that starts
+// an operation does not wait for that turn: the thread that has it posts the operation.
 //
 // Operations complete in the order of their calls. While a broadcast is under way no later one is posted: if its root
 // is dead it is repeated from the next rank, and so all survivors see the same sequence without another agreement.
@@ -51,7 +51,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<std::int32_t> failed();
   std::chrono::milliseconds timeout() const { return timeout_; }
 
-  // Leaves the job. What is not complete fails with UCFT_ERR_CLOSED.
+  // Leaves the job. An operation that is not complete fails with UCFT_ERR_CLOSED.
   void close() { end(true); }
   // Without a last word: the end of the process is a failure then, which the others survive.
   void abandon() { end(false); }

@@ -1,4 +1,4 @@
-// ucft._torch: the backend as Python sees it. What is Python's own (the registration, the rendezvous, the end of a
+// ucft._torch: the backend as Python sees it. Python's own part (the registration, the rendezvous, the end of a
 // program) is in ucft/torch.py.
 #include <torch/csrc/utils/pybind.h>
 

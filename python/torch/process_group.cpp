@@ -45,7 +45,8 @@ Collective::Init allgather_of(const void* send, void* receive, const Elements& b
   };
 }
 
-// What lies in `all` one behind the other, into its places; those of ranks that are missing stay as they were.
+// Copies the blocks that lie in `all` one behind the other into their places. The places of missing ranks stay as they
+// were.
 void copy_out(const at::Tensor& all, const std::vector<at::Tensor>& places, const std::vector<std::int32_t>& missing) {
   const at::AutoDispatchBelowADInplaceOrView plainly;  // whatever autograd thinks of a tensor's being written
   std::int64_t at = 0;
@@ -89,7 +90,7 @@ ProcessGroupUcft::ProcessGroupUcft(const c10::intrusive_ptr<c10d::Store>& store,
 }
 
 ProcessGroupUcft::~ProcessGroupUcft() {
-  // What waits for the engine's futures may need Python before its thread can end.
+  // A callback that waits for the engine's futures may need Python before the engine's thread can end.
   PyThreadState* const python = Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
   engine_->close();
   if (python != nullptr) PyEval_RestoreThread(python);

@@ -1,4 +1,4 @@
-// Two processes that watch each other, so that whichever is killed, nothing of the job is left.
+// Two processes that watch each other: if either is killed, the other one leaves nothing of the job behind.
 //
 //   guard (the process that the user started)      subreaper
 //     supervisor (forked; starts and serves the ranks)   subreaper, renamed "ucft_supervisor"

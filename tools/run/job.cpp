@@ -343,7 +343,7 @@ void Job::note_wait_status(pid_t pid, int status) {
 }
 
 // A rank that is about to kill or stop itself on purpose (ucft_perftest --kill) writes its number, four bytes, into the
-// descriptor UCFT_PURPOSE_FD. What it wrote is there before its end is.
+// descriptor UCFT_PURPOSE_FD. The number is there before the rank's end is.
 void Job::take_announcements() {
   std::int32_t rank = 0;
   while (read(purpose_[0], &rank, sizeof rank) == static_cast<ssize_t>(sizeof rank))
@@ -382,7 +382,7 @@ bool Job::may_go_on(std::optional<TimePoint> deadline) const {
   return !end_now_ && (!deadline || Clock::now() < *deadline);
 }
 
-// Whoever could write is dead: once the pipes have nothing to read, all has been read.
+// All processes that could write are dead: once the pipes have nothing to read, all has been read.
 void Job::drain_output(std::optional<TimePoint> deadline) {
   bool all_read = false;
   while (!all_read && may_go_on(deadline)) {

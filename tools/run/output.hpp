@@ -72,7 +72,7 @@ class Stream {
   // With a terminal the caller must: so says SinkGone. A rank that ignores the signal gets an error with a later write.
   enum class Reading { Fine, SinkGone };
   Reading read_some();
-  // What has been read of a last line without newline.
+  // Hands over the part that has been read of a last line without newline.
   void flush();
   // From now on parts of lines are handed over at once: somebody sits there, and waits for a prompt.
   void show_parts() { shows_parts_ = true; }

@@ -1,4 +1,4 @@
-// The processes of a job: how one is started, and what is known of it.
+// The processes of a job: starts them, and keeps what is known of each.
 #pragma once
 
 #include <sys/resource.h>
