@@ -181,7 +181,7 @@ bool receive_frame(int socket, Expected expected, std::vector<char>& payload, mi
   return outcome == Transfer::Complete && is_expected;
 }
 
-// Gets this rank a connection with a Welcome, among any number of others that connect to the launcher, too: their
+// Gets this rank a connection with a Welcome. Any number of other processes may connect to the launcher, too. Their
 // connections may fill its queue, so that ours is not answered, or push ours out.
 //
 // Invariants

@@ -300,7 +300,7 @@ void RendezvousServer::handle_contribution(Connection& connection, TimePoint now
   const auto head = structure_at<ContributionHead>(connection.input, sizeof(FrameHeader));
   contributed_[rank] = connection.input.substr(sizeof(FrameHeader) + sizeof head);
   connection.input = std::string();
-  // The shortest of the limits counts: whoever gives up first must be told whom it has waited for.
+  // The shortest of the limits counts: the rank that gives up first must be told which ranks it has waited for.
   const auto own = microseconds(std::min<std::uint64_t>(head.limit_us, 1ULL << 50));
   const auto limit = std::min(own, options_.startup_limit);
   if (contributed_count_++ == 0 || now + limit < round_deadline_) {

@@ -256,9 +256,9 @@ bool JobView::waits_for(std::int32_t from, std::int32_t whom, std::vector<std::i
   return false;
 }
 
-// It waits in one communicator for a rank that waits for it in another, or for one that does: a circle, if all are
-// inside waits. The fewer are those that are wrong. (An operation that was only posted stops nobody from posting
-// another.)
+// It waits in one communicator for a rank that waits for it in another, or for one that does. That is a circle, if all
+// are inside waits. The communicator in which fewer ranks wait is the wrong one. (A rank that has only posted an
+// operation can still post another.)
 std::string JobView::crosses(const RankView& view) const {
   const auto waiting_in = [&](std::uint32_t communicator) {
     return std::ranges::count_if(ranks, [&](const auto& each) {

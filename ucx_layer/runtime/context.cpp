@@ -128,8 +128,8 @@ void Context::meet() {
   communicators_.destroy(everybody);
 }
 
-// Leaving is not failing: it is said before, and in each communicator from which operation on; then this rank stays for
-// those that may still need its answers, though not for ever.
+// Leaving is not failing: a rank says it before, and says for each communicator from which operation on. Then this rank
+// stays for those that may still need its answers, though not for ever.
 void Context::stop() {
   if (!started_) return;
   started_ = false;
@@ -175,7 +175,8 @@ void Context::print_stats() const {
 }
 
 Context::~Context() {
-  // Whether we left or never got as far: from here on our heartbeat stands still, and nobody must conclude from that.
+  // From here on our heartbeat stands still. No rank may conclude anything from that, whether we left or never got as
+  // far.
   departures_.mark_left(true);
   departures_.end_detector();
   helper_.reset();

@@ -96,8 +96,8 @@ class Context {
 
   // True if anything was done.
   bool progress();
-  // progress() for callers that test instead of waiting: looks at what a wait looks at while it yields, too, now and
-  // then, and yields as it does when nothing has come for so long.
+  // progress() for callers that test instead of waiting. Now and then it also looks at what a wait looks at while it
+  // yields. And it yields as a wait does when nothing has come for so long.
   void glance();
   // Waits until done() or the time limit (max(): none). False: the limit came first.
   template <class Done>

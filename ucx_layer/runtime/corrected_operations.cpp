@@ -285,8 +285,8 @@ void CorrectedOperations::complete(Request& request, const Operation& operation)
   copy_out(request);
 }
 
-// By peers that read its input. Or for its turns: of a broadcast by gossip nothing has been sent when its root has its
-// result, and whoever has returned may stay away.
+// By peers that read its input. Or for its turns: a broadcast by gossip has sent nothing when its root has its result.
+// And a caller that has returned may stay away.
 bool CorrectedOperations::is_needed(const Request& request) const {
   const Buffers& buffers = context_.transport().buffers();
   if (request.lent_input != no_buffer && buffers.references(request.lent_input) > 1) return true;

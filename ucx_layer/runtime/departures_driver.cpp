@@ -181,7 +181,7 @@ bool DeparturesDriver::is_to_tell_of(std::int32_t rank, bool is_traced) const {
          by == mine;
 }
 
-// On the detector's thread: for whoever takes the next turn. Wakes it.
+// On the detector's thread: for the thread that takes the next turn. Wakes it.
 void DeparturesDriver::tell(const std::vector<News>& news) {
   {
     const std::lock_guard lock(news_mutex_);
@@ -402,7 +402,7 @@ void DeparturesDriver::on_tick(void* arg) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
   self.transport_->control()->beat_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
   if (self.ports_ != nullptr) self.look_at_ports();
-  // Those that leave wait for answers, whatever this rank does meanwhile.
+  // Ranks that leave wait for answers, even while this rank is busy.
   constexpr std::uint32_t apart = 4;
   if (self.has_messages_ && ++self.ticks_ % apart == 0) self.helper_->wake();
   const bool news = self.news_count_.load(std::memory_order_acquire) != 0;

@@ -1,4 +1,4 @@
-// The journal of a host among hosts (collectives/hosts/journal.hpp), in memory that its ranks share: entry k is the
+// The journal of a host among hosts (collectives/hosts/journal.hpp), in memory that its ranks share. Entry k is the
 // k-th broadcast on a communicator of theirs, from the rank that speaks. So after any deaths an entry is there for all
 // of them or for none. A speaker that is proved dead is known by a broadcast that its root has not given.
 //

@@ -36,10 +36,10 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     host_copy(to, from, bytes);
 }
 
-// Into lines that others have read, for others to read. A store to such a line first takes it from their caches, which
-// lasts a few nanoseconds where these are near, and tens where they are far (other dies of the package): then it goes
-// past the caches, and who reads it pays less for that than this rank saves. Of many lines the first are timed, and
-// tell whether they are far; else it is as it was when that was known last.
+// Into lines that others have read, for others to read. A store to such a line first takes it from their caches. That
+// lasts a few nanoseconds where these are near, and tens where they are far (other dies of the package). In the second
+// case the store goes past the caches, and a reader pays less for that than this rank saves. Of many lines the first
+// are timed, and tell whether the caches are far. Of a few lines the last known answer counts.
 inline void stage(std::byte* to, const std::byte* from, std::uint64_t bytes, bool& are_far) {
   using Clock = std::chrono::steady_clock;
   constexpr std::uint64_t lines = 64, first = lines * 64, worth_it = 4 * first;
@@ -341,8 +341,8 @@ void HostOperations::plan(Request& request) {
   if (way && way->can_run()) request.shortcut = way;
 }
 
-// For what this rank gives in operations that run. Where there is no memory, or not enough, such are posted: nobody
-// else needs to know.
+// For the data that this rank gives in operations that run. Where there is no memory, or not enough, such operations
+// are posted: no other rank needs to know.
 bool HostOperations::find_places(std::uint64_t bytes) {
   if (bytes > place_bytes || places_.count > 0 || UCFT_TEST_SWITCH(lacks_places)) return false;
   Buffers& buffers = context_.transport().buffers();

@@ -27,7 +27,7 @@ namespace ucft::detail {
 class Communicator;
 class Context;
 
-// The slabs of a communicator's ranks. After its end, until nobody reads this rank's any more, too.
+// The slabs of a communicator's ranks. They stay after its end, as long as some rank reads this one's.
 class HostSlabs {
  public:
   HostSlabs(Communicator& communicator, Context& context);
@@ -90,8 +90,8 @@ class HostSlabs {
   // How many gossip operations a rank has posted that has left.
   std::optional<OperationNumber> gossip_left(Rank rank);
   HostLease lease(Rank rank) const;
-  // True: nobody reads this rank's slab any more, and it is given back. Until then neither is any room of its
-  // operations.
+  // True: no rank reads this one's slab any more, and the slab is given back. The room of its operations stays until
+  // then, too.
   bool end();
 
  private:

@@ -328,7 +328,7 @@ void TwoLevelOperations::flush() {
   WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
   for (const HostMember::Packet& packet : member_.outbox()) {
     const std::int32_t to = communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(packet.to)]);
-    // A rank that leaves connects with nobody any more: that one may be about to leave, too, and it will ask if it has
+    // A rank that leaves makes no new connections. The other rank may be about to leave, too, and it will ask if it has
     // to know.
     if ((packet.place == HostMember::we_leave || context_.is_stopping()) && transport.is_unconnected(to)) {
       if (packet.place == HostMember::we_leave) member_.excuse(packet.message.peer);
@@ -443,8 +443,8 @@ void TwoLevelOperations::complete(Request& request, const Part& part, OperationN
   finish_spread();
 }
 
-// Of a broadcast by gossip nothing may have been sent when its host has the result, and whoever has returned may stay
-// away. So who speaks stays until all is sent.
+// A broadcast by gossip may have sent nothing when its host has the result, and a caller that has returned may stay
+// away. So the rank that speaks stays until all is sent.
 void TwoLevelOperations::finish_spread() {
   const OperationWindow& window = member_.process().window();
   std::erase_if(spreading_, [&](Request* request) {
@@ -474,9 +474,9 @@ bool TwoLevelOperations::is_last_here() {
   return true;
 }
 
-// If others of this host stay, they have all that it knows, and it just goes; but if it speaks, not at once: all hosts
-// would say again to another rank what they have said to it, and that one may be about to leave, too. The last one sees
-// its host to the end.
+// If others of this host stay, they have all that this rank knows, and it just goes. A rank that speaks waits a little
+// first. Else all hosts would say again to another rank what they have said to it, and that one may be about to leave,
+// too. The last one sees its host to the end.
 bool TwoLevelOperations::is_through() {
   if (is_over_) return true;
   advance();

@@ -1,6 +1,6 @@
-// The operations of a communicator over several hosts, in two levels: the ranks of a host combine what they have in the
-// memory that they share, and the host is one process among hosts (collectives/hosts/). A host of which a rank lives
-// has not failed.
+// The operations of a communicator over several hosts, in two levels. The ranks of a host combine what they have in the
+// memory that they share, and the host is one process among hosts (collectives/hosts/). A host with a live rank has not
+// failed.
 //
 //   post -> on this host's communicator: an allreduce, a broadcast .. of its ranks alone   -> what the host gives
 //        -> the speaker writes it into the host's journal, and exchanges packets with other hosts' speakers

@@ -6,8 +6,8 @@
 
 namespace ucft::detail {
 
-// While one exists the process has a handler of SIGABRT. It changes nothing but for calls of `run`: whatever aborts
-// outside them ends the process, or goes to the handler that was there before.
+// While one exists the process has a handler of SIGABRT. It works in calls of `run` only: an abort outside them ends
+// the process, or goes to the handler that was there before.
 class AbortsKept {
  public:
   AbortsKept();

@@ -2,7 +2,7 @@
 // function of what all ranks know, so it is the same seen from both ends.
 //
 // Source: Kuettler, Haertig, "Fault-tolerant Reduce and Allreduce operations based on correction", sections 4.2 and
-// 4.5: with processes numbered from the root on, groups, the I(f)-tree and a binomial broadcast tree are one circulant
+// 4.5. With processes numbered from the root on, groups, the I(f)-tree and a binomial broadcast tree are one circulant
 // graph for all roots.
 //
 //   process p of n (n groups of ranks that share memory)            p +- 1 .. f            groups of up-correction

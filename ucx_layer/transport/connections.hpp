@@ -12,7 +12,7 @@
 namespace ucft::detail {
 
 // Descriptors that are kept for UCX. It needs one for a moment as it opens its first endpoint, beside the connection's
-// own, and UCX 1.13 ends the process if it gets none ("failed to set active message handler"): that of a rank that
+// own. If it gets none, UCX 1.13 ends the process ("failed to set active message handler"). That happens to a rank that
 // connects on demand, at its RLIMIT_NOFILE. Meanwhile UCX's own thread may accept a connection or two.
 class SpareDescriptors {
  public:

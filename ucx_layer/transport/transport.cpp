@@ -112,7 +112,7 @@ void Transport::connect_to(int peer) {
   std::string error;
   std::vector<std::byte>& address = addresses_[static_cast<std::size_t>(peer)];
   if (!messages_->connect(peer, address, error) && connections_ != nullptr) {
-    // A peer that is gone is reported by those that have seen it go; a shortage here is nobody else's to say.
+    // A peer that is gone is reported by those that have seen it go. A shortage here is this rank's own to say.
     if (error.find("RLIMIT_NOFILE") != std::string::npos) fmt::print(stderr, "ucft: rank {}: {}\n", setup_.me, error);
     connections_->note_failure(peer, UCS_ERR_UNREACHABLE);
   }
@@ -245,7 +245,7 @@ void Transport::cut_messages() {
     if (paths_[static_cast<std::size_t>(peer)] == messages_.get()) forget(peer);
 }
 
-// Whose memory it was may use it again. The caller's is looked at by whoever has lent it.
+// The owner of the memory may use it again. An operation that has lent memory of the caller looks at it itself.
 void Transport::give_back() {
   std::vector<std::uint64_t>& released = buffers_.released();
   if (released.empty()) return;

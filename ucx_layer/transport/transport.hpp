@@ -65,7 +65,7 @@ class Transport {
   // failed. After end_of_start_up() such an abort() ends the process.
   bool has_given_up() const;
   void end_of_start_up();
-  // Whether the other sides have all connections that UCX has begun; then, on all ranks: from now on nobody can
+  // Whether the other sides have all connections that UCX has begun. Then, on all ranks: from now on no process can
   // connect.
   bool connected() const;
   bool accept_no_more();
@@ -105,9 +105,9 @@ class Transport {
   // these is not read any more.
   void cut_messages();
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
-  // Sends `leave` to other hosts and to whom no memory is shared with. Waits until that and all that was sent before
-  // has arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in
-  // that time. Waits only for peers that may_live.
+  // Sends `leave` to other hosts and to peers that share no memory with us. Waits until that and all that was sent
+  // before has arrived, for at most 3 s. A lost packet of a reliable connection is sent again after about 1 s, so twice
+  // in that time. Waits only for peers that may_live.
   void say_goodbye(bool all_know, const std::function<bool(int peer)>& may_live);
 
   struct Counts {
@@ -117,7 +117,7 @@ class Transport {
     std::uint64_t mailbox_bytes = 0;
   };
   Counts counts() const;
-  // For who looks from outside (ControlPage): after whatever changes them.
+  // For observers from outside (ControlPage): to be called after each change of them.
   void publish_counts();
   bool has_remote_mailboxes() const;  // what is put there wakes nobody
   bool uses_messages() const { return messages_ != nullptr; }

@@ -67,8 +67,8 @@ struct ControlPage {
   std::atomic<std::uint64_t> mailbox_bytes;
   alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
   std::atomic<std::uint32_t> killed_told_by, traced_told_by;  // 1 + the rank that says so on stderr
-  // Of the host's first rank: one bit for each rank of the host that sleeps, so that who has news for many finds out
-  // with a look at a word or two (written by all). Ranks share bits if there are more.
+  // Of the host's first rank: one bit for each rank of the host that sleeps. So a rank that has news for many finds the
+  // sleepers with a look at a word or two (written by all). Ranks share bits if there are more.
   static constexpr int sleeper_words = 16;
   alignas(64) std::atomic<std::uint64_t> sleepers[sleeper_words];
   // Of the first so many communicators that are there at a time: what those beyond have posted can't be seen.

@@ -54,8 +54,8 @@ class Slabs {
   explicit Slabs(Segments& segments) : segments_(segments) {}
 
   // All slabs have that length. Before the first is opened. me: so that ranks' slabs begin at different lines of a
-  // page, else what is read of all of them in one operation would be in one set of a cache, and of more ranks than that
-  // has ways not stay there.
+  // page. Else the words that one operation reads of all ranks would be in one set of a cache. With more ranks than the
+  // set has ways they would not stay there.
   void set_bytes(std::size_t bytes, int me);
   std::size_t bytes() const { return bytes_; }
   // Zeroed, and found by peers from now on. nullptr: there is no memory for it; then neither of the others is called.

@@ -19,9 +19,9 @@
 
 namespace ucft::detail {
 
-// Where messages go that have come. accepts: false leaves the message where it is, for a later poll. deliver: value and
-// list are lent for the call (retain to keep). peer: whose path it came by; -1: a path that can't say, the header's
-// sender counts.
+// The receiver of messages that have come. accepts: false leaves the message where it is, for a later poll. deliver:
+// value and list are lent for the call (retain to keep). peer: the peer by whose path it came; -1: the path can't say,
+// and the header's sender counts.
 struct Sink {
   void* arg;
   bool (*accepts)(void* arg, const WireHeader& header, int peer);
@@ -68,8 +68,8 @@ class Path {
  public:
   virtual ~Path() = default;
 
-  // Takes references of its own to value and list, if they can't leave at once; until their bytes have left, been read
-  // by the peer, or the peer is forgotten. The buffers don't change meanwhile.
+  // Takes references of its own to value and list, if they can't leave at once. It keeps these until the bytes have
+  // left, the peer has read them, or the peer is forgotten. The buffers don't change meanwhile.
   virtual void send(int peer, const Outgoing& message) = 0;
   // Delivers what has arrived, sends what waited; true if anything was delivered or moved.
   virtual bool poll() = 0;

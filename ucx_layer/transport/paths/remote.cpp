@@ -132,7 +132,7 @@ void RemotePath::settle_puts(RemoteLink& link) {
   }
 }
 
-// A line can't be written again before its put is done, whatever the reader says.
+// A line can't be written again before its put is done, even if the reader has read it.
 bool RemotePath::has_room(RemoteLink& link, std::uint32_t lines) {
   settle_puts(link);
   return link.writer.written() + lines - link.lines_left <= link.lines.size();

@@ -61,9 +61,9 @@ void SharedPath::wrote(int peer, SharedLink& link) {
   touched_.push_back(peer);
 }
 
-// A store wakes nobody: whoever was written to and sleeps is woken here. Our lines must be visible before we look at
-// `sleeping`. A fence for that would wait until the line has travelled, in every message; so the sleeper makes all of
-// us fence (membarrier) after it has set the word, and looks at its rings again.
+// A store wakes no rank: a rank that was written to and sleeps is woken here. Our lines must be visible before we look
+// at `sleeping`. A fence for that would wait until the line has travelled, in every message. So the sleeper makes all
+// of us fence (membarrier) after it has set the word, and looks at its rings again.
 void SharedPath::ring_doorbells() {
   if (touched_.empty()) return;
   if (sleeper_fences_)
