@@ -23,7 +23,7 @@ struct PlannedDeath {
   int signal = 0;
 };
 
-// -t gossip: the names as typed, and what they mean to ucft.
+// -t gossip: the names as typed, and their meaning for ucft.
 struct GossipArguments {
   std::string algorithm, topology, stop;
   GossipOptions options;

@@ -34,7 +34,7 @@ class Checker {
   // A reduction that the library calls a success.
   Verdict check_combined(std::span<const T> values, std::uint64_t operation, const Result& result);
 
-  // A buffer that must hold what `rank` filled it with.
+  // A buffer that must hold the values that `rank` filled in.
   Verdict check_copy(std::span<const T> values, std::uint64_t operation, int rank) const;
 
   // The blocks of an allgather, in a buffer that clear() was given before. A rank's block is its own, or it is missing

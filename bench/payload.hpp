@@ -168,9 +168,9 @@ class Payload {
   }
   int scale_bits() const { return std::same_as<T, double> ? 16 : Half<T> || rank_count_ > 180 ? 3 : 10; }
 
-  // Of a floating-point product that is exact and in range, whoever is missing: 1, 3, 5 or 7 for the first 8 ranks (3
-  // of 24 bits each), times a power of two, whose exponents add up to at most 120. Of halves, whose range is smaller,
-  // at most 12.
+  // Of a floating-point product that is exact and in range, even if ranks are missing. The first 8 ranks give 1, 3, 5
+  // or 7 (3 of 24 bits each), the others 1. That is times a power of two, whose exponents add up to at most 120. Those
+  // of halves, whose range is smaller, add up to at most 12.
   Arithmetic<T> factor(int rank, std::uint64_t noise) const {
     const int largest = (std::same_as<T, float16> ? 12 : 120) / rank_count_;
     const int exponent = static_cast<int>(noise % static_cast<std::uint64_t>(2 * largest + 1)) - largest;

@@ -7,7 +7,7 @@
 
 namespace ucft::mpi {
 
-// world_rank is dead, and what was asked for needs it.
+// world_rank is dead, and the call needs it.
 int raise_death(MPI_Comm comm, int world_rank);
 // MPI has an error on another rank of the communicator that was to be made.
 int raise_failure_elsewhere(MPI_Comm comm);

@@ -12,8 +12,8 @@ using namespace ucft::mpi;
 
 namespace {
 
-// Turns of a loop that waits for MPI: news every so many, and so many more for what a dead rank has sent before it
-// died.
+// Turns of a loop that waits for MPI. It looks for news every so many, and makes so many more for messages that a dead
+// rank has sent before it died.
 constexpr int turns_per_look = 1024;
 
 int refuse(MPI_Comm comm, int dead) {
@@ -203,7 +203,7 @@ int MPI_Improbe(int peer, int tag, MPI_Comm comm, int* found, MPI_Message* messa
   return error != MPI_SUCCESS || *found != 0 ? error : nothing_found(comm, peer);
 }
 
-// Waits for what is not blocking are MPI's.
+// Waits for nonblocking calls are MPI's.
 
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
   return within("MPI_Wait", [=] { return PMPI_Wait(request, status); });

@@ -21,7 +21,7 @@ enum class Function {
   end
 };
 
-// taken_over, or the reason why not. dead: nobody was called; it was an MPI error, as a rank that it needs is dead.
+// taken_over, or the reason why not. dead: neither was called; it was an MPI error, as a rank that it needs is dead.
 enum class Outcome { taken_over, communicator, datatype, operation, length, arguments, by_design, dead, end };
 
 using Counters = std::atomic<std::uint64_t>[static_cast<int>(Function::end)][static_cast<int>(Outcome::end)];

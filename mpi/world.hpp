@@ -63,8 +63,8 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 };
 
-// Says, as long as it lives, that this rank is inside a function of MPI's: who looks for the rank that all wait for
-// finds it there. With MPI_THREAD_MULTIPLE of the thread alone that called MPI_Init.
+// Says, as long as it lives, that this rank is inside a function of MPI's. A user who looks for the rank that all wait
+// for finds it there. With MPI_THREAD_MULTIPLE of the thread alone that called MPI_Init.
 class Inside {
  public:
   explicit Inside(const char* function) : is_said_(world.on && speaks) {
@@ -88,8 +88,8 @@ void look_for_deaths();
 
 inline bool nobody_is_dead() { return world.deaths.load(std::memory_order_relaxed) == 0; }
 
-// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead, or of
-// who has taken all of MPI with it; -1: none.
+// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead. Or that
+// of a rank that has taken all of MPI with it. -1: none.
 int dead_member(MPI_Comm comm);
 // The same of one rank of comm (of the remote group), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL:
 // -1.

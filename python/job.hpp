@@ -5,9 +5,8 @@
 // request that is dropped while it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is
 // complete. Leaving the job waits for those, and for requests in progress that the program still holds.
 //
-// An operation that ucft has no room for yet is deferred: its context posts it when others are complete, whenever
-// this rank is inside a call. Operations behind it on the same communicator wait, too, as ranks must agree on the
-// order.
+// An operation that ucft has no room for yet is deferred. Its context posts it when others are complete and this rank
+// is inside a call. Operations behind it on the same communicator wait, too, as ranks must agree on the order.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -99,7 +98,7 @@ class Context : public std::enable_shared_from_this<Context> {
   void add(const std::shared_ptr<Request>& request) { requests_[request.get()] = request; }
   void remove(Request* request) { requests_.erase(request); }
   void leave_to(std::unique_ptr<Held> held) { left_.push_back(std::move(held)); }
-  // It has not left the job, but nobody can ask it any more: what it may still write must stay.
+  // It has not left the job, but no caller can ask it any more: memory that it may still write must stay.
   bool is_abandoned() const { return abandoned_; }
   void collect();  // of what was left, that which is complete
 
@@ -189,8 +188,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Request> gossip(py::object send, py::object receive, const std::optional<GossipOptions>& options,
                                   TypeOf dtype);
 
-  // allreduce(...)->wait() for two arrays, with the request of the last time if all is as it was then: making one takes
-  // longer than a small allreduce.
+  // allreduce(...)->wait() for two arrays. It uses the request of the last time if all is as it was then: making one
+  // takes longer than a small allreduce.
   py::object allreduce_again(py::object send, py::object receive, ucft_op_t op);
 
   const std::shared_ptr<Context>& context() const { return context_; }

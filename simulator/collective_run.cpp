@@ -54,8 +54,8 @@ class CollectiveActors {
   bool finished(Rank rank) const { return of(rank).finished(); }
   std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }
 
-  // A failure matters to those that wait for the failed rank in the reduce, to those below it in the broadcast tree, to
-  // those that have the value from it, to a root that gathers, and to all if it was the root.
+  // A failure matters to the ranks that wait for the failed one in the reduce. It matters to those below it in the
+  // broadcast tree, or with the value from it. And to a root that gathers, and to all if the failed one was the root.
   template <class Visit>
   void note_failure(Rank failed, Visit visit) {
     failed_.insert(failed);

@@ -40,7 +40,7 @@ struct CollectiveRun {
 };
 
 struct CollectiveResult {
-  // Times of delivery over the live ranks that got it (a reduce: its senders', too); never: nobody did.
+  // Times of delivery over the live ranks that got it (a reduce: its senders', too); never: no rank did.
   double first = never, median = never, last = never;
   double latency = never;  // last; of a reduce: the root's
   double end = 0;          // of the last send or receive, correction included

@@ -95,7 +95,7 @@ class DeparturesWorld {
     bool excluded_mark = false, dead = false, suspended = false, has_left = false, turn_due = false;
     bool was_harmed = false;  // it, or a way to it, was hit by a fault: others may take its leaving for silence
     bool is_leaving = false;
-    bool is_ready = false;          // somebody that counted on it leaves: no operation of both is left
+    bool is_ready = false;          // a rank that counted on it leaves: no operation of both is left
     std::uint8_t told_leaving = 0;  // by whom
     std::uint8_t suspected = 0, proved = 0, leaving = 0, lost = 0;  // by its detector; connections
   };

@@ -150,7 +150,7 @@ class Engine {
   std::vector<double> port_free_, receiver_free_, processor_free_, dead_at_, finished_at_, turn_at_;
   std::vector<std::uint32_t> sends_, receives_;
   std::vector<std::uint8_t> started_, in_tree_, distrusted_;
-  std::vector<std::int64_t> dies_before_;                   // empty: nobody
+  std::vector<std::int64_t> dies_before_;                   // empty: no rank
   std::unordered_map<std::uint64_t, double> last_arrival_;  // in_order: by sender and receiver
   std::int64_t messages_[phase_count + 1] = {};
   double bytes_ = 0, end_ = 0;

@@ -107,7 +107,7 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
   return all;
 }
 
-// Along the ring and to those who ask, in one ballot: at most so many.
+// Along the ring and to ranks that ask, in one ballot: at most so many.
 std::int64_t correction_sends(const Plan& plan, const Arguments& arguments) {
   const std::int64_t others = plan.ranks - 1;
   const std::int64_t answers = arguments.by_gossip() ? others : 0;  // anybody may ask
@@ -158,9 +158,8 @@ Run run_of(const Plan& plan) {
   return run;
 }
 
-// Boundaries are an upper bound, so many plans have a victim that doesn't live to send so much, or rather lives on
-// because it never does. In the same order such a run is event for event that of the plan without this crash: it
-// counts, but isn't run again.
+// Boundaries are an upper bound. So in many plans the victim lives on, because it never sends so much. In the same
+// order such a run is event for event that of the plan without this crash: it counts, but isn't run again.
 class Runs {
  public:
   // Of a plan in an order without chance: the run that is known to be the same, or a new one.

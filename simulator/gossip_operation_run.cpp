@@ -16,7 +16,7 @@ namespace ucft::detail::simulator {
 
 namespace {
 
-constexpr int window = 8;  // as UCFT_WINDOW, if nobody sets it
+constexpr int window = 8;  // as UCFT_WINDOW, if it is not set
 constexpr double longest_us = 1e9;
 
 GossipTime gossip_time(double us) { return GossipTime(std::llround(us * 1000)); }
@@ -204,7 +204,7 @@ class GossipActors {
   GossipSends<Real> sends_;
 };
 
-// Of whom the result stands for.
+// Compared with the ranks that the result stands for.
 template <class Real>
 double error_of(const GossipOperation<Real>& operation, const GossipActors<Real>& actors, bool is_sum) {
   const GossipOutcome& outcome = operation.outcome();

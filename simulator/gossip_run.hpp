@@ -89,7 +89,7 @@ bool checks_events();
 // "" or what is wrong with it.
 std::string problem_with(const GossipRun& run);
 
-// progress: called now and then with what part is done. May be empty.
+// progress: called now and then with the part that is done. May be empty.
 using GossipProgress = std::function<void(double done)>;
 GossipResult simulate(const GossipRun& run, const GossipProgress& progress = {});
 

@@ -1,7 +1,7 @@
-// A small world of ranks in one gossip all-reduce: the same GossipOperation objects that run on UCX, driven by a pool
-// of pending events of which any may be next, by a seed. Messages of one rank to another stay in order; all else may
-// overtake. A crash stops a rank between any two of its sends (a message, a write into an RMA window, the name of one,
-// a contribution to an agreement); every survivor hears of a death at some later event.
+// A small world of ranks in one gossip all-reduce: the same GossipOperation objects that run on UCX. A pool of pending
+// events drives them; any event may be next, by a seed. Messages of one rank to another stay in order; all else may
+// overtake. A crash stops a rank between any two of its sends: a message, a write into an RMA window, the name of one,
+// a contribution to an agreement. Every survivor hears of a death at some later event.
 //
 // The world is a value: a copy of it goes on in the same way.
 #pragma once

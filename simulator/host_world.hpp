@@ -53,7 +53,7 @@ struct HostPlan {
   Rank differs = no_rank;          // this rank posts another operation than the others:
   bool differs_in_length = false;  // of the same signature
   Rank lacks = no_rank;            // this one has no memory
-  bool trusts_suspicions = false;  // somebody may hear of the death of one who lives: to see what goes wrong
+  bool trusts_suspicions = false;  // a rank may hear of the death of a live one: to see what goes wrong
   bool reduced = false;            // see above
   bool runs = false;               // what has a shortcut is posted and looked at in one (HostStage::run)
   OperationNumber places = 0;      // behind the areas, for what runs and is not in a slab (HostPlaces)

@@ -29,7 +29,7 @@ struct Crash {
 struct Leave {
   Rank rank;
   std::size_t after;
-  bool waits = true;  // until nobody needs it; else it goes as soon as it has said so
+  bool waits = true;  // until no rank needs it; else it goes as soon as it has said so
 };
 
 struct Plan {
@@ -148,7 +148,7 @@ class World {
 
 // Rank r contributes 2^r, so a sum says who is in it.
 inline std::uint64_t contribution_of(Rank rank) { return std::uint64_t{1} << rank; }
-// To an allgather: a block of so many words, each contribution_of(rank), whatever count the plan says. Some give none.
+// To an allgather: a block of so many words, each contribution_of(rank). The plan's count is not used. Some give none.
 inline std::uint64_t block_words(Rank rank) { return static_cast<std::uint64_t>(rank + 1) % 3; }
 // The word that the root of a broadcast sends.
 inline std::uint64_t broadcast_data(Rank root, std::size_t operation) {

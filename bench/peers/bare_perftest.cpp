@@ -163,7 +163,7 @@ class Bare {
   void wait_for_piece(int rank, std::size_t piece) const {
     wait_for(words(rank).staged, (number_ - 1) * pieces_ + piece + 1);
   }
-  // Until those ranks need nothing of what is overwritten now.
+  // Until those ranks need no data that are overwritten now.
   void wait_for_bank(int first, int end) {
     if (number_ <= banks_ || number_ - banks_ <= free_until_) return;
     free_until_ = number_;
@@ -252,7 +252,7 @@ class Bare {
   std::size_t bytes_ = 0, piece_ = 0, pieces_ = 0, bank_bytes_ = 0;
   bool is_small_ = true;
   std::uint64_t banks_ = small_banks, number_ = 0;  // operations begun
-  std::uint64_t free_until_ = 0;                    // operations that nobody needs anything of
+  std::uint64_t free_until_ = 0;                    // operations that no rank needs anything of
   std::uint64_t combined_before_ = 0;               // chunks of each rank, of the operations before
 };
 

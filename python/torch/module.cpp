@@ -19,7 +19,7 @@
 namespace ucft::pytorch {
 namespace {
 
-// Also what PyTorch's own functions throw: it is asked for every function that pybind11 has bound.
+// Also for exceptions of PyTorch's own functions: it is asked for every function that pybind11 has bound.
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);

@@ -1,4 +1,4 @@
-// The backend: what c10d calls. Arguments are checked here, then an operation is queued in the group's engine.
+// The backend that c10d calls. Arguments are checked here, then an operation is queued in the group's engine.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>

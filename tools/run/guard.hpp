@@ -25,7 +25,7 @@ struct SupervisorContext {
 };
 
 // Runs `supervise` in the supervisor; returns its result, as the guard's exit code. argv is overwritten in the
-// supervisor: copy what you need.
+// supervisor: copy the words that you need.
 int run_guarded(int argument_count, char** argument_values,
                 const std::function<int(const SupervisorContext&)>& supervise);
 

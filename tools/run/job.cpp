@@ -157,7 +157,7 @@ bool Job::start_ranks() {
   return true;
 }
 
-// It is rank 0's alone now: whoever writes there notices when rank 0 has ended.
+// It is rank 0's alone now: a process that writes there notices when rank 0 has ended.
 void Job::leave_input() {
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (context_.input > STDERR_FILENO) close(context_.input);
@@ -362,7 +362,7 @@ void Job::note_end(int rank) {
   if (failure_exit_code_ == 0) failure_exit_code_ = process.exit_code();
 }
 
-// Nobody is left who could wake them up.
+// No process is left that could wake them up.
 void Job::kill_stopped_if_alone() {
   const bool others = std::any_of(ranks_.begin(), ranks_.end(), [](const RankProcess& process) {
     return !process.ended && !((process.stopped_on_purpose || process.killed_on_purpose) && process.is_stopped);

@@ -29,7 +29,7 @@ class Sink {
 
   // Text of `writer` (a rank, or -1: ucft_run itself); may end within a line, which the same writer continues.
   void append(int writer, std::string_view tag, std::string_view text);
-  // A line of its own, whatever came before.
+  // A line of its own, even after a part of a line.
   void append_line(std::string_view line);
   // At the end: a last line without newline gets one, if lines are tagged.
   void end_tagged_line();

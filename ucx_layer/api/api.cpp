@@ -57,7 +57,7 @@ class Entry {
   const Entry entry(context); \
   if (entry.status() != UCFT_OK) return entry.status()
 
-// null: nobody wants it.
+// null: the caller does not want it.
 ucft_status_t check_result(const ucft_result_t* result) {
   if (result == nullptr || result->struct_size == sizeof *result) return UCFT_OK;
   return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",

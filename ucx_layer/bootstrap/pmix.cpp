@@ -86,10 +86,10 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Meanwhile = std::function<void()>;
 
-// How long, after the limit, we look for the culprit; also what a server gets for PMIx_Finalize.
+// The time, after the limit, for which we look for the culprit. A server has the same time for PMIx_Finalize.
 constexpr milliseconds grace{2000};
-// How often a waiting rank asks the server who has died. Death must show in two answers in a row: a rank that has just
-// finished start-up may die while our own answer is still on its way.
+// The time between two questions of a waiting rank to the server, for ranks that have died. Death must show in two
+// answers in a row. A rank that has just finished start-up may die while our own answer is still on its way.
 constexpr milliseconds look_period{500};
 constexpr milliseconds ask_again_after{10};
 constexpr microseconds pause{100};
@@ -184,8 +184,8 @@ pmix_proc_t process_of(pmix_rank_t rank) {
 // ---- calls that can't keep us ----
 
 // Runs a call that may block on a thread of its own: a server that is stopped must not stop us. False: it has not
-// returned in time; what it refers to must live on. Signals are for the program's threads, also on those that PMIx_Init
-// starts.
+// returned in time; objects that it refers to must live on. Signals are for the program's threads, also on those that
+// PMIx_Init starts.
 bool call_until(Clock::time_point deadline, pmix_status_t& status, std::function<pmix_status_t()> call) {
   auto result = std::make_shared<std::promise<pmix_status_t>>();
   auto returned = result->get_future();
@@ -466,7 +466,7 @@ struct Suspects {
   std::string farewell;      // of the lowest rank that gave up: whom it has found guilty
 };
 
-// Takes up to `grace`: what ranks have not committed is never answered.
+// Takes up to `grace`: a question for data that ranks have not committed is never answered.
 Suspects find_suspects(int size, unsigned context, const std::string& key, bool must_be_dead) {
   Suspects suspects;
   const auto values = ask_all(size, key), farewells = ask_all(size, farewell_key(context));

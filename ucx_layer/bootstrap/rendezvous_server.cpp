@@ -103,7 +103,7 @@ void RendezvousServer::on_ready(int descriptor, short events, TimePoint now) {
   if (descriptor == listener_) return accept_all(now);
   const auto found = connections_.find(descriptor);
   if (found == connections_.end()) return;                          // dropped by an event handled just before
-  if (events & (POLLHUP | POLLERR)) found->second.forget_output();  // nobody takes it any more
+  if (events & (POLLHUP | POLLERR)) found->second.forget_output();  // no client takes it any more
   if (events & POLLOUT) write_to(descriptor, found->second);
   if (events & (POLLIN | POLLHUP | POLLERR)) read_from(descriptor, now);
 }
@@ -150,8 +150,8 @@ void RendezvousServer::accept_all(TimePoint now) {
     if (descriptor < 0) {
       const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (!is_short) return;
-      // A stranger must not have what a rank needs. Nobody to send away: the listener stays readable, so look again
-      // later rather than all the time.
+      // A stranger must not have a descriptor that a rank needs. If there is none to send away, the listener stays
+      // readable, so look again later rather than all the time.
       if (!drop_oldest_stranger(now, "there is no descriptor left")) {
         accept_again_at_ = now + accept_pause;
         return;
@@ -161,7 +161,7 @@ void RendezvousServer::accept_all(TimePoint now) {
     if (strangers_ >= strangers_allowed) drop_oldest_stranger(now, "there are too many silent ones");
     connections_[descriptor].accepted_at = now;
     ++strangers_;
-    read_from(descriptor, now);  // its greeting came with it, mostly: so nobody can push it out
+    read_from(descriptor, now);  // its greeting came with it, mostly: so no other can push it out
   }
 }
 

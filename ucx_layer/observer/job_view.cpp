@@ -284,7 +284,7 @@ std::string JobView::crosses(const RankView& view) const {
   return {};
 }
 
-// The first of what it has posted that is another operation than most have posted under that number, and that somebody
+// The first operation that it has posted that differs from what most have posted under that number, and that some rank
 // is in. (It may have been through, and have gone on.)
 std::string JobView::differs_in(std::uint32_t communicator, const PartView& part) const {
   std::vector<PartView::Posted> own = part.latest;

@@ -69,7 +69,7 @@ std::vector<std::int32_t> Context::hosts_of(const std::vector<std::int32_t>& ran
 
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   job_.pid = static_cast<int>(getpid());
-  raise_descriptor_limit();  // peers, lifelines and whoever connects to UCX need descriptors
+  raise_descriptor_limit();  // peers, lifelines and strangers that connect to UCX need descriptors
   note_process();
   job_.membarriers = register_membarrier();
   turns_.use(job_.membarriers);
@@ -270,7 +270,7 @@ void Context::glance() {
     return;
   }
   if (++glances_ % 32 == 0) look_around(Clock::now());
-  if (++idle_glances_ > spin_.looks()) sched_yield();  // whoever has the news may wait for our processor
+  if (++idle_glances_ > spin_.looks()) sched_yield();  // the rank with the news may wait for our processor
 }
 
 void Context::sleep_a_little() {
@@ -301,7 +301,7 @@ void Context::sleep_a_little() {
 
 bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const {
   if (settings().algorithm != Algorithm::automatic) return false;
-  if (ranks.size() == 1) return true;  // nobody's death matters
+  if (ranks.size() == 1) return true;  // no other rank can die
   return std::ranges::all_of(ranks, [this](std::int32_t rank) { return job_.reads_memory_of(rank); });
 }
 

@@ -60,8 +60,8 @@ class Context {
   // A rank of this host stores nothing any more. Either this rank's own detector has proved it dead, or it has said
   // itself that it is out, or leaves. The word of other ranks is no proof here.
   bool is_final(std::int32_t rank) const { return departures_.is_final(rank); }
-  // The job as it is seen from here, but for what processes do, which costs several microseconds for each of their
-  // threads. Any thread, also while another one is inside.
+  // The job as it is seen from here, without the processes' activities, which cost several microseconds for each of
+  // their threads. Any thread, also while another one is inside.
   JobView view() const;
   void look_at_process(RankView& view) const;
   // A wait has ended without its operation; it may go on at once.
@@ -114,7 +114,7 @@ class Context {
     }
     return true;
   }
-  // Of the program, outside: for who looks. Any thread, one at a time.
+  // Of the program, outside: for observers. Any thread, one at a time.
   void note_activity(const char* name) { transport_->control()->activity.store(name); }
 
  private:

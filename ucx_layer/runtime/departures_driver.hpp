@@ -53,7 +53,7 @@ class DeparturesDriver {
   // Others in shared memory see it; a rank that is out stays out. Nothing without a transport. is_needed: some rank may
   // not have finished all that this rank has posted.
   void mark_left(bool is_needed);
-  bool all_know() const { return all_know_; }  // since then: all_know_leaving() was so, and nobody needed this rank
+  bool all_know() const { return all_know_; }  // since then: all_know_leaving() was so, and no rank needed this one
 
   bool is_out() const { return departures_.is_out(); }
   ucft_status_t why_out() const {
@@ -142,7 +142,7 @@ class DeparturesDriver {
 
   std::unique_ptr<RdmaWatch> ports_;  // the detector's thread looks; guarded by ports_mutex_
   mutable std::mutex ports_mutex_;
-  std::atomic<std::uint32_t> news_count_{0};  // whatever departures_ has to be told, or has to conclude
+  std::atomic<std::uint32_t> news_count_{0};  // all that departures_ has to be told, or has to conclude
   std::uint32_t news_handled_ = 0;
   std::mutex news_mutex_;
   std::vector<News> news_;              // from the detector; guarded

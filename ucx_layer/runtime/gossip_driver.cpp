@@ -250,7 +250,7 @@ class WorkOf final : public GossipWork {
     leaving_.clear();
   }
 
-  // It has begun, or begun again: what was to be sent before is of no use, and there may be other neighbours.
+  // It has begun, or begun again: rows that were to be sent before are of no use, and there may be other neighbours.
   void follow_beginnings() {
     if (operation_.epoch().begun() == begun_) return;
     forget_rows();

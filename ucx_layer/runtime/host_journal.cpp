@@ -84,7 +84,7 @@ bool HostJournal::post(Request& request, const std::byte* data, std::size_t byte
   return ranks_->post(request) == UCFT_OK;
 }
 
-// Where there is no memory for a broadcast nobody gets it, and all know: the next speaker finds what it was about by
+// Where there is no memory for a broadcast no rank gets it, and all know. The next speaker finds the news in it by
 // itself.
 void HostJournal::write() {
   if (ranks_ != nullptr) {

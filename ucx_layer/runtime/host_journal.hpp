@@ -21,8 +21,8 @@ class Communicator;
 
 class HostJournal : public Journal {
  public:
-  // ranks: those of this host; null: this one is the only one. contribution: of this rank's part in a call, null while
-  // that is not through here; until then the entry is not to be read.
+  // ranks: those of this host; null: this one is the only one. contribution: of this rank's part in a call. It is null
+  // while that is not through here; until then the entry is not to be read.
   HostJournal(Communicator* ranks, Buffers& buffers,
               std::function<const HostContribution*(OperationNumber call)> contribution);
   ~HostJournal() override { give_back(); }

@@ -21,7 +21,7 @@ constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory i
 constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
 constexpr std::uint64_t place_bytes = 1024;  // data of operations that run
 constexpr OperationNumber place_count =
-    16;  // more than UCFT_WINDOW usually is: all have read what is overwritten, and nobody must look
+    16;  // more than UCFT_WINDOW usually is: all have read the overwritten data, and no rank must look
 constexpr std::uint64_t block_alignment = 64;
 constexpr std::uint64_t streamed_from = 8 << 20;  // bytes of a result: more than its caller would find in a cache
 constexpr int patience = 64;                      // looks, before another inner node's work is done for it
@@ -352,7 +352,7 @@ bool HostOperations::find_places(std::uint64_t bytes) {
   return true;
 }
 
-// For who looks from outside: no note has the root of a reduce.
+// For observers from outside: no note has the root of a reduce.
 [[gnu::always_inline]] inline void HostOperations::describe(const HostCall& call, OperationNumber number) {
   if (call.pattern == HostPattern::reduce_to)
     slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
@@ -506,7 +506,7 @@ std::vector<Rank> HostOperations::awaited(const Request& request) {
   return found;
 }
 
-// Nothing is stored any more: others take what this rank has said of itself for its last word.
+// Nothing is stored any more: others take this rank's words of itself for its last ones.
 void HostOperations::exclude_self(ucft_status_t why) {
   const auto give_up = [&](Request& request) {
     if (!request.pending()) return;

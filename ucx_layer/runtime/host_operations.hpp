@@ -46,7 +46,7 @@ class HostSlabs {
   }
   void store(HostPlace place, HostWord word) {
     put(place, word);
-    has_stored_ |= place != HostLayout::through();  // whoever sleeps for that may sleep a millisecond longer
+    has_stored_ |= place != HostLayout::through();  // a rank that sleeps for that may sleep a millisecond longer
   }
   // The same, where wake_others() follows in any case.
   void put(HostPlace place, HostWord word) {
@@ -74,7 +74,7 @@ class HostSlabs {
            (is_final(rank) || load(rank, HostLayout::left()) != 0 || left_[static_cast<std::size_t>(rank)]);
   }
 
-  // Wakes those that wait for what was stored since.
+  // Wakes the ranks that wait for words that were stored since.
   void wake() {
     if (std::exchange(has_stored_, false) && ranks_.size() > 1) wake_others();
   }

@@ -23,7 +23,7 @@ class Turns {
   }
   void leave() { inside_.store(0, std::memory_order_release); }
 
-  // On the helper thread: false if a caller is inside; else nobody comes in until helper_leave().
+  // On the helper thread: false if a caller is inside; else no caller comes in until helper_leave().
   bool helper_enter();
   void helper_leave() { helper_inside_.store(0, std::memory_order_release); }
 

@@ -190,7 +190,7 @@ bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   return all;
 }
 
-// Each call is one operation here in which all read what all have posted, so that it is compared: a broadcast from here
+// Each call is one operation here in which all read what all have posted, so that it is compared. A broadcast from here
 // gathers the root's block alone, one from elsewhere nothing.
 void TwoLevelOperations::begin_broadcast(Part& part, const Arguments& arguments) {
   Request& request = part.request;
@@ -292,7 +292,7 @@ const HostContribution* TwoLevelOperations::contribution_of(OperationNumber call
 
 // ---- between hosts --------------------------------------------------------------------------------------------------
 
-// Goes as far as what has come allows.
+// Goes as far as the arrived data allow.
 bool TwoLevelOperations::advance() {
   const std::uint64_t before = member_.entries();
   if (local_ != nullptr) {

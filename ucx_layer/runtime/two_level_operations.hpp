@@ -47,7 +47,7 @@ class TwoLevelOperations : private HostMember::Caller {
   void on_failure(Rank rank);
   void on_left(Rank rank, bool was_needed);
   bool on_turn();  // true if anything was done
-  // Else it wants one now and then, for what the ranks of this host may have written.
+  // Else it wants one now and then, for words that the ranks of this host may have written.
   bool wants_turn() const {
     return !is_over_ &&
            (has_left_ || !parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());

@@ -27,7 +27,7 @@ struct PeerAddress {
   bool shares_memory = false;  // same host, and both sides may
   bool at_once = true;  // connected in start-up; else when the first message wants to go there (the same on both sides)
   RangeName range{};
-  std::vector<std::byte> messages;  // of its message path; empty if nobody needs it
+  std::vector<std::byte> messages;  // of its message path; empty if no rank needs it
 };
 
 class Transport {
@@ -119,7 +119,7 @@ class Transport {
   Counts counts() const;
   // For observers from outside (ControlPage): to be called after each change of them.
   void publish_counts();
-  bool has_remote_mailboxes() const;  // what is put there wakes nobody
+  bool has_remote_mailboxes() const;  // a put there wakes no rank
   bool uses_messages() const { return messages_ != nullptr; }
   int event_fd() { return messages_->event_fd(); }  // readable when the message path may have something; arm() first
   bool arm() { return messages_->arm(); }
@@ -186,7 +186,7 @@ class Transport {
   std::unique_ptr<Connections> connections_;  // through UCX; this and the next two: if there is a device for it
   std::unique_ptr<Registrations> registrations_;
   std::unique_ptr<RemotePath> remote_;
-  std::unique_ptr<MessagePath> messages_;  // nullptr: nobody needs it
+  std::unique_ptr<MessagePath> messages_;  // nullptr: no rank needs it
   Windows windows_;
   Unconnected unconnected_{*this};
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those

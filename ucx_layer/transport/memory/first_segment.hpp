@@ -26,11 +26,11 @@ struct alignas(64) PostedByMessages {
   std::atomic<std::uint64_t> finished;        // all before that number are
   std::atomic<std::uint64_t> note;            // of the last one: HostNote
   std::atomic<std::int64_t> posted_at_ns;     // as in a slab
-  std::atomic<std::int64_t> root;             // of the last one, whatever it is
+  std::atomic<std::int64_t> root;             // of the last one, of any kind
 };
 
-// A name of up to 31 characters, 0 behind it. The first word is 0 between two names, and who reads the same twice has
-// read a name.
+// A name of up to 31 characters, 0 behind it. The first word is 0 between two names. A reader that reads the same twice
+// has read a name.
 struct ActivityWords {
   static constexpr std::size_t count = 4;
   std::atomic<std::uint64_t> words[count];
@@ -47,7 +47,7 @@ struct ActivityWords {
 // Written by others where it says so.
 struct ControlPage {
   std::uint64_t cookie;
-  // For who looks from outside (ucx_layer/observer), as the slabs' descriptions.
+  // For observers from outside (ucx_layer/observer), as the slabs' descriptions.
   std::int32_t rank, ranks;
   std::uint64_t address;                            // of this page in its owner
   std::uint64_t heartbeat_period_us;                // written when its detector starts
@@ -65,13 +65,13 @@ struct ControlPage {
   // the bytes of the mailboxes.
   std::atomic<std::int32_t> connections, lifelines, mailboxes;
   std::atomic<std::uint64_t> mailbox_bytes;
-  alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
+  alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + the rank that declared this one dead (written by others)
   std::atomic<std::uint32_t> killed_told_by, traced_told_by;  // 1 + the rank that says so on stderr
   // Of the host's first rank: one bit for each rank of the host that sleeps. So a rank that has news for many finds the
   // sleepers with a look at a word or two (written by all). Ranks share bits if there are more.
   static constexpr int sleeper_words = 16;
   alignas(64) std::atomic<std::uint64_t> sleepers[sleeper_words];
-  // Of the first so many communicators that are there at a time: what those beyond have posted can't be seen.
+  // Of the first so many communicators that are there at a time. The posts in others can't be seen.
   static constexpr int most_by_messages = 32;
   PostedByMessages by_messages[most_by_messages];
 };

@@ -33,8 +33,8 @@ struct alignas(64) MailboxLine {
 };
 static_assert(sizeof(MailboxLine) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-// Lines of a ring: powers of two. The few are for jobs whose collectives read memory: what remains of messages is
-// gossip, and who has failed or left.
+// Lines of a ring: powers of two. The few are for jobs whose collectives read memory. Their messages are gossip, and
+// news of ranks that have failed or left.
 inline constexpr std::uint32_t mailbox_lines = 256, mailbox_few_lines = 64;
 // Lines of one message, at most: there is room for it when all but less than a quarter ring has been given back.
 inline constexpr std::uint32_t mailbox_longest = mailbox_few_lines - mailbox_few_lines / 4 + 1;
@@ -69,7 +69,7 @@ void fill_lines(std::span<const std::span<const std::byte>> parts, Next next, Pu
   publish(line);
 }
 
-// Bytes `offset` .. of what was filled in. line_at(i): the i-th of those lines.
+// Bytes `offset` .. of the message that was filled in. line_at(i): the i-th of those lines.
 template <class LineAt>
 void copy_lines(LineAt line_at, std::size_t offset, std::byte* target, std::size_t bytes) {
   while (bytes > 0) {

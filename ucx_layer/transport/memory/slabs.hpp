@@ -61,7 +61,7 @@ class Slabs {
   // Zeroed, and found by peers from now on. nullptr: there is no memory for it; then neither of the others is called.
   std::byte* open(std::uint32_t communicator);
   void close(std::uint32_t communicator);
-  // Nobody may need it any more.
+  // No rank may need it any more.
   void end(std::uint32_t communicator, std::byte* slab);
 
  private:

@@ -34,7 +34,7 @@ struct Sink {
 class Rejects {
  public:
   Rejects(int me, bool log) : me_(me), log_(log) {}
-  void note(Malformed what, int peer);  // peer: -1 if nobody knows
+  void note(Malformed what, int peer);  // peer: -1 if it is not known
 
  private:
   const int me_;
