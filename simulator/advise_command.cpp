@@ -1,4 +1,4 @@
-// ucft_sim advise: which f, tree and correction to use for a job, and what they cost.
+// ucft_sim advise: proposes f, tree and correction for a job, and says what they cost.
 //
 // Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts. (The work of a host's
 // ranks among themselves comes on top.) Hosts fail independently, at a constant rate (MTBF of a host). An operation is

@@ -48,7 +48,7 @@ Collective::Init allgather_of(const void* send, void* receive, const Elements& b
 // Copies the blocks that lie in `all` one behind the other into their places. The places of missing ranks stay as they
 // were.
 void copy_out(const at::Tensor& all, const std::vector<at::Tensor>& places, const std::vector<std::int32_t>& missing) {
-  const at::AutoDispatchBelowADInplaceOrView plainly;  // autograd must not mind that a tensor is written
+  const at::AutoDispatchBelowADInplaceOrView plainly;  // autograd does not see that a tensor is written
   std::int64_t at = 0;
   for (std::size_t i = 0; i < places.size(); at += places[i++].numel()) {
     if (std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(i))) continue;

@@ -5,7 +5,7 @@
 // instead of memory.
 //
 // A line longer than line_bytes is handed over in pieces. If nothing else is written in between, the pieces stay one
-// line; else the line is broken and the rest gets a tag of its own. Without tags nothing is ever added.
+// line. Else the line is broken and the rest gets a tag of its own. Without tags nothing is ever added.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// The ranks' side of a PMIx server: libpmix, joining the job, steps, and who is to blame when one doesn't end.
+// The ranks' side of a PMIx server: libpmix, joining the job, steps, and the culprit when one doesn't end.
 //
 // A server's reaction to a rank that dies was found by experiment (Open MPI 4.1 with PMIx 4.2). It depends on the rank:
 //  - a rank that was never connected: the fence doesn't end;

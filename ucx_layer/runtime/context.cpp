@@ -69,7 +69,7 @@ std::vector<std::int32_t> Context::hosts_of(const std::vector<std::int32_t>& ran
 
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   job_.pid = static_cast<int>(getpid());
-  raise_descriptor_limit();  // peers, lifelines and strangers that connect to UCX need descriptors
+  raise_descriptor_limit();  // peers, lifelines and processes that connect to UCX need descriptors
   note_process();
   job_.membarriers = register_membarrier();
   turns_.use(job_.membarriers);

@@ -64,8 +64,8 @@ Operation::Memory CorrectedOperations::provide(Request& request) {
   return memory;
 }
 
-// The input as a buffer: carriers, a copy, or the caller's own memory if peers can have it from there and nothing will
-// be written to it.
+// The input as a buffer: carriers, a copy, or the caller's own memory. The last only if peers can have it from there
+// and nothing will be written to it.
 Slice CorrectedOperations::stage(Request& request) {
   const Arguments& arguments = request.arguments;
   const std::uint64_t bytes = arguments.bytes();

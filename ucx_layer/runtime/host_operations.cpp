@@ -264,8 +264,8 @@ HostCall HostOperations::call_of(const Arguments& arguments) {
   return call;
 }
 
-// For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it;
-// else a copy. False: others may still read what there is. If there is nothing, data.data is null.
+// For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it.
+// Else a copy. False: others may still read the rooms that there are. If there is no memory, data.data is null.
 bool HostOperations::find_room(Request& request, const HostCall& call, HostData& data, Room& room) {
   Buffers& buffers = context_.transport().buffers();
   const auto* const send = static_cast<const std::byte*>(request.send);

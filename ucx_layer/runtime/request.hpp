@@ -1,4 +1,4 @@
-// A request: what a caller posts, and what has come of it.
+// A request: the operation that a caller posts, and its outcome.
 #pragma once
 
 #include <cstdint>
@@ -107,8 +107,8 @@ struct Request {
     missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
     return knows;
   }
-  // A success of an operation on a host. Mostly that was the outcome the last time, too, of as many and so of the same
-  // ranks: who is missing once is from then on. False: it was not.
+  // A success of an operation on a host. Mostly that was the outcome the last time, too, of as many ranks. These are
+  // the same ranks then: a rank that is missing once is missing from then on. False: it was not.
   bool take_usual_outcome(std::uint32_t from_ranks) {
     state = State::complete;
     return has_usual_outcome && usual_contributors == from_ranks;
@@ -118,7 +118,7 @@ struct Request {
     has_usual_outcome = true;
     usual_contributors = from_ranks;
   }
-  // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the
+  // Into the caller's memory: the result of these bytes of the combined carriers, from `offset` on. Only if the
   // reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                    std::uint32_t from_ranks) const;

@@ -277,7 +277,7 @@ void Transport::say_goodbye(bool all_know, const std::function<bool(int peer)>& 
     const auto awaited = [&](const auto& each) { return each.second.is_under_way() && may_live(each.first); };
     while (std::any_of(flushes.begin(), flushes.end(), awaited) && Clock::now() < arrived_by) poll();
   }
-  // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.
+  // Closing a socket with unread bytes resets it, and the other side may lose our last words: read for a moment longer.
   const auto read_until = begin + std::chrono::milliseconds(100);
   const auto still_there = [&](int peer) { return is_connected(peer) && !messages_->is_lost(peer); };
   const auto anybody = [&] {

@@ -73,8 +73,8 @@ class Transport {
   std::vector<std::byte> own_remote_key();
   std::uint64_t own_segment_address() const { return segments_.first().name().address; }
   // For peers without a connection: makes one, which the peer answers with its own. It costs a fraction of a
-  // millisecond and waits for nobody; what is sent before the peer has answered waits in UCX. Messages that find none
-  // do it by themselves.
+  // millisecond and does not wait for the peer. Messages that are sent before the peer has answered wait in UCX.
+  // Messages that find no connection make one by themselves.
   void connect_to(int peer);
   bool is_connected(int peer) const {  // by UCX
     const Path* const path = paths_[static_cast<std::size_t>(peer)];

@@ -102,7 +102,7 @@ bool loopback_is_enough() {
 }
 
 // The name of an option of tcp alone. Since UCX 1.18 it has the transport's prefix, and of the bare one UCX says
-// "invalid configurations"; 1.13 takes the one with the prefix, and ignores it.
+// "invalid configurations". 1.13 takes the one with the prefix, and ignores it.
 std::string of_tcp(const char* option) {
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);

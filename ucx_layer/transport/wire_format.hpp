@@ -20,7 +20,7 @@ namespace ucft::detail {
 
 inline constexpr std::uint8_t wire_version = 6;
 
-// Beyond the phases of the algorithms: what the layer itself has to say.
+// Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
   none = 0,
   hello = 16,  // wire-up

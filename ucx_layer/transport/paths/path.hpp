@@ -76,7 +76,7 @@ class Path {
   // Delivers what one peer has sent so far, up to the first payload that has still to come. (To go on behind it would
   // lose a message out of the middle of what a dead peer has sent; a crash loses the end.)
   virtual void drain(int peer) = 0;
-  // The peer has failed or left: drops what waits for it, reads nothing more of it.
+  // The peer has failed or left: drops the messages that wait for it, reads nothing more of it.
   virtual void forget(int peer) = 0;
   // Messages and calls of ours that are still on their way.
   virtual std::int64_t waiting() const = 0;

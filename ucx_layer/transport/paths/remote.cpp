@@ -176,7 +176,7 @@ void RemotePath::count_call(int peer, ucp_rkey_h key, int change) {
     if (each.key == key) each.calls += change;
 }
 
-// The message stays in the ring, and what follows it, until its payload is here: so messages keep their order.
+// The message and those behind it stay in the ring until its payload is here: so messages keep their order.
 bool RemotePath::take_payload(int peer, RemoteLink& link, const WireHeader& header) {
   MailboxReader& reader = reader_of(peer);
   WireDescriptor descriptor;

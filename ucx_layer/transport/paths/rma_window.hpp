@@ -1,4 +1,4 @@
-// RMA windows on a path: what ucx_layer/transport/memory/window.hpp describes, between this rank and a peer.
+// RMA windows on a path: those of ucx_layer/transport/memory/window.hpp, between this rank and a peer.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Registrations;
 class RemotePath;
 class SharedPath;
 
-// Memory of this rank for what one peer writes.
+// Memory of this rank that one peer writes.
 struct WindowMemory {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
@@ -66,7 +66,7 @@ class RmaWindow {
   enum class Connected : std::uint8_t { yes, connection_lost, impossible };
   Connected connect(std::span<const std::byte> name);
 
-  // The other end has read what was written last, and our device has let go of it.
+  // The other end has read the last content, and our device has let go of it.
   bool can_write() const;
   bool is_at_rest() const;  // our device has nothing of ours under way
   // row: empty if it is the same as before.
