@@ -23,7 +23,7 @@ struct PlannedDeath {
   int signal = 0;
 };
 
-// -t gossip: the names as typed, and what they mean to ucft.
+// -t gossip: the names as typed, and their meaning for ucft.
 struct GossipArguments {
   std::string algorithm, topology, stop;
   GossipOptions options;
@@ -66,7 +66,7 @@ struct ParsedArguments {
 };
 ParsedArguments parse_arguments(int argument_count, char** argument_values, Library library, bool speaks);
 
-// What can be checked only once the number of ranks is known: "" or what is wrong.
+// Checks that need the number of ranks: "" or what is wrong.
 std::string problem_with(const Arguments& arguments, int rank_count);
 
 }  // namespace ucft::detail::bench

@@ -15,8 +15,8 @@ struct Calibration {
 };
 inline constexpr double disturbed = 0.5;  // more than that: something else ran, and the values may be far too high
 
-// Collective over a communicator of at least two ranks; the values are those of rank 0. Of five series the one
-// with the least, and in each the tenth part that is quietest, since whatever else runs on the machine only adds to it:
+// Collective over a communicator of at least two ranks; the values are those of rank 0. Of five series the one with the
+// lowest values is taken, and in each the quietest tenth: other work on the machine only adds to it.
 //
 //   L + o_send + o_receive   half of an allreduce of 8 bytes between the two, f = 0: a message there and one back
 //   o_send                   a broadcast of 8 bytes at its root, which returns when the message is on its way

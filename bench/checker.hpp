@@ -1,7 +1,7 @@
 // Fills the buffers of an operation, and says what is wrong with its result.
 //
-// Up to 1024 elements are checked one by one. Of longer results the first, the last and every 509th; all of them in
-// every 16th operation, after a second attempt, and whenever the set of contributors has changed.
+// All elements are checked of results of up to 1024. Of longer ones the first, the last and every 509th are. All are
+// checked in every 16th operation, after a second attempt, and whenever the set of contributors has changed.
 #pragma once
 
 #include <span>
@@ -28,13 +28,13 @@ class Checker {
   };
   Checker(ucft_op_t op, World world) : payload_(op, world.rank_count), world_(world) {}
 
-  // What `rank` contributes to that operation.
+  // The contribution of `rank` to that operation.
   void fill(std::span<T> values, int rank, std::uint64_t operation) const;
 
   // A reduction that the library calls a success.
   Verdict check_combined(std::span<const T> values, std::uint64_t operation, const Result& result);
 
-  // A buffer that must hold what `rank` filled it with.
+  // A buffer that must hold the values that `rank` filled in.
   Verdict check_copy(std::span<const T> values, std::uint64_t operation, int rank) const;
 
   // The blocks of an allgather, in a buffer that clear() was given before. A rank's block is its own, or it is missing

@@ -1,6 +1,6 @@
-// core_distance: how long a cache line takes from one core to another and back, for bench/compare. On a virtual machine
-// that changes while it runs: the host moves virtual processors between near and far cores, and small collectives take
-// three times as long then, whosever they are.
+// core_distance: the time that a cache line takes from one core to another and back, for bench/compare. On a virtual
+// machine that time changes: the host moves virtual processors between near and far cores. Between far ones small
+// collectives of any library take three times as long.
 #include <fmt/core.h>
 #include <sched.h>
 

@@ -64,8 +64,8 @@ class GossipTest {
         1 + rank + static_cast<std::int64_t>((place * 7 + static_cast<std::size_t>(iteration + 1'000'000)) % 13));
   }
 
-  // Relative to the largest value, as bounds are. Rounding is not in them, nor what faults have done that were asked
-  // for.
+  // Relative to the largest value, as bounds are. Bounds include neither rounding nor the harm of faults that the user
+  // has asked for.
   void judge(const Result& result, const GossipResult& accuracy, std::int64_t iteration) {
     double worst = 0, largest = 0;
     bool finite = true;

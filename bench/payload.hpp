@@ -1,15 +1,16 @@
-// What each rank puts into an operation, so that the result tells whose values are in it.
+// The values that each rank puts into an operation. The result tells whose values are in it.
 //
-// The values repeat after 1021 elements (a prime: a block that ends up in the wrong place of a power of two shows), and
-// change with every operation (a stale result shows). For sums, each rank has its own digit:
+// The values repeat after 1021 elements. That is a prime, so a block that ends up in the wrong place of a power of two
+// shows. They change with every operation, so a stale result shows. For sums, each rank has its own digit:
 //
 //   4 ranks, 16 bits per digit; rank r gives 2^(16 r) * scale, with an odd scale for each operation and position.
 //   Result / scale = 0x0001'0000'0001'0001: ranks 0, 1 and 3 are in it once each, rank 2 is not.
 //
-// Division is exact: by the inverse modulo 2^64, or in floating point because all numbers are small integers. With too
-// many ranks for a digit each (64 / n bits, in a double 37 / n), for types without digits (halves, complex, bool,
-// pairs), and for other operators, the result is computed from the list of missing ranks that the library reports. All
-// sums and products are exact in what they are accumulated in, so the order of the ranks does not matter.
+// Division is exact: by the inverse modulo 2^64, or in floating point because all numbers are small integers. A digit
+// has 64 / n bits, in a double 37 / n. There are no digits with too many ranks for that, with some types (halves,
+// complex, bool, pairs), and with other operators. Then the result is computed from the list of missing ranks that the
+// library reports. All sums and products are exact in the type that accumulates them, so the order of the ranks is of
+// no importance.
 #pragma once
 
 #include <algorithm>
@@ -167,9 +168,9 @@ class Payload {
   }
   int scale_bits() const { return std::same_as<T, double> ? 16 : Half<T> || rank_count_ > 180 ? 3 : 10; }
 
-  // Of a floating-point product that is exact and in range, whoever is missing: 1, 3, 5 or 7 for the first 8 ranks (3
-  // of 24 bits each), times a power of two, whose exponents add up to at most 120. Of halves, whose range is smaller,
-  // at most 12.
+  // Of a floating-point product that is exact and in range, even if ranks are missing. The first 8 ranks give 1, 3, 5
+  // or 7 (3 of 24 bits each), the others 1. That is times a power of two, whose exponents add up to at most 120. Those
+  // of halves, whose range is smaller, add up to at most 12.
   Arithmetic<T> factor(int rank, std::uint64_t noise) const {
     const int largest = (std::same_as<T, float16> ? 12 : 120) / rank_count_;
     const int exponent = static_cast<int>(noise % static_cast<std::uint64_t>(2 * largest + 1)) - largest;

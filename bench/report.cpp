@@ -13,8 +13,8 @@ namespace {
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
 
-// As nccl-tests have them, by the average: the payload (of an allgather: all blocks) by the time; and by what a link
-// must carry at least, so that rows of different tests and numbers of ranks compare.
+// As nccl-tests have them, by the average time. algorithm: the payload (of an allgather: all blocks) by the time. bus:
+// the bytes that a link must carry at least, by the time, so that rows of different tests and numbers of ranks compare.
 struct Bandwidth {
   double algorithm, bus;  // 10^9 bytes a second
 };

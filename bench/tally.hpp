@@ -1,4 +1,4 @@
-// What one rank has measured in one row, in a form that merges over ranks with one sum and one maximum.
+// One rank's measurements in one row, in a form that merges over ranks with one sum and one maximum.
 //
 // A sample is of one operation, or of several that followed each other without a clock: then it is their mean.
 // Latencies go to a histogram with 64 buckets per power of two, so a percentile is right to 0.8 %; average and maximum
@@ -31,12 +31,12 @@ class Tally {
   void add_wrong(std::uint64_t count = 1) { sums_[wrong_at] += count; }
   void add_refused() { ++sums_[refused_at]; }
   void add_loop(std::int64_t ns) { raise(loop_ns_at, static_cast<std::uint64_t>(ns)); }
-  // Who needs nothing of the dead may be done before: 0.
+  // A rank that needs nothing of the dead one may be done before its death: 0.
   void add_recovery(std::int64_t ns) { raise(recovery_ns_at, static_cast<std::uint64_t>(ns > 0 ? ns : 0)); }
   // From the death to this rank's proof of it.
   void add_proof(std::int64_t ns) { raise(not_proof_ns_at, ~static_cast<std::uint64_t>(ns)); }
   void add_contributors(std::uint64_t count) { raise(not_contributors_at, ~count); }
-  // What this rank has seen of an operation that must look the same on all survivors.
+  // A digest of the part of an operation, as this rank has seen it, that must look the same on all survivors.
   void add_digest(std::uint64_t operation, std::uint64_t digest);
   // Before merging: freezes the digests.
   void close();

@@ -1,4 +1,4 @@
-// ucft_perftest --tune: which shape and which sizes are the fastest for the ranks of this job, which share memory.
+// ucft_perftest --tune: finds the fastest shape and sizes for the ranks of this job, which share memory.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ struct Tuned {
   int rank = 0;
 };
 
-// Collective, with no context open: opens one after the other, each with another table. Back to back allreduces of
-// doubles, as the slowest rank sees them, medians of 7 alternating turns; the built-in choice stays unless another one
-// is 5 % better:
+// Collective, with no context open: opens one after the other, each with another table. The figures are of back to back
+// allreduces of doubles, as the slowest rank sees them, medians of 7 alternating turns. The built-in choice stays
+// unless another one is 5 % better:
 //
 //   degree       8 bytes, flat and of degree 2, 4, 8, 16
 //   large_bytes  the most of 1 KiB .. 64 KiB up to which it is better that each rank combines all by itself

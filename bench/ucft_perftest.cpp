@@ -3,8 +3,7 @@
 //   ucft_run -n 4 ./ucft_perftest -t allreduce -s 8:64K --kill 2@500
 //
 // One iteration: [announce deaths] fill, barrier, [die], clock, operation, clock, check. Only the operation is timed.
-// What runs between the timed operations goes over ucft, too, with default options and an f that covers all planned
-// deaths.
+// The other steps go over ucft, too, with default options and an f that covers all planned deaths.
 #include <fmt/core.h>
 #include <signal.h>
 #include <time.h>
@@ -77,7 +76,8 @@ class Aside {
   }
 
  private:
-  // Too many failures is agreed on by all survivors, and so is the repetition: it goes without those who failed.
+  // All survivors agree that there were too many failures. So they agree on the repetition, which goes without the
+  // ranks that failed.
   template <class Operation>
   Result until_decided(const char* what, Operation operation) {
     Result result = operation();
@@ -212,8 +212,8 @@ class Perftest {
     }
   }
 
-  // A reduce tells nobody for certain that its root has died; the barrier after it does, and all survivors agree on
-  // that, so that they agree on the next root.
+  // A reduce does not tell for certain that its root has died. The barrier after it does. All survivors agree on that,
+  // so they agree on the next root.
   void move_root(const Result& barrier) {
     if (arguments_.test != Test::reduce) return;
     const auto is_missing = [&](int rank) {
@@ -305,7 +305,7 @@ class Perftest {
     return checker_.check_combined(recv_, operation_, result);
   }
 
-  // In every 16th operation, and the first ones: nobody has left before the last survivor had entered.
+  // In every 16th operation, and the first ones: no rank has left before the last survivor had entered.
   std::string check_barrier(bool completed) {
     constexpr std::uint64_t sampled = 16;
     if (operation_ % sampled != 0 && operation_ > sampled) return "";

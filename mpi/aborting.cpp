@@ -3,9 +3,9 @@
 // errmgr_default_hnp.c). So the rank that aborts asks mpirun to end, by SIGTERM: that ends all ranks of all hosts.
 // mpirun's exit code is 1 then; it takes no other code from outside.
 //
-// In Open MPI all of that goes through one function: MPI_Abort in C and in Fortran, and each fatal error, be it the
-// shim's or its own. libmpi calls it by its name, so the shim's comes first. Under mpirun without --enable-recovery
-// nothing is changed. Nor is it with MPICH, whose mpiexec ends the job in any case.
+// In Open MPI all of that goes through one function: MPI_Abort in C and in Fortran, and each fatal error, the shim's
+// and its own. libmpi calls it by its name, so the shim's comes first. Nothing is changed under mpirun without
+// --enable-recovery, and with MPICH, whose mpiexec ends the job in any case.
 #include "mpi/world.hpp"
 
 #ifdef OPEN_MPI

@@ -1,6 +1,6 @@
 // MPI_Init begins ucft, MPI_Finalize ends it. After a death PMPI_Finalize is not called, as it may wait for the dead
-// rank (MPICH's does), and if a rank dies while it runs, it is left (ending.hpp): MPI stays as it is, and the process
-// ends by itself, with its own exit code.
+// rank (MPICH's does). If a rank dies while PMPI_Finalize runs, the call is left (ending.hpp). Then MPI stays as it is,
+// and the process ends by itself, with its own exit code.
 #include <cstdint>
 #include <vector>
 

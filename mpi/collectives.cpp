@@ -1,11 +1,11 @@
 // The six collectives that ucft has. Whether a call is taken over must be the same on all its ranks. MPI lets ranks
-// describe one message by different types, so broadcasts and allgathers are taken over whatever the type (as bytes,
-// packed if need be), and reductions, of which MPI wants the same count, type and operator everywhere, by these.
+// describe one message by different types, so broadcasts and allgathers are taken over for any type (as bytes, packed
+// if need be). Of reductions MPI wants the same count, type and operator everywhere, so these decide.
 //
 // A reduction that ucft has no operator for (a user's function, MPI_LONG_DOUBLE, pairs with gaps) is an allgather of
-// the contributions, which every rank then reduces in the order of the ranks by MPI_Reduce_local: right for any type
-// and for operators that don't commute, with the same contributions on all survivors. It costs n times the bytes, so it
-// has a limit (`length`).
+// the contributions. Every rank then reduces them in the order of the ranks by MPI_Reduce_local. That is right for any
+// type and for operators that don't commute, with the same contributions on all survivors. It costs n times the bytes,
+// so it has a limit (`length`).
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -25,7 +25,7 @@ const void* or_in_place(const void* send) { return send == MPI_IN_PLACE ? UCFT_I
 
 // ---- one operation --------------------------------------------------------------------------------------------------
 
-// MPI moves nothing but in calls of it, and what others wait for before they come here may be a message of this rank's.
+// MPI moves messages only in calls of it. A message of this rank may be what others wait for before they come here.
 void let_mpi_go_on() {
   if (world.lost_by >= 0) return;
   int found = 0;
@@ -42,7 +42,7 @@ constexpr std::uint64_t shortest_us = 20, longest_us = 1000;  // between two tur
   return status == UCFT_OK ? ucft_test(request) : status;
 }
 
-// The rest, of what has not ended, or could not be posted yet.
+// The rest of a call, if its operation has not ended, or could not be posted yet.
 [[gnu::noinline]] ucft_status_t go_on(ucft_request_h request, ucft_status_t status) {
   while (status == UCFT_ERR_BUSY) {
     look_for_deaths();
@@ -161,9 +161,9 @@ int pass_on(Function function, Outcome why, MPI_Comm comm, Pmpi pmpi) {
   return dead >= 0 ? raise_death(comm, dead) : pmpi();
 }
 
-// MPI_SUCCESS, or MPI's own error of a type that nobody has committed: comm's error handler has been called then. A
-// message to nobody asks for it, whose memory is not looked at. (Of no elements MPICH doesn't look at the type either.)
-// Predefined types need no question.
+// MPI_SUCCESS, or MPI's own error of a type that was never committed: comm's error handler has been called then. MPI is
+// asked by a message to MPI_PROC_NULL, whose memory is not read. It has one element: of none MPICH doesn't look at the
+// type either. Predefined types need no question.
 int check_is_committed(MPI_Comm comm, MPI_Datatype type) {
   return find_element(type) != nullptr ? MPI_SUCCESS : PMPI_Send(&type, 1, type, MPI_PROC_NULL, 0, comm);
 }
@@ -362,7 +362,7 @@ ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
   }
   const auto block = [&](int rank) { return static_cast<std::byte*>(call.recv) + call.place_of(rank) * extent; };
 
-  // What this rank gives.
+  // The data that this rank gives.
   std::vector<std::byte> own;
   const void* send = or_in_place(call.send);
   if (call.send == MPI_IN_PLACE && !direct) {
@@ -375,7 +375,7 @@ ucft_status_t allgather_blocks(const Communicator& comm, const Gathered& call) {
     send = own.data();
   }
 
-  // What it gets.
+  // Gathers the data of all ranks into recv.
   const auto gather = [&](void* recv, const std::uint64_t* there, ucft_result_t* result) {
     return call.counts == nullptr ? allgather(comm, bytes_to(send, recv, bytes[0]), bytes[0], result)
                                   : allgatherv(comm, send, recv, bytes.data(), there, result);

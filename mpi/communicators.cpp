@@ -15,8 +15,8 @@ namespace {
 
 int keyval = MPI_KEYVAL_INVALID;
 
-// What the thread has found last. MPI uses handles again, also of communicators that had nothing hanging on them, so
-// whatever is attached or freed makes all of these void.
+// The communicator that the thread has found last. MPI uses handles again, also of communicators that had nothing
+// hanging on them. So each attach and each free makes all of these void.
 std::atomic<unsigned> changes{0};
 struct Last {
   MPI_Comm comm;
@@ -72,15 +72,15 @@ const Communicator* find_derived(MPI_Comm comm) {
 }
 
 // ---- new communicators ----------------------------------------------------------------------------------------------
-// First ucft's, whose ranks are agreed on among those that live, then MPI's of just these ranks, which nobody outside
-// takes part in, then an agreement that all of them have it. A rank that dies before the first is not in it; one that
-// dies before the last, and keeps MPI from making it: then it is made again, of the others, where MPI can still be used
-// (creation.hpp), or is an error for all.
+// First ucft's, whose ranks are agreed on among those that live. Then MPI's of just these ranks: no others take part.
+// Then an agreement that all of them have it. A rank that dies before the first is not in it. A rank that dies before
+// the last may keep MPI from making it. Then it is made again, of the others, where MPI can still be used
+// (creation.hpp). Otherwise it is an error for all.
 
 namespace {
 
-// The ranks that part's members have in parent, in part's order, and nobody among them who is known to all to be dead:
-// then part becomes a communicator without it. UCFT_OK with part == UCFT_COMM_NULL: not a member.
+// The ranks that part's members have in parent, in part's order. If all know that one of them is dead, part becomes a
+// communicator without it. UCFT_OK with part == UCFT_COMM_NULL: not a member.
 ucft_status_t agree_on_members(const Communicator& parent, ucft_comm_h& part, std::vector<int>& members) {
   const Turn turn;
   for (;;) {
@@ -125,8 +125,8 @@ ucft_status_t agree_on_end_and_tag(ucft_comm_h part, std::int32_t& end, int& tag
   return status;
 }
 
-// part is ucft's. make(members, created, error) is MPI's part on this rank. What MPI has made, but not on all, is left
-// to it: to free it would take all.
+// part is ucft's. make(members, created, error) is MPI's part on this rank. A communicator that MPI has made on some
+// ranks only is left to it: to free it would take all of them.
 template <class Make>
 int make_communicator(MPI_Comm comm, const Communicator& parent, ucft_status_t status, ucft_comm_h part,
                       MPI_Comm* created, Make make) {
@@ -167,8 +167,8 @@ int split(MPI_Comm comm, const Communicator& parent, int colour, int key, MPI_Co
   return make_communicator(comm, parent, status, part, created, create_group);
 }
 
-// all is MPI's own copy, with what the program has hung on comm. It needs all ranks; without one of them the copy is of
-// the survivors, and has no attributes. pmpi: where MPI has the call.
+// all is MPI's own copy, with the attributes that the program has hung on comm. It needs all ranks; without one of them
+// the copy is of the survivors, and has no attributes. pmpi: where MPI has the call.
 template <class All, class Pmpi>
 int dup(MPI_Comm comm, MPI_Comm* created, All all, Pmpi pmpi) {
   const Communicator* parent = find_communicator(comm);

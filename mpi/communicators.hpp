@@ -1,6 +1,6 @@
-// The ucft communicator that hangs on an MPI communicator: MPI_COMM_WORLD's from the start, and those of what
-// MPI_Comm_dup, MPI_Comm_split and MPI_Comm_create make of it. It is an attribute of the MPI communicator, so it goes
-// when that one is freed, by whatever call.
+// The ucft communicator that hangs on an MPI communicator. MPI_COMM_WORLD has one from the start. The communicators
+// that MPI_Comm_dup, MPI_Comm_split and MPI_Comm_create make of it have one, too. It is an attribute of the MPI
+// communicator, so any call that frees that one frees it, too.
 //
 // Ranks are the same in both: after a death a new communicator has the survivors only, in MPI, too.
 #pragma once
@@ -12,9 +12,9 @@
 namespace ucft::mpi {
 
 // The request of the last call of a kind, which is posted again when the next one has the same arguments. ucft frees it
-// with the communicator. They are the caller's own, so that nothing has to be looked up or checked then: types and
-// operators are predefined ones, whose handles no other type or operator ever has. (What is packed or gathered for a
-// caller has memory of ours, as MPI_BYTE.)
+// with the communicator. The arguments are the caller's own, so that nothing has to be looked up or checked then. Types
+// and operators are predefined ones, whose handles no other type or operator ever has. (Data that are packed or
+// gathered for a caller have memory of ours, as MPI_BYTE.)
 struct Prepared {
   enum Kind { allreduce, reduce, broadcast, allgather, barrier };
   const void* send = nullptr;
@@ -45,7 +45,7 @@ ucft_status_t attach_world();
 // Takes it off again, and lets no other be found.
 void detach_all();
 
-// A barrier in which MPI goes on, too. Collective; before what blocks inside ucft.
+// A barrier in which MPI goes on, too. Collective; before a call that blocks inside ucft.
 ucft_status_t meet(const Communicator& comm, ucft_result_t* result);
 
 // Collective over `on`; MPI goes on.

@@ -31,8 +31,8 @@ std::vector<int> translate(const Members& members, MPI_Group into) {
   return ranks;
 }
 
-// A death among the members, and then some time for what does not depend on it. (Whoever gives up too soon costs the
-// others a communicator, not their lives.)
+// A death among the members, and then some time for steps that do not depend on it. (A rank that gives up too soon
+// costs the others a communicator, not their lives.)
 class Deaths {
  public:
   explicit Deaths(const Members& members) : ranks_(translate(members, world.group)) {}
@@ -87,7 +87,7 @@ struct Call {
   bool done = false;  // guarded
 };
 
-// make(&created) is MPI's; what it uses must be its own.
+// make(&created) is MPI's; data that it uses must be its own.
 template <class Make>
 Creation on_its_own_thread(const Members& members, MPI_Comm* created, int& error, Make make) {
   Deaths deaths(members);
@@ -173,7 +173,7 @@ void prepare_creation() {}
 
 Creation create_group(const Members& members, MPI_Comm* created, int& error) {
   // Open MPI makes one communicator at a time: of those that it is asked for the one with the lowest parent and tag. So
-  // what is made anew must not come after the copy that has been left alone: that has tag 0.
+  // a communicator that is made anew must not come after the copy that has been left alone: that has tag 0.
   const bool is_own = parent_of_parts == MPI_COMM_NULL || (members.again && members.parent == MPI_COMM_WORLD);
   const MPI_Comm parent = is_own ? members.parent : parent_of_parts;
   const int tag = is_own ? 0 : members.tag;

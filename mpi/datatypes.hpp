@@ -1,5 +1,5 @@
-// MPI's predefined types and operators as ucft knows them. What is predefined is found in a table in a few nanoseconds;
-// the rest (derived types, users' operators) isn't in it.
+// MPI's predefined types and operators as ucft knows them. They are found in a table in a few nanoseconds. The rest
+// (derived types, users' operators) isn't in it.
 #pragma once
 
 #include <array>

@@ -24,12 +24,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 1s;  // after a death, for what MPI does by itself
+constexpr auto patience = 1s;  // after a death, for the things that MPI does by itself
 constexpr auto caution = 1s;   // after that, for a moment in which no lock of the allocator can be held
 
 // ---- how the waiting thread gets out --------------------------------------------------------------------------------
 // By a jump out of a signal's handler. The frames that it leaves are MPI's, in C. Only the allocator's lock would be
-// missed afterwards; who holds it is in the allocator's code, or in what that calls: the same library.
+// missed afterwards. A thread that holds it is in the allocator's code, or in what that calls: the same library.
 
 struct Range {
   std::uintptr_t begin = 0, end = 0;

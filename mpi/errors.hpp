@@ -1,13 +1,13 @@
-// What can't be done any more is an MPI error of the communicator: its error handler is called, and what it returns to
-// is the code. All are of one error class, which is added to MPI's; MPI_Error_string names the rank, or has ucft's own
-// sentence.
+// MPI errors of a communicator, for calls that can't be done any more. The communicator's error handler is called, and
+// if that returns, the call returns the code. All errors are of one class, which is added to MPI's. MPI_Error_string
+// names the rank, or has ucft's own sentence.
 #pragma once
 
 #include "mpi/world.hpp"
 
 namespace ucft::mpi {
 
-// world_rank is dead, and what was asked for needs it.
+// world_rank is dead, and the call needs it.
 int raise_death(MPI_Comm comm, int world_rank);
 // MPI has an error on another rank of the communicator that was to be made.
 int raise_failure_elsewhere(MPI_Comm comm);

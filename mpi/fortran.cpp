@@ -1,6 +1,6 @@
-// Open MPI's Fortran functions call PMPI_..., so they are taken over here: those of mpif.h and `use mpi` (mpi_bcast_),
-// and of `use mpi_f08` (mpi_bcast_f08_), whose arguments come in the same way, but for an error that may be absent.
-// MPICH's call MPI_... by themselves, and need nothing.
+// Open MPI's Fortran functions, which call PMPI_..., are taken over here: those of mpif.h and `use mpi` (mpi_bcast_),
+// and those of `use mpi_f08` (mpi_bcast_f08_). The arguments of both come in the same way, but in the second the error
+// may be absent. MPICH's Fortran functions call MPI_... by themselves, and need nothing.
 #include "mpi/world.hpp"
 
 #ifdef OPEN_MPI

@@ -1,5 +1,5 @@
-// A message of MPI as bytes: in place where its memory is its value, else packed into memory of its own, so that it
-// doesn't matter that another rank may describe the same message by another type.
+// A message of MPI as bytes: in place where its memory is its value, else packed into memory of its own. So another
+// rank may describe the same message by another type.
 #pragma once
 
 #include <cstddef>

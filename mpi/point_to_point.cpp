@@ -1,7 +1,7 @@
-// Messages between two ranks are MPI's. What is added: a rank that is known to be dead is an MPI error, where MPI would
-// wait for it for ever. Blocking calls also see a death that comes while they wait: they are nonblocking ones, and a
-// loop that lets ucft's news in. MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call (MPI_Wait ...).
-// Whoever waits long is said to (Inside).
+// Messages between two ranks are MPI's. The shim adds one thing: a rank that is known to be dead is an MPI error, where
+// MPI would wait for it for ever. Blocking calls also see a death that comes while they wait: they are nonblocking
+// ones, and a loop that lets ucft's news in. MPI_ANY_SOURCE is MPI's alone, and so is a wait for a nonblocking call
+// (MPI_Wait ...). A rank that waits long is said to (Inside).
 #include <optional>
 
 #include "mpi/errors.hpp"
@@ -12,8 +12,8 @@ using namespace ucft::mpi;
 
 namespace {
 
-// Turns of a loop that waits for MPI: news every so many, and so many more for what a dead rank has sent before it
-// died.
+// Turns of a loop that waits for MPI. It looks for news every so many, and makes so many more for messages that a dead
+// rank has sent before it died.
 constexpr int turns_per_look = 1024;
 
 int refuse(MPI_Comm comm, int dead) {
@@ -37,8 +37,8 @@ int wait_unless_dead(const char* function, MPI_Comm comm, int peer, const int& e
   }
 }
 
-// A receive that nobody answers must not write into the caller's memory later. What can't be taken back (a send; a
-// receive that a dead rank has begun to answer) stays with MPI.
+// A receive that nobody answers must not write into the caller's memory later. A call that can't be taken back (a send;
+// a receive that a dead rank has begun to answer) stays with MPI.
 void abandon(MPI_Request& request, bool receives) {
   if (request == MPI_REQUEST_NULL || !receives) return;
   PMPI_Cancel(&request);
@@ -203,7 +203,7 @@ int MPI_Improbe(int peer, int tag, MPI_Comm comm, int* found, MPI_Message* messa
   return error != MPI_SUCCESS || *found != 0 ? error : nothing_found(comm, peer);
 }
 
-// Waits for what is not blocking are MPI's.
+// Waits for nonblocking calls are MPI's.
 
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
   return within("MPI_Wait", [=] { return PMPI_Wait(request, status); });

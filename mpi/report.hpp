@@ -1,5 +1,5 @@
-// What became of each call, counted per function: taken over by ucft, or passed on to MPI, and why. UCFT_MPI_INFO=y
-// prints it in MPI_Finalize, on the lowest rank that lives; UCFT_MPI_INFO=json as one JSON object a line.
+// Counts of calls per function: taken over by ucft, or passed on to MPI, and why. UCFT_MPI_INFO=y prints them in
+// MPI_Finalize, on the lowest rank that lives. UCFT_MPI_INFO=json prints them as one JSON object a line.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ enum class Function {
   end
 };
 
-// taken_over, or the reason why not. dead: nobody was called; it was an MPI error, as a rank that it needs is dead.
+// taken_over, or the reason why not. dead: neither was called; it was an MPI error, as a rank that it needs is dead.
 enum class Outcome { taken_over, communicator, datatype, operation, length, arguments, by_design, dead, end };
 
 using Counters = std::atomic<std::uint64_t>[static_cast<int>(Function::end)][static_cast<int>(Outcome::end)];

@@ -125,7 +125,7 @@ void leave_world() {
 }
 
 void look_for_deaths() {
-  if (world.threaded && !world.mutex.try_lock()) return;  // whoever has it lets the news in
+  if (world.threaded && !world.mutex.try_lock()) return;  // the thread that has it lets the news in
   ucft_progress(world.context);
   if (world.threaded) world.mutex.unlock();
 }

@@ -1,9 +1,10 @@
-// MPI_COMM_WORLD as ucft sees it: the job's context, who is known to be dead, and whose turn it is to be inside ucft.
+// MPI_COMM_WORLD as ucft sees it: the job's context, the ranks that are known to be dead, and the turn to be inside
+// ucft.
 //
 // Thread rule: ucft lets one thread at a time into a context. Up to MPI_THREAD_SERIALIZED the program sees to that.
-// With MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn, and nobody keeps a turn while it waits
-// for other ranks (`complete` in collectives.cpp), but for those that make and free communicators. What is made is
-// preceded by a barrier in which MPI goes on.
+// With MPI_THREAD_MULTIPLE every call of ucft is made under the lock of a Turn. A thread that waits for other ranks
+// gives up its turn meanwhile (`complete` in collectives.cpp), unless it makes or frees a communicator. Before it makes
+// one there is a barrier in which MPI goes on.
 #pragma once
 
 #ifndef OMPI_SKIP_MPICXX
@@ -62,8 +63,8 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 };
 
-// Says, as long as it lives, that this rank is inside a function of MPI's: who looks for the rank that all wait for
-// finds it there. With MPI_THREAD_MULTIPLE of the thread alone that called MPI_Init.
+// Says, as long as it lives, that this rank is inside a function of MPI's. A user who looks for the rank that all wait
+// for finds it there. With MPI_THREAD_MULTIPLE of the thread alone that called MPI_Init.
 class Inside {
  public:
   explicit Inside(const char* function) : is_said_(world.on && speaks) {
@@ -87,8 +88,8 @@ void look_for_deaths();
 
 inline bool nobody_is_dead() { return world.deaths.load(std::memory_order_relaxed) == 0; }
 
-// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead, or of
-// who has taken all of MPI with it; -1: none.
+// Rank in MPI_COMM_WORLD of a member of comm (of either side of an intercommunicator) that is known to be dead. Or that
+// of a rank that has taken all of MPI with it. -1: none.
 int dead_member(MPI_Comm comm);
 // The same of one rank of comm (of the remote group), as point-to-point calls name it. MPI_ANY_SOURCE, MPI_PROC_NULL:
 // -1.

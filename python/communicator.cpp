@@ -19,7 +19,7 @@ bool is_in_place(py::handle send, py::handle receive) {
 
 const ucft_coll_options_t* address_of(const std::optional<Options>& options) { return options ? &*options : nullptr; }
 
-// A view of `receive`, of the type and with `blocks` times the elements of what is sent.
+// A view of `receive`, of the type of the data that are sent, and with `blocks` times their elements.
 View receiving(py::handle receive, ucft_dtype_t dtype, std::optional<ucft_dtype_t> forced, std::uint64_t count,
                std::uint64_t blocks = 1) {
   View view(receive, "recv", true, forced);

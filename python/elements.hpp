@@ -1,4 +1,4 @@
-// What Python hands over: anything with a buffer (PEP 3118), C-contiguous and in this machine's byte order.
+// The data that Python hands over: anything with a buffer (PEP 3118), C-contiguous and in this machine's byte order.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -16,12 +16,12 @@ namespace py = pybind11;
 // Bytes of one element.
 std::uint64_t bytes_of(ucft_dtype_t dtype);
 
-// The elements of an object, which keep their place and length as long as this lives: it holds a NumPy array, and keeps
+// The elements of an object. They keep their place and length as long as this lives: it holds a NumPy array, and keeps
 // any other buffer exported. Needs the GIL.
 class View {
  public:
   View() = default;
-  // name: of the argument, for the sentence of an error. dtype: instead of what the buffer says of itself.
+  // name: of the argument, for the sentence of an error. dtype: instead of the buffer's own.
   View(py::handle object, const char* name, bool writable, std::optional<ucft_dtype_t> dtype);
 
   void* data() const { return data_; }
@@ -44,11 +44,11 @@ class View {
   std::unique_ptr<Py_buffer, Release> buffer_;
 };
 
-// object, if it has a buffer; else what numpy.asarray makes of it: a number, a list.
+// object, if it has a buffer; else the array that numpy.asarray makes of it: a number, a list.
 py::object with_buffer(py::handle object, const char* name);
 
-// A new array of the same type as `like`, of its shape or, if ranks is not 0, of (ranks, *shape): numpy's where that is
-// installed, else a memoryview.
+// A new array of the same type as `like`. It has the shape of `like` or, if ranks is not 0, (ranks, *shape). It is
+// numpy's where that is installed, else a memoryview.
 py::object new_array(py::handle like, std::int32_t ranks);
 
 // An array over memory that somebody else owns, for the time of one call of an operator.

@@ -19,7 +19,7 @@ using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t slice_us = 20'000;          // Ctrl-C is looked for so often
 constexpr std::uint64_t short_slice_us = 200;       // and deferred operations are posted so often
-constexpr Seconds drain_limit = Seconds(10);        // for what is in progress when this rank leaves
+constexpr Seconds drain_limit = Seconds(10);        // for requests in progress when this rank leaves
 constexpr std::uint64_t worth_telling_us = 10'000;  // from such a limit on ucft_wait says whom it has waited for
 
 // Frees it, unless it is in progress, or another thread is inside ucft.
@@ -32,7 +32,8 @@ bool is_in_use(const Held& held) {
 const std::string no_room =
     "too many operations are in flight on its communicator, here or on another rank, for it to begin";
 
-// Of what ucft_wait says of an operation that is late: "it waits for rank 2 ...", with a colon before it; or nothing.
+// The culprits in ucft_wait's sentence about a late operation: "it waits for rank 2 ...", with a colon before it; or
+// nothing.
 std::string culprits() {
   const std::string sentence = ucft_last_error();
   const auto begin = sentence.find(" us: ");
@@ -105,7 +106,7 @@ Context::Context(const ucft_context_params_t& params, py::object on_failure, py:
   raise(status);
 }
 
-// Nobody holds a request of it.
+// The program holds no request of it.
 Context::~Context() {
   if (is_open() && !inside_operator) {
     const auto limit = Clock::now() + drain_limit;

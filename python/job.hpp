@@ -1,13 +1,12 @@
 // Contexts, communicators and requests as Python sees them.
 //
 // Every call of ucft is made without the GIL: another thread of this process may be inside an operator that waits for
-// it. Ownership: a request and a communicator keep their context, and a request the buffers that it was given. One
-// that is dropped while it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is complete.
-// Leaving the job waits for those, and for requests in progress that the program still holds.
+// it. Ownership: a request and a communicator keep their context, and a request keeps the buffers that it was given. A
+// request that is dropped while it is in progress (Ctrl-C, or nobody kept it) is left to the context until it is
+// complete. Leaving the job waits for those, and for requests in progress that the program still holds.
 //
-// An operation that ucft has no room for yet is deferred: its context posts it when others are complete, whenever
-// this rank is inside a call. Operations behind it on the same communicator wait, too, as ranks must agree on the
-// order.
+// An operation that ucft has no room for yet is deferred. Its context posts it when others are complete and this rank
+// is inside a call. Operations behind it on the same communicator wait, too, as ranks must agree on the order.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -44,7 +43,7 @@ struct UserOperator {
   static void call(const void* in, void* inout, std::uint64_t count, ucft_dtype_t dtype, void* arg);
 };
 
-// What ucft reads and writes until an operation is complete.
+// The memory that ucft reads and writes until an operation is complete.
 struct Held {
   ucft_request_h handle = UCFT_REQUEST_NULL;
   ucft_comm_h comm = UCFT_COMM_NULL;
@@ -99,7 +98,7 @@ class Context : public std::enable_shared_from_this<Context> {
   void add(const std::shared_ptr<Request>& request) { requests_[request.get()] = request; }
   void remove(Request* request) { requests_.erase(request); }
   void leave_to(std::unique_ptr<Held> held) { left_.push_back(std::move(held)); }
-  // It has not left the job, but nobody can ask it any more: what it may still write must stay.
+  // It has not left the job, but no caller can ask it any more: memory that it may still write must stay.
   bool is_abandoned() const { return abandoned_; }
   void collect();  // of what was left, that which is complete
 
@@ -189,8 +188,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Request> gossip(py::object send, py::object receive, const std::optional<GossipOptions>& options,
                                   TypeOf dtype);
 
-  // allreduce(...)->wait() for two arrays, with the request of the last time if all is as it was then: making one takes
-  // longer than a small allreduce.
+  // allreduce(...)->wait() for two arrays. It uses the request of the last time if all is as it was then: making one
+  // takes longer than a small allreduce.
   py::object allreduce_again(py::object send, py::object receive, ucft_op_t op);
 
   const std::shared_ptr<Context>& context() const { return context_; }

@@ -1,5 +1,4 @@
-// ucft._ucft: the C API as Python classes. What is Python's own (exceptions, await, the end of a program) is in
-// ucft/*.py.
+// ucft._ucft: the C API as Python classes. Python's own part (exceptions, await, the end of a program) is in ucft/*.py.
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

@@ -1,4 +1,4 @@
-// What an operation was about: ucft.Result, a named tuple (value, contributors, missing, attempts).
+// The result of an operation: ucft.Result, a named tuple (value, contributors, missing, attempts).
 #pragma once
 
 #include <pybind11/pybind11.h>

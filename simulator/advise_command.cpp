@@ -1,9 +1,9 @@
-// ucft_sim advise: which f, tree and correction to use for a job, and what they cost.
+// ucft_sim advise: proposes f, tree and correction for a job, and says what they cost.
 //
-// Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts (what the ranks of a
-// host do among themselves comes on top). Hosts fail independently, at a constant rate (MTBF of a host). An operation
-// is lost if more hosts fail than it tolerates before a result has named the first of them: within the exposure = time
-// until the detector's word + one operation. With m tolerated hosts, rate r of all hosts and a job of length J
+// Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts. (The work of a host's
+// ranks among themselves comes on top.) Hosts fail independently, at a constant rate (MTBF of a host). An operation is
+// lost if more hosts fail than it tolerates before a result has named the first of them. That is within the exposure =
+// time until the detector's word + one operation. With m tolerated hosts, rate r of all hosts and a job of length J
 // (Poisson):
 //
 //     lost operations = J r P(at least m more failures within the exposure);   P(job loses one) = 1 - exp(-that)

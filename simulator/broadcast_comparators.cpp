@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t root_value = 0x5eed'0000'0000'0001;
 
-// What both have: the root's value on its way, and in a place of each rank's own.
+// The common part of both: the root's value on its way, and in a place of each rank's own.
 class ValueActors {
  public:
   explicit ValueActors(const ComparatorRun& run)

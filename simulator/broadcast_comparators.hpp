@@ -2,13 +2,13 @@
 //
 //   buntinas   Buntinas, "Scalable distributed consensus to support MPI fault tolerance" (IPDPS '12): no tree is agreed
 //              on. A message hands its receiver an interval of ranks; the receiver sends to the middle of it, with the
-//              ranks above, then to the middle of those below, and so on, leaving out whom it knows to be dead. Who has
-//              nobody below it left answers upward, so the root learns that all have it: 2 log2 n deep. When the
-//              detector names a child before its answer, its interval is handed out anew; ranks that have the value
-//              already take part again. A dead root: nobody goes on for it
-//   big        binomial graph (Angskun, Bosilca, Dongarra, ISPA '07): rank r is a neighbour of r +- 2^j. Whoever gets
-//              the value for the first time sends it to all its neighbours but the one it is from, the farthest first.
-//              No detector: whoever lives and is connected to the root by live ranks gets it
+//              ranks above, then to the middle of those below, and so on. It leaves out ranks that it knows to be dead.
+//              A rank with none left below it answers upward, so the root learns that all have it: 2 log2 n deep. If
+//              the detector names a child before its answer, its interval is handed out anew; ranks that have the value
+//              already take part again. A dead root: no rank goes on for it
+//   big        binomial graph (Angskun, Bosilca, Dongarra, ISPA '07): rank r is a neighbour of r +- 2^j. A rank that
+//              gets the value for the first time sends it to all its neighbours but the one it is from, the farthest
+//              first. No detector: a live rank gets the value if live ranks connect it to the root
 #pragma once
 
 #include "simulator/comparators.hpp"

@@ -1,4 +1,5 @@
-// Options of the commands under the LogGP clock: what messages cost, the network, who fails, and when the others know.
+// Options of the commands under the LogGP clock: the costs of messages, the network, the ranks that fail, and when the
+// others know.
 #pragma once
 
 #include <string>
@@ -23,7 +24,7 @@ struct ClockOptions {
 };
 
 void add_clock_options(CLI::App& command, ClockOptions& options);
-// What is said of named ranks becomes part of failures.
+// Adds the deaths and suspicions of named ranks to failures.
 void parse_failures(ClockOptions& options, std::int64_t ranks);
 // Costs, jitter, skew and detection; detects: whether deaths are detected if nothing is said of it.
 void set_clock(const ClockOptions& options, bool detects, Setting& setting);

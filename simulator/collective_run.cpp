@@ -54,8 +54,8 @@ class CollectiveActors {
   bool finished(Rank rank) const { return of(rank).finished(); }
   std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }
 
-  // A failure matters to those that wait for the failed rank in the reduce, to those below it in the broadcast tree, to
-  // those that have the value from it, to a root that gathers, and to all if it was the root.
+  // A failure matters to the ranks that wait for the failed one in the reduce. It matters to those below it in the
+  // broadcast tree, or with the value from it. And to a root that gathers, and to all if the failed one was the root.
   template <class Visit>
   void note_failure(Rank failed, Visit visit) {
     failed_.insert(failed);
@@ -190,8 +190,8 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
     times.push_back(engine.finished_at(rank));
     result.attempts = std::max(result.attempts, actors.operation(rank).attempts());
   }
-  // What the result must be: the live ranks' numbers are all in it, nobody's twice. A sum of odd numbers with too few
-  // or too many terms shows in the count.
+  // The result must hold all live ranks' numbers, none of them twice. A sum of odd numbers with too few or too many
+  // terms shows in the count.
   const Decision* reference = nullptr;
   std::uint64_t reference_value = 0;
   for (Rank rank = 0; rank < ranks; ++rank) {

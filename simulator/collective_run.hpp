@@ -1,8 +1,8 @@
 // One collective operation at any number of ranks under the clock: the Operation objects that run on UCX, one per rank.
 //
-// Ranks share one pool of buffers, so a message costs no copy, and one set of known failures: the detector tells all
-// ranks of a death at the same time. Only ranks that can act on it are called (tests/simulator compares with calling
-// all).
+// Ranks share one pool of buffers, so a message costs no copy. They share one set of known failures: the detector tells
+// all ranks of a death at the same time. Only ranks that can act on it are called (tests/simulator compares with
+// calling all).
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 
 namespace ucft::detail::simulator {
 
-// What stands for a payload among so many processes: one number; of long data that go in blocks one for each piece of
-// each block.
+// The stand-in for a payload among so many processes: one number. Of long data that go in blocks it is one number for
+// each piece of each block.
 class StandIn {
  public:
   StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic);
   std::uint64_t words() const { return words_; }
   const Optimism& optimism() const { return optimism_; }
-  // What a message with so many bytes of them costs.
+  // The payload bytes that a message with so many bytes of these numbers costs.
   std::uint64_t payload_of(std::uint64_t bytes) const { return bytes * payload_bytes_ / (8 * words_); }
 
  private:
@@ -40,7 +40,7 @@ struct CollectiveRun {
 };
 
 struct CollectiveResult {
-  // Times of delivery over the live ranks that got it (a reduce: its senders', too); never: nobody did.
+  // Times of delivery over the live ranks that got it (a reduce: its senders', too); never: no rank did.
   double first = never, median = never, last = never;
   double latency = never;  // last; of a reduce: the root's
   double end = 0;          // of the last send or receive, correction included

@@ -1,5 +1,5 @@
-// The subcommands of ucft_sim. Each adds its options to the program, and runs when they have been parsed; a mistake in
-// them is a CLI::ParseError that names it.
+// The subcommands of ucft_sim. Each adds its options to the program, and runs when they have been parsed. A mistake in
+// the options is a CLI::ParseError that names it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// What ucft is compared with, under the same clock: collectives without fault tolerance, which move no values, and two
-// fault-tolerant broadcasts (broadcast_comparators.hpp).
+// The collectives that ucft is compared with, under the same clock. Some are without fault tolerance and move no
+// values. Two are fault-tolerant broadcasts (broadcast_comparators.hpp).
 //
 //   binomial, ...        the tree of `shape`: reduce up, broadcast down
 //   acknowledged         broadcast down, acknowledgements up (the root knows that all have it)
@@ -29,7 +29,7 @@ struct ComparatorRun {
 // Root: rank 0.
 CollectiveResult simulate(const ComparatorRun& run, Tracer* tracer = nullptr);
 
-// What a run came to, but for values.
+// The result of a run, but for values.
 template <class Actors>
 CollectiveResult result_of(const Engine<Actors>& engine, const ComparatorRun& run) {
   CollectiveResult result;

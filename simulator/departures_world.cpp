@@ -80,7 +80,8 @@ bool DeparturesWorld::is_cut(Rank from, Rank to) const {
   return (cut_ >> (8 * a + b) & 1) != 0;
 }
 
-// Of another host: no heartbeat comes. Whoever has declared somebody dead sends it none; who is out says so instead.
+// Of another host: no heartbeat comes. A rank sends none to a rank that it has declared dead. A rank that is out says
+// so instead.
 bool DeparturesWorld::is_unheard(Rank by, Rank of) const {
   const Process& other = at(of);
   if (!is_cut(of, by) && !channel(lifelines_, of, by).empty()) return false;
@@ -105,8 +106,8 @@ bool DeparturesWorld::is_enabled(const Fault& fault) const {
   return false;
 }
 
-// While a rank has heard something and not drawn its conclusions, nothing else needs to happen: what the others do then
-// could as well be done before or after. It may hear more, so that it judges that together.
+// While a rank has heard something and not drawn its conclusions, nothing else needs to happen. The others' steps could
+// as well be done before or after. It may hear more, so that it judges that together.
 std::vector<DeparturesWorld::Event> DeparturesWorld::enabled() const {
   std::vector<Event> events;
   for (Rank rank = 0; rank < size(); ++rank) {
@@ -127,7 +128,7 @@ std::vector<DeparturesWorld::Event> DeparturesWorld::enabled() const {
 
 // All that are to hear it have: those that run, and can.
 bool DeparturesWorld::may_go(Rank rank) const { return have_heard(rank, true); }
-// Those that it counts on, whatever they do.
+// All ranks that it counts on, even those that it can't reach.
 bool DeparturesWorld::have_all_heard(Rank rank) const { return at(rank).is_leaving && have_heard(rank, false); }
 
 bool DeparturesWorld::have_heard(Rank rank, bool excuses) const {

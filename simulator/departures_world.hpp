@@ -1,13 +1,13 @@
-// A world of up to eight ranks on several hosts, each with its Departures (the object that runs in a real job), in
-// which ranks die, hang and come back, links are cut in one direction or both, and ranks leave. No clock: whatever may
-// happen next does, in any order, so every delay of a message and every late or early detector is among the orders.
+// A world of up to eight ranks on several hosts, each with its Departures (the object that runs in a real job). Ranks
+// die, hang and come back, links are cut in one direction or both, and ranks leave. No clock: any possible event may be
+// next. So every delay of a message and every late or early detector is among the orders.
 //
-// What a rank's detector says follows by rule, from docs/failure_model.md, "Detection": the end of a process of its
-// host; of a process of another one, by the lifeline; silence of all that it does not hear, judged together. Messages
-// travel in order between two ranks, and wait where a link is cut until it is mended.
+// The word of a rank's detector follows by rule, from docs/failure_model.md, "Detection". It tells the end of a process
+// of its host, and by the lifeline that of a process of another one. It tells the silence of all ranks that it does not
+// hear, judged together. Messages travel in order between two ranks, and wait where a link is cut until it is mended.
 //
-// Invariants that are checked after every event: a proof stays; who has departed, or is out, stays so. And at the end,
-// when nothing more can happen: see DeparturesWorld::check_end().
+// Invariants that are checked after every event: a proof stays; a rank that has departed, or is out, stays so. And at
+// the end, when nothing more can happen: see DeparturesWorld::check_end().
 #pragma once
 
 #include <cstdint>
@@ -67,9 +67,9 @@ class DeparturesWorld {
 
   // "" or what is wrong.
   const std::string& violation() const { return violation_; }
-  // Nothing is enabled. Whoever is neither dead, nor has left, nor hangs, goes on or is out. Of those that go on nobody
-  // counts another one as gone (but after a last barrier, when no operation is left to differ in), and nobody waits for
-  // a rank that is dead, out or has left. So all that go on count the same ranks as gone.
+  // Nothing is enabled. A rank goes on or is out, unless it is dead, has left, or hangs. A rank that goes on waits for
+  // none that is dead, out or has left. It counts no other that goes on as gone (but after a last barrier, when no
+  // operation is left to differ in). So all that go on count the same ranks as gone.
   void check_end();
   int going_on() const;
   // Two that take part count each other as failed now, before all words have arrived.
@@ -95,7 +95,7 @@ class DeparturesWorld {
     bool excluded_mark = false, dead = false, suspended = false, has_left = false, turn_due = false;
     bool was_harmed = false;  // it, or a way to it, was hit by a fault: others may take its leaving for silence
     bool is_leaving = false;
-    bool is_ready = false;          // somebody that counted on it leaves: no operation of both is left
+    bool is_ready = false;          // a rank that counted on it leaves: no operation of both is left
     std::uint8_t told_leaving = 0;  // by whom
     std::uint8_t suspected = 0, proved = 0, leaving = 0, lost = 0;  // by its detector; connections
   };

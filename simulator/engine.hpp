@@ -150,7 +150,7 @@ class Engine {
   std::vector<double> port_free_, receiver_free_, processor_free_, dead_at_, finished_at_, turn_at_;
   std::vector<std::uint32_t> sends_, receives_;
   std::vector<std::uint8_t> started_, in_tree_, distrusted_;
-  std::vector<std::int64_t> dies_before_;                   // empty: nobody
+  std::vector<std::int64_t> dies_before_;                   // empty: no rank
   std::unordered_map<std::uint64_t, double> last_arrival_;  // in_order: by sender and receiver
   std::int64_t messages_[phase_count + 1] = {};
   double bytes_ = 0, end_ = 0;
@@ -232,7 +232,7 @@ void Engine<Actors>::die(Rank rank, double time) {
     push(time + actors_.proof_delay(), Kind::proof, static_cast<std::uint32_t>(rank));
 }
 
-// What follows each step of a rank: its sends leave, its end is noted, it may want a turn.
+// Follows each step of a rank: its sends leave, its end is noted, it may want a turn.
 template <class Actors>
 void Engine<Actors>::after(Rank rank, double now) {
   flush(rank, now);
@@ -313,7 +313,7 @@ void Engine<Actors>::arrive(const Event& event) {
   push(begin + costs.receive_overhead, Kind::received, event.index);
 }
 
-// What comes before the rank has started waits in its algorithm (Operation::store).
+// A message that comes before the rank has started waits in its algorithm (Operation::store).
 template <class Actors>
 void Engine<Actors>::receive(const Event& event) {
   const Flight flight = flights_[event.index];

@@ -1,7 +1,7 @@
 // A priority queue for events whose times lie close together: buckets of equal width, each sorted when its time has
 // come. Events have a total order (time, then order), so the order of pops does not depend on the buckets.
 //
-//   side_ (heap) and current_ (sorted): the bucket that is being emptied, and what still falls into it
+//   side_ (heap) and current_ (sorted): the bucket that is being emptied, and the events that still fall into it
 //   ring_: the bucket_count buckets behind it, unsorted;  far_: all later ones
 #pragma once
 

@@ -1,4 +1,4 @@
-// ucft_sim explore: tries crash plans of a small world and prints what it tried.
+// ucft_sim explore: tries crash plans of a small world and prints counts of those that it tried.
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

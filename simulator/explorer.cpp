@@ -57,7 +57,7 @@ std::int64_t pieces(Rank first, Rank blocks, Rank n, std::uint64_t count, std::u
   return first + blocks <= n ? runs(first, first + blocks) : runs(first, n) + runs(0, first + blocks - n);
 }
 
-// What goes in blocks: of each step one message of pieces there, one back, and one that closes.
+// The messages of data in blocks. Each step has the messages of pieces there and back, and one that closes.
 std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   const std::uint64_t of_piece = optimism.piece_bytes / arguments.reduction.carrier_bytes();
   std::int64_t sends = 0;
@@ -107,7 +107,7 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
   return all;
 }
 
-// Along the ring and to those who ask, in one ballot: at most so many.
+// Along the ring and to ranks that ask, in one ballot: at most so many.
 std::int64_t correction_sends(const Plan& plan, const Arguments& arguments) {
   const std::int64_t others = plan.ranks - 1;
   const std::int64_t answers = arguments.by_gossip() ? others : 0;  // anybody may ask
@@ -142,7 +142,7 @@ std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
 
 namespace {
 
-// What one run left.
+// The results of one run.
 struct Run {
   std::vector<std::int64_t> sends;  // by rank
   std::int64_t events = 0;
@@ -158,9 +158,8 @@ Run run_of(const Plan& plan) {
   return run;
 }
 
-// Boundaries are an upper bound, so many plans have a victim that doesn't live to send so much, or rather lives on
-// because it never does. In the same order such a run is event for event that of the plan without this crash: it
-// counts, but isn't run again.
+// Boundaries are an upper bound. So in many plans the victim lives on, because it never sends so much. In the same
+// order such a run is event for event that of the plan without this crash: it counts, but isn't run again.
 class Runs {
  public:
   // Of a plan in an order without chance: the run that is known to be the same, or a new one.

@@ -23,8 +23,8 @@ Role role_of(Rank rank, Rank ranks, const Arguments& arguments);
 std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& arguments, Rank ballot);
 // The same of the optimistic ballot, by counting.
 std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism);
-// Boundaries that are tried for a rank: before each send that it may do in the program while up to `deaths` roots die,
-// and after the last one.
+// Boundaries that are tried for a rank, with up to `deaths` roots that die: before each send that it may do in the
+// program, and after the last one.
 std::int64_t boundaries(Rank rank, const Plan& plan, int deaths);
 
 struct Exploration {

@@ -73,7 +73,7 @@ bool draw_failures(const FailurePlan& plan, const Arguments& arguments, const Ne
   for (Rank rank = 0; rank < ranks; ++rank)
     if (dead[static_cast<std::size_t>(rank)] != 0) setting.dead.push_back(rank);
 
-  // Whoever is named on the command line dies or is suspected in its own way.
+  // A rank that is named on the command line dies or is suspected in its own way.
   for (Rank rank : named) dead[static_cast<std::size_t>(rank)] = 1;
   dead[static_cast<std::size_t>(arguments.root)] = 1;
   const std::int64_t living = std::count(dead.begin(), dead.end(), 0);

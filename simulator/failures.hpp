@@ -1,4 +1,4 @@
-// Which ranks fail in a run: drawn from a seed, or given.
+// The ranks that fail in a run: drawn from a seed, or given.
 #pragma once
 
 #include <string>

@@ -46,7 +46,7 @@ std::pair<std::string, std::string> halves(const std::string& option, const std:
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-// What the data's checksums are of: their size decides what counts as an error of rounding.
+// The threshold for the data's checksums: the size of the data decides what counts as an error of rounding.
 double default_tau(const Options& options) {
   const double size = options.data == "bus" || options.data == "ranks" ? static_cast<double>(options.ranks) : 1;
   if (options.algorithm == GossipAlgorithm::pflc) return 0.5 * size;  // Casas et al., Figure 3

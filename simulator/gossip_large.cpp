@@ -46,7 +46,7 @@ std::uint64_t begin_of(std::uint64_t n, int part, int parts) {
                                     static_cast<unsigned>(parts));
 }
 
-// The mean of what rank i starts with: in blocks, so that it does not depend on the number of threads.
+// The mean of the ranks' first values: in blocks, so that it does not depend on the number of threads.
 template <class Real>
 long double true_mean(std::uint64_t n, std::uint64_t seed) {
   long double sum = 0;
@@ -59,8 +59,8 @@ long double true_mean(std::uint64_t n, std::uint64_t seed) {
   return sum / static_cast<long double>(n);
 }
 
-// Walks places begin .. end of the cycle. before: what the rank at place begin - 1 had. Returns the largest and
-// smallest value.
+// Walks places begin .. end of the cycle. before: the value that the rank at place begin - 1 had. Returns the largest
+// and smallest value.
 template <class Real>
 std::pair<Real, Real> walk(Real* values, const Permutation& order, std::uint64_t begin, std::uint64_t end,
                            Real before) {

@@ -16,7 +16,7 @@ namespace ucft::detail::simulator {
 
 namespace {
 
-constexpr int window = 8;  // as UCFT_WINDOW, if nobody sets it
+constexpr int window = 8;  // as UCFT_WINDOW, if it is not set
 constexpr double longest_us = 1e9;
 
 GossipTime gossip_time(double us) { return GossipTime(std::llround(us * 1000)); }
@@ -123,7 +123,7 @@ class GossipActors {
     node.operation.on_failure(failed, sends_);
   }
 
-  // What the operation wants after something has happened to it.
+  // Carries out what the operation wants after an event.
   void carry_out(Node& node, Outbox& out) {
     for (;;) {
       flush(node, out);
@@ -204,7 +204,7 @@ class GossipActors {
   GossipSends<Real> sends_;
 };
 
-// Of whom the result stands for.
+// Compared with the ranks that the result stands for.
 template <class Real>
 double error_of(const GossipOperation<Real>& operation, const GossipActors<Real>& actors, bool is_sum) {
   const GossipOutcome& outcome = operation.outcome();

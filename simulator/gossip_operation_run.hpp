@@ -1,5 +1,5 @@
-// One gossip all-reduce of the library under the LogGP clock: the GossipOperation objects that run on UCX, one per
-// rank, and for each of their agreements a real allreduce of the table, by OperationWindow, through the same ports.
+// One gossip all-reduce of the library under the LogGP clock. It runs the GossipOperation objects that run on UCX, one
+// per rank. Each of their agreements is a real allreduce of the table, by OperationWindow, through the same ports.
 //
 //   time       us: the library's pace of pushing (links.hpp) is in us, too
 //   a message  costs what its row costs; of an agreement, its table. Headers cost nothing of their own
@@ -37,7 +37,7 @@ struct GossipOperationResult {
   double error = 0;                          // of the result; relative to the largest value of the truth
   double bound = 0;                          // as the ranks report it
   bool reached = false;                      // bound <= eps
-  GossipEnd end = GossipEnd::none;           // none: nobody lives, or has finished
+  GossipEnd end = GossipEnd::none;           // none: no rank lives, or has finished
   GossipStandsFor answer = GossipStandsFor::all_ranks;
   std::vector<Rank> missing;  // whom the result does not stand for
   Rank live = 0, missed = 0;  // missed: live ranks without a result

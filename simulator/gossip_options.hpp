@@ -1,4 +1,4 @@
-// Options that the gossip commands have in common: with whom, what data, which faults.
+// Options that the gossip commands have in common: neighbours, data, faults.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ void add_data_options(CLI::App& command, GossipOptions& options);
 void add_tau_option(CLI::App& command, GossipOptions& options, const std::string& otherwise);
 void add_fault_options(CLI::App& command, GossipOptions& options, bool has_links);
 
-// These refuse what does not go with the algorithm, or can't be read.
+// These refuse options that do not go with the algorithm, or can't be read.
 Neighbourhood neighbourhood_of(const GossipOptions& options, GossipAlgorithm algorithm, Rank ranks);
 double tau_of(const GossipOptions& options, GossipAlgorithm algorithm, double otherwise);
 GossipData data_of(const GossipOptions& options);

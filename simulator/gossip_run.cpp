@@ -154,11 +154,11 @@ class World {
     return false;
   }
 
-  // Whether the ranks agree to within eps, looked at now and then: they stop pushing, let arrive what is on its way,
-  // settle their links, and reduce their smallest and largest estimate and the size of their weights to all, which
-  // takes as long as two trips through a binomial tree. The truth is the mean of the estimates by weight: it lies
-  // between these two if no weight is negative, and else off their middle by half of their distance times sum |w| / sum
-  // w at most.
+  // Whether the ranks agree to within eps, looked at now and then. They stop pushing, let messages on their way arrive,
+  // and settle their links. Then they reduce their smallest and largest estimate and the size of their weights to all.
+  // That takes as long as two trips through a binomial tree. The truth is the mean of the estimates by weight. It lies
+  // between these two if no weight is negative. Else it is off their middle by at most half of their distance times
+  // sum |w| / sum w.
   bool is_time_to_agree(int round) const {
     return run_.stop == GossipStop::adaptive && !run_.all_rounds && round > 0 && round % run_.check_every == 0;
   }
@@ -577,8 +577,8 @@ class World {
     }
   }
 
-  // Push-flow: what one end has of a link's flow is the negative of what the other one has, unless a message is on its
-  // way between them, was lost, or crossed another. Bit by bit. An answer that is still in out_ is on its way, too.
+  // Push-flow: the flow of a link at one end is the negative of that at the other, bit by bit. Exceptions: a message is
+  // on its way between them, was lost, or crossed another. An answer that is still in out_ is on its way, too.
   struct LinkWatch {
     int on_their_way = 0;
     Rank last = no_rank;   // whose message was sent last
@@ -615,7 +615,7 @@ class World {
     }
   }
 
-  // When all links have settled, all weights are there, whatever crossed before.
+  // When all links have settled, all weights are there, even if messages crossed before.
   void check_settled() {
     if (!are_events_checked || run_.faults.any() || run_.plan.algorithm == GossipAlgorithm::pcf_printed) return;
     long double weights = 0, initial = 0;

@@ -3,11 +3,11 @@
 // Time is counted in iterations. By rounds all ranks make one together. Otherwise each rank makes one per unit of time,
 // from a phase and with a jitter of its own, and a message takes `delay` units; messages of a link stay in order.
 //
-// What is run here are the rules: ranks push when they like, and pushes cross, as in the papers. The protocol that the
-// library puts around them (links whose ends take turns so that none do, agreements, deaths, RMA windows) is
-// GossipOperation, which gossip_operation_run.hpp runs under the LogGP clock, and GossipWorld in any order of events;
-// under its turns the figures of this simulation would be others. What a rank does in an iteration, what it thinks of
-// the aggregate (GossipRank) and how far that may be off (ErrorBound) is the same code in all of them.
+// Only the rules are run here: ranks push when they like, and pushes cross, as in the papers. The library puts a
+// protocol around them, GossipOperation: links whose ends take turns so that no pushes cross, agreements, deaths, RMA
+// windows. gossip_operation_run.hpp runs that under the LogGP clock, and GossipWorld runs it in any order of events.
+// Under its turns the figures of this simulation would be others. All of them share the code for a rank's iteration and
+// its estimate of the aggregate (GossipRank), and for the error of that (ErrorBound).
 //
 // The same seed gives the same bits.
 #pragma once
@@ -89,7 +89,7 @@ bool checks_events();
 // "" or what is wrong with it.
 std::string problem_with(const GossipRun& run);
 
-// progress: called now and then with what part is done. May be empty.
+// progress: called now and then with the part that is done. May be empty.
 using GossipProgress = std::function<void(double done)>;
 GossipResult simulate(const GossipRun& run, const GossipProgress& progress = {});
 
@@ -114,7 +114,7 @@ struct LargeRun {
 bool can_run_large(const GossipRun& run);
 LargeResult simulate_large(const LargeRun& run, const GossipProgress& progress = {});
 
-// What a rank gives in its place `index`.
+// The value that a rank gives in its place `index`.
 double gossip_value(GossipData data, std::uint64_t seed, Rank ranks, Rank rank, int index);
 // Uniform in [0, 1).
 inline double uniform_value(std::uint64_t seed, std::uint64_t rank) {

@@ -145,7 +145,7 @@ void GossipWorld::contribute(Rank rank) {
   complete_agreements();
 }
 
-// What of a dead rank has come is in it, or not.
+// A table that a dead rank has given before is part of the agreement or not, by chance.
 void GossipWorld::complete_agreements() {
   for (std::size_t number = 0; number < agreements_.size(); ++number) {
     Agreement& agreement = agreements_[number];
@@ -204,7 +204,7 @@ void GossipWorld::look(Rank rank, Rank from) {
   if (at(rank).alive && !(operation.is_pushing() && operation.links()->has_turn(link))) theirs.told = theirs.read;
 }
 
-// Whoever was a neighbour before keeps its window.
+// A rank that was a neighbour before keeps its window.
 WindowObjection GossipWorld::take_windows(Rank rank) {
   Node& node = at(rank);
   const std::vector<Rank>& neighbours = node.operation->neighbours();

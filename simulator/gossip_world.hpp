@@ -1,7 +1,7 @@
-// A small world of ranks in one gossip all-reduce: the same GossipOperation objects that run on UCX, driven by a pool
-// of pending events of which any may be next, by a seed. Messages of one rank to another stay in order; all else may
-// overtake. A crash stops a rank between any two of its sends (a message, a write into an RMA window, the name of one,
-// a contribution to an agreement); every survivor hears of a death at some later event.
+// A small world of ranks in one gossip all-reduce: the same GossipOperation objects that run on UCX. A pool of pending
+// events drives them; any event may be next, by a seed. Messages of one rank to another stay in order; all else may
+// overtake. A crash stops a rank between any two of its sends: a message, a write into an RMA window, the name of one,
+// a contribution to an agreement. Every survivor hears of a death at some later event.
 //
 // The world is a value: a copy of it goes on in the same way.
 #pragma once
@@ -45,12 +45,12 @@ class GossipWorld {
 
   // Empty if all that docs/gossip_api.md promises is so, else the first thing that is not, in words.
   std::string check() const;
-  // What a rank gives in its place i.
+  // The value that a rank gives in its place i.
   static double given(Rank rank, std::size_t i) { return 1 + rank * 3 + static_cast<double>(i * 7 % 13); }
 
  private:
   using Operation = GossipOperation<double>;
-  // What one rank writes and another one reads: both ends of one direction.
+  // A window that one rank writes and another one reads: both ends of one direction.
   struct Window {
     std::uint32_t generation = 0;  // of the reader's memory
     GossipLinkState state;

@@ -178,7 +178,7 @@ HostExploration walk(const HostPlan& plan, std::int64_t runs, std::uint64_t seed
   HostExploration found;
   HostPlan calm = plan;
   calm.max_deaths = 0;
-  std::int64_t length = 1;  // of the first, in which nobody dies
+  std::int64_t length = 1;  // of the first, in which no rank dies
   for (std::int64_t run = 0; run < runs && found.violation.empty(); ++run) {
     Random random(mixed(seed, static_cast<std::uint64_t>(run)));
     HostWorld world(calm);

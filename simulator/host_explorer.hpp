@@ -1,4 +1,4 @@
-// Every order of the accesses and deaths of a small HostWorld, and random ones of larger worlds.
+// Tries every order of the accesses and deaths of a small HostWorld, and random ones of larger worlds.
 #pragma once
 
 #include <cstdint>

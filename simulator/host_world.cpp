@@ -127,7 +127,7 @@ class HostWorld::Memory {
  private:
   using What = Access::What;
 
-  // own: of what nobody else stores to, so when it is looked at makes no difference.
+  // own: of memory that no other rank stores to, so the time of the look makes no difference.
   template <class Act>
   HostWord access(const Access& it, Act act, bool own = false) {
     std::vector<HostWord>& log = world_.at(me_).log;
@@ -221,7 +221,7 @@ std::vector<HostWorld::Event> HostWorld::events() const {
   return all;
 }
 
-// What a rank may do itself.
+// The events that a rank may cause itself.
 void HostWorld::add_calls(Rank rank, std::vector<Event>& all) const {
   const Node& node = at(rank);
   if (node.call != Event::What::go_on) {
@@ -398,9 +398,9 @@ void HostWorld::begin_anew(Rank rank, State& state, Memory& memory) const {
   memory.say_opened(next);
 }
 
-// A rank is about to store something: in a call that posts, into a bank that nobody may need for what was in it before;
-// in one that begins anew, into a slab that nobody reads; never into a V or P that is stamped for somebody who may
-// still read it.
+// A rank is about to store something. A call that posts stores into a bank that no rank may need for its old contents.
+// A call that begins anew stores into a slab that no rank reads. None stores into a V or P that is stamped for a rank
+// that may still read it.
 void HostWorld::check_store(Rank rank, HostPlace place) {
   const Node& node = at(rank);
   const OperationNumber number = node.state.stage.next();
@@ -519,7 +519,7 @@ std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) 
   return call.pattern == HostPattern::gather_all ? blocks : sum;
 }
 
-// Nobody is owed agreement, and nobody may have data that were given for something else.
+// No rank is owed agreement, and no rank may have data that were given for something else.
 void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResult& result) {
   const HostCall& call = plan_().program[number];
   const bool reads_all = call.pattern == HostPattern::reduce_all || call.pattern == HostPattern::gather_all ||

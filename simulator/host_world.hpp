@@ -1,26 +1,27 @@
-// A small world of ranks that share memory, in the host stage (collectives/host): every access to that memory is a
-// step, between which any other rank may make its own, die, or hear of a death. Each rank posts a program, goes on with
-// what it has posted, at last closes its slab, and then begins anew with the next use of the same memory, by chance
-// whichever of these it may.
+// A small world of ranks that share memory, in the host stage (collectives/host). Every access to that memory is a
+// step. Between two steps any other rank may make its own, die, or hear of a death. Each rank posts a program, goes on
+// with its operations, and at last closes its slab. Then it begins anew with the next use of the same memory. Chance
+// decides which of these calls is next, if several are possible.
 //
-// A rank in the middle of a call is its state before the call and what its accesses have returned since: a step repeats
-// the call with these and makes one access more. So what is explored are the product's own functions, unchanged.
+// A rank in the middle of a call is its state before the call and what its accesses have returned since. A step repeats
+// the call with these and makes one access more. So the product's own functions are explored, unchanged.
 //
-// The reduced world leaves out orders that nobody can tell apart from others:
+// The reduced world leaves out orders that no rank can tell apart from others:
 //
 // - A look is *final* if it finds the same whenever it is made: at memory of the dead, at a death that this rank has
 //   heard of, at its own memory, at V or P of an operation that it has not completed, once that is stamped. For the
-//   last: whoever stores there before it is through breaks a promise by that store (check_store), which ends the way;
-//   until then nobody does. A final look changes only what this rank has seen, which no other looks at, no promise
-//   speaks of, and its death forgets. So in any way it can be moved to where it became possible, and, where the way has
-//   none, added there: memory, deaths and results are the same at each place of it. So it is made at once, and is no
-//   step. Unless an operation is completed by it: that is checked then.
-// - News of a death differ from later news only for who asks in between, so they come when a rank is about to ask.
+//   last: a rank that stores there before it is through breaks a promise by that store (check_store), which ends the
+//   way. Until then no rank stores there. A final look changes only what this rank has seen. No other rank looks at
+//   that, no promise speaks of it, and its death forgets it. So in any way the look can be moved to where it became
+//   possible, and, where the way has none, added there: memory, deaths and results are the same at each place of it. So
+//   it is made at once, and is no step. Unless an operation is completed by it: that is checked then.
+// - News of a death differ from later news only for a rank that asks in between. So they come when a rank is about to
+//   ask.
 //
 // So each way of the full world has one here that passes through the same contents of memory, deaths and results, in
-// the same order; and where no end can be reached there, none can be reached here: a rank that has made its final
+// the same order. And where no end can be reached there, none can be reached here: a rank that has made its final
 // looks, or has not heard what it has not asked for yet, is where it could be there. No rank runs on for ever: calls
-// end, and nobody begins one unasked.
+// end, and no rank begins one unasked.
 //
 // The world is a value.
 #pragma once
@@ -52,7 +53,7 @@ struct HostPlan {
   Rank differs = no_rank;          // this rank posts another operation than the others:
   bool differs_in_length = false;  // of the same signature
   Rank lacks = no_rank;            // this one has no memory
-  bool trusts_suspicions = false;  // somebody may hear of the death of one who lives: to see what goes wrong
+  bool trusts_suspicions = false;  // a rank may hear of the death of a live one: to see what goes wrong
   bool reduced = false;            // see above
   bool runs = false;               // what has a shortcut is posted and looked at in one (HostStage::run)
   OperationNumber places = 0;      // behind the areas, for what runs and is not in a slab (HostPlaces)
@@ -68,7 +69,7 @@ class HostWorld {
     Rank rank;
     Rank other = no_rank;  // news: who is dead
   };
-  // What may happen next. A call that only looks, and sees nothing new, leads back to the same world.
+  // The events that may be next. A call that only looks, and sees nothing new, leads back to the same world.
   std::vector<Event> events() const;
   void happen(const Event& event);
 
@@ -97,7 +98,7 @@ class HostWorld {
     Rank owner = no_rank;  // is_dead: who may be dead
     HostPlace place = 0;
   };
-  // What a call changes, once it is over.
+  // The state that a call changes, once it is over.
   struct State {
     HostStage stage;
     int use = 0;
@@ -115,7 +116,7 @@ class HostWorld {
     bool completes = false;                 // with which it completes an operation, though it is a final look
   };
   using Completion = std::pair<OperationNumber, HostResult>;
-  // What the first to have it was given, and all others must be.
+  // The result that the first rank to have it was given. All others must be given the same.
   struct Delivery {
     bool is_known = false;
     HostResult result;

@@ -99,7 +99,7 @@ void HostsWorld::tell_host(Rank rank) {
   });
 }
 
-// Two stores: what it says, and the stamp. A dead predecessor's entry may be there without its stamp.
+// Two stores: the contents, and the stamp. A dead predecessor's entry may be there without its stamp.
 void HostsWorld::append(Rank rank, std::uint64_t position, const JournalEntry& entry) {
   if (!may_step(rank, node(rank).stores)) return;
   std::deque<Entry>& journal = memory_of(rank).journal;
@@ -214,8 +214,8 @@ bool HostsWorld::offer(Rank rank) {
   return true;
 }
 
-// As this rank sees it: all have given, or are proved dead. A broadcast needs its root alone, and on other hosts
-// nobody's data.
+// As this rank sees it: all have given, or are proved dead. A broadcast needs its root alone, and on other hosts no
+// data.
 bool HostsWorld::is_final(Rank rank, std::size_t call) {
   const Arguments& arguments = plan_.program[call];
   const std::vector<bool>& given = memory_of(rank).given[call];
@@ -382,7 +382,7 @@ std::size_t HostsWorld::failed_hosts() const {
   return failed;
 }
 
-// reference: of a rank before, or nullptr. Of the dead only what they have got before they died.
+// reference: of a rank before, or nullptr. Of the dead only the results that they have got before they died.
 std::string HostsWorld::check_result(Rank rank, std::size_t call, const Result*& reference) const {
   const Arguments& arguments = plan_.program[call];
   const Result& result = this->result(rank, call);
@@ -450,7 +450,7 @@ std::string HostsWorld::check() const {
     const Result* reference = nullptr;
     for (Rank rank : live)
       if (std::string wrong = binds(rank) ? check_result(rank, call, reference) : ""; !wrong.empty()) return wrong;
-    // Delivery is uniform on a host that lives: what a dead rank has got all get.
+    // Delivery is uniform on a host that lives: all get the result that a dead rank has got.
     for (Rank rank = 0; rank < ranks(); ++rank)
       if (!alive(rank) && binds(rank))
         if (std::string wrong = check_result(rank, call, reference); !wrong.empty()) return "dead " + wrong;
@@ -528,7 +528,7 @@ void walk_hosts(const HostsPlan& base, int max_victims, std::int64_t runs, std::
   HostsWorld calm(base);
   calm.run();
   const auto ranks = static_cast<Rank>(base.hosts.size());
-  std::vector<std::uint64_t> points;  // of who takes over: more than of any rank without deaths
+  std::vector<std::uint64_t> points;  // of a rank that takes over: more than of any rank without deaths
   for (Rank rank = 0; rank < ranks; ++rank) {
     points.push_back(1);
     for (Rank other = 0; other < ranks; ++other)

@@ -1,8 +1,8 @@
-// Hosts as processes, in one process: the HostMember objects of all ranks, with what the ranks of a host share (what
-// each has given, and the journal), packets between hosts, and deaths of single ranks between any two of their stores
-// into shared memory and sends. Every survivor hears of a death at some later event, and sees what is stored in its
-// host's memory at some later event, too. (What the ranks of a host do among themselves is host_world.hpp's; here a
-// rank's gift is a word.)
+// Hosts as processes, in one process. It has the HostMember objects of all ranks and packets between hosts. The ranks
+// of a host share memory, with the gift of each and the journal. Single ranks die between any two of their stores into
+// shared memory and sends. Every survivor hears of a death at some later event, and sees what is stored in its host's
+// memory at some later event, too. (host_world.hpp has the steps of a host's ranks among themselves; here a rank's gift
+// is a word.)
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// How far apart two ranks are: the latency of the cost model (collectives/cost_model.hpp) by their distance.
+// The distance of two ranks, and by it the latency of the cost model (collectives/cost_model.hpp).
 #pragma once
 
 #include <cstdint>

@@ -132,7 +132,7 @@ Task task_of(const Options& options) {
   CollectiveRun& run = task.run;
   Setting& setting = run.setting;
   setting.ranks = static_cast<Rank>(options.ranks);
-  // Without the detector's word nobody gives a rank up: a broadcast then shows what its tree and correction do alone.
+  // Without the detector's word no rank is given up: a broadcast then shows what its tree and correction do alone.
   set_clock(options, options.kind != Kind::broadcast, setting);
   run.arguments = arguments_of(options, setting.costs);
   run.payload_bytes = run.arguments.kind == Kind::barrier ? 0 : options.bytes;
@@ -175,7 +175,7 @@ Task task_of(const Options& options) {
   return task;
 }
 
-// Whole hosts, and the first ranks of others, die at moments by chance of an operation that nobody else dies in.
+// Whole hosts, and the first ranks of others, die at moments by chance of an operation in which no others die.
 void draw_crashes_of_hosts(const Options& options, const Task& task, Setting& setting) {
   const TwoLevelRun& run = task.two_level;
   if (options.crash_hosts + options.crash_speakers == 0) return;
@@ -328,7 +328,7 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   return row;
 }
 
-// Of what a figure is a number. Times have whatever unit L, o, g and G have: us, say.
+// The unit of a figure. Times have the unit that L, o, g and G have: us, say.
 std::string_view unit_of(std::string_view name) {
   constexpr std::pair<const char*, std::string_view> units[] = {
       {"bytes payload", "bytes"},

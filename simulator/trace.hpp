@@ -1,5 +1,6 @@
-// One run as a file for Perfetto or chrome://tracing: a row per rank, a bar per send and receive with an arrow between
-// them, marks where a rank has its result, dies, or is reported as failed. One unit of the clock is shown as 1 us.
+// One run as a file for Perfetto or chrome://tracing. It has a row per rank, and a bar per send and receive with an
+// arrow between them. Marks show where a rank has its result, dies, or is reported as failed. One unit of the clock is
+// shown as 1 us.
 #pragma once
 
 #include <cstdio>

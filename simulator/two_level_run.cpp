@@ -145,7 +145,7 @@ TwoLevelActors::TwoLevelActors(const TwoLevelRun& run)
   for (Host host = 0; host < hosts(); ++host) make_contribution(host);
 }
 
-// A pure function of who has given. Of who dies before it calls the others wait for the proof.
+// A pure function of the ranks that have given. If a rank dies before it calls, the others wait for the proof.
 void TwoLevelActors::make_contribution(Host host) {
   HostMemory& memory = of(host);
   HostContribution& mine = memory.contribution;
@@ -281,7 +281,7 @@ void TwoLevelActors::note_proof(Rank failed, Visit visit) {
   }
 }
 
-// Nobody's value is in it twice, and no live rank's lacks: each rank's is there, or the list names it.
+// It has no rank's value twice, and every live rank's. Each rank's value is there, or the list names the rank.
 bool has_right_value(const TwoLevelActors& actors, const TwoLevelRun& run, Rank rank, std::uint64_t live_sum) {
   const Decision& decision = *actors.decision_of(rank);
   const Kind kind = run.arguments.kind;

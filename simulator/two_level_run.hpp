@@ -4,8 +4,8 @@
 //   last rank's call --gather--> the host's contribution --engine--> the result is in the journal --deliver--> all
 //   ranks have it
 //
-// Only ranks that speak, or that something was sent to, have an object; those that read the journal would do what its
-// speaker does.
+// Only ranks that speak, or that something was sent to, have an object. A rank that reads the journal would do the same
+// as its speaker.
 #pragma once
 
 #include <cstdint>

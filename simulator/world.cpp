@@ -95,7 +95,7 @@ bool World::run(std::int64_t max_events) {
   return true;
 }
 
-// What a driver does between two arrivals: post, send, collect, and give turns while there is nothing else to do.
+// The work of a driver between two arrivals: post, send, collect, and give turns while there is nothing else to do.
 void World::pump(Rank rank) {
   if (node(rank).is_gone) return;
   post_what_can_be(rank);
@@ -383,7 +383,7 @@ std::string check_blocks(Rank ranks, const Result& result, const std::vector<Ran
   return {};
 }
 
-// The dead, or hosts of which nobody is left and somebody has died.
+// The dead ranks, or hosts without a rank left of which some rank has died.
 std::size_t World::failed_units() const {
   const Rank unit = std::max(plan_.ranks_per_host, 1);
   std::vector<bool> lives(static_cast<std::size_t>((plan_.ranks + unit - 1) / unit)), has_died = lives;

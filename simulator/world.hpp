@@ -29,7 +29,7 @@ struct Crash {
 struct Leave {
   Rank rank;
   std::size_t after;
-  bool waits = true;  // until nobody needs it; else it goes as soon as it has said so
+  bool waits = true;  // until no rank needs it; else it goes as soon as it has said so
 };
 
 struct Plan {
@@ -49,7 +49,7 @@ struct Plan {
   std::uint64_t seed = 1;  // of Order::shuffled
 };
 
-// What one rank got from one operation of the program.
+// The result that one rank got from one operation of the program.
 struct Result {
   bool finished = false;
   Outcome outcome = Outcome::success;
@@ -148,9 +148,9 @@ class World {
 
 // Rank r contributes 2^r, so a sum says who is in it.
 inline std::uint64_t contribution_of(Rank rank) { return std::uint64_t{1} << rank; }
-// To an allgather: a block of so many words, each contribution_of(rank), whatever count the plan says. Some give none.
+// To an allgather: a block of so many words, each contribution_of(rank). The plan's count is not used. Some give none.
 inline std::uint64_t block_words(Rank rank) { return static_cast<std::uint64_t>(rank + 1) % 3; }
-// What the root of a broadcast sends.
+// The word that the root of a broadcast sends.
 inline std::uint64_t broadcast_data(Rank root, std::size_t operation) {
   return 1000 * (operation + 1) + static_cast<std::uint64_t>(root);
 }
@@ -179,8 +179,8 @@ bool take_next(std::deque<Event>& pool, Order order, std::mt19937_64& random, Is
   return true;
 }
 
-// What is wrong with the result of an allreduce or reduce, or of an allgather, of so many ranks of whom `live`
-// (ascending) have survived, in words that begin with `where`; empty: nothing.
+// The first thing that is wrong with the result of an allreduce or reduce, or of an allgather. `live` (ascending) are
+// the survivors of so many ranks. The words begin with `where`. Empty: nothing is wrong.
 std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>& live, const Arguments& arguments,
                       const std::string& where);
 std::string check_blocks(Rank ranks, const Result& result, const std::vector<Rank>& live, const std::string& where);

@@ -1,5 +1,5 @@
 // Each rank has one anonymous file, "ucft", that others find by /proc/PID/fd (shared_memory.hpp). It is read as a file:
-// what has no page stays without one. What is made of it is observer/job_view.hpp's.
+// a place that has no page stays without one. observer/job_view.hpp makes a view of the bytes.
 #include "tools/job_report.hpp"
 
 #include <dirent.h>
@@ -238,7 +238,7 @@ int parent_of(int pid) {
   return name == std::string::npos || name + 4 > text.size() ? 0 : std::atoi(text.c_str() + name + 4);
 }
 
-// Whether it is that process, or was started by it, or by what that has started: a rank, ucft_run, mpirun.
+// Whether it is that process, or one of its descendants. It may be a rank, ucft_run, mpirun.
 bool is_of(int pid, int ancestor) {
   for (int steps = 0; pid > 1 && steps < 100; ++steps, pid = parent_of(pid))
     if (pid == ancestor) return true;

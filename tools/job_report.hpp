@@ -1,4 +1,5 @@
-// ucft_info --job: what the ranks of a job on this host do, read from outside, without stopping or asking them.
+// ucft_info --job: says what the ranks of a job on this host do. It is read from outside, without stopping or asking
+// them.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What each setting is for, for people: ucft_info -f, and docs/settings.md.
+// The purpose of each setting, for people: ucft_info -f, and docs/settings.md.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// ucft_info --tree: where the ranks of one host would run, and the tree in which they would combine.
+// ucft_info --tree: the places where the ranks of one host would run, and the tree in which they would combine.
 #pragma once
 
 #include <string>

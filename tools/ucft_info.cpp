@@ -1,5 +1,5 @@
-// ucft_info: the version, this machine with its topology and its RDMA devices; with -f every setting with its value and
-// where it comes from; with --tree how the ranks of a job on one host would be placed and combine.
+// ucft_info: prints the version, this machine with its topology, and its RDMA devices. With -f it prints every setting
+// with its value and its source. With --tree it prints the placement and the tree of a job's ranks on one host.
 #include <fmt/core.h>
 #include <sched.h>
 #include <sys/syscall.h>

@@ -2,7 +2,7 @@
 //
 //   ucft_run -n 8 --kill 3@500ms ./program its arguments
 //
-// A rank that fails does not end the others: that survivors go on is what this project is about.
+// A rank that fails does not end the others: survivors go on, which is the purpose of this project.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // Places where tests/ucx can end a rank: before its k-th send, before the k-th line that it publishes, or in the k-th
-// step of start-up; or stop it for a while, before it makes its lifelines or closes start-up. And switches for what
-// only other machines, or machines short of something, do. They exist in the copy of the library that those tests link
-// (UCFT_TEST_POINTS), and are nothing at all in libucft.
+// step of start-up. Others stop it for a while, before it makes its lifelines or closes start-up. And switches for
+// what only other machines, or machines short of something, do. They exist in the copy of the library that those tests
+// link (UCFT_TEST_POINTS), and are nothing at all in libucft.
 #pragma once
 
 #ifdef UCFT_TEST_POINTS

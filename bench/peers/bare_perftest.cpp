@@ -1,16 +1,16 @@
-// bare_perftest: the data flow of ucft's collectives on one host without a library around it: what is given lies in
-// memory that outlives its rank, and is combined in rank order by the host stage's own loops and copies. But nobody
+// bare_perftest: the data flow of ucft's collectives on one host without a library around it. Contributions lie in
+// memory that outlives its rank, and the host stage's own loops and copies combine them in rank order. But no rank
 // dies, nothing is compared, one operation is in flight, and there are no requests, communicators, types or options.
-// What ucft takes beyond this it takes for being a library that survives; what this takes beyond a peer, memory that
-// outlives its rank costs (bench/README.md).
+// The time of ucft beyond this is the price of a library that survives. The time of this beyond a peer is the price of
+// memory that outlives its rank (bench/README.md).
 //
 //   mpirun -n 4 bare_perftest -t allreduce -s 8:64K
 //
-// Small payloads: a cell beside its stamp in the rank's memory, read by all (allreduce, allgather, barrier), or by who
-// needs it. Large ones: staged in pieces, each told by a counter, so that readers follow; of an allreduce rank i
-// combines the chunks c with c mod n = i, and all take them from there. Cells are used again after `banks` operations:
-// in operations that all take part in everybody is through then (who has given s + 1 has completed s); rooted ones look
-// at the `through` of those who read.
+// Small payloads: a cell beside its stamp in the rank's memory, read by all ranks (allreduce, allgather, barrier), or
+// by those that need it. Large ones: staged in pieces, each told by a counter, so that readers follow. Of an allreduce
+// rank i combines the chunks c with c mod n = i, and all take them from there. Cells are used again after `banks`
+// operations. If all ranks take part, all are through then: a rank that has given to s + 1 has completed s. Rooted
+// operations look at the `through` of the readers.
 #include <sched.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ constexpr std::uint64_t small_banks = 64, small_banks_on_shared_cores = 256, lar
 
 std::size_t rounded(std::size_t bytes) { return (bytes + line - 1) / line * line; }
 
-// What one rank writes: its words, each in a line, then the banks.
+// The words that one rank writes, each in a line. The banks follow.
 struct Words {
   alignas(line) std::atomic<std::uint64_t> through{0};   // operations that it needs nothing of any more
   alignas(line) std::atomic<std::uint64_t> staged{0};    // pieces, of all operations
@@ -163,7 +163,7 @@ class Bare {
   void wait_for_piece(int rank, std::size_t piece) const {
     wait_for(words(rank).staged, (number_ - 1) * pieces_ + piece + 1);
   }
-  // Until those ranks need nothing of what is overwritten now.
+  // Until those ranks need no data that are overwritten now.
   void wait_for_bank(int first, int end) {
     if (number_ <= banks_ || number_ - banks_ <= free_until_) return;
     free_until_ = number_;
@@ -252,7 +252,7 @@ class Bare {
   std::size_t bytes_ = 0, piece_ = 0, pieces_ = 0, bank_bytes_ = 0;
   bool is_small_ = true;
   std::uint64_t banks_ = small_banks, number_ = 0;  // operations begun
-  std::uint64_t free_until_ = 0;                    // operations that nobody needs anything of
+  std::uint64_t free_until_ = 0;                    // operations that no rank needs anything of
   std::uint64_t combined_before_ = 0;               // chunks of each rank, of the operations before
 };
 

@@ -1,6 +1,6 @@
-// direct_perftest: mpi_perftest's loop with calls of ucft.h where that has MPI's. MPI starts the ranks, and ucft by the
-// same allgather that the shim uses; so under one mpirun it differs from mpi_perftest with libucft_mpi.so preloaded in
-// the shim only.
+// direct_perftest: mpi_perftest's loop with calls of ucft.h where that has MPI's. MPI starts the ranks, and it starts
+// ucft by the same allgather that the shim uses. So under one mpirun it differs from mpi_perftest with libucft_mpi.so
+// preloaded in the shim only.
 //
 //   mpirun -n 4 direct_perftest -t allreduce -s 8:64K
 #include <mpi.h>

@@ -1,5 +1,5 @@
-// mpi_perftest: the measurement of ucft_perftest over MPI, in the manner of osu_allreduce: the same buffers, clocks,
-// checks and output, so that the two differ in the library only.
+// mpi_perftest: the measurement of ucft_perftest over MPI, in the manner of osu_allreduce. It has the same buffers,
+// clocks, checks and output, so that the two differ in the library only.
 //
 //   mpirun -n 4 mpi_perftest -t allreduce -s 8:64K
 #include <mpi.h>
@@ -66,7 +66,7 @@ MPI_Op mpi_operator(ucft_op_t op) {
   return MPI_OP_NULL;
 }
 
-// "" or what MPI lacks.
+// "" or the thing that MPI lacks.
 std::string missing_in_mpi(const Arguments& arguments) {
   if (mpi_type(arguments.dtype) == MPI_DATATYPE_NULL)
     return fmt::format("-d {}: MPI has none", name_of(arguments.dtype));

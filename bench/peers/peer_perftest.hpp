@@ -1,5 +1,5 @@
-// What ucft_perftest does, for its peers: the same buffers, clocks, checks and output, in the manner of osu_allreduce,
-// so that they differ in the library only. MPI starts the ranks and merges what they have measured.
+// The loop of ucft_perftest for its peers: the same buffers, clocks, checks and output, in the manner of osu_allreduce.
+// So they differ in the library only. MPI starts the ranks and merges what they have measured.
 #pragma once
 
 #include <fmt/core.h>

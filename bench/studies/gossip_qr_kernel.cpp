@@ -3,11 +3,11 @@
 //
 //   gossip_qr_kernel ALGORITHM LOG2_RANKS RUNS
 //
-// A rank of a hypercube has one row of V and of Q, or several, and works with what the gossip told it: each norm and
-// each row of dot products is its own. Factorisation error: with one R, of which row k is rank k's (own: with each
-// rank's own R, whose errors cancel by construction: what is taken off V is what QR puts back). Each reduction ends
-// when the worst rank's error is 1e-15, or after so many iterations. "exact" in place of an algorithm: correctly
-// rounded sums. A line of JSON for each run.
+// A rank of a hypercube has one row of V and of Q, or several, and works with what the gossip told it. Each norm and
+// each row of dot products is its own. The factorisation error is computed with one R, of which row k is rank k's. The
+// figure "own" uses each rank's own R. Its errors cancel by construction: QR puts back what is taken off V. Each
+// reduction ends when the worst rank's error is 1e-15, or after so many iterations. "exact" in place of an algorithm:
+// correctly rounded sums. A line of JSON for each run.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -58,7 +58,7 @@ struct Reductions {
   int made = 0, reached = 0;
   std::int64_t iterations = 0;
 
-  // What each rank (row) takes for the sums of the columns.
+  // The sums of the columns, as each rank (row) knows them.
   Matrix sums(const Matrix& addends) {
     Matrix result(addends.rows, addends.columns);
     if (exact) {

@@ -1,14 +1,14 @@
-// Ways to give a payload to the other core, side by side: each of two processes stages its own in shared memory, then
-// reads the other's. Where lines come from another core's cache, storing to them is most of it, and which way wins
-// depends on how far the cores are from each other (stage() in ucx_layer/runtime/host_operations.cpp chooses).
+// Ways to give a payload to the other core, side by side. Each of two processes stages its own in shared memory, then
+// reads the other's. Where lines come from another core's cache, storing to them takes most of the time. The fastest
+// way depends on the distance of the cores (stage() in ucx_layer/runtime/host_operations.cpp chooses).
 //
 //   host_copies [BYTES [ITERATIONS [TURNS]]]
 //
 //   pieces    memcpy of 1 KiB after 1 KiB          whole     one memcpy
 //   copy      host_copy()                          stream    staged by host_stream(), read by host_copy()
 //
-// A line of JSON per way: us to stage, to read, and of an exchange with its two meetings; medians of the turns, in
-// which the ways take turns. What was read is checked.
+// A line of JSON per way: us to stage, to read, and of an exchange with its two meetings. These are medians of the
+// turns, in which the ways take turns. The data that were read are checked.
 #include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// Ways in which the ranks of one host can sum up a cache line, side by side, without a library around them and without
-// anybody dying: which shape the product should have.
+// Ways in which the ranks of one host can sum up a cache line, side by side, to choose the product's shape. There is no
+// library around them, and no rank dies.
 //
 //   host_patterns RANKS [DOUBLES [ITERATIONS [TURNS]]]
 //
@@ -10,12 +10,12 @@
 //   dissemination     rank x stores for rank x + 2^t in step t (2^k ranks only)
 //
 // Source: Lapillonne and Peltekov, Bitwise reproducible sum (2013): SingleNotify, MultiNotify, sender-driven and
-// receiver-driven exchange, dissemination for 2^k threads. multi_notify combines in the order of children here, so that
-// all runs have the same bits; the source takes them as they come.
+// receiver-driven exchange, dissemination for 2^k threads. Here multi_notify combines in the order of children, so that
+// all runs have the same bits. The source takes them as they come.
 //
-// Processes in shared memory, back to back; each result is checked. Two banks: who begins s + 2 has completed s + 1, to
-// which all have given, so all have completed s. A line of JSON per way: us per operation of the slowest rank, the
-// median of the turns, in which the ways take turns.
+// Processes in shared memory, back to back; each result is checked. Two banks are enough. A rank that begins s + 2 has
+// completed s + 1, to which all have given, so all have completed s. A line of JSON per way: us per operation of the
+// slowest rank, the median of the turns, in which the ways take turns.
 #include <fmt/core.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -94,7 +94,7 @@ class Member {
   void wait_for(const std::atomic<std::uint64_t>& word, std::uint64_t least) const {
     for (int looks = 0; word.load(std::memory_order_acquire) < least; ++looks) {
       if (yields_ ? looks == 0 : looks < 10000) continue;
-      if (shared_.has_failed.load(std::memory_order_relaxed)) std::_Exit(1);  // somebody is not there
+      if (shared_.has_failed.load(std::memory_order_relaxed)) std::_Exit(1);  // some rank is not there
       sched_yield();
     }
   }

@@ -1,10 +1,10 @@
-// What reproducible sums are off by: single sweep (accumulators that adapt to what they meet) against double sweep (the
+// The errors of reproducible sums: single sweep (accumulators that adapt to what they meet) against double sweep (the
 // largest magnitude first, then sums below it), and against a plain sum. Docs: algorithms.md, "Reproducible sums".
 //
 //   reproducible_sums_kernel DATA LOG2_TERMS SEED       DATA: uniform, signed, wide, hidden
 //
 // The library's sweeps, single and double, cut at places that are fixed, so up to width - 1 bits of the highest bin are
-// empty; they must agree in all bits, too. The textbook's double sweep cuts K bins below the largest exponent, so its
+// empty. Both must agree in all bits, too. The textbook's double sweep cuts K bins below the largest exponent, so its
 // highest bin is full. Each sum is made twice, from two orders of the terms: reproducible ones must agree in all bits,
 // or this ends with exit code 1. The reference has 7 bins, 252 bits, which lose nothing of these data. A line of JSON:
 // errors, relative to the reference and to the sum of magnitudes.

@@ -1,5 +1,5 @@
-// What PyTorch hands over, checked before anything is sent. Each error is UCFT_ERR_INVALID_PARAM, and names the
-// operation and the tensor.
+// The tensors that PyTorch hands over, checked before anything is sent. Each error is UCFT_ERR_INVALID_PARAM, and names
+// the operation and the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,7 +30,7 @@ enum class Layout {
   strided  // anywhere. They are copied in the order of their indices
 };
 
-// name: for the sentence of an error, "allreduce: tensor". Of what is strided the count alone is right.
+// name: for the sentence of an error, "allreduce: tensor". Of a strided tensor the count alone is right.
 Elements elements_of(const at::Tensor& tensor, const std::string& name, Layout layout);
 
 // The one tensor of a list, as c10d has them.

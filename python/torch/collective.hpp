@@ -18,8 +18,8 @@ namespace ucft::pytorch {
 
 class Engine;
 
-// What an operation was about. missing: ranks of the group that did not contribute; nullopt: not known here. root: of a
-// broadcast, whose values they are; of a reduce; else -1.
+// The result of an operation. missing: ranks of the group that did not contribute; nullopt: not known here. root: of a
+// broadcast, the rank that the values are from; of a reduce; else -1.
 struct Outcome {
   std::uint32_t contributors = 0;
   std::int32_t root = -1;
@@ -31,7 +31,7 @@ class Collective : public c10d::Work {
   using Clock = std::chrono::steady_clock;
   // Makes the request that is posted then. root: of a broadcast, the one whose turn it is.
   using Init = std::function<ucft_status_t(ucft_comm_h, std::int32_t root, ucft_request_h*)>;
-  // Once it has succeeded: copies what came to where it belongs.
+  // Once it has succeeded: copies the received data to where they belong.
   using Deliver = std::function<void(const Outcome&)>;
 
   struct Plan {
@@ -50,7 +50,7 @@ class Collective : public c10d::Work {
   bool isCompleted() override;
   void abort() override;
 
-  // Throws unless it is complete, and what it failed of.
+  // Throws unless it is complete, and throws the failure of one that has failed.
   Outcome outcome();
 
  private:
@@ -58,7 +58,7 @@ class Collective : public c10d::Work {
 
   bool is_broadcast() const { return opType_ == c10d::OpType::BROADCAST; }
   void complete();
-  // Once it is complete. Without any lock: what waits for the future may call anything.
+  // Once it is complete. Without any lock: a callback that waits for the future may call anything.
   void tell_future();
   void mark(c10::ivalue::Future& future);
 

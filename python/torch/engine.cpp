@@ -19,7 +19,7 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr std::uint64_t slice_us = 200;            // a turn, after which another thread may have it
-constexpr std::uint64_t long_slice_us = 20000;     // of who has waited for long: ucft sleeps in it
+constexpr std::uint64_t long_slice_us = 20000;     // of a thread that has waited for long: ucft sleeps in it
 constexpr std::uint64_t worth_telling_us = 10000;  // from such a limit on ucft_wait says whom it has waited for
 constexpr microseconds long_wait{2000};
 constexpr microseconds shortest_rest{50}, longest_rest{2000}, longest_eager_rest{400};
@@ -106,7 +106,7 @@ void Engine::end(bool orderly) {
     const bool has_left = orderly && ucft_context_destroy(context_) == UCFT_OK;
     context_ = UCFT_CONTEXT_NULL;
     left.swap(posted_);
-    // ucft still may write what these were to receive, when somebody dies: never freed.
+    // When a rank dies, ucft still may write into memory of these that was to receive data: never freed.
     if (!has_left) new std::deque<Work>(left);
     const std::lock_guard lock(queue_mutex_);
     left.insert(left.end(), queue_.begin(), queue_.end());

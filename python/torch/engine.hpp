@@ -1,12 +1,12 @@
-// The operations of one process group, in the order of their calls: a queue in front of a ucft context, and who drives
-// it.
+// The operations of one process group, in the order of their calls. There is a queue in front of a ucft context, and a
+// rule for the threads that drive it.
 //
-// Whoever waits for a Work drives all of them. A thread does it while nobody waits: eagerly, if somebody may be waiting
-// for a future, else now and then. ucft's calls exclude each other: `turn_`. A caller that starts an operation does not
-// wait for that turn: whoever has it posts the operation.
+// A thread that waits for a Work drives all of them. While none waits the engine's thread drives them: eagerly, if some
+// thread may be waiting for a future, else now and then. ucft's calls exclude each other: `turn_`. A caller that starts
+// an operation does not wait for that turn: the thread that has it posts the operation.
 //
-// Operations complete in the order of their calls. While a broadcast is under way no later one is posted: if its root
-// is dead it is repeated from the next rank, and so all survivors see the same sequence without another agreement.
+// Operations complete in the order of their calls. While a broadcast is under way no later operation is posted: if its
+// root is dead it is repeated from the next rank. So all survivors see the same sequence without another agreement.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -44,14 +44,14 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool wait(Collective& work, Clock::time_point limit, std::string* late = nullptr);
   // Lets operations advance, unless another thread does.
   void look();
-  // Somebody may wait for the work's future from now on. If that is what waited for another future, it would be on the
+  // A waiter for the work's future may come from now on. If that is a callback of another future, it would be on the
   // thread that drives: then the work is completed here.
   void hurry(Collective& work);
 
   std::vector<std::int32_t> failed();
   std::chrono::milliseconds timeout() const { return timeout_; }
 
-  // Leaves the job. What is not complete fails with UCFT_ERR_CLOSED.
+  // Leaves the job. An operation that is not complete fails with UCFT_ERR_CLOSED.
   void close() { end(true); }
   // Without a last word: the end of the process is a failure then, which the others survive.
   void abandon() { end(false); }

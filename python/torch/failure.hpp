@@ -1,5 +1,5 @@
-// What went wrong, as a C++ exception: it may pass through PyTorch, and through threads without Python. module.cpp
-// makes it the Python exception that bears the status's name.
+// A failure as a C++ exception: it may pass through PyTorch, and through threads without Python. module.cpp makes it
+// the Python exception that bears the status's name.
 #pragma once
 
 #include <stdexcept>

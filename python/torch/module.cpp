@@ -1,4 +1,4 @@
-// ucft._torch: the backend as Python sees it. What is Python's own (the registration, the rendezvous, the end of a
+// ucft._torch: the backend as Python sees it. Python's own part (the registration, the rendezvous, the end of a
 // program) is in ucft/torch.py.
 #include <torch/csrc/utils/pybind.h>
 
@@ -19,7 +19,7 @@
 namespace ucft::pytorch {
 namespace {
 
-// Also what PyTorch's own functions throw: it is asked for every function that pybind11 has bound.
+// Also for exceptions of PyTorch's own functions: it is asked for every function that pybind11 has bound.
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);

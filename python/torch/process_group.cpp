@@ -25,7 +25,7 @@ struct Engines {
 };
 
 Engines& engines() {
-  static Engines& every = *new Engines;  // outlives whatever ends last
+  static Engines& every = *new Engines;  // outlives all other objects
   return every;
 }
 
@@ -45,9 +45,10 @@ Collective::Init allgather_of(const void* send, void* receive, const Elements& b
   };
 }
 
-// What lies in `all` one behind the other, into its places; those of ranks that are missing stay as they were.
+// Copies the blocks that lie in `all` one behind the other into their places. The places of missing ranks stay as they
+// were.
 void copy_out(const at::Tensor& all, const std::vector<at::Tensor>& places, const std::vector<std::int32_t>& missing) {
-  const at::AutoDispatchBelowADInplaceOrView plainly;  // whatever autograd thinks of a tensor's being written
+  const at::AutoDispatchBelowADInplaceOrView plainly;  // autograd does not see that a tensor is written
   std::int64_t at = 0;
   for (std::size_t i = 0; i < places.size(); at += places[i++].numel()) {
     if (std::binary_search(missing.begin(), missing.end(), static_cast<std::int32_t>(i))) continue;
@@ -89,7 +90,7 @@ ProcessGroupUcft::ProcessGroupUcft(const c10::intrusive_ptr<c10d::Store>& store,
 }
 
 ProcessGroupUcft::~ProcessGroupUcft() {
-  // What waits for the engine's futures may need Python before its thread can end.
+  // A callback that waits for the engine's futures may need Python before the engine's thread can end.
   PyThreadState* const python = Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
   engine_->close();
   if (python != nullptr) PyEval_RestoreThread(python);
@@ -148,7 +149,7 @@ ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce(std::vector<at::Tensor
                .init = allreduce_of(elements, op)});
 }
 
-// One allreduce of what they are when they lie behind each other.
+// One allreduce of all tensors, laid one behind the other.
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::allreduce_coalesced(std::vector<at::Tensor>& tensors,
                                                                     const c10d::AllreduceCoalescedOptions& options) {
   require(!tensors.empty(), "allreduce_coalesced: there must be a tensor");

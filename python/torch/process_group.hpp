@@ -1,4 +1,4 @@
-// The backend: what c10d calls. Arguments are checked here, then an operation is queued in the group's engine.
+// The backend that c10d calls. Arguments are checked here, then an operation is queued in the group's engine.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -33,7 +33,7 @@ class ProcessGroupUcft : public c10d::ProcessGroup {
   WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
   WorkPointer barrier(const c10d::BarrierOptions& options) override;
 
-  // What ucft does not have yet: an error that says what to do.
+  // Operations that ucft does not have yet: an error that says what to do.
   using Tensors = std::vector<at::Tensor>;
   WorkPointer gather(std::vector<Tensors>&, Tensors&, const c10d::GatherOptions&) override { refuse("gather"); }
   WorkPointer scatter(Tensors&, std::vector<Tensors>&, const c10d::ScatterOptions&) override { refuse("scatter"); }

@@ -24,11 +24,11 @@ struct PlannedSignal {
   int signal = 0;
 };
 
-// --expect-kill: which ranks may end by SIGKILL, whoever sends it.
+// --expect-kill: the ranks that may end by SIGKILL, from any sender.
 struct ExpectedKills {
   std::vector<int> ranks;
   bool all = false;
-  bool any = false;  // whichever they are, as long as one rank survives
+  bool any = false;  // any of them, as long as one rank survives
 };
 
 struct Arguments {

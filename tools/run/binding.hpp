@@ -1,4 +1,4 @@
-// On which cpus each rank runs, decided before any rank starts.
+// The cpus on which each rank runs, decided before any rank starts.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Walks /proc for descendants. A process that forks while we look leaves children that the next look finds: we are
+// Walks /proc for descendants. A process that forks while we look leaves children that the next look finds. We are
 // their reaper, so they cannot get out of our tree.
 #include "tools/run/descendants.hpp"
 

@@ -1,4 +1,4 @@
-// Finds and ends everything that descends from this process, whatever sessions and groups it has fled to.
+// Finds and ends all descendants of this process, in any sessions and groups.
 //
 // The caller must be a child subreaper (PR_SET_CHILD_SUBREAPER): then orphans become its children and are found.
 #pragma once

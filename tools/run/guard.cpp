@@ -52,7 +52,7 @@ void rename_process(int argument_count, char** argument_values) {
 
 void become_supervisor() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  prctl(PR_SET_PDEATHSIG, SIGCONT);  // if somebody has stopped us, wake up and see that the guard has gone
+  prctl(PR_SET_PDEATHSIG, SIGCONT);  // if a signal has stopped us, wake up and see that the guard has gone
   setpgid(0, 0);                     // the terminal's Ctrl-C goes to the guard, which forwards it
   signal(SIGTTOU, SIG_IGN);          // output from there is wanted all the same
   signal(SIGPIPE, SIG_IGN);

@@ -1,4 +1,4 @@
-// Two processes that watch each other, so that whichever is killed, nothing of the job is left.
+// Two processes that watch each other: if either is killed, the other one leaves nothing of the job behind.
 //
 //   guard (the process that the user started)      subreaper
 //     supervisor (forked; starts and serves the ranks)   subreaper, renamed "ucft_supervisor"
@@ -25,7 +25,7 @@ struct SupervisorContext {
 };
 
 // Runs `supervise` in the supervisor; returns its result, as the guard's exit code. argv is overwritten in the
-// supervisor: copy what you need.
+// supervisor: copy the words that you need.
 int run_guarded(int argument_count, char** argument_values,
                 const std::function<int(const SupervisorContext&)>& supervise);
 

@@ -157,7 +157,7 @@ bool Job::start_ranks() {
   return true;
 }
 
-// It is rank 0's alone now: whoever writes there notices when rank 0 has ended.
+// It is rank 0's alone now: a process that writes there notices when rank 0 has ended.
 void Job::leave_input() {
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (context_.input > STDERR_FILENO) close(context_.input);
@@ -343,7 +343,7 @@ void Job::note_wait_status(pid_t pid, int status) {
 }
 
 // A rank that is about to kill or stop itself on purpose (ucft_perftest --kill) writes its number, four bytes, into the
-// descriptor UCFT_PURPOSE_FD. What it wrote is there before its end is.
+// descriptor UCFT_PURPOSE_FD. The number is there before the rank's end is.
 void Job::take_announcements() {
   std::int32_t rank = 0;
   while (read(purpose_[0], &rank, sizeof rank) == static_cast<ssize_t>(sizeof rank))
@@ -362,7 +362,7 @@ void Job::note_end(int rank) {
   if (failure_exit_code_ == 0) failure_exit_code_ = process.exit_code();
 }
 
-// Nobody is left who could wake them up.
+// No process is left that could wake them up.
 void Job::kill_stopped_if_alone() {
   const bool others = std::any_of(ranks_.begin(), ranks_.end(), [](const RankProcess& process) {
     return !process.ended && !((process.stopped_on_purpose || process.killed_on_purpose) && process.is_stopped);
@@ -382,7 +382,7 @@ bool Job::may_go_on(std::optional<TimePoint> deadline) const {
   return !end_now_ && (!deadline || Clock::now() < *deadline);
 }
 
-// Whoever could write is dead: once the pipes have nothing to read, all has been read.
+// All processes that could write are dead: once the pipes have nothing to read, all has been read.
 void Job::drain_output(std::optional<TimePoint> deadline) {
   bool all_read = false;
   while (!all_read && may_go_on(deadline)) {

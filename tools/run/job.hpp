@@ -4,9 +4,9 @@
 //
 // Invariants
 //  - A rank that fails changes the exit code and nothing else: the others go on.
-//  - Nothing descends from this process when run() returns, as far as that can be had.
-//  - What the ranks have written is written out before run() returns, unless the job was cut short and the reader of
-//    our output does not take it.
+//  - No descendant of this process is left when run() returns, as far as that can be had.
+//  - The ranks' output is written out before run() returns. The exception: the job was cut short, and the reader of our
+//    output does not take it.
 #pragma once
 
 #include <poll.h>

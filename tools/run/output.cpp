@@ -17,8 +17,8 @@ namespace {
 
 constexpr int discarded_reads = 64;  // more than a terminal holds
 
-// Our stdout may be shared with others, for whom it must stay blocking: a pipe or terminal can be opened anew with a
-// mode of its own. -1: not possible.
+// Our stdout may be shared with other processes, and must stay blocking for them. A pipe or terminal can be opened anew
+// with a mode of its own. -1: not possible.
 int open_without_blocking(int descriptor, mode_t mode) {
   if (!S_ISFIFO(mode) && !S_ISCHR(mode)) return -1;
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
@@ -122,7 +122,7 @@ Stream::Reading Stream::discard() {
   }
   char bytes[line_bytes];
   ssize_t count = read(descriptor_, bytes, sizeof bytes);
-  // The first time it is what the rank had written before. The second write means SIGPIPE, the third an error.
+  // The first time it is output that the rank had written before. The second write means SIGPIPE, the third an error.
   if (count > 0) ++discarded_;
   for (int reads = 0; count > 0 && reads < discarded_reads; ++reads) count = read(descriptor_, bytes, sizeof bytes);
   const bool has_ended = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);

@@ -5,7 +5,7 @@
 // instead of memory.
 //
 // A line longer than line_bytes is handed over in pieces. If nothing else is written in between, the pieces stay one
-// line; else the line is broken and the rest gets a tag of its own. Without tags nothing is ever added.
+// line. Else the line is broken and the rest gets a tag of its own. Without tags nothing is ever added.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +29,7 @@ class Sink {
 
   // Text of `writer` (a rank, or -1: ucft_run itself); may end within a line, which the same writer continues.
   void append(int writer, std::string_view tag, std::string_view text);
-  // A line of its own, whatever came before.
+  // A line of its own, even after a part of a line.
   void append_line(std::string_view line);
   // At the end: a last line without newline gets one, if lines are tagged.
   void end_tagged_line();
@@ -72,7 +72,7 @@ class Stream {
   // With a terminal the caller must: so says SinkGone. A rank that ignores the signal gets an error with a later write.
   enum class Reading { Fine, SinkGone };
   Reading read_some();
-  // What has been read of a last line without newline.
+  // Hands over the part that has been read of a last line without newline.
   void flush();
   // From now on parts of lines are handed over at once: somebody sits there, and waits for a prompt.
   void show_parts() { shows_parts_ = true; }

@@ -47,7 +47,7 @@ class Pipe {
     if (ends_[i] >= 0) close(ends_[i]);
     ends_[i] = -1;
   }
-  // In raw mode, so that bytes pass unchanged. It is nobody's controlling terminal.
+  // In raw mode, so that bytes pass unchanged. It is no process's controlling terminal.
   void open_terminal() {
     const int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (reader < 0) return;

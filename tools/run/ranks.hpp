@@ -1,4 +1,4 @@
-// The processes of a job: how one is started, and what is known of it.
+// The processes of a job: starts them, and keeps what is known of each.
 #pragma once
 
 #include <sys/resource.h>
@@ -15,7 +15,7 @@ struct RankProcess {
   pid_t pid = 0;  // also its process group
   bool ended = false;
   int wait_status = 0;      // once ended
-  bool is_stopped = false;  // by whatever signal, until continued
+  bool is_stopped = false;  // by any signal, until continued
   bool killed_on_purpose = false;
   bool stopped_on_purpose = false;
   bool may_be_killed = false;  // --expect-kill any, all

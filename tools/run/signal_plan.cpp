@@ -1,4 +1,4 @@
-// When each --kill and --stop is due.
+// The times at which each --kill and --stop is due.
 #include "tools/run/signal_plan.hpp"
 
 #include <fmt/core.h>

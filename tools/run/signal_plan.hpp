@@ -1,4 +1,5 @@
-// When each --kill and --stop is due: their times count from the program's start, or from the end of its start-up.
+// The times at which each --kill and --stop is due. They count from the program's start, or from the end of its
+// start-up.
 //
 // A program that does not use ucft has no start-up. If no rank has begun one within `patience`, all times count from
 // the program's start.
@@ -23,7 +24,7 @@ class SignalPlan {
       : pending_(std::move(signals)), patience_(patience) {}
 
   void on_program_start(TimePoint now) { program_start_ = now; }
-  // What is known of start-up by now. True once: `patience` has passed, and some signal has waited for start-up.
+  // Takes what is known of start-up by now. True once: `patience` has passed, and some signal has waited for start-up.
   bool on_start_up(bool begun, bool ended, TimePoint now);
 
   // When to ask again.

@@ -24,7 +24,7 @@ bool write_all(int descriptor, const char* bytes, ssize_t count) {
   return true;
 }
 
-// Another job of the shell has the terminal: what is typed is for that one.
+// Another job of the shell has the terminal: typed input is for that one.
 bool is_in_background() {
   const pid_t foreground = tcgetpgrp(STDIN_FILENO);
   return foreground > 0 && foreground != getpgrp();

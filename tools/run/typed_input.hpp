@@ -1,7 +1,7 @@
 // The stdin of rank 0.
 //
 // It is ucft_run's own, if that is a file or a pipe. A terminal can be read by the processes in its foreground only,
-// where ranks are not. So the guard reads what is typed, and hands it on through a pipe.
+// where ranks are not. So the guard reads typed input, and hands it on through a pipe.
 #pragma once
 
 namespace ucft::detail::run {

@@ -57,7 +57,7 @@ class Entry {
   const Entry entry(context); \
   if (entry.status() != UCFT_OK) return entry.status()
 
-// null: nobody wants it.
+// null: the caller does not want it.
 ucft_status_t check_result(const ucft_result_t* result) {
   if (result == nullptr || result->struct_size == sizeof *result) return UCFT_OK;
   return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
@@ -94,7 +94,7 @@ ucft_status_t start(Request& request) {
   return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
 }
 
-// Of what start() has said.
+// The status that start() returned, with a sentence.
 ucft_status_t explain_start(Request& request, ucft_status_t status) {
   if (status == UCFT_ERR_BUSY && request.gossip != nullptr)
     return fail(status, "{} gossip operations are in flight on this communicator", GossipDriver::in_flight);
@@ -311,7 +311,7 @@ ucft_status_t ucft_alloc(ucft_context_h handle, size_t bytes, void** memory) {
 ucft_status_t ucft_free(ucft_context_h handle, void* memory) {
   UCFT_FIND(context, contexts, handle, "context");
   UCFT_ENTER(*context);
-  // What others may still read, though this rank is out, goes with the context.
+  // Other ranks may still read the memory of a rank that is out. That memory is freed with the context.
   if (memory == nullptr || context->excluded() || context->transport().free_shared(memory)) return UCFT_OK;
   return fail(UCFT_ERR_INVALID_PARAM, "{} did not come from ucft_alloc", memory);
 }

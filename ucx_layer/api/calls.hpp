@@ -1,4 +1,5 @@
-// What a caller passed to a collective: checked, as a request. Nothing is sent before all of it is right.
+// The arguments that a caller passed to a collective: checked, as a request.
+// Nothing is sent before all arguments are right.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace ucft::detail {
 // Of this thread.
 std::string& last_error();
 
-// The status, and what is wrong: it names the culprit.
+// Returns the status, and keeps the sentence about it, which names the culprit.
 template <class... Parts>
 ucft_status_t fail(ucft_status_t status, fmt::format_string<Parts...> format, Parts&&... parts) {
   last_error() = fmt::format(format, std::forward<Parts>(parts)...);
@@ -24,11 +24,12 @@ ucft_status_t fail(ucft_status_t status, fmt::format_string<Parts...> format, Pa
 // The status of a request that is complete, with a sentence if it is an error.
 struct Request;
 ucft_status_t explain(const Request& request);
-// What is seen of a rank, and of its part in comm.
+// A sentence about a rank and its part in comm, as this rank sees them.
 class Communicator;
 class JobView;
 std::string sentence_about(JobView& job, const Communicator& comm, std::int32_t context_rank);
-// A request is not complete after so long: whom it waits for, where that can be read, and what these do.
+// A request is not complete after so long. The sentence has the ranks that it waits for, where that can be read, and
+// what these do.
 ucft_status_t explain_lateness(const Request& request, std::uint64_t timeout_us);
 
 }  // namespace ucft::detail

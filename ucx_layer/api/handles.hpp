@@ -1,5 +1,5 @@
-// Handles of the C API: an index and a generation, so that a closed handle is recognised however often its place was
-// used again. Looking one up takes no lock; making and closing one does.
+// Handles of the C API: an index and a generation. The generation tells a closed handle from a later one in the same
+// place. Looking up a handle takes no lock. Making or closing one takes a lock.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// ucft_comm_look: what is seen of a communicator's ranks, in the caller's structures.
+// ucft_comm_look: puts this rank's view of a communicator's ranks into the caller's structures.
 #pragma once
 
 #include "ucft/ucft.h"

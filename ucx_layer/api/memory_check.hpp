@@ -1,5 +1,5 @@
-// Whether the host can read or write memory that a caller names: a device pointer, a freed mapping or nonsense is then
-// a status and not a crash. The first and the last byte are tried, by the kernel; what was found good is remembered.
+// Checks whether the host can read or write memory that a caller names. So a device pointer, a freed mapping or
+// nonsense gives a status and not a crash. The kernel tries the first and the last byte. Good memory is remembered.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Objects that this process may not use are loaded, too: so numbers mean the same in all processes of a host, whatever
-// each of them is confined to.
+// hwloc also loads the objects that this process may not use. So a number means the same in all processes of a host,
+// even if they are confined to different cores.
 #include "ucx_layer/bootstrap/machine.hpp"
 
 #include <fmt/core.h>
@@ -40,8 +40,8 @@ std::string describe(hwloc_topology_t topology) {
   return "";
 }
 
-// Less is faster: devices, small caches and distances are not looked at. Nor may hwloc visit each cpu to ask it what it
-// is: ranks that start would get in each other's way, and threads of the program lose their places.
+// Less is faster: devices, small caches and distances are left out. hwloc must not visit each cpu to ask it what it is,
+// either. Ranks that start would get in each other's way then, and threads of the program would lose their places.
 void leave_out_what_is_not_needed(hwloc_topology_t topology) {
   hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
                                          HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |

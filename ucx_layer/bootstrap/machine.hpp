@@ -17,7 +17,7 @@ struct hwloc_topology;
 
 namespace ucft::detail {
 
-// What a rank is confined to.
+// The unit of the machine that a rank is confined to.
 enum class Bind { none, core, l3, numa, package };
 
 // nullopt: not one of them.
@@ -63,9 +63,9 @@ class Machine {
   Topology topology_;
 };
 
-// Where this process, which may run on those, of a host with so many hardware threads online, is; all unknown if it is
-// not bound, or if `problem` says why that can't be known. Reading the whole machine takes time: only whoever is bound
-// to a part of it does.
+// The place of this process, which may run on `own`, on a host with so many hardware threads online. All fields are
+// unknown if it is not bound, or if `problem` says why that can't be known. Reading the whole machine takes time: only
+// a process that is bound to a part of it does.
 HostSite site_of_this_process(const Processors& own, std::int32_t hardware_threads, std::string& problem);
 
 }  // namespace ucft::detail

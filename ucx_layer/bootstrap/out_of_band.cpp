@@ -46,7 +46,7 @@ bool OutOfBand::open(const ucft_oob_coll_t& callbacks, Microseconds limit, std::
   }
   if (error = bootstrap::rendezvous_environment_fault(); !error.empty()) return false;
   if (choice.single) return true;
-  // ucft_run first: whoever starts it as a rank of another job's wants its ranks, not that one.
+  // ucft_run comes first: a user who starts it as a rank of another job wants its ranks, not that one.
   if (bootstrap::rendezvous_in_environment()) {
     rendezvous_ = bootstrap::Rendezvous::connect(limit, error);
     if (rendezvous_ == nullptr) return false;

@@ -1,5 +1,5 @@
-// The out-of-band allgather of start-up: the caller's, else ucft_run's rendezvous, else a PMIx server's, else none (a
-// job of one rank).
+// The out-of-band allgather of start-up. The first of these that exists is used: the caller's, ucft_run's rendezvous, a
+// PMIx server's. Without any of them the job has one rank.
 #pragma once
 
 #include <algorithm>

@@ -1,20 +1,19 @@
-// The ranks' side of a PMIx server: libpmix, joining the job, steps, and who is to blame when one doesn't end.
+// The ranks' side of a PMIx server: libpmix, joining the job, steps, and the culprit when one doesn't end.
 //
-// What servers do about a rank that dies was found out by experiment (Open MPI 4.1 with PMIx 4.2) and differs:
-//  - one that was never connected: the fence doesn't end;
-//  - one that was, and is not in the fence: the fence succeeds without it, and its value never comes;
-//  - one that was in it: the fence ends with PMIX_ERR_PARTIAL_SUCCESS.
+// A server's reaction to a rank that dies was found by experiment (Open MPI 4.1 with PMIx 4.2). It depends on the rank:
+//  - a rank that was never connected: the fence doesn't end;
+//  - a connected rank that is not in the fence: the fence succeeds without it, and its value never comes;
+//  - a rank that was in the fence: the fence ends with PMIX_ERR_PARTIAL_SUCCESS.
 // A fence takes a rank that has called PMIx_Finalize for a dead one, too. So PMIx_Finalize waits for the end of the
-// process: before, it would break the next context's start-up, or MPI's, on ranks that are faster.
+// process. An earlier call would break the next context's start-up, or MPI's, on ranks that are faster.
 //
-// Slurm's server (22.05) cancels the step when a rank dies that has called PMIx_Init and not PMIx_Finalize, whatever
-// srun has been told. Under it PMIx_Finalize comes when start-up is over, and no rank goes on before all have called
-// it: then they may join again for a next context, in any order. (Without that, a rank that leaves breaks the fence of
-// those that have joined again.) MPI could not: to a process that joins again libpmix 4.2 doesn't say which of its
-// node's ranks it is, and MPI_Init fails. So a program with MPI stays; MPI would be the one to keep it in the job
-// anyway. Of libpmix 5 the opposite is true (Open MPI 5.0.7): MPI_Init fails in a process that has joined and not left.
-// There every program leaves, whoever the server is: some ranks may have MPI and others not, and it may be loaded
-// later.
+// Slurm's server (22.05) cancels the step when a rank dies between PMIx_Init and PMIx_Finalize. No option of srun
+// changes that. So under Slurm a rank calls PMIx_Finalize when start-up is over, and goes on when all ranks have called
+// it. Then ranks may join again for a next context, in any order. Without that wait, a rank that leaves breaks the
+// fence of those that have joined again. MPI could not join again: libpmix 4.2 doesn't tell such a process which of
+// its node's ranks it is, and MPI_Init fails. So a program with MPI stays. MPI would keep it in the job anyway.
+// Of libpmix 5 the opposite is true (Open MPI 5.0.7): MPI_Init fails in a process that has joined and not left.
+// There every program leaves, under any server: some ranks may have MPI and others not, and it may be loaded later.
 #include "ucx_layer/bootstrap/pmix.hpp"
 
 #include <cstdlib>
@@ -87,10 +86,10 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Meanwhile = std::function<void()>;
 
-// How long, after the limit, we look for the culprit; also what a server gets for PMIx_Finalize.
+// The time, after the limit, for which we look for the culprit. A server has the same time for PMIx_Finalize.
 constexpr milliseconds grace{2000};
-// How often a waiting rank asks the server who has died. Death must show in two answers in a row: a rank that has just
-// finished start-up may die while our own answer is still on its way.
+// The time between two questions of a waiting rank to the server, for ranks that have died. Death must show in two
+// answers in a row. A rank that has just finished start-up may die while our own answer is still on its way.
 constexpr milliseconds look_period{500};
 constexpr milliseconds ask_again_after{10};
 constexpr microseconds pause{100};
@@ -185,8 +184,8 @@ pmix_proc_t process_of(pmix_rank_t rank) {
 // ---- calls that can't keep us ----
 
 // Runs a call that may block on a thread of its own: a server that is stopped must not stop us. False: it has not
-// returned in time; what it refers to must live on. Signals are for the program's threads, also on those that PMIx_Init
-// starts.
+// returned in time; objects that it refers to must live on. Signals are for the program's threads, also on those that
+// PMIx_Init starts.
 bool call_until(Clock::time_point deadline, pmix_status_t& status, std::function<pmix_status_t()> call) {
   auto result = std::make_shared<std::promise<pmix_status_t>>();
   auto returned = result->get_future();
@@ -355,7 +354,7 @@ bool commit(const std::string& key, std::string bytes, Clock::time_point deadlin
 
 // ---- waiting ----
 
-// Who has died, as far as the server knows. A server that can't say is asked once.
+// Watches for ranks that have died, as far as the server knows. A server that can't say is asked once.
 class DeathWatch {
  public:
   // True: some rank was dead in two answers in a row.
@@ -438,7 +437,7 @@ std::string key_of(unsigned context, unsigned step) {
   return "ucft." + std::to_string(context) + "." + std::to_string(step);
 }
 
-// What a rank that gives up leaves behind for those that are going to miss it.
+// A rank that gives up leaves its farewell behind under this key, for the ranks that are going to miss it.
 std::string farewell_key(unsigned context) { return "ucft." + std::to_string(context) + ".gave_up"; }
 
 // "rank 5 (pid 4711 on node7)", "rank 5"
@@ -467,7 +466,7 @@ struct Suspects {
   std::string farewell;      // of the lowest rank that gave up: whom it has found guilty
 };
 
-// Takes up to `grace`: what ranks have not committed is never answered.
+// Takes up to `grace`: a question for data that ranks have not committed is never answered.
 Suspects find_suspects(int size, unsigned context, const std::string& key, bool must_be_dead) {
   Suspects suspects;
   const auto values = ask_all(size, key), farewells = ask_all(size, farewell_key(context));
@@ -504,7 +503,7 @@ std::string blame(int size, unsigned context, const std::string& key, bool must_
 
 // ---- joining and leaving ----
 
-// Whoever else uses PMIx in this process stays in the job: calls of PMIx_Init and PMIx_Finalize are counted. False: the
+// Other users of PMIx in this process stay in the job: calls of PMIx_Init and PMIx_Finalize are counted. False: the
 // server has not answered in time.
 bool leave_job(microseconds limit) {
   session().joined = false;

@@ -2,10 +2,10 @@
 // allgather as Rendezvous, and nothing after it.
 //
 // Each step is a PMIx_Put of this rank's bytes, a fence over the job, and a PMIx_Get per rank. libpmix is loaded when
-// the first context needs it, so that neither libucft nor programs that no PMIx server has started depend on it.
+// the first context needs it. So libucft doesn't depend on it, and neither do programs started without a PMIx server.
 //
 // Invariants
-//  - Nothing that a PMIx server does, or leaves undone, makes us wait for longer than the limit and a few seconds.
+//  - A rank waits for a PMIx server for at most the limit and a few seconds, even if that server does nothing or errs.
 //  - All ranks create the same contexts in the same order: the n-th step of the m-th context has the same key on all.
 //  - Start-up by PMIx fails once in a process. Ranks that gave up a fence are out of step with the server for good.
 #pragma once
@@ -35,17 +35,17 @@ class Pmix {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Blocks until each rank has contributed `bytes` bytes from `source` (the same number everywhere; 0 is a barrier) and
-  // puts size() * bytes into `received`, in rank order; runs meanwhile() now and then. `received` is written on success
+  // Blocks until each rank has contributed `bytes` bytes from `source` (the same number everywhere; 0 is a barrier).
+  // Puts size() * bytes into `received`, in rank order; runs meanwhile() now and then. `received` is written on success
   // only. False: a rank died or did not arrive within `limit`, and `error` names it; later steps fail too.
   bool allgather(const void* source, void* received, std::size_t bytes, std::chrono::microseconds limit,
                  std::string& error, const std::function<void()>& meanwhile = {});
 
-  // Start-up is over for this rank, all is well. No call but the destructor may follow. Asks nothing of anybody, unless
-  // this process has to leave the job: Slurm's server ends it when a rank dies that has not left, and MPI 5 wants to
-  // join by itself (pmix.cpp). True, on all ranks: some leave, and the caller must not go on before all ranks have been
-  // here, lest one joins again too early. `complaint`: it has not worked within `limit`, which is no reason not to go
-  // on.
+  // Start-up is over for this rank, all is well. Only the destructor may be called after this. It asks nothing of other
+  // processes, unless this one has to leave the job. Slurm's server ends the job when a rank dies that has not left,
+  // and MPI 5 wants to join by itself (pmix.cpp). True, on all ranks: some leave, and the caller must wait until all
+  // ranks have been here, lest one joins again too early. `complaint`: it has not worked within `limit`; the caller
+  // goes on all the same.
   bool close(std::chrono::microseconds limit, std::string& complaint);
 
  private:

@@ -1,4 +1,4 @@
-// Which processors a process may run on: those of ranks of a host are compared, to find out who has to share.
+// The processors that a process may run on. Those of a host's ranks are compared, to find the ranks that have to share.
 #pragma once
 
 #include <algorithm>

@@ -181,7 +181,7 @@ bool receive_frame(int socket, Expected expected, std::vector<char>& payload, mi
   return outcome == Transfer::Complete && is_expected;
 }
 
-// Gets this rank a connection with a Welcome, among any number of others that connect to the launcher, too: their
+// Gets this rank a connection with a Welcome. Any number of other processes may connect to the launcher, too. Their
 // connections may fill its queue, so that ours is not answered, or push ours out.
 //
 // Invariants
@@ -340,7 +340,7 @@ class Arrival {
     return sizeof header + header.payload_bytes;
   }
 
-  // What passes, and what another attempt would meet, too.
+  // A problem that passes leads to another attempt. One that another attempt would meet, too, is an error.
   void lost(int problem) {
     if (problem == EADDRNOTAVAIL && environment_.address.ss_family == AF_INET) bind_elsewhere_ = true;
     for (const int passing : {EADDRNOTAVAIL, EAGAIN, ECONNRESET, ECONNABORTED, ETIMEDOUT, ENOBUFS, ENOMEM, EINTR})

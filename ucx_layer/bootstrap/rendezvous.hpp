@@ -32,8 +32,8 @@ class Rendezvous {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Blocks until each rank has contributed `bytes` bytes from `source` (the same number everywhere; 0 is a barrier) and
-  // puts size() * bytes into `received`, in rank order. `received` is written on success only. False: a rank died or
+  // Blocks until each rank has contributed `bytes` bytes from `source` (the same number everywhere; 0 is a barrier).
+  // Puts size() * bytes into `received`, in rank order. `received` is written on success only. False: a rank died or
   // did not arrive within `limit`, and `error` names it; start-up has failed for all, and later rounds fail too.
   bool allgather(const void* source, void* received, std::size_t bytes, std::chrono::microseconds limit,
                  std::string& error);

@@ -1,4 +1,4 @@
-// What rendezvous client and server say to each other: frames over a loopback TCP connection.
+// The protocol between rendezvous client and server: frames over a loopback TCP connection.
 //
 //   client                                   server
 //   Hello {secret, rank, size, pid, began} ->
@@ -11,9 +11,9 @@
 // A connection that ends without Done means that the rank died during start-up. Both ends are on one host, so numbers
 // go in its byte order.
 //
-// Others may connect, too, and be many. A rank that gets no Welcome connects again, and keeps the connections on which
-// it has said Hello: the server welcomes one of them, closes the others without a word, and so does the rank. Without a
-// word means: try again. A rank that is refused gets an Error.
+// Other processes may connect, too, and be many. A rank that gets no Welcome connects again, and keeps the connections
+// on which it has said Hello. The server welcomes one of them and closes the others without a word, and so does the
+// rank. A close without a word means: try again. A rank that is refused gets an Error.
 //
 // Invariant: the receiver knows from its state which frames, and how many bytes, can come next, and reads no more.
 #pragma once

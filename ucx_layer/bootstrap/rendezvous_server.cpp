@@ -93,7 +93,7 @@ RendezvousServer::~RendezvousServer() {
 void RendezvousServer::add_poll_entries(std::vector<pollfd>& entries, TimePoint now) const {
   if (now >= accept_again_at_) entries.push_back({listener_, POLLIN, 0});
   for (const auto& [descriptor, connection] : connections_) {
-    // Whoever does not take its answer is not listened to: output stays bounded.
+    // A client is heard again when it has taken its answer. So output stays bounded.
     const short events = connection.output.empty() ? POLLIN : POLLOUT;
     entries.push_back({descriptor, events, 0});
   }
@@ -103,7 +103,7 @@ void RendezvousServer::on_ready(int descriptor, short events, TimePoint now) {
   if (descriptor == listener_) return accept_all(now);
   const auto found = connections_.find(descriptor);
   if (found == connections_.end()) return;                          // dropped by an event handled just before
-  if (events & (POLLHUP | POLLERR)) found->second.forget_output();  // nobody takes it any more
+  if (events & (POLLHUP | POLLERR)) found->second.forget_output();  // no client takes it any more
   if (events & POLLOUT) write_to(descriptor, found->second);
   if (events & (POLLIN | POLLHUP | POLLERR)) read_from(descriptor, now);
 }
@@ -150,8 +150,8 @@ void RendezvousServer::accept_all(TimePoint now) {
     if (descriptor < 0) {
       const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (!is_short) return;
-      // A stranger must not have what a rank needs. Nobody to send away: the listener stays readable, so look again
-      // later rather than all the time.
+      // A stranger must not have a descriptor that a rank needs. If there is none to send away, the listener stays
+      // readable, so look again later rather than all the time.
       if (!drop_oldest_stranger(now, "there is no descriptor left")) {
         accept_again_at_ = now + accept_pause;
         return;
@@ -161,7 +161,7 @@ void RendezvousServer::accept_all(TimePoint now) {
     if (strangers_ >= strangers_allowed) drop_oldest_stranger(now, "there are too many silent ones");
     connections_[descriptor].accepted_at = now;
     ++strangers_;
-    read_from(descriptor, now);  // its greeting came with it, mostly: so nobody can push it out
+    read_from(descriptor, now);  // its greeting came with it, mostly: so no other can push it out
   }
 }
 
@@ -300,7 +300,7 @@ void RendezvousServer::handle_contribution(Connection& connection, TimePoint now
   const auto head = structure_at<ContributionHead>(connection.input, sizeof(FrameHeader));
   contributed_[rank] = connection.input.substr(sizeof(FrameHeader) + sizeof head);
   connection.input = std::string();
-  // The shortest of the limits counts: whoever gives up first must be told whom it has waited for.
+  // The shortest of the limits counts: the rank that gives up first must be told which ranks it has waited for.
   const auto own = microseconds(std::min<std::uint64_t>(head.limit_us, 1ULL << 50));
   const auto limit = std::min(own, options_.startup_limit);
   if (contributed_count_++ == 0 || now + limit < round_deadline_) {

@@ -5,8 +5,8 @@
 //
 // Invariants
 //  - There is one round at a time. A rank that has contributed to it waits; the round ends when all have, or fails.
-//  - Start-up fails once, with one text that names the culprit; whoever waits gets it, and whoever comes later.
-//    As long as nobody waits, nobody is told: programs that never use ucft run in peace.
+//  - Start-up fails once, with one text that names the culprit. The ranks that wait get it, and so do later ones.
+//    As long as no rank waits, nothing is told: programs that never use ucft run in peace.
 //  - A connection that has not shown the secret can cost its own descriptor and a few bytes, nothing else.
 //  - A rank may connect again after Done (a second context); its next contribution belongs to the next round.
 #pragma once

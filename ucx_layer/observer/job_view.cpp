@@ -31,7 +31,8 @@ void take_rank_and_ranks(std::uint64_t word, PartView& part) {
   part.ranks = static_cast<Rank>(word & 0xffffffff);
 }
 
-// What a note says of it: a broadcast's, by who gets the data; and who gives some is the root.
+// The root that a note of `owner` names. The note of a broadcast names it on the ranks that get the data. A rank that
+// gives the data is the root itself.
 Rank root_in(const HostNote& note, Rank owner) {
   if (kind_in(note) != Kind::broadcast) return no_rank;
   return (note.count & HostNote::is_root) == 0 ? owner : static_cast<Rank>(note.count & ~HostNote::is_root);
@@ -137,7 +138,7 @@ bool are_alike(const HostNote& a, const HostNote& b) {
   return a.signature == b.signature && (kind == Kind::allgather || kind == Kind::broadcast || a.count == b.count);
 }
 
-// "the roots differ", of two that are not alike. What no note has can only be told by the signature.
+// "the roots differ", of two operations that are not alike. Fields that are in no note show in the signature only.
 std::string fields_that_differ(const PartView::Posted& a, const PartView::Posted& b) {
   if (kind_in(a.note) != kind_in(b.note)) return "the operations differ";
   const Kind kind = kind_in(a.note);
@@ -255,9 +256,9 @@ bool JobView::waits_for(std::int32_t from, std::int32_t whom, std::vector<std::i
   return false;
 }
 
-// It waits in one communicator for a rank that waits for it in another, or for one that does: a circle, if all are
-// inside waits. The fewer are those that are wrong. (An operation that was only posted stops nobody from posting
-// another.)
+// It waits in one communicator for a rank that waits for it in another, or for one that does. That is a circle, if all
+// are inside waits. The communicator in which fewer ranks wait is the wrong one. (A rank that has only posted an
+// operation can still post another.)
 std::string JobView::crosses(const RankView& view) const {
   const auto waiting_in = [&](std::uint32_t communicator) {
     return std::ranges::count_if(ranks, [&](const auto& each) {
@@ -283,7 +284,7 @@ std::string JobView::crosses(const RankView& view) const {
   return {};
 }
 
-// The first of what it has posted that is another operation than most have posted under that number, and that somebody
+// The first operation that it has posted that differs from what most have posted under that number, and that some rank
 // is in. (It may have been through, and have gone on.)
 std::string JobView::differs_in(std::uint32_t communicator, const PartView& part) const {
   std::vector<PartView::Posted> own = part.latest;

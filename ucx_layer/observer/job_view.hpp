@@ -1,10 +1,10 @@
-// A job as somebody sees it who looks at its ranks from outside: what each has posted last in each communicator and
-// when, whom it waits for, what it does, and who has posted something else than the others. One view for
-// ucft_comm_look, for the sentence of ucft_wait's time limit and for ucft_info --job.
+// A job seen from outside, for ucft_comm_look, for the sentence of ucft_wait's time limit and for ucft_info --job. The
+// view has what each rank posted last in each communicator and when, whom it waits for, and what it does. And it tells
+// which ranks have posted something else than the others.
 //
-// It is read in what ranks keep in memory that they share (first_segment.hpp, host_slab.hpp), so nobody is stopped or
-// asked, and a rank that hangs, or is dead, can be looked at. The ranks go on meanwhile: a figure may be an operation
-// old, none is torn. Of a rank of another host only what it has been heard to say is known.
+// The view is read in the memory that ranks share (first_segment.hpp, host_slab.hpp). So no rank is stopped or asked,
+// and a rank that hangs, or is dead, can be looked at. The ranks go on meanwhile: a figure may be an operation old, but
+// none is torn. Of a rank of another host only what it has been heard to say is known.
 #pragma once
 
 #include <cstdint>
@@ -94,7 +94,7 @@ class JobView {
   std::map<std::int32_t, RankView> ranks;
   std::int64_t now_ns = 0;
 
-  // Whom the operation waits for that this rank would finish next in the communicator. In rank order.
+  // The ranks that this rank's next operation to finish in the communicator waits for, in rank order.
   std::vector<std::int32_t> awaited_by(std::int32_t rank, std::uint32_t communicator) const;
   Doing doing(std::int32_t rank) const;
   // "has posted ... as operation 2, and 3 other ranks ...: the roots differ", or "waits in ... for ..., which waits for
@@ -104,8 +104,8 @@ class JobView {
   // known.
   std::string difference(std::int32_t rank, std::int32_t from, std::uint32_t communicator,
                          OperationNumber number) const;
-  // What it does, and when it was heard: "computes (runs, or waits for a processor), last heard 0.01 s ago"; or "inside
-  // MPI_Recv (...".
+  // A rank's activity, and when it was heard. "computes (runs, or waits for a processor), last heard 0.01 s ago"; or
+  // "inside MPI_Recv (...".
   std::string words_about(std::int32_t rank) const;
   // The last operation that it has posted there: "allreduce (sum of double, 8 bytes)". Empty: none, or it is not known.
   std::string last_posted(std::int32_t rank, std::uint32_t communicator) const;

@@ -56,9 +56,9 @@ bool Communicator::prefers_gossip(std::uint64_t bytes) {
   return prefers_gossip_;
 }
 
-// Who waits for a root that is late asks it in vain, so nobody asks before it has waited for ten times as long as all
-// the questions and answers would take. Nor does anybody panic before, to all in vain, because of a neighbour that is
-// late.
+// A rank that waits for a late root asks it in vain. So a rank asks only after it has waited for ten times as long as
+// all the questions and answers would take. A panic because of a late neighbour would go to all in vain, so it waits
+// as long.
 void Communicator::set_gossip(std::int64_t time_ns, Arguments& arguments) {
   if (host_ != nullptr) return;
   const GossipChoice choice{time_ns, arguments.bytes(), arguments.correction_distance, arguments.f,

@@ -1,7 +1,7 @@
 // A communicator: its ranks, gossip, and its operations, in one of three ways. Where all ranks share memory and deaths
-// can be proved they are read there (HostOperations), else ranks send each other messages (CorrectedOperations), or
-// hosts do, of which each is one process (TwoLevelOperations). Which is decided by what all know since start-up, so it
-// is the same on all. Threads: one at a time, the one that is inside the context.
+// can be proved, operations are read in that memory (HostOperations). Otherwise ranks send each other messages
+// (CorrectedOperations), or hosts do, each as one process (TwoLevelOperations). The choice depends on facts that all
+// ranks know since start-up, so it is the same on all. Threads: one at a time, the one that is inside the context.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ class Communicator {
   void note_left(Rank rank);
   bool has_left() const { return has_left_; }
   Left left() const { return left_; }
-  bool is_through();                   // nobody needs this rank here any more, as far as messages go
-  bool end() { return host_->end(); }  // on a host: nobody reads what this rank has left
+  bool is_through();                   // no rank needs this one here any more, as far as messages go
+  bool end() { return host_->end(); }  // on a host: no rank reads the memory of this one
   // A rank has said so. is_gone: it doesn't answer any more, either.
   void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone);
   void on_let_go(std::int32_t context_rank);
@@ -75,7 +75,7 @@ class Communicator {
   }
   // On a host: whom a pending request waits for.
   std::vector<Rank> awaited(const Request& request) { return host_->awaited(request); }
-  // Of a part, which nobody else calls: on a host.
+  // Of a part, which has no other caller: on a host.
   void progress_part() {
     if (host_->wants_progress()) host_->progress();
   }

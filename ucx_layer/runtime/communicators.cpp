@@ -53,7 +53,7 @@ void Communicators::release(const Early& early) {
   transport().buffers().release(early.message.list);
 }
 
-// With release order, behind what makes them visible: see HostLease.
+// With release order, after the stores that make them visible: see HostLease.
 void Communicators::say_opened() {
   transport().control()->opened.store(next_id_, std::memory_order_release);
   transport().control()->opened_for_all.store(made_for_all_, std::memory_order_release);

@@ -1,5 +1,5 @@
-// The communicators of a context, by their ids: whose a message is, what comes before one exists here, and what is
-// answered when it no longer does.
+// The communicators of a context, by their ids. Finds the one that a message is for. Keeps messages that come before
+// their communicator exists here, and answers them when it no longer does.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class Communicators {
   Communicator* create(std::uint32_t id, std::vector<std::int32_t> ranks);
   std::uint32_t next_id() const { return next_id_; }
   void note_id(std::uint32_t id) { next_id_ = std::max(next_id_, id + 1); }
-  // This rank posts nothing there any more. The communicator stays until nobody needs this rank there: nothing waits
-  // for that.
+  // This rank posts nothing there any more. The communicator stays as long as some rank needs this one there. No call
+  // waits for that.
   void destroy(Communicator* communicator);
-  // Whether nobody needs this rank any more in those that are destroyed, as far as messages go.
+  // True: no rank needs this one any more in those that are destroyed, as far as messages go.
   bool are_left() const { return left_.empty(); }
   void leave_all();  // the same of all, with the job
   bool has_ended() const { return has_ended_; }
@@ -36,8 +36,8 @@ class Communicators {
   void note_gossip(Communicator& communicator);  // it has some now
   // Those that may want turns: all but those whose ranks read each other's memory and don't gossip.
   const std::vector<Communicator*>& turning() const { return turning_; }
-  // One of them after the other, whatever it wants: what ranks of its host have written may concern it. null: there are
-  // none.
+  // One of them after the other, even one that wants no turn: words that ranks of its host have written may concern it.
+  // null: there are none.
   Communicator* next_in_turn();
   void clear();
   std::vector<Communicator*> all() const;

@@ -21,13 +21,13 @@ namespace ucft::detail {
 
 namespace {
 
-// Whoever writes into our memory from this host wakes us; a put from another one doesn't.
+// A rank of this host that writes into our memory wakes us. A put from another host doesn't.
 constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
 
 // Of operations in shared memory: the stamp, the note and these fill two cache lines, of which short data touch one.
 constexpr std::uint64_t host_inline_bytes = 112;
-// Who needs nobody, as the root of a broadcast, is ahead of the others by as many operations: where ranks share cores,
-// a change between them for each so many.
+// A rank that needs no other, such as the root of a broadcast, gets ahead of them by so many operations. Where ranks
+// share cores, there is a change between them for each so many.
 constexpr std::int32_t host_banks = 64, host_banks_on_shared_cores = 256;
 
 std::atomic<int> process_id{0};
@@ -69,7 +69,7 @@ std::vector<std::int32_t> Context::hosts_of(const std::vector<std::int32_t>& ran
 
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   job_.pid = static_cast<int>(getpid());
-  raise_descriptor_limit();  // peers, lifelines and whoever connects to UCX need descriptors
+  raise_descriptor_limit();  // peers, lifelines and processes that connect to UCX need descriptors
   note_process();
   job_.membarriers = register_membarrier();
   turns_.use(job_.membarriers);
@@ -128,8 +128,8 @@ void Context::meet() {
   communicators_.destroy(everybody);
 }
 
-// Leaving is not failing: it is said before, and in each communicator from which operation on; then this rank stays for
-// those that may still need its answers, though not for ever.
+// Leaving is not failing: a rank says it before, and says for each communicator from which operation on. Then this rank
+// stays for those that may still need its answers, though not for ever.
 void Context::stop() {
   if (!started_) return;
   started_ = false;
@@ -175,7 +175,8 @@ void Context::print_stats() const {
 }
 
 Context::~Context() {
-  // Whether we left or never got as far: from here on our heartbeat stands still, and nobody must conclude from that.
+  // From here on our heartbeat stands still. No rank may conclude anything from that, whether we left or never got as
+  // far.
   departures_.mark_left(true);
   departures_.end_detector();
   helper_.reset();
@@ -269,7 +270,7 @@ void Context::glance() {
     return;
   }
   if (++glances_ % 32 == 0) look_around(Clock::now());
-  if (++idle_glances_ > spin_.looks()) sched_yield();  // whoever has the news may wait for our processor
+  if (++idle_glances_ > spin_.looks()) sched_yield();  // the rank with the news may wait for our processor
 }
 
 void Context::sleep_a_little() {
@@ -300,11 +301,11 @@ void Context::sleep_a_little() {
 
 bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const {
   if (settings().algorithm != Algorithm::automatic) return false;
-  if (ranks.size() == 1) return true;  // nobody's death matters
+  if (ranks.size() == 1) return true;  // no other rank can die
   return std::ranges::all_of(ranks, [this](std::int32_t rank) { return job_.reads_memory_of(rank); });
 }
 
-// What a slab's length depends on; the rest is the communicator's.
+// The fields that a slab's length depends on; the rest is the communicator's.
 HostLayout Context::slab_layout() const {
   HostLayout layout;
   layout.banks = std::max(job_.local_ranks > job_.hardware_threads ? host_banks_on_shared_cores : host_banks,

@@ -1,4 +1,4 @@
-// A rank's part in a job: from start-up to the end, and the loop that drives everything between.
+// A rank's part in a job: from start-up to the end, with the loop that drives everything between.
 //
 // Threads: one caller at a time (enter/leave). After a failure a helper thread takes turns when no caller is inside, so
 // that a rank which computes still answers those that lost a root (turns.hpp).
@@ -57,11 +57,11 @@ class Context {
   Communicators& communicators() { return communicators_; }
   bool has_failed(std::int32_t rank) const { return departures_.state().has_failed(rank); }
   bool is_gone(std::int32_t rank) const { return departures_.state().is_gone(rank); }
-  // A rank of this host stores nothing any more: this rank's own detector has proved it dead, or it has said itself
-  // that it is out, or leaves. What others say is no proof here.
+  // A rank of this host stores nothing any more. Either this rank's own detector has proved it dead, or it has said
+  // itself that it is out, or leaves. The word of other ranks is no proof here.
   bool is_final(std::int32_t rank) const { return departures_.is_final(rank); }
-  // The job as it is seen from here, but for what processes do, which costs several microseconds for each of their
-  // threads. Any thread, also while another one is inside.
+  // The job as it is seen from here, without the processes' activities, which cost several microseconds for each of
+  // their threads. Any thread, also while another one is inside.
   JobView view() const;
   void look_at_process(RankView& view) const;
   // A wait has ended without its operation; it may go on at once.
@@ -96,8 +96,8 @@ class Context {
 
   // True if anything was done.
   bool progress();
-  // progress() for callers that test instead of waiting: looks at what a wait looks at while it yields, too, now and
-  // then, and yields as it does when nothing has come for so long.
+  // progress() for callers that test instead of waiting. Now and then it also looks at what a wait looks at while it
+  // yields. And it yields as a wait does when nothing has come for so long.
   void glance();
   // Waits until done() or the time limit (max(): none). False: the limit came first.
   template <class Done>
@@ -114,7 +114,7 @@ class Context {
     }
     return true;
   }
-  // Of the program, outside: for who looks. Any thread, one at a time.
+  // Of the program, outside: for observers. Any thread, one at a time.
   void note_activity(const char* name) { transport_->control()->activity.store(name); }
 
  private:

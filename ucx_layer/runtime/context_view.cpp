@@ -1,5 +1,5 @@
-// The job as this rank sees it (observer/job_view.hpp). Nothing here may be what only the thread inside the context may
-// touch: whoever looks may be another one, and the one inside may hang.
+// The job as this rank sees it (observer/job_view.hpp). Nothing here may belong to the thread inside the context alone:
+// the thread that looks may be another one, and the one inside may hang.
 #include <algorithm>
 #include <atomic>
 

@@ -43,8 +43,8 @@ CorrectedOperations::~CorrectedOperations() {
 
 // ---- posting --------------------------------------------------------------------------------------------------------
 
-// Input and a block for the result, so that what has been decided can be kept. What sums need on the way is not
-// reserved: a rank that lacks it says so in its message.
+// Reserves the input and a block for the result, so that a decided result can be kept. Memory that sums need on the way
+// is not reserved: a rank that lacks it says so in its message.
 Operation::Memory CorrectedOperations::provide(Request& request) {
   const Arguments& arguments = request.arguments;
   const CatalogueRow& row = arguments.row();
@@ -64,8 +64,8 @@ Operation::Memory CorrectedOperations::provide(Request& request) {
   return memory;
 }
 
-// The input as a buffer: carriers, a copy, or the caller's own memory if peers can have it from there and nothing will
-// be written to it.
+// The input as a buffer: carriers, a copy, or the caller's own memory. The last only if peers can have it from there
+// and nothing will be written to it.
 Slice CorrectedOperations::stage(Request& request) {
   const Arguments& arguments = request.arguments;
   const std::uint64_t bytes = arguments.bytes();
@@ -195,7 +195,7 @@ void CorrectedOperations::on_turn() {
 
 void CorrectedOperations::exclude_self(ucft_status_t why) {
   Buffers& buffers = context_.transport().buffers();
-  // What the caller has lent is its own again in a moment.
+  // Memory that the caller has lent is the caller's own again in a moment.
   const auto lends = [](const Request* request) { return request != nullptr && request->lent_input != no_buffer; };
   if (std::ranges::any_of(requests_, lends) || std::ranges::any_of(copying_, lends))
     context_.transport().cut_messages();
@@ -285,8 +285,8 @@ void CorrectedOperations::complete(Request& request, const Operation& operation)
   copy_out(request);
 }
 
-// By peers that read its input. Or for its turns: of a broadcast by gossip nothing has been sent when its root has its
-// result, and whoever has returned may stay away.
+// By peers that read its input. Or for its turns: a broadcast by gossip has sent nothing when its root has its result.
+// And a caller that has returned may stay away.
 bool CorrectedOperations::is_needed(const Request& request) const {
   const Buffers& buffers = context_.transport().buffers();
   if (request.lent_input != no_buffer && buffers.references(request.lent_input) > 1) return true;

@@ -1,4 +1,5 @@
-// Several ranks compute one result: with the same rounding, whatever their programs have set.
+// The default rounding mode, for a result that several ranks compute. All use it, though their programs may have set
+// others.
 #pragma once
 
 #if defined(__SSE2__)

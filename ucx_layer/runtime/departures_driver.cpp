@@ -181,7 +181,7 @@ bool DeparturesDriver::is_to_tell_of(std::int32_t rank, bool is_traced) const {
          by == mine;
 }
 
-// On the detector's thread: for whoever takes the next turn. Wakes it.
+// On the detector's thread: for the thread that takes the next turn. Wakes it.
 void DeparturesDriver::tell(const std::vector<News>& news) {
   {
     const std::lock_guard lock(news_mutex_);
@@ -285,8 +285,8 @@ void DeparturesDriver::exclude_self(const std::string& why) {
   on_turn(Clock::now());
 }
 
-// What is read of a rank that is heard out, and what communicators make of its departure, may have consequences of its
-// own: those wait for their turn.
+// An action may cause others: a rank is heard out and its messages are read, or communicators learn of a departure.
+// The actions that follow wait for their turn.
 void DeparturesDriver::follow_up() {
   if (following_) return;
   following_ = true;
@@ -402,7 +402,7 @@ void DeparturesDriver::on_tick(void* arg) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
   self.transport_->control()->beat_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
   if (self.ports_ != nullptr) self.look_at_ports();
-  // Those that leave wait for answers, whatever this rank does meanwhile.
+  // Ranks that leave wait for answers, even while this rank is busy.
   constexpr std::uint32_t apart = 4;
   if (self.has_messages_ && ++self.ticks_ % apart == 0) self.helper_->wake();
   const bool news = self.news_count_.load(std::memory_order_acquire) != 0;

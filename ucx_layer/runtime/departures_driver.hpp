@@ -1,7 +1,7 @@
-// What the detector sees, and what others say, goes into Departures, which is a value; what that concludes is carried
-// out here.
+// The driver of Departures, which is a value. The driver feeds it with news from the detector and from other ranks, and
+// carries out its conclusions.
 //
-// Threads: the one that is inside the context; what the detector's thread may call says so.
+// Threads: the one that is inside the context. A function that the detector's thread may call says so.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ class DeparturesDriver {
   void say_leaving();
   bool all_know_leaving() const;
   void end_detector() { detector_.reset(); }
-  // What is seen of a rank now. Any thread, between start_detector() and end_detector().
+  // The detector's present sight of a rank. Any thread, between start_detector() and end_detector().
   std::optional<DetectorThread::Sight> sight_of(std::int32_t rank) const {
     return detector_ == nullptr ? std::nullopt : detector_->sight_of(rank);
   }
@@ -53,7 +53,7 @@ class DeparturesDriver {
   // Others in shared memory see it; a rank that is out stays out. Nothing without a transport. is_needed: some rank may
   // not have finished all that this rank has posted.
   void mark_left(bool is_needed);
-  bool all_know() const { return all_know_; }  // since then: all_know_leaving() was so, and nobody needed this rank
+  bool all_know() const { return all_know_; }  // since then: all_know_leaving() was so, and no rank needed this one
 
   bool is_out() const { return departures_.is_out(); }
   ucft_status_t why_out() const {
@@ -77,8 +77,9 @@ class DeparturesDriver {
   void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
   void take_news();                         // tells it the news
   void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
-  // Who has become one of the first two of its host, or has new ones beside it, connects with those that it will speak
-  // to: one at a time, and not before the operations that met the death have had time to end.
+  // A rank that has become one of the first two of its host connects with the ranks that it will speak to. So does a
+  // rank that has new ones beside it. Connections are made one at a time. The first one waits until the operations that
+  // met the death have had time to end.
   void connect_in_calm(Clock::time_point now);
 
   void set_callback(ucft_failure_callback_t callback, void* arg) {
@@ -141,7 +142,7 @@ class DeparturesDriver {
 
   std::unique_ptr<RdmaWatch> ports_;  // the detector's thread looks; guarded by ports_mutex_
   mutable std::mutex ports_mutex_;
-  std::atomic<std::uint32_t> news_count_{0};  // whatever departures_ has to be told, or has to conclude
+  std::atomic<std::uint32_t> news_count_{0};  // all that departures_ has to be told, or has to conclude
   std::uint32_t news_handled_ = 0;
   std::mutex news_mutex_;
   std::vector<News> news_;              // from the detector; guarded

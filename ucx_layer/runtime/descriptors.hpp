@@ -1,4 +1,4 @@
-// How many descriptors this process may have open.
+// The number of descriptors that this process may have open.
 #pragma once
 
 namespace ucft::detail {

@@ -143,7 +143,7 @@ class WorkOf final : public GossipWork {
   Buffers& buffers() { return transport().buffers(); }
   BufferId& row_of(int link) { return rows_[static_cast<std::size_t>(link)]; }
 
-  // What the operation wants after something has happened to it.
+  // Carries out what the operation wants after an event.
   void carry_out() {
     if (finished_) return;
     follow_beginnings();
@@ -250,7 +250,7 @@ class WorkOf final : public GossipWork {
     leaving_.clear();
   }
 
-  // It has begun, or begun again: what was to be sent before is of no use, and there may be other neighbours.
+  // It has begun, or begun again: rows that were to be sent before are of no use, and there may be other neighbours.
   void follow_beginnings() {
     if (operation_.epoch().begun() == begun_) return;
     forget_rows();
@@ -324,8 +324,8 @@ class WorkOf final : public GossipWork {
       window.consume();  // the row stays until the other end is told, below
       operation_.on_shown(link, now, row, window.can_write(), sends_);
       flush();
-      // Whoever has the turn tells with its push how far it has read. All else must be told at once: the other end
-      // can't write before, and might be the one that we wait for.
+      // An end that has the turn tells with its push how far it has read. Otherwise we must tell it at once: the other
+      // end can't write before, and might be the one that we wait for.
       if (!operation_.is_pushing() || !operation_.links()->has_turn(link)) window.publish();
       active = true;
     }

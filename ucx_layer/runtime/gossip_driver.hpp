@@ -1,12 +1,12 @@
 // Gossip all-reduces of a communicator on UCX: the driver of GossipOperation (collectives/gossip/gossip_operation.hpp).
 // The protocol is there; here are requests, agreements, RMA windows and their names, buffers, the clock, and sending.
 //
-// An agreement is an ordinary allreduce (it survives failures) on a communicator that belongs to the place, number mod
-// in_flight, of the operation among those in flight. That communicator is used by one gossip operation at a time:
-// number s is posted where s - in_flight is complete, which it is only after its last agreement; and how many
-// agreements an operation needs follows from results that all share. So all ranks post the same allreduces there in the
-// same order, whatever else the callers post. Its number is derived from the caller's communicator: no message is
-// needed to make it. (Callers' numbers stay below 2^28.)
+// An agreement is an ordinary allreduce (it survives failures). Its communicator belongs to the place, number mod
+// in_flight, of the operation among those in flight. One gossip operation at a time uses that communicator: number s is
+// posted where s - in_flight is complete, and that is only after its last agreement. The number of agreements that an
+// operation needs follows from results that all share. So all ranks post the same allreduces there in the same order,
+// even if the callers post other operations between. The communicator's number is derived from the caller's
+// communicator: no message is needed to make it. (Callers' numbers stay below 2^28.)
 #pragma once
 
 #include <array>

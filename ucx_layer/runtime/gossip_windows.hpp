@@ -26,13 +26,14 @@ class GossipWindows {
 
   explicit GossipWindows(Communicator& communicator) : communicator_(communicator) {}
 
-  // One for each of these that is not dead, for rows of so many bytes. Who was there before keeps its window: both ends
-  // have it. unsupported: one is reached by messages only. After an objection not all of them exist.
+  // One window for each neighbour that is not dead, for rows of so many bytes. A neighbour of before keeps its window:
+  // both ends have it. unsupported: some neighbour is reached by messages only. After an objection not all windows
+  // exist.
   WindowObjection take(std::span<const Rank> neighbours, const std::vector<bool>& dead, std::size_t row_bytes);
   void clear() { ends_.clear(); }
 
   RmaWindow& at(int link) { return *ends_[static_cast<std::size_t>(link)].window; }
-  // What the other end is to be told; empty: it has been.
+  // The name of our window, that the other end is to be told. Empty: it has been told.
   std::vector<std::byte> name_once(int link);
 
   void keep(Name name) { early_.push_back(std::move(name)); }  // bounded: one of each link

@@ -1,6 +1,6 @@
-// When operations were posted, for who looks from outside, without a look at a clock for each: this rank's detector
-// thread advances the heartbeat, and the first post after that takes the time. What is posted in the same heartbeat is
-// no more than that later.
+// The times at which operations were posted, for observers from outside, without a look at a clock for each post. This
+// rank's detector thread advances the heartbeat, and the first post after that takes the time. Later posts of the same
+// heartbeat get that time, too, which is off by a heartbeat at most.
 #pragma once
 
 #include <atomic>

@@ -84,7 +84,7 @@ bool HostJournal::post(Request& request, const std::byte* data, std::size_t byte
   return ranks_->post(request) == UCFT_OK;
 }
 
-// Where there is no memory for a broadcast nobody gets it, and all know: the next speaker finds what it was about by
+// Where there is no memory for a broadcast no rank gets it, and all know. The next speaker finds the news in it by
 // itself.
 void HostJournal::write() {
   if (ranks_ != nullptr) {
@@ -168,7 +168,7 @@ void HostJournal::read() {
   }
 }
 
-// Whom others find dead, too, at the same place: so all agree on who comes next.
+// A speaker that is found dead here is found dead by the others, too, at the same place. So all agree on the next one.
 bool HostJournal::advance() {
   if (lacks_memory_) return false;
   if (writes_) write();

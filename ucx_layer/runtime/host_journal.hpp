@@ -1,6 +1,6 @@
-// The journal of a host among hosts (collectives/hosts/journal.hpp), in memory that its ranks share: entry k is the
-// k-th broadcast on a communicator of theirs, from the rank that speaks. So an entry is there for all of them or for
-// none, whoever dies, and a speaker that is proved dead is known by a broadcast that its root has not given.
+// The journal of a host among hosts (collectives/hosts/journal.hpp), in memory that its ranks share. Entry k is the
+// k-th broadcast on a communicator of theirs, from the rank that speaks. So after any deaths an entry is there for all
+// of them or for none. A speaker that is proved dead is known by a broadcast that its root has not given.
 //
 //   head      what has happened, and short data             one broadcast
 //   payload   longer data                                   a second one, of as many bytes as the head says
@@ -21,8 +21,8 @@ class Communicator;
 
 class HostJournal : public Journal {
  public:
-  // ranks: those of this host; null: this one is the only one. contribution: of this rank's part in a call, null while
-  // that is not through here; until then the entry is not to be read.
+  // ranks: those of this host; null: this one is the only one. contribution: of this rank's part in a call. It is null
+  // while that is not through here; until then the entry is not to be read.
   HostJournal(Communicator* ranks, Buffers& buffers,
               std::function<const HostContribution*(OperationNumber call)> contribution);
   ~HostJournal() override { give_back(); }

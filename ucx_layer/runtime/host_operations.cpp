@@ -21,7 +21,7 @@ constexpr std::uint64_t lent_from = 2048;    // bytes: the caller's own memory i
 constexpr std::uint64_t least_block = 4096;  // more than Buffers::private_limit: so all have it mapped
 constexpr std::uint64_t place_bytes = 1024;  // data of operations that run
 constexpr OperationNumber place_count =
-    16;  // more than UCFT_WINDOW usually is: all have read what is overwritten, and nobody must look
+    16;  // more than UCFT_WINDOW usually is: all have read the overwritten data, and no rank must look
 constexpr std::uint64_t block_alignment = 64;
 constexpr std::uint64_t streamed_from = 8 << 20;  // bytes of a result: more than its caller would find in a cache
 constexpr int patience = 64;                      // looks, before another inner node's work is done for it
@@ -36,10 +36,10 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     host_copy(to, from, bytes);
 }
 
-// Into lines that others have read, for others to read. A store to such a line first takes it from their caches, which
-// lasts a few nanoseconds where these are near, and tens where they are far (other dies of the package): then it goes
-// past the caches, and who reads it pays less for that than this rank saves. Of many lines the first are timed, and
-// tell whether they are far; else it is as it was when that was known last.
+// Into lines that others have read, for others to read. A store to such a line first takes it from their caches. That
+// lasts a few nanoseconds where these are near, and tens where they are far (other dies of the package). In the second
+// case the store goes past the caches, and a reader pays less for that than this rank saves. Of many lines the first
+// are timed, and tell whether the caches are far. Of a few lines the last known answer counts.
 inline void stage(std::byte* to, const std::byte* from, std::uint64_t bytes, bool& are_far) {
   using Clock = std::chrono::steady_clock;
   constexpr std::uint64_t lines = 64, first = lines * 64, worth_it = 4 * first;
@@ -264,8 +264,8 @@ HostCall HostOperations::call_of(const Arguments& arguments) {
   return call;
 }
 
-// For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it;
-// else a copy. False: others may still read what there is. If there is nothing, data.data is null.
+// For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it.
+// Else a copy. False: others may still read the rooms that there are. If there is no memory, data.data is null.
 bool HostOperations::find_room(Request& request, const HostCall& call, HostData& data, Room& room) {
   Buffers& buffers = context_.transport().buffers();
   const auto* const send = static_cast<const std::byte*>(request.send);
@@ -341,8 +341,8 @@ void HostOperations::plan(Request& request) {
   if (way && way->can_run()) request.shortcut = way;
 }
 
-// For what this rank gives in operations that run. Where there is no memory, or not enough, such are posted: nobody
-// else needs to know.
+// For the data that this rank gives in operations that run. Where there is no memory, or not enough, such operations
+// are posted: no other rank needs to know.
 bool HostOperations::find_places(std::uint64_t bytes) {
   if (bytes > place_bytes || places_.count > 0 || UCFT_TEST_SWITCH(lacks_places)) return false;
   Buffers& buffers = context_.transport().buffers();
@@ -352,7 +352,7 @@ bool HostOperations::find_places(std::uint64_t bytes) {
   return true;
 }
 
-// For who looks from outside: no note has the root of a reduce.
+// For observers from outside: no note has the root of a reduce.
 [[gnu::always_inline]] inline void HostOperations::describe(const HostCall& call, OperationNumber number) {
   if (call.pattern == HostPattern::reduce_to)
     slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
@@ -506,7 +506,7 @@ std::vector<Rank> HostOperations::awaited(const Request& request) {
   return found;
 }
 
-// Nothing is stored any more: others take what this rank has said of itself for its last word.
+// Nothing is stored any more: others take this rank's words of itself for its last ones.
 void HostOperations::exclude_self(ucft_status_t why) {
   const auto give_up = [&](Request& request) {
     if (!request.pending()) return;

@@ -1,9 +1,9 @@
 // The operations of a communicator whose ranks share memory: a HostStage, its memory, and the requests that wait for
 // its results.
 //
-// What is decided is read in the ranks' slabs, so nobody needs a rank that computes, and any number may die; but a dead
-// rank is one that is proved dead, or has left: a suspicion waits for that. Threads: one at a time, the one that is
-// inside the context.
+// Decisions are read in the ranks' slabs. So no rank needs one that computes, and any number may die. A dead rank is
+// one that is proved dead, or has left: a suspicion waits for that. Threads: one at a time, the one that is inside the
+// context.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace ucft::detail {
 class Communicator;
 class Context;
 
-// The slabs of a communicator's ranks. After its end, until nobody reads this rank's any more, too.
+// The slabs of a communicator's ranks. They stay after its end, as long as some rank reads this one's.
 class HostSlabs {
  public:
   HostSlabs(Communicator& communicator, Context& context);
@@ -46,7 +46,7 @@ class HostSlabs {
   }
   void store(HostPlace place, HostWord word) {
     put(place, word);
-    has_stored_ |= place != HostLayout::through();  // whoever sleeps for that may sleep a millisecond longer
+    has_stored_ |= place != HostLayout::through();  // a rank that sleeps for that may sleep a millisecond longer
   }
   // The same, where wake_others() follows in any case.
   void put(HostPlace place, HostWord word) {
@@ -74,7 +74,7 @@ class HostSlabs {
            (is_final(rank) || load(rank, HostLayout::left()) != 0 || left_[static_cast<std::size_t>(rank)]);
   }
 
-  // Wakes those that wait for what was stored since.
+  // Wakes the ranks that wait for words that were stored since.
   void wake() {
     if (std::exchange(has_stored_, false) && ranks_.size() > 1) wake_others();
   }
@@ -90,8 +90,8 @@ class HostSlabs {
   // How many gossip operations a rank has posted that has left.
   std::optional<OperationNumber> gossip_left(Rank rank);
   HostLease lease(Rank rank) const;
-  // True: nobody reads this rank's slab any more, and it is given back. Until then neither is any room of its
-  // operations.
+  // True: no rank reads this one's slab any more, and the slab is given back. The room of its operations stays until
+  // then, too.
   bool end();
 
  private:
@@ -116,7 +116,7 @@ class HostSlabs {
   SharedPath::Ranks to_wake_{};
 };
 
-// What a communicator's ranks have been given by the tuning table.
+// The layout and the tree that the tuning table gives to a communicator's ranks.
 struct HostShape {
   HostLayout layout;
   std::shared_ptr<const HostTree> tree;

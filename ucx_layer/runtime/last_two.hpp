@@ -1,4 +1,4 @@
-// The last two of what was made for something, for those who go from one to another and back.
+// The last two things made for some key, for callers that go from one to another and back.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What a rank says, to who looks from outside, of its part in a communicator whose operations are not read in its
-// memory alone: a place in its control page (PostedByMessages), and whom it waits for.
+// A rank's part in a communicator, published for observers from outside: a place in its control page
+// (PostedByMessages), and whom it waits for. It is for communicators whose operations are not read in its memory alone.
 #pragma once
 
 #include <mutex>

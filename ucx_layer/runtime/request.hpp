@@ -1,4 +1,4 @@
-// A request: what a caller posts, and what has come of it.
+// A request: the operation that a caller posts, and its outcome.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct BlockLayout {
   }
 };
 
-// What a caller passed to a collective.
+// The arguments that a caller passed to a collective.
 struct Call {
   Kind kind = Kind::barrier;
   const void* send = nullptr;
@@ -54,7 +54,7 @@ struct Call {
   const std::uint64_t *counts = nullptr, *displacements = nullptr;
 };
 
-// What a caller holds from init to free. Each post makes an operation of it.
+// The object that a caller holds from init to free. Each post makes an operation of it.
 struct Request {
   enum class State : std::uint8_t { idle, active, copying, complete, taken };
 
@@ -87,8 +87,8 @@ struct Request {
   std::int32_t culprit = -1;              // of a mismatch
   std::unique_ptr<GossipRequest> gossip;  // a gossip all-reduce: `arguments` don't count
 
-  // What has come of the operation, and what follows for rank `me` of so many. missing stays empty: whoever can tell
-  // adds them. True if this rank has, or may read, the result.
+  // The outcome of the operation, and what follows for rank `me` of so many. missing stays empty: a caller that can
+  // tell adds the ranks. True if this rank has, or may read, the result.
   struct Verdict {
     Outcome outcome;
     std::uint32_t contributors, attempts;
@@ -107,8 +107,8 @@ struct Request {
     missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
     return knows;
   }
-  // A success of an operation on a host. Mostly that was the outcome the last time, too, of as many and so of the same
-  // ranks: who is missing once is from then on. False: it was not.
+  // A success of an operation on a host. Mostly that was the outcome the last time, too, of as many ranks. These are
+  // the same ranks then: a rank that is missing once is missing from then on. False: it was not.
   bool take_usual_outcome(std::uint32_t from_ranks) {
     state = State::complete;
     return has_usual_outcome && usual_contributors == from_ranks;
@@ -118,7 +118,7 @@ struct Request {
     has_usual_outcome = true;
     usual_contributors = from_ranks;
   }
-  // Into the caller's memory: what these bytes of the combined carriers, from `offset` on, come to. Only if the
+  // Into the caller's memory: the result of these bytes of the combined carriers, from `offset` on. Only if the
   // reduction finishes.
   void finish_part(std::uint64_t offset, const std::byte* carriers, std::uint64_t bytes,
                    std::uint32_t from_ranks) const;

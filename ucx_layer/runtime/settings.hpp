@@ -1,4 +1,4 @@
-// What can be set, from where it came: defaults, UCFT_* environment variables, ucft_context_params_t.
+// The settings, each with its source: defaults, UCFT_* environment variables, ucft_context_params_t.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace ucft::detail {
 enum class Algorithm : std::uint8_t { automatic, optimistic, corrected };
 const char* name_of(Algorithm algorithm);  // auto, ..
 enum class Stats : std::uint8_t { none, text, json };
-// What goes to stderr. warn: what a user has to know, such as that a rank was killed for its silence. info: also what
-// is dropped or declared.
+// The messages that go to stderr. warn: what a user has to know, such as that a rank was killed for its silence. info
+// adds what is dropped or declared.
 enum class LogLevel : std::uint8_t { off, warn, info };
 
 struct Settings {
@@ -28,7 +28,7 @@ struct Settings {
   std::uint64_t suspect_after_us = 1000000;     // UCFT_SUSPECT_AFTER
   std::uint64_t startup_timeout_us = 60000000;  // UCFT_STARTUP_TIMEOUT
   LogLevel log = LogLevel::warn;                // UCFT_LOG
-  bool single = false;                          // UCFT_SINGLE: this process is a job of its own, whoever started it
+  bool single = false;                          // UCFT_SINGLE: this process is a job of its own, under any launcher
   Stats stats = Stats::none;                    // UCFT_STATS: counters go to stderr when the rank leaves
   std::int32_t pmix = -1;                       // UCFT_PMIX; -1: join the job of a PMIx server, if one started us
   GossipFaults gossip_faults;                   // UCFT_GOSSIP_FAULTS: injected, for experiments; none

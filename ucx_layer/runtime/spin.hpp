@@ -1,4 +1,4 @@
-// How often a rank looks for what others give before it lets them have its processor.
+// The number of times that a rank looks for what others give before it lets them have its processor.
 #pragma once
 
 #include <algorithm>

@@ -82,8 +82,8 @@ std::uint32_t random_cookie() {
   return cookie;
 }
 
-// What a rank reserves for shared memory: as much as the machine has, if all ranks can map that of all others beside
-// what else they need.
+// The bytes that a rank reserves for shared memory. They are as many as the machine has, if all ranks can map those of
+// all others beside what else they need.
 std::uint64_t range_bytes(std::uint64_t mappable, int sharing, std::int64_t wanted) {
   if (wanted >= 0)
     mappable =
@@ -334,8 +334,8 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
   return open_remote_mailboxes(error);
 }
 
-// UCX listens for as long as it lives, and takes in whoever connects. No rank may stop before all have their
-// connections, nor where some are made later.
+// UCX listens for as long as it lives, and takes in any process that connects. A rank may stop that when all ranks have
+// their connections. It must not where some connections are made later.
 bool StartUp::shut_the_door(std::string& error) {
   if (job_.all_share_memory || !job_.connections.connects_all()) return true;
   const auto limit = Clock::now() + connected_limit;

@@ -1,5 +1,5 @@
-// Start-up of a context: who is where, the transport, wire-up of everything that later operations use. Each step is
-// collective over the out-of-band allgather, so that a rank that fails in one is named on all.
+// Start-up of a context: the places of all ranks, the transport, wire-up of everything that later operations use. Each
+// step is collective over the out-of-band allgather, so that a rank that fails in one is named on all.
 #pragma once
 
 #include <chrono>

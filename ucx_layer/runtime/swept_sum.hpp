@@ -1,4 +1,5 @@
-// What two operations make a reproducible sum of (collectives/reduction/two_sweeps.hpp): heights, then digits.
+// The data from which two operations make a reproducible sum (collectives/reduction/two_sweeps.hpp): heights, then
+// digits.
 #pragma once
 
 #include <cstddef>

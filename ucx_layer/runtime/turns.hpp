@@ -1,4 +1,4 @@
-// Whose turn it is in a context: one caller at a time, and the helper thread when no caller is inside.
+// Turns in a context: one caller at a time, and the helper thread when no caller is inside.
 //
 // Dekker's handshake: each side stores its word, then looks at the other's. The caller's store is plain; the helper
 // makes it visible before it looks, with membarrier. So the hand-over costs the caller two plain stores and a load.
@@ -23,7 +23,7 @@ class Turns {
   }
   void leave() { inside_.store(0, std::memory_order_release); }
 
-  // On the helper thread: false if a caller is inside; else nobody comes in until helper_leave().
+  // On the helper thread: false if a caller is inside; else no caller comes in until helper_leave().
   bool helper_enter();
   void helper_leave() { helper_inside_.store(0, std::memory_order_release); }
 

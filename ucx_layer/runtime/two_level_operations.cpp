@@ -130,7 +130,7 @@ ucft_status_t TwoLevelOperations::post(const Arguments& arguments, Request* call
 bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
   HostContribution& mine = part.contribution;
   const Request* const caller = part.caller;
-  // What is the same for hosts, or on a host, is compared all the same.
+  // Root and kind are compared, too, where the operations between hosts, or on a host, would not show a difference.
   const std::uint64_t told_apart =
       static_cast<std::uint64_t>(arguments.root + 1) << 20 ^ static_cast<std::uint64_t>(arguments.kind) << 56;
   mine.arguments.layout ^= told_apart;
@@ -176,8 +176,8 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
   return local_->post(request) == UCFT_OK;
 }
 
-// Between hosts. What this rank's replica of the host will need is fetched now, when others can be told that it is not
-// there.
+// Between hosts. Fetches the memory that this rank's replica of the host will need. Others can still be told now that
+// it is not there.
 bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, hosts()); });
@@ -190,7 +190,7 @@ bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   return all;
 }
 
-// Each call is one operation here in which all read what all have posted, so that it is compared: a broadcast from here
+// Each call is one operation here in which all read what all have posted, so that it is compared. A broadcast from here
 // gathers the root's block alone, one from elsewhere nothing.
 void TwoLevelOperations::begin_broadcast(Part& part, const Arguments& arguments) {
   Request& request = part.request;
@@ -229,7 +229,7 @@ void TwoLevelOperations::begin_blocks(Part& part) {
   part.request.lacks_memory |= !part.value.make(all);
 }
 
-// What it has come to is the host's contribution, the same on all of its ranks.
+// The outcome of the host's own operation is its contribution, the same on all of its ranks.
 void TwoLevelOperations::finish_local(Part& part) {
   const Request& request = part.request;
   HostContribution& mine = part.contribution;
@@ -292,7 +292,7 @@ const HostContribution* TwoLevelOperations::contribution_of(OperationNumber call
 
 // ---- between hosts --------------------------------------------------------------------------------------------------
 
-// Goes as far as what has come allows.
+// Goes as far as the arrived data allow.
 bool TwoLevelOperations::advance() {
   const std::uint64_t before = member_.entries();
   if (local_ != nullptr) {
@@ -328,7 +328,7 @@ void TwoLevelOperations::flush() {
   WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
   for (const HostMember::Packet& packet : member_.outbox()) {
     const std::int32_t to = communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(packet.to)]);
-    // A rank that leaves connects with nobody any more: that one may be about to leave, too, and it will ask if it has
+    // A rank that leaves makes no new connections. The other rank may be about to leave, too, and it will ask if it has
     // to know.
     if ((packet.place == HostMember::we_leave || context_.is_stopping()) && transport.is_unconnected(to)) {
       if (packet.place == HostMember::we_leave) member_.excuse(packet.message.peer);
@@ -443,8 +443,8 @@ void TwoLevelOperations::complete(Request& request, const Part& part, OperationN
   finish_spread();
 }
 
-// Of a broadcast by gossip nothing may have been sent when its host has the result, and whoever has returned may stay
-// away. So who speaks stays until all is sent.
+// A broadcast by gossip may have sent nothing when its host has the result, and a caller that has returned may stay
+// away. So the rank that speaks stays until all is sent.
 void TwoLevelOperations::finish_spread() {
   const OperationWindow& window = member_.process().window();
   std::erase_if(spreading_, [&](Request* request) {
@@ -474,9 +474,9 @@ bool TwoLevelOperations::is_last_here() {
   return true;
 }
 
-// If others of this host stay, they have all that it knows, and it just goes; but if it speaks, not at once: all hosts
-// would say again to another rank what they have said to it, and that one may be about to leave, too. The last one sees
-// its host to the end.
+// If others of this host stay, they have all that this rank knows, and it just goes. A rank that speaks waits a little
+// first. Else all hosts would say again to another rank what they have said to it, and that one may be about to leave,
+// too. The last one sees its host to the end.
 bool TwoLevelOperations::is_through() {
   if (is_over_) return true;
   advance();

@@ -1,6 +1,6 @@
-// The operations of a communicator over several hosts, in two levels: the ranks of a host combine what they have in the
-// memory that they share, and the host is one process among hosts (collectives/hosts/). A host of which a rank lives
-// has not failed.
+// The operations of a communicator over several hosts, in two levels. The ranks of a host combine what they have in the
+// memory that they share, and the host is one process among hosts (collectives/hosts/). A host with a live rank has not
+// failed.
 //
 //   post -> on this host's communicator: an allreduce, a broadcast .. of its ranks alone   -> what the host gives
 //        -> the speaker writes it into the host's journal, and exchanges packets with other hosts' speakers
@@ -47,7 +47,7 @@ class TwoLevelOperations : private HostMember::Caller {
   void on_failure(Rank rank);
   void on_left(Rank rank, bool was_needed);
   bool on_turn();  // true if anything was done
-  // Else it wants one now and then, for what the ranks of this host may have written.
+  // Else it wants one now and then, for words that the ranks of this host may have written.
   bool wants_turn() const {
     return !is_over_ &&
            (has_left_ || !parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());

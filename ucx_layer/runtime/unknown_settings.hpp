@@ -1,4 +1,4 @@
-// Names in the environment that look like settings and are none: UCFT_SUSPECTAFTER, say.
+// Names in the environment that look like settings and are none, such as UCFT_SUSPECTAFTER.
 #pragma once
 
 #include <string>

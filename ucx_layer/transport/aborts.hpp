@@ -1,4 +1,4 @@
-// An abort() inside UCX, kept from ending the process. UCX 1.13 with assertions, as Debian 12 builds it, calls abort()
+// Keeps an abort() inside UCX from ending the process. UCX 1.13 with assertions, as Debian 12 builds it, calls abort()
 // in a process that connects to a peer as the peer dies (wireup_ep.c, tcp_ep.c: docs/failure_model.md, "Start-up").
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace ucft::detail {
 
-// While one exists the process has a handler of SIGABRT. It changes nothing but for calls of `run`: whatever aborts
-// outside them ends the process, or goes to the handler that was there before.
+// While one exists the process has a handler of SIGABRT. It works in calls of `run` only: an abort outside them ends
+// the process, or goes to the handler that was there before.
 class AbortsKept {
  public:
   AbortsKept();

@@ -1,5 +1,5 @@
-// The number of a communicator. Those that the library makes for its own use, for a communicator of the caller's, have
-// that one's number and a place in it.
+// The number of a communicator. A communicator that the library makes for its own use belongs to one of the caller's:
+// it has that one's number and a place in it.
 #pragma once
 
 #include <cstdint>

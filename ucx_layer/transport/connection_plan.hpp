@@ -1,8 +1,8 @@
-// Whom a rank connects with in start-up: the processes that protocols need, whatever their root, and not all. A pure
+// The processes that a rank connects with in start-up: those that protocols need for any root, and not all. A pure
 // function of what all ranks know, so it is the same seen from both ends.
 //
 // Source: Kuettler, Haertig, "Fault-tolerant Reduce and Allreduce operations based on correction", sections 4.2 and
-// 4.5: with processes numbered from the root on, groups, the I(f)-tree and a binomial broadcast tree are one circulant
+// 4.5. With processes numbered from the root on, groups, the I(f)-tree and a binomial broadcast tree are one circulant
 // graph for all roots.
 //
 //   process p of n (n groups of ranks that share memory)            p +- 1 .. f            groups of up-correction
@@ -10,9 +10,9 @@
 //                                                                   p +- (f+1) 2^k         I(f)-tree
 //                                                                   of recursive doubling  plain allreduce
 //
-// Of each process two ranks are connected: who speaks for it and who would be the next
-// (collectives/hosts/host_member.hpp). Other trees, gossip, communicators of some ranks: each connection is made when
-// the first message wants to go over it.
+// Of each process two ranks are connected: the one that speaks for it and the one that would be next
+// (collectives/hosts/host_member.hpp). For other trees, gossip and communicators of some ranks, each connection is made
+// when the first message wants to go over it.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 namespace ucft::detail {
 
 // Descriptors that are kept for UCX. It needs one for a moment as it opens its first endpoint, beside the connection's
-// own, and UCX 1.13 ends the process if it gets none ("failed to set active message handler"): that of a rank that
+// own. If it gets none, UCX 1.13 ends the process ("failed to set active message handler"). That happens to a rank that
 // connects on demand, at its RLIMIT_NOFILE. Meanwhile UCX's own thread may accept a connection or two.
 class SpareDescriptors {
  public:
@@ -44,7 +44,7 @@ class Connections {
   ucp_ep_h to(int peer) const { return is_broken(peer) ? nullptr : at(peer).endpoint; }
   bool is_broken(int peer) const { return at(peer).broken || ucx_.has_given_up(); }
   int open_now() const { return open_now_; }
-  // What is on its way to it ends, canceled; its callbacks run later, in progress.
+  // Messages on their way to the peer end, canceled. Their callbacks run later, in progress.
   void close(int peer);
   // It was made late, and its peer's process has ended or is about to: UCX finds that out itself, and is not to be
   // told. It may still have to answer the peer, and 1.13 ends a process that closes such an endpoint ("got REP

@@ -1,5 +1,5 @@
-// The RDMA devices of this host through libibverbs: what they are, and what becomes of their ports. UCX moves the data;
-// this is for people (ucft_info, error texts) and for the one event that UCX keeps to itself: a port that goes down.
+// The RDMA devices of this host and the state of their ports, through libibverbs. UCX moves the data. These are for
+// people (ucft_info, error texts) and for the one event that UCX keeps to itself: a port that goes down.
 #pragma once
 
 #include <chrono>
@@ -40,7 +40,7 @@ class RdmaWatch {
   RdmaWatch& operator=(const RdmaWatch&) = delete;
 
   bool is_empty() const { return devices_.empty(); }
-  // What has happened since the last look, one line each ("rxe0 port 1 is down"). Doesn't wait: a system call.
+  // The events since the last look, one line each ("rxe0 port 1 is down"). Doesn't wait: a system call.
   std::vector<std::string> look();
   // The ports that are down and were not at first: "port 1 of rxe0 has been down for 1.4 s"; empty: none.
   std::string down_text() const;

@@ -1,6 +1,6 @@
 // The TCP sockets that UCX opens in this process. UCX 1.13 listens on every network device for as long as its worker
-// lives, accepts whoever connects, asks nothing, and keeps the connection: others can use up a rank's descriptors that
-// way. All connections that a job needs are made in start-up; so from then on its listeners can be made deaf.
+// lives, accepts a connection from anybody, asks nothing, and keeps it. So others can use up a rank's descriptors. All
+// connections that a job needs are made in start-up, so from then on its listeners can be made deaf.
 #pragma once
 
 #include <cstddef>

@@ -44,7 +44,7 @@ Transport::~Transport() {
   give_back();  // into memory that is still mapped
   shared_.unmap();
   if (remote_ != nullptr) {
-    // What was on its way ends now, one way or the other, while the memory that it points to is still there.
+    // Calls under way end now, one way or the other, while the memory that they point to is still there.
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     while (remote_->calls_under_way() > 0 && std::chrono::steady_clock::now() < until) connections_->ucx().progress();
   }
@@ -112,7 +112,7 @@ void Transport::connect_to(int peer) {
   std::string error;
   std::vector<std::byte>& address = addresses_[static_cast<std::size_t>(peer)];
   if (!messages_->connect(peer, address, error) && connections_ != nullptr) {
-    // A peer that is gone is reported by those that have seen it go; a shortage here is nobody else's to say.
+    // A peer that is gone is reported by those that have seen it go. A shortage here is this rank's own to say.
     if (error.find("RLIMIT_NOFILE") != std::string::npos) fmt::print(stderr, "ucft: rank {}: {}\n", setup_.me, error);
     connections_->note_failure(peer, UCS_ERR_UNREACHABLE);
   }
@@ -245,7 +245,7 @@ void Transport::cut_messages() {
     if (paths_[static_cast<std::size_t>(peer)] == messages_.get()) forget(peer);
 }
 
-// Whose memory it was may use it again. The caller's is looked at by whoever has lent it.
+// The owner of the memory may use it again. An operation that has lent memory of the caller looks at it itself.
 void Transport::give_back() {
   std::vector<std::uint64_t>& released = buffers_.released();
   if (released.empty()) return;
@@ -277,7 +277,7 @@ void Transport::say_goodbye(bool all_know, const std::function<bool(int peer)>& 
     const auto awaited = [&](const auto& each) { return each.second.is_under_way() && may_live(each.first); };
     while (std::any_of(flushes.begin(), flushes.end(), awaited) && Clock::now() < arrived_by) poll();
   }
-  // Closing a socket with unread bytes resets it, and the other side may lose what we said: read for a moment longer.
+  // Closing a socket with unread bytes resets it, and the other side may lose our last words: read for a moment longer.
   const auto read_until = begin + std::chrono::milliseconds(100);
   const auto still_there = [&](int peer) { return is_connected(peer) && !messages_->is_lost(peer); };
   const auto anybody = [&] {

@@ -2,8 +2,8 @@
 // wire-up.
 //
 // send() keeps a reference to value and list until the bytes have left; the buffers don't change meanwhile. A delivered
-// value is a buffer with one reference; its memory may be the peer's until we let go. What waits for a peer that fails
-// is dropped. Threads: one at a time.
+// value is a buffer with one reference; its memory may be the peer's until we let go. Messages that wait for a peer are
+// dropped when it fails. Threads: one at a time.
 #pragma once
 
 #include <functional>
@@ -22,12 +22,12 @@
 
 namespace ucft::detail {
 
-// What each rank knows of a peer before it is wired: from the out-of-band exchange.
+// The facts that each rank knows of a peer before it is wired, from the out-of-band exchange.
 struct PeerAddress {
   bool shares_memory = false;  // same host, and both sides may
   bool at_once = true;  // connected in start-up; else when the first message wants to go there (the same on both sides)
   RangeName range{};
-  std::vector<std::byte> messages;  // of its message path; empty if nobody needs it
+  std::vector<std::byte> messages;  // of its message path; empty if no rank needs it
 };
 
 class Transport {
@@ -65,7 +65,7 @@ class Transport {
   // failed. After end_of_start_up() such an abort() ends the process.
   bool has_given_up() const;
   void end_of_start_up();
-  // Whether the other sides have all connections that UCX has begun; then, on all ranks: from now on nobody can
+  // Whether the other sides have all connections that UCX has begun. Then, on all ranks: from now on no process can
   // connect.
   bool connected() const;
   bool accept_no_more();
@@ -73,8 +73,8 @@ class Transport {
   std::vector<std::byte> own_remote_key();
   std::uint64_t own_segment_address() const { return segments_.first().name().address; }
   // For peers without a connection: makes one, which the peer answers with its own. It costs a fraction of a
-  // millisecond and waits for nobody; what is sent before the peer has answered waits in UCX. Messages that find none
-  // do it by themselves.
+  // millisecond and does not wait for the peer. Messages that are sent before the peer has answered wait in UCX.
+  // Messages that find no connection make one by themselves.
   void connect_to(int peer);
   bool is_connected(int peer) const {  // by UCX
     const Path* const path = paths_[static_cast<std::size_t>(peer)];
@@ -101,13 +101,13 @@ class Transport {
   void publish_credit();                               // before sleeping: gives all credit back
   // Failed or left. is_ending: its process has ended, or closes its connections itself.
   void forget(int peer, bool is_ending = false);
-  // Forgets all that are reached by messages. What is on its way to them ends, and nobody reads what was lent for it
-  // any more.
+  // Forgets all peers that are reached by messages. Messages on their way to them end, and memory that was lent for
+  // these is not read any more.
   void cut_messages();
   bool is_forgotten(int peer) const { return paths_[static_cast<std::size_t>(peer)] == nullptr; }
-  // Sends `leave` to other hosts and to whom no memory is shared with. Waits until that and all that was sent before
-  // has arrived, for at most 3 s: a lost packet of a reliable connection is sent again after about 1 s, so twice in
-  // that time. Waits only for peers that may_live.
+  // Sends `leave` to other hosts and to peers that share no memory with us. Waits until that and all that was sent
+  // before has arrived, for at most 3 s. A lost packet of a reliable connection is sent again after about 1 s, so twice
+  // in that time. Waits only for peers that may_live.
   void say_goodbye(bool all_know, const std::function<bool(int peer)>& may_live);
 
   struct Counts {
@@ -117,9 +117,9 @@ class Transport {
     std::uint64_t mailbox_bytes = 0;
   };
   Counts counts() const;
-  // For who looks from outside (ControlPage): after whatever changes them.
+  // For observers from outside (ControlPage): to be called after each change of them.
   void publish_counts();
-  bool has_remote_mailboxes() const;  // what is put there wakes nobody
+  bool has_remote_mailboxes() const;  // a put there wakes no rank
   bool uses_messages() const { return messages_ != nullptr; }
   int event_fd() { return messages_->event_fd(); }  // readable when the message path may have something; arm() first
   bool arm() { return messages_->arm(); }
@@ -140,7 +140,7 @@ class Transport {
   bool can_send_from(const void* memory, std::size_t bytes) const { return only_messages_ || is_shared(memory, bytes); }
   Windows& windows() { return windows_; }
   Slabs& slabs() { return slabs_; }
-  // What a peer that shares memory with us has for that communicator.
+  // The slab that a peer that shares memory with us has for that communicator.
   SlabView slab_of(int peer, std::uint32_t communicator) const {
     return shared_.slab_of(peer, communicator, slabs_.bytes());
   }
@@ -186,7 +186,7 @@ class Transport {
   std::unique_ptr<Connections> connections_;  // through UCX; this and the next two: if there is a device for it
   std::unique_ptr<Registrations> registrations_;
   std::unique_ptr<RemotePath> remote_;
-  std::unique_ptr<MessagePath> messages_;  // nullptr: nobody needs it
+  std::unique_ptr<MessagePath> messages_;  // nullptr: no rank needs it
   Windows windows_;
   Unconnected unconnected_{*this};
   std::vector<std::vector<std::byte>> addresses_;  // by rank, of those

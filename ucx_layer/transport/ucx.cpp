@@ -62,7 +62,7 @@ bool fail(std::string& error, const char* what, ucs_status_t status) {
   return false;
 }
 
-// What is printed through `print(FILE*)`.
+// The text that `print(FILE*)` prints.
 template <class Print>
 std::string printed(Print print) {
   char* text = nullptr;
@@ -94,7 +94,7 @@ bool has_ipv4(std::string_view name) {
   return found;
 }
 
-// Whether UCX would listen on networks that nobody needs: tcp is all it may use, and the user names no device.
+// True: UCX would listen on networks that no rank needs. tcp is all it may use, and the user names no device.
 bool loopback_is_enough() {
   const std::string transports = transports_for_ucx();
   return (transports == "tcp" || transports == "tcp,self" || transports == "self,tcp") &&
@@ -102,7 +102,7 @@ bool loopback_is_enough() {
 }
 
 // The name of an option of tcp alone. Since UCX 1.18 it has the transport's prefix, and of the bare one UCX says
-// "invalid configurations"; 1.13 takes the one with the prefix, and ignores it.
+// "invalid configurations". 1.13 takes the one with the prefix, and ignores it.
 std::string of_tcp(const char* option) {
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);
@@ -122,8 +122,8 @@ ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
   if (!with_tcp) return UCS_OK;
   if (on_one_host && loopback_is_enough())
     if (ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", "lo"); status != UCS_OK) return status;
-  // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0"): a
-  // survivor that was sending to a rank as it died. So all is copied, in large segments: with those it isn't slower.
+  // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0").
+  // That is a survivor that was sending to a rank as it died. So all is copied, in large segments, which isn't slower.
   for (const char* threshold : {"ZCOPY_THRESH", "RNDV_THRESH"})
     if (ucs_status_t status = ucp_config_modify(config, threshold, "inf"); status != UCS_OK) return status;
   for (const char* segment : {"TX_SEG_SIZE", "RX_SEG_SIZE"})

@@ -23,8 +23,8 @@ class Ucx {
   Ucx(const Ucx&) = delete;
   Ucx& operator=(const Ucx&) = delete;
 
-  // peers: how many endpoints there will be; UCX chooses transports by it. on_one_host: all of them are on this one, so
-  // what has a loopback needs no other device.
+  // peers: the number of endpoints that there will be; UCX chooses transports by it.
+  // on_one_host: all peers are on this host, so a transport that has a loopback needs no other device.
   bool open(std::size_t peers, bool on_one_host, std::string& error);
   ucp_context_h context() const { return context_; }
   ucp_worker_h worker() const { return worker_; }
@@ -67,12 +67,12 @@ class Ucx {
   bool accept_no_more() { return sockets_.accept_no_more(); }
   // Closes an endpoint without asking the peer; never blocks for longer than its own bookkeeping needs.
   void close(ucp_ep_h endpoint);
-  // Ends what is still on its way; its callbacks run in here. After the endpoints are closed, and not if it has given
-  // up.
+  // Ends the requests that are still on their way; their callbacks run in here. After the endpoints are closed, and not
+  // if it has given up.
   void destroy_worker();
-  // Leaves worker and context to the end of the process. Nothing may be on its way. For one that has given up, and a
-  // worker that may still have to answer a peer that began to connect and died: built with assertions, UCX 1.13 ends
-  // the process that destroys it ("got REP message").
+  // Leaves worker and context to the end of the process. Nothing may be on its way. For one that has given up, and for
+  // a worker that may still have to answer a peer that began to connect and died. UCX 1.13 with assertions ends a
+  // process that destroys such a worker ("got REP message").
   void abandon();
   static bool has_abandoned();  // in this process
 

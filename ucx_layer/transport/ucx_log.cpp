@@ -21,7 +21,7 @@ bool says_any(std::string_view text, std::initializer_list<std::string_view> par
 }
 
 // "connect(fd=31, dest_addr=10.0.0.2:40017) failed: Connection refused", and the advice that follows it: 'try to
-// increase "net.core.somaxconn", ..'. Also where the host answers that there is nobody, or nobody answers at all.
+// increase "net.core.somaxconn", ..'. Also where the host answers that no process listens, or no answer comes at all.
 bool is_expected(std::string_view text) {
   if (says_any(text, {"net.core.somaxconn"})) return true;
   return says_any(text, {"connect("}) &&

@@ -20,7 +20,7 @@ namespace ucft::detail {
 
 inline constexpr std::uint8_t wire_version = 6;
 
-// Beyond the phases of the algorithms: what the layer itself has to say.
+// Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
   none = 0,
   hello = 16,  // wire-up
@@ -87,7 +87,7 @@ static_assert(sizeof(WireDescriptor) == 48);
 // Between hosts UCX's packed remote key of the segment follows the descriptor: so many bytes at most.
 inline constexpr std::size_t remote_key_limit = 256;
 
-// What follows the header, in bytes.
+// The bytes that follow the header.
 inline std::uint64_t body_bytes(const WireHeader& header) {
   return std::uint64_t{header.value_bytes} + (header.transport_flags & has_ballots ? 8 : 0) +
          std::uint64_t{header.list_length} * 4;
@@ -108,7 +108,7 @@ struct WireStamp {
 
 // The header of a message; value_bytes and transport_flags' has_descriptor are the transport's to set.
 WireHeader compose_header(const Message& message, const WireStamp& stamp);
-// What follows the value, if has_ballots.
+// The second number that follows the value, if has_ballots.
 inline std::int32_t second_ballot_of(const Message& message) {
   return message.has(by_gossip) ? message.age_ns : message.accepted;
 }

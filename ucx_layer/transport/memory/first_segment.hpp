@@ -2,7 +2,8 @@
 //
 //   control page | slabs: the first page of their directory | mailboxes, one a peer: credit (a line), pull table, ring
 //
-// Not every rank has one: those that it shares memory with do, and those that it is connected with in start-up.
+// The ranks that it shares memory with have a mailbox, and those that it is connected with in start-up. No others have
+// one.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 
 namespace ucft::detail {
 
-// What the rank has posted in a communicator whose ranks send messages. (Of the others that stands in their slabs.)
+// The rank's posts in a communicator whose ranks send messages. (Posts in other communicators stand in their slabs.)
 struct alignas(64) PostedByMessages {
   std::atomic<std::uint64_t> key;             // 1 + communicator; 0: free
   std::atomic<std::uint64_t> rank_and_ranks;  // as in a slab
@@ -25,11 +26,11 @@ struct alignas(64) PostedByMessages {
   std::atomic<std::uint64_t> finished;        // all before that number are
   std::atomic<std::uint64_t> note;            // of the last one: HostNote
   std::atomic<std::int64_t> posted_at_ns;     // as in a slab
-  std::atomic<std::int64_t> root;             // of the last one, whatever it is
+  std::atomic<std::int64_t> root;             // of the last one, of any kind
 };
 
-// A name of up to 31 characters, 0 behind it. The first word is 0 between two names, and who reads the same twice has
-// read a name.
+// A name of up to 31 characters, 0 behind it. The first word is 0 between two names. A reader that reads the same twice
+// has read a name.
 struct ActivityWords {
   static constexpr std::size_t count = 4;
   std::atomic<std::uint64_t> words[count];
@@ -46,7 +47,7 @@ struct ActivityWords {
 // Written by others where it says so.
 struct ControlPage {
   std::uint64_t cookie;
-  // For who looks from outside (ucx_layer/observer), as the slabs' descriptions.
+  // For observers from outside (ucx_layer/observer), as the slabs' descriptions.
   std::int32_t rank, ranks;
   std::uint64_t address;                            // of this page in its owner
   std::uint64_t heartbeat_period_us;                // written when its detector starts
@@ -60,17 +61,17 @@ struct ControlPage {
   // Communicators below these numbers this rank has opened, or never will: those of all ranks, and others. See
   // HostLease.
   std::atomic<std::uint32_t> opened_for_all, opened;
-  // What it keeps for others: UCX's endpoints that are open, lifelines, mailboxes (which over tcp are never used), the
-  // bytes of those.
+  // Kept by this rank for others: UCX's endpoints that are open, lifelines, mailboxes (which over tcp are never used),
+  // the bytes of the mailboxes.
   std::atomic<std::int32_t> connections, lifelines, mailboxes;
   std::atomic<std::uint64_t> mailbox_bytes;
-  alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + rank of who declared this rank dead (written by others)
+  alignas(64) std::atomic<std::uint32_t> excluded;  // 1 + the rank that declared this one dead (written by others)
   std::atomic<std::uint32_t> killed_told_by, traced_told_by;  // 1 + the rank that says so on stderr
-  // Of the host's first rank: one bit for each rank of the host that sleeps, so that who has news for many finds out
-  // with a look at a word or two (written by all). Ranks share bits if there are more.
+  // Of the host's first rank: one bit for each rank of the host that sleeps. So a rank that has news for many finds the
+  // sleepers with a look at a word or two (written by all). Ranks share bits if there are more.
   static constexpr int sleeper_words = 16;
   alignas(64) std::atomic<std::uint64_t> sleepers[sleeper_words];
-  // Of the first so many communicators that are there at a time: what those beyond have posted can't be seen.
+  // Of the first so many communicators that are there at a time. The posts in others can't be seen.
   static constexpr int most_by_messages = 32;
   PostedByMessages by_messages[most_by_messages];
 };
@@ -88,7 +89,7 @@ class FirstSegment {
   std::size_t credit(int mailbox) const { return 2 * page + static_cast<std::size_t>(mailbox) * mailbox_bytes(); }
   // Which of this rank's payloads it has read: pull_tickets generations.
   std::size_t pulled(int mailbox) const { return credit(mailbox) + 64; }
-  // What it has to say to this rank.
+  // The ring in which the peer writes its messages to this rank.
   std::size_t ring(int mailbox) const { return pulled(mailbox) + pull_tickets * sizeof(std::uint32_t); }
   std::size_t mailbox_bytes() const {
     return 64 + pull_tickets * sizeof(std::uint32_t) + ring_lines_ * sizeof(MailboxLine);
@@ -131,7 +132,7 @@ struct MailboxPlaces {
   }
 };
 
-// What marks the lines of a job's rings.
+// The tag that marks the lines of a job's rings.
 inline std::uint16_t ring_tag(std::uint32_t cookie) { return static_cast<std::uint16_t>(cookie ^ (cookie >> 16)); }
 
 }  // namespace ucft::detail

@@ -1,7 +1,7 @@
 // A mailbox: one writer, one reader, a ring of 64-byte lines in the reader's memory. No UCX here, only raw memory.
 //
 // Each line is 56 bytes of message and an 8-byte stamp (tag of the job, number of the line). A message exists when
-// every one of its lines carries its stamp, so nothing relies on the order within or between writes, and a message that
+// every one of its lines carries its stamp. So nothing relies on the order within or between writes. And a message that
 // its writer left half-written when it died is never taken for one. Numbers never repeat, so an old line never counts.
 //
 // Flow control: the reader publishes the number of lines it has consumed in the writer's memory, every quarter ring and
@@ -10,8 +10,8 @@
 //   line number        1 2 3 | 4      message of 3 lines, message of 1 line
 //   place in the ring  1 2 3 | 4      number modulo ring size
 //
-// Why not UCX's shared-memory active messages: all local senders share one queue per receiver, and a sender that dies
-// between reserving and publishing an entry blocks it for ever (tests/ucx/wedged_fifo_test shows it).
+// Why not UCX's shared-memory active messages: with them all local senders share one queue per receiver. A sender that
+// dies between reserving and publishing an entry blocks it for ever (tests/ucx/wedged_fifo_test shows it).
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct alignas(64) MailboxLine {
 };
 static_assert(sizeof(MailboxLine) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-// Lines of a ring: powers of two. The few are for jobs whose collectives read memory: what remains of messages is
-// gossip, and who has failed or left.
+// Lines of a ring: powers of two. The few are for jobs whose collectives read memory. Their messages are gossip, and
+// news of ranks that have failed or left.
 inline constexpr std::uint32_t mailbox_lines = 256, mailbox_few_lines = 64;
 // Lines of one message, at most: there is room for it when all but less than a quarter ring has been given back.
 inline constexpr std::uint32_t mailbox_longest = mailbox_few_lines - mailbox_few_lines / 4 + 1;
@@ -69,7 +69,7 @@ void fill_lines(std::span<const std::span<const std::byte>> parts, Next next, Pu
   publish(line);
 }
 
-// Bytes `offset` .. of what was filled in. line_at(i): the i-th of those lines.
+// Bytes `offset` .. of the message that was filled in. line_at(i): the i-th of those lines.
 template <class LineAt>
 void copy_lines(LineAt line_at, std::size_t offset, std::byte* target, std::size_t bytes) {
   while (bytes > 0) {

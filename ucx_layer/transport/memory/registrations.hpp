@@ -20,9 +20,10 @@ class Registrations {
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
 
-  // What a peer needs to reach it. Empty: it can't be registered (the limit of locked memory), or its key is too long.
+  // The key that a peer needs to reach the segment. Empty: the segment can't be registered (the limit of locked
+  // memory), or its key is too long.
   std::span<const std::byte> key_of(const Segment& segment);
-  // After this the device refuses whoever still has the key.
+  // After this the device refuses a peer that still has the key.
   void forget(const Segment& segment);
 
  private:

@@ -1,12 +1,12 @@
-// Memory that the ranks of one host share: each has one range of addresses, an anonymous file (memfd) of a fixed,
-// sparse size, which all peers map whole, once, in start-up, through /proc/PID/fd. Segments are pieces of it, committed
-// when they are needed. So a running rank never has to open or map anything of a peer's: a limit of descriptors or of
-// address space that is reached later, or a /proc that is hidden, can't come between live ranks, and what a dead one
-// left can be read.
+// Memory that the ranks of one host share. Each rank has one range of addresses: an anonymous file (memfd) of a fixed,
+// sparse size. All peers map it whole, once, in start-up, through /proc/PID/fd. Segments are pieces of it, committed
+// when they are needed. So a running rank never has to open or map anything of a peer's. A limit of descriptors or of
+// address space that is reached later, or a /proc that is hidden, can't come between live ranks. And the memory of a
+// dead rank can still be read.
 //
-// Why not memory that UCX allocates, and its remote keys: ucp_ep_rkey_unpack (UCX 1.13.1) follows a null pointer in a
-// survivor if the owner has died, and writes to its stderr. Nothing ever has a name in /dev/shm, so nothing can be left
-// there; pages are reserved when a segment is made, so there is no SIGBUS later.
+// Memory that UCX allocates, with its remote keys, won't do. ucp_ep_rkey_unpack (UCX 1.13.1) follows a null pointer in
+// a survivor if the owner has died, and writes to its stderr. Memory here never has a name in /dev/shm, so none can be
+// left there. Pages are reserved when a segment is made, so there is no SIGBUS later.
 //
 // Forked children don't inherit ranges (a write of theirs would be one of the rank's), but for segments that are lent
 // to the caller. Core dumps leave out all but those, too.
@@ -19,7 +19,7 @@
 
 namespace ucft::detail {
 
-// What a peer needs to map a range. The inode tells whether the descriptor is still the one that was meant.
+// The data that a peer needs to map a range. The inode tells whether the descriptor is still the one that was meant.
 struct RangeName {
   std::uint64_t address;  // in the owner
   std::uint64_t bytes;
@@ -71,7 +71,7 @@ class SharedRange {
 
   // A segment of at least so many bytes, zeroed and committed. False with a reason: the range or memory is exhausted.
   bool take(std::size_t bytes, Use use, Segment& segment, std::string& error);
-  // Frees its pages: nobody may read it any more.
+  // Frees its pages: no rank may read it any more.
   void give_back(const Segment& segment);
 
  private:

@@ -1,8 +1,8 @@
 // Slabs: pieces of shared memory of one size, each for a communicator, that peers find by the communicator's number.
 //
 // The directory is in pages, the first of them in the first segment; each names the next. An entry is written by its
-// owner alone: first where the slab is, then, as what makes it valid, whose it is. Nothing of UCX here, and no locks:
-// peers look at any time.
+// owner alone. The owner first writes where the slab is, then whose it is, which makes the entry valid. Nothing of UCX
+// here, and no locks: peers look at any time.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ struct SlabPage {
 };
 static_assert(sizeof(SlabPage) == 4096);
 
-// What one rank has for a communicator.
+// A view of the slab that one rank has for a communicator.
 struct SlabView {
   bool is_there = false;      // not yet, or no more
   bool is_closed = false;     // its owner reads no other slab of this communicator any more
@@ -54,14 +54,14 @@ class Slabs {
   explicit Slabs(Segments& segments) : segments_(segments) {}
 
   // All slabs have that length. Before the first is opened. me: so that ranks' slabs begin at different lines of a
-  // page, else what is read of all of them in one operation would be in one set of a cache, and of more ranks than that
-  // has ways not stay there.
+  // page. Else the words that one operation reads of all ranks would be in one set of a cache. With more ranks than the
+  // set has ways they would not stay there.
   void set_bytes(std::size_t bytes, int me);
   std::size_t bytes() const { return bytes_; }
   // Zeroed, and found by peers from now on. nullptr: there is no memory for it; then neither of the others is called.
   std::byte* open(std::uint32_t communicator);
   void close(std::uint32_t communicator);
-  // Nobody may need it any more.
+  // No rank may need it any more.
   void end(std::uint32_t communicator, std::byte* slab);
 
  private:

@@ -8,9 +8,9 @@
 // promises no order within a write, so there all lines have stamps (WindowLayout::stamped). A content is written again
 // only when it has been read. How far we have read travels with what we write, and else by publish().
 //
-// A window's memory belongs to one peer for as long as the job lasts, and is used again only for the same peer: what a
-// rank that is wrongly taken for dead still writes, or a device has still to write of a dead one's, harms nobody. From
-// one use to the next the stamps' generation grows.
+// A window's memory belongs to one peer for as long as the job lasts, and is used again only for the same peer. So late
+// writes harm nobody. Such a write comes from a rank that is wrongly taken for dead, or from a device that carries out
+// a dead rank's. From one use to the next the stamps' generation grows.
 #pragma once
 
 #include <atomic>
@@ -104,7 +104,7 @@ class WindowReader {
       if (lines_[line].stamp.load(std::memory_order_acquire) != window_stamp(generation_, whole)) return false;
     return true;
   }
-  // Of what is there until consume().
+  // The header of the content that is there until consume().
   WindowHeader header() const {
     WindowHeader header;
     std::memcpy(&header, lines_->payload, sizeof header);

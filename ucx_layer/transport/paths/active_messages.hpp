@@ -50,8 +50,8 @@ class ActiveMessages final : public MessagePath {
   Connections& connections_;
   std::vector<std::unique_ptr<Sending>> all_;
   std::vector<Sending*> free_;
-  // Since drive() began. What is short is taken before another look, which over tcp is a system call; long data come in
-  // several pieces.
+  // Since drive() began. A short message is taken before another look, which over tcp is a system call. Long data come
+  // in several pieces.
   bool short_came_ = false;
 };
 

@@ -1,5 +1,5 @@
-// The message path, to peers whose memory can't be reached: what came waits here until it is taken. What carries it is
-// below: active_messages.hpp (UCX), fake.hpp (tests).
+// The message path, to peers whose memory can't be reached. Messages that came wait here until they are taken. The
+// carriers are below: active_messages.hpp (UCX), fake.hpp (tests).
 #pragma once
 
 #include <deque>
@@ -30,7 +30,7 @@ class MessagePath : public Path {
   // Readable when something may have come; arm() first. -1: there is no such thing.
   virtual int event_fd() { return -1; }
   virtual bool arm() { return true; }  // true: a sleep on event_fd is safe
-  // What has not been taken goes.
+  // Drops the messages that have not been taken.
   void drop_arrivals();
   // A value that was lent (Arrival::value's buffer had this tag) is not used any more.
   virtual void give_back(std::uint64_t tag) = 0;

@@ -3,8 +3,8 @@
 //   shared    same host: lines in a ring in the peer's memory; payloads above one message stay with their sender and
 //             are read from there (descriptor + pull). Nothing of UCX runs on this path.
 //   remote    another host, and the device can write and read remote memory by itself (RDMA): the same ring and the
-//             same descriptors, by ucp_put and ucp_get. What is put is put into rings and tables of the transport,
-//             never into memory of the caller; payloads are fetched by whoever wants them.
+//             same descriptors, by ucp_put and ucp_get. A put goes into rings and tables of the transport, never into
+//             memory of the caller; a rank that wants a payload fetches it.
 //   message   else: UCX active messages, where each connection has a queue of its own (tcp, rc, ud).
 //
 // A new path is one file here, and a line where Transport::connect chooses.
@@ -19,9 +19,9 @@
 
 namespace ucft::detail {
 
-// Where messages go that have come. accepts: false leaves the message where it is, for a later poll. deliver: value and
-// list are lent for the call (retain to keep). peer: whose path it came by; -1: a path that can't say, the header's
-// sender counts.
+// The receiver of messages that have come. accepts: false leaves the message where it is, for a later poll. deliver:
+// value and list are lent for the call (retain to keep). peer: the peer by whose path it came; -1: the path can't say,
+// and the header's sender counts.
 struct Sink {
   void* arg;
   bool (*accepts)(void* arg, const WireHeader& header, int peer);
@@ -34,7 +34,7 @@ struct Sink {
 class Rejects {
  public:
   Rejects(int me, bool log) : me_(me), log_(log) {}
-  void note(Malformed what, int peer);  // peer: -1 if nobody knows
+  void note(Malformed what, int peer);  // peer: -1 if it is not known
 
  private:
   const int me_;
@@ -68,15 +68,15 @@ class Path {
  public:
   virtual ~Path() = default;
 
-  // Takes references of its own to value and list, if they can't leave at once; until their bytes have left, been read
-  // by the peer, or the peer is forgotten. The buffers don't change meanwhile.
+  // Takes references of its own to value and list, if they can't leave at once. It keeps these until the bytes have
+  // left, the peer has read them, or the peer is forgotten. The buffers don't change meanwhile.
   virtual void send(int peer, const Outgoing& message) = 0;
   // Delivers what has arrived, sends what waited; true if anything was delivered or moved.
   virtual bool poll() = 0;
   // Delivers what one peer has sent so far, up to the first payload that has still to come. (To go on behind it would
   // lose a message out of the middle of what a dead peer has sent; a crash loses the end.)
   virtual void drain(int peer) = 0;
-  // The peer has failed or left: drops what waits for it, reads nothing more of it.
+  // The peer has failed or left: drops the messages that wait for it, reads nothing more of it.
   virtual void forget(int peer) = 0;
   // Messages and calls of ours that are still on their way.
   virtual std::int64_t waiting() const = 0;

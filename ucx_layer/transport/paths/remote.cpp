@@ -74,7 +74,7 @@ void RemotePath::on_call_done(void* request, ucs_status_t status, void* arg) {
   ucp_request_free(request);
 }
 
-// Who still waits for the call takes it from `done`; what nobody waits for is put away here.
+// A caller that still waits for the call takes it from `done`. A call without a waiting caller is put away here.
 void RemotePath::finish(RemoteCall* call, ucs_status_t status) {
   --waiting_;
   --calls_under_way_;
@@ -132,7 +132,7 @@ void RemotePath::settle_puts(RemoteLink& link) {
   }
 }
 
-// A line can't be written again before its put is done, whatever the reader says.
+// A line can't be written again before its put is done, even if the reader has read it.
 bool RemotePath::has_room(RemoteLink& link, std::uint32_t lines) {
   settle_puts(link);
   return link.writer.written() + lines - link.lines_left <= link.lines.size();
@@ -176,7 +176,7 @@ void RemotePath::count_call(int peer, ucp_rkey_h key, int change) {
     if (each.key == key) each.calls += change;
 }
 
-// The message stays in the ring, and what follows it, until its payload is here: so messages keep their order.
+// The message and those behind it stay in the ring until its payload is here: so messages keep their order.
 bool RemotePath::take_payload(int peer, RemoteLink& link, const WireHeader& header) {
   MailboxReader& reader = reader_of(peer);
   WireDescriptor descriptor;

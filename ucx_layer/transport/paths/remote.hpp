@@ -56,8 +56,8 @@ class RemotePath final : public RingPath<RemotePath, RemoteLink> {
   void forget(int peer) override;
   int calls_under_way() const { return calls_under_way_; }
 
-  // Of RMA windows. A key that UCX understands; a content from `source`, which is kept until it has left: puts to one
-  // peer stay in order, UCX has one connection for them. A peer that can't be reached is found dead by others.
+  // Of RMA windows. A key that UCX understands; a content from `source`, which is kept until it has left. Puts to one
+  // peer stay in order: UCX has one connection for them. A peer that can't be reached is found dead by others.
   bool has_key(int peer, const SegmentName& segment, std::span<const std::byte> packed);
   void put(int peer, Slice source, std::uint64_t target, const SegmentName& segment, std::span<const std::byte> packed);
 

@@ -1,5 +1,5 @@
-// What the shared and the remote path have in common: a ring of lines in each direction, payloads that stay with their
-// sender until they are fetched (tickets), and messages that wait for room.
+// The common part of the shared and the remote path. It has a ring of lines in each direction, payloads that stay with
+// their sender until they are fetched (tickets), and messages that wait for room.
 //
 // A path of rings, Self, derives from RingPath<Self, Link> and says what is its own:
 //   has_room(link, lines)     beyond what the ring's writer knows

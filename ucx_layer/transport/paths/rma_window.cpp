@@ -123,7 +123,8 @@ RmaWindow::Connected RmaWindow::connect(std::span<const std::byte> bytes) {
   return Connected::yes;
 }
 
-// What it has written into our line 0. Of another generation: in an earlier use of this memory.
+// How far the other end has read: it writes that into our line 0. A stamp of another generation is from an earlier use
+// of this memory.
 std::uint32_t RmaWindow::seen_there() const {
   const std::uint64_t word = word_at(mine_->data).load(std::memory_order_acquire);
   const auto number = static_cast<std::uint32_t>(word);
@@ -152,7 +153,7 @@ void RmaWindow::publish() {
   put(0, sizeof(std::uint64_t));
 }
 
-// What has been written into there_.
+// Sends the bytes that have been written into there_.
 void RmaWindow::put(std::size_t offset, std::size_t bytes) {
   if (mapped_) return paths_.shared.touch(peer_);
   const Slice content{copy_, static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)};

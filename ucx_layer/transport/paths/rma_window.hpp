@@ -1,4 +1,4 @@
-// RMA windows on a path: what ucx_layer/transport/memory/window.hpp describes, between this rank and a peer.
+// RMA windows on a path: those of ucx_layer/transport/memory/window.hpp, between this rank and a peer.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Registrations;
 class RemotePath;
 class SharedPath;
 
-// Memory of this rank for what one peer writes.
+// Memory of this rank that one peer writes.
 struct WindowMemory {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
@@ -59,14 +59,14 @@ class RmaWindow {
 
   // False: there was none, or the device can't register any more.
   bool has_memory() const { return mine_ != nullptr; }
-  // What the other end needs to connect(): at most name_limit bytes, a multiple of 8.
+  // The name that the other end needs to connect(): at most name_limit bytes, a multiple of 8.
   std::vector<std::byte> name() const;
   static constexpr std::size_t name_limit = 320;
   // impossible: we can't use its key, or the name makes no sense. Then nothing can ever be written.
   enum class Connected : std::uint8_t { yes, connection_lost, impossible };
   Connected connect(std::span<const std::byte> name);
 
-  // The other end has read what was written last, and our device has let go of it.
+  // The other end has read the last content, and our device has let go of it.
   bool can_write() const;
   bool is_at_rest() const;  // our device has nothing of ours under way
   // row: empty if it is the same as before.

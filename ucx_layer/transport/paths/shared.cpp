@@ -61,9 +61,9 @@ void SharedPath::wrote(int peer, SharedLink& link) {
   touched_.push_back(peer);
 }
 
-// A store wakes nobody: whoever was written to and sleeps is woken here. Our lines must be visible before we look at
-// `sleeping`. A fence for that would wait until the line has travelled, in every message; so the sleeper makes all of
-// us fence (membarrier) after it has set the word, and looks at its rings again.
+// A store wakes no rank: a rank that was written to and sleeps is woken here. Our lines must be visible before we look
+// at `sleeping`. A fence for that would wait until the line has travelled, in every message. So the sleeper makes all
+// of us fence (membarrier) after it has set the word, and looks at its rings again.
 void SharedPath::ring_doorbells() {
   if (touched_.empty()) return;
   if (sleeper_fences_)
@@ -120,7 +120,7 @@ bool SharedPath::take_payload(int peer, SharedLink& link, const WireHeader& head
   MailboxReader& reader = reader_of(peer);
   Message message = parse(reader, header);
   message.value = map_payload(peer, link);
-  // The owner has so many tickets. What we keep of one operation must not block the next message of the same one.
+  // The owner has so many tickets. Payloads that we keep for one operation must not block its next message.
   if (message.value && link.views > static_cast<int>(pull_tickets) / 2) {
     const BufferId copy = station_.buffers.copy_in(station_.buffers.data(message.value), message.value.bytes);
     if (copy != no_buffer) {

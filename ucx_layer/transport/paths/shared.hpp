@@ -40,7 +40,7 @@ class SharedPath final : public RingPath<SharedPath, SharedLink> {
   void touch(int peer) { wrote(peer, link_of(peer)); }
   // After a burst of writes: wakes receivers that sleep.
   void ring_doorbells();
-  // What the peer has for that communicator.
+  // The slab that the peer has for that communicator.
   SlabView slab_of(int peer, std::uint32_t communicator, std::size_t bytes) const;
   // One bit for each rank, as in ControlPage::sleepers.
   using Ranks = std::array<std::uint64_t, ControlPage::sleeper_words>;
