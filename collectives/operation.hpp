@@ -1,5 +1,5 @@
-// One collective operation on one rank: its root (ballots), what each phase does in the ballot, and its decision. The
-// catalogue (operations/catalogue.hpp) says which phases a collective has.
+// One collective operation on one rank: its root (ballots), its phases in the ballot, and its decision. The catalogue
+// (operations/catalogue.hpp) says which phases a collective has.
 //
 //   collects       up_correction (Algorithms 1, 3), at the root clean_subtree (2), and gather if there is none
 //   disseminates   dissemination: broadcast tree, correction, the backstop

@@ -92,10 +92,10 @@ View::View(py::handle object, const char* name, bool writable, std::optional<ucf
   if (PyObject_GetBuffer(object.ptr(), &exported,
                          PyBUF_ANY_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
     py::error_already_set why;
-    require(!writable || PyObject_CheckBuffer(object.ptr()) != 0 || py::isinstance<ucft_op_t>(object),
+    require(!py::isinstance<ucft_op_t>(object), fmt::format("{}: an operator; write op=", name));
+    require(!writable || PyObject_CheckBuffer(object.ptr()) != 0,
             fmt::format("{}: an object of type {} can't be written to; it must be an array", name,
                         Py_TYPE(object.ptr())->tp_name));
-    require(!py::isinstance<ucft_op_t>(object), fmt::format("{}: an operator; write op=", name));
     raise(UCFT_ERR_INVALID_PARAM, fmt::format("{}: {}", name, std::string(py::str(why.value()))));
   }
   buffer_.reset(new Py_buffer(exported));
@@ -166,8 +166,8 @@ py::object new_array(py::handle like, std::int32_t ranks) {
     const py::object array = numpy().attr("asarray")(is_array ? py::reinterpret_borrow<py::object>(like) : buffer);
     py::tuple shape = array.attr("shape");
     if (ranks > 0) shape = py::make_tuple(ranks) + shape;
-    return numpy().attr(ranks > 0 ? "zeros" : "empty")(shape,
-                                                       array.attr("dtype"));  // places of the dead stay as they are
+    const char* const make = ranks > 0 ? "zeros" : "empty";  // the places of the dead stay as they are
+    return numpy().attr(make)(shape, array.attr("dtype"));
   }
   const py::object view = py::module_::import("builtins").attr("memoryview")(like);
   const std::size_t bytes = view.attr("nbytes").cast<std::size_t>() * static_cast<std::size_t>(ranks > 0 ? ranks : 1);

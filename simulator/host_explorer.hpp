@@ -12,8 +12,8 @@ struct HostExploration {
   std::int64_t states = 0, transitions = 0, ends = 0;
   std::int64_t ends_of_several = 0;  // at which two ranks or more live
   bool is_complete = true;           // false: max_states were not enough
-  // Different contents of memory, with who lives, what was delivered, and whether it is an end: how many, and a sum of
-  // their hashes. Reduced or not, a plan has the same.
+  // How many different contents of memory there were, and a sum of their hashes. The ranks that live, the results that
+  // were delivered, and whether it is an end, belong to the contents. Reduced or not, a plan has the same.
   std::int64_t contents = 0;
   std::uint64_t sum_of_contents = 0;
   std::string violation;  // with the way to it

@@ -79,8 +79,8 @@ class HostWorld {
     bool operator==(const Fingerprint&) const = default;
   };
   Fingerprint fingerprint() const;
-  // Only what is common to all: memory, who lives, what was delivered. Those of the reduced world are those of the full
-  // one.
+  // Only the part that is common to all: memory, the ranks that live, the results that were delivered. The reduced
+  // world has the same ones as the full world.
   Fingerprint outside() const;
 
   bool is_over() const;  // every live rank has been through all uses

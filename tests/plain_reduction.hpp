@@ -1,5 +1,5 @@
-// What every operator makes of every type, one element at a time and as plainly as can be: for the unit tests, and for
-// ranks that check what they get. Shares nothing with collectives/reduction but the numbers of types and operators.
+// The result of every operator on every type, one element at a time and as plainly as can be: for the unit tests, and
+// for ranks that check their results. Shares nothing with collectives/reduction but the numbers of types and operators.
 #pragma once
 
 #include <algorithm>

@@ -311,16 +311,13 @@ void DetectorThread::judge(std::size_t index, Time now) {
 }
 
 bool DetectorThread::is_traced(Watched& watched) {
-  const int tracer = processes_.tracer(watched.peer.rank);
-  if (tracer != 0 && tracer != std::exchange(watched.tracer, tracer)) say_fenced(watched, tracer);
-  watched.tracer = tracer;
-  return tracer != 0;
+  const int before = std::exchange(watched.tracer, processes_.tracer(watched.peer.rank));
+  if (watched.tracer != 0 && watched.tracer != before) say_fenced(watched, watched.tracer);
+  return watched.tracer != 0;
 }
 
 void DetectorThread::say_fenced(const Watched& watched, int tracer) {
-  if (setup_.on_fenced == nullptr) return;
-  const Time silent_for = std::max(time_now() - watched.heard_at.load(std::memory_order_relaxed), Time::zero());
-  setup_.on_fenced(setup_.arg, watched.peer.rank, silent_for, tracer);
+  if (setup_.on_fenced != nullptr) setup_.on_fenced(setup_.arg, watched.peer.rank, silence_of(watched), tracer);
 }
 
 void DetectorThread::forget(std::int32_t rank) {
@@ -383,16 +380,18 @@ bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool out, bool
     watched.proved = true;
   else
     watched.suspected = true;
-  const Time silent_for = std::max(time_now() - watched.heard_at.load(std::memory_order_relaxed), Time::zero());
-  setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silent_for, watched.peer.pid, out, more});
+  setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silence_of(watched), watched.peer.pid, out, more});
   return true;
+}
+
+DetectorThread::Time DetectorThread::silence_of(const Watched& watched) {
+  return std::max(time_now() - watched.heard_at.load(std::memory_order_relaxed), Time::zero());
 }
 
 std::optional<DetectorThread::Sight> DetectorThread::sight_of(std::int32_t rank) const {
   for (const auto& watched : watched_)
     if (watched->peer.rank == rank)
-      return Sight{std::max(time_now() - watched->heard_at.load(std::memory_order_relaxed), Time::zero()),
-                   watched->remote ? ProcessState::unknown : processes_.state(rank)};
+      return Sight{silence_of(*watched), watched->remote ? ProcessState::unknown : processes_.state(rank)};
   return std::nullopt;
 }
 

@@ -183,6 +183,7 @@ class DetectorThread {
   bool is_starved(std::int32_t rank) const;
   bool is_traced(Watched& watched);
   void say_fenced(const Watched& watched, int tracer);
+  static Time silence_of(const Watched& watched);  // until now
   void note_lateness(Time now);
   bool may_be_starved(Watched& watched, Time now) const;
   void begin_waiting_anew(Time now);

@@ -182,6 +182,11 @@ std::uint64_t process_start_time(int pid) {
   throw_errno("reading /proc/" + std::to_string(pid) + "/stat");
 }
 
+int process_parent(int pid) {
+  const auto stat = read_stat("/proc/" + std::to_string(pid) + "/stat");
+  return stat ? static_cast<int>(field_in(stat->fields(), 4)) : 0;
+}
+
 ProcessWatch::ProcessWatch() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (epoll_ < 0) throw_errno("epoll_create1");
 }

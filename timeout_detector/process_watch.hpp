@@ -3,7 +3,8 @@
 //
 // Source: pidfd_open(2), epoll(7), proc_pid_stat(5). Linux 5.3 or newer. Where pidfd_open is missing (an older kernel,
 // some sandboxes, valgrind) /proc is read instead. Then a death is seen when poll() is called, and no process can be
-// killed safely. Invariants
+// killed safely.
+// Invariants
 //  - A rank is reported dead only upon proof: its process has ended (a zombie has), or its pid belongs to a process
 //    with another start time. Each rank is reported at most once per ProcessWatch, even if several threads poll at the
 //    same time.
@@ -24,6 +25,9 @@ namespace ucft::detail {
 // 0: there is no such process, or /proc doesn't show it. Throws std::system_error if /proc can't be read for another
 // reason, e.g. no descriptor is left.
 std::uint64_t process_start_time(int pid);
+
+// The pid of its parent; 0: there is no such process, or /proc can't be read.
+int process_parent(int pid);
 
 enum class ProcessState : std::uint8_t {
   runnable,  // a thread runs, or waits for a processor: 'R'

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -91,24 +90,26 @@ std::map<std::uint64_t, JobView> find_jobs() {
   return jobs;
 }
 
-nlohmann::json seconds_since(std::int64_t at_ns, const JobView& job) {
-  return at_ns == 0 ? nlohmann::json() : nlohmann::json(static_cast<double>(job.now_ns - at_ns) / 1e9);
+// nullopt: it has not been.
+std::optional<double> seconds_since(std::int64_t at_ns, const JobView& job) {
+  return at_ns == 0 ? std::nullopt : std::optional(static_cast<double>(job.now_ns - at_ns) / 1e9);
 }
+nlohmann::json json_of(std::optional<double> seconds) { return seconds ? nlohmann::json(*seconds) : nlohmann::json(); }
 
-// One that wants to run, and gets no processor.
-bool is_starved(const JobView& job, const RankView& view) {
-  return job.doing(view.rank) == Doing::silent &&
-         (view.process == ProcessState::runnable || view.process == ProcessState::blocked);
+// A silent rank that wants to run, and gets no processor.
+bool is_starved(const RankView& view, Doing does) {
+  return does == Doing::silent && (view.process == ProcessState::runnable || view.process == ProcessState::blocked);
 }
 
 nlohmann::json line_of(const JobView& job, const RankView& view) {
+  const Doing does = job.doing(view.rank);
   nlohmann::json line{{"job", view.cookie},
                       {"rank", view.rank},
                       {"ranks", view.ranks},
                       {"pid", view.pid},
-                      {"does", name_of(job.doing(view.rank))},
-                      {"starved", is_starved(job, view)},
-                      {"heard_s", seconds_since(view.heard_at_ns, job)},
+                      {"does", name_of(does)},
+                      {"starved", is_starved(view, does)},
+                      {"heard_s", json_of(seconds_since(view.heard_at_ns, job))},
                       {"connections", view.connections},
                       {"lifelines", view.lifelines},
                       {"mailboxes", view.mailboxes},
@@ -122,7 +123,7 @@ nlohmann::json line_of(const JobView& job, const RankView& view) {
                         {"ranks", part.ranks},
                         {"posted", part.posted},
                         {"finished", part.finished},
-                        {"posted_s", seconds_since(part.posted_at_ns, job)},
+                        {"posted_s", json_of(seconds_since(part.posted_at_ns, job))},
                         {"text", job.words_about(view.rank, communicator)}};
     if (part.is_in_operation()) each["waits_for"] = job.awaited_by(view.rank, communicator);
     line["communicators"].push_back(std::move(each));
@@ -165,9 +166,8 @@ Numbers numbers_of(const JobView& job) {
   return numbers;
 }
 
-std::string state_of(const JobView& job, const RankView& view) {
-  const Doing does = job.doing(view.rank);
-  if (is_starved(job, view)) return "starved";
+std::string state_of(const RankView& view, Doing does) {
+  if (is_starved(view, does)) return "starved";
   if (does == Doing::computes && !view.activity.empty()) return "in " + view.activity;
   return does == Doing::in_operation ? "waits" : name_of(does);
 }
@@ -176,30 +176,49 @@ constexpr const char* row = "{:>5} {:>7} {:<10} {:>4} {:<27} {:>8} {}\n";  // at
 
 // A row for each communicator that the rank is in an operation of; else one, of the communicator in which it has posted
 // last.
-std::string rows_of(const JobView& job, const RankView& view, const Numbers& numbers) {
-  std::vector<std::uint32_t> shown;
-  const PartView* newest = nullptr;
-  std::uint32_t of_newest = 0;
-  for (const auto& [communicator, part] : view.parts) {
-    if (!job.awaited_by(view.rank, communicator).empty()) shown.push_back(communicator);
-    if (newest != nullptr && part.posted_at_ns <= newest->posted_at_ns) continue;
-    newest = &part;
-    of_newest = communicator;
+std::string rows_of(const JobView& job, const RankView& view, Doing does, const Numbers& numbers) {
+  struct Shown {
+    std::uint32_t communicator;
+    std::vector<std::int32_t> awaited;
+  };
+  std::vector<Shown> shown;
+  auto newest = view.parts.end();
+  for (auto part = view.parts.begin(); part != view.parts.end(); ++part) {
+    auto awaited = job.awaited_by(view.rank, part->first);
+    if (!awaited.empty()) shown.push_back({part->first, std::move(awaited)});
+    if (newest == view.parts.end() || part->second.posted_at_ns > newest->second.posted_at_ns) newest = part;
   }
-  if (shown.empty() && newest != nullptr) shown.push_back(of_newest);
+  if (shown.empty() && newest != view.parts.end()) shown.push_back({newest->first, {}});
   std::string text, rank = fmt::format("{}", view.rank), pid = fmt::format("{}", view.pid);
-  std::string state = shortened(state_of(job, view), 10);
+  std::string state = shortened(state_of(view, does), 10);
   if (shown.empty()) return fmt::format(row, rank, pid, state, "-", "-", "-", "");
-  for (const std::uint32_t communicator : shown) {
-    const PartView& part = view.parts.at(communicator);
+  for (const auto& [communicator, awaited] : shown) {
     const std::string last = job.last_posted(view.rank, communicator);
-    const std::string since = part.posted_at_ns == 0
-                                  ? "-"
-                                  : fmt::format("{:.2f} s", static_cast<double>(job.now_ns - part.posted_at_ns) / 1e9);
+    const std::optional<double> since = seconds_since(view.parts.at(communicator).posted_at_ns, job);
     text +=
         fmt::format(row, rank, pid, state, numbers.at(communicator), last.empty() ? "-" : shortened(in_short(last), 27),
-                    since, shortened(ranges_of(job.awaited_by(view.rank, communicator)), 13));
+                    since ? fmt::format("{:.2f} s", *since) : "-", shortened(ranges_of(awaited), 13));
     rank = pid = state = "";
+  }
+  return text;
+}
+
+// A sentence that has no room in a row. Empty: there is none.
+std::string remark_on(const JobView& job, const RankView& view, Doing does) {
+  if (does == Doing::mismatched) return fmt::format("rank {} {}\n", view.rank, job.mismatch_of(view.rank));
+  if (does != Doing::silent && does != Doing::stopped) return "";
+  return fmt::format("rank {} {}: {}\n", view.rank,
+                     is_starved(view, does) ? "wants to run and gets no processor" : "gives no sign of life",
+                     job.words_about(view.rank));
+}
+
+std::string legend_of(const JobView& job, const Numbers& numbers) {
+  std::string text;
+  for (const auto& [communicator, number] : numbers) {
+    std::vector<std::int32_t> members;
+    for (const auto& [rank, view] : job.ranks)
+      if (view.parts.contains(communicator)) members.push_back(rank);
+    text += fmt::format("comm {}: number {}, ranks {} here\n", number, communicator, ranges_of(members));
   }
   return text;
 }
@@ -209,38 +228,31 @@ std::string table_of(const JobView& job, std::uint64_t cookie, const std::vector
   const Numbers numbers = numbers_of(job);
   std::string text = fmt::format("job {:08x}: {} ranks, {} of them on this host\n\n", cookie, ranks, job.ranks.size());
   text += fmt::format(row, "rank", "pid", "state", "comm", "last operation", "since", "waits for");
-  for (const auto& [rank, view] : job.ranks) text += rows_of(job, view, numbers);
-  text += "\n";
-  if (numbers.size() > 1)
-    for (const auto& [communicator, number] : numbers) {
-      std::vector<std::int32_t> members;
-      for (const auto& [rank, view] : job.ranks)
-        if (view.parts.contains(communicator)) members.push_back(rank);
-      text += fmt::format("comm {}: number {}, ranks {} here\n", number, communicator, ranges_of(members));
-    }
+  std::string remarks;
   for (const auto& [rank, view] : job.ranks) {
-    if (job.doing(rank) == Doing::mismatched) text += fmt::format("rank {} {}\n", rank, job.mismatch_of(rank));
-    if (is_starved(job, view))
-      text += fmt::format("rank {} wants to run and gets no processor: {}\n", rank, job.words_about(rank));
-    else if (job.doing(rank) == Doing::silent || job.doing(rank) == Doing::stopped)
-      text += fmt::format("rank {} gives no sign of life: {}\n", rank, job.words_about(rank));
+    const Doing does = job.doing(rank);
+    text += rows_of(job, view, does, numbers);
+    remarks += remark_on(job, view, does);
   }
+  text += "\n";
+  if (numbers.size() > 1) text += legend_of(job, numbers);
+  text += remarks;
   if (!absent.empty())
     text += fmt::format("rank {}: no process here: dead, or gone, or on another host\n", ranges_of(absent));
   return text;
 }
 
-int parent_of(int pid) {
-  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(stat, text);
-  const std::size_t name = text.rfind(')');  // "17 (a name) S 1 .."
-  return name == std::string::npos || name + 4 > text.size() ? 0 : std::atoi(text.c_str() + name + 4);
+// The reason why a report is empty.
+std::string nothing_to_report(int pid) {
+  if (pid == 0) return "no rank of a ucft job runs here that this user may look at";
+  if (::kill(pid, 0) != 0 && errno == ESRCH) return fmt::format("there is no process {}", pid);
+  return fmt::format("process {} is no rank of a ucft job, nor has it started one, or this user may not look at it",
+                     pid);
 }
 
 // Whether it is that process, or one of its descendants. It may be a rank, ucft_run, mpirun.
 bool is_of(int pid, int ancestor) {
-  for (int steps = 0; pid > 1 && steps < 100; ++steps, pid = parent_of(pid))
+  for (int steps = 0; pid > 1 && steps < 100; ++steps, pid = process_parent(pid))
     if (pid == ancestor) return true;
   return false;
 }
@@ -264,12 +276,7 @@ std::string job_report(int pid, bool json, std::string& error) {
     for (const std::int32_t rank : absent)
       text += nlohmann::json{{"job", cookie}, {"rank", rank}, {"ranks", ranks}, {"does", "absent"}}.dump() + "\n";
   }
-  if (text.empty() && pid == 0) error = "no rank of a ucft job runs here that this user may look at";
-  if (text.empty() && pid != 0 && ::kill(pid, 0) != 0 && errno == ESRCH)
-    error = fmt::format("there is no process {}", pid);
-  else if (text.empty() && pid != 0)
-    error = fmt::format("process {} is no rank of a ucft job, nor has it started one, or this user may not look at it",
-                        pid);
+  if (text.empty()) error = nothing_to_report(pid);
   return text;
 }
 

@@ -1,11 +1,12 @@
 // The links of a rank that gossips asynchronously, from where its operation begins (again) until nothing is on its way.
-// A link knows which end has the turn, what was sent and received there, and which end has said its last word.
+// A link knows which end has the turn, the flows that were sent and received there, and which end has said its last
+// word.
 //
 //   turns       On a link the two ends push in turn. Flows overwrite each other: where pushes cross, both sides' halves
 //               are undone and both sides' masses arrive. If they cross again and again (ranks that answer each other
 //               at once do) flows grow without limit. With turns, no more than one push is ever on its way on a link,
-//               however slow its other end. Nobody waits for ever: a link on which neither end is through has its turn
-//               at one of them, which will take it.
+//               however slow its other end. No end waits for ever: if neither end of a link is through, the turn is at
+//               one of them, which will take it.
 //   last words  A rank that has pushed enough says so (is_done), and only answers until the other end has, too. Ranks
 //               differ in speed, and a rank that found the others gone would stay behind. Then both ends say their last
 //               word (is_last), and how many messages there were. When all have come nothing is on its way, and mass is

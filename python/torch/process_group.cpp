@@ -117,7 +117,7 @@ void ProcessGroupUcft::refuse(const char* operation) {
   TORCH_CHECK(
       false, "the backend ucft has no ", operation,
       ". A group of another backend beside it has: group = torch.distributed.new_group(backend=\"gloo\"), then ",
-      operation, " with group=group. What is sent there does not survive a death");
+      operation, " with group=group. An operation of that group does not survive a death");
 }
 
 ProcessGroupUcft::WorkPointer ProcessGroupUcft::broadcast(std::vector<at::Tensor>& tensors,

@@ -1,6 +1,6 @@
-// What the shim makes of a call against what MPI makes of it, MPI_... beside PMPI_... in one process: every type with
-// every operator that MPI allows on it, users' functions, derived types, in place, counts of 0, new communicators. At
-// the end how many calls of each function there were, for who compares that with the shim's own counts.
+// Compares the shim's result of each call with MPI's, MPI_... beside PMPI_... in one process: every type with every
+// operator that MPI allows on it, users' functions, derived types, in place, counts of 0, new communicators. At the end
+// it prints how many calls of each function there were, to be compared with the shim's own counts.
 #include <mpi.h>
 
 #include <array>

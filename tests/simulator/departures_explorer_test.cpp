@@ -1,5 +1,5 @@
 // Departures, the object that decides in a real job who takes part no more, in every order of events of small worlds,
-// and in random orders of larger ones. What must hold: DeparturesWorld::check_end() and check_step(). A failure prints
+// and in random orders of larger ones. DeparturesWorld::check_end() and check_step() say what must hold. A failure prints
 // the plan, the seed and the shortest way that was found.
 #include <gtest/gtest.h>
 
@@ -221,8 +221,8 @@ TEST(EveryOrder, WhereNotAllAreWatchedTheSmallerPartKnows) {
   }
 }
 
-// Nobody elsewhere watches the rank in the middle of a host: it is lost with those that are. And one that hangs alone
-// is one.
+// No rank of another host watches the rank in the middle of a host: that rank is lost with those that are watched. A
+// rank that hangs alone is one failure.
 TEST(EveryOrder, AHostIsSilentAsAWhole) {
   for (const bool prompt : {true, false}) {
     DeparturesPlan plan{.host_of = {0, 1, 1, 1, 2, 3}, .faults = {power_off(1)}, .reach = 1, .prompt = prompt};

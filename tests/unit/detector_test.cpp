@@ -808,6 +808,19 @@ TEST(DetectorThread, APeerThatIsTracedIsLeftAloneForAsLongAsItIs) {
   }
 }
 
+// As in a job of several hosts, which can't see that it is traced.
+TEST(DetectorThread, APeerThatIsTracedIsFencedWhereItIsNotSpared) {
+  Child victim(sleep_for_ever);
+  SharedCounter heartbeat;
+  ASSERT_EQ(::ptrace(PTRACE_SEIZE, victim.pid(), nullptr, nullptr), 0) << std::strerror(errno);
+  Record record;
+  auto setup = setup_for(record, true);
+  setup.spares_traced = false;
+  DetectorThread detector(setup, {peer_of(9, victim, heartbeat.get())});
+  ASSERT_TRUE(eventually([&] { return record.fenced == 1; }));
+  EXPECT_EQ(record.traced, 0);
+}
+
 TEST(DetectorThread, SleepingPeerWithoutHeartbeatCounterIsLeftAlone) {
   Child sleeper(sleep_for_ever);
   Record record;

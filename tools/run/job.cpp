@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/run/descendants.hpp"
+#include "tools/run/typed_input.hpp"
 
 namespace ucft::detail::run {
 
@@ -159,10 +160,8 @@ bool Job::start_ranks() {
 
 // It is rank 0's alone now: a process that writes there notices when rank 0 has ended.
 void Job::leave_input() {
-  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (context_.input > STDERR_FILENO) close(context_.input);
-  dup2(nothing, STDIN_FILENO);
-  if (nothing > STDERR_FILENO) close(nothing);
+  leave_stdin();
 }
 
 void Job::say(const std::string& line) { errors_.append_line("ucft_run: " + line); }

@@ -46,6 +46,12 @@ bool hand_on_some(int writer) {
 
 }  // namespace
 
+void leave_stdin() {
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO);
+  if (nothing > STDERR_FILENO) close(nothing);
+}
+
 TypedInput::TypedInput() : reader_(STDIN_FILENO) {
   int ends[2];
   if (isatty(STDIN_FILENO) == 0 || pipe2(ends, O_CLOEXEC) != 0) return;
@@ -58,12 +64,7 @@ void TypedInput::close_writer() {
 }
 
 void TypedInput::hand_on() {
-  if (writer_ < 0) {  // rank 0's alone
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    dup2(nothing, STDIN_FILENO);
-    if (nothing > STDERR_FILENO) close(nothing);
-    return;
-  }
+  if (writer_ < 0) return leave_stdin();
   close(reader_);
   signal(SIGTTIN, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);

@@ -6,6 +6,9 @@
 
 namespace ucft::detail::run {
 
+// This process reads end-of-file from now on: its stdin is rank 0's alone.
+void leave_stdin();
+
 class TypedInput {
  public:
   TypedInput();

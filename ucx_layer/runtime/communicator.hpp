@@ -1,7 +1,9 @@
 // A communicator: its ranks, gossip, and its operations, in one of three ways. Where all ranks share memory and deaths
 // can be proved, operations are read in that memory (HostOperations). Otherwise ranks send each other messages
 // (CorrectedOperations), or hosts do, each as one process (TwoLevelOperations). The choice depends on facts that all
-// ranks know since start-up, so it is the same on all. Threads: one at a time, the one that is inside the context.
+// ranks know since start-up, so it is the same on all.
+//
+// Threads: one at a time, the one that is inside the context.
 #pragma once
 
 #include <cstdint>

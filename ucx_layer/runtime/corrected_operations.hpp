@@ -1,5 +1,7 @@
 // The operations of a communicator whose ranks send each other messages. It has an OperationWindow, the requests that
-// wait for its results, and the way out of its outbox. Threads: one at a time, the one that is inside the context.
+// wait for its results, and the way out of its outbox.
+//
+// Threads: one at a time, the one that is inside the context.
 #pragma once
 
 #include <atomic>

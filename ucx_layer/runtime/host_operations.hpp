@@ -2,8 +2,9 @@
 // its results.
 //
 // Decisions are read in the ranks' slabs. So no rank needs one that computes, and any number may die. A dead rank is
-// one that is proved dead, or has left: a suspicion waits for that. Threads: one at a time, the one that is inside the
-// context.
+// one that is proved dead, or has left: a suspicion waits for that.
+//
+// Threads: one at a time, the one that is inside the context.
 #pragma once
 
 #include <atomic>

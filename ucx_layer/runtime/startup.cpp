@@ -228,9 +228,8 @@ void StartUp::plan_connections(std::int32_t f) {
 bool StartUp::agree(bool ok, std::string& error, const char* step) {
   // The others may wait for this rank's greeting, and not come here: not for long, then.
   const bool has_given_up = transport_->has_given_up();
-  const std::string own_error = "UCX has called abort(), as it does where a peer dies that it is connecting to";
   if (has_given_up) {
-    error = own_error;
+    error = "UCX has called abort(), as it does where a peer dies that it is connecting to";
     ok = false;
     oob_.wait_at_most(std::chrono::seconds(3));
   }
@@ -238,7 +237,7 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
   if (!ok) copy_text(mine.error, sizeof mine.error, error);
   std::vector<StepResult> all(static_cast<std::size_t>(job_.size));
   if (!oob_.allgather(&mine, all.data(), sizeof mine, error, [this] { transport_->poll(); })) {
-    if (has_given_up && error.find("died") == std::string::npos) error = own_error;
+    if (has_given_up) error = fmt::format("{}; {}", mine.error, error);
     return false;
   }
   for (int rank = 0; rank < job_.size; ++rank) {

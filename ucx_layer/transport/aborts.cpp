@@ -22,12 +22,14 @@ void on_abort(int signal, siginfo_t* info, void* context) {
     way_back = nullptr;
     siglongjmp(*back, 1);
   }
-  if ((before.sa_flags & SA_SIGINFO) != 0)
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(signal, info, context);
-  else if (before.sa_handler == SIG_DFL)
-    (::signal(signal, SIG_DFL), ::raise(signal));  // is blocked until this returns
-  else if (before.sa_handler != SIG_IGN)
+  } else if (before.sa_handler == SIG_DFL) {
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);  // is blocked until this returns
+  } else if (before.sa_handler != SIG_IGN) {
     before.sa_handler(signal);
+  }
 }
 
 }  // namespace

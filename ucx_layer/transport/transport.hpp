@@ -3,7 +3,9 @@
 //
 // send() keeps a reference to value and list until the bytes have left; the buffers don't change meanwhile. A delivered
 // value is a buffer with one reference; its memory may be the peer's until we let go. Messages that wait for a peer are
-// dropped when it fails. Threads: one at a time.
+// dropped when it fails.
+//
+// Threads: one at a time.
 #pragma once
 
 #include <functional>
