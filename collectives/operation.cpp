@@ -44,9 +44,9 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
 
 void Operation::on_message(const Message& message, Outbox& out) {
   if (!started_) return store(message, out.buffers());
-  if (message.phase == Phase::mismatch)
-    return on_mismatch(members().contains(message.attempt) ? message.attempt : message.peer, out);
-  if (message.signature != blank_.signature || !has_right_length(message)) return on_mismatch(message.peer, out);
+  if (message.phase == Phase::mismatch) return on_mismatch(message, out);
+  if (message.signature != blank_.signature || !has_right_length(message)) return on_mismatch(message, out);
+  if (message.phase == Phase::waiting) return;
   if (ballots_.promised() == no_rank || all_have_it_ || !members().contains(message.peer)) return;
   if (message.phase == Phase::exchange || Circulant::has(message.phase)) return on_exchange(message, out);
   if (!members().contains(message.attempt)) return;
@@ -78,7 +78,7 @@ void Operation::on_exchange(const Message& message, Outbox& out) {
   if (!ballots_.is_optimistic() || !follows_the_same(message)) return;
   const bool is_of_blocks = Circulant::has(message.phase);
   if (!(is_of_blocks ? circulant_.accepts(message, arguments_, ballots_) : has_its_value(message)))
-    return on_mismatch(message.peer, out);
+    return on_mismatch(message, out);
   const bool awaited =
       is_of_blocks ? circulant_.on_message(message, out.buffers()) : optimistic_.on_message(message, out.buffers());
   if (awaited) advance(out);
@@ -468,8 +468,10 @@ void Operation::on_gather(const Message& message, Outbox& out) {
 }
 
 // A bug of the caller: no agreement is owed, but nobody must hang. Everyone is told once, and tells everyone once.
-void Operation::on_mismatch(Rank culprit, Outbox& out) {
+void Operation::on_mismatch(const Message& message, Outbox& out) {
   if (mismatch_told_) return;
+  const bool is_told = message.phase == Phase::mismatch && members().contains(message.attempt);
+  const Rank culprit = is_told ? message.attempt : message.peer;
   mismatch_told_ = true;
   Message word = compose(Phase::mismatch);
   word.attempt = culprit;
@@ -479,11 +481,17 @@ void Operation::on_mismatch(Rank culprit, Outbox& out) {
   }
   decision_.first_decided = any_rank;  // there may be several answers to this one
   if (finished_) return;
-  decision_.culprit = culprit;
+  decision_.culprit = culprit == me() ? message.peer : culprit;  // to this rank the others are those that differ
   decision_.accepted = ballots_.promised();
   delivered_ = root_decided_ = true;
   up_correction_.stop();
   give_up(Outcome::mismatch, out.buffers());
+}
+
+// A rank that sends nothing in what it has posted, as the root of a reduce, would never learn of a mismatch otherwise.
+void Operation::say_waiting(Outbox& out) const {
+  for (const Rank rank : awaited())
+    if (!ballots_.has_failed(rank)) out.send(rank, compose(Phase::waiting));
 }
 
 // A message of the promised ballot.

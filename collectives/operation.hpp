@@ -58,6 +58,9 @@ class Operation {
   // OperationWindow.
   void on_turn(Outbox& out, std::int64_t now_ns);
 
+  // Tells the ranks that it awaits what this rank has posted. Only their answers to a mismatch come back.
+  void say_waiting(Outbox& out) const;
+
   // The caller has its result: forgets the value, if no rank will ask for it.
   void let_go(Buffers& buffers) {
     if (all_have_it_) buffers.release(std::exchange(decision_.value, {}));
@@ -121,7 +124,7 @@ class Operation {
   bool has_its_value(const Message& word) const;
   bool follows_the_same(const Message& message) const;
   void on_contribution(const Message& message, Outbox& out);
-  void on_mismatch(Rank culprit, Outbox& out);
+  void on_mismatch(const Message& message, Outbox& out);
   Message compose(Phase phase) const;
   Message decision_message(Phase phase) const;
 

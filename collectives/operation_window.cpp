@@ -150,6 +150,11 @@ void OperationWindow::on_turn(Outbox& out, std::int64_t now_ns) {
   }
 }
 
+void OperationWindow::say_waiting(Outbox& out) const {
+  for (OperationNumber number = dropped_upto_; number < next_; ++number)
+    if (!slot(number).finished()) return slot(number).say_waiting(out);
+}
+
 void OperationWindow::settle(OperationNumber number, bool was_finished) {
   const Operation& operation = slot(number);
   if (was_finished || !operation.finished()) return;

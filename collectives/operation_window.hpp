@@ -68,6 +68,9 @@ class OperationWindow {
   // for a time (correction_delay_us, gossip). -1: that time has come, the driver sees to it itself.
   void on_turn(Outbox& out, std::int64_t now_ns = -1);
   bool wants_turn() const { return correcting_ > 0; }
+  // The oldest operation that is not finished has waited for long: tells the ranks that it awaits what this rank has
+  // posted, so that a mismatch shows which no other message would show.
+  void say_waiting(Outbox& out) const;
 
   // Numbers of operations that have finished since clear_completed(), internal ones included. After it the values of
   // some are gone.

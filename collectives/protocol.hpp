@@ -34,8 +34,9 @@ enum class Phase : std::uint8_t {
   reduce_scatter,  // of long data there: a piece of such a sum
   allgather,       // a piece of the result
   closing,         // its sender has all of the result, and so have those that it has heard this from
+  waiting,         // its sender has waited for this rank for long: a signature to compare, and nothing else
 };
-inline constexpr int phase_count = 13;
+inline constexpr int phase_count = 14;
 
 enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
 

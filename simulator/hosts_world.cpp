@@ -67,15 +67,27 @@ bool HostsWorld::run(std::int64_t max_events) {
     if (node(rank).dies_after == 0) kill(rank);
   for (Rank rank = 0; rank < ranks(); ++rank)
     if (alive(rank)) pump(rank);
+  for (int time = 0; time < plan_.waits; ++time)
+    for (Rank rank = 0; rank < ranks(); ++rank) pool_.push_back({Event::What::waiting, rank});
   Event event;
-  while (take_next(
-      pool_, plan_.order, random_, [](const Event& e) { return e.what == Event::What::packet; }, event)) {
+  const auto is_packet = [](const Event& e) { return e.what == Event::What::packet; };
+  while (take_next(pool_, plan_.order, random_, is_packet, event) ||
+         (say_waiting() && take_next(pool_, plan_.order, random_, is_packet, event))) {
     if (++events_ > max_events) return false;
     if (!alive(event.to) || node(event.to).is_gone) continue;
     deliver(event);
     if (alive(event.to)) pump(event.to);
   }
   return true;
+}
+
+// Where hosts have posted different calls, time passes when all wait.
+bool HostsWorld::say_waiting() {
+  constexpr int most_stalls = 3;  // one for each call, and for a speaker that dies as it speaks
+  if (plan_.mismatched.empty() || stalls_++ == most_stalls) return false;
+  for (Rank rank = 0; rank < ranks(); ++rank)
+    if (alive(rank)) pool_.push_back({Event::What::waiting, rank});
+  return !pool_.empty();
 }
 
 // ---- shared memory --------------------------------------------------------------------------------------------------
@@ -214,10 +226,20 @@ bool HostsWorld::offer(Rank rank) {
   return true;
 }
 
+const Arguments& HostsWorld::arguments_of(Host host, std::size_t call) const {
+  for (const HostsPlan::Other& other : plan_.mismatched)
+    if (other.host == host && other.call == call) return other.arguments;
+  return plan_.program[call];
+}
+
+bool HostsWorld::is_mismatched(std::size_t call) const {
+  return std::ranges::find(plan_.mismatched, call, &HostsPlan::Other::call) != plan_.mismatched.end();
+}
+
 // As this rank sees it: all have given, or are proved dead. A broadcast needs its root alone, and on other hosts no
 // data.
 bool HostsWorld::is_final(Rank rank, std::size_t call) {
-  const Arguments& arguments = plan_.program[call];
+  const Arguments& arguments = arguments_of(host_of(rank), call);
   const std::vector<bool>& given = memory_of(rank).given[call];
   bool final = true;
   for_each_on(host_of(rank), [&](Rank other) {
@@ -230,7 +252,7 @@ bool HostsWorld::is_final(Rank rank, std::size_t call) {
 }
 
 std::vector<std::byte> HostsWorld::value_of(Rank rank, std::size_t call) const {
-  const Arguments& arguments = plan_.program[call];
+  const Arguments& arguments = arguments_of(host_of(rank), call);
   const std::uint64_t word = arguments.kind == Kind::broadcast ? broadcast_data(rank, call) : contribution_of(rank);
   Arguments mine = arguments;
   mine.own_count = block_words(rank);
@@ -247,7 +269,7 @@ std::vector<std::byte> HostsWorld::value_of(Rank rank, std::size_t call) const {
 HostContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value) {
   const std::vector<bool>& given = memory_of(rank).given[call];
   HostContribution contribution;
-  contribution.arguments = plan_.program[call];
+  contribution.arguments = arguments_of(host_of(rank), call);
   const Arguments& arguments = contribution.arguments;
   const Rank root = std::exchange(contribution.arguments.root, host_of(arguments.root));
   const bool root_is_here = host_of(root) == host_of(rank), root_gave = given[static_cast<std::size_t>(root)];
@@ -302,6 +324,7 @@ void HostsWorld::deliver(const Event& event) {
       here.member.look();
       break;
     case Event::What::turn: break;
+    case Event::What::waiting: here.member.say_waiting(); break;
     case Event::What::failure:
       if (host_of(event.about) == host_of(event.to)) here.proved[static_cast<std::size_t>(event.about)] = true;
       here.member.on_failure(event.about);
@@ -346,7 +369,7 @@ Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber numb
   result.culprit = decision.culprit;
   here.named[call] = decision.list_length;
   result.missing_known = here.member.missing(number, result.missing);
-  const Arguments& arguments = plan_.program[call];
+  const Arguments& arguments = arguments_of(host_of(rank), call);
   if (decision.value && (arguments.kind != Kind::reduce || rank == arguments.root)) {
     result.value.resize(decision.value.bytes / sizeof(std::uint64_t));
     std::memcpy(result.value.data(), here.buffers.data(decision.value), decision.value.bytes);
@@ -382,12 +405,27 @@ std::size_t HostsWorld::failed_hosts() const {
   return failed;
 }
 
+// Not a success of a rank that is to have a result, with a part in it of a rank that has posted something else.
+std::string HostsWorld::check_mismatched(Rank rank, std::size_t call) const {
+  const Result& result = this->result(rank, call);
+  const Arguments& mine = arguments_of(host_of(rank), call);
+  if (result.outcome != Outcome::success || !mine.row().collects || (mine.rooted() && rank != mine.root)) return {};
+  for (Rank other = 0; other < ranks(); ++other) {
+    const bool is_missing = std::ranges::binary_search(result.missing, other);
+    if (!is_missing && arguments_of(host_of(other), call).signature() != mine.signature())
+      return "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + ": a result with rank " +
+             std::to_string(other) + ", which has posted something else";
+  }
+  return {};
+}
+
 // reference: of a rank before, or nullptr. Of the dead only the results that they have got before they died.
 std::string HostsWorld::check_result(Rank rank, std::size_t call, const Result*& reference) const {
   const Arguments& arguments = plan_.program[call];
   const Result& result = this->result(rank, call);
   const std::string where = "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + ": ";
   if (!result.finished) return alive(rank) && call < share_of(rank) ? where + "never finished" : "";
+  if (is_mismatched(call)) return check_mismatched(rank, call);
   if (result.outcome == Outcome::mismatch || result.outcome == Outcome::no_memory) return where + "broken off";
   // Those whose value must be in it: of a rank that leaves in order it is, but in a reduce in which somebody dies.
   std::vector<Rank> live;

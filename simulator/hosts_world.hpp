@@ -25,6 +25,13 @@ struct HostsPlan {
   bool slow_journal = false;       // an entry is there some time after it was appended
   std::vector<Arguments> program;  // roots are ranks; f counts hosts
   bool ends = false;               // all leave after it
+  struct Other {
+    Host host;
+    std::size_t call;
+    Arguments arguments;
+  };
+  std::vector<Other> mismatched{};  // what a host posts instead of the program's call; its size in words is the same
+  int waits = 0;                    // times at which each rank says that its host waits, whenever they come
   std::vector<Leave> leaves{};
   std::vector<Crash> crashes;  // after_sends: steps, that is stores and sends
   Order order = Order::oldest_first;
@@ -104,7 +111,7 @@ class HostsWorld {
     bool has_left = false, is_gone = false, has_ended = false;
   };
   struct Event {
-    enum class What : std::uint8_t { packet, failure, gone, look, stamp, turn };
+    enum class What : std::uint8_t { packet, failure, gone, look, stamp, turn, waiting };
     What what;
     Rank to;
     Rank about = no_rank;     // failure, gone; packet: its sender
@@ -139,6 +146,10 @@ class HostsWorld {
   bool offer(Rank rank);
   bool is_final(Rank rank, std::size_t call);
   std::vector<std::byte> value_of(Rank rank, std::size_t call) const;
+  const Arguments& arguments_of(Host host, std::size_t call) const;
+  bool is_mismatched(std::size_t call) const;
+  bool say_waiting();
+  std::string check_mismatched(Rank rank, std::size_t call) const;
   HostContribution contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value);
   void flush(Rank rank);
   void complete(Rank rank, OperationNumber call, OperationNumber number);
@@ -157,6 +168,7 @@ class HostsWorld {
   std::deque<Event> pool_;
   std::mt19937_64 random_;
   std::int64_t events_ = 0;
+  int stalls_ = 0;  // times at which nothing was pending, and a host that waits said so
 };
 
 struct HostsScope {

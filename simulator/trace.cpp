@@ -10,7 +10,7 @@ namespace ucft::detail::simulator {
 const char* phase_name(Phase phase) {
   static constexpr const char* names[phase_count] = {
       "group",        "up",       "broadcast", "correction",     "ask",       "decided", "gather",
-      "gather_reply", "mismatch", "exchange",  "reduce_scatter", "allgather", "closing"};
+      "gather_reply", "mismatch", "exchange",  "reduce_scatter", "allgather", "closing", "waiting"};
   return names[static_cast<int>(phase)];
 }
 

@@ -208,6 +208,13 @@ void HostMember::on_turn(std::int64_t now_ns) {
   go_on();
 }
 
+bool HostMember::say_waiting() {
+  if (!speaks_ || !journal_.may_append()) return false;
+  record({.what = JournalEntry::What::waiting});
+  go_on();
+  return true;
+}
+
 // ---- leaving --------------------------------------------------------------------------------------------------------
 
 void HostMember::say(Host to, std::uint32_t place, OperationNumber operation) {

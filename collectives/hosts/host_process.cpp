@@ -30,6 +30,7 @@ void HostProcess::apply(const JournalEntry& entry) {
         window_.on_leave(entry.about, entry.from);
       break;
     case JournalEntry::What::left: window_.on_left(entry.about, entry.was_needed, outbox_); break;
+    case JournalEntry::What::waiting: window_.say_waiting(outbox_); break;
     case JournalEntry::What::end: break;
   }
   for (Host host; (host = window_.take_leaver(outbox_)) != no_rank;) let_go_.push_back(host);

@@ -43,6 +43,7 @@ struct JournalEntry {
     turn,          // time has passed: see OperationWindow::on_turn
     leave,         // a host posts nothing from operation `from` on; this one: nothing any more
     left,          // another host is gone: all of its ranks have left, or failed before the last of them did
+    waiting,       // this host has waited for long: see OperationWindow::say_waiting
     end            // nothing follows: this host has left, and no host needs it any more
   };
   What what = What::turn;

@@ -413,6 +413,70 @@ TEST(HostsThatLeave, LongProgramsWithDeathsInAnyOrder) {
   }
 }
 
+// ---- different calls ------------------------------------------------------------------------------------------------
+
+// A program whose first call each host makes a root of its own, and of kinds that send nothing to each other.
+HostsPlan mismatched_plan(int hosts, const std::vector<Arguments>& of_hosts) {
+  HostsPlan plan = plan_of(hosts, 2, of_hosts[0], 2);
+  plan.program[1] = arguments_of(Kind::allreduce, 1);
+  plan.window = 8;  // no barrier of the window's own, which would put numbers out of step where some calls are rooted
+  for (Host host = 1; host < hosts; ++host)
+    plan.mismatched.push_back({host, 0, of_hosts[static_cast<std::size_t>(host) % of_hosts.size()]});
+  return plan;
+}
+
+std::vector<std::vector<Arguments>> mismatches() {
+  const auto root_of = [](Host host) { return static_cast<Rank>(2 * host); };
+  return {
+      {arguments_of(Kind::reduce, 1, root_of(0)), arguments_of(Kind::reduce, 1, root_of(1)),
+       arguments_of(Kind::reduce, 1, root_of(2))},
+      {arguments_of(Kind::reduce, 1, root_of(0)), arguments_of(Kind::reduce, 1, root_of(1)),
+       arguments_of(Kind::reduce, 1, root_of(1))},
+      {arguments_of(Kind::reduce, 1, root_of(0)), arguments_of(Kind::broadcast, 1, root_of(0)),
+       arguments_of(Kind::reduce, 1, root_of(2))},
+      {arguments_of(Kind::reduce, 1, root_of(0)), arguments_of(Kind::allreduce, 1), arguments_of(Kind::barrier, 1)}};
+}
+
+TEST(HostsThatPostDifferentCalls, NobodyWaitsForEver) {
+  Explored explored;
+  for (const auto& mismatch : mismatches())
+    for (int hosts : {2, 3})
+      for_both(mismatched_plan(hosts, mismatch), [&](const HostsPlan& plan) { explored.sets(plan, 0); });
+}
+
+TEST(HostsThatPostDifferentCalls, NobodyWaitsForEverThoughARankDies) {
+  Explored explored;
+  for (const auto& mismatch : mismatches())
+    for (int hosts : {2, 3})
+      for_both(mismatched_plan(hosts, mismatch), [&](const HostsPlan& plan) { explored.sets(plan, 1); });
+}
+
+// Each root of its own: a wait that no other message ends.
+TEST(HostsThatPostDifferentCalls, RootsOfReducesAreToldOfEachOther) {
+  HostsPlan plan = mismatched_plan(2, mismatches()[0]);
+  for (bool optimistic : {false, true}) {
+    plan.optimistic = optimistic;
+    HostsWorld world(plan);
+    ASSERT_TRUE(world.run());
+    ASSERT_EQ(world.check(), "");
+    for (Rank rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(world.result(rank, 0).outcome, Outcome::mismatch) << rank;
+      EXPECT_EQ(world.result(rank, 0).culprit, rank < 2 ? 1 : 0) << rank;  // a host
+      EXPECT_EQ(world.result(rank, 1).outcome, Outcome::success) << rank;
+    }
+  }
+}
+
+// Words that somebody waits change nothing where all have posted the same.
+TEST(Hosts, WordsThatAHostWaitsComeAtAnyTime) {
+  Explored explored;
+  for (Kind kind : kinds) {
+    HostsPlan plan = plan_of(3, 2, arguments_of(kind, 1, 2), 2);
+    plan.waits = 2;
+    for_both(plan, [&](const HostsPlan& each) { explored.sets(each, 1); });
+  }
+}
+
 TEST(Hosts, LongProgramsOfAllKinds) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed)
     for_both(

@@ -20,7 +20,7 @@ using namespace by_hand;
 const char* name_of(Phase phase) {
   static constexpr const char* names[phase_count] = {
       "group",        "up",       "broadcast", "correction",     "ask",       "decided", "gather",
-      "gather_reply", "mismatch", "exchange",  "reduce_scatter", "allgather", "closing"};
+      "gather_reply", "mismatch", "exchange",  "reduce_scatter", "allgather", "closing", "waiting"};
   return names[static_cast<int>(phase)];
 }
 

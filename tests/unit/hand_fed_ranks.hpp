@@ -114,6 +114,10 @@ class HandFedRank {
     window.on_turn(outbox, now_ns);
     collect();
   }
+  void say_waiting() {
+    window.say_waiting(outbox);
+    collect();
+  }
   // What was sent since the last call.
   std::vector<Letter> sent() {
     collect();
@@ -212,6 +216,10 @@ class HandFedWorld {
   void kill(Rank rank) { alive_[static_cast<std::size_t>(rank)] = false; }
   void tell(Rank rank, Rank dead) {
     (*this)[rank].hear_of_death(dead);
+    collect(rank);
+  }
+  void say_waiting(Rank rank) {
+    (*this)[rank].say_waiting();
     collect(rank);
   }
   void tell_all(Rank dead) {

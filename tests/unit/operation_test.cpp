@@ -528,6 +528,47 @@ TEST(Operation, AMismatchIsToldToEveryoneOnceAndEndsOnAll) {
   for (Rank rank = 0; rank < 5; ++rank) EXPECT_EQ(world[rank].ended(1).outcome, Outcome::success) << "the next is fine";
 }
 
+// Roots of reduces send nothing: each waits for the other, until one says that it waits.
+TEST(Operation, RootsThatWaitForEachOtherLearnOfTheMismatchWhenOneSaysThatItWaits) {
+  for (bool optimistic : {false, true})
+    for (bool late : {false, true}) {  // the other root posts when the word is there
+      HandFedWorld world(3, 8, optimistic);
+      const auto post = [&](Rank rank) { world.post(rank, sum_of_words(1, rank, Kind::reduce), word(1)); };
+      post(0);
+      if (!late) post(1);
+      world.run();
+      EXPECT_FALSE(world[0].has_ended(0));
+      world.say_waiting(0);
+      world.run();
+      if (late) post(1);
+      world.run();
+      post(2);
+      world.run();
+      for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].ended(0).outcome, Outcome::mismatch) << rank;
+      EXPECT_EQ(world[0].ended(0).culprit, 1);
+      EXPECT_EQ(world[1].ended(0).culprit, 0);
+    }
+}
+
+TEST(Operation, AWordThatARankWaitsChangesNothingWhereAllHavePostedTheSame) {
+  for (bool optimistic : {false, true}) {
+    HandFedWorld world(3, 2, optimistic);
+    for (Rank rank = 0; rank < 3; ++rank) {
+      world.post(rank, sum_of_words(1), word(1));
+      world.run();
+      for (Rank waits = 0; waits <= rank; ++waits) world.say_waiting(waits);
+      world.run();
+    }
+    EXPECT_GT(world.counted[Phase::waiting], 0);
+    EXPECT_EQ(world.counted[Phase::mismatch], 0);
+    for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(word_of(world[rank].ended(0).value), 3u);
+    for (Rank rank = 0; rank < 3; ++rank) {
+      world.say_waiting(rank);
+      EXPECT_TRUE(world[rank].sent().empty()) << "it waits for nobody";
+    }
+  }
+}
+
 TEST(Operation, EveryArgumentThatMustAgreeIsInTheSignature) {
   const Arguments base = sum_of_words(1);
   std::vector<Arguments> others(14, base);

@@ -87,6 +87,11 @@ class Communicator {
     if (corrected_ != nullptr) corrected_->note_awaited();
     if (two_level_ != nullptr) two_level_->note_awaited();
   }
+  // Asks those that its oldest operation has awaited for long whether they have left, or posted something else.
+  void ask_awaited(std::chrono::steady_clock::time_point now) {
+    if (corrected_ != nullptr) corrected_->ask_awaited(now);
+    if (two_level_ != nullptr) two_level_->ask_awaited(now);
+  }
   // By the caller.
   OperationNumber posted() const {
     if (is_part_) return 0;

@@ -251,7 +251,10 @@ void Context::note_death(std::int32_t rank) {
 
 void Context::look_around(Clock::time_point now) {
   departures_.look_around(now);
-  for (Communicator* each : communicators_.turning()) each->note_awaited();
+  for (Communicator* each : communicators_.turning()) {
+    each->note_awaited();
+    each->ask_awaited(now);
+  }
 }
 
 void Context::say_waiting_since(Clock::time_point since) {

@@ -110,17 +110,20 @@ ucft_status_t CorrectedOperations::post(Request& request) {
   return UCFT_OK;
 }
 
-// A rank that this one has no connection with does not say by itself that it has left.
 void CorrectedOperations::note_awaited() {
-  if (finished_ >= window_.next()) return;
-  const std::vector<Rank> awaited = window_.operation(finished_).awaited();
-  published_.note_awaited(awaited);
-  constexpr std::uint32_t patience = 64;  // and then more seldom
-  if (std::exchange(asked_for_, finished_) != finished_) waits_ = 0;
-  if (++waits_ < patience || !std::has_single_bit(waits_)) return;
-  for (Rank rank : awaited)
+  if (finished_ < window_.next()) published_.note_awaited(window_.operation(finished_).awaited());
+}
+
+// A rank that this one has no connection with does not say by itself that it has left. One that sends nothing in what
+// it has posted does not say what that is.
+void CorrectedOperations::ask_awaited(Patience::Time now) {
+  if (finished_ >= window_.next() || !patience_.is_over(finished_, now)) return;
+  for (Rank rank : window_.operation(finished_).awaited())
     if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
       context_.transport().send_control(peer, Control::has_left, communicator_.id());
+  if (context_.is_stopping()) return;
+  window_.say_waiting(outbox_);
+  flush();
 }
 
 // When all that this rank has posted is finished it says so, and then waits for the answers of those that live.

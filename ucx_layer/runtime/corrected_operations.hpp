@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/operation_window.hpp"
+#include "ucx_layer/runtime/patience.hpp"
 #include "ucx_layer/runtime/published_part.hpp"
 #include "ucx_layer/runtime/request.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
@@ -45,6 +46,7 @@ class CorrectedOperations {
   }
   const PublishedPart& published() const { return published_; }
   void note_awaited();
+  void ask_awaited(Patience::Time now);
   void on_failure(Rank rank);
   void on_turn();
   bool wants_turn() const { return !copying_.empty() || window_.wants_turn(); }
@@ -73,9 +75,8 @@ class CorrectedOperations {
   OperationNumber finished_ = 0;  // all before it are
   int pending_ = 0;
   bool is_leaving_ = false;
-  std::vector<bool> lets_us_go_;            // by rank
-  OperationNumber asked_for_ = UINT64_MAX;  // whether those that it awaits have left
-  std::uint32_t waits_ = 0;                 // for that operation
+  std::vector<bool> lets_us_go_;  // by rank
+  Patience patience_;
 };
 
 }  // namespace ucft::detail

@@ -274,14 +274,21 @@ void TwoLevelOperations::note_awaited() {
   const bool here = !oldest.is_done && local_ != nullptr;
   std::vector<Rank> ranks = here ? local_->awaited(oldest.request) : member_.awaited(first_part_);
   for (Rank& rank : ranks) rank = places_.rank_at[static_cast<std::size_t>(here ? places_.first_here + rank : rank)];
-  // One that this rank has no connection with does not say by itself that it has left.
-  constexpr std::uint32_t patience = 64;  // and then more seldom
-  if (std::exchange(asked_for_, first_part_) != first_part_) waits_ = 0;
-  if (!here && member_.speaks() && ++waits_ >= patience && std::has_single_bit(waits_))
-    for (Rank rank : ranks)
-      if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
-        context_.transport().send_control(peer, Control::has_left, communicator_.id());
   published_.note_awaited(std::move(ranks));
+}
+
+// Of other hosts, see CorrectedOperations.
+void TwoLevelOperations::ask_awaited(Patience::Time now) {
+  if (is_over_ || parts_.empty() || !parts_.front()->is_done || !member_.speaks()) return;
+  if (!patience_.is_over(first_part_, now)) return;
+  for (Rank place : member_.awaited(first_part_)) {
+    const Rank rank = places_.rank_at[static_cast<std::size_t>(place)];
+    if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
+      context_.transport().send_control(peer, Control::has_left, communicator_.id());
+  }
+  if (context_.is_stopping()) return;
+  if (!member_.say_waiting()) patience_.try_again();
+  flush();
 }
 
 const HostContribution* TwoLevelOperations::contribution_of(OperationNumber call) const {

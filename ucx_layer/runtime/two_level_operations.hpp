@@ -16,6 +16,7 @@
 
 #include "collectives/hosts/host_member.hpp"
 #include "ucx_layer/runtime/host_journal.hpp"
+#include "ucx_layer/runtime/patience.hpp"
 #include "ucx_layer/runtime/published_part.hpp"
 #include "ucx_layer/runtime/request.hpp"
 #include "ucx_layer/runtime/room.hpp"
@@ -53,6 +54,7 @@ class TwoLevelOperations : private HostMember::Caller {
            (has_left_ || !parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());
   }
   void note_awaited();
+  void ask_awaited(Patience::Time now);
   const PublishedPart& published() const { return published_; }
   void exclude_self(ucft_status_t why);
   std::vector<Communicator*> parts() const;  // its communicators on this host
@@ -114,8 +116,7 @@ class TwoLevelOperations : private HostMember::Caller {
   int pending_ = 0;
   bool has_left_ = false, is_over_ = false;
   Clock::time_point left_at_{};
-  OperationNumber asked_for_ = UINT64_MAX;  // whether those that it awaits have left
-  std::uint32_t waits_ = 0;
+  Patience patience_;
 };
 
 }  // namespace ucft::detail

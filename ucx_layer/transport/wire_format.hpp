@@ -18,7 +18,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 6;
+inline constexpr std::uint8_t wire_version = 7;
 
 // Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {

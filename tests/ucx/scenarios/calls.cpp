@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -90,6 +92,25 @@ TEST_P(Scenario, DifferentArgumentsAreAMismatchForAll) {
       if (ranks == 2 && std::string(what) == "f") continue;  // f is at most 1 there, and 0 of -1 is 0
       expect_right(plan(ranks, mismatch, {what}));
     }
+}
+
+// own_root EACH LATE: every EACH ranks reduce to a root of their own, rank 0 after so many ms. Those that wait as roots
+// send nothing by themselves.
+RANKS(own_root) {
+  allreduce(0, 1);
+  const int root = rank_ / std::stoi(arguments.at(0)) * std::stoi(arguments.at(0));
+  if (rank_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(arguments.at(1))));
+  std::uint64_t in = 1, out = 77;
+  const ucft_status_t status = ucft_reduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, root, nullptr, nullptr);
+  if (rank_ == root || status != UCFT_OK) expect(status, UCFT_ERR_MISMATCH, "reduce");
+  if (out != 77) wrong("a result was written: {}", out);
+  for (int i = 1; i < 4; ++i)
+    if (allreduce(i, 1) != 0) wrong("iteration {}: a rank is missing", i);
+}
+
+TEST_P(Scenario, ReducesToRootsOfTheirOwnAreAMismatch) {
+  for (const char* each : {"1", "2"})
+    for (const char* late : {"0", "300"}) expect_right(plan(4, own_root, {each, late}));
 }
 
 // A call that is repeated with the same arguments is not checked again; one that differs in anything is.
