@@ -44,6 +44,10 @@ constexpr auto operators = named_by<ucft_op_t>(operator_rows);
 
 constexpr std::array<Named<ucft_gossip_stop_t>, 2> gossip_stops{
     {{"rounds", UCFT_GOSSIP_ROUNDS}, {"adaptive", UCFT_GOSSIP_ADAPTIVE}}};
+constexpr std::array<Named<GossipData>, 4> gossip_data{{{"uniform", GossipData::uniform},
+                                                        {"cancel", GossipData::cancel},
+                                                        {"huge", GossipData::huge},
+                                                        {"tiny", GossipData::tiny}}};
 constexpr std::array<Named<ucft_gossip_path_t>, 3> gossip_paths{
     {{"auto", UCFT_GOSSIP_PATH_AUTO}, {"message", UCFT_GOSSIP_PATH_MESSAGE}, {"rma", UCFT_GOSSIP_PATH_RMA}}};
 
@@ -123,7 +127,7 @@ struct RawArguments {
   std::string topology = "complete";
   std::string eps = "1e-6";
   std::string stop = "adaptive";
-  std::string data_path = "auto";
+  std::string data_path = "auto", data = "uniform";
   std::string seed = "1";
   std::string loss, flip_rate, flip_target;
   std::string bins, sweeps;
@@ -349,6 +353,10 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
                  "Of -t gossip: rounds (as many as the model says), or adaptive (until the measured bound is below E)")
       ->type_name("rounds|adaptive")
       ->capture_default_str();
+  app.add_option("--data", raw.data,
+                 "Of -t gossip: what ranks give: uniform; cancel (all but 1e-12 of it); huge (a sum overflows); tiny "
+                 "(subnormal)")
+      ->capture_default_str();
   app.add_option("--data-path", raw.data_path, "Of -t gossip: auto, message, rma")
       ->type_name("PATH")
       ->capture_default_str();
@@ -441,6 +449,7 @@ GossipArguments interpret_gossip(const RawArguments& raw) {
     throw std::invalid_argument(fmt::format("--eps: '{}' is not a number between 0 and 1", raw.eps));
   gossip.options.stop = value_in(gossip_stops, "--until", raw.stop);
   gossip.options.path = value_in(gossip_paths, "--data-path", raw.data_path);
+  gossip.data = value_in(gossip_data, "--data", raw.data);
   return gossip;
 }
 

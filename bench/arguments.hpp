@@ -24,9 +24,12 @@ struct PlannedDeath {
 };
 
 // -t gossip: the names as typed, and their meaning for ucft.
+enum class GossipData : std::uint8_t { uniform, cancel, huge, tiny };
+
 struct GossipArguments {
   std::string algorithm, topology, stop;
   GossipOptions options;
+  GossipData data = GossipData::uniform;
   std::string faults;  // for UCFT_GOSSIP_FAULTS; "": what the environment says
 };
 

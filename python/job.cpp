@@ -413,4 +413,11 @@ py::object Request::estimate() {
   return py::make_tuple(values, error);
 }
 
+std::uint32_t Request::contributors() {
+  require(is_gossip_, "contributors: of gossip only");
+  std::uint32_t contributors = 0;
+  raise_unless_ok(ucft_gossip_contributors(held_->handle, &contributors));
+  return contributors;
+}
+
 }  // namespace ucft::python

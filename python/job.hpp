@@ -145,6 +145,7 @@ class Request {
   py::object wait(std::optional<double> timeout_s);
   py::object result();
   py::object estimate();
+  std::uint32_t contributors();
   // Posts it, on arrays at the same places as before, and waits.
   py::object run(View send, View receive, py::object value);
 

@@ -310,6 +310,7 @@ void bind_classes(py::module_& m) {
            "works: it is\n"
            "left to the context then.")
       .def("result", &Request::result, "The Result of the last completed post.")
+      .def("contributors", &Request::contributors, "Of gossip: how many ranks' data are in the last estimate.")
       .def("estimate", &Request::estimate, "Of gossip: (values, error), what this rank thinks of the aggregate now.");
 
   py::class_<Communicator, std::shared_ptr<Communicator>> communicator(m, "Communicator",

@@ -27,6 +27,9 @@ struct GossipWorldPlan {
   Rank refuses = no_rank;         // this rank can't map the RMA windows of others
   Rank objects = no_rank;         // this one has no memory for its own
   std::span<const Rank> hosts{};  // see GossipSeat
+  std::vector<double> inputs{};   // of each rank, in all places; empty: GossipWorld::given()
+  std::vector<Rank> late{};       // these post at any moment; all others before anything else happens
+  std::int64_t late_by = 0;       // events, at least
   std::uint64_t seed = 1;         // of the order of events
 };
 
@@ -45,6 +48,9 @@ class GossipWorld {
 
   // Empty if all that docs/gossip_api.md promises is so, else the first thing that is not, in words.
   std::string check() const;
+  double input(Rank rank, std::size_t i) const {
+    return plan_.inputs.empty() ? given(rank, i) : plan_.inputs[static_cast<std::size_t>(rank)];
+  }
   // The value that a rank gives in its place i.
   static double given(Rank rank, std::size_t i) { return 1 + rank * 3 + static_cast<double>(i * 7 % 13); }
 
@@ -63,7 +69,7 @@ class GossipWorld {
   struct Letter {
     enum class What : std::uint8_t { message, name };
     What what;
-    GossipMessage message;  // name: its restarts
+    GossipMessage message;  // name: its tag
     std::vector<double> row;
     std::uint32_t generation = 0;  // name
   };
@@ -72,11 +78,11 @@ class GossipWorld {
     bool alive = true;
     std::int64_t sends = 0, dies_after = -1;
     std::uint32_t begun = 0;
-    std::vector<Rank> window_ends, unnamed;  // whom it has windows for; of these who has not been told
-    std::vector<Letter> kept;                // names that have come too early
-    std::size_t agreed = 0;                  // agreements that it has the results of
-    bool has_contributed = false;            // to the next one
-    std::vector<Rank> unheard;               // dead, and not known to be here
+    std::vector<Rank> window_ends;  // whom it has windows for
+    std::vector<Letter> kept;       // names that have come too early
+    std::size_t agreed = 0;         // agreements that it has the results of
+    bool has_contributed = false;   // to the next one
+    std::vector<Rank> unheard;      // dead, and not known to be here
   };
   struct Agreement {
     std::vector<std::vector<double>> tables;  // by rank; empty: nothing has come
@@ -86,7 +92,7 @@ class GossipWorld {
     std::uint32_t contributors = 0;
   };
   struct Event {
-    enum class What : std::uint8_t { turn, letter, failure, agreement, look, clear };
+    enum class What : std::uint8_t { come, turn, letter, failure, agreement, look, clear };
     What what;
     Rank rank;  // whom it happens to
     Rank other = no_rank;
@@ -98,6 +104,7 @@ class GossipWorld {
   Window& window(Rank from, Rank to) { return windows_[pair(from, to)]; }
   std::deque<Letter>& channel(Rank from, Rank to) { return channels_[pair(from, to)]; }
 
+  void come(Rank rank);
   void collect_events();
   bool can_write(Rank from, Rank to);
   void happen(const Event& event);
@@ -112,6 +119,7 @@ class GossipWorld {
   void take_name(Rank rank, const Letter& letter);
   void contribute(Rank rank);
   void complete_agreements();
+  void tell(Rank rank, Rank from);
   void look(Rank rank, Rank from);
   int link_of(Rank rank, Rank other) const;
 

@@ -12,9 +12,9 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // Example: range 3 .. 5, reach 0, spread 1. The aggregate is 4 +- 1, so at least 3, and 4 is off by a third of it at
 // most.
-void ErrorBound::add(const EstimateRange& range) {
+void ErrorBound::add(const EstimateRange& range, double rounding) {
   const double half = range.high / 2 - range.low / 2;
-  const double spread = half == 0 ? 0 : half * spread_, off = half * reach_ + spread;
+  const double spread = (half == 0 ? 0 : half * spread_) + rounding, off = half * reach_ + spread;
   const double least = std::max(0.0, std::abs(range.high / 2 + range.low / 2) - spread);
   off_ = std::max(off_, off);
   least_ = std::max(least_, least);
@@ -23,40 +23,60 @@ void ErrorBound::add(const EstimateRange& range) {
 
 double ErrorBound::of_largest() const { return off_ == 0 ? 0 : least_ > 0 ? off_ / least_ : infinite; }
 
-std::vector<double> meeting_table(std::uint64_t signature, double scale, WindowObjection objection, Rank me,
-                                  std::size_t ranks) {
-  std::vector<double> table(5 + ranks);
-  table[0] = static_cast<double>(signature);
+std::vector<double> meeting_table(const GossipMeeting& meeting, Rank me, std::size_t ranks) {
+  std::vector<double> table(8 + ranks);
+  table[0] = static_cast<double>(meeting.signature);
   table[1] = -table[0];
-  table[2] = scale;
-  if (objection != WindowObjection::none) table[2 + static_cast<std::size_t>(objection)] = 1 + me;
+  table[2] = meeting.scale;
+  if (meeting.objection != WindowObjection::none) table[2 + static_cast<std::size_t>(meeting.objection)] = 1 + me;
+  table[5] = static_cast<double>(meeting.view);
+  table[6] = -table[5];
+  table[7] = meeting.largest;
   return table;
 }
 
-std::vector<double> AgreedEstimates::of(std::span<const double> values, std::size_t count, std::size_t ranks) {
-  std::vector<double> table(2 * count + 1 + ranks, -infinite);
+std::vector<double> AgreedEstimates::of(std::span<const double> values, const MassError& rounding, std::size_t count,
+                                        std::size_t ranks) {
+  std::vector<double> table(2 * count + 3 + ranks, -infinite);
   const bool knows = values.size() == count;
   for (std::size_t i = 0; knows && i < count; ++i) {
     table[i] = values[i];
     table[count + i] = -values[i];
   }
   table[2 * count] = knows ? 0 : 1;
+  table[2 * count + 1] = rounding.values;
+  table[2 * count + 2] = rounding.weight;
   return table;
 }
 
 std::vector<double> AgreedEstimates::of_none(std::size_t count, std::size_t ranks) {
-  std::vector<double> table = of({}, count, ranks);
+  std::vector<double> table = of({}, {}, count, ranks);
   table[2 * count] = 0;
   return table;
 }
 
 bool AgreedEstimates::knows_nobody() const { return count > 0 && table[0] == -infinite; }
 
-double AgreedEstimates::error_bound() const {
+double AgreedEstimates::rounding(std::size_t i, double epsilon, double step) const {
+  const bool is_exact = range(i).low == range(i).high && table[2 * count + 1] == 0 && table[2 * count + 2] == 0;
+  if (is_exact) return 0;
+  const double most = std::max(std::abs(range(i).low), std::abs(range(i).high));
+  return table[2 * count + 1] + most * (table[2 * count + 2] + 2 * epsilon) + step;
+}
+
+double AgreedEstimates::error_bound(double epsilon, double step) const {
   if (knows_nobody() || somebody_lacks()) return infinite;
   ErrorBound bound;
-  for (std::size_t i = 0; i < count; ++i) bound.add(range(i));
+  for (std::size_t i = 0; i < count; ++i) {
+    bound.add(range(i), rounding(i, epsilon, step));
+  }
   return bound.of_largest();
+}
+
+bool AgreedEstimates::can_improve(double epsilon, double step) const {
+  for (std::size_t i = 0; i < count; ++i)
+    if (range(i).high / 2 - range(i).low / 2 > rounding(i, epsilon, step)) return true;
+  return false;
 }
 
 }  // namespace ucft::detail

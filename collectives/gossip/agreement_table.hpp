@@ -1,10 +1,11 @@
 // The tables by which the ranks of a gossip operation agree. They hold doubles, and of each entry the largest of all
 // ranks counts.
 //
-//   meeting      signature  -signature  scale  unsupported  no memory            | dead of rank 0, 1, ..
-//   estimates    x_1 .. x_k             -x_1 .. -x_k        what somebody lacks  | dead of rank 0, 1, ..
+//   meeting      signature  -signature  scale  unsupported  no memory  view  -view  largest | dead of rank 0, 1, ..
+//   estimates    x_1 .. x_k   -x_1 .. -x_k   what somebody lacks   rounding of values, of weights    | dead of rank 0, ..
 //
-// The largest and the smallest signature (the negated one) are equal only if all ranks ask for the same. Scale is 1 and
+// The largest and the smallest signature (the negated one) are equal only if all ranks ask for the same. The view is
+// what a rank has begun with. Largest is the largest magnitude of an input, infinite if one is no number. Scale is 1 and
 // the sum of magnitudes. A rank that lacks nothing writes 0, so the rank that is named is the highest that lacks
 // something.
 #pragma once
@@ -13,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/gossip/mass.hpp"
 #include "collectives/protocol.hpp"
 
 namespace ucft::detail {
@@ -34,7 +36,8 @@ class ErrorBound {
  public:
   explicit ErrorBound(double reach = 0, double spread = 1) : reach_(reach), spread_(spread) {}
 
-  void add(const EstimateRange& range);
+  // rounding: by so much an estimate may be off beside all that, absolute.
+  void add(const EstimateRange& range, double rounding = 0);
   double of_largest() const;                // the largest error, relative to the least that the largest value can be
   double of_each() const { return each_; }  // the largest of the errors, each relative to its value
 
@@ -43,15 +46,21 @@ class ErrorBound {
   double off_ = 0, least_ = 0, each_ = 0;
 };
 
-std::vector<double> meeting_table(std::uint64_t signature, double scale, WindowObjection objection, Rank me,
-                                  std::size_t ranks);
+struct GossipMeeting {
+  std::uint64_t signature, view;  // 48 bits each
+  double scale, largest;
+  WindowObjection objection;
+};
+std::vector<double> meeting_table(const GossipMeeting& meeting, Rank me, std::size_t ranks);
 
 // Reads tables that have been agreed on.
 struct AgreedMeeting {
   std::span<const double> table;
 
   bool is_match() const { return table[0] == -table[1]; }
+  bool is_same_view() const { return table[5] == -table[6]; }
   double scale() const { return table[2]; }
+  double largest() const { return table[7]; }
   Rank objector(WindowObjection objection) const {
     return static_cast<Rank>(table[2 + static_cast<std::size_t>(objection)]) - 1;
   }  // -1: nobody
@@ -61,8 +70,9 @@ struct AgreedEstimates {
   std::span<const double> table;
   std::size_t count;
 
-  // values: empty if nothing is known here.
-  static std::vector<double> of(std::span<const double> values, std::size_t count, std::size_t ranks);
+  // values: empty if nothing is known here. rounding: of the mass that they are of.
+  static std::vector<double> of(std::span<const double> values, const MassError& rounding, std::size_t count,
+                                std::size_t ranks);
   // The table of a rank for which another one speaks.
   static std::vector<double> of_none(std::size_t count, std::size_t ranks);
   static void refuse_windows(std::span<double> table, std::size_t count, Rank refuser) {
@@ -74,10 +84,16 @@ struct AgreedEstimates {
   bool somebody_lacks() const { return table[2 * count] > 0; }  // an estimate; or RMA windows
   bool refuses_windows() const { return table[2 * count] >= refused; }
   Rank refuser() const { return static_cast<Rank>(table[2 * count]) - refused; }
-  double error_bound() const;  // of the middles
+  // Of the middles. epsilon: of the type of the result; step: of its smallest numbers.
+  double error_bound(double epsilon, double step) const;
+  // Whether the estimates are further apart than what rounding makes of them.
+  bool can_improve(double epsilon, double step) const;
 
  private:
   static constexpr Rank refused = 2;
+  // Each rank's mass may be off by so much, so may the mean of all masses. Then an estimate is divided, and the middle
+  // is rounded.
+  double rounding(std::size_t i, double epsilon, double step) const;
 };
 
 }  // namespace ucft::detail

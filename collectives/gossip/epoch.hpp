@@ -1,6 +1,12 @@
-// A counter of how often a gossip operation has begun, to sort messages by. Messages from before a restart are of no
-// use. A message of a rank that has seen the end of an agreement before us must wait until we have seen it, too. Two
-// ranks are never further apart than that.
+// How often a gossip operation has begun, and the tag of its messages by which they are sorted.
+//
+//   first beginning   each rank for itself, when it posts. Its tag says what it has begun with: the call, the ranks that
+//                     it takes for alive, the path. Ranks that have begun with the same understand each other
+//   later ones        all together, after an agreement. The tag counts them
+//
+// Messages from before a beginning are of no use. A message of a rank that has seen the end of an agreement before us
+// must wait until we have seen it, too. Two ranks are never further apart than that. Before the ranks have met no rank
+// knows which tag is ahead, so all others wait.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +15,34 @@ namespace ucft::detail {
 
 class GossipEpoch {
  public:
-  void begin() { ++begun_; }
-  std::uint32_t begun() const { return begun_; }  // 0: they have not met
-  std::uint16_t restarts() const { return static_cast<std::uint16_t>(begun_ == 0 ? 0 : begun_ - 1); }
-
-  // restarts: how often the sender of a message has begun again, modulo 65536.
-  bool is_now(std::uint16_t restarts) const { return begun_ > 0 && restarts == this->restarts(); }
-  bool is_ahead(std::uint16_t restarts) const {
-    return static_cast<std::uint16_t>(restarts - begun_) == 0 || (begun_ == 0 && restarts == 1);
+  // what: a hash of all that a rank begins with.
+  void begin_with(std::uint64_t what) {
+    ++begun_;
+    tag_ = static_cast<std::uint16_t>(what & ~std::uint64_t{counts});
   }
+  void begin_again() {
+    ++begun_;
+    tag_ = next();
+  }
+  void meet() { has_met_ = true; }
+  bool has_met() const { return has_met_; }
+  std::uint32_t begun() const { return begun_; }  // 0: not yet
+  std::uint16_t tag() const { return tag_; }
+
+  // tag: of a message, or of what a window shows.
+  bool is_now(std::uint16_t tag) const { return begun_ > 0 && tag == tag_; }
+  bool is_ahead(std::uint16_t tag) const { return has_met_ ? tag == next() : !is_now(tag); }
 
  private:
+  static constexpr std::uint16_t counts = 0x8000;  // in a tag: the rest is a number
+  std::uint16_t next() const {
+    const int number = (tag_ & counts) == 0 ? 0 : tag_ + 1;
+    return static_cast<std::uint16_t>(counts | number);
+  }
+
   std::uint32_t begun_ = 0;
+  std::uint16_t tag_ = 0;
+  bool has_met_ = false;
 };
 
 }  // namespace ucft::detail

@@ -177,6 +177,16 @@ class GossipRank {
   // The mean of the values per weight. False: nothing can be said, as there is no weight here (yet).
   bool estimate(Mass<Real> values) const;
 
+  // Of checksums, in whatever step: what has been taken in already is judged by it, too.
+  void set_tau(double tau) {
+    if (auto* const flows = std::get_if<PushFlow<Real>>(&rule_)) flows->set_tau(tau);
+  }
+
+  // By rounding, so far.
+  MassError error() const {
+    return std::visit([](const auto& rule) { return rule.error(); }, rule_);
+  }
+
   // For fault injection, and for invariants.
   Mass<Real> local_data() {
     return std::visit([](auto& rule) { return rule.local_data(); }, rule_);

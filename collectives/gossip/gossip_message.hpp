@@ -15,8 +15,9 @@
 namespace ucft::detail {
 
 enum GossipFlags : std::uint8_t {
-  carries_row = 1,    // absent: its row was lost on purpose, or there was nothing to push
-  gives_input = 2,    // the row is what a rank gives, for the one that speaks for its host
+  carries_row = 1,       // absent: its row was lost on purpose, or there was nothing to push
+  gives_input = 2,       // the row is what a rank gives, for the one that speaks for its host
+  carries_presence = 4,  // behind the row (presence.hpp); a row without it is of a rank that knows that all have come
   is_window = 8,      // about windows: one's name, which is the driver's; without one: rank `number` can't go one-sided
   is_last = 16,       // of its link until the next agreement
   passes_turn = 32,   // asynchronous: the two ends of a link push in turn
@@ -27,9 +28,10 @@ enum GossipFlags : std::uint8_t {
 struct GossipMessage {
   OperationNumber operation = 0;  // for the driver
   Rank peer = no_rank;            // where it is sent the receiver, where it arrives the sender
-  std::uint16_t restarts = 0;     // how often its sender has begun again, modulo 65536
+  std::uint16_t tag = 0;          // of its sender's epoch (epoch.hpp)
   std::uint8_t flags = 0;
-  std::uint32_t number = 0;  // asynchronous: on its link, from 1; is_last: how many there were; by rounds: the round
+  // passes_turn: turns that its sender has given on that link since it has met; is_last: messages with rows or turns; by rounds: the round
+  std::uint32_t number = 0;
   std::uint32_t era = 0, ack = 0;  // of the row (mass.hpp)
 
   bool has(GossipFlags flag) const { return (flags & flag) != 0; }
@@ -37,10 +39,13 @@ struct GossipMessage {
 
 // The state of a link that a window shows, before the row. Counts since the last restart.
 struct GossipLinkState {
-  std::uint16_t restarts = 0;  // of the operation, modulo 65536
-  std::uint16_t dones = 0, lasts = 0, unused = 0;
-  std::uint32_t rows = 0, turns = 0;  // so many have been sent, and passed on
-  std::uint32_t era = 0, ack = 0;     // of the row
+  std::uint16_t tag = 0;  // of the operation
+  std::uint16_t dones = 0, lasts = 0;
+  std::uint16_t presence = 0;  // 1: the row has it behind it
+  static constexpr std::uint32_t passed = 1u << 31;
+  std::uint32_t rows = 0;          // so many have been sent
+  std::uint32_t turns = 0;         // passed on; and a bit that changes with each
+  std::uint32_t era = 0, ack = 0;  // of the row
 };
 static_assert(sizeof(GossipLinkState) == 24, "three doubles fit into the line, too");
 
@@ -69,6 +74,11 @@ class GossipSends {
 
   GossipOutbox<Real>& rows() { return rows_; }
   Row copy(ConstMass<Real> values) { return {rows_.append(values), values.size()}; }
+  Row extended(Row row, ConstMass<Real> tail) {
+    const std::size_t begin = rows_.append_copy(row.begin, row.length);
+    rows_.append(tail);
+    return {begin, row.length + tail.size()};
+  }
   Mass<Real> at(Row row) { return rows_.row(row.begin, row.length); }
   std::span<const Send> sends() const { return sends_; }
   bool empty() const { return sends_.empty(); }

@@ -10,6 +10,16 @@ namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
+// Inputs are multiplied by this power of 2 where their sums could overflow, or halves of them lose bits: then the
+// largest is about 1.
+template <class Real>
+int scaling_of(double largest) {
+  constexpr int lowest = sizeof(Real) == 4 ? -60 : -500, highest = sizeof(Real) == 4 ? 90 : 900;
+  if (largest == 0) return 0;
+  const int exponent = std::ilogb(largest);
+  return exponent < lowest || exponent > highest ? -exponent : 0;
+}
+
 // The most stages of an adaptive operation, and of one where some rank has no weight to tell an estimate by.
 constexpr std::uint32_t stages_limit = 32;
 static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkState");
@@ -25,6 +35,7 @@ GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat&
       faults_(faults, {seat.rank, seat.ranks, seat.number, call.count}),
       input_(input.begin(), input.end()),
       deaths_(failed, seat.ranks),
+      presence_(seat.ranks),
       members_(call.plan.neighbourhood, deaths_.known(),
                seat.hosts),  // what all of them know in the end is only known when they have met
       one_sided_{call.path != GossipPath::messages && !goes_by_rounds(call.plan.algorithm)} {
@@ -49,20 +60,44 @@ void GossipOperation<Real>::finish(GossipEnd end) {
 template <class Real>
 double GossipOperation<Real>::estimate(Mass<Real> values) const {
   if (state() == nullptr || !state()->estimate(values)) copy<Real>(values, input_);
-  for (Real& each : values) each *= static_cast<Real>(factor());
-  const auto done = static_cast<double>(iterations());
+  const double factor = !call_.sum ? 1 : epoch_.has_met() ? this->factor() : contributors();
+  for (Real& each : values) each = static_cast<Real>(unscaled(static_cast<double>(each)) * factor);
+  const auto done = static_cast<double>(iterations() - at_news_);
   if (done == 0) return unbounded;
   // By the model errors shrink geometrically, down to eps in so many iterations.
   return std::pow(call_.eps, done / std::max(1, call_.iterations));
 }
 
+template <class Real>
+std::uint32_t GossipOperation<Real>::contributors() const {
+  if (presence_row_.empty() && epoch_.has_met()) return GossipDeaths::alive(missing());
+  std::uint32_t count = 0;
+  for (Rank rank = 0; rank < seat_.ranks; ++rank) count += presence_.has(rank) && !deaths_.is_known(rank);
+  return count;
+}
+
 // ---- meet
 
 template <class Real>
-void GossipOperation<Real>::start(WindowObjection objection) {
+void GossipOperation<Real>::start(WindowObjection objection, Sends& out) {
   double scale = 1;
   for (Real value : input_) scale += std::abs(static_cast<double>(value));
-  table_ = meeting_table(call_.signature(), scale, objection, seat_.rank, deaths_.ranks());
+  const double most = largest(ConstMass<Real>(input_));
+  one_sided_.is_on = one_sided_.is_on && objection == WindowObjection::none;
+  believed_ = deaths_.known();
+  members_ = GossipMembers(call_.plan.neighbourhood, believed_, seat_.hosts);
+  table_ = meeting_table({call_.signature(), view(), scale, most, objection}, seat_.rank, deaths_.ranks());
+  epoch_.begin_with(mixed(call_.signature(), view()));
+  if (!must_meet_first()) begin_from_inputs(out);
+}
+
+// What this rank begins with, beside the call, in 48 bits: exact as a double.
+template <class Real>
+std::uint64_t GossipOperation<Real>::view() const {
+  std::uint64_t hash = mixed(static_cast<std::uint64_t>(seat_.ranks), one_sided_.is_on);
+  for (std::size_t rank = 0; rank < believed_.size(); ++rank)
+    if (believed_[rank]) hash = mixed(hash, rank + 1);
+  return hash >> 16;
 }
 
 template <class Real>
@@ -77,26 +112,98 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
     return finish(end);
   }
   outcome_.one_sided = one_sided_.is_on;
+  epoch_.meet();
   deaths_.start();
-  if (!std::isfinite(agreed.scale())) {  // so would the result be
+  if (!std::isfinite(agreed.largest())) {  // so would the result be
     result_.assign(input_.size(), std::numeric_limits<Real>::quiet_NaN());
     outcome_.error_bound = unbounded;
     return finish(GossipEnd::success);
   }
-  double& tau = call_.plan.tau;
-  if (tau == 0)
-    tau = std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * agreed.scale() *
-          static_cast<double>(seat_.ranks);
-  begin_from_inputs(out);
+  exponent_ = scaling_of<Real>(agreed.largest());
+  const bool begins_now =
+      must_meet_first() || exponent_ != 0 || !agreed.is_same_view() || deaths_.agreed() != believed_;
+  for (Real& each : input_) each = std::ldexp(each, exponent_);
+  largest_ = std::ldexp(agreed.largest(), exponent_);
+  const double scale =
+      exponent_ == 0 ? agreed.scale() : 1 + static_cast<double>(call_.count) * std::ldexp(agreed.largest(), exponent_);
+  if (double& tau = call_.plan.tau; tau == 0)
+    tau =
+        std::sqrt(static_cast<double>(std::numeric_limits<Real>::epsilon())) * scale * static_cast<double>(seat_.ranks);
+  else
+    tau = std::ldexp(tau, exponent_);
+  if (!begins_now) return go_on_as_met(out);
+  host_mass_.clear();
+  begin_again_from_inputs(out);
+}
+
+// All have begun with the same, and with the ranks that are agreed to live now.
+template <class Real>
+void GossipOperation<Real>::go_on_as_met(Sends& out) {
+  note_news();  // all have come; and so far a rank may have gossiped with few others, over and over
+  if (links_) links_->meet(call_.plan.tau);
+  if (step_ == Step::waiting) begin_agreement();  // another rank speaks for this one
+  replay(out);
+}
+
+// ---- presence
+
+// Begins with the masses of these ranks.
+template <class Real>
+void GossipOperation<Real>::become_present(std::span<const Rank> ranks) {
+  presence_ = GossipPresence<Real>(seat_.ranks);
+  for (Rank rank : ranks) presence_.add(rank);
+  note_presence();
+  note_news();
+}
+
+// The row without what is behind it.
+template <class Real>
+ConstMass<Real> GossipOperation<Real>::take_presence(const GossipMessage& message, ConstMass<Real> row) {
+  const std::size_t length = message.has(carries_presence) ? GossipPresence<Real>::length(seat_.ranks) : 0;
+  if (row.empty() || row.size() < length) return {};
+  if (!presence_row_.empty() && (length > 0 ? presence_.add(row.last(length)) : presence_.add_all())) {
+    note_presence();
+    note_news();
+  }
+  return row.first(row.size() - length);
+}
+
+template <class Real>
+void GossipOperation<Real>::note_presence() {
+  presence_row_.clear();
+  for (Rank rank = 0; rank < seat_.ranks && presence_row_.empty(); ++rank)
+    if (!presence_.has(rank) && !deaths_.is_known(rank)) presence_row_ = presence_.row();
+}
+
+// What was gossiped so far was without a rank that has come now.
+template <class Real>
+void GossipOperation<Real>::note_news() {
+  iteration_ = 0;
+  at_news_ = iterations();
 }
 
 // ---- gather
 
-// Begins from the inputs of all that are agreed to live.
+// Among all that are agreed to live.
+template <class Real>
+void GossipOperation<Real>::begin_again() {
+  epoch_.begin_again();
+  members_ = GossipMembers(call_.plan.neighbourhood, deaths_.agreed(), seat_.hosts);
+}
+
+template <class Real>
+void GossipOperation<Real>::begin_again_from_inputs(Sends& out) {
+  begin_again();
+  begin_from_inputs(out);
+}
+
 template <class Real>
 void GossipOperation<Real>::begin_from_inputs(Sends& out) {
-  open();
-  if (seat_.hosts.empty()) return begin(input_, 1, out);
+  began_off_ = {};
+  if (seat_.hosts.empty()) {
+    become_present({&seat_.rank, 1});
+    return begin(input_, 1, out);
+  }
   if (links_)
     counts_ = links_->counts();
   else
@@ -107,19 +214,36 @@ void GossipOperation<Real>::begin_from_inputs(Sends& out) {
   given_.clear();
   if (is_silent()) {
     give(members_.speaker_of(seat_.rank, seat_.hosts), input_, out);
-    return begin_agreement();
+    if (epoch_.has_met()) return begin_agreement();
+    step_ = Step::waiting;
+    return;
   }
-  if (!host_mass_.empty()) return begin(ConstMass<Real>(host_mass_).first(input_.size()), host_mass_.back(), out);
+  if (!host_mass_.empty()) {
+    const std::vector<Rank> here = ranks_here();
+    const auto terms = static_cast<double>(here.size());  // another rank has added them: all that may have happened
+    began_off_.values = terms * terms * largest_ * static_cast<double>(std::numeric_limits<Real>::epsilon());
+    become_present(here);
+    return begin(ConstMass<Real>(host_mass_).first(input_.size()), host_mass_.back(), out);
+  }
   step_ = Step::gathering;
   gather(seat_.rank, input_, out);
   replay(out);
 }
 
 template <class Real>
+std::vector<Rank> GossipOperation<Real>::ranks_here() const {
+  const auto host_of = [&](Rank rank) { return seat_.hosts[static_cast<std::size_t>(rank)]; };
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < seat_.ranks; ++rank)
+    if (host_of(rank) == host_of(seat_.rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+template <class Real>
 void GossipOperation<Real>::give(Rank to, ConstMass<Real> row, Sends& out) {
   GossipMessage message;
   message.peer = to;
-  message.restarts = epoch_.restarts();
+  message.tag = epoch_.tag();
   message.flags = carries_row | gives_input;
   out.send(message, -1, out.copy(row));
 }
@@ -139,16 +263,16 @@ void GossipOperation<Real>::gather(Rank from, ConstMass<Real> row, Sends& out) {
 template <class Real>
 void GossipOperation<Real>::end_gathering(Sends& out) {
   std::ranges::sort(given_, {}, &Given::from);
-  for (Rank rank = 0; rank < seat_.ranks; ++rank) {
-    const auto place = static_cast<std::size_t>(rank);
-    if (seat_.hosts[place] != seat_.hosts[static_cast<std::size_t>(seat_.rank)]) continue;
-    const bool is_awaited = !deaths_.is_known(rank) && !deaths_.agreed()[place];
+  const std::vector<Rank> here = ranks_here();
+  for (Rank rank : here) {
+    const bool is_awaited = !deaths_.is_known(rank) && !deaths_.agreed()[static_cast<std::size_t>(rank)];
     if (is_awaited && !std::ranges::binary_search(given_, rank, {}, &Given::from)) return;
   }
   std::vector<Real> mass(input_.size() + 1);
   for (const Given& given : given_) {
     for (std::size_t i = 0; i < input_.size(); ++i) mass[i] += given.row[i];
     ++mass.back();
+    if (mass.back() > 1) began_off_.add<Real>(mass, input_.size());
   }
   if (call_.keeps_the_dead()) {
     host_mass_ = mass;
@@ -156,16 +280,11 @@ void GossipOperation<Real>::end_gathering(Sends& out) {
       if (given.from != seat_.rank) give(given.from, mass, out);
   }
   given_.clear();
+  become_present(here);
   begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
 }
 
 // ---- gossip
-
-template <class Real>
-void GossipOperation<Real>::open() {
-  epoch_.begin();
-  members_ = GossipMembers(call_.plan.neighbourhood, deaths_.agreed(), seat_.hosts);
-}
 
 // Begins a stage in which this member has that mass.
 template <class Real>
@@ -174,20 +293,22 @@ void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& ou
   step_ = Step::gossiping;
   GossipPlan plan = call_.plan;
   plan.neighbourhood = members_.neighbourhood();
+  if (plan.tau == 0) plan.tau = unbounded;  // until the ranks have met
   if (goes_by_rounds(plan.algorithm)) {
     plan.rounds = wanted_;
     plan.seed = mixed(plan.seed, epoch_.begun() - 1);
-    rounds_.emplace(plan, members_, seat_.rank, values, weight, epoch_.restarts(), iterations());
+    rounds_.emplace(plan, members_, seat_.rank, values, weight, epoch_.tag(), iterations());
     rounds_->start(members_, exit(out));
   } else {
     neighbours_ = members_.neighbours_of_rank(seat_.rank);
-    const typename GossipLinks<Real>::Place place{seat_.rank, epoch_.restarts(), one_sided_.is_on,
+    const typename GossipLinks<Real>::Place place{seat_.rank, epoch_.tag(), one_sided_.is_on, epoch_.has_met(),
                                                   mixed(plan.seed, seat_.number)};
     links_.emplace(GossipRank<Real>(plan, members_.place_of(seat_.rank), values, weight), neighbours_, place,
                    links_ ? links_->counts() : counts_);
   }
   for (Rank rank = 0; rank < seat_.ranks; ++rank)
     if (deaths_.is_known(rank)) exclude(rank, out);
+  if (links_) links_->greet(exit(out));
   replay(out);
 }
 
@@ -219,12 +340,14 @@ bool GossipOperation<Real>::on_turn(GossipTime now, Sends& out) {
 template <class Real>
 bool GossipOperation<Real>::gossip(GossipTime now, Sends& out) {
   if (rounds_ ? rounds_->finished() : one_sided_.is_given_up()) {
+    if (!epoch_.has_met()) return false;
     begin_agreement();
     return true;
   }
   if (rounds_) return false;
   links_->fail_due_links(exit(out));
   if (iteration_ >= wanted_ || links_->live().empty()) {
+    if (!epoch_.has_met()) return false;
     step_ = Step::settling;
     return true;
   }
@@ -247,17 +370,18 @@ template <class Real>
 void GossipOperation<Real>::hear(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
   const bool is_input = message.has(gives_input);
   // Bounded: an input of each; by rounds one a round; else a push, a last word, and repairs on each link.
-  if (is_input ? epoch_.is_ahead(message.restarts) : is_early(message.restarts))
+  if (is_input ? epoch_.is_ahead(message.tag) : is_early(message.tag))
     return early_.push_back({message, {row.begin(), row.end()}});
-  if (!epoch_.is_now(message.restarts)) return;
+  if (!epoch_.is_now(message.tag)) return;
   if (is_input && !seat_.hosts.empty()) return gather(message.peer, row, out);
   if (!is_input && state() != nullptr) take(message, row, out);
 }
 template <class Real>
 void GossipOperation<Real>::take(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
-  if (links_) return links_->on_message(message, row, exit(out));
+  const ConstMass<Real> mass = take_presence(message, row);
+  if (links_) return links_->on_message(message, mass, exit(out));
   using Taken = typename GossipRounds<Real>::Taken;
-  const Taken taken = rounds_->on_message(message, row, members_, exit(out));
+  const Taken taken = rounds_->on_message(message, mass, members_, exit(out));
   if (taken == Taken::early) early_.push_back({message, {row.begin(), row.end()}});
   if (taken == Taken::ends_round) replay(out);
 }
@@ -273,6 +397,7 @@ void GossipOperation<Real>::replay(Sends& out) {
 template <class Real>
 void GossipOperation<Real>::on_failure(Rank rank, Sends& out) {
   if (step_ == Step::finished || !deaths_.learn(rank)) return;
+  if (!presence_row_.empty()) note_presence();
   exclude(rank, out);
   if (is_gathering()) end_gathering(out);
 }
@@ -280,7 +405,11 @@ void GossipOperation<Real>::on_failure(Rank rank, Sends& out) {
 template <class Real>
 void GossipOperation<Real>::on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear,
                                      Sends& out) {
-  if (epoch_.is_now(shown.restarts)) return links_->on_shown(link, shown, row, is_clear, exit(out));
+  if (epoch_.is_now(shown.tag)) {
+    GossipMessage message;
+    message.flags = shown.presence != 0 ? carries_presence : 0;
+    return links_->on_shown(link, shown, take_presence(message, row), is_clear, exit(out));
+  }
   if (is_clear) links_->on_clear(link, exit(out));
 }
 
@@ -292,7 +421,7 @@ void GossipOperation<Real>::refuse_windows(Rank refuser, Sends& out) {
     if (deaths_.is_known(rank) || rank == seat_.rank) continue;
     GossipMessage message;
     message.peer = rank;
-    message.restarts = epoch_.restarts();
+    message.tag = epoch_.tag();
     message.flags = is_window;
     message.number = static_cast<std::uint32_t>(refuser);
     out.send(message);
@@ -311,8 +440,14 @@ void GossipOperation<Real>::begin_agreement() {
   std::vector<Real> now(input_.size());
   std::vector<double> known;
   if (state()->estimate(now)) known.assign(now.begin(), now.end());
-  table_ = AgreedEstimates::of(known, now.size(), deaths_.ranks());
+  table_ = AgreedEstimates::of(known, rounding(), now.size(), deaths_.ranks());
   if (one_sided_.is_given_up()) AgreedEstimates::refuse_windows(table_, now.size(), one_sided_.refuser);
+}
+
+template <class Real>
+MassError GossipOperation<Real>::rounding() const {
+  const MassError since = state()->error();
+  return {began_off_.values + since.values, began_off_.weight + since.weight};
 }
 
 template <class Real>
@@ -329,7 +464,7 @@ void GossipOperation<Real>::on_agreement(const GossipAgreed& agreed, Sends& out)
   if (dead[static_cast<std::size_t>(seat_.rank)]) return finish(GossipEnd::excluded);  // the others go on without us
   for (Rank rank = 0; rank < seat_.ranks; ++rank)
     if (dead[static_cast<std::size_t>(rank)]) on_failure(rank, out);
-  if (step_ == Step::meeting) return meet({agreed.table}, out);
+  if (!epoch_.has_met()) return meet({agreed.table}, out);
   judge({agreed.table, input_.size()}, is_complete, out);
 }
 
@@ -339,8 +474,11 @@ void GossipOperation<Real>::judge(const AgreedEstimates& agreed, bool is_complet
   if (agreed.refuses_windows()) return give_up_windows(agreed.refuser(), out);
   ++outcome_.stages;
   if (!is_complete) return go_on_without(out);
-  const double bound = agreed.error_bound();
-  const bool may_go_on = !(bound <= call_.eps) && !agreed.knows_nobody() && outcome_.stages < stages_limit;
+  const double epsilon = std::numeric_limits<Real>::epsilon();
+  const double step = std::ldexp(static_cast<double>(std::numeric_limits<Real>::denorm_min()), exponent_);
+  const double bound = agreed.error_bound(epsilon, step);
+  const bool may_go_on = !(bound <= call_.eps) && !agreed.knows_nobody() && outcome_.stages < stages_limit &&
+                         (agreed.somebody_lacks() || agreed.can_improve(epsilon, step));
   if (may_go_on && (call_.adaptive || agreed.somebody_lacks()) && improve(out)) return;
   report(agreed, bound);
 }
@@ -348,9 +486,12 @@ void GossipOperation<Real>::judge(const AgreedEstimates& agreed, bool is_complet
 template <class Real>
 void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) {
   result_.resize(input_.size());
-  for (std::size_t i = 0; i < result_.size(); ++i)
-    result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN()
-                                                         : agreed.range(i).middle() * factor());
+  constexpr double most = std::numeric_limits<Real>::max();  // a mean of such numbers is no larger
+  for (std::size_t i = 0; i < result_.size(); ++i) {
+    const double mean = std::clamp(unscaled(agreed.range(i).middle()), -most, most);
+    result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : mean * factor());
+  }
+  if (!is_finite(ConstMass<Real>(result_))) bound = unbounded;  // a sum that the type can't hold
   outcome_.error_bound = bound;
   outcome_.reached = bound <= call_.eps;
   const bool nearly = call_.keeps_the_dead() && deaths_.agreed() != deaths_.at_start();
@@ -369,13 +510,14 @@ template <class Real>
 void GossipOperation<Real>::go_on_without(Sends& out) {
   if (!seat_.hosts.empty()) {
     if (call_.keeps_the_dead() && !members_.is_any_of(deaths_.agreed())) return go_on();
-    return begin_from_inputs(out);
+    return begin_again_from_inputs(out);
   }
   if (call_.keeps_flows() && members_.is_connected_without(deaths_.agreed())) return go_on();
-  if (!call_.keeps_the_dead()) return begin_from_inputs(out);
+  if (!call_.keeps_the_dead()) return begin_again_from_inputs(out);
   std::vector<Real> mass(input_.size() + 1);
   state()->mass(mass);
-  open();
+  began_off_ = rounding();
+  begin_again();
   begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
 }
 
@@ -389,7 +531,7 @@ void GossipOperation<Real>::give_up_windows(Rank refuser, Sends& out) {
   outcome_.one_sided = false;
   deaths_.start();  // it starts now
   host_mass_.clear();
-  begin_from_inputs(out);
+  begin_again_from_inputs(out);
 }
 
 // Goes on with more iterations, or rounds. False: that would not help.
@@ -407,7 +549,7 @@ bool GossipOperation<Real>::improve(Sends& out) {
       (1ull << std::min(wanted_, 40)) >= static_cast<std::uint64_t>(members_.count()))
     return false;
   wanted_ = wanted;
-  begin_from_inputs(out);
+  begin_again_from_inputs(out);
   return true;
 }
 

@@ -1,8 +1,11 @@
 // A gossip all-reduce of one rank: the protocol around the rules of gossip.hpp, as a value. It has no clock, no thread
 // and no I/O. Events come in through the functions on_..., messages go out into GossipSends.
 //
-//   meet      an agreement: which ranks take part, do all ask for the same, how large are the data. From here on every
-//             rank has posted the operation. So no message comes before its operation, and one that does is dropped
+//   begin     at once, among the ranks that it takes for alive. No rank waits for one that has not come: it has no weight,
+//             and pushes pass by
+//   meet      an agreement, beside all that: which ranks take part, do all ask for the same, how large are the data. When
+//             it is over all have come. If they have begun with the same they go on, and a stage may end from now on.
+//             Else all begin again
 //   gather    of several ranks of a host one speaks for it. The others give it their inputs: the host's mass is their
 //             sum, and its weight their number. The others say nothing until the next agreement
 //   gossip    asynchronous (links.hpp): a number of iterations, each a push to a live neighbour chosen by chance;
@@ -42,6 +45,7 @@
 #include "collectives/gossip/deaths.hpp"
 #include "collectives/gossip/epoch.hpp"
 #include "collectives/gossip/gossip_call.hpp"
+#include "collectives/gossip/presence.hpp"
 #include "collectives/gossip/rounds.hpp"
 
 namespace ucft::detail {
@@ -70,7 +74,7 @@ class GossipOperation {
   GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed,
                   const GossipFaults& faults);
 
-  void start(WindowObjection objection);
+  void start(WindowObjection objection, Sends& out);
   // row: what the message carries; empty: nothing. Valid during the call.
   void on_message(const GossipMessage& message, ConstMass<Real> row, Sends& out);
   void on_failure(Rank rank, Sends& out);
@@ -83,17 +87,15 @@ class GossipOperation {
   // Asynchronous, and not through yet. Only then on_turn() needs the time; and where it has the turn it is about to
   // push.
   bool is_pushing() const { return step_ == Step::gossiping && links_.has_value(); }
-  bool wants_agreement() const { return step_ == Step::meeting || step_ == Step::agreeing; }
+  bool wants_agreement() const { return step_ != Step::finished && (!epoch_.has_met() || step_ == Step::agreeing); }
   // This rank's table for the agreement, with the deaths that it knows of now.
   std::vector<double> table() const;
   const GossipDeaths& deaths() const { return deaths_; }
   const GossipEpoch& epoch() const { return epoch_; }
   // It has begun, and waits for what the ranks of its host give: it has no neighbours yet.
   bool is_gathering() const { return step_ == Step::gathering; }
-  // True if a message of a rank that has begun again so often must wait until this rank gossips, too.
-  bool is_early(std::uint16_t restarts) const {
-    return epoch_.is_ahead(restarts) || (is_gathering() && epoch_.is_now(restarts));
-  }
+  // True if a message with that tag must wait until this rank gossips, too.
+  bool is_early(std::uint16_t tag) const { return epoch_.is_ahead(tag) || (is_gathering() && epoch_.is_now(tag)); }
 
   // ---- one-sided
   const OneSided& one_sided() const { return one_sided_; }
@@ -109,15 +111,17 @@ class GossipOperation {
   void on_clear(int link, Sends& out) { links_->on_clear(link, exit(out)); }
   void on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Sends& out);
 
-  // This rank's own estimate (its input, if it has none yet). Returns the error to be expected; infinite: nothing is
-  // known yet.
+  // This rank's own estimate (its input, if it has none yet), of the ranks that it has heard of. Returns the error to
+  // be expected; infinite: nothing is known yet.
   double estimate(Mass<Real> values) const;
+  std::uint32_t contributors() const;  // how many these are
   bool finished() const { return step_ == Step::finished; }
   const GossipOutcome& outcome() const { return outcome_; }  // when it has finished
   ConstMass<Real> result() const { return result_; }         // of a success
 
  private:
-  enum class Step : std::uint8_t { meeting, gathering, gossiping, settling, agreeing, finished };
+  // waiting: for the meeting.
+  enum class Step : std::uint8_t { waiting, gathering, gossiping, settling, agreeing, finished };
   struct Arrival {
     GossipMessage message;
     std::vector<Real> row;
@@ -127,7 +131,7 @@ class GossipOperation {
     std::vector<Real> row;
   };
 
-  GossipExit<Real> exit(Sends& out) { return {out, faults_}; }
+  GossipExit<Real> exit(Sends& out) { return {out, faults_, presence_row_}; }
   const GossipRank<Real>* state() const { return links_ ? &links_->state() : rounds_ ? &rounds_->state() : nullptr; }
   std::uint64_t iterations() const {
     return links_ ? links_->counts().iterations : rounds_ ? rounds_->iterations() : counts_.iterations;
@@ -135,13 +139,24 @@ class GossipOperation {
   const std::vector<bool>& missing() const { return call_.keeps_the_dead() ? deaths_.at_start() : deaths_.agreed(); }
   double factor() const { return call_.sum ? GossipDeaths::alive(missing()) : 1; }
 
+  double unscaled(double value) const { return exponent_ == 0 ? value : std::ldexp(value, -exponent_); }
+  std::uint64_t view() const;
   void meet(const AgreedMeeting& agreed, Sends& out);
+  void go_on_as_met(Sends& out);
+  // By rounds, checksums can't be judged later.
+  bool must_meet_first() const { return call_.plan.algorithm == GossipAlgorithm::hpflc && call_.plan.tau == 0; }
+  void become_present(std::span<const Rank> ranks);
+  ConstMass<Real> take_presence(const GossipMessage& message, ConstMass<Real> row);
+  void note_presence();
+  void note_news();
+  std::vector<Rank> ranks_here() const;                                        // of this host
   bool is_silent() const { return members_.place_of(seat_.rank) == no_rank; }  // another rank speaks for its host
   void begin_from_inputs(Sends& out);
+  void begin_again();
+  void begin_again_from_inputs(Sends& out);
   void give(Rank to, ConstMass<Real> row, Sends& out);  // within the host
   void gather(Rank from, ConstMass<Real> row, Sends& out);
   void end_gathering(Sends& out);
-  void open();
   void begin(ConstMass<Real> values, Real weight, Sends& out);
   void exclude(Rank rank, Sends& out);
   void go_on();
@@ -150,6 +165,7 @@ class GossipOperation {
   void take(const GossipMessage& message, ConstMass<Real> row, Sends& out);
   void replay(Sends& out);
   void begin_agreement();
+  MassError rounding() const;  // of this rank's mass
   void judge(const AgreedEstimates& agreed, bool is_complete, Sends& out);
   void go_on_without(Sends& out);
   void give_up_windows(Rank refuser, Sends& out);
@@ -161,10 +177,16 @@ class GossipOperation {
   int wanted_;  // iterations of a stage; by rounds: rounds
   GossipFaultInjector faults_;
   std::vector<Real> input_;
-  Step step_ = Step::meeting;
+  double largest_ = 0;  // of all ranks' inputs, once they have met
+  int exponent_ = 0;    // input_, and all that comes of it, is 2^so much times what was given
+  Step step_ = Step::waiting;
   std::vector<double> table_;
   GossipDeaths deaths_;
   GossipEpoch epoch_;
+  std::vector<bool> believed_;  // the dead, as this rank began
+  GossipPresence<Real> presence_;
+  std::vector<Real> presence_row_;  // empty: all have come
+  std::uint64_t at_news_ = 0;       // iterations, when a rank was heard of last
   GossipMembers members_;
   std::vector<Rank> neighbours_;
   OneSided one_sided_;
@@ -173,6 +195,7 @@ class GossipOperation {
   std::vector<Real> host_mass_;                // where the dead are kept: what this host began with, and its weight
   typename GossipLinks<Real>::Counts counts_;  // of this rank, before it last began
   std::optional<GossipLinks<Real>> links_;     // asynchronous
+  MassError began_off_;                        // by rounding, what it last began with
   int iteration_ = 0;                          // of this stage
   std::optional<GossipRounds<Real>> rounds_;   // by rounds
   GossipOutcome outcome_;

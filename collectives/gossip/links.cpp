@@ -19,11 +19,12 @@ GossipLinks<Real>::GossipLinks(GossipRank<Real> state, std::vector<Rank> ends, c
       place_(place),
       counts_(counts),
       links_(ends_.size()),
+      has_met_(place.has_met),
       pace_(first_pace) {
   for (std::size_t link = 0; link < links_.size(); ++link) {
-    links_[link].my_turn = begins(ends_[link]);
+    links_[link].my_turn = place_.one_sided && begins(ends_[link]);
     links_[link].clear = !place_.one_sided;  // a window can be written once the driver has it
-    links_[link].mine.restarts = links_[link].theirs.restarts = place_.restarts;
+    links_[link].mine.tag = links_[link].theirs.tag = place_.tag;
   }
 }
 
@@ -37,6 +38,18 @@ template <class Real>
 bool GossipLinks<Real>::begins(Rank other) const {
   const Rank me = place_.rank;
   return (me + other) % 2 == 0 ? me < other : me > other;  // about half of its links each
+}
+
+template <class Real>
+void GossipLinks<Real>::greet(Exit exit) {
+  for (const int number : live()) {
+    if (place_.one_sided || begins(end(number))) continue;
+    ++at(number).sent;
+    GossipMessage message;
+    message.flags = passes_turn;
+    give_turn(at(number), message);
+    send(number, message, {}, exit);
+  }
 }
 
 // ---- pushing
@@ -56,15 +69,16 @@ bool GossipLinks<Real>::push(GossipTime now, Exit exit) {
 }
 
 // A link by chance, or preference, of those on which it is our turn; -1: none. Some links are fast, or join two ranks
-// that happen to run at the same time. Pushes back and forth there bring nobody anything new: no link may be more than
-// a few turns ahead of the slowest. (That waits for nobody for ever, either: where fewest turns have been taken both
-// ends may go on. The counts of two ends differ by one at most.)
+// that happen to run at the same time. Pushes back and forth there bring nobody anything new. So once the ranks have
+// met no link may be more than a few turns ahead of the slowest. (That waits for nobody for ever, either: where fewest
+// turns have been taken both ends may go on. The counts of two ends differ by one at most.)
 template <class Real>
 int GossipLinks<Real>::choose() {
   constexpr std::uint32_t ahead = 4;
   ready_.clear();
-  std::uint32_t fewest = ~std::uint32_t{0};
-  for (int number : live()) fewest = std::min(fewest, at(number).turns);
+  std::uint32_t fewest = ~std::uint32_t{0} - ahead;
+  for (int number : live())
+    if (has_met_) fewest = std::min(fewest, at(number).turns);
   for (int number : live()) {
     const Link& link = at(number);
     if (link.my_turn && link.turns <= fewest + ahead && link.clear) ready_.push_back(number);
@@ -72,6 +86,19 @@ int GossipLinks<Real>::choose() {
   if (ready_.empty()) return -1;
   Random random(mixed(place_.seed, mixed(static_cast<std::uint64_t>(place_.rank), counts_.choices++)));
   return state_.choose_of(ready_, random);
+}
+
+// Turns count from the meeting on. Each end counts on from what the other one has counted before this one had met.
+template <class Real>
+void GossipLinks<Real>::meet(double tau) {
+  state_.set_tau(tau);
+  has_met_ = true;
+}
+// theirs: as the other end has counted; 0: it has not met.
+template <class Real>
+void GossipLinks<Real>::take_turn(Link& link, std::uint32_t theirs) {
+  link.my_turn = true;
+  if (theirs > 0) link.turns = std::max(link.turns, theirs - 1);
 }
 
 // The other end is told: it could wait for a turn on that link, and not get there itself.
@@ -84,7 +111,7 @@ void GossipLinks<Real>::fail_due_links(Exit exit) {
     fail_link(number, exit.faults);
     GossipMessage message;
     message.peer = each.other;
-    message.restarts = place_.restarts;
+    message.tag = place_.tag;
     message.flags = link_failed;
     exit.sends.send(message);
   }
@@ -104,9 +131,10 @@ void GossipLinks<Real>::on_failure(Rank rank) {
 
 // A turn is counted however it is used. Otherwise the two ends' counts would drift apart (see choose()).
 template <class Real>
-void GossipLinks<Real>::give_turn(Link& link) {
+void GossipLinks<Real>::give_turn(Link& link, GossipMessage& message) {
   link.my_turn = false;
-  ++link.turns;
+  link.turns += has_met_;
+  message.number = link.turns;
 }
 
 template <class Real>
@@ -124,7 +152,7 @@ void GossipLinks<Real>::send_pushed(int pushed, Exit exit) {
     if (link.failed || link.lasts_sent > stage_)
       continue;  // we have said our last word there: it is as if this were lost
     GossipMessage message;
-    message.number = ++link.sent;
+    ++link.sent;
     message.era = each.era;
     message.ack = each.ack;
     // Where the row is lost, the message still says that there was one, and passes the turn.
@@ -132,12 +160,12 @@ void GossipLinks<Real>::send_pushed(int pushed, Exit exit) {
     if (survives) message.flags |= carries_row;
     if (each.link == pushed) {
       message.flags |= passes_turn;
-      give_turn(link);
+      give_turn(link, message);
     }
     if (survives)
-      send(each.link, message, {each.begin, each.length}, exit.sends);
+      send(each.link, message, {each.begin, each.length}, exit);
     else
-      send(each.link, message, {}, exit.sends);
+      send(each.link, message, {}, exit);
   }
 }
 
@@ -159,11 +187,11 @@ template <class Real>
 void GossipLinks<Real>::say(int number, int flags, Exit exit) {
   Link& link = at(number);
   GossipMessage message;
-  message.number = link.sent;
+  if ((flags & is_last) != 0) message.number = link.sent;
   message.flags = static_cast<std::uint8_t>(flags);
-  if ((flags & passes_turn) != 0) give_turn(link);
+  if ((flags & passes_turn) != 0) give_turn(link, message);
   ++((flags & is_last) != 0 ? link.lasts_sent : link.dones_sent);
-  send(number, message, {}, exit.sends);
+  send(number, message, {}, exit);
 }
 template <class Real>
 void GossipLinks<Real>::answer_if_due(int number, Exit exit) {
@@ -172,10 +200,10 @@ void GossipLinks<Real>::answer_if_due(int number, Exit exit) {
   push_to(number, exit);
   if (!link.my_turn) return;
   GossipMessage message;  // there was nothing to push
-  message.number = ++link.sent;
+  ++link.sent;
   message.flags = passes_turn;
-  give_turn(link);
-  send(number, message, {}, exit.sends);
+  give_turn(link, message);
+  send(number, message, {}, exit);
 }
 
 // ---- what arrives
@@ -187,7 +215,7 @@ void GossipLinks<Real>::on_message(const GossipMessage& message, ConstMass<Real>
   Link& link = at(number);
   if (link.failed) return;
   if (message.has(link_failed)) return fail_link(number, exit.faults);
-  if (message.has(passes_turn)) link.my_turn = true;
+  if (message.has(passes_turn)) take_turn(link, message.number);
   if (message.has(is_done)) {
     ++link.dones_received;
     return;
@@ -213,9 +241,10 @@ template <class Real>
 void GossipLinks<Real>::on_shown(int number, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear,
                                  Exit exit) {
   Link& link = at(number);
-  const bool has_row = brings_row(number, shown), has_turn = shown.turns != link.theirs.turns;
+  const bool has_row = brings_row(number, shown),
+             has_turn = ((shown.turns ^ link.theirs.turns) & GossipLinkState::passed) != 0;
   heard_ = heard_ || has_row || has_turn;
-  link.my_turn = link.my_turn || has_turn;
+  if (has_turn) take_turn(link, shown.turns & ~GossipLinkState::passed);
   link.clear = is_clear;
   link.dones_received = shown.dones;
   link.lasts_received = shown.lasts;
@@ -228,13 +257,13 @@ void GossipLinks<Real>::on_shown(int number, const GossipLinkState& shown, Const
 // ---- the way out
 
 template <class Real>
-void GossipLinks<Real>::send(int number, GossipMessage message, typename GossipSends<Real>::Row row,
-                             GossipSends<Real>& sends) {
-  if (place_.one_sided) return show(number, message, row, sends);
+void GossipLinks<Real>::send(int number, GossipMessage message, typename GossipSends<Real>::Row row, Exit exit) {
+  row = exit.finish(row, message.flags);
+  if (place_.one_sided) return show(number, message, row, exit.sends);
   message.peer = end(number);
-  message.restarts = place_.restarts;
+  message.tag = place_.tag;
   if (row.length > 0) at(number).clear = false;
-  sends.send(message, number, row);
+  exit.sends.send(message, number, row);
 }
 
 template <class Real>
@@ -243,10 +272,11 @@ void GossipLinks<Real>::show(int number, const GossipMessage& message, typename 
   Link& link = at(number);
   if (message.has(carries_row)) {
     ++link.mine.rows;
+    link.mine.presence = message.has(carries_presence);
     link.mine.era = message.era;
     link.mine.ack = message.ack;
   }
-  link.mine.turns += message.has(passes_turn);
+  if (message.has(passes_turn)) link.mine.turns = (~link.mine.turns & GossipLinkState::passed) | message.number;
   link.mine.dones = static_cast<std::uint16_t>(link.mine.dones + message.has(is_done));
   link.mine.lasts = static_cast<std::uint16_t>(link.mine.lasts + message.has(is_last));
   if (link.clear && (row.length > 0 || link.row.empty())) {

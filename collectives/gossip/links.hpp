@@ -7,6 +7,9 @@
 //               at once do) flows grow without limit. With turns, no more than one push is ever on its way on a link,
 //               however slow its other end. No end waits for ever: if neither end of a link is through, the turn is at
 //               one of them, which will take it.
+//   greetings   A rank that has not come yet takes no part. One that comes says so to its neighbours. Of messages the end
+//               that does not push first passes the turn to the one that does. A window can be written once its name
+//               has come. Until then there is no turn on the link, or no place to write, and pushes pass by.
 //   last words  A rank that has pushed enough says so (is_done), and only answers until the other end has, too. Ranks
 //               differ in speed, and a rank that found the others gone would stay behind. Then both ends say their last
 //               word (is_last), and how many messages there were. When all have come nothing is on its way, and mass is
@@ -34,6 +37,14 @@ template <class Real>
 struct GossipExit {
   GossipSends<Real>& sends;
   GossipFaultInjector& faults;
+  ConstMass<Real> presence{};  // behind each row
+
+  // The row as it leaves, and the flags that say so.
+  typename GossipSends<Real>::Row finish(typename GossipSends<Real>::Row row, std::uint8_t& flags) const {
+    if (row.length == 0 || presence.empty()) return row;
+    flags |= carries_presence;
+    return sends.extended(row, presence);
+  }
 };
 
 template <class Real>
@@ -41,11 +52,12 @@ class GossipLinks {
  public:
   struct Place {
     Rank rank;  // in the communicator
-    std::uint16_t restarts;
+    std::uint16_t tag;
     bool one_sided;
+    bool has_met;
     std::uint64_t seed;  // of the choices of all ranks, in this operation
   };
-  struct Counts {  // through all restarts
+  struct Counts {  // through all beginnings
     std::uint64_t iterations = 0, choices = 0;
   };
   using Exit = GossipExit<Real>;
@@ -53,7 +65,12 @@ class GossipLinks {
   // ends: the ranks at the other ends of state's links, ascending.
   GossipLinks(GossipRank<Real> state, std::vector<Rank> ends, const Place& place, const Counts& counts);
 
+  // Says to the neighbours that this rank has come.
+  void greet(Exit exit);
+
   const GossipRank<Real>& state() const { return state_; }
+  // All have come. tau: of checksums.
+  void meet(double tau);
   const Counts& counts() const { return counts_; }
   std::span<const int> live() const { return state_.live_links(); }
   int link_of(Rank rank) const;  // -1: none
@@ -89,7 +106,7 @@ class GossipLinks {
     bool my_turn = false;  // to push
     bool failed = false;   // injected
     bool clear = false;
-    std::uint32_t turns = 0;  // given to the other end
+    std::uint32_t turns = 0;  // given to the other end, since the meeting
     std::uint32_t sent = 0, received = 0, promised = 0;
     std::uint32_t dones_sent = 0, dones_received = 0, lasts_sent = 0, lasts_received = 0;  // one a stage
     // one-sided
@@ -104,13 +121,14 @@ class GossipLinks {
   bool is_closed(const Link& link) const { return link.dones_sent > stage_ && link.dones_received > stage_; }
   int choose();
   void fail_link(int number, GossipFaultInjector& faults);
-  static void give_turn(Link& link);
+  void give_turn(Link& link, GossipMessage& message);
+  static void take_turn(Link& link, std::uint32_t theirs);
   void push_to(int number, Exit exit);
   void send_pushed(int pushed, Exit exit);
   void say(int number, int flags, Exit exit);
   void answer_if_due(int number, Exit exit);
   void take_row(const GossipArrival<Real>& arrival, Exit exit);
-  void send(int number, GossipMessage message, typename GossipSends<Real>::Row row, GossipSends<Real>& sends);
+  void send(int number, GossipMessage message, typename GossipSends<Real>::Row row, Exit exit);
   void show(int number, const GossipMessage& message, typename GossipSends<Real>::Row row, GossipSends<Real>& sends);
   void show_what_waits(int number, GossipSends<Real>& sends);
 
@@ -121,7 +139,8 @@ class GossipLinks {
   std::vector<Link> links_;
   std::vector<int> ready_;
   std::uint32_t stage_ = 0;  // since the last restart
-  bool heard_ = false;       // since the last push
+  bool has_met_;
+  bool heard_ = false;  // since the last push
   GossipTime next_push_ = GossipTime::min();
   GossipTime pace_;
 };

@@ -6,8 +6,10 @@
 // and the estimate of the aggregate is x_m / weight.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -45,6 +47,39 @@ bool is_finite(ConstMass<Real> mass) {
   return true;
 }
 
+// The largest magnitude; infinite where one is no number.
+template <class Real>
+double largest(ConstMass<Real> numbers) {
+  constexpr std::size_t lanes = 4;  // at a time
+  Real most[lanes] = {};
+  bool all = true;
+  const auto take = [&](std::size_t lane, Real number) {
+    const Real magnitude = std::abs(number);
+    most[lane] = magnitude > most[lane] ? magnitude : most[lane];
+    all &= magnitude == magnitude;
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= numbers.size(); i += lanes)
+    for (std::size_t lane = 0; lane < lanes; ++lane) take(lane, numbers[i + lane]);
+  for (; i < numbers.size(); ++i) take(0, numbers[i]);
+  if (!all) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(*std::max_element(most, most + lanes));
+}
+
+// A bound of how far a mass is off the exact one by rounding: each of its values, and its weight. The exact masses of
+// all ranks add up to what they gave. (Running error analysis: an operation is off by half an epsilon of its result.)
+struct MassError {
+  double values = 0, weight = 0;
+
+  // Magnitudes of numbers of which each was rounded once. mass: values, weight, and maybe a check.
+  template <class Real>
+  void add(ConstMass<Real> mass, std::size_t count, double times = 1) {
+    const double unit = times * static_cast<double>(std::numeric_limits<Real>::epsilon()) / 2;
+    values += unit * largest(mass.first(count));
+    weight += unit * std::abs(static_cast<double>(mass[count]));
+  }
+};
+
 // The right check for these numbers, before it is rounded to a Real.
 template <class Real>
 double checksum_of(ConstMass<Real> numbers) {
@@ -80,6 +115,13 @@ class GossipOutbox {
   std::size_t append(ConstMass<Real> row) {
     rows_.insert(rows_.end(), row.begin(), row.end());
     return rows_.size() - row.size();
+  }
+  std::size_t append_copy(std::size_t begin, std::size_t length) {
+    const std::size_t end = rows_.size();
+    rows_.resize(end + length);
+    std::copy_n(rows_.begin() + static_cast<std::ptrdiff_t>(begin), length,
+                rows_.end() - static_cast<std::ptrdiff_t>(length));
+    return end;
   }
   std::span<const Send> sends() const { return sends_; }
   Mass<Real> row(const Send& send) { return row(send.begin, send.length); }

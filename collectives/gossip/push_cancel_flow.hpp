@@ -90,6 +90,7 @@ class PushCancelFlowPrinted {
   void add_estimate(Mass<Real> mass) const {
     for (std::size_t i = 0; i < phi_.size(); ++i) mass[i] += initial_[i] - phi_[i];
   }
+  MassError error() const { return {}; }  // not told
   std::size_t row_length() const { return 2 * phi_.size(); }
   Mass<Real> local_data() { return initial_; }
   Mass<Real> flows(int link) {
@@ -149,6 +150,10 @@ class PushCancelFlow {
       flow[i] += current_[i] / 2;
       if (!flip_tolerant_) phi()[i] += current_[i] / 2;
     }
+    if (!flip_tolerant_) {
+      note_rounding(flow);
+      note_rounding(phi());
+    }
     keep();
     settle(link, out);
   }
@@ -188,6 +193,7 @@ class PushCancelFlow {
     state.acknowledged = state.agreed = false;
     if (!flip_tolerant_)
       for (std::uint32_t each : {0u, 1u}) subtract<Real>(phi(), flow_at(link, each));
+    note_rounding(phi(), 2);
     clear(flows(link));
     keep();
   }
@@ -196,6 +202,15 @@ class PushCancelFlow {
     for (std::size_t i = 0; i < length_; ++i) mass[i] += read(i) - read(length_ + i);
     if (!flip_tolerant_) return;
     for (std::size_t i = 2 * length_; i < memory_.size(); ++i) mass[i % length_] -= read(i);
+  }
+  // Of changes of phi, and of flows where phi changes with them. And of add_estimate().
+  MassError error() const {
+    MassError error = error_;
+    const ConstMass<Real> used = ConstMass<Real>(memory_).first(flip_tolerant_ ? memory_.size() : 2 * length_);
+    if (largest(used.subspan(length_)) == 0) return error;
+    for (std::size_t at = 0; at < used.size(); at += length_)
+      error.add(used.subspan(at, length_), length_ - 1, static_cast<double>(used.size() / length_ - 1));
+    return error;
   }
   std::size_t row_length() const { return 2 * length_ + (flip_tolerant_ ? 1 : 0); }
   Mass<Real> local_data() { return {memory_.data(), length_}; }
@@ -219,14 +234,22 @@ class PushCancelFlow {
   void exchange(const GossipArrival<Real>& arrival, std::uint32_t which) {
     Mass<Real> mine = flow_at(arrival.link, which);
     ConstMass<Real> theirs = arrival.row.subspan(which * length_, length_);
+    if (!flip_tolerant_) note_rounding(mine);
     for (std::size_t i = 0; i < length_; ++i) {
       if (!flip_tolerant_) phi()[i] -= mine[i] + theirs[i];
       mine[i] = -theirs[i];
     }
+    if (flip_tolerant_) return;
+    note_rounding(mine);
+    note_rounding(phi());
   }
+  void note_rounding(ConstMass<Real> mass, double times = 1) { error_.add(mass, length_ - 1, times); }
   // Without flip tolerance phi has it already.
   void absorb(int link, std::uint32_t which) {
-    if (flip_tolerant_) add<Real>(phi(), flow_at(link, which));
+    if (flip_tolerant_) {
+      add<Real>(phi(), flow_at(link, which));
+      note_rounding(phi());
+    }
     clear(flow_at(link, which));
   }
 
@@ -256,6 +279,7 @@ class PushCancelFlow {
   std::vector<Real> second_, third_;  // flip_tolerant
   std::vector<Real> current_;
   std::vector<Link> links_;
+  MassError error_;
   bool flip_tolerant_;
 };
 

@@ -39,6 +39,8 @@ class PushFlow {
         correction_(correction),
         repairs_initial_(repairs_initial) {}
 
+  void set_tau(double tau) { tau_ = tau; }
+
   void push(int link, GossipOutbox<Real>& out) {
     repair_initial();
     push_half(link, out);
@@ -66,6 +68,16 @@ class PushFlow {
     add<Real>(mass, initial_);
     for (int link = 0; link < links_; ++link)
       if (!bad(flow_of(link))) add<Real>(mass, flow_of(link));
+  }
+  // Of add_estimate() alone: flows are the same at both ends.
+  MassError error() const {
+    const std::size_t count = initial_.size() - 1 - (correction_ != FlowCorrection::none);
+    MassError error;
+    int terms = 0;
+    for (int link = 0; link < links_; ++link) terms += largest(flow_of(link)) > 0;
+    error.add<Real>(initial_, count, terms);
+    for (int link = 0; link < links_; ++link) error.add<Real>(flow_of(link), count, terms);
+    return error;
   }
   std::size_t row_length() const { return initial_.size(); }
 

@@ -29,11 +29,15 @@ class PushSum {
   // See GossipRank::settle. There is nothing to bring to agreement.
   void settle(int link, GossipOutbox<Real>& out) { clear(out.add(link, mass_.size())); }
   // Line 6.
-  void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) { add<Real>(mass_, arrival.row); }
+  void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) {
+    add<Real>(mass_, arrival.row);
+    error_.add<Real>(mass_, mass_.size() - 1);
+  }
   // The dead rank's mass is lost.
   void on_failure(int) {}
 
   void add_estimate(Mass<Real> mass) const { add<Real>(mass, mass_); }
+  MassError error() const { return error_; }
   std::size_t row_length() const { return mass_.size(); }
 
   // For fault injection.
@@ -44,6 +48,7 @@ class PushSum {
   static constexpr Real smallest = std::numeric_limits<Real>::min() * 4;
 
   std::vector<Real> mass_;
+  MassError error_;
 };
 
 }  // namespace ucft::detail

@@ -19,20 +19,22 @@ class RecursiveDoubling {
   void push(int link, GossipOutbox<Real>& out) { copy<Real>(out.add(link, mass_.size()), mass_); }
   void settle(int link, GossipOutbox<Real>& out) { clear(out.add(link, mass_.size())); }
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) {
-    if (arrival.link == takes_over)
-      copy<Real>(mass_, arrival.row);
-    else
-      add<Real>(mass_, arrival.row);
+    if (arrival.link == takes_over) return copy<Real>(mass_, arrival.row);
+    add<Real>(mass_, arrival.row);
+    error_.add<Real>(mass_, mass_.size() - 1);
   }
   void on_failure(int) {}
 
   void add_estimate(Mass<Real> mass) const { add<Real>(mass, mass_); }
+  // Of a block's: each of its ranks has the same sum.
+  MassError error() const { return error_; }
   std::size_t row_length() const { return mass_.size(); }
   Mass<Real> local_data() { return mass_; }
   Mass<Real> flows(int) { return mass_; }
 
  private:
   std::vector<Real> mass_;
+  MassError error_;
 };
 
 }  // namespace ucft::detail

@@ -14,13 +14,13 @@ class GossipRounds {
 
   // plan: of the members. begun: rounds before this beginning.
   GossipRounds(const GossipPlan& plan, const GossipMembers& members, Rank rank, ConstMass<Real> values, Real weight,
-               std::uint16_t restarts, std::uint64_t begun)
-      : machine_(plan, members.place_of(rank), values, weight), restarts_(restarts), begun_(begun) {}
+               std::uint16_t tag, std::uint64_t begun)
+      : machine_(plan, members.place_of(rank), values, weight), tag_(tag), begun_(begun) {}
 
   const GossipRank<Real>& state() const { return machine_.state(); }
   std::uint64_t iterations() const {
     return begun_ + static_cast<std::uint64_t>(machine_.round());
-  }  // rounds, through all restarts
+  }  // rounds, through all beginnings
   bool finished() const { return machine_.finished(); }
 
   void start(const GossipMembers& members, Exit exit) {
@@ -59,13 +59,14 @@ class GossipRounds {
     for (const auto& each : exit.sends.rows().sends()) {
       GossipMessage message;
       message.peer = members.rank_at(machine_.to(each.link));
-      message.restarts = restarts_;
+      message.tag = tag_;
       message.number = static_cast<std::uint32_t>(each.link);
       message.era = each.era;
       message.ack = each.ack;
       if (exit.faults.survives_the_way(exit.sends.rows().row(each))) {
         message.flags = carries_row;
-        exit.sends.send(message, -1, {each.begin, each.length});
+        const auto row = exit.finish({each.begin, each.length}, message.flags);
+        exit.sends.send(message, -1, row);
       } else {
         exit.sends.send(message);
       }
@@ -73,7 +74,7 @@ class GossipRounds {
   }
 
   GossipByRounds<Real> machine_;
-  std::uint16_t restarts_;
+  std::uint16_t tag_;
   std::uint64_t begun_;
 };
 

@@ -616,8 +616,9 @@ typedef struct {
   size_t struct_size;
   double eps;         /* as asked for                                                                                */
   double error_bound; /* measured at the end, relative to the largest value of the result: half the distance of the
-                           survivors' estimates, between which the aggregate lies. Rounding is not in it. INFINITY:
-                           nothing can be said (values around 0, or not finite). The same on all survivors */
+                           survivors' estimates, between which the aggregate lies, and what rounding has done on the
+                           way. INFINITY: nothing can be said (values around 0, or a result that is not finite, as a sum
+                           that overflows). The same on all survivors */
   int32_t reached;    /* 1: error_bound <= eps                                                                       */
   int32_t live_ranks; /* at the end                                                                                  */
   uint32_t
@@ -651,13 +652,18 @@ UCFT_API ucft_status_t ucft_gossip_allreduce(ucft_comm_h comm, const void* send,
 UCFT_API ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                                   ucft_dtype_t dtype, const ucft_gossip_options_t* options,
                                                   ucft_request_h* request);
-/* This rank's estimate of the aggregate now: count values of the request's type. For asynchronous algorithms, from the
- * post on. It lets operations advance, as ucft_test does. Estimates differ between ranks until the operation is
- * complete; then they are its result. Where one rank of a host gossips for others, those have their input until then.
- * *error_estimate (may be NULL): while in progress, the relative error that the model expects after so many iterations.
- * That is no bound, and INFINITY before the first. Afterwards it is the result's error_bound.
+/* This rank's estimate of the aggregate now: count values of the request's type. No rank waits for others to post: from
+ * the post on it is the aggregate of the ranks that have come so far. It lets operations advance, as ucft_test does.
+ * Estimates differ between ranks until the operation is complete; then they are its result. Where one rank of a host
+ * gossips for others, those have their input until then.
+ * *error_estimate (may be NULL): while in progress, the relative error that the model expects after so many iterations
+ * since a rank has come. That is no bound, and INFINITY before the first. Afterwards it is the result's error_bound.
  * UCFT_ERR_STATE: not a gossip request, or never posted; or the operation's own status if that was an error. */
 UCFT_API ucft_status_t ucft_gossip_estimate(ucft_request_h request, void* values, double* error_estimate);
+/* How many ranks' data are in that estimate: those that have posted the operation, as this rank has heard. It does not
+ * let operations advance, so it belongs to the estimate that was read just before. Where one rank of a host gossips for
+ * others, it is 0 on those until the operation is complete. Errors as of ucft_gossip_estimate. */
+UCFT_API ucft_status_t ucft_gossip_contributors(ucft_request_h request, uint32_t* contributors);
 /* The gossip result of the last completed post. UCFT_ERR_STATE before that. */
 UCFT_API ucft_status_t ucft_gossip_result(ucft_request_h request, ucft_gossip_result_t* result);
 

@@ -420,6 +420,12 @@ class Request {
     internal::throw_unless_ok(ucft_gossip_estimate(get(), internal::data_of(values), &error));
     return error;
   }
+  // How many ranks' data are in the estimate that was read last.
+  std::uint32_t contributors() {
+    std::uint32_t contributors = 0;
+    internal::throw_unless_ok(ucft_gossip_contributors(get(), &contributors));
+    return contributors;
+  }
   // Of the last completed post of a gossip operation.
   GossipResult gossip_result() {
     GossipResult result;

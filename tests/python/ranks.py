@@ -115,7 +115,8 @@ def collectives():
         assert abs(gossip.value[0] - n * (n - 1) / 2) < 1e-6
         running = world.igossip(np.array([1.0]))
         values, error = running.estimate()
-        assert values.shape == (1,) and error >= 0 and running.wait().reached
+        assert values.shape == (1,) and error >= 0 and 1 <= running.contributors() <= n
+        assert running.wait().reached and running.contributors() == n
         part = world.split(me % 2, -me)
         assert part.size == (n + 1 - me % 2) // 2 and part.allreduce(1).value == part.size
         assert part.rank == (n - 1 - me) // 2

@@ -8,7 +8,9 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 
 #include "simulator/gossip_world.hpp"
@@ -52,6 +54,7 @@ std::string describe(const GossipWorldPlan& plan) {
                                  plan.call.plan.neighbourhood.ranks, static_cast<int>(plan.call.path), plan.seed);
   for (const GossipCrash& crash : plan.crashes) text += fmt::format("{}:{},", crash.rank, crash.after_sends);
   if (!plan.hosts.empty()) text += fmt::format(" hosts {}", fmt::join(plan.hosts, ","));
+  if (!plan.late.empty()) text += fmt::format(" late {} by {}", fmt::join(plan.late, ","), plan.late_by);
   if (plan.refuses != no_rank) text += fmt::format(" (rank {} can't map windows)", plan.refuses);
   if (plan.objects != no_rank) text += fmt::format(" (rank {} has no memory for windows)", plan.objects);
   return text;
@@ -116,6 +119,93 @@ TEST_P(GossipExplorer, EachRankDiesAtEachOfItsSends) {
       for (std::uint64_t seed = 1; seed <= 2; ++seed)
         explore(plan_of(algorithm, ranks, GossipTopology::complete, GetParam(), seed), volume_);
   EXPECT_EQ(volume_.violations, 0);
+}
+
+// Of those that have come, whoever that is, and whoever dies before, while and after another one comes.
+TEST_P(GossipExplorer, RanksThatComeLateAtAnyMoment) {
+  const std::vector<std::vector<Rank>> late = {{0}, {2}, {3}, {0, 1}, {1, 3}, {0, 1, 2, 3}};
+  for (GossipAlgorithm algorithm : algorithms())
+    for (GossipTopology topology : {GossipTopology::complete, GossipTopology::bus})
+      for (std::size_t which = 0; which < late.size(); ++which)
+        for (std::int64_t by : {0, 40, 400}) {
+          if (late[which].size() == 4 && by > 0) continue;  // no event would ever come
+          GossipWorldPlan plan = plan_of(algorithm, 4, topology, GetParam(), 1 + which);
+          plan.late = late[which];
+          plan.late_by = by;
+          explore(plan, volume_, topology == GossipTopology::bus ? 7 * stride : stride);
+        }
+  EXPECT_EQ(volume_.violations, 0);
+}
+
+TEST_P(GossipExplorer, RanksOfHostsThatComeLateAtAnyMoment) {
+  const std::vector<Rank> hosts = {0, 0, 1, 1, 2};
+  for (GossipAlgorithm algorithm : algorithms())
+    for (const std::vector<Rank>& late : std::vector<std::vector<Rank>>{{0}, {1}, {4}, {1, 2}, {0, 3, 4}})
+      for (std::int64_t by : {0, 60}) {
+        GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::complete, GetParam(), 3);
+        plan.hosts = hosts;
+        plan.late = late;
+        plan.late_by = by;
+        explore(plan, volume_, 3 * stride);
+      }
+  EXPECT_EQ(volume_.violations, 0);
+}
+
+// Nobody waits at the entrance: three of four have the mean of the three, and say so.
+TEST_P(GossipExplorer, ThoseThatHaveComeGossipWithoutTheOneThatHasNot) {
+  for (GossipAlgorithm algorithm : asynchronous)
+    for (bool sum : {false, true})
+      for (Rank late : {0, 3}) {
+        GossipWorldPlan plan = plan_of(algorithm, 4, GossipTopology::complete, GetParam(), 1);
+        plan.call.iterations = 40;
+        plan.call.sum = sum;
+        plan.late = {late};
+        plan.late_by = 8000;
+        GossipWorld world(plan);
+        ASSERT_FALSE(world.run(8000));
+        std::vector<double> now(2);
+        for (Rank rank = 0; rank < 4; ++rank) {
+          if (rank == late) continue;
+          double truth = 0;
+          for (Rank each = 0; each < 4; ++each) truth += each == late ? 0 : GossipWorld::given(each, 0);
+          if (!sum) truth /= 3;
+          EXPECT_LE(world.operation(rank).estimate(now), 1e-2) << describe(plan);  // some wait for their turn
+          EXPECT_NEAR(now[0], truth, truth * 1e-3) << describe(plan) << " rank " << rank;
+          EXPECT_EQ(world.operation(rank).contributors(), 3u) << describe(plan) << " rank " << rank;
+        }
+        ASSERT_TRUE(world.run());
+        EXPECT_EQ(world.check(), "");
+        EXPECT_EQ(world.operation(1).contributors(), 4u);
+      }
+}
+
+// Sums in which nearly all cancels, or that overflow, or are tiny: a bound holds, with all that rounding does.
+TEST_P(GossipExplorer, BoundsHoldForInputsThatCancelOverflowOrAreTiny) {
+  constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
+  const std::vector<std::vector<double>> inputs = {
+      {1, -1, 1, -1, 1e-12},     {1e16, -1e16, 1, 1, -1},  {3, -1, -1, -1, 1e-9},       {most, most, most, most, most},
+      {most, -most, most, 0, 1}, {least, least, 0, 0, 0},  {least, 2 * least, 0, 0, 1}, {0, 0, 0, 0, 0},
+      {1e-310, 3e-310, 0, 0, 0}, {1e300, 1e-300, 1, 1, -1}};
+  for (GossipAlgorithm algorithm : algorithms())
+    for (const std::vector<double>& input : inputs)
+      for (bool sum : {false, true})
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+          const double eps = seed % 2 == 0 ? 1e-6 : 1e-12;
+          GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::complete, GetParam(), seed);
+          plan.call.sum = sum;
+          plan.call.eps = eps;
+          plan.call.iterations = rounds_for(plan.call.plan, eps);
+          plan.inputs = input;
+          ++volume_.plans;
+          GossipWorld world(plan);
+          ASSERT_TRUE(world.run(4000000)) << describe(plan);
+          ASSERT_EQ(world.check(), "") << describe(plan) << " inputs " << fmt::format("{}", fmt::join(input, " "));
+          const GossipOutcome& outcome = world.operation(0).outcome();
+          const bool is_finite = std::isfinite(world.operation(0).result()[0]);
+          EXPECT_TRUE(is_finite || sum) << describe(plan);
+          EXPECT_FALSE(is_finite && sum && input[1] == most) << describe(plan);
+          EXPECT_TRUE(is_finite || (std::isinf(outcome.error_bound) && !outcome.reached)) << describe(plan);
+        }
 }
 
 // A bus of 5 is cut by whoever dies but for its ends, a tree by its root.

@@ -13,7 +13,6 @@ constexpr GossipAlgorithm algorithms[] = {
     GossipAlgorithm::push_sum, GossipAlgorithm::push_flow,         GossipAlgorithm::pflc, GossipAlgorithm::pfcc,
     GossipAlgorithm::pcf,      GossipAlgorithm::pcf_flip,          GossipAlgorithm::hps,  GossipAlgorithm::hpflc,
     GossipAlgorithm::ardb,     GossipAlgorithm::recursive_doubling};
-constexpr double rounding = 1e-12;  // that a bound does not cover
 
 struct Timed {
   Timed(GossipAlgorithm algorithm, Rank ranks, GossipTopology topology = GossipTopology::complete) {
@@ -57,7 +56,7 @@ void expect_all_agree(const GossipOperationResult& result, Rank live, const std:
   EXPECT_LT(result.latency, never) << where;
   EXPECT_LE(result.first, result.latency) << where;
   if (result.answer != GossipStandsFor::nearly_all_ranks) {
-    EXPECT_LE(result.error, result.bound + rounding) << where;
+    EXPECT_LE(result.error, result.bound) << where;
   }
 }
 
@@ -100,7 +99,7 @@ TEST(GossipOperationRun, SinglePrecision) {
     const GossipOperationResult result = timed.result();
     EXPECT_EQ(result.end, GossipEnd::success) << timed.name();
     EXPECT_EQ(result.wrong, 0) << timed.name();
-    EXPECT_LE(result.error, result.bound + 1e-5) << timed.name();
+    EXPECT_LE(result.error, result.bound) << timed.name();
     Timed twice(algorithm, 9);
     twice.run.call.eps = 1e-4;
     EXPECT_LT(result.bytes, twice.result().bytes) << timed.name();  // its rows are shorter, at least
@@ -120,8 +119,8 @@ TEST(GossipOperationRun, OneOfAHostGossipsForAllOfIt) {
       timed.run.call.sum = sum;
       expect_all_agree(timed.result(), 12, timed.name());
       const double whole = timed.result().latency;
-      for (Rank dies : {6, 7}) {  // speaks for its host, does not
-        timed.run.setting.deaths = {{dies, -1, whole / 2}};
+      for (Rank dies : {6, 7}) {                             // speaks for its host, does not
+        timed.run.setting.deaths = {{dies, -1, whole / 3}};  // by rounds the last agreement takes about half
         const GossipOperationResult result = timed.result();
         expect_all_agree(result, 11, timed.name());
         const bool keeps = answer_after_death(algorithm) == GossipAnswer::all_ranks;
@@ -146,14 +145,14 @@ TEST(GossipOperationRun, ARankThatDiesInTheMiddleIsMissingWhereTheAnswerIsTheSur
     for (Rank ranks : {2, 3, 5, 8, 16, 33}) {
       Timed timed(algorithm, ranks);
       const double whole = timed.result().latency;
-      timed.run.setting.deaths = {{ranks / 2, -1, whole / 2}};
+      timed.run.setting.deaths = {{ranks / 2, -1, whole / 3}};  // by rounds the last agreement takes about half
       const GossipOperationResult result = timed.result();
       expect_all_agree(result, ranks - 1, timed.name());
       const bool keeps = answer_after_death(algorithm) == GossipAnswer::all_ranks;
       EXPECT_EQ(result.missing, keeps ? std::vector<Rank>{} : std::vector<Rank>{ranks / 2})
           << timed.name() << " " << ranks;
       EXPECT_EQ(result.answer, keeps ? GossipStandsFor::nearly_all_ranks : GossipStandsFor::survivors) << timed.name();
-      EXPECT_GE(result.latency, whole / 2 + timed.run.setting.detection_delay) << timed.name();
+      EXPECT_GE(result.latency, whole / 3 + timed.run.setting.detection_delay) << timed.name();
     }
 }
 
@@ -319,9 +318,10 @@ TEST(GossipOperationRun, CountsOfMessagesAreThoseOfTheAlgorithms) {
   Timed ring(GossipAlgorithm::push_sum, 16, GossipTopology::ring);
   ring.run.call.iterations = 40;
   const GossipOperationResult asynchronous = ring.result();
-  EXPECT_EQ(asynchronous.iterations, 40u);
+  EXPECT_GE(asynchronous.iterations, 40u);  // since a rank knows that all have come
+  EXPECT_LE(asynchronous.iterations, 60u);
   EXPECT_GE(asynchronous.messages, 16 * 40 + 16 * 4);
-  EXPECT_LE(asynchronous.messages, 2 * (16 * 40 + 16 * 4));
+  EXPECT_LE(asynchronous.messages, 3 * (16 * 40 + 16 * 4));
 }
 
 // The table's bytes count: 8 for each rank, 16 for each value, and some.
@@ -335,7 +335,7 @@ TEST(GossipOperationRun, AnAgreementCostsWhatAnAllreduceOfItsTableCosts) {
     arguments.shape = best_shape(costs, 8 * count);
     return predict_latency(arguments, 16, costs, 8 * count);
   };
-  const double agreements = allreduce(5 + 16) + allreduce(2 * 3 + 1 + 16);
+  const double agreements = allreduce(8 + 16) + allreduce(2 * 3 + 3 + 16);
   const GossipOperationResult result = timed.result();
   EXPECT_GT(result.latency, 0.9 * agreements);
   EXPECT_LT(result.latency, agreements + 4 * (timed.run.setting.costs.delivery() + 1));

@@ -296,6 +296,10 @@ TEST_F(Api, GossipRequestsGoThroughTheirStates) {
   }
   expect_blamed(ucft_gossip_estimate(request, nullptr, &error), UCFT_ERR_INVALID_PARAM, "values is null");
   EXPECT_EQ(ucft_gossip_estimate(request, &now, &error), UCFT_OK);
+  std::uint32_t contributors = 0;
+  expect_blamed(ucft_gossip_contributors(request, nullptr), UCFT_ERR_INVALID_PARAM, "contributors is null");
+  expect_blamed(ucft_gossip_contributors(barrier, &contributors), UCFT_ERR_STATE, "not one of ucft_gossip");
+  EXPECT_EQ(ucft_gossip_contributors(request, &contributors), UCFT_OK);
   EXPECT_EQ(now, 13);
   EXPECT_EQ(error, 0);
   expect_blamed(ucft_gossip_result(request, nullptr), UCFT_ERR_INVALID_PARAM, "result is null");

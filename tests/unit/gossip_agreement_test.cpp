@@ -62,7 +62,7 @@ std::vector<double> largest(std::vector<std::vector<double>> tables) {
 
 TEST(AgreementTable, AMeetingTellsWhetherAllAskForTheSameAndWhoObjects) {
   const auto of = [](Rank me, std::uint64_t signature, WindowObjection objection) {
-    return meeting_table(signature, 1 + me, objection, me, 3);
+    return meeting_table({signature, 0, 1.0 + me, 1.0, objection}, me, 3);
   };
   const auto same =
       largest({of(0, 7, WindowObjection::none), of(1, 7, WindowObjection::no_memory), of(2, 7, WindowObjection::none)});
@@ -77,28 +77,47 @@ TEST(AgreementTable, AMeetingTellsWhetherAllAskForTheSameAndWhoObjects) {
 
 TEST(AgreementTable, EstimatesGiveTheRangeOfEachValue) {
   const double one[] = {1, -5}, other[] = {2, -3};
-  const auto table = largest({AgreedEstimates::of(one, 2, 2), AgreedEstimates::of(other, 2, 2)});
+  const auto table = largest({AgreedEstimates::of(one, {}, 2, 2), AgreedEstimates::of(other, {}, 2, 2)});
   const AgreedEstimates agreed{table, 2};
   EXPECT_EQ(agreed.range(0).low, 1);
   EXPECT_EQ(agreed.range(0).high, 2);
   EXPECT_EQ(agreed.range(1).low, -5);
   EXPECT_EQ(agreed.range(1).high, -3);
   EXPECT_FALSE(agreed.knows_nobody() || agreed.somebody_lacks() || agreed.refuses_windows());
-  EXPECT_EQ(agreed.error_bound(), 1.0 / 3);
+  EXPECT_EQ(agreed.error_bound(0, 0), 1.0 / 3);
+}
+
+// 100 +- 1, and each mass may be off by 2 and its weight by 0.01 of itself.
+TEST(AgreementTable, RoundingIsInTheBound) {
+  const double one[] = {99}, other[] = {101};
+  const auto table = largest({AgreedEstimates::of(one, {2, 0}, 1, 2), AgreedEstimates::of(other, {0, 0.01}, 1, 2)});
+  const AgreedEstimates agreed{table, 1};
+  const double off = 1 + 2 + 101 * 0.01;
+  EXPECT_DOUBLE_EQ(agreed.error_bound(0, 0), off / (100 - off));
+  EXPECT_DOUBLE_EQ(agreed.error_bound(0.25, 0.5), (off + 101 * 0.5 + 0.5) / (100 - (off + 101 * 0.5 + 0.5)));
+  EXPECT_FALSE(agreed.can_improve(0, 0)) << "they are nearer to each other than rounding lets them be";
+  const auto exact = largest({AgreedEstimates::of(one, {}, 1, 2), AgreedEstimates::of(other, {}, 1, 2)});
+  EXPECT_TRUE((AgreedEstimates{exact, 1}).can_improve(0, 0));
+}
+
+TEST(AgreementTable, ZerosAreExact) {
+  const double zero[] = {0};
+  const auto table = AgreedEstimates::of(zero, {}, 1, 2);
+  EXPECT_EQ((AgreedEstimates{table, 1}).error_bound(1e-16, 1e-300), 0);
 }
 
 TEST(AgreementTable, WhereSomebodyHasNoEstimateThereIsNoBound) {
   const double one[] = {1};
-  const auto some = largest({AgreedEstimates::of(one, 1, 2), AgreedEstimates::of({}, 1, 2)});
+  const auto some = largest({AgreedEstimates::of(one, {}, 1, 2), AgreedEstimates::of({}, {}, 1, 2)});
   EXPECT_TRUE((AgreedEstimates{some, 1}).somebody_lacks());
   EXPECT_FALSE((AgreedEstimates{some, 1}).knows_nobody());
-  EXPECT_EQ((AgreedEstimates{some, 1}).error_bound(), infinite);
-  const auto none = AgreedEstimates::of({}, 1, 2);
+  EXPECT_EQ((AgreedEstimates{some, 1}).error_bound(0, 0), infinite);
+  const auto none = AgreedEstimates::of({}, {}, 1, 2);
   EXPECT_TRUE((AgreedEstimates{none, 1}).knows_nobody());
 }
 
 TEST(AgreementTable, WhoRefusesWindowsIsNamed) {
-  auto refusing = AgreedEstimates::of({}, 1, 3);
+  auto refusing = AgreedEstimates::of({}, {}, 1, 3);
   AgreedEstimates::refuse_windows(refusing, 1, 0);
   const AgreedEstimates agreed{refusing, 1};
   EXPECT_TRUE(agreed.refuses_windows());

@@ -75,6 +75,19 @@ TEST_P(Window, AContentIsThereOnceItIsWrittenAndUntilItIsConsumed) {
   }
 }
 
+TEST_P(Window, ARowMayBeShorterThanItsPlace) {
+  for (std::size_t words : {3, 30}) {
+    Memory memory(words, GetParam());
+    auto writer = memory.writer();
+    auto reader = memory.reader();
+    for (std::size_t length : {words, std::size_t{1}, words - 1}) {
+      write(writer, length, Words(length, 7 * length));
+      expect_content(reader, length, Words(length, 7 * length));
+      reader.consume();
+    }
+  }
+}
+
 TEST(WindowWithStamps, AContentWithAnyOfItsLinesMissingIsNone) {
   Memory memory(30, true);
   auto writer = memory.writer();

@@ -118,7 +118,7 @@ TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
   sent.number = 70000;
   sent.ack = ~0u;
   sent.era = 0xfffffff0u;
-  sent.restarts = 3;
+  sent.tag = 3;
   sent.flags = static_cast<int>(carries_row) | static_cast<int>(is_last);
   const Message envelope = envelope_of(sent, {17, 0, 24});
   EXPECT_EQ(envelope.value, (Slice{17, 0, 24}));
@@ -136,7 +136,7 @@ TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
   EXPECT_EQ(got.number, sent.number);
   EXPECT_EQ(got.ack, sent.ack);
   EXPECT_EQ(got.era, sent.era);
-  EXPECT_EQ(got.restarts, sent.restarts);
+  EXPECT_EQ(got.tag, sent.tag);
   EXPECT_EQ(got.flags, sent.flags);
 }
 

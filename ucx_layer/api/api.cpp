@@ -500,6 +500,17 @@ ucft_status_t ucft_gossip_estimate(ucft_request_h handle, void* values, double* 
   return UCFT_OK;
 }
 
+ucft_status_t ucft_gossip_contributors(ucft_request_h handle, uint32_t* contributors) {
+  UCFT_FIND(request, requests, handle, "request");
+  UCFT_ENTER(request->communicator->context());
+  if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
+  if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
+  if (contributors == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "contributors is null");
+  if (!request->pending() && request->status != UCFT_OK) return explain(*request);
+  *contributors = request->pending() ? request->communicator->gossip().contributors(*request) : request->contributors;
+  return UCFT_OK;
+}
+
 ucft_status_t ucft_gossip_result(ucft_request_h handle, ucft_gossip_result_t* result) {
   UCFT_FIND(request, requests, handle, "request");
   UCFT_ENTER(request->communicator->context());

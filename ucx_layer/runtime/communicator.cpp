@@ -182,9 +182,8 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
   if (context_.excluded()) return;  // our operations have ended
   if (message.phase == gossip_phase) [[unlikely]] {
     const Buffers& buffers = context_.transport().buffers();
-    return gossip_ != nullptr
-               ? gossip_->on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes})
-               : context_.communicators().note_stale();
+    if (has_left_) return context_.communicators().note_stale();
+    return gossip().on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes});
   }
   if (two_level_ != nullptr) return two_level_->on_message(header, message);
   if (corrected_ == nullptr) return context_.communicators().note_stale();

@@ -73,7 +73,7 @@ class WorkOf final : public GossipWork {
                    communicator.context().settings().gossip_faults),
         windows_(communicator) {
     request.gossip->outcome = {};
-    operation_.start(operation_.one_sided().is_possible() ? take_windows() : WindowObjection::none);
+    operation_.start(operation_.one_sided().is_possible() ? take_windows() : WindowObjection::none, sends_);
   }
   ~WorkOf() override { forget_rows(); }
 
@@ -93,7 +93,7 @@ class WorkOf final : public GossipWork {
   void on_message(const GossipMessage& message, std::span<const std::byte> value) override {
     if (finished_ || value.size() % sizeof(Real) != 0) return;
     if (message.has(is_window) && !value.empty()) {
-      take_name({message.peer, message.restarts, {value.begin(), value.end()}});
+      take_name({message.peer, message.tag, {value.begin(), value.end()}});
     } else {
       row_.resize(value.size() / sizeof(Real));
       if (!value.empty()) std::memcpy(row_.data(), value.data(), value.size());
@@ -111,6 +111,7 @@ class WorkOf final : public GossipWork {
   double estimate(void* values) override {
     return operation_.estimate({static_cast<Real*>(values), request_.gossip->call.count});
   }
+  std::uint32_t contributors() const override { return operation_.contributors(); }
 
   void finish(ucft_status_t status) override {
     finished_ = true;
@@ -213,8 +214,8 @@ class WorkOf final : public GossipWork {
       return true;
     }
     BufferId& kept = row_of(link);
-    if (kept != no_buffer && buffers().references(kept) > 1) {
-      buffers().release(kept);  // still waits to leave: the transport keeps it
+    if (kept != no_buffer && (buffers().references(kept) > 1 || buffers().whole(kept).bytes != row.size_bytes())) {
+      buffers().release(kept);  // if it still waits to leave the transport keeps it
       kept = no_buffer;
     }
     if (kept == no_buffer) kept = buffers().allocate(row.size_bytes());
@@ -263,39 +264,48 @@ class WorkOf final : public GossipWork {
     }
     if (take_windows() != WindowObjection::none) return operation_.refuse_windows(communicator_.rank(), sends_);
     if (operation_.links() == nullptr) return;  // another rank speaks for this host
-    for (int link : operation_.links()->live()) name(link);
+    for (int link : operation_.links()->live()) {
+      windows_.at(link).publish();  // what was read before, and would have been told with the next push
+      name(link);
+    }
     for (GossipWindows::Name& each : windows_.take_kept()) take_name(std::move(each));
   }
 
   // ---- RMA windows
 
   WindowObjection take_windows() {
-    return windows_.take(
-        operation_.neighbours(), operation_.deaths().known(),
-        row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count) * sizeof(Real));
+    return windows_.take(operation_.neighbours(), operation_.deaths().known(),
+                         (row_length() + presence_length()) * sizeof(Real));
   }
+  std::size_t row_length() const {
+    return row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count);
+  }
+  std::size_t presence_length() const { return GossipPresence<Real>::length(communicator_.size()); }
+  // At each beginning: a neighbour that began with another view has passed it by.
   void name(int link) {
-    const std::vector<std::byte> bytes = windows_.name_once(link);
-    if (bytes.empty()) return;
+    const std::vector<std::byte> bytes = windows_.at(link).name();
     GossipMessage message;
     message.peer = operation_.neighbours()[static_cast<std::size_t>(link)];
-    message.restarts = operation_.epoch().restarts();
+    message.tag = operation_.epoch().tag();
     message.flags = is_window;
     const BufferId value = buffers().copy_in(bytes.data(), bytes.size());
     send(message, value);
     buffers().release(value);
   }
   void take_name(GossipWindows::Name name) {
-    if (operation_.is_early(name.restarts)) return windows_.keep(std::move(name));
-    if (!operation_.epoch().is_now(name.restarts) || !operation_.one_sided().is_possible()) return;
+    if (operation_.is_early(name.tag)) return windows_.keep(std::move(name));
+    if (!operation_.epoch().is_now(name.tag) || !operation_.one_sided().is_possible() || operation_.links() == nullptr)
+      return;
     const int link = operation_.links()->link_of(name.neighbour);
     if (link < 0 || !operation_.links()->state().is_live(link)) return;
     if (windows_.at(link).connect(name.bytes) == RmaWindow::Connected::impossible)
       operation_.refuse_windows(communicator_.rank(), sends_);
+    else
+      windows_.at(link).publish();  // what was read before there was a way to say so
   }
-  // A device must have let go of all that it was given, too.
+  // A device must have let go of all that it was given, too. The meeting is beside all that.
   bool are_windows_at_rest() {
-    if (!operation_.one_sided().is_possible() || operation_.links() == nullptr)
+    if (!operation_.epoch().has_met() || !operation_.one_sided().is_possible() || operation_.links() == nullptr)
       return true;  // not all of them need to exist
     return std::ranges::all_of(operation_.links()->live(), [&](int link) { return windows_.at(link).is_at_rest(); });
   }
@@ -316,11 +326,11 @@ class WorkOf final : public GossipWork {
       if (!window.has_news()) continue;
       GossipLinkState now;
       std::memcpy(&now, window.head(), sizeof now);
-      if (operation_.epoch().is_ahead(now.restarts)) continue;  // it stays there until we have begun again, too
+      if (operation_.epoch().is_ahead(now.tag)) continue;  // it stays there until we have begun again, too
       ConstMass<Real> row;
-      if (operation_.epoch().is_now(now.restarts) && operation_.links()->brings_row(link, now))
+      if (operation_.epoch().is_now(now.tag) && operation_.links()->brings_row(link, now))
         row = {reinterpret_cast<const Real*>(window.row(scratch_)),
-               row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count)};
+               row_length() + (now.presence != 0 ? presence_length() : 0)};
       window.consume();  // the row stays until the other end is told, below
       operation_.on_shown(link, now, row, window.can_write(), sends_);
       flush();
@@ -366,11 +376,14 @@ ucft_status_t GossipDriver::post(Request& request) {
   else
     work = std::make_unique<WorkOf<double>>(communicator_, agreements(place), request, request.number, failed_);
   ++active_;
+  for (const Early& each : std::exchange(early_, {})) on_message(each.message, each.value);
   on_turn();
   return UCFT_OK;
 }
 
 void GossipDriver::on_message(const GossipMessage& message, std::span<const std::byte> value) {
+  if (message.operation >= next_ && message.operation < next_ + in_flight)
+    return early_.push_back({message, {value.begin(), value.end()}});
   GossipWork* work = works_[message.operation % in_flight].get();
   if (work == nullptr || message.operation >= next_ || message.operation + in_flight < next_)
     return communicator_.context().communicators().note_stale();
@@ -412,6 +425,10 @@ void GossipDriver::count() {
 
 double GossipDriver::estimate(const Request& request, void* values) {
   return works_[request.number % in_flight]->estimate(values);
+}
+
+std::uint32_t GossipDriver::contributors(const Request& request) const {
+  return works_[request.number % in_flight]->contributors();
 }
 
 Communicator& GossipDriver::agreements(int place) {

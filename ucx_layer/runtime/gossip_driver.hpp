@@ -37,6 +37,7 @@ class GossipWork {
   virtual void on_message(const GossipMessage& message, std::span<const std::byte> value) = 0;
   virtual void on_failure(Rank rank) = 0;
   virtual double estimate(void* values) = 0;  // the error to be expected; infinite: nothing is known yet
+  virtual std::uint32_t contributors() const = 0;
   virtual void finish(ucft_status_t status) = 0;
   virtual bool finished() const = 0;
 };
@@ -58,17 +59,25 @@ class GossipDriver {
   OperationNumber posted() const { return next_; }
   bool has_finished_before(OperationNumber number) const;
   double estimate(const Request& request, void* values);
+  std::uint32_t contributors(const Request& request) const;
 
   Communicator& agreements(int place);
   std::vector<Communicator*> agreements() const;  // that exist
   std::vector<Communicator*> take_agreements();   // the same, before they end: nothing is posted any more
 
  private:
+  // A message for an operation that this rank has yet to post. Bounded: a neighbour that waits for it says little
+  // more than that it has come; by rounds a row for each round in which this rank is next.
+  struct Early {
+    GossipMessage message;
+    std::vector<std::byte> value;
+  };
   void count();
 
   Communicator& communicator_;
   std::array<Communicator*, in_flight> agreements_{};
   std::array<std::unique_ptr<GossipWork>, in_flight> works_;  // by number; kept when finished, until the next one
+  std::vector<Early> early_;
   OperationNumber next_ = 0;
   std::vector<Rank> failed_;
   int active_ = 0;

@@ -20,7 +20,7 @@ WindowObjection GossipWindows::take(std::span<const Rank> neighbours, const std:
       ends_.push_back(std::move(*found));
       continue;
     }
-    ends_.push_back({neighbour, nullptr, false});
+    ends_.push_back({neighbour, nullptr});
     if (dead[static_cast<std::size_t>(neighbour)] || objection != WindowObjection::none) continue;
     const int peer = communicator_.context_rank(neighbour);
     if (!windows.can_reach(peer)) {
@@ -31,12 +31,6 @@ WindowObjection GossipWindows::take(std::span<const Rank> neighbours, const std:
     if (!ends_.back().window->has_memory()) objection = WindowObjection::no_memory;
   }
   return objection;
-}
-
-std::vector<std::byte> GossipWindows::name_once(int link) {
-  End& end = ends_[static_cast<std::size_t>(link)];
-  if (std::exchange(end.named, true)) return {};
-  return end.window->name();
 }
 
 }  // namespace ucft::detail

@@ -20,7 +20,7 @@ class GossipWindows {
   // The name of a neighbour's window that has come before we were there.
   struct Name {
     Rank neighbour;
-    std::uint16_t restarts;  // of its sender
+    std::uint16_t tag;  // of its sender
     std::vector<std::byte> bytes;
   };
 
@@ -33,8 +33,6 @@ class GossipWindows {
   void clear() { ends_.clear(); }
 
   RmaWindow& at(int link) { return *ends_[static_cast<std::size_t>(link)].window; }
-  // The name of our window, that the other end is to be told. Empty: it has been told.
-  std::vector<std::byte> name_once(int link);
 
   void keep(Name name) { early_.push_back(std::move(name)); }  // bounded: one of each link
   std::vector<Name> take_kept() { return std::exchange(early_, {}); }
@@ -43,7 +41,6 @@ class GossipWindows {
   struct End {
     Rank neighbour;
     std::unique_ptr<RmaWindow> window;  // nullptr: it was dead, or there is an objection
-    bool named;
   };
 
   Communicator& communicator_;

@@ -91,7 +91,7 @@ Message envelope_of(const GossipMessage& message, Slice value) {
   envelope.operation = message.operation;
   envelope.peer = message.peer;
   envelope.flags = message.flags;
-  envelope.signature = message.restarts;
+  envelope.signature = message.tag;
   envelope.attempt = static_cast<Rank>(message.number);
   envelope.prev = static_cast<Rank>(message.ack);
   envelope.contributors = message.era;
@@ -104,7 +104,7 @@ GossipMessage parse_gossip(const WireHeader& header) {
   message.operation = header.operation;
   message.peer = header.sender;
   message.flags = header.flags;
-  message.restarts = header.signature;
+  message.tag = header.signature;
   message.number = static_cast<std::uint32_t>(header.attempt);
   message.ack = static_cast<std::uint32_t>(header.prev);
   message.era = header.contributors;

@@ -153,6 +153,45 @@ TEST_P(Gossip, WhoRunsAtTheSameTimeDoesNotGossipWithNobodyElse) {
   expect_right(made);
 }
 
+// The last rank posts when it has heard that all others have the mean of those that have come.
+RANKS(last_to_come) {
+  ucft_comm_h aside = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &aside), "dup");
+  for (const ucft_gossip_aggregate_t aggregate : {UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_SUM}) {
+    ucft_gossip_options_t options = options_of(algorithm_named(arguments.at(0)), 1e-6);
+    options.aggregate = aggregate;
+    CheckedGossip<double> gossip(options, 2, 5);
+    const bool is_late = rank_ == size_ - 1;
+    double truth = 0, now[2], error = 0;
+    for (int rank = 0; rank < size_ - 1; ++rank) truth += given(rank, 0, 5);
+    if (aggregate == UCFT_GOSSIP_AVERAGE) truth /= size_ - 1;
+    if (!is_late) {
+      std::uint32_t contributors = 0;
+      gossip.post();
+      do {
+        check(ucft_gossip_estimate(gossip.request, now, &error), "estimate");
+        check(ucft_gossip_contributors(gossip.request, &contributors), "contributors");
+        if (contributors >= static_cast<std::uint32_t>(size_)) wrong("{} contributors", contributors);
+      } while (contributors + 1 < static_cast<std::uint32_t>(size_) || !(std::abs(now[0] - truth) < 1e-3 * truth));
+    }
+    check(ucft_barrier(aside, nullptr, nullptr), "barrier");
+    if (is_late) gossip.post();
+    std::uint32_t contributors = 0;
+    check(ucft_wait(gossip.request, UINT64_MAX), "wait");
+    check(ucft_gossip_contributors(gossip.request, &contributors), "contributors");
+    if (contributors != static_cast<std::uint32_t>(size_)) wrong("{} contributors in the end", contributors);
+    gossip.judge(true);
+    check(ucft_request_free(gossip.request), "free");
+  }
+  check(ucft_comm_destroy(aside), "destroy");
+}
+
+TEST_P(Gossip, RanksDoNotWaitForOneThatComesLate) {
+  if (path() == "two_level") GTEST_SKIP() << "there a host waits for its ranks";
+  for (const std::string algorithm : asynchronous)
+    for (int ranks : {3, 4}) expect_right(plan(ranks, last_to_come, {algorithm}));
+}
+
 // Communicators with gossip in them come and go; a persistent request is posted again.
 RANKS(communicators) {
   const ucft_comm_h whole = comm;

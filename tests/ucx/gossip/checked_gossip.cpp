@@ -17,8 +17,6 @@ namespace {
 
 template <class Real>
 constexpr ucft_dtype_t dtype = sizeof(Real) == 4 ? UCFT_FLOAT : UCFT_DOUBLE;
-template <class Real>
-constexpr double rounding = sizeof(Real) == 4 ? 1e-4 : 1e-11;  // that a bound does not cover
 
 }  // namespace
 
@@ -110,16 +108,17 @@ ucft_gossip_result_t CheckedGossip<Real>::judge(bool must_reach) {
   std::vector<bool> is_missing(static_cast<std::size_t>(size_));
   for (int i = 0; i < plain.missing_count; ++i)
     is_missing[static_cast<std::size_t>(missing[static_cast<std::size_t>(i)])] = true;
-  double worst = 0, largest = 0;
+  long double worst = 0, largest = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    double sum = 0, least = 1e300, most = -1e300;
+    long double sum = 0;
+    double least = 1e300, most = -1e300;
     for (int rank = 0; rank < size_; ++rank) {
       const double value = given(rank, i, salt);
       least = std::min(least, value);
       most = std::max(most, value);
-      if (!is_missing[static_cast<std::size_t>(rank)]) sum += value;
+      if (!is_missing[static_cast<std::size_t>(rank)]) sum += static_cast<Real>(value);
     }
-    const double factor = options.aggregate == UCFT_GOSSIP_SUM ? 1 : 1.0 / result.contributors;
+    const long double truth = options.aggregate == UCFT_GOSSIP_SUM ? sum : sum / result.contributors;
     if (!std::isfinite(out[i])) wrong("{}: element {} is {}", name, i, out[i]);
     if (result.answer == UCFT_GOSSIP_NEARLY_ALL_RANKS) {  // of whom exactly can't be said
       const double average =
@@ -127,14 +126,15 @@ ucft_gossip_result_t CheckedGossip<Real>::judge(bool must_reach) {
       if (!(average >= least && average <= most))
         wrong("{}: element {} is {}, outside {} .. {}", name, i, average, least, most);
     } else {
-      worst = std::max(worst, std::abs(static_cast<double>(out[i]) - sum * factor));
-      largest = std::max(largest, std::abs(sum * factor));
+      worst = std::max(worst, std::abs(static_cast<long double>(out[i]) - truth));
+      largest = std::max(largest, std::abs(truth));
     }
     note(std::bit_cast<std::uint64_t>(static_cast<double>(out[i])));
   }
-  if (worst > (result.error_bound + rounding<Real>)*largest)
-    wrong("{}: off by {} of {}, the bound is {} ({} stages, {} iterations, answer {})", name, worst, largest,
-          result.error_bound, result.stages, result.iterations, static_cast<int>(result.answer));
+  if (worst > result.error_bound * largest)
+    wrong("{}: off by {} of {}, the bound is {} ({} stages, {} iterations, answer {})", name,
+          static_cast<double>(worst), static_cast<double>(largest), result.error_bound, result.stages,
+          result.iterations, static_cast<int>(result.answer));
   note(std::bit_cast<std::uint64_t>(result.error_bound));
   note(static_cast<std::uint64_t>(result.answer) * 1000 + result.stages);
   return result;

@@ -54,7 +54,8 @@ class WindowWriter {
       : layout_(layout), lines_(lines), generation_(generation) {}
 
   std::uint32_t written() const { return written_; }
-  // row: empty if it is the same as before. Returns how many lines have been written.
+  // row: at most row_bytes, of which the rest is any; empty if it is the same as before. Returns how many lines have
+  // been written.
   std::uint32_t write(std::span<const std::byte> head, std::span<const std::byte> row, std::uint32_t seen) {
     ++written_;
     if (!row.empty()) whole_ = written_;
@@ -62,7 +63,8 @@ class WindowWriter {
     const std::span<const std::byte> header_bytes{reinterpret_cast<const std::byte*>(&header), sizeof header};
     if (layout_.stamped && !layout_.is_one_line() && !row.empty()) {
       MailboxLine* line = lines_;
-      const std::span<const std::byte> parts[] = {header_bytes, head, row};
+      rest_.resize(layout_.row_bytes - row.size());  // every line has a stamp
+      const std::span<const std::byte> parts[] = {header_bytes, head, row, rest_};
       fill_lines(
           parts, [&] { return line++; }, [this](MailboxLine* filled) { publish(filled); });
       return static_cast<std::uint32_t>(line - lines_);
@@ -88,6 +90,7 @@ class WindowWriter {
   WindowLayout layout_{};
   MailboxLine* lines_ = nullptr;
   std::uint32_t generation_ = 0, written_ = 0, whole_ = 0;
+  std::vector<std::byte> rest_;
 };
 
 class WindowReader {

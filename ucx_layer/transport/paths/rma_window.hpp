@@ -51,7 +51,8 @@ class Windows {
 // Threads: one at a time, like the transport.
 class RmaWindow {
  public:
-  // For heads (at most WindowLayout::longest_head bytes) and rows of the same length at both ends.
+  // For heads (at most WindowLayout::longest_head bytes) of the same length, and rows of at most so many bytes, at both
+  // ends.
   RmaWindow(Windows& windows, int peer, std::size_t head_bytes, std::size_t row_bytes);
   ~RmaWindow();
   RmaWindow(const RmaWindow&) = delete;
