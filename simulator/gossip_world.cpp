@@ -55,7 +55,8 @@ void GossipWorld::collect_events() {
     const Node& node = at(rank);
     if (!node.alive || (node.operation && node.operation->finished())) continue;
     if (!node.operation) {
-      if (events_ >= plan_.late_by) pending_.push_back({What::come, rank});
+      const auto place = std::ranges::find(plan_.late, rank) - plan_.late.begin();
+      if (events_ >= plan_.late_by * (place + 1)) pending_.push_back({What::come, rank});
       continue;
     }
     pending_.push_back({What::turn, rank});

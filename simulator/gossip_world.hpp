@@ -29,7 +29,7 @@ struct GossipWorldPlan {
   std::span<const Rank> hosts{};  // see GossipSeat
   std::vector<double> inputs{};   // of each rank, in all places; empty: GossipWorld::given()
   std::vector<Rank> late{};       // these post at any moment; all others before anything else happens
-  std::int64_t late_by = 0;       // events, at least
+  std::int64_t late_by = 0;       // events, at least; the next one so many later
   std::uint64_t seed = 1;         // of the order of events
 };
 

@@ -151,9 +151,17 @@ void GossipOperation<Real>::go_on_as_met(Sends& out) {
 template <class Real>
 void GossipOperation<Real>::become_present(std::span<const Rank> ranks) {
   presence_ = GossipPresence<Real>(seat_.ranks);
+  greeted_.assign(static_cast<std::size_t>(seat_.ranks), false);
   for (Rank rank : ranks) presence_.add(rank);
   note_presence();
   note_news();
+}
+
+// A rank has come, and waits for pushes.
+template <class Real>
+void GossipOperation<Real>::greet(Rank rank) {
+  if (!presence_.has(rank) && !greeted_[static_cast<std::size_t>(rank)]) note_news();
+  greeted_[static_cast<std::size_t>(rank)] = true;
 }
 
 // The row without what is behind it.
@@ -346,13 +354,13 @@ bool GossipOperation<Real>::gossip(GossipTime now, Sends& out) {
   }
   if (rounds_) return false;
   links_->fail_due_links(exit(out));
-  if (iteration_ >= wanted_ || links_->live().empty()) {
-    if (!epoch_.has_met()) return false;
+  const bool is_idle = iteration_ >= wanted_ || links_->live().empty();
+  if (is_idle && epoch_.has_met()) {
     step_ = Step::settling;
     return true;
   }
-  const bool pushed = links_->push(now, exit(out));
-  iteration_ += pushed;
+  const bool pushed = links_->push(now, is_idle, exit(out));
+  iteration_ += pushed && !is_idle;
   return pushed;
 }
 
@@ -378,6 +386,7 @@ void GossipOperation<Real>::hear(const GossipMessage& message, ConstMass<Real> r
 }
 template <class Real>
 void GossipOperation<Real>::take(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
+  greet(message.peer);
   const ConstMass<Real> mass = take_presence(message, row);
   if (links_) return links_->on_message(message, mass, exit(out));
   using Taken = typename GossipRounds<Real>::Taken;

@@ -108,7 +108,10 @@ class GossipOperation {
   // Asynchronous. nullptr before it has begun, and when it is over.
   const GossipLinks<Real>* links() const { return links_ ? &*links_ : nullptr; }
   // See GossipLinks. A state that was shown before the operation began again is only noted as read.
-  void on_clear(int link, Sends& out) { links_->on_clear(link, exit(out)); }
+  void on_clear(int link, Sends& out) {
+    greet(links_->end(link));
+    links_->on_clear(link, exit(out));
+  }
   void on_shown(int link, const GossipLinkState& shown, ConstMass<Real> row, bool is_clear, Sends& out);
 
   // This rank's own estimate (its input, if it has none yet), of the ranks that it has heard of. Returns the error to
@@ -147,6 +150,7 @@ class GossipOperation {
   bool must_meet_first() const { return call_.plan.algorithm == GossipAlgorithm::hpflc && call_.plan.tau == 0; }
   void become_present(std::span<const Rank> ranks);
   ConstMass<Real> take_presence(const GossipMessage& message, ConstMass<Real> row);
+  void greet(Rank rank);
   void note_presence();
   void note_news();
   std::vector<Rank> ranks_here() const;                                        // of this host
@@ -185,6 +189,7 @@ class GossipOperation {
   GossipEpoch epoch_;
   std::vector<bool> believed_;  // the dead, as this rank began
   GossipPresence<Real> presence_;
+  std::vector<bool> greeted_;       // by rank: it has come, though no mass of its may have
   std::vector<Real> presence_row_;  // empty: all have come
   std::uint64_t at_news_ = 0;       // iterations, when a rank was heard of last
   GossipMembers members_;

@@ -9,6 +9,8 @@ namespace {
 // A rank pushes again when something has come since its last push, else after a pace that doubles each time. Ranks that
 // share a core must not run through all of their iterations before the others have had their turn.
 constexpr GossipTime first_pace = std::chrono::microseconds(5), longest_pace = std::chrono::microseconds(100);
+// One that has done its iterations, and waits for others to come, goes on at this pace: they may need its answers.
+constexpr GossipTime idle_pace = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -55,12 +57,13 @@ void GossipLinks<Real>::greet(Exit exit) {
 // ---- pushing
 
 template <class Real>
-bool GossipLinks<Real>::push(GossipTime now, Exit exit) {
-  if (!heard_ && now < next_push_) return false;
+bool GossipLinks<Real>::push(GossipTime now, bool is_idle, Exit exit) {
+  is_idle_ = is_idle;
+  if (next_push() > now) return false;
   const int link = choose();
   if (link < 0) return false;
   pace_ = heard_ ? first_pace : std::min(2 * pace_, longest_pace);
-  next_push_ = now + pace_;
+  next_push_ = now + (is_idle ? idle_pace : pace_);
   heard_ = false;
   exit.faults.before_push(state_, counts_.iterations);
   push_to(link, exit);
@@ -71,24 +74,25 @@ bool GossipLinks<Real>::push(GossipTime now, Exit exit) {
 // A link by chance, or preference, of those on which it is our turn; -1: none. Some links are fast, or join two ranks
 // that happen to run at the same time. Pushes back and forth there bring nobody anything new. So once the ranks have
 // met no link may be more than a few turns ahead of the slowest. (That waits for nobody for ever, either: where fewest
-// turns have been taken both ends may go on. The counts of two ends differ by one at most.)
+// turns have been taken both ends may go on. The counts of two ends differ by one at most: an end that has not met does
+// not answer one that has.)
 template <class Real>
 int GossipLinks<Real>::choose() {
   constexpr std::uint32_t ahead = 4;
   ready_.clear();
-  std::uint32_t fewest = ~std::uint32_t{0} - ahead;
-  for (int number : live())
-    if (has_met_) fewest = std::min(fewest, at(number).turns);
+  std::uint32_t fewest = ~std::uint32_t{0};
+  for (int number : live()) fewest = std::min(fewest, at(number).turns);
   for (int number : live()) {
     const Link& link = at(number);
-    if (link.my_turn && link.turns <= fewest + ahead && link.clear) ready_.push_back(number);
+    const bool may_go = has_met_ ? link.turns <= fewest + ahead : !link.other_has_met;
+    if (link.my_turn && may_go && link.clear) ready_.push_back(number);
   }
   if (ready_.empty()) return -1;
   Random random(mixed(place_.seed, mixed(static_cast<std::uint64_t>(place_.rank), counts_.choices++)));
   return state_.choose_of(ready_, random);
 }
 
-// Turns count from the meeting on. Each end counts on from what the other one has counted before this one had met.
+// Turns count from the meeting on.
 template <class Real>
 void GossipLinks<Real>::meet(double tau) {
   state_.set_tau(tau);
@@ -98,7 +102,7 @@ void GossipLinks<Real>::meet(double tau) {
 template <class Real>
 void GossipLinks<Real>::take_turn(Link& link, std::uint32_t theirs) {
   link.my_turn = true;
-  if (theirs > 0) link.turns = std::max(link.turns, theirs - 1);
+  link.other_has_met = theirs > 0;
 }
 
 // The other end is told: it could wait for a turn on that link, and not get there itself.

@@ -78,11 +78,12 @@ class GossipLinks {
 
   // Fails links that are to fail on purpose, by now. The end that gets there first tells the other.
   void fail_due_links(Exit exit);
-  // Pushes to a neighbour chosen by chance, if it is time. True if anything was done.
-  bool push(GossipTime now, Exit exit);
+  // Pushes to a neighbour chosen by chance, if it is time. is_idle: all that was wanted is done. True if anything was
+  // done.
+  bool push(GossipTime now, bool is_idle, Exit exit);
   // For drivers that don't ask again and again: the next push is not earlier, unless something comes. In the past: now,
   // or there is none.
-  GossipTime next_push() const { return heard_ ? GossipTime::min() : next_push_; }
+  GossipTime next_push() const { return heard_ && !is_idle_ ? GossipTime::min() : next_push_; }
   // Says what is to be said before the next agreement. True once all has been said and heard.
   bool settle(Exit exit);
   // The same state, another stage: after an agreement.
@@ -104,7 +105,8 @@ class GossipLinks {
  private:
   struct Link {
     bool my_turn = false;  // to push
-    bool failed = false;   // injected
+    bool other_has_met = false;
+    bool failed = false;  // injected
     bool clear = false;
     std::uint32_t turns = 0;  // given to the other end, since the meeting
     std::uint32_t sent = 0, received = 0, promised = 0;
@@ -140,6 +142,7 @@ class GossipLinks {
   std::vector<int> ready_;
   std::uint32_t stage_ = 0;  // since the last restart
   bool has_met_;
+  bool is_idle_ = false;
   bool heard_ = false;  // since the last push
   GossipTime next_push_ = GossipTime::min();
   GossipTime pace_;

@@ -39,6 +39,7 @@ class GossipPresence {
     return is_news;
   }
   std::vector<Real> row() const { return {words_.begin(), words_.end()}; }
+
  private:
   static constexpr int bits = std::numeric_limits<Real>::digits - 1;
   std::vector<std::uint64_t> words_;
