@@ -115,15 +115,15 @@ class Blocks {
   Blocks(Accumulator& accumulator, Instructions with) : accumulator_(accumulator), kernels_(kernels_of(with)) {}
 
   bool add(const double* block, std::size_t length) {
-    const double largest = kernels_.largest(block, length);
-    if (largest > BlockSums::largest) return false;
-    if (largest == 0) return add_zeros(block, length);
-    const BlockSums sums = kernels_.extract(block, length, largest, rests_);
+    const BlockSums sums = extract(block, length, bound_);
+    if (sums.largest > BlockSums::most_magnitude) return false;
     if (sums.has_rests && std::any_of(rests_, rests_ + length, [](double rest) { return std::isnan(rest); }))
       return false;
-    accumulator_.marks[Accumulator::other_than_minus_zero] = 1;
-    add_sums(sums);
-    if (sums.has_rests) add_all_of(rests_, length);
+    if (sums.largest == 0)
+      std::for_each(block, block + length, [&](double zero) { mark(accumulator_, zero); });
+    else
+      accumulator_.marks[Accumulator::other_than_minus_zero] = 1;
+    add_sums(sums, length);
     return true;
   }
   bool add(const float* block, std::size_t length) {
@@ -132,7 +132,7 @@ class Blocks {
   }
   bool add_products(const double* a, const double* b, std::size_t length) {
     if (!kernels_.multiply(a, b, length, products_, errors_) || !add(products_, length)) return false;
-    add_all_of(errors_, length);
+    add_sums(extract(errors_, length, bound_of_errors_), length);
     return true;
   }
   bool add_products(const float* a, const float* b, std::size_t length) {
@@ -141,30 +141,27 @@ class Blocks {
   }
 
  private:
-  // Of numbers that a block can take. No marks.
-  void add_all_of(const double* block, std::size_t length) {
-    for (std::uint64_t pass = 0;; ++pass) {
+  // A pass finds the largest magnitude as well. So the block before tells the bound, with a factor of 2 to spare; a
+  // block for which that was too low is done again.
+  BlockSums extract(const double* block, std::size_t length, double& bound) {
+    BlockSums sums = kernels_.extract(block, length, bound, rests_);
+    const bool is_too_low = sums.largest > bound;
+    bound = std::min(2 * sums.largest, BlockSums::most_magnitude);
+    return is_too_low ? kernels_.extract(block, length, bound, rests_) : sums;
+  }
+  // The rests of each pass are a block, whose bound is known: half of the last unit that was taken.
+  void add_sums(BlockSums sums, std::size_t length) {
+    for (std::uint64_t pass = 1;; ++pass) {
       assert(pass < most_passes);
-      const double largest = kernels_.largest(block, length);
-      if (largest == 0) return;
-      const BlockSums sums = kernels_.extract(block, length, largest, rests_);
-      add_sums(sums);
+      for (int each = 0; each < 2; ++each) deposit(accumulator_, sums.whole[each], sums.exponent[each]);
       if (!sums.has_rests) return;
-      block = rests_;
+      sums = kernels_.extract(rests_, length, std::ldexp(1, sums.exponent[1] - 1), rests_);
     }
-  }
-  void add_sums(const BlockSums& sums) {
-    for (int each = 0; each < 2; ++each) deposit(accumulator_, sums.whole[each], sums.exponent[each]);
-  }
-  // Or NaNs.
-  bool add_zeros(const double* block, std::size_t length) {
-    if (std::any_of(block, block + length, [](double value) { return std::isnan(value); })) return false;
-    for (std::size_t i = 0; i < length; ++i) mark(accumulator_, block[i]);
-    return true;
   }
 
   Accumulator& accumulator_;
   const BlockKernels& kernels_;
+  double bound_ = 0, bound_of_errors_ = 0;
   alignas(64) double rests_[BlockSums::most], products_[BlockSums::most], errors_[BlockSums::most];
 };
 

@@ -8,9 +8,10 @@
 // `taken` is a multiple of 2^(k-52), and so is each sum. The bits of a sum, less those of 1.5 2^k, are that multiple,
 // an integer. A second sum takes the first one's rests. What it leaves is another block.
 //
-// A block has up to 1024 numbers, in 16 lanes. If none is above 2^B, a lane's 64 numbers move its sum by 2^(B+6) at
-// most, so k = B + 7 keeps the exponent. Rests are up to 2^(k-53) = 2^(B-46). So the two sums take all bits from
-// 2^(B-1) down to 2^(B-91): nothing is left of numbers that are within a factor of 2^38.
+// A block has up to 512 numbers, in 16 lanes: with all that is made of them they fit the nearest cache. If none is
+// above 2^B, a lane's 32 numbers move its sum by 2^(B+5) at most, so k = B + 6 keeps the exponent. Rests are up to
+// 2^(k-53) = 2^(B-47). So the two sums take all bits from 2^(B-1) down to 2^(B-93): nothing is left of numbers that are
+// within a factor of 2^39, if the largest is from 2^(B-2) on.
 #pragma once
 
 #include <algorithm>
@@ -27,11 +28,12 @@ namespace ucft::detail {
 namespace {
 
 struct BlockSums {
-  static constexpr std::size_t lanes = 16, most = 1024;                  // numbers; a block has whole lanes
-  static constexpr double largest = 0x1p1014, least_product = 0x1p-960;  // magnitudes with which all below is exact
+  static constexpr std::size_t lanes = 16, most = 512;                          // numbers; a block has whole lanes
+  static constexpr double most_magnitude = 0x1p1014, least_product = 0x1p-960;  // within them all below is exact
 
   std::int64_t whole[2];
   int exponent[2];  // the sum of a block: whole[0] 2^exponent[0] + whole[1] 2^exponent[1], and its rests
+  double largest;   // magnitude in the block; NaNs count as 0
   bool has_rests;   // or NaNs
 };
 
@@ -43,60 +45,45 @@ struct Vectors {
 };
 constexpr std::int64_t magnitude_bits = std::numeric_limits<std::int64_t>::max();
 
-// The largest magnitude. NaNs count as 0.
+// The sums are right if no magnitude is above `bound`, which is up to most_magnitude. rests may be the block.
 template <int width>
-UCFT_ALWAYS_INLINE double largest_of(const double* block, std::size_t length) {
-  using Doubles = typename Vectors<width>::Doubles;
-  using Integers = typename Vectors<width>::Integers;
-  Doubles found[Vectors<width>::count] = {};
-  for (std::size_t i = 0; i < length; i += BlockSums::lanes)
-    for (std::size_t v = 0; v < Vectors<width>::count; ++v) {
-      Integers bits;
-      std::memcpy(&bits, block + i + width * v, sizeof bits);
-      const auto magnitude = reinterpret_cast<Doubles>(bits & magnitude_bits);
-      found[v] = found[v] < magnitude ? magnitude : found[v];
-    }
-  double all = 0;
-  for (const Doubles& each : found)
-    for (int i = 0; i < width; ++i) all = std::max(all, each[i]);
-  return all;
-}
-
-// No number's magnitude is above `largest`, which is from above 0 up to BlockSums::largest. rests may be the block.
-template <int width>
-UCFT_ALWAYS_INLINE BlockSums extract_from(const double* block, std::size_t length, double largest, double* rests) {
+UCFT_ALWAYS_INLINE BlockSums extract_from(const double* block, std::size_t length, double bound, double* rests) {
   using Doubles = typename Vectors<width>::Doubles;
   using Integers = typename Vectors<width>::Integers;
   constexpr std::size_t count = Vectors<width>::count;
   constexpr int least_exponent = -1022;
-  const int above = static_cast<int>(std::bit_cast<std::uint64_t>(largest) >> 52) - 1022;  // B
-  const int exponents[2] = {above + 7, std::max(above - 39, least_exponent)};
+  const int above = static_cast<int>(std::bit_cast<std::uint64_t>(bound) >> 52) - 1022;  // B
+  const int exponents[2] = {above + 6, std::max(above - 41, least_exponent)};
   double starts[2];
   Doubles sums[2][count];
   for (int each = 0; each < 2; ++each) {
     starts[each] = 1.5 * std::bit_cast<double>(static_cast<std::uint64_t>(exponents[each] + 1023) << 52);
     for (Doubles& sum : sums[each]) sum = Doubles{} + starts[each];
   }
-  Integers left[count] = {};
+  Integers left = {};
+  Doubles largest[2] = {};
   for (std::size_t i = 0; i < length; i += BlockSums::lanes)
     for (std::size_t v = 0; v < count; ++v) {
       Doubles rest;
       std::memcpy(&rest, block + i + width * v, sizeof rest);
+      const auto magnitude = reinterpret_cast<Doubles>(reinterpret_cast<Integers>(rest) & magnitude_bits);
+      largest[v % 2] = largest[v % 2] < magnitude ? magnitude : largest[v % 2];
       for (int each = 0; each < 2; ++each) {
         const Doubles next = sums[each][v] + rest;
         rest -= next - sums[each][v];
         sums[each][v] = next;
       }
-      left[v] |= reinterpret_cast<Integers>(rest);
+      left |= reinterpret_cast<Integers>(rest);
       std::memcpy(rests + i + width * v, &rest, sizeof rest);
     }
   BlockSums result{};
-  for (std::size_t v = 0; v < count; ++v)
-    for (int i = 0; i < width; ++i) {
+  for (int i = 0; i < width; ++i) {
+    for (std::size_t v = 0; v < count; ++v)
       for (int each = 0; each < 2; ++each)
         result.whole[each] += reinterpret_cast<Integers>(sums[each][v])[i] - std::bit_cast<std::int64_t>(starts[each]);
-      result.has_rests |= (left[v][i] & magnitude_bits) != 0;
-    }
+    result.largest = std::max({result.largest, largest[0][i], largest[1][i]});
+    result.has_rests |= (left[i] & magnitude_bits) != 0;
+  }
   for (int each = 0; each < 2; ++each) result.exponent[each] = exponents[each] - 52;
   return result;
 }
@@ -133,30 +120,27 @@ UCFT_ALWAYS_INLINE void widen_floats(const float* values, std::size_t length, do
 
 // The same loops for the least machine and, where the processor has them, with AVX2 and FMA.
 struct BlockKernels {
-  double (*largest)(const double* block, std::size_t length);
-  BlockSums (*extract)(const double* block, std::size_t length, double largest, double* rests);
+  BlockSums (*extract)(const double* block, std::size_t length, double bound, double* rests);
   bool (*multiply)(const double* a, const double* b, std::size_t length, double* products, double* errors);
   void (*multiply_floats)(const float* a, const float* b, std::size_t length, double* products);
   void (*widen_floats)(const float* values, std::size_t length, double* block);
 };
 
-#define UCFT_BLOCK_KERNELS(name, width, target)                                                                      \
-  target double name##_largest(const double* block, std::size_t length) { return largest_of<width>(block, length); } \
-  target BlockSums name##_extract(const double* block, std::size_t length, double largest, double* rests) {          \
-    return extract_from<width>(block, length, largest, rests);                                                       \
-  }                                                                                                                  \
-  target bool name##_multiply(const double* a, const double* b, std::size_t length, double* products,                \
-                              double* errors) {                                                                      \
-    return multiply<width>(a, b, length, products, errors);                                                          \
-  }                                                                                                                  \
-  target void name##_multiply_floats(const float* a, const float* b, std::size_t length, double* products) {         \
-    multiply_floats(a, b, length, products);                                                                         \
-  }                                                                                                                  \
-  target void name##_widen_floats(const float* values, std::size_t length, double* block) {                          \
-    widen_floats(values, length, block);                                                                             \
-  }                                                                                                                  \
-  constexpr BlockKernels name##_kernels = {name##_largest, name##_extract, name##_multiply, name##_multiply_floats,  \
-                                           name##_widen_floats}
+#define UCFT_BLOCK_KERNELS(name, width, target)                                                              \
+  target BlockSums name##_extract(const double* block, std::size_t length, double bound, double* rests) {    \
+    return extract_from<width>(block, length, bound, rests);                                                 \
+  }                                                                                                          \
+  target bool name##_multiply(const double* a, const double* b, std::size_t length, double* products,        \
+                              double* errors) {                                                              \
+    return multiply<width>(a, b, length, products, errors);                                                  \
+  }                                                                                                          \
+  target void name##_multiply_floats(const float* a, const float* b, std::size_t length, double* products) { \
+    multiply_floats(a, b, length, products);                                                                 \
+  }                                                                                                          \
+  target void name##_widen_floats(const float* values, std::size_t length, double* block) {                  \
+    widen_floats(values, length, block);                                                                     \
+  }                                                                                                          \
+  constexpr BlockKernels name##_kernels = {name##_extract, name##_multiply, name##_multiply_floats, name##_widen_floats}
 
 UCFT_BLOCK_KERNELS(portable, 2, );
 #if defined(__x86_64__)
