@@ -114,37 +114,39 @@ class Blocks {
  public:
   Blocks(Accumulator& accumulator, Instructions with) : accumulator_(accumulator), kernels_(kernels_of(with)) {}
 
-  bool add(const double* block, std::size_t length) {
+  bool add(const std::byte* block, std::size_t length, double) {
     const BlockSums sums = extract(block, length, bound_);
     if (sums.largest > BlockSums::most_magnitude) return false;
     if (sums.has_rests && std::any_of(rests_, rests_ + length, [](double rest) { return std::isnan(rest); }))
       return false;
     if (sums.largest == 0)
-      std::for_each(block, block + length, [&](double zero) { mark(accumulator_, zero); });
+      for (std::size_t i = 0; i < length; ++i) mark(accumulator_, element_at<double>(block, i));
     else
       accumulator_.marks[Accumulator::other_than_minus_zero] = 1;
     add_sums(sums, length);
     return true;
   }
-  bool add(const float* block, std::size_t length) {
+  bool add(const std::byte* block, std::size_t length, float) {
     kernels_.widen_floats(block, length, products_);
-    return add(products_, length);
+    return add(bytes_of(products_), length, double{});
   }
-  bool add_products(const double* a, const double* b, std::size_t length) {
-    if (!kernels_.multiply(a, b, length, products_, errors_) || !add(products_, length)) return false;
-    add_sums(extract(errors_, length, bound_of_errors_), length);
+  bool add_products(const std::byte* a, const std::byte* b, std::size_t length, double) {
+    if (!kernels_.multiply(a, b, length, products_, errors_) || !add(bytes_of(products_), length, double{}))
+      return false;
+    add_sums(extract(bytes_of(errors_), length, bound_of_errors_), length);
     return true;
   }
-  bool add_products(const float* a, const float* b, std::size_t length) {
+  bool add_products(const std::byte* a, const std::byte* b, std::size_t length, float) {
     kernels_.multiply_floats(a, b, length, products_);
-    return add(products_, length);
+    return add(bytes_of(products_), length, double{});
   }
 
  private:
+  static const std::byte* bytes_of(const double* block) { return reinterpret_cast<const std::byte*>(block); }
   // A pass finds the largest magnitude as well. So the block before tells the bound, with a factor of 2 to spare; a
   // block for which that was too low is done again.
-  BlockSums extract(const double* block, std::size_t length, double& bound) {
-    BlockSums sums = kernels_.extract(block, length, bound, rests_);
+  BlockSums extract(const std::byte* block, std::size_t length, double& bound) {
+    const BlockSums sums = kernels_.extract(block, length, bound, rests_);
     const bool is_too_low = sums.largest > bound;
     bound = std::min(2 * sums.largest, BlockSums::most_magnitude);
     return is_too_low ? kernels_.extract(block, length, bound, rests_) : sums;
@@ -155,7 +157,7 @@ class Blocks {
       assert(pass < most_passes);
       for (int each = 0; each < 2; ++each) deposit(accumulator_, sums.whole[each], sums.exponent[each]);
       if (!sums.has_rests) return;
-      sums = kernels_.extract(rests_, length, std::ldexp(1, sums.exponent[1] - 1), rests_);
+      sums = kernels_.extract(bytes_of(rests_), length, std::ldexp(1, sums.exponent[1] - 1), rests_);
     }
   }
 
@@ -288,7 +290,7 @@ void accumulate(Accumulator& accumulator, const std::byte* values, std::uint64_t
   add_all(
       accumulator, count,
       [&](std::uint64_t first, std::uint64_t length) {
-        return blocks.add(reinterpret_cast<const Real*>(values) + first, length);
+        return blocks.add(values + first * sizeof(Real), length, Real{});
       },
       [&](std::uint64_t i) { add_number(accumulator, static_cast<double>(element_at<Real>(values, i))); });
 }
@@ -300,8 +302,8 @@ void accumulate_products(Accumulator& accumulator, const std::byte* a, const std
   add_all(
       accumulator, count,
       [&](std::uint64_t first, std::uint64_t length) {
-        return blocks.add_products(reinterpret_cast<const Real*>(a) + first, reinterpret_cast<const Real*>(b) + first,
-                                   length);
+        const std::uint64_t offset = first * sizeof(Real);
+        return blocks.add_products(a + offset, b + offset, length, Real{});
       },
       [&](std::uint64_t i) {
         add_product(accumulator, static_cast<double>(element_at<Real>(a, i)),

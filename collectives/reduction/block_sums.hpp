@@ -47,7 +47,7 @@ constexpr std::int64_t magnitude_bits = std::numeric_limits<std::int64_t>::max()
 
 // The sums are right if no magnitude is above `bound`, which is up to most_magnitude. rests may be the block.
 template <int width>
-UCFT_ALWAYS_INLINE BlockSums extract_from(const double* block, std::size_t length, double bound, double* rests) {
+UCFT_ALWAYS_INLINE BlockSums extract_from(const std::byte* block, std::size_t length, double bound, double* rests) {
   using Doubles = typename Vectors<width>::Doubles;
   using Integers = typename Vectors<width>::Integers;
   constexpr std::size_t count = Vectors<width>::count;
@@ -65,7 +65,7 @@ UCFT_ALWAYS_INLINE BlockSums extract_from(const double* block, std::size_t lengt
   for (std::size_t i = 0; i < length; i += BlockSums::lanes)
     for (std::size_t v = 0; v < count; ++v) {
       Doubles rest;
-      std::memcpy(&rest, block + i + width * v, sizeof rest);
+      std::memcpy(&rest, block + (i + width * v) * sizeof(double), sizeof rest);
       const auto magnitude = reinterpret_cast<Doubles>(reinterpret_cast<Integers>(rest) & magnitude_bits);
       largest[v % 2] = largest[v % 2] < magnitude ? magnitude : largest[v % 2];
       for (int each = 0; each < 2; ++each) {
@@ -77,28 +77,32 @@ UCFT_ALWAYS_INLINE BlockSums extract_from(const double* block, std::size_t lengt
       std::memcpy(rests + i + width * v, &rest, sizeof rest);
     }
   BlockSums result{};
+  std::uint64_t whole[2] = {};  // wraps, if the bound was too low
   for (int i = 0; i < width; ++i) {
     for (std::size_t v = 0; v < count; ++v)
       for (int each = 0; each < 2; ++each)
-        result.whole[each] += reinterpret_cast<Integers>(sums[each][v])[i] - std::bit_cast<std::int64_t>(starts[each]);
+        whole[each] += std::bit_cast<std::uint64_t>(sums[each][v][i]) - std::bit_cast<std::uint64_t>(starts[each]);
     result.largest = std::max({result.largest, largest[0][i], largest[1][i]});
     result.has_rests |= (left[i] & magnitude_bits) != 0;
   }
-  for (int each = 0; each < 2; ++each) result.exponent[each] = exponents[each] - 52;
+  for (int each = 0; each < 2; ++each) {
+    result.whole[each] = static_cast<std::int64_t>(whole[each]);
+    result.exponent[each] = exponents[each] - 52;
+  }
   return result;
 }
 
 // products[i] + errors[i] = a[i] b[i]. False: not all of these are exact.
 template <int width>
-UCFT_ALWAYS_INLINE bool multiply(const double* a, const double* b, std::size_t length, double* products,
+UCFT_ALWAYS_INLINE bool multiply(const std::byte* a, const std::byte* b, std::size_t length, double* products,
                                  double* errors) {
   using Doubles = typename Vectors<width>::Doubles;
   using Integers = typename Vectors<width>::Integers;
   Integers inexact = {};
   for (std::size_t i = 0; i < length; i += width) {
     Doubles from_a, from_b;
-    std::memcpy(&from_a, a + i, sizeof from_a);
-    std::memcpy(&from_b, b + i, sizeof from_b);
+    std::memcpy(&from_a, a + i * sizeof(double), sizeof from_a);
+    std::memcpy(&from_b, b + i * sizeof(double), sizeof from_b);
     const Doubles product = from_a * from_b;
     Doubles error;
     for (int lane = 0; lane < width; ++lane) error[lane] = std::fma(from_a[lane], from_b[lane], -product[lane]);
@@ -111,35 +115,36 @@ UCFT_ALWAYS_INLINE bool multiply(const double* a, const double* b, std::size_t l
   for (int lane = 0; lane < width; ++lane) any |= inexact[lane];
   return any == 0;
 }
-UCFT_ALWAYS_INLINE void multiply_floats(const float* a, const float* b, std::size_t length, double* products) {
-  for (std::size_t i = 0; i < length; ++i) products[i] = static_cast<double>(a[i]) * static_cast<double>(b[i]);
+UCFT_ALWAYS_INLINE void multiply_floats(const std::byte* a, const std::byte* b, std::size_t length, double* products) {
+  for (std::size_t i = 0; i < length; ++i)
+    products[i] = static_cast<double>(element_at<float>(a, i)) * static_cast<double>(element_at<float>(b, i));
 }
-UCFT_ALWAYS_INLINE void widen_floats(const float* values, std::size_t length, double* block) {
-  for (std::size_t i = 0; i < length; ++i) block[i] = static_cast<double>(values[i]);
+UCFT_ALWAYS_INLINE void widen_floats(const std::byte* values, std::size_t length, double* block) {
+  for (std::size_t i = 0; i < length; ++i) block[i] = static_cast<double>(element_at<float>(values, i));
 }
 
 // The same loops for the least machine and, where the processor has them, with AVX2 and FMA.
 struct BlockKernels {
-  BlockSums (*extract)(const double* block, std::size_t length, double bound, double* rests);
-  bool (*multiply)(const double* a, const double* b, std::size_t length, double* products, double* errors);
-  void (*multiply_floats)(const float* a, const float* b, std::size_t length, double* products);
-  void (*widen_floats)(const float* values, std::size_t length, double* block);
+  BlockSums (*extract)(const std::byte* block, std::size_t length, double bound, double* rests);
+  bool (*multiply)(const std::byte* a, const std::byte* b, std::size_t length, double* products, double* errors);
+  void (*multiply_floats)(const std::byte* a, const std::byte* b, std::size_t length, double* products);
+  void (*widen_floats)(const std::byte* values, std::size_t length, double* block);
 };
 
-#define UCFT_BLOCK_KERNELS(name, width, target)                                                              \
-  target BlockSums name##_extract(const double* block, std::size_t length, double bound, double* rests) {    \
-    return extract_from<width>(block, length, bound, rests);                                                 \
-  }                                                                                                          \
-  target bool name##_multiply(const double* a, const double* b, std::size_t length, double* products,        \
-                              double* errors) {                                                              \
-    return multiply<width>(a, b, length, products, errors);                                                  \
-  }                                                                                                          \
-  target void name##_multiply_floats(const float* a, const float* b, std::size_t length, double* products) { \
-    multiply_floats(a, b, length, products);                                                                 \
-  }                                                                                                          \
-  target void name##_widen_floats(const float* values, std::size_t length, double* block) {                  \
-    widen_floats(values, length, block);                                                                     \
-  }                                                                                                          \
+#define UCFT_BLOCK_KERNELS(name, width, target)                                                                      \
+  target BlockSums name##_extract(const std::byte* block, std::size_t length, double bound, double* rests) {         \
+    return extract_from<width>(block, length, bound, rests);                                                         \
+  }                                                                                                                  \
+  target bool name##_multiply(const std::byte* a, const std::byte* b, std::size_t length, double* products,          \
+                              double* errors) {                                                                      \
+    return multiply<width>(a, b, length, products, errors);                                                          \
+  }                                                                                                                  \
+  target void name##_multiply_floats(const std::byte* a, const std::byte* b, std::size_t length, double* products) { \
+    multiply_floats(a, b, length, products);                                                                         \
+  }                                                                                                                  \
+  target void name##_widen_floats(const std::byte* values, std::size_t length, double* block) {                      \
+    widen_floats(values, length, block);                                                                             \
+  }                                                                                                                  \
   constexpr BlockKernels name##_kernels = {name##_extract, name##_multiply, name##_multiply_floats, name##_widen_floats}
 
 UCFT_BLOCK_KERNELS(portable, 2, );

@@ -172,6 +172,20 @@ TYPED_TEST(AccumulatorOf, ProductsAreExactWhateverTheirMagnitudes) {
       }
 }
 
+TYPED_TEST(AccumulatorOf, NumbersNeedNoAlignment) {
+  Random random(9);
+  const std::vector<TypeParam> values = drawn(kinds<TypeParam>[2], 700, random);
+  std::vector<std::byte> memory(values.size() * sizeof(TypeParam) + sizeof(TypeParam));
+  for (std::size_t offset = 1; offset < sizeof(TypeParam); ++offset) {
+    std::byte* const place = memory.data() + offset;
+    std::memcpy(place, values.data(), values.size() * sizeof(TypeParam));
+    Accumulator sum{}, products{};
+    accumulate<TypeParam>(sum, place, values.size());
+    accumulate_products<TypeParam>(products, place, bytes_of(values), values.size());
+    EXPECT_TRUE(are_same(sum, sum_of(values)) && are_same(products, product_of(values, values))) << offset;
+  }
+}
+
 // What is alone comes back as it is.
 TYPED_TEST(AccumulatorOf, OneNumberComesBackAsItIs) {
   Random random(4);

@@ -53,8 +53,7 @@ ucft_status_t put_in_words(const Communicator& comm, const Call& call, CallInWor
   return UCFT_OK;
 }
 
-ucft_status_t check_accumulators(Request& request) {
-  request.is_unsettled = true;
+ucft_status_t check_accumulators(const Request& request) {
   if (!row_of(request.call.kind).reduces) return UCFT_OK;
   const char* const name = request.call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
   for (std::uint64_t i = 0; i < request.call.count; ++i) {

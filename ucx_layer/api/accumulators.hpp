@@ -21,9 +21,9 @@ inline bool has_accumulators(const Call& call) { return call.dtype == UCFT_ACCUM
 ucft_status_t put_in_words(const Communicator& comm, const Call& call, CallInWords& its);
 
 // Are those right that this rank adds?
-ucft_status_t check_accumulators(Request& request);
+ucft_status_t check_accumulators(const Request& request);
 // Before a prepared request is posted, whatever it has.
-inline ucft_status_t check_input(Request& request) {
+inline ucft_status_t check_input(const Request& request) {
   return has_accumulators(request.call) ? check_accumulators(request) : UCFT_OK;
 }
 // Of a request that is complete. It may be called again.

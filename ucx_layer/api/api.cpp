@@ -93,7 +93,10 @@ ucft_status_t wait_up_to(Request& request, std::uint64_t timeout_us) {
 }
 
 ucft_status_t start(Request& request) {
-  return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
+  const ucft_status_t status =
+      request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
+  if (status == UCFT_OK) request.is_unsettled = has_accumulators(request.call);
+  return status;
 }
 
 // The status that start() returned, with a sentence.

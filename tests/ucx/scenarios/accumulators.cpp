@@ -2,6 +2,7 @@
 // call, and whatever ranks die that hold copies.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -105,6 +106,30 @@ RANKS(exact_sums) {
 TEST_P(Scenario, ExactSumsHaveTheSameBytesForAnyCut) {
   for (const int ranks : {1, 2, 7}) expect_right(plan(ranks, exact_sums));
 }
+
+// Rank r has r + 1 of them, and there is a gap behind each block.
+RANKS(gathered_accumulators) {
+  std::vector<std::uint64_t> counts, places;
+  std::uint64_t end = 0;
+  for (int rank = 0; rank < size_; ++rank) {
+    counts.push_back(static_cast<std::uint64_t>(rank) + 1);
+    places.push_back(end);
+    end += counts.back() + 1;
+  }
+  const auto own_count = static_cast<std::size_t>(rank_) + 1;
+  const Accumulators own = all_of(own_count);
+  Accumulators all(end, UCFT_ACCUMULATOR_INIT), expected = all;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Accumulators its = all_of(static_cast<std::size_t>(rank) + 1);
+    std::copy(its.begin(), its.end(),
+              expected.begin() + static_cast<std::ptrdiff_t>(places[static_cast<std::size_t>(rank)]));
+  }
+  check(ucft_allgatherv(comm, own.data(), all.data(), counts.data(), places.data(), UCFT_ACCUMULATOR, nullptr, nullptr),
+        "allgatherv");
+  compare(all, expected, "an allgatherv");
+}
+
+TEST_P(Scenario, AccumulatorsAreGatheredAtTheirPlaces) { expect_right(plan(3, gathered_accumulators)); }
 
 // Runs a request to its end, or this rank dies.
 ucft_result_t run_or_die(ucft_request_h request, bool dies, int after_us) {
