@@ -259,7 +259,9 @@ void add_advise_command(CLI::App& app, int& exit_code) {
       ->check(number_between(0, 1))
       ->capture_default_str();
   command->add_flag("--json", options->json, "one JSON object");
-  command->callback([options, &exit_code] {
+  command->callback([options, command, &exit_code] {
+    refuse_meaningless(*command, {{"--unknown-dead", options->operation == "bcast", "of bcast"},
+                                  {"--bytes", options->operation != "barrier", "of an operation with data"}});
     LogGP costs = network_costs;
     std::string error;
     if (!options->model.empty() && !read_costs(options->model, costs, error)) refuse("--model: " + error);

@@ -34,7 +34,7 @@ struct Options : ClockOptions {
   std::int64_t ranks = 8, root = 0, hosts = 0;
   double gather = 1, deliver = 1, proof_delay = -1;
   std::int64_t crash_hosts = 0, crash_speakers = 0;
-  std::int64_t f = 1;
+  std::int64_t f = 1;  // run_and_print makes it what is in force
   std::string tree = "binomial", numbering = "interleaved", correction = "none";
   int arity = 4, distance = 0;
   bool phased = false, optimistic = false, corrected_are_silent = false;
@@ -89,7 +89,7 @@ void set_gossip_of(const Options& options, const LogGP& costs, Arguments& argume
 Arguments arguments_of(const Options& options, const LogGP& costs) {
   Arguments arguments;
   arguments.kind = options.kind;
-  arguments.f = static_cast<std::int32_t>(std::min<std::int64_t>(options.f, options.ranks));
+  arguments.f = static_cast<std::int32_t>(options.f);
   arguments.root = static_cast<Rank>(options.root);
   parse_tree(options.tree, arguments.shape.tree);
   parse_numbering(options.numbering, arguments.shape.numbering);
@@ -103,6 +103,32 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   if (const std::string problem = problem_with(arguments.shape); !problem.empty()) refuse(problem);
   if (by_gossip(options)) set_gossip_of(options, costs, arguments);
   return arguments;
+}
+
+void refuse_meaningless_of(const CLI::App& command, const Options& options, const Arguments& arguments) {
+  const bool corrected = options.algorithm == "corrected", gossips = by_gossip(options);
+  const bool spreads = options.kind != Kind::reduce, has_hosts = options.hosts > 0;
+  const bool has_tree = (corrected && spreads) || options.algorithm == "tree" || options.algorithm == "acknowledged";
+  const char* const with_tree = "of an operation with a broadcast tree";
+  const char* const of_gossip = "of --algorithm ocg, ccg, fcg and gossip";
+  refuse_meaningless(command,
+                     {{"--tree", has_tree, with_tree},
+                      {"--numbering", has_tree, with_tree},
+                      {"--arity", has_tree && has_arity(arguments.shape.tree), "of --tree kary, knomial, lame"},
+                      {"--correction", spreads, "of an operation with a broadcast"},
+                      {"--distance", is_opportunistic(arguments.correction), "of the opportunistic corrections"},
+                      {"--phased", arguments.correction != Correction::none, "with a --correction"},
+                      {"--gossip-time", gossips, of_gossip},
+                      {"--ask-after", gossips, of_gossip},
+                      {"--panic-after", gossips && arguments.correction == Correction::failure_proof,
+                       "of --algorithm fcg, and of gossip with --correction failure-proof"},
+                      {"--f", corrected || gossips, "of algorithms that tolerate failures by number"},
+                      {"--optimistic", options.kind != Kind::broadcast, "of an operation with a reduction"},
+                      {"--bytes", options.kind != Kind::barrier, "of an operation with data"},
+                      {"--gather", has_hosts, "with --hosts"},
+                      {"--deliver", has_hosts, "with --hosts"},
+                      {"--prove", has_hosts, "with --hosts"}});
+  refuse_meaningless_network(command, options, has_hosts);
 }
 
 void set_two_level(const Options& options, const CollectiveRun& run, TwoLevelRun& two_level) {
@@ -382,7 +408,7 @@ CollectiveResult trace_once(const Options& options, const Task& task) {
   return result;
 }
 
-int run_and_print(Options& options) {
+int run_and_print(Options& options, const CLI::App& command) {
   if (options.hosts > 0) {
     options.ranks = options.hosts * options.shape.ranks_per_host;
     if (options.ranks > most_ranks_of_a_run)
@@ -391,8 +417,10 @@ int run_and_print(Options& options) {
   } else if (options.crash_hosts + options.crash_speakers > 0) {
     refuse("--crash-hosts, --crash-speakers: of --hosts");
   }
+  options.f = tolerated_failures(command, options.f, options.ranks);
   parse_failures(options, options.ranks);
   const Task task = task_of(options);
+  refuse_meaningless_of(command, options, task.run.arguments);
   const std::vector<CollectiveResult> results =
       options.traces ? std::vector{trace_once(options, task)} : run_all(options, task);
 
@@ -526,7 +554,7 @@ void add_run_commands(CLI::App& app, int& exit_code) {
     add_options(*command, *options);
     command->callback([options, command, &exit_code] {
       options->traces = command->count("--trace") > 0;
-      exit_code = run_and_print(*options);
+      exit_code = run_and_print(*options, *command);
     });
     return command;
   };
