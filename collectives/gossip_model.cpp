@@ -235,6 +235,9 @@ void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std:
   gossip.time_ns = time_ns > 0 ? time_ns : std::clamp<std::int64_t>(ns(forecast.time), 1, gossip_time_limit_ns);
   gossip.interval_ns = std::max<std::int64_t>(ns(costs.per_message() + stretch), 1);
   gossip.flight_ns = ns(costs.delivery() + stretch);
+  // Twice what all should take: of 64 processes 4 runs in 100 last longer than once that, and a panic is dear.
+  if (arguments.correction == Correction::failure_proof)
+    gossip.panic_after_ns = std::max<std::int64_t>(ns(2 * forecast.end), 1);
   if (arguments.correction_distance == 0) arguments.correction_distance = std::max(forecast.distance, 2);
 }
 

@@ -51,7 +51,8 @@ struct SpreadForecast {
 // given.correction counts as checked.
 SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& shape);
 
-// Sets the operation's T (0: the best), and how far opportunistic correction goes (0: so that it reaches all).
+// Sets the operation's T (0: the best), and how far opportunistic correction goes (0: so that it reaches all). With
+// failure-proof correction: when a process panics that no process has let go.
 // The unit of the costs is 1 us, as the library's.
 void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns, Arguments& arguments);
 

@@ -49,7 +49,7 @@ class CollectiveActors {
   }
   void fail(Rank rank, Rank failed, Outbox& out) { of(rank).on_failure(failed, out); }
   bool wants_turn(Rank rank) const { return of(rank).wants_turn(); }
-  void turn(Rank rank, double now, Outbox& out) { of(rank).on_turn(out, std::llround(now * 1000)); }  // 1 is 1 us
+  void turn(Rank rank, double now, Outbox& out) { of(rank).on_turn(out, std::llround(now * 1000), true); }  // 1 is 1 us
   double turn_at(Rank rank) const { return static_cast<double>(of(rank).turn_due_ns()) / 1000; }
   bool finished(Rank rank) const { return of(rank).finished(); }
   std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }

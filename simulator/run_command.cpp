@@ -40,6 +40,7 @@ struct Options : ClockOptions {
   bool phased = false, optimistic = false, corrected_are_silent = false;
   std::uint64_t bytes = 8;
   double gossip_time = 0, ask_after = -1, panic_after = -1;
+  bool no_panic = false;
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
@@ -81,9 +82,9 @@ void set_gossip_of(const Options& options, const LogGP& costs, Arguments& argume
     refuse("--o, --g: gossip counts time in thousandths: a message takes 0.001 .. 100000");
   set_gossip(costs, options.bytes, static_cast<std::int32_t>(options.ranks), std::llround(options.gossip_time * 1000),
              arguments);
-  const auto after = [](double time) { return time < 0 ? never_asks : std::llround(time * 1000); };
-  arguments.gossip.ask_after_ns = after(options.ask_after);
-  arguments.gossip.panic_after_ns = after(options.panic_after);
+  arguments.gossip.ask_after_ns = options.ask_after < 0 ? never_asks : std::llround(options.ask_after * 1000);
+  if (options.panic_after >= 0) arguments.gossip.panic_after_ns = std::llround(options.panic_after * 1000);
+  if (options.no_panic) arguments.gossip.panic_after_ns = never_asks;
 }
 
 Arguments arguments_of(const Options& options, const LogGP& costs) {
@@ -111,6 +112,8 @@ void refuse_meaningless_of(const CLI::App& command, const Options& options, cons
   const bool has_tree = (corrected && spreads) || options.algorithm == "tree" || options.algorithm == "acknowledged";
   const char* const with_tree = "of an operation with a broadcast tree";
   const char* const of_gossip = "of --algorithm ocg, ccg, fcg and gossip";
+  const bool panics = gossips && arguments.correction == Correction::failure_proof;
+  const char* const of_panic = "of --algorithm fcg, and of gossip with --correction failure-proof";
   refuse_meaningless(command,
                      {{"--tree", has_tree, with_tree},
                       {"--numbering", has_tree, with_tree},
@@ -120,8 +123,8 @@ void refuse_meaningless_of(const CLI::App& command, const Options& options, cons
                       {"--phased", arguments.correction != Correction::none, "with a --correction"},
                       {"--gossip-time", gossips, of_gossip},
                       {"--ask-after", gossips, of_gossip},
-                      {"--panic-after", gossips && arguments.correction == Correction::failure_proof,
-                       "of --algorithm fcg, and of gossip with --correction failure-proof"},
+                      {"--panic-after", panics, of_panic},
+                      {"--no-panic", panics, of_panic},
                       {"--f", corrected || gossips, "of algorithms that tolerate failures by number"},
                       {"--optimistic", options.kind != Kind::broadcast, "of an operation with a reduction"},
                       {"--bytes", options.kind != Kind::barrier, "of an operation with data"},
@@ -177,15 +180,16 @@ Task task_of(const Options& options) {
                                                             {"recursive-doubling", Comparator::recursive_doubling},
                                                             {"rabenseifner", Comparator::rabenseifner},
                                                             {"buntinas", Comparator::buntinas},
-                                                            {"big", Comparator::big}};
+                                                            {"big", Comparator::big},
+                                                            {"big-both-ways", Comparator::big_both_ways}};
     comparator.algorithm = names.at(options.algorithm);
     comparator.kind = options.kind;
     comparator.shape = run.arguments.shape;
     comparator.payload_bytes = options.bytes;
     const bool allreduce_only =
         comparator.algorithm == Comparator::recursive_doubling || comparator.algorithm == Comparator::rabenseifner;
-    const bool broadcast_only = comparator.algorithm == Comparator::acknowledged_tree ||
-                                comparator.algorithm == Comparator::buntinas || comparator.algorithm == Comparator::big;
+    const bool broadcast_only =
+        comparator.algorithm == Comparator::acknowledged_tree || comparator.algorithm >= Comparator::buntinas;
     // Else Buntinas' root would never hear of a death: the detector is part of it.
     if (comparator.algorithm == Comparator::buntinas && options.detection.empty())
       setting.detection_delay = 10 * setting.costs.delivery();
@@ -302,6 +306,10 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["correction"] = correction_name(arguments.correction);
   row["distance"] = arguments.correction_distance;
   if (arguments.by_gossip()) row["gossip_time"] = static_cast<double>(arguments.gossip.time_ns) / 1000;
+  if (arguments.by_gossip() && arguments.correction == Correction::failure_proof) {
+    const std::int64_t after_ns = arguments.gossip.panic_after_ns;
+    row["panic_after"] = time_of(after_ns == never_asks ? never : static_cast<double>(after_ns) / 1000);
+  }
   row["phased"] = options.phased;
   row["bytes"] = task.run.payload_bytes;
   const LogGP& costs = task.run.setting.costs;
@@ -360,7 +368,7 @@ std::string_view unit_of(std::string_view name) {
       {" G ", "time a byte"},
       {" messages messages_max most_sends most_receives sends_per_rank ", "messages"},
       {" failed missed largest_gap most_partners ", "ranks"},
-      {" L o_send o_receive g gossip_time gather deliver prove jitter skew detect ", "time"},
+      {" L o_send o_receive g gossip_time panic_after gather deliver prove jitter skew detect ", "time"},
       {" latency latency_mean latency_max first median last end end_mean end_max ", "time"}};
   for (const auto& [names, unit] : units)
     if (names.find(fmt::format(" {} ", name)) != names.npos) return unit;
@@ -484,10 +492,11 @@ void add_options(CLI::App& command, Options& options) {
           "--algorithm", options.algorithm,
           "corrected: ucft; of bcast also ocg, ccg, fcg: gossip with opportunistic, checked, failure-proof "
           "correction, and gossip, with that of --correction. For comparison: buntinas (a tree that is rebuilt), big "
-          "(binomial graph), both of bcast; not fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), "
+          "and big-both-ways (binomial graphs of log2 P neighbours and of twice as many), all of bcast; not "
+          "fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), "
           "acknowledged (bcast)")
       ->check(CLI::IsMember({"corrected", "ocg", "ccg", "fcg", "gossip", "tree", "acknowledged", "recursive-doubling",
-                             "rabenseifner", "buntinas", "big"}))
+                             "rabenseifner", "buntinas", "big", "big-both-ways"}))
       ->capture_default_str();
   command.add_option("--tree", options.tree, "of the broadcast")
       ->check(CLI::IsMember(names_of(tree_names())))
@@ -519,10 +528,17 @@ void add_options(CLI::App& command, Options& options) {
       .add_option("--ask-after", options.ask_after,
                   "by gossip: who has waited for so long asks the root (default: nobody asks)")
       ->check(number_between(0, 1e9));
+  CLI::Option* panic_after =
+      command
+          .add_option(
+              "--panic-after", options.panic_after,
+              "fcg: a rank that only correction has reached, and that no rank lets go for so long, sends to all "
+              "(default: twice what all should take, by the model)")
+          ->check(number_between(0, 1e9));
   command
-      .add_option("--panic-after", options.panic_after,
-                  "fcg: who is reached by correction and let go by nobody for so long sends to all (default: nobody)")
-      ->check(number_between(0, 1e9));
+      .add_flag("--no-panic", options.no_panic,
+                "only half of fcg: such a rank never sends to all, so deaths may leave some ranks without the value")
+      ->excludes(panic_after);
   command.add_option("--bytes", options.bytes, "payload")
       ->check(whole_between(0, 1000000000000))
       ->capture_default_str();

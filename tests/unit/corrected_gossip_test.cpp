@@ -51,6 +51,17 @@ TEST(GossipSpread, WhoIsLateSendsLessAndNotAllAtOnce) {
   EXPECT_TRUE(spread.turn(740));
 }
 
+TEST(GossipSpread, ATurnIsSkippedWhileMessagesWaitToLeave) {
+  GossipSpread spread = started();
+  EXPECT_TRUE(spread.turn(0));
+  for (std::int64_t now = 100; now < 400; now += 50) EXPECT_FALSE(spread.turn(now, false));
+  EXPECT_TRUE(spread.turn(400)) << "as soon as they have left";
+  EXPECT_FALSE(spread.turn(450)) << "one message, not those that were skipped";
+  EXPECT_TRUE(spread.active());
+  EXPECT_FALSE(spread.turn(1000, false));
+  EXPECT_FALSE(spread.active()) << "T is over all the same";
+}
+
 TEST(GossipSpread, TIsCountedFromTheRootsStartByTheAgeThatCameAlong) {
   EXPECT_EQ(messages(started({3, 8}, 700), 0, 100).size(), 3u);
   GossipSpread spread = started({3, 8}, 700);
