@@ -30,8 +30,7 @@ class PlainPredictor {
     for (std::int32_t distance = 1; distance < doubled; distance *= 2, messages += doubled) {
       for (std::int32_t place = 0; place < doubled; ++place)
         arrivals[static_cast<std::size_t>(place ^ distance)] = give(at(place));
-      for (std::int32_t place = 0; place < doubled; ++place)
-        take(at(place), arrivals[static_cast<std::size_t>(place)]);
+      for (std::int32_t place = 0; place < doubled; ++place) take(at(place), arrivals[static_cast<std::size_t>(place)]);
     }
     for (std::int32_t pair = 0; pair < folded; ++pair) take(2 * pair, give(2 * pair + 1));
     double last = 0;

@@ -8,10 +8,10 @@
 namespace ucft::detail {
 
 enum class PlainSchedule : std::uint8_t {
-  none,       // the operation has none: a broadcast, one process, or a vector that is neither short nor in blocks
-  doubling,   // recursive doubling
-  tree,       // a binomial tree, of a reduce
-  in_blocks   // a reduce-scatter and an allgather
+  none,      // the operation has none: a broadcast, one process, or a vector that is neither short nor in blocks
+  doubling,  // recursive doubling
+  tree,      // a binomial tree, of a reduce
+  in_blocks  // a reduce-scatter and an allgather
 };
 PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, std::uint64_t bytes);
 const char* plain_schedule_name(PlainSchedule schedule);

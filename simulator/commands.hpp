@@ -51,6 +51,9 @@ void add_explore_host_command(CLI::App& app, int& exit_code);
 namespace advise_command {
 void add_advise_command(CLI::App& app, int& exit_code);
 }
+namespace optimise_command {
+void add_optimise_command(CLI::App& app, int& exit_code);
+}
 namespace run_command {
 void add_run_commands(CLI::App& app, int& exit_code);  // bcast, reduce, allreduce, barrier
 }

@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
   ucft::detail::simulator::gossip_operation_command::add_gossip_operation_command(app, exit_code);
   ucft::detail::simulator::gossip_command::add_gossip_commands(app, exit_code);
   ucft::detail::simulator::advise_command::add_advise_command(app, exit_code);
+  ucft::detail::simulator::optimise_command::add_optimise_command(app, exit_code);
   ucft::detail::simulator::explore_command::add_explore_command(app, exit_code);
   ucft::detail::simulator::explore_host_command::add_explore_host_command(app, exit_code);
   try {

@@ -20,8 +20,10 @@ std::vector<Rank> numbers_of_processes(std::vector<Rank> larger) {
   return all;
 }
 
-const std::vector<LogGP> several_costs{{2, 1, 1, 1, 0, false}, {1, 0.3, 0.3, 0.3, 0.0001, false},
-                                       {5, 1, 1, 3, 0.003, false}, {0.3, 0.12, 0.12, 0.05, 0.001, false},
+const std::vector<LogGP> several_costs{{2, 1, 1, 1, 0, false},
+                                       {1, 0.3, 0.3, 0.3, 0.0001, false},
+                                       {5, 1, 1, 3, 0.003, false},
+                                       {0.3, 0.12, 0.12, 0.05, 0.001, false},
                                        {1, 2, 2, 0.5, 0, false}};
 
 CollectiveResult timed(CollectiveRun run) {
