@@ -27,8 +27,8 @@ struct HopQuestion {
 struct HopCandidate {
   Neighbourhood where;
   double rounds = 0, hops_per_message = 0;
-  double cost = 0;  // of a rank
-  int longest = 0;  // hops of one message
+  double cost = 0;      // of a rank
+  int longest = 0;      // hops of one message
   bool reached = true;  // false: it was given up at four times the lowest cost so far; rounds and cost are of that
 };
 

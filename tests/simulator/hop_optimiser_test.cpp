@@ -30,10 +30,11 @@ double least_cost(const HopQuestion& question) {
 }
 
 TEST(HopOptimiser, FindsTheOptimumThatAllReachesHave) {
-  for (const auto& [machine, ranks] : {std::pair{GossipTopology::ring, 16}, std::pair{GossipTopology::ring, 40},
-                                       std::pair{GossipTopology::bus, 17}, std::pair{GossipTopology::torus_2d, 36},
-                                       std::pair{GossipTopology::torus_2d, 144}, std::pair{GossipTopology::torus_3d, 64},
-                                       std::pair{GossipTopology::hypercube, 32}, std::pair{GossipTopology::tree, 31}})
+  for (const auto& [machine, ranks] :
+       {std::pair{GossipTopology::ring, 16}, std::pair{GossipTopology::ring, 40}, std::pair{GossipTopology::bus, 17},
+        std::pair{GossipTopology::torus_2d, 36}, std::pair{GossipTopology::torus_2d, 144},
+        std::pair{GossipTopology::torus_3d, 64}, std::pair{GossipTopology::hypercube, 32},
+        std::pair{GossipTopology::tree, 31}})
     for (double eps : {1e-1, 1e-3, 1e-6}) {
       const HopQuestion question = question_of(machine, ranks, eps);
       const HopAnswer answer = optimise(question);

@@ -120,15 +120,5 @@ TEST(SpreadForecasts, AreWhenAllIsOverAfterGossip) {
     }
 }
 
-// Two processes: either sends one message, and one correction comes back.
-TEST(SpreadForecasts, AmongTwoTreeAndGossipAreTheSame) {
-  const LogGP costs = network_costs;
-  const SpreadForecast forecast = forecast_spread({.size = 2, .costs = costs}, best_shape(costs, 8));
-  EXPECT_NEAR(forecast.tree_end, 2 * (costs.delivery() + costs.stretch(8)), 1e-9);
-  EXPECT_NEAR(forecast.gossip_end, forecast.tree_end, 1e-9);
-  EXPECT_FALSE(forecast.gossip_is_faster());
-  EXPECT_FALSE(forecast_spread({.size = 1, .costs = costs}, best_shape(costs, 8)).gossip_is_faster());
-}
-
 }  // namespace
 }  // namespace ucft::detail::simulator
