@@ -463,6 +463,15 @@ TEST(SpreadForecasts, AmongThreeACorrectionEndsAfterTwoMessages) {
               1e-9);
 }
 
+// A neighbour's correction is there after a flight, and its own after another one; 64 messages would take 64.
+TEST(SpreadForecasts, AmongManyACorrectionEndsWhereNeighboursAreHeard) {
+  const LogGP costs;
+  Arguments broadcast = sum_of_words(1, 0, Kind::broadcast);
+  broadcast.shape = best_shape(costs, 8);
+  const double end = forecast_spread({.size = 64, .costs = costs}, broadcast.shape).tree_end;
+  EXPECT_LT(end, predict_latency(broadcast, 64, costs, 8) + 4 * costs.delivery());
+}
+
 // Messages that cost nothing are no endless loop.
 TEST(SpreadForecasts, EndWhereMessagesAreFree) {
   const LogGP costs{1, 0, 0, 0, 0, false};
