@@ -108,7 +108,7 @@ std::int64_t parse_bytes(const char* option, std::string_view text) {
   if (text.ends_with('M')) factor = 1 << 20;
   if (text.ends_with('G')) factor = 1 << 30;
   if (factor > 1) text.remove_suffix(1);
-  return factor * parse_number(given, text, {1, most_bytes / factor});
+  return factor * parse_number(given, text, {0, most_bytes / factor});
 }
 
 // As the user typed it, before the values are looked at.
@@ -137,6 +137,7 @@ struct RawArguments {
 };
 
 // The payloads of the rows: "8", or "8:1M" for 8, 16, 32 .. 1M; or from, to and factor, as nccl-tests have them.
+// After a row without elements comes one with one: "0:16" is 0, 8, 16, if an element has 8 bytes.
 std::vector<std::size_t> sizes_of(const RawArguments& raw, std::size_t element_bytes, const char* dtype) {
   const bool is_range = !raw.first.empty() || !raw.last.empty();
   const auto colon = raw.sizes.find(':');
@@ -154,7 +155,11 @@ std::vector<std::size_t> sizes_of(const RawArguments& raw, std::size_t element_b
                                             first, dtype, element_bytes));
   }
   std::vector<std::size_t> sizes;
-  for (std::int64_t bytes = first; bytes <= last; bytes *= factor) sizes.push_back(static_cast<std::size_t>(bytes));
+  const auto after = [&](std::int64_t bytes) {
+    return bytes == 0 ? static_cast<std::int64_t>(element_bytes) : bytes * factor;
+  };
+  for (std::int64_t bytes = first; bytes <= last; bytes = after(bytes))
+    sizes.push_back(static_cast<std::size_t>(bytes));
   return sizes;
 }
 

@@ -81,10 +81,11 @@ void Checker<T>::fill(std::span<T> values, int rank, std::uint64_t operation) co
 
 template <Element T>
 Verdict Checker<T>::check_combined(std::span<const T> values, std::uint64_t operation, const Result& result) {
-  if (!payload_.has_digits() && !result.missing_known && result.contributors != rank_count()) {
+  const bool tells_who = payload_.has_digits() && !values.empty();
+  if (!tells_who && !result.missing_known && result.contributors != rank_count()) {
     return check_unreported(values, operation, result.contributors);
   }
-  const auto missing = payload_.has_digits() ? payload_.missing_in(values[0], operation) : result.missing;
+  const auto missing = tells_who ? payload_.missing_in(values[0], operation) : result.missing;
   if (!missing) return {fmt::format("element 0 is {}: not each rank once or not at all", shown(values[0])), 0};
   Verdict verdict{complaint_about(*missing, result), digest_of(*missing)};
   const bool thorough = result.attempts > 1 || *missing != last_missing_ || operation % 16 == 0;

@@ -79,6 +79,7 @@ auto with_element_type(ucft_dtype_t dtype, Action action) {
     case UCFT_INT32_INT32: return action(located<std::int32_t, std::int32_t>{});
     case UCFT_INT64_INT64: return action(located<std::int64_t, std::int64_t>{});
     case UCFT_DOUBLE_INT64: return action(located<double, std::int64_t>{});
+    case UCFT_ACCUMULATOR:  // no type of these programs
     case UCFT_UINT64: break;
   }
   return action(std::uint64_t{});

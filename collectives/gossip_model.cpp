@@ -5,7 +5,9 @@
 #include <cmath>
 #include <vector>
 
+#include "collectives/correction_clock.hpp"
 #include "collectives/operations/arguments.hpp"
+#include "collectives/random.hpp"
 
 namespace ucft::detail {
 
@@ -209,7 +211,9 @@ double reached_by_tree(const BroadcastShape& shape, std::int32_t size, double de
 
 }  // namespace
 
-SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& shape) {
+namespace {
+
+SpreadForecast spread_by_formula(const GossipCase& given, const BroadcastShape& shape) {
   Arguments broadcast;
   broadcast.kind = Kind::broadcast;
   broadcast.shape = shape;
@@ -221,6 +225,42 @@ SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& sh
   GossipCase checked = given;
   checked.correction = Correction::checked;
   forecast.gossip = best_gossip(checked);
+  forecast.gossip_end = forecast.gossip.end;
+  return forecast;
+}
+
+// The mean of end_of(case, seed), over draws of those that are dead.
+template <class End>
+double mean_end(const GossipCase& given, int draws, End end_of) {
+  double sum = 0;
+  for (int draw = 0; draw < draws; ++draw) {
+    Random random(static_cast<std::uint64_t>(draw));
+    CorrectedCase one{given.size, given.costs, given.bytes, std::vector<bool>(static_cast<std::size_t>(given.size))};
+    for (std::size_t process = 1; process < one.dead.size(); ++process)
+      one.dead[process] = random.fraction() < given.dead;
+    sum += end_of(one, random.next());
+  }
+  return sum / draws;
+}
+
+}  // namespace
+
+SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& shape) {
+  if (given.size < 2) return {};
+  SpreadForecast forecast = spread_by_formula(given, shape);
+  GossipCase clocked = given;
+  clocked.size = std::min(given.size, most_clocked);
+  const SpreadForecast formula = clocked.size == given.size ? forecast : spread_by_formula(clocked, shape);
+  const int draws = std::clamp(4 * most_clocked / clocked.size, 4, 64);
+  const double time = formula.gossip.time;
+  forecast.tree_end +=
+      mean_end(clocked, given.dead > 0 ? draws : 1,
+               [&](const CorrectedCase& one, std::uint64_t) { return corrected_tree_end(one, shape); }) -
+      formula.tree_end;
+  forecast.gossip_end +=
+      mean_end(clocked, draws,
+               [&](const CorrectedCase& one, std::uint64_t seed) { return corrected_gossip_end(one, time, seed); }) -
+      formula.gossip_end;
   return forecast;
 }
 
@@ -235,6 +275,9 @@ void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std:
   gossip.time_ns = time_ns > 0 ? time_ns : std::clamp<std::int64_t>(ns(forecast.time), 1, gossip_time_limit_ns);
   gossip.interval_ns = std::max<std::int64_t>(ns(costs.per_message() + stretch), 1);
   gossip.flight_ns = ns(costs.delivery() + stretch);
+  // Twice what all should take: of 64 processes 4 runs in 100 last longer than once that, and a panic is dear.
+  if (arguments.correction == Correction::failure_proof)
+    gossip.panic_after_ns = std::max<std::int64_t>(ns(2 * forecast.end), 1);
   if (arguments.correction_distance == 0) arguments.correction_distance = std::max(forecast.distance, 2);
 }
 

@@ -42,16 +42,20 @@ GossipForecast forecast_gossip(const GossipCase& given, double time);
 // The forecast for the T that ends earliest.
 GossipForecast best_gossip(const GossipCase& given);
 
-// The ends of checked correction in a broadcast along a tree, and by gossip.
+// The ends of checked correction in a broadcast along a tree, and by gossip: the mean over draws of partners, and of
+// those that are dead. Message by message (correction_clock.hpp) among up to most_clocked processes. Of more the
+// formulas say how much later it ends: correction is between neighbours on the ring.
 struct SpreadForecast {
-  double tree_end = 0;
-  GossipForecast gossip;
-  bool gossip_is_faster() const { return gossip.time > 0 && gossip.end < tree_end; }
+  double tree_end = 0, gossip_end = 0;
+  GossipForecast gossip;  // by the formulas alone; T is from there
+  bool gossip_is_faster() const { return gossip_end < tree_end; }
 };
+inline constexpr std::int32_t most_clocked = 512;
 // given.correction counts as checked.
 SpreadForecast forecast_spread(const GossipCase& given, const BroadcastShape& shape);
 
-// Sets the operation's T (0: the best), and how far opportunistic correction goes (0: so that it reaches all).
+// Sets the operation's T (0: the best), and how far opportunistic correction goes (0: so that it reaches all). With
+// failure-proof correction: when a process panics that no process has let go.
 // The unit of the costs is 1 us, as the library's.
 void set_gossip(const LogGP& costs, std::uint64_t bytes, std::int32_t size, std::int64_t time_ns, Arguments& arguments);
 

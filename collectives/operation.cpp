@@ -125,9 +125,9 @@ void Operation::on_failure(Rank rank, Outbox& out) {
   if (was_awaited || was_asked) advance(out);
 }
 
-void Operation::on_turn(Outbox& out, std::int64_t now_ns) {
+void Operation::on_turn(Outbox& out, std::int64_t now_ns, bool may_gossip) {
   if (dissemination_.asks_at(now_ns)) dissemination_.ask(compose(Phase::ask), ballots_, out);
-  dissemination_.on_turn(now_ns, decision_, blank_, arguments_, ballots_, out);
+  dissemination_.on_turn(now_ns, may_gossip, decision_, blank_, arguments_, ballots_, out);
 }
 
 // By gossip the same decision may come again and again; one is enough to wait for the start with.

@@ -54,9 +54,9 @@ class Operation {
              const Surroundings& surroundings, const Memory& memory, Rank prev, Outbox& out);
   void on_message(const Message& message, Outbox& out);
   void on_failure(Rank rank, Outbox& out);
-  // Called after all sends are on their way and all arrivals were handled, while wants_turn(). now_ns: see
-  // OperationWindow.
-  void on_turn(Outbox& out, std::int64_t now_ns);
+  // Called after all sends are on their way and all arrivals were handled, while wants_turn(). now_ns,
+  // may_gossip: see OperationWindow.
+  void on_turn(Outbox& out, std::int64_t now_ns, bool may_gossip);
 
   // Tells the ranks that it awaits what this rank has posted. Only their answers to a mismatch come back.
   void say_waiting(Outbox& out) const;

@@ -141,11 +141,11 @@ void OperationWindow::on_left(Rank rank, bool was_needed, Outbox& out) {
   if (was_needed || std::ranges::find(let_go_, rank, &Leaver::rank) == let_go_.end()) on_failure(rank, out);
 }
 
-void OperationWindow::on_turn(Outbox& out, std::int64_t now_ns) {
+void OperationWindow::on_turn(Outbox& out, std::int64_t now_ns, bool may_gossip) {
   for (OperationNumber number = dropped_upto_; number < next_ && correcting_ > 0; ++number) {
     Operation& operation = slot(number);
     if (!operation.wants_turn()) continue;
-    operation.on_turn(out, now_ns);
+    operation.on_turn(out, now_ns, may_gossip);
     count_turn(true, operation.wants_turn());
   }
 }

@@ -66,7 +66,8 @@ class OperationWindow {
   bool has_left() const { return has_left_; }
   // A turn to every operation that wants one. now_ns: the time, by a clock of this rank's own, for operations that wait
   // for a time (correction_delay_us, gossip). -1: that time has come, the driver sees to it itself.
-  void on_turn(Outbox& out, std::int64_t now_ns = -1);
+  // may_gossip: all that this rank has sent has left.
+  void on_turn(Outbox& out, std::int64_t now_ns = -1, bool may_gossip = true);
   bool wants_turn() const { return correcting_ > 0; }
   // The oldest operation that is not finished has waited for long: tells the ranks that it awaits what this rank has
   // posted, so that a mismatch shows which no other message would show.

@@ -4,8 +4,9 @@
 //   ucft_run -n 8 gossip_qr [--algorithm push_flow|pcf|hps] [--rows 100] [--repeat 1]
 //   ucft_run -n 8 --kill 3@100ms --kill 0@200ms gossip_qr --repeat 200
 //
-// V has 16 columns; each rank has some of its rows. All ranks get the same R, bit for bit, and their rows of Q. If a
-// rank dies its rows are gone, and what was computed with them is of no use: the survivors begin again with theirs.
+// V has 16 columns, and at least as many rows; each rank has some of them. All ranks get the same R, bit for bit, and
+// their rows of Q. If a rank dies its rows are gone, and what was computed with them is of no use: the survivors begin
+// again with theirs.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -142,6 +143,12 @@ int run(const Options& options) {
   double worst_error = 0, worst_angle = 0;
   int begun_again = 0;
   for (std::size_t i = 0; i < options.repeat;) {
+    if (factorisation.ranks() * options.rows < columns) {
+      std::fprintf(stderr,
+                   "gossip_qr: --rows %zu: V needs at least as many rows as its %zu columns, and %u ranks have %zu\n",
+                   options.rows, columns, factorisation.ranks(), factorisation.ranks() * options.rows);
+      return 2;
+    }
     double error = 0, angle = 0;
     if (!factorisation.run() || !factorisation.check(error, angle)) {
       ++begun_again;

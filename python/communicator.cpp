@@ -209,6 +209,7 @@ std::shared_ptr<Request> Communicator::allgather(py::object send, py::object rec
     send = with_buffer(send, "send");
     held->send = View(send, "send", false, dtype);
     if (receive.is_none()) receive = new_array(send, size_);
+    if (held->send.dtype() == UCFT_ACCUMULATOR) dtype = UCFT_ACCUMULATOR;  // its words are int64 by themselves
     held->receive = receiving(receive, held->send.dtype(), dtype, held->send.count(), ranks);
   }
   return start(std::move(held), receive, false, [&](Held& all, ucft_request_h* request) {

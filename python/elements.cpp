@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "python/accumulator.hpp"
 #include "python/errors.hpp"
 
 namespace ucft::python {
@@ -41,6 +42,7 @@ constexpr Element elements[] = {
     {UCFT_INT32_INT32, 8, nullptr},
     {UCFT_INT64_INT64, 16, nullptr},
     {UCFT_DOUBLE_INT64, 16, nullptr},
+    {UCFT_ACCUMULATOR, sizeof(ucft_accumulator_t), nullptr},
 };
 
 const Element& element_of(ucft_dtype_t dtype) {
@@ -86,6 +88,7 @@ std::uint64_t bytes_of(ucft_dtype_t dtype) { return element_of(dtype).bytes; }
 
 View::View(py::handle object, const char* name, bool writable, std::optional<ucft_dtype_t> dtype) {
   if (!dtype && is_plain_array(object, writable)) return;
+  if (!dtype && py::isinstance<Accumulator>(object)) dtype = UCFT_ACCUMULATOR;
   if (std::strcmp(Py_TYPE(object.ptr())->tp_name, "MaskedArray") == 0)
     raise(UCFT_ERR_INVALID_PARAM, fmt::format("{}: a masked array; its mask would be ignored", name));
   Py_buffer exported{};
@@ -160,6 +163,7 @@ py::object with_buffer(py::handle object, const char* name) {
 }
 
 py::object new_array(py::handle like, std::int32_t ranks) {
+  if (ranks == 0 && py::isinstance<Accumulator>(like)) return py::cast(std::make_shared<Accumulator>());
   if (!numpy().is_none()) {
     const bool is_array = py::isinstance(like, numpy().attr("ndarray"));
     const py::object buffer = py::module_::import("builtins").attr("memoryview")(like);  // bytes would become a text

@@ -48,7 +48,7 @@ class View {
 py::object with_buffer(py::handle object, const char* name);
 
 // A new array of the same type as `like`. It has the shape of `like` or, if ranks is not 0, (ranks, *shape). It is
-// numpy's where that is installed, else a memoryview.
+// numpy's where that is installed, else a memoryview. Like an accumulator: another one or, by rank, its words.
 py::object new_array(py::handle like, std::int32_t ranks);
 
 // An array over memory that somebody else owns, for the time of one call of an operator.

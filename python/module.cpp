@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/accumulator.hpp"
 #include "python/job.hpp"
 #include "python/result.hpp"
 
@@ -81,6 +82,7 @@ void bind_enumerations(py::module_& m) {
       .value("INT32_INT32", UCFT_INT32_INT32)
       .value("INT64_INT64", UCFT_INT64_INT64)
       .value("DOUBLE_INT64", UCFT_DOUBLE_INT64)
+      .value("ACCUMULATOR", UCFT_ACCUMULATOR)
       .export_values();
   py::enum_<ucft_op_t>(m, "Op",
                        "Operators (ucft.h: ucft_op_t). Instead of one: a function f(a, b) that stores a op b in b.")
@@ -428,5 +430,6 @@ PYBIND11_MODULE(_ucft, m) {
   m.attr("__version__") = ucft_version();
   bind_enumerations(m);
   bind_values(m);
+  bind_accumulator(m);
   bind_classes(m);
 }

@@ -1,4 +1,6 @@
-// ucft_sim advise: proposes f, tree and correction for a job, and says what they cost.
+// ucft_sim advise: proposes f, tree and correction for a job, and says what they cost. An operation begins with the
+// schedule that expects no death (collectives/plain_model.hpp). f, tree and correction are those of the one that it
+// falls back to after a death, and of broadcasts, which have no other.
 //
 // Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts. (The work of a host's
 // ranks among themselves comes on top.) Hosts fail independently, at a constant rate (MTBF of a host). An operation is
@@ -13,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/gossip_model.hpp"
+#include "collectives/plain_model.hpp"
 #include "simulator/commands.hpp"
 
 namespace ucft::detail::simulator::advise_command {
@@ -52,7 +55,8 @@ double poisson_tail(int least, double mean) {
 
 struct Choice {
   std::int32_t f = 0;  // hosts, per operation
-  double lost_job = 0, latency = 0;
+  double lost_job = 0;
+  double latency = 0;  // of the fallback
   std::int64_t messages = 0;
 };
 
@@ -61,8 +65,10 @@ struct Advice {
   std::vector<Choice> choices;  // f = 0, 1, 2 ..; the last one is the first that suffices, or all there are
   bool suffices = false;
   Arguments arguments;
-  double plain_latency = 0;  // binomial tree, f = 0
-  std::int64_t cut_off = 0;  // most ranks below one process of the broadcast tree
+  PlainSchedule schedule = PlainSchedule::none;
+  PlainCost usual;              // without a death
+  double binomial_latency = 0;  // of the fallback: binomial tree, f = 0
+  std::int64_t cut_off = 0;     // most ranks below one process of the broadcast tree
   std::string why_correction;
   double corrections = 0;  // messages of the correction, without failure, about
   // Of a broadcast: when the last message of a checked correction has come, after a tree and after gossip.
@@ -108,14 +114,18 @@ Advice advise(const Options& options, const LogGP& costs) {
                    : options.operation == "barrier" ? Kind::barrier
                                                     : Kind::allreduce;
   arguments.f = 0;
-  advice.plain_latency = predict_latency(arguments, size, costs, options.bytes);
+  advice.binomial_latency = predict_latency(arguments, size, costs, options.bytes);
   arguments.shape = best_shape(costs, arguments.kind == Kind::barrier ? 0 : options.bytes);
   advice.expected_failures = options.job_hours / options.mtbf_hours * size;
   for (std::int32_t f = 0; !advice.suffices && f <= std::min(size - 1, most_hosts); ++f) {
     advice.choices.push_back(choice_of(f, options, arguments, costs));
     advice.suffices = advice.choices.back().lost_job <= options.risk;
   }
-  arguments.f = advice.choices.back().f;
+  const Choice& chosen = advice.choices.back();
+  arguments.f = chosen.f;
+  advice.schedule = plain_schedule_of(arguments, size, options.bytes);
+  advice.usual = advice.schedule == PlainSchedule::none ? PlainCost{chosen.latency, chosen.messages}
+                                                        : predict_plain(arguments, size, costs, options.bytes);
   if (arguments.kind == Kind::broadcast) {
     GossipCase given;
     given.size = size;
@@ -145,12 +155,47 @@ Advice advise(const Options& options, const LogGP& costs) {
   return advice;
 }
 
+const char* algorithm_of(const Advice& advice) {
+  return advice.schedule == PlainSchedule::none ? "corrected" : "optimistic";
+}
+const char* schedule_of(const Advice& advice) {
+  if (advice.schedule != PlainSchedule::none) return plain_schedule_name(advice.schedule);
+  return advice.arguments.kind == Kind::broadcast ? "a broadcast tree" : "up-correction and a broadcast tree";
+}
+
+// One host: there is nothing to choose.
+int print_alone(const Options& options) {
+  const bool is_one_rank = options.ranks == 1;
+  const char* const what =
+      is_one_rank ? "one rank has its result at once: its own value; it sends nothing"
+                  : "the ranks of one host read each other's memory: no messages, and any number of deaths is survived";
+  if (options.json) {
+    const nlohmann::ordered_json nothing = nullptr;
+    fmt::print("{}\n", nlohmann::ordered_json{{"operation", options.operation},
+                                              {"algorithm", is_one_rank ? "alone" : "shared memory"},
+                                              {"ranks", options.ranks},
+                                              {"ranks_per_host", options.ranks_per_host},
+                                              {"hosts", 1},
+                                              {"bytes", options.bytes},
+                                              {"f", 0},
+                                              {"latency_us", is_one_rank ? nlohmann::ordered_json(0) : nothing},
+                                              {"messages", 0}}
+                           .dump());
+    return 0;
+  }
+  fmt::print("{} of {} bytes, {} on 1 host: {}\n", options.operation, options.bytes,
+             is_one_rank ? "1 rank" : fmt::format("{} ranks", options.ranks), what);
+  return 0;
+}
+
 int print(const Options& options, const Advice& advice) {
+  constexpr int latency_width = 16;
   const Choice& chosen = advice.choices.back();
   const Arguments& arguments = advice.arguments;
   if (options.json) {
     nlohmann::ordered_json line = {{"operation", options.operation},
-                                   {"algorithm", "corrected"},
+                                   {"algorithm", algorithm_of(advice)},
+                                   {"schedule", schedule_of(advice)},
                                    {"ranks", options.ranks},
                                    {"ranks_per_host", options.ranks_per_host},
                                    {"hosts", options.hosts()},
@@ -162,11 +207,13 @@ int print(const Options& options, const Advice& advice) {
                                    {"tree", tree_name(arguments.shape.tree)},
                                    {"delay_quarters", arguments.shape.delay_quarters},
                                    {"correction", correction_name(arguments.correction)},
-                                   {"latency_us", chosen.latency},
-                                   {"messages", chosen.messages},
+                                   {"latency_us", advice.usual.latency},
+                                   {"messages", advice.usual.messages},
+                                   {"fallback_latency_us", chosen.latency},
+                                   {"fallback_messages", chosen.messages},
                                    {"correction_messages_about", advice.corrections},
-                                   {"latency_us_f0", advice.choices.front().latency},
-                                   {"latency_us_f0_binomial", advice.plain_latency},
+                                   {"fallback_latency_us_f0", advice.choices.front().latency},
+                                   {"fallback_latency_us_f0_binomial", advice.binomial_latency},
                                    {"lost_job_probability", chosen.lost_job},
                                    {"risk", options.risk},
                                    {"suffices", advice.suffices}};
@@ -174,34 +221,43 @@ int print(const Options& options, const Advice& advice) {
       line["spread"] = advice.spread.gossip_is_faster() ? "gossip" : "tree";
       line["tree_end_us"] = advice.spread.tree_end;
       line["gossip_time_us"] = advice.spread.gossip.time;
-      line["gossip_end_us"] = advice.spread.gossip.end;
+      line["gossip_end_us"] = advice.spread.gossip_end;
+      line["gossip_end_formula_us"] = advice.spread.gossip.end;
     }
     for (const Choice& choice : advice.choices)
       line["choices"].push_back({{"f", choice.f},
                                  {"lost_job_probability", choice.lost_job},
-                                 {"latency_us", choice.latency},
-                                 {"messages", choice.messages}});
+                                 {"fallback_latency_us", choice.latency},
+                                 {"fallback_messages", choice.messages}});
     fmt::print("{}\n", line.dump());
     return 0;
   }
   fmt::print("{} of {} bytes, {} ranks on {} hosts, {:g} h: {:.3g} hosts fail\n\n", options.operation, options.bytes,
              options.ranks, options.hosts(), options.job_hours, advice.expected_failures);
-  fmt::print("{:>15}  {:>22}  {:>12}  {:>10}\n", "f, hosts", "P(job loses an operation)", "latency, us", "messages");
+  const bool falls_back = advice.schedule != PlainSchedule::none;
+  fmt::print("{:>15}  {:>25}  {:>{}}  {:>10}\n", "f, hosts", "P(job loses an operation)",
+             falls_back ? "us after a death" : "latency, us", latency_width, "messages");
   for (const Choice& choice : advice.choices)
-    fmt::print("{:>15}  {:>25.3g}  {:>12.3f}  {:>10}{}\n", choice.f, choice.lost_job, choice.latency, choice.messages,
-               &choice == &chosen ? "  <-" : "");
+    fmt::print("{:>15}  {:>25.3g}  {:>{}.3f}  {:>10}{}\n", choice.f, choice.lost_job, choice.latency, latency_width,
+               choice.messages, &choice == &chosen ? "  <-" : "");
   if (advice.corrections > 0) fmt::print("\nand about {:.0f} messages of the correction\n", advice.corrections);
   if (!advice.suffices) fmt::print("\nNo f up to {} reaches a risk of {:g}.\n", chosen.f, options.risk);
-  fmt::print(
-      "\nalgorithm   corrected\nf           {}\ntree        {} ((L + 2o) / max(g, o) = {:g})\ncorrection  {}: "
-      "{}\nlatency     {:.3f} us; {:.3f} us with f = 0, {:.3f} us with f = 0 and a binomial tree\n",
-      chosen.f, tree_name(arguments.shape.tree), arguments.shape.delay_quarters / 4.0,
-      correction_name(arguments.correction), advice.why_correction, chosen.latency, advice.choices.front().latency,
-      advice.plain_latency);
+  fmt::print("\nalgorithm   {}: {}\n", algorithm_of(advice), schedule_of(advice));
+  if (falls_back)
+    fmt::print(
+        "latency     {:.3f} us, {} messages\nfallback    corrected, after a death, for UCFT_WINDOW operations:\n",
+        advice.usual.latency, advice.usual.messages);
+  fmt::print("f           {}\n", chosen.f);
+  if (arguments.kind != Kind::reduce)
+    fmt::print("tree        {} ((L + 2o) / max(g, o) = {:g})\ncorrection  {}: {}\n", tree_name(arguments.shape.tree),
+               arguments.shape.delay_quarters / 4.0, correction_name(arguments.correction), advice.why_correction);
+  fmt::print("{}{:.3f} us; {:.3f} us with f = 0, {:.3f} us with f = 0 and a binomial tree\n",
+             falls_back ? "then        " : "latency     ", chosen.latency, advice.choices.front().latency,
+             advice.binomial_latency);
   if (arguments.kind == Kind::broadcast)
     fmt::print(
         "gossip      {}: with checked correction all is over after {:.3f} us, T = {:.3f}; after the tree {:.3f} us\n",
-        advice.spread.gossip_is_faster() ? "yes" : "no", advice.spread.gossip.end, advice.spread.gossip.time,
+        advice.spread.gossip_is_faster() ? "yes" : "no", advice.spread.gossip_end, advice.spread.gossip.time,
         advice.spread.tree_end);
   fmt::print("\nucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;\noptions.f = {};\n", chosen.f);
   if (advice.spread.gossip_is_faster()) {
@@ -210,6 +266,7 @@ int print(const Options& options, const Advice& advice) {
     fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
     return 0;
   }
+  if (arguments.kind == Kind::reduce) return 0;
   fmt::print("options.tree = UCFT_TREE_OPTIMAL;\noptions.tree_delay_quarters = {};\n", arguments.shape.delay_quarters);
   if (arguments.correction == Correction::checked) fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
   return 0;
@@ -259,7 +316,9 @@ void add_advise_command(CLI::App& app, int& exit_code) {
       ->check(number_between(0, 1))
       ->capture_default_str();
   command->add_flag("--json", options->json, "one JSON object");
-  command->callback([options, &exit_code] {
+  command->callback([options, command, &exit_code] {
+    refuse_meaningless(*command, {{"--unknown-dead", options->operation == "bcast", "of bcast"},
+                                  {"--bytes", options->operation != "barrier", "of an operation with data"}});
     LogGP costs = network_costs;
     std::string error;
     if (!options->model.empty() && !read_costs(options->model, costs, error)) refuse("--model: " + error);
@@ -267,7 +326,7 @@ void add_advise_command(CLI::App& app, int& exit_code) {
     if (options->overhead >= 0) costs.send_overhead = costs.receive_overhead = options->overhead;
     if (options->gap >= 0) costs.gap = options->gap;
     if (options->gap_per_byte >= 0) costs.gap_per_byte = options->gap_per_byte;
-    exit_code = print(*options, advise(*options, costs));
+    exit_code = options->hosts() == 1 ? print_alone(*options) : print(*options, advise(*options, costs));
   });
 }
 

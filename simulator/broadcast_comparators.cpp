@@ -179,8 +179,9 @@ class BigActors : public ValueActors {
     std::vector<Rank> neighbours;
     Rank step = 1;
     while (step < size) step *= 2;
+    const bool both_ways = run_.algorithm == Comparator::big_both_ways;
     for (step /= 2; step > 0; step /= 2)
-      for (Rank neighbour : {(rank + step) % size, (rank - step + size) % size})
+      for (Rank neighbour : {(rank + step) % size, (rank + (both_ways ? size - step : step)) % size})
         if (neighbour != rank && neighbour != source && std::ranges::find(neighbours, neighbour) == neighbours.end())
           neighbours.push_back(neighbour);
     for (Rank neighbour : neighbours) out.send(neighbour, with_value());

@@ -70,9 +70,21 @@ void set_clock(const ClockOptions& options, bool detects, Setting& setting) {
 NetworkShape network_of(const ClockOptions& options) {
   NetworkShape shape = options.shape;
   parse_network(options.network, shape.kind);
-  if (shape.kind == NetworkShape::Kind::flat && (shape.local_latency > 0 || shape.hop_latency > 0))
-    refuse("--L-local, --hop: a flat network has none; see --network");
   return shape;
+}
+
+void refuse_meaningless_network(const CLI::App& command, const ClockOptions& options, bool has_hosts) {
+  const bool is_flat = options.network == "flat", has_switches = !is_flat && options.network != "two-level";
+  const bool hosts_fail = options.failures.failed_hosts > 0, switches_fail = options.failures.failed_switches > 0;
+  refuse_meaningless(
+      command,
+      {{"--L-local", !is_flat, "of --network two-level, fat-tree and dragonfly"},
+       {"--hop", has_switches, "of --network fat-tree and dragonfly"},
+       {"--ranks-per-host", has_hosts || !is_flat || hosts_fail || switches_fail,
+        "of several hosts, of --network two-level, fat-tree and dragonfly, and with --failed-hosts, --failed-switches"},
+       {"--hosts-per-switch", has_switches || switches_fail,
+        "of --network fat-tree and dragonfly, and with --failed-switches"},
+       {"--switches-per-group", has_switches, "of --network fat-tree and dragonfly"}});
 }
 
 void add_clock_options(CLI::App& command, ClockOptions& options) {

@@ -29,5 +29,7 @@ void parse_failures(ClockOptions& options, std::int64_t ranks);
 // Costs, jitter, skew and detection; detects: whether deaths are detected if nothing is said of it.
 void set_clock(const ClockOptions& options, bool detects, Setting& setting);
 NetworkShape network_of(const ClockOptions& options);
+// Refuses options of a network, or of hosts, that this one has not. has_hosts: the operation itself has some.
+void refuse_meaningless_network(const CLI::App& command, const ClockOptions& options, bool has_hosts);
 
 }  // namespace ucft::detail::simulator

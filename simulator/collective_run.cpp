@@ -49,7 +49,7 @@ class CollectiveActors {
   }
   void fail(Rank rank, Rank failed, Outbox& out) { of(rank).on_failure(failed, out); }
   bool wants_turn(Rank rank) const { return of(rank).wants_turn(); }
-  void turn(Rank rank, double now, Outbox& out) { of(rank).on_turn(out, std::llround(now * 1000)); }  // 1 is 1 us
+  void turn(Rank rank, double now, Outbox& out) { of(rank).on_turn(out, std::llround(now * 1000), true); }  // 1 is 1 us
   double turn_at(Rank rank) const { return static_cast<double>(of(rank).turn_due_ns()) / 1000; }
   bool finished(Rank rank) const { return of(rank).finished(); }
   std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }
@@ -147,7 +147,9 @@ StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool op
     : payload_bytes_(payload_bytes), optimism_(optimistic) {
   if (Optimism().goes_whole(payload_bytes, processes)) return;
   const std::uint64_t blocks = static_cast<std::uint64_t>(processes), of_all_pieces = blocks * optimism_.piece_bytes;
-  if (optimistic && kind == Kind::allreduce) words_ = blocks * ((payload_bytes + of_all_pieces - 1) / of_all_pieces);
+  const bool has_blocks = payload_bytes >= sizeof(std::uint64_t) * blocks;  // else some have no element
+  if (optimistic && kind == Kind::allreduce && has_blocks)
+    words_ = blocks * ((payload_bytes + of_all_pieces - 1) / of_all_pieces);
   optimism_.whole_bytes = 0;
   optimism_.piece_bytes = 8;
 }

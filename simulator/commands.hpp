@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +27,17 @@ inline constexpr double longest_time = 1e12;  // of every cost and time: sums of
 // Of an option whose value is text: the number that a part of it, digits, is. 0 .. longest_time, else it is refused.
 double number_after(const std::string& option, const std::string& text, const std::string& digits);
 
+// An option that means something in some commands only: whether this is one, and which ones are.
+struct Meaning {
+  const char* option;
+  bool has_one;
+  const char* only;
+};
+// Refuses each option that was given and has no meaning.
+void refuse_meaningless(const CLI::App& command, std::initializer_list<Meaning> meanings);
+// --f as the API takes it: 0 .. ranks - 1, else it is refused. One that was not given is at most that.
+std::int32_t tolerated_failures(const CLI::App& command, std::int64_t f, std::int64_t ranks);
+
 // LogGP parameters from a file. False: error names it, the line and the reason.
 bool read_costs(const std::string& path, LogGP& costs, std::string& error);
 
@@ -37,6 +50,9 @@ void add_explore_host_command(CLI::App& app, int& exit_code);
 }
 namespace advise_command {
 void add_advise_command(CLI::App& app, int& exit_code);
+}
+namespace optimise_command {
+void add_optimise_command(CLI::App& app, int& exit_code);
 }
 namespace run_command {
 void add_run_commands(CLI::App& app, int& exit_code);  // bcast, reduce, allreduce, barrier

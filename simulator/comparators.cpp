@@ -194,7 +194,7 @@ class ScheduleActors {
 
 CollectiveResult simulate(const ComparatorRun& run, Tracer* tracer) {
   if (run.algorithm == Comparator::buntinas) return simulate_buntinas(run, tracer);
-  if (run.algorithm == Comparator::big) return simulate_big(run, tracer);
+  if (run.algorithm >= Comparator::big) return simulate_big(run, tracer);
   std::unique_ptr<Schedule> schedule;
   if (run.algorithm == Comparator::tree || run.algorithm == Comparator::acknowledged_tree)
     schedule = std::make_unique<TreeSchedule>(run);

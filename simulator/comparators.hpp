@@ -15,7 +15,15 @@
 
 namespace ucft::detail::simulator {
 
-enum class Comparator : std::uint8_t { tree, acknowledged_tree, recursive_doubling, rabenseifner, buntinas, big };
+enum class Comparator : std::uint8_t {
+  tree,
+  acknowledged_tree,
+  recursive_doubling,
+  rabenseifner,
+  buntinas,  // this and the next ones: broadcast_comparators.hpp
+  big,
+  big_both_ways
+};
 
 struct ComparatorRun {
   Comparator algorithm = Comparator::tree;

@@ -62,6 +62,27 @@ Plan plan_of(const Options& options) {
   return plan;
 }
 
+void refuse_meaningless_of(const CLI::App& command, const Options& options) {
+  const bool spreads = options.operation != "reduce", gossips = options.gossip_time > 0, walks = options.walks > 0;
+  const bool tree_is_used = spreads && !gossips;
+  const char* const with_tree = "of an operation with a broadcast tree";
+  refuse_meaningless(
+      command,
+      {{"--gossip", spreads, "of an operation with a broadcast"},
+       {"--gossip-seed", gossips, "with --gossip"},
+       {"--ask-after", gossips, "with --gossip"},
+       {"--panic-after", gossips && options.correction == "failure-proof", "with --gossip, --correction failure-proof"},
+       {"--tree", tree_is_used, with_tree},
+       {"--numbering", tree_is_used, with_tree},
+       {"--arity", tree_is_used && has_arity(plan_of(options).program[0].shape.tree), "of --tree kary, knomial, lame"},
+       {"--delay-quarters", tree_is_used && options.tree == "optimal", "of --tree optimal"},
+       {"--correction", spreads, "of an operation with a broadcast"},
+       {"--distance", options.correction.starts_with("opportunistic"), "of the opportunistic corrections"},
+       {"--stride", !walks, "without --walks"},
+       {"--seeds", !walks, "without --walks"},
+       {"--seed", walks, "with --walks"}});
+}
+
 // "" or what is wrong with them together.
 std::string problem_with(const Options& options) {
   const BroadcastShape shape = plan_of(options).program[0].shape;
@@ -207,7 +228,9 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore->add_flag("--two-level", options->two_level,
                     "hosts are the processes; ranks die at each store into their host's memory and each send");
   explore->add_flag("--json", options->json, "one JSON object per line");
-  explore->callback([options, &exit_code] {
+  explore->callback([options, explore, &exit_code] {
+    options->f = tolerated_failures(*explore, options->f, options->ranks);
+    refuse_meaningless_of(*explore, *options);
     if (const std::string problem = problem_with(*options); !problem.empty()) refuse(problem);
     exit_code = options->two_level ? explore_hosts_and_print(*options) : explore_and_print(*options);
   });

@@ -35,7 +35,7 @@ GossipOperationRun run_of(const Options& options, const CLI::App& command) {
   GossipOperationRun run;
   run.setting.ranks = static_cast<Rank>(options.ranks);
   set_clock(options, true, run.setting);
-  run.f = static_cast<std::int32_t>(options.f);
+  run.f = tolerated_failures(command, options.f, options.ranks);
   run.data = data_of(options);
   read_faults(options, run.faults);
   GossipCall& call = run.call;
@@ -92,7 +92,7 @@ Json head_of(const Options& options, const GossipOperationRun& run) {
           {"topology", options.topology},
           {"reach", options.reach},
           {"accelerate", options.accelerate},
-          {"f", options.f},
+          {"f", run.f},
           {"eps", options.eps},
           {"stop", options.stop},
           {"aggregate", options.aggregate},
@@ -172,6 +172,7 @@ void print(const Options& options, const Json& row) {
 
 int run_and_print(Options& options, const CLI::App& command) {
   parse_failures(options, options.ranks);
+  refuse_meaningless_network(command, options, options.two_level);
   const GossipOperationRun made = run_of(options, command);
   const std::unique_ptr<Network> network = make_network(network_of(options), made.setting.costs);
   Results results(static_cast<std::size_t>(options.runs));

@@ -34,12 +34,13 @@ struct Options : ClockOptions {
   std::int64_t ranks = 8, root = 0, hosts = 0;
   double gather = 1, deliver = 1, proof_delay = -1;
   std::int64_t crash_hosts = 0, crash_speakers = 0;
-  std::int64_t f = 1;
+  std::int64_t f = 1;  // run_and_print makes it what is in force
   std::string tree = "binomial", numbering = "interleaved", correction = "none";
   int arity = 4, distance = 0;
   bool phased = false, optimistic = false, corrected_are_silent = false;
   std::uint64_t bytes = 8;
   double gossip_time = 0, ask_after = -1, panic_after = -1;
+  bool no_panic = false;
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
@@ -81,15 +82,15 @@ void set_gossip_of(const Options& options, const LogGP& costs, Arguments& argume
     refuse("--o, --g: gossip counts time in thousandths: a message takes 0.001 .. 100000");
   set_gossip(costs, options.bytes, static_cast<std::int32_t>(options.ranks), std::llround(options.gossip_time * 1000),
              arguments);
-  const auto after = [](double time) { return time < 0 ? never_asks : std::llround(time * 1000); };
-  arguments.gossip.ask_after_ns = after(options.ask_after);
-  arguments.gossip.panic_after_ns = after(options.panic_after);
+  arguments.gossip.ask_after_ns = options.ask_after < 0 ? never_asks : std::llround(options.ask_after * 1000);
+  if (options.panic_after >= 0) arguments.gossip.panic_after_ns = std::llround(options.panic_after * 1000);
+  if (options.no_panic) arguments.gossip.panic_after_ns = never_asks;
 }
 
 Arguments arguments_of(const Options& options, const LogGP& costs) {
   Arguments arguments;
   arguments.kind = options.kind;
-  arguments.f = static_cast<std::int32_t>(std::min<std::int64_t>(options.f, options.ranks));
+  arguments.f = static_cast<std::int32_t>(options.f);
   arguments.root = static_cast<Rank>(options.root);
   parse_tree(options.tree, arguments.shape.tree);
   parse_numbering(options.numbering, arguments.shape.numbering);
@@ -103,6 +104,34 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   if (const std::string problem = problem_with(arguments.shape); !problem.empty()) refuse(problem);
   if (by_gossip(options)) set_gossip_of(options, costs, arguments);
   return arguments;
+}
+
+void refuse_meaningless_of(const CLI::App& command, const Options& options, const Arguments& arguments) {
+  const bool corrected = options.algorithm == "corrected", gossips = by_gossip(options);
+  const bool spreads = options.kind != Kind::reduce, has_hosts = options.hosts > 0;
+  const bool has_tree = (corrected && spreads) || options.algorithm == "tree" || options.algorithm == "acknowledged";
+  const char* const with_tree = "of an operation with a broadcast tree";
+  const char* const of_gossip = "of --algorithm ocg, ccg, fcg and gossip";
+  const bool panics = gossips && arguments.correction == Correction::failure_proof;
+  const char* const of_panic = "of --algorithm fcg, and of gossip with --correction failure-proof";
+  refuse_meaningless(command,
+                     {{"--tree", has_tree, with_tree},
+                      {"--numbering", has_tree, with_tree},
+                      {"--arity", has_tree && has_arity(arguments.shape.tree), "of --tree kary, knomial, lame"},
+                      {"--correction", spreads, "of an operation with a broadcast"},
+                      {"--distance", is_opportunistic(arguments.correction), "of the opportunistic corrections"},
+                      {"--phased", arguments.correction != Correction::none, "with a --correction"},
+                      {"--gossip-time", gossips, of_gossip},
+                      {"--ask-after", gossips, of_gossip},
+                      {"--panic-after", panics, of_panic},
+                      {"--no-panic", panics, of_panic},
+                      {"--f", corrected || gossips, "of algorithms that tolerate failures by number"},
+                      {"--optimistic", options.kind != Kind::broadcast, "of an operation with a reduction"},
+                      {"--bytes", options.kind != Kind::barrier, "of an operation with data"},
+                      {"--gather", has_hosts, "with --hosts"},
+                      {"--deliver", has_hosts, "with --hosts"},
+                      {"--prove", has_hosts, "with --hosts"}});
+  refuse_meaningless_network(command, options, has_hosts);
 }
 
 void set_two_level(const Options& options, const CollectiveRun& run, TwoLevelRun& two_level) {
@@ -151,15 +180,16 @@ Task task_of(const Options& options) {
                                                             {"recursive-doubling", Comparator::recursive_doubling},
                                                             {"rabenseifner", Comparator::rabenseifner},
                                                             {"buntinas", Comparator::buntinas},
-                                                            {"big", Comparator::big}};
+                                                            {"big", Comparator::big},
+                                                            {"big-both-ways", Comparator::big_both_ways}};
     comparator.algorithm = names.at(options.algorithm);
     comparator.kind = options.kind;
     comparator.shape = run.arguments.shape;
     comparator.payload_bytes = options.bytes;
     const bool allreduce_only =
         comparator.algorithm == Comparator::recursive_doubling || comparator.algorithm == Comparator::rabenseifner;
-    const bool broadcast_only = comparator.algorithm == Comparator::acknowledged_tree ||
-                                comparator.algorithm == Comparator::buntinas || comparator.algorithm == Comparator::big;
+    const bool broadcast_only =
+        comparator.algorithm == Comparator::acknowledged_tree || comparator.algorithm >= Comparator::buntinas;
     // Else Buntinas' root would never hear of a death: the detector is part of it.
     if (comparator.algorithm == Comparator::buntinas && options.detection.empty())
       setting.detection_delay = 10 * setting.costs.delivery();
@@ -276,6 +306,10 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["correction"] = correction_name(arguments.correction);
   row["distance"] = arguments.correction_distance;
   if (arguments.by_gossip()) row["gossip_time"] = static_cast<double>(arguments.gossip.time_ns) / 1000;
+  if (arguments.by_gossip() && arguments.correction == Correction::failure_proof) {
+    const std::int64_t after_ns = arguments.gossip.panic_after_ns;
+    row["panic_after"] = time_of(after_ns == never_asks ? never : static_cast<double>(after_ns) / 1000);
+  }
   row["phased"] = options.phased;
   row["bytes"] = task.run.payload_bytes;
   const LogGP& costs = task.run.setting.costs;
@@ -334,7 +368,7 @@ std::string_view unit_of(std::string_view name) {
       {" G ", "time a byte"},
       {" messages messages_max most_sends most_receives sends_per_rank ", "messages"},
       {" failed missed largest_gap most_partners ", "ranks"},
-      {" L o_send o_receive g gossip_time gather deliver prove jitter skew detect ", "time"},
+      {" L o_send o_receive g gossip_time panic_after gather deliver prove jitter skew detect ", "time"},
       {" latency latency_mean latency_max first median last end end_mean end_max ", "time"}};
   for (const auto& [names, unit] : units)
     if (names.find(fmt::format(" {} ", name)) != names.npos) return unit;
@@ -382,7 +416,7 @@ CollectiveResult trace_once(const Options& options, const Task& task) {
   return result;
 }
 
-int run_and_print(Options& options) {
+int run_and_print(Options& options, const CLI::App& command) {
   if (options.hosts > 0) {
     options.ranks = options.hosts * options.shape.ranks_per_host;
     if (options.ranks > most_ranks_of_a_run)
@@ -391,8 +425,10 @@ int run_and_print(Options& options) {
   } else if (options.crash_hosts + options.crash_speakers > 0) {
     refuse("--crash-hosts, --crash-speakers: of --hosts");
   }
+  options.f = tolerated_failures(command, options.f, options.ranks);
   parse_failures(options, options.ranks);
   const Task task = task_of(options);
+  refuse_meaningless_of(command, options, task.run.arguments);
   const std::vector<CollectiveResult> results =
       options.traces ? std::vector{trace_once(options, task)} : run_all(options, task);
 
@@ -456,10 +492,11 @@ void add_options(CLI::App& command, Options& options) {
           "--algorithm", options.algorithm,
           "corrected: ucft; of bcast also ocg, ccg, fcg: gossip with opportunistic, checked, failure-proof "
           "correction, and gossip, with that of --correction. For comparison: buntinas (a tree that is rebuilt), big "
-          "(binomial graph), both of bcast; not fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), "
+          "and big-both-ways (binomial graphs of log2 P neighbours and of twice as many), all of bcast; not "
+          "fault-tolerant: tree, recursive-doubling, rabenseifner (allreduce), "
           "acknowledged (bcast)")
       ->check(CLI::IsMember({"corrected", "ocg", "ccg", "fcg", "gossip", "tree", "acknowledged", "recursive-doubling",
-                             "rabenseifner", "buntinas", "big"}))
+                             "rabenseifner", "buntinas", "big", "big-both-ways"}))
       ->capture_default_str();
   command.add_option("--tree", options.tree, "of the broadcast")
       ->check(CLI::IsMember(names_of(tree_names())))
@@ -491,10 +528,17 @@ void add_options(CLI::App& command, Options& options) {
       .add_option("--ask-after", options.ask_after,
                   "by gossip: who has waited for so long asks the root (default: nobody asks)")
       ->check(number_between(0, 1e9));
+  CLI::Option* panic_after =
+      command
+          .add_option(
+              "--panic-after", options.panic_after,
+              "fcg: a rank that only correction has reached, and that no rank lets go for so long, sends to all "
+              "(default: twice what all should take, by the model)")
+          ->check(number_between(0, 1e9));
   command
-      .add_option("--panic-after", options.panic_after,
-                  "fcg: who is reached by correction and let go by nobody for so long sends to all (default: nobody)")
-      ->check(number_between(0, 1e9));
+      .add_flag("--no-panic", options.no_panic,
+                "only half of fcg: such a rank never sends to all, so deaths may leave some ranks without the value")
+      ->excludes(panic_after);
   command.add_option("--bytes", options.bytes, "payload")
       ->check(whole_between(0, 1000000000000))
       ->capture_default_str();
@@ -526,7 +570,7 @@ void add_run_commands(CLI::App& app, int& exit_code) {
     add_options(*command, *options);
     command->callback([options, command, &exit_code] {
       options->traces = command->count("--trace") > 0;
-      exit_code = run_and_print(*options);
+      exit_code = run_and_print(*options, *command);
     });
     return command;
   };

@@ -35,6 +35,18 @@ CLI::Validator whole_between(std::uint64_t lowest, std::uint64_t highest) { retu
 
 void refuse(const std::string& reason) { throw CLI::ValidationError(reason); }
 
+void refuse_meaningless(const CLI::App& command, std::initializer_list<Meaning> meanings) {
+  for (const Meaning& each : meanings)
+    if (command.count(each.option) > 0 && !each.has_one)
+      refuse(fmt::format("{}: means nothing here, only {}", each.option, each.only));
+}
+
+std::int32_t tolerated_failures(const CLI::App& command, std::int64_t f, std::int64_t ranks) {
+  if (command.count("--f") > 0 && f > ranks - 1)
+    refuse(fmt::format("--f {}: at most {} of {} ranks", f, ranks - 1, ranks));
+  return static_cast<std::int32_t>(std::min(f, ranks - 1));
+}
+
 double number_after(const std::string& option, const std::string& text, const std::string& digits) {
   std::size_t used = 0;
   double value = 0;
@@ -80,6 +92,7 @@ int main(int argc, char** argv) {
   ucft::detail::simulator::gossip_operation_command::add_gossip_operation_command(app, exit_code);
   ucft::detail::simulator::gossip_command::add_gossip_commands(app, exit_code);
   ucft::detail::simulator::advise_command::add_advise_command(app, exit_code);
+  ucft::detail::simulator::optimise_command::add_optimise_command(app, exit_code);
   ucft::detail::simulator::explore_command::add_explore_command(app, exit_code);
   ucft::detail::simulator::explore_host_command::add_explore_host_command(app, exit_code);
   try {

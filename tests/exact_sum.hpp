@@ -1,4 +1,4 @@
-// Sums of doubles without any rounding but one at the end. Shares nothing with collectives/reduction.
+// Sums of doubles and of their products, without any rounding but one at the end. Shares nothing with collectives/reduction.
 #pragma once
 
 #include <algorithm>
@@ -12,25 +12,17 @@
 
 namespace ucft::detail::test {
 
-// An integer of 2304 bits, two's complement: the exact sum of any doubles, in units of 2^-1074.
+// An integer of 4480 bits, two's complement: the exact sum of any doubles and products of two, in units of 2^-2148.
 class Exact {
  public:
-  void add(double value) {
-    int exponent = 0;
-    const double fraction = std::frexp(value, &exponent);  // value = fraction 2^exponent
-    auto mantissa = static_cast<std::int64_t>(std::ldexp(fraction, 53));
-    int place = exponent - 53 + 1074;
-    if (place < 0) {  // subnormal: these bits are zeros
-      mantissa /= std::int64_t{1} << -place;
-      place = 0;
-    }
-    const __int128 shifted = static_cast<__int128>(mantissa) * (std::int64_t{1} << place % 32);
-    __int128 carry = shifted;
-    for (std::size_t word = static_cast<std::size_t>(place / 32); word < words; ++word) {
-      carry += words_[word];
-      words_[word] = static_cast<std::uint32_t>(carry);
-      carry >>= 32;
-    }
+  void add(double value) { add_product(value, 1); }
+  void add_product(double a, double b) {
+    const auto [one, its_exponent] = whole_of(a);
+    const auto [other, other_exponent] = whole_of(b);
+    const __int128 product = static_cast<__int128>(one) * other;
+    const int exponent = its_exponent + other_exponent;
+    add_whole(static_cast<std::int64_t>(product >> 53), exponent + 53);
+    add_whole(static_cast<std::int64_t>(product & ((std::int64_t{1} << 53) - 1)), exponent);
   }
   // Rounded once, ties to even.
   template <class Real>
@@ -49,20 +41,43 @@ class Exact {
     int highest = static_cast<int>(words) * 32 - 1;
     while (highest >= 0 && !bit(highest)) --highest;
     if (highest < 0) return 0;
-    const int least_place = (sizeof(Real) == 8 ? -1074 : -149) + 1074;  // of a subnormal's last bit
+    const int least_place = (sizeof(Real) == 8 ? -1074 : -149) - least;  // of a subnormal's last bit
     const int last = std::max(highest - (std::numeric_limits<Real>::digits - 1), least_place);
     std::uint64_t kept = 0;
     for (int i = highest; i >= last; --i) kept = kept << 1 | bit(i);
     bool below = false;
     for (int i = 0; i < last - 1; ++i) below = below || bit(i);
     if (bit(last - 1) && (below || (kept & 1) != 0)) ++kept;
-    const double scaled = std::ldexp(static_cast<double>(kept), last - 1074);
+    const double scaled = std::ldexp(static_cast<double>(kept), last + least);
     const auto result = static_cast<Real>(scaled);
     return negative ? -result : result;
   }
 
  private:
-  static constexpr std::size_t words = 72;
+  static constexpr int least = -2148;
+  static constexpr std::size_t words = 140;
+
+  // value = whole 2^exponent
+  struct Whole {
+    std::int64_t whole;
+    int exponent;
+  };
+  static Whole whole_of(double value) {
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);
+    const int place = std::max(exponent - 53, -1074);  // of a subnormal number the bits below are zeros
+    return {static_cast<std::int64_t>(std::ldexp(fraction, exponent - place)), place};
+  }
+  void add_whole(std::int64_t whole, int exponent) {
+    const int place = exponent - least;
+    __int128 carry = static_cast<__int128>(whole) * (std::int64_t{1} << place % 32);
+    for (std::size_t word = static_cast<std::size_t>(place / 32); word < words; ++word) {
+      carry += words_[word];
+      words_[word] = static_cast<std::uint32_t>(carry);
+      carry >>= 32;
+    }
+  }
+
   std::uint32_t words_[words] = {};
 };
 

@@ -39,7 +39,8 @@ MPI_Datatype mpi_type(ucft_dtype_t dtype) {
     case UCFT_FLOAT16:
     case UCFT_BFLOAT16:
     case UCFT_INT64_INT64:
-    case UCFT_DOUBLE_INT64: break;
+    case UCFT_DOUBLE_INT64:
+    case UCFT_ACCUMULATOR: break;
   }
   return MPI_DATATYPE_NULL;  // MPI has none
 }

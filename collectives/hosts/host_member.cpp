@@ -203,8 +203,8 @@ void HostMember::on_failures(Rank first, Rank end, Gone how) {
   if (speaks_) go_on();
 }
 
-void HostMember::on_turn(std::int64_t now_ns) {
-  record({.what = JournalEntry::What::turn, .now_ns = now_ns});
+void HostMember::on_turn(std::int64_t now_ns, bool may_gossip) {
+  record({.what = JournalEntry::What::turn, .may_gossip = may_gossip, .now_ns = now_ns});
   go_on();
 }
 

@@ -68,7 +68,7 @@ class HostMember {
   // A rank of another host is gone, in order. was_needed: some rank may not have finished all that its host has posted.
   void on_left(Rank rank, bool was_needed) { on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left); }
   bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
-  void on_turn(std::int64_t now_ns);
+  void on_turn(std::int64_t now_ns, bool may_gossip = true);
   // This host has waited for others for long. False: not now.
   bool say_waiting();
   // All ranks of this host have left, with their operations complete: to be called again until it is true, and all is

@@ -22,7 +22,7 @@ void HostProcess::apply(const JournalEntry& entry) {
     case JournalEntry::What::contribution: contribute(entry.contribution); break;
     case JournalEntry::What::message: take_in(message); break;
     case JournalEntry::What::failure: window_.on_failure(entry.about, outbox_); break;
-    case JournalEntry::What::turn: window_.on_turn(outbox_, entry.now_ns); break;
+    case JournalEntry::What::turn: window_.on_turn(outbox_, entry.now_ns, entry.may_gossip); break;
     case JournalEntry::What::leave:
       if (entry.about == size_.me)
         window_.leave();

@@ -54,7 +54,8 @@ struct JournalEntry {
   Host about = no_rank;      // that has failed, leaves or left
   OperationNumber from = 0;  // of one that leaves
   bool was_needed = false;   // of one that left: see OperationWindow::on_left
-  std::int64_t now_ns = 0;
+  bool may_gossip = true;    // turn
+  std::int64_t now_ns = 0;   // turn
 };
 
 class Journal {

@@ -64,9 +64,9 @@ void Dissemination::start_gossip(Rank ballot, OperationNumber number, std::int64
 }
 
 // A rank that is known to be dead gets no message, nor does another in its place: the message's time has passed.
-void Dissemination::gossip(std::int64_t now_ns, const Decision& decision, const Message& blank, const Ballots& ballots,
-                           Outbox& out) {
-  const auto process = spread_.turn(now_ns);
+void Dissemination::gossip(std::int64_t now_ns, bool may_gossip, const Decision& decision, const Message& blank,
+                           const Ballots& ballots, Outbox& out) {
+  const auto process = spread_.turn(now_ns, may_gossip);
   if (!spread_.active()) return begin_correction();
   if (!process) return;
   const Rank target = ballots.rank_of(*process, correction_ballot_);
@@ -216,10 +216,10 @@ bool Dissemination::correction_is_due(std::int64_t now_ns, std::int64_t delay_us
   return now_ns - turn_wanted_since_ns_ >= 1000 * delay_us;
 }
 
-void Dissemination::on_turn(std::int64_t now_ns, const Decision& decision, const Message& blank,
+void Dissemination::on_turn(std::int64_t now_ns, bool may_gossip, const Decision& decision, const Message& blank,
                             const Arguments& arguments, const Ballots& ballots, Outbox& out) {
   panic_if_late(now_ns, ballots);
-  if (spread_.active() && !correction_.panics()) gossip(now_ns, decision, blank, ballots, out);
+  if (spread_.active() && !correction_.panics()) gossip(now_ns, may_gossip, decision, blank, ballots, out);
   if (correction_.wants_turn() && correction_is_due(now_ns, arguments.correction_delay_us))
     correct(decision, blank, ballots, out);
 }

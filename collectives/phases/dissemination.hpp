@@ -54,9 +54,9 @@ class Dissemination {
   // Earlier turns change nothing. 0: not known.
   std::int64_t turn_due_ns() const;
   // One message of gossip or correction, or none. now_ns: of this rank's clock; -1: it is time, for all that it waits
-  // for.
-  void on_turn(std::int64_t now_ns, const Decision& decision, const Message& blank, const Arguments& arguments,
-               const Ballots& ballots, Outbox& out);
+  // for. may_gossip: see GossipSpread::turn.
+  void on_turn(std::int64_t now_ns, bool may_gossip, const Decision& decision, const Message& blank,
+               const Arguments& arguments, const Ballots& ballots, Outbox& out);
 
  private:
   static constexpr std::int64_t unknown = -1;
@@ -65,7 +65,8 @@ class Dissemination {
                       const Ballots& ballots, Outbox& out);
   void start_gossip(Rank ballot, OperationNumber number, std::int64_t age_ns, const Arguments& arguments,
                     const Ballots& ballots);
-  void gossip(std::int64_t now_ns, const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out);
+  void gossip(std::int64_t now_ns, bool may_gossip, const Decision& decision, const Message& blank,
+              const Ballots& ballots, Outbox& out);
   void correct(const Decision& decision, const Message& blank, const Ballots& ballots, Outbox& out);
   bool correction_is_due(std::int64_t now_ns, std::int64_t delay_us);
   void begin_correction();

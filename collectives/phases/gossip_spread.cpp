@@ -14,7 +14,7 @@ void GossipSpread::start(const GossipSetting& setting, Place place, std::uint64_
   active_ = true;
 }
 
-std::optional<std::int32_t> GossipSpread::turn(std::int64_t now_ns) {
+std::optional<std::int32_t> GossipSpread::turn(std::int64_t now_ns, bool may_send) {
   assert(active_);
   if (now_ns < 0) now_ns = due_ns();
   if (began_ns_ == unknown) {
@@ -26,7 +26,7 @@ std::optional<std::int32_t> GossipSpread::turn(std::int64_t now_ns) {
     active_ = false;
     return std::nullopt;
   }
-  if (now_ns < due_ns_) return std::nullopt;
+  if (now_ns < due_ns_ || !may_send) return std::nullopt;
   due_ns_ = std::min(now_ns + setting_.interval_ns, began_ns_ + setting_.time_ns);
   const auto other = static_cast<std::int32_t>(random_.below(static_cast<std::uint64_t>(place_.size) - 1));
   return other + (other >= place_.process ? 1 : 0);

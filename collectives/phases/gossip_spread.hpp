@@ -7,6 +7,9 @@
 // served, gossips for as long as one that is not. No guarantee hangs on it: correction asks which processes have
 // gossiped, not until when.
 //
+// A turn is skipped while messages of this process wait to leave it. With a long T it would bury a slow receiver else:
+// messages queue up for as long as it gossips, and are handled long after T.
+//
 // Invariant: at most T / o messages, rounded up, at whatever times turns are given.
 #pragma once
 
@@ -29,9 +32,10 @@ class GossipSpread {
   void start(const GossipSetting& setting, Place place, std::uint64_t seed, std::int64_t age_ns);
   void stop() { active_ = false; }
   bool active() const { return active_; }
-  // Requires active(). now_ns: of this process's clock; -1: whenever its next message is due. Returns the process to
-  // send to, or none. None means that it is too early, or that T has come: then active() is false.
-  std::optional<std::int32_t> turn(std::int64_t now_ns);
+  // Requires active(). now_ns: of this process's clock; -1: whenever its next message is due. may_send: all that it has
+  // sent has left. Returns the process to send to, or none. None means that it is too early, or that T has come: then
+  // active() is false.
+  std::optional<std::int32_t> turn(std::int64_t now_ns, bool may_send = true);
   // The age of the broadcast at the last turn.
   std::int64_t age_ns() const { return age_ns_; }
   // Earlier turns change nothing. 0: before the first turn, which starts the clock.

@@ -36,6 +36,7 @@ struct BroadcastShape {
 };
 
 constexpr bool has_in_order_numbering(Tree tree) { return tree != Tree::lame && tree != Tree::optimal; }
+constexpr bool has_arity(Tree tree) { return tree == Tree::kary || tree == Tree::knomial || tree == Tree::lame; }
 constexpr std::int32_t lowest_arity(Tree tree) { return tree == Tree::knomial ? 2 : 1; }
 inline constexpr std::int32_t highest_lame_arity = 1024;  // a table of about k log(size) / log(k) times is made
 inline constexpr std::int32_t lowest_delay_quarters = 4,

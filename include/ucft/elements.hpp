@@ -95,6 +95,7 @@ constexpr int dtype_number() noexcept {
   if constexpr (std::same_as<T, located<std::int32_t, std::int32_t>>) return UCFT_INT32_INT32;
   if constexpr (std::same_as<T, located<std::int64_t, std::int64_t>>) return UCFT_INT64_INT64;
   if constexpr (std::same_as<T, located<double, std::int64_t>>) return UCFT_DOUBLE_INT64;
+  if constexpr (std::derived_from<T, ucft_accumulator_t>) return UCFT_ACCUMULATOR;
   return no_dtype;
 }
 

@@ -100,7 +100,8 @@ typedef enum UCFT_OF_INT {
   UCFT_DOUBLE_INT32 = 16, /* 16 bytes; the last 4 are padding                                                  */
   UCFT_INT32_INT32 = 17,  /* 8 bytes                                                                           */
   UCFT_INT64_INT64 = 18,  /* 16 bytes                                                                          */
-  UCFT_DOUBLE_INT64 = 19  /* 16 bytes                                                                          */
+  UCFT_DOUBLE_INT64 = 19, /* 16 bytes                                                                          */
+  UCFT_ACCUMULATOR = 20   /* ucft_accumulator_t: 896 bytes                                                     */
 } ucft_dtype_t;
 
 /* The operators of a reduction, and which types each takes. (UCFT_USER, broadcasts and allgathers take any type.)
@@ -113,6 +114,7 @@ typedef enum UCFT_OF_INT {
  *   complex                       x                 x
  *   bool                                                       x               x
  *   pairs                                                                                      x
+ *   accumulator                   SUM alone: not even UCFT_USER
  *
  * All results are the same bits on every survivor.
  * SUM, PROD: integers wrap around (two's complement). Complex products are (ac - bd, ad + bc), each operation rounded
@@ -530,6 +532,54 @@ UCFT_API ucft_status_t ucft_post_and_wait(ucft_request_h request, uint64_t timeo
 UCFT_API ucft_status_t ucft_request_result(ucft_request_h request, ucft_result_t* result);
 /* Frees a request. While its operation is in progress: UCFT_ERR_STATE. */
 UCFT_API ucft_status_t ucft_request_free(ucft_request_h request);
+
+/* ---- sums that do not depend on how the data is cut -------------------------------------------------------------- */
+
+/* The exact sum of numbers: nothing is rounded before its value is asked for. So the value has the same bits for any
+ * order of the numbers, and for any cut of them among calls, threads and ranks.
+ *
+ *   ucft_accumulator_t sum = UCFT_ACCUMULATOR_INIT;
+ *   ucft_accumulate(values, count, UCFT_DOUBLE, &sum);
+ *   ucft_allreduce(comm, UCFT_IN_PLACE, &sum, 1, UCFT_ACCUMULATOR, UCFT_SUM, NULL, NULL);
+ *   ucft_accumulator_value(&sum, UCFT_DOUBLE, &total);
+ *
+ * It is plain memory without pointers: it may be copied, sent, and kept in arrays and files, on machines of one byte
+ * order. All bytes 0 is an empty one. One sum has one form, byte by byte, when a function of ucft has written it.
+ * Functions of accumulators need no context. Any thread may call them, one at a time for each accumulator: several
+ * threads have one each, and merge them. They return UCFT_OK, or UCFT_ERR_INVALID_PARAM and have changed nothing. They
+ * refuse memory that is no accumulator: never initialised, or damaged.
+ * UCFT_ACCUMULATOR is the type of it in collectives: UCFT_SUM in allreduce and reduce merges accumulators; broadcasts
+ * and allgathers copy them. Other libraries may merge them, too: as 112 int64 by a sum that wraps, of up to 2^22 ranks.
+ * Special values: a NaN, or infinities of both signs, make the positive quiet NaN; else an infinity makes the value
+ * infinite. Sums do not overflow on the way: the value alone may be an infinity. Subnormal numbers count as they are. A
+ * sum of 0 is +0.0, unless all that was added is -0.0. An empty one is +0.0.
+ * Source: Kulisch's accumulator, with blocks summed as Rump, Ogita and Oishi do (docs/algorithms.md, "Exact sums"). */
+typedef struct {
+  int64_t words[112];
+} ucft_accumulator_t;
+
+#define UCFT_ACCUMULATOR_INIT \
+  {                           \
+    { 0 }                     \
+  }
+
+/* Adds count values of UCFT_FLOAT or UCFT_DOUBLE. Each call has a fixed cost of some 500 operations. */
+UCFT_API ucft_status_t ucft_accumulate(const void* values, uint64_t count, ucft_dtype_t dtype,
+                                       ucft_accumulator_t* accumulator);
+/* Adds a[i] * b[i] for count values of each: a dot product. The products are exact, so no product overflows, underflows
+ * or is rounded. */
+UCFT_API ucft_status_t ucft_accumulate_products(const void* a, const void* b, uint64_t count, ucft_dtype_t dtype,
+                                                ucft_accumulator_t* accumulator);
+/* Adds values[i] * values[i]: the square of a norm. */
+UCFT_API ucft_status_t ucft_accumulate_squares(const void* values, uint64_t count, ucft_dtype_t dtype,
+                                               ucft_accumulator_t* accumulator);
+/* Adds what `from` has to `into`. They may be the same one. */
+UCFT_API ucft_status_t ucft_accumulator_merge(ucft_accumulator_t* into, const ucft_accumulator_t* from);
+/* The sum, rounded once, to nearest, ties to even: to a double, or a float at `value`. */
+UCFT_API ucft_status_t ucft_accumulator_value(const ucft_accumulator_t* accumulator, ucft_dtype_t dtype, void* value);
+/* The square root of the sum, rounded once: of squares, a norm, also where the squares are out of a double's range. Of
+ * less than 0: NaN. */
+UCFT_API ucft_status_t ucft_accumulator_root(const ucft_accumulator_t* accumulator, ucft_dtype_t dtype, void* value);
 
 /* ---- gossip ------------------------------------------------------------------------------------------------------ */
 

@@ -111,6 +111,65 @@ using ElementOf = std::remove_cv_t<internal::Pointed<Values>>;
 template <class Values>
 concept Reals = Elements<Values> && std::floating_point<ElementOf<Values>>;
 
+// ---- accumulators --------------------------------------------------------------------------------------------------
+
+// The exact sum of numbers: see ucft_accumulator_t. An element of collectives, too: all.allreduce(sum, UCFT_SUM).
+//
+//   ucft::Accumulator sum;
+//   sum.add(values);
+//   all.allreduce(sum, UCFT_SUM);
+//   const double total = sum.value();
+struct Accumulator : ucft_accumulator_t {
+  Accumulator() : ucft_accumulator_t UCFT_ACCUMULATOR_INIT {}
+
+  template <Reals Values>
+  Accumulator& add(const Values& values) {
+    return checked(
+        ucft_accumulate(internal::data_of(values), internal::size_of(values), dtype_of<ElementOf<Values>>(), this));
+  }
+  // Of a and b, which have one length.
+  template <Reals A, Reals B>
+  requires std::same_as<ElementOf<A>, ElementOf<B>> Accumulator& add_products(const A& a, const B& b) {
+    if (internal::size_of(a) != internal::size_of(b)) throw Error(UCFT_ERR_INVALID_PARAM, "a and b differ in size");
+    return checked(ucft_accumulate_products(internal::data_of(a), internal::data_of(b), internal::size_of(a),
+                                            dtype_of<ElementOf<A>>(), this));
+  }
+  template <Reals Values>
+  Accumulator& add_squares(const Values& values) {
+    return checked(ucft_accumulate_squares(internal::data_of(values), internal::size_of(values),
+                                           dtype_of<ElementOf<Values>>(), this));
+  }
+  Accumulator& operator+=(const Accumulator& other) { return checked(ucft_accumulator_merge(this, &other)); }
+
+  // Rounded once.
+  template <std::floating_point Real = double>
+  Real value() const {
+    Real result = 0;
+    check(ucft_accumulator_value(this, dtype_of<Real>(), &result));
+    return result;
+  }
+  // The square root, rounded once: of squares, a norm.
+  template <std::floating_point Real = double>
+  Real root() const {
+    Real result = 0;
+    check(ucft_accumulator_root(this, dtype_of<Real>(), &result));
+    return result;
+  }
+
+  // The same sum: one sum has one form.
+  friend bool operator==(const Accumulator& a, const Accumulator& b) { return std::ranges::equal(a.words, b.words); }
+
+ private:
+  static void check(ucft_status_t status) {
+    if (status != UCFT_OK) throw Error(status);
+  }
+  Accumulator& checked(ucft_status_t status) {
+    check(status);
+    return *this;
+  }
+};
+static_assert(sizeof(Accumulator) == sizeof(ucft_accumulator_t));
+
 // ---- arguments and results -----------------------------------------------------------------------------------------
 
 // The fields of ucft_context_params_t and of ucft_coll_options_t, with their defaults.

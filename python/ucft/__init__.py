@@ -22,7 +22,7 @@ from . import _ucft
 from ._errors import (BusyError, ClosedError, Error, ExcludedError, ForkedError, InvalidParamError, MismatchError, NoMemoryError,
                       PartitionError, RootFailedError, StartUpError, StateError, ThreadError, TimedOutError, TooManyFailuresError,
                       TransportError, UnsupportedError)
-from ._ucft import (IN_PLACE, Collective, Communicator, InPlace, Correction, DType, Failure, FailureInfo, FailureKind, GossipAggregate,
+from ._ucft import (IN_PLACE, Accumulator, Collective, Communicator, InPlace, Correction, DType, Failure, FailureInfo, FailureKind, GossipAggregate,
                     GossipAlgorithm, GossipAnswer, GossipOptions, GossipPath, GossipResult, GossipStop, GossipTopology, Numbering,
                     Op, Options, RankState, Request, Result, Sight, Tree, __version__)
 

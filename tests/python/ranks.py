@@ -82,6 +82,62 @@ def without_numpy(world=None):
     assert memoryview(world.allreduce(array.array("d", [me, -me]), op=keep_larger).value).tolist() == [n - 1, 0]
 
 
+# ---- exact sums -----------------------------------------------------------------------------------------------------
+
+def exact_sums():
+    from fractions import Fraction
+    import math
+    import pickle
+    world = ucft.init()
+    me, n = world.rank, world.size
+    for dtype in (np.float32, np.float64):
+        x = (np.random.default_rng(1).standard_normal(3000) * np.exp2(np.arange(3000) % 50)).astype(dtype)
+        y = np.flip(x) * dtype(3)
+        mine = slice(len(x) * me * me // n // n, len(x) * (me + 1) * (me + 1) // n // n)
+        whole = ucft.Accumulator().add(x)
+        assert whole.value() == math.fsum(x) and whole.value(ucft.FLOAT) == np.float32(whole.value())
+        own = ucft.Accumulator().add(x[mine])
+        assert world.allreduce(own).value == whole
+        again = world.allreduce(own, own)
+        assert again.value is own and own == whole
+        dot = world.allreduce(ucft.Accumulator().add_products(x[mine], y[mine])).value
+        exact = sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(x, y))
+        assert dot.value() == float(exact)
+        norm = world.allreduce(ucft.Accumulator().add_squares(x[mine])).value
+        assert abs(norm.root() / math.sqrt(sum(Fraction(float(a)) ** 2 for a in x)) - 1) < 1e-15
+        table = np.zeros((2, 112), dtype=np.int64)
+        table[0], table[1] = np.asarray(ucft.Accumulator().add(x[mine])), np.asarray(ucft.Accumulator().add(y[mine]))
+        world.allreduce(table, table, dtype=ucft.ACCUMULATOR)
+        assert ucft.Accumulator(table[0]) == whole and ucft.Accumulator(table[1]) == ucft.Accumulator().add(y)
+        rows = world.allgather(ucft.Accumulator().add(x[mine])).value
+        merged = ucft.Accumulator()
+        for row in rows:
+            merged += ucft.Accumulator(row)
+        assert merged == whole
+        square = x[:2500].reshape(50, 50)
+        for strided in (square.T, square[::2, ::-3], np.asfortranarray(square), x[::7], x[::-1]):
+            assert ucft.Accumulator().add(strided) == ucft.Accumulator().add(strided.copy())
+        assert ucft.Accumulator().add_products(square, square.T) == ucft.Accumulator().add_products(square, square.T.copy())
+        assert pickle.loads(pickle.dumps(whole)) == whole and ucft.Accumulator(bytes(whole)) == whole
+    assert ucft.Accumulator().add(2).add([1.5, 3]).value() == 6.5 and repr(ucft.Accumulator().add(2)) == "<ucft.Accumulator: 2>"
+    parts = [ucft.Accumulator() for _ in range(4)]
+    threads = [threading.Thread(target=part.add, args=(x[i::4],)) for i, part in enumerate(parts)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for part in parts[1:]:
+        parts[0] += part
+    assert parts[0] == whole != parts[1]
+    raises(ucft.InvalidParamError, ["dtype is 3 (int64)"], ucft.Accumulator().add, np.arange(3))
+    raises(ucft.InvalidParamError, ["a and b differ"], ucft.Accumulator().add_products, x, x[:3])
+    raises(ucft.InvalidParamError, ["words: 24 bytes"], ucft.Accumulator, x[:3])
+    raises(ucft.InvalidParamError, ["no accumulator"], ucft.Accumulator, np.arange(112) + 5)
+    raises(ucft.InvalidParamError, ["it takes UCFT_SUM only"], world.allreduce, whole, op=ucft.MAX)
+    raises(TypeError, ["unhashable"], hash, whole)
+    world.context.close()
+
+
 # ---- collectives ----------------------------------------------------------------------------------------------------
 
 def collectives():

@@ -166,24 +166,27 @@ CollectiveResult compare(Comparator algorithm, Rank ranks, std::vector<Rank> dea
 }
 
 TEST(BinomialGraph, EachRankSendsToAllItsNeighboursButOne) {
-  for (Rank ranks : {2, 3, 8, 100, 1024}) {
-    const CollectiveResult result = compare(Comparator::big, ranks);
-    EXPECT_EQ(result.missed, 0);
-    EXPECT_EQ(result.wrong, 0);
-  }
-  // 8 ranks: +-1, +-2, 4: five neighbours.
-  EXPECT_EQ(compare(Comparator::big, 8).messages, 8 * 5 - 7);
-  EXPECT_EQ(compare(Comparator::big, 1024).messages, 1024 * 19 - 1023);
+  for (Comparator algorithm : {Comparator::big, Comparator::big_both_ways})
+    for (Rank ranks : {2, 3, 8, 100, 1024}) {
+      const CollectiveResult result = compare(algorithm, ranks);
+      EXPECT_EQ(result.missed, 0);
+      EXPECT_EQ(result.wrong, 0);
+    }
+  // 8 ranks: +1, +2, +4; the source is the neighbour that is 4 away, if any. Both ways +-1, +-2, 4: five neighbours.
+  EXPECT_EQ(compare(Comparator::big, 8).messages, 8 * 3 - 1);
+  EXPECT_EQ(compare(Comparator::big, 1024).messages, 1024 * 10 - 1);
+  EXPECT_EQ(compare(Comparator::big_both_ways, 8).messages, 8 * 5 - 7);
+  EXPECT_EQ(compare(Comparator::big_both_ways, 1024).messages, 1024 * 19 - 1023);
 }
 
 TEST(BinomialGraph, ReachesAllThatTheDeadDoNotCutOff) {
   // 32 ranks: the neighbours of 3.
   const std::vector<Rank> neighbours{1, 2, 4, 5, 7, 11, 19, 27, 31};
-  EXPECT_EQ(compare(Comparator::big, 32, neighbours).missed, 1);
+  EXPECT_EQ(compare(Comparator::big_both_ways, 32, neighbours).missed, 1);
   for (std::size_t one = 0; one < neighbours.size(); ++one) {
     std::vector<Rank> dead = neighbours;
     dead.erase(dead.begin() + static_cast<std::ptrdiff_t>(one));
-    EXPECT_EQ(compare(Comparator::big, 32, dead).missed, 0) << "rank " << neighbours[one] << " lives";
+    EXPECT_EQ(compare(Comparator::big_both_ways, 32, dead).missed, 0) << "rank " << neighbours[one] << " lives";
   }
 }
 

@@ -6,6 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -20,6 +24,7 @@
 #include <vector>
 
 #include "ucft/ucft.h"
+#include "ucft/ucft.hpp"
 
 namespace {
 
@@ -103,8 +108,8 @@ TEST_F(Api, BlocksThatDoNotFitAreNamed) {
                 "counts[0]");
   expect_blamed(ucft_allgatherv(comm_, in, out, &four, &huge, UCFT_DOUBLE, nullptr, nullptr), UCFT_ERR_INVALID_PARAM,
                 "displacements[0]");
-  expect_blamed(ucft_allgather(comm_, in, out, 4, static_cast<ucft_dtype_t>(20), nullptr, nullptr),
-                UCFT_ERR_INVALID_PARAM, "dtype is 20");
+  expect_blamed(ucft_allgather(comm_, in, out, 4, static_cast<ucft_dtype_t>(21), nullptr, nullptr),
+                UCFT_ERR_INVALID_PARAM, "dtype is 21");
 }
 
 TEST_F(Api, CountZeroNeedsNoMemory) {
@@ -117,7 +122,7 @@ TEST_F(Api, WrongValuesAreNamed) {
     return ucft_allreduce(comm_, &in_, &out_, count, static_cast<ucft_dtype_t>(dtype), static_cast<ucft_op_t>(op),
                           options, nullptr);
   };
-  expect_blamed(allreduce(1, 20, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 20");
+  expect_blamed(allreduce(1, 21, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 21");
   expect_blamed(allreduce(1, -1, UCFT_SUM, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is -1");
   expect_blamed(allreduce(1, UCFT_DOUBLE, 99, nullptr), UCFT_ERR_INVALID_PARAM, "op is 99");
   expect_blamed(allreduce(1, UCFT_DOUBLE, -1, nullptr), UCFT_ERR_INVALID_PARAM, "op is -1");
@@ -208,6 +213,91 @@ TEST_F(Api, AnOperatorAndATypeThatDoNotFitAreNamed) {
                 "count is 536870912: more than 2147483647 bytes; on the way an element takes 4");
 }
 
+TEST_F(Api, BadAccumulatorsAreNamed) {
+  ucft_accumulator_t sum = UCFT_ACCUMULATOR_INIT, other = UCFT_ACCUMULATOR_INIT, foreign;
+  std::memset(&foreign, 0xa5, sizeof foreign);
+  const auto blame = [&](ucft_status_t status, const char* culprit) {
+    expect_blamed(status, UCFT_ERR_INVALID_PARAM, culprit);
+  };
+  blame(ucft_accumulate(&in_, 1, UCFT_INT32, &sum), "dtype is 2 (int32): must be UCFT_FLOAT or UCFT_DOUBLE");
+  blame(ucft_accumulate(nullptr, 1, UCFT_DOUBLE, &sum), "values is null, with count 1");
+  blame(ucft_accumulate(reinterpret_cast<void*>(8), 1, UCFT_DOUBLE, &sum), "values (0x8, 8 bytes) is not memory");
+  blame(ucft_accumulate(&in_, UINT64_MAX, UCFT_DOUBLE, &sum), "count is 18446744073709551615");
+  blame(ucft_accumulate(&in_, 1, UCFT_DOUBLE, nullptr), "accumulator is null");
+  blame(ucft_accumulate(&in_, 1, UCFT_DOUBLE, &foreign), "accumulator is no accumulator");
+  blame(ucft_accumulate_products(&in_, nullptr, 1, UCFT_DOUBLE, &sum), "b is null");
+  blame(ucft_accumulate_products(nullptr, &in_, 1, UCFT_DOUBLE, &sum), "a is null");
+  blame(ucft_accumulate_squares(nullptr, 1, UCFT_FLOAT, &sum), "values is null");
+  blame(ucft_accumulator_merge(&sum, &foreign), "from is no accumulator");
+  blame(ucft_accumulator_merge(&foreign, &sum), "into is no accumulator");
+  blame(ucft_accumulator_merge(&sum, nullptr), "from is null");
+  blame(ucft_accumulator_value(&sum, UCFT_DOUBLE, nullptr), "value is null");
+  blame(ucft_accumulator_value(&foreign, UCFT_DOUBLE, &out_), "accumulator is no accumulator");
+  blame(ucft_accumulator_root(&sum, UCFT_UINT64, &out_), "dtype is 4 (uint64)");
+  EXPECT_EQ(std::memcmp(&sum, &other, sizeof sum), 0);  // nothing has changed
+  const auto allreduce = [&](const ucft_accumulator_t* send, std::uint64_t count, ucft_op_t op) {
+    return ucft_allreduce(comm_, send, &other, count, UCFT_ACCUMULATOR, op, nullptr, nullptr);
+  };
+  blame(allreduce(&foreign, 1, UCFT_SUM), "send[0] is no accumulator");
+  blame(allreduce(&sum, 1, UCFT_MAX), "dtype is UCFT_ACCUMULATOR, and op is 3: it takes UCFT_SUM only");
+  blame(allreduce(&sum, std::uint64_t{1} << 60, UCFT_SUM), "count is 1152921504606846976");
+  blame(allreduce(nullptr, 1, UCFT_SUM), "send is null");
+  ASSERT_EQ(ucft_accumulate(&in_, 1, UCFT_DOUBLE, &sum), UCFT_OK);
+  ucft_accumulator_t twice;  // by another library: right, and not settled
+  for (int i = 0; i < 112; ++i) twice.words[i] = 2 * sum.words[i];
+  blame(allreduce(&twice, 1, UCFT_SUM), "send[0] is a sum that another library has made");
+  ASSERT_EQ(ucft_accumulator_value(&twice, UCFT_DOUBLE, &out_), UCFT_OK) << ucft_last_error();
+  EXPECT_EQ(out_, 2 * in_);
+  ucft_request_h request = UCFT_REQUEST_NULL;
+  const ucft_operator_t with = UCFT_OPERATOR_INIT(UCFT_SUM);
+  ASSERT_EQ(ucft_allreduce_init(comm_, &twice, &other, 1, UCFT_ACCUMULATOR, &with, nullptr, &request), UCFT_OK);
+  blame(ucft_post(request), "send[0] is a sum that another library has made");
+  blame(ucft_post_and_wait(request, UINT64_MAX), "send[0] is a sum that another library has made");
+  ASSERT_EQ(ucft_accumulator_merge(&twice, &twice), UCFT_OK);
+  EXPECT_EQ(ucft_post_and_wait(request, UINT64_MAX), UCFT_OK) << ucft_last_error();
+  EXPECT_EQ(ucft_accumulator_value(&other, UCFT_DOUBLE, &out_), UCFT_OK);
+  EXPECT_EQ(out_, 4 * in_);
+  EXPECT_EQ(ucft_request_free(request), UCFT_OK);
+}
+
+TEST(CxxApi, AnAccumulatorIsAnElement) {
+  ucft::Context context;
+  ucft::Communicator all(context);
+  const std::vector<double> values = {1e300, 3, -1e300}, weights = {2, 5, 2};
+  const std::vector<float> floats = {3, 4};
+  ucft::Accumulator sum, other;
+  EXPECT_EQ(sum.add(values).value(), 3);
+  EXPECT_EQ(sum.add_products(values, weights).value(), 18);
+  EXPECT_EQ(other.add_squares(floats).root<float>(), 5);
+  other += sum;
+  EXPECT_EQ(other.value(), 43);
+  std::vector<ucft::Accumulator> both = {sum, other};
+  ASSERT_TRUE(all.allreduce(both, UCFT_SUM).ok());
+  EXPECT_TRUE(both[0] == sum && both[1] == other && !(sum == other));
+  ASSERT_TRUE(all.allreduce(sum, UCFT_SUM).ok());
+  EXPECT_EQ(sum.value(), 18);
+  EXPECT_THROW(sum.add_products(values, std::vector<double>{1}), ucft::Error);
+  EXPECT_THROW(all.allreduce(sum, UCFT_MIN), ucft::Error);
+  sum.words[7] += 1;
+  EXPECT_THROW(sum.value(), ucft::Error);
+}
+
+#if defined(__SSE2__)
+// What a program has set for its own arithmetic says nothing about sums.
+TEST_F(Api, AccumulatorsKeepSubnormalNumbersWhateverTheProcessorIsSetTo) {
+  const double least = std::numeric_limits<double>::denorm_min(), values[] = {least, least, 1, -1};
+  ucft_accumulator_t sum = UCFT_ACCUMULATOR_INIT;
+  const unsigned was = _mm_getcsr();
+  _mm_setcsr(was | 0x8040 | 0x6000);  // flush to zero, subnormal numbers are zeros, round towards zero
+  const ucft_status_t added = ucft_accumulate(values, 4, UCFT_DOUBLE, &sum);
+  const ucft_status_t rounded = ucft_accumulator_value(&sum, UCFT_DOUBLE, &out_);
+  const bool is_kept = (_mm_getcsr() & 0xe040) == 0xe040;
+  _mm_setcsr(was);
+  EXPECT_TRUE(added == UCFT_OK && rounded == UCFT_OK && is_kept);
+  EXPECT_EQ(out_, 2 * least);
+}
+#endif
+
 TEST_F(Api, ASingleContributorsValueIsAResultToo) {
   const unsigned char truths[4] = {0, 1, 2, 255};
   unsigned char bytes[4] = {9, 9, 9, 9};
@@ -239,7 +329,7 @@ TEST_F(Api, BadGossipIsNamed) {
     expect_blamed(gossip(1, UCFT_DOUBLE, &options), status, culprit);
   };
   expect_blamed(gossip(1, UCFT_INT32, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 2 (int32)");
-  expect_blamed(gossip(1, 20, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 20");
+  expect_blamed(gossip(1, 20, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 20 (accumulator)");
   expect_blamed(gossip(1, UCFT_FLOAT16, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 10 (float16)");
   expect_blamed(gossip(std::uint64_t{1} << 61, UCFT_DOUBLE, nullptr), UCFT_ERR_INVALID_PARAM, "count is");
   blame([](auto& o) { o.struct_size = 8; }, "options.struct_size is 8");

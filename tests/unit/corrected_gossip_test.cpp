@@ -51,6 +51,17 @@ TEST(GossipSpread, WhoIsLateSendsLessAndNotAllAtOnce) {
   EXPECT_TRUE(spread.turn(740));
 }
 
+TEST(GossipSpread, ATurnIsSkippedWhileMessagesWaitToLeave) {
+  GossipSpread spread = started();
+  EXPECT_TRUE(spread.turn(0));
+  for (std::int64_t now = 100; now < 400; now += 50) EXPECT_FALSE(spread.turn(now, false));
+  EXPECT_TRUE(spread.turn(400)) << "as soon as they have left";
+  EXPECT_FALSE(spread.turn(450)) << "one message, not those that were skipped";
+  EXPECT_TRUE(spread.active());
+  EXPECT_FALSE(spread.turn(1000, false));
+  EXPECT_FALSE(spread.active()) << "T is over all the same";
+}
+
 TEST(GossipSpread, TIsCountedFromTheRootsStartByTheAgeThatCameAlong) {
   EXPECT_EQ(messages(started({3, 8}, 700), 0, 100).size(), 3u);
   GossipSpread spread = started({3, 8}, 700);
@@ -434,6 +445,39 @@ TEST(GossipModel, ATimeOrCostsBeyondReasonAreNoMoreWork) {
   EXPECT_TRUE(std::isfinite(best_gossip(given).end));
 }
 
+// Two processes: either sends one message, and one correction comes back.
+TEST(SpreadForecasts, AmongTwoTreeAndGossipAreTheSame) {
+  const LogGP costs = network_costs;
+  const SpreadForecast forecast = forecast_spread({.size = 2, .costs = costs}, best_shape(costs, 8));
+  EXPECT_NEAR(forecast.tree_end, 2 * (costs.delivery() + costs.stretch(8)), 1e-9);
+  EXPECT_NEAR(forecast.gossip_end, forecast.tree_end, 1e-9);
+  EXPECT_FALSE(forecast.gossip_is_faster());
+  EXPECT_FALSE(forecast_spread({.size = 1, .costs = costs}, best_shape(costs, 8)).gossip_is_faster());
+}
+
+// A tree of three: the root, two children. Each corrects to both others, as it can't hear them before.
+TEST(SpreadForecasts, AmongThreeACorrectionEndsAfterTwoMessages) {
+  const LogGP costs{10, 1, 1, 1, 0, false};
+  const double informed = costs.delivery() + 1, last_sent = informed + 1;  // the second child; its second message
+  EXPECT_NEAR(forecast_spread({.size = 3, .costs = costs}, best_shape(costs, 8)).tree_end, last_sent + costs.delivery(),
+              1e-9);
+}
+
+// A neighbour's correction is there after a flight, and its own after another one; 64 messages would take 64.
+TEST(SpreadForecasts, AmongManyACorrectionEndsWhereNeighboursAreHeard) {
+  const LogGP costs;
+  Arguments broadcast = sum_of_words(1, 0, Kind::broadcast);
+  broadcast.shape = best_shape(costs, 8);
+  const double end = forecast_spread({.size = 64, .costs = costs}, broadcast.shape).tree_end;
+  EXPECT_LT(end, predict_latency(broadcast, 64, costs, 8) + 4 * costs.delivery());
+}
+
+// Messages that cost nothing are no endless loop.
+TEST(SpreadForecasts, EndWhereMessagesAreFree) {
+  const LogGP costs{1, 0, 0, 0, 0, false};
+  EXPECT_TRUE(std::isfinite(forecast_spread({.size = 16, .costs = costs}, best_shape(costs, 8)).gossip_end));
+}
+
 TEST(GossipModel, AnOperationGetsWholeNanoseconds) {
   Arguments arguments = sum_of_words(1, 0, Kind::broadcast);
   arguments.correction = Correction::opportunistic;
@@ -445,6 +489,11 @@ TEST(GossipModel, AnOperationGetsWholeNanoseconds) {
   EXPECT_GE(arguments.correction_distance, 2);
   set_gossip(network_costs, 8, 64, 12345, arguments);
   EXPECT_EQ(arguments.gossip.time_ns, 12345);
+  EXPECT_EQ(arguments.gossip.panic_after_ns, never_asks) << "only failure-proof correction panics";
+  arguments.correction = Correction::failure_proof;
+  set_gossip(network_costs, 8, 64, 0, arguments);
+  const GossipForecast forecast = best_gossip({64, network_costs, 8, Correction::failure_proof, 0, arguments.f});
+  EXPECT_EQ(arguments.gossip.panic_after_ns, std::llround(2000 * forecast.end));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ucft/ucft.h"
+#include "ucx_layer/api/accumulators.hpp"
 #include "ucx_layer/api/calls.hpp"
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/handles.hpp"
@@ -86,12 +87,16 @@ ucft_status_t wait_up_to(Request& request, std::uint64_t timeout_us) {
   Context& context = request.communicator->context();
   if (!context.wait_until([&] { return !request.pending(); }, limit_after(timeout_us)))
     return explain_lateness(request, timeout_us);
+  settle_accumulators(request);
   request.state = Request::State::taken;
   return explain(request);
 }
 
 ucft_status_t start(Request& request) {
-  return request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
+  const ucft_status_t status =
+      request.gossip != nullptr ? request.communicator->gossip().post(request) : request.communicator->post(request);
+  if (status == UCFT_OK) request.is_unsettled = has_accumulators(request.call);
+  return status;
 }
 
 // The status that start() returned, with a sentence.
@@ -120,6 +125,8 @@ ucft_status_t explain_start(Request& request, ucft_status_t status) {
 ucft_status_t wait_for(Request& request, ucft_result_t* result) {
   Context& context = request.communicator->context();
   if (request.pending()) context.wait_until([&] { return !request.pending(); }, Context::Clock::time_point::max());
+  if (request.is_unsettled) [[unlikely]]
+    settle_accumulators(request);
   write_result(request, result);
   return request.status == UCFT_OK ? UCFT_OK : explain(request);
 }
@@ -150,11 +157,11 @@ ucft_status_t run(Request& request, ucft_result_t* result) {
 [[gnu::noinline]] ucft_status_t run_other_call(Communicator& comm, Call call, ucft_result_t* result) {
   const bool is_prepared = comm.blocking().find([&](const Request& each) { return is_prepared_for(call, each); });
   Request& request = comm.blocking().latest();
-  if (!is_prepared) {
-    if (ucft_status_t status = prepare(comm, call, request); status != UCFT_OK) {
-      if (result != nullptr) result->status = status;
-      return status;
-    }
+  ucft_status_t status = is_prepared ? UCFT_OK : prepare(comm, call, request);
+  if (status == UCFT_OK) status = check_input(request);
+  if (status != UCFT_OK) {
+    if (result != nullptr) result->status = status;
+    return status;
   }
   if (request.in_two_operations) [[unlikely]]
     return sum_in_two_operations(comm, request, &run, result);
@@ -527,6 +534,7 @@ ucft_status_t ucft_post(ucft_request_h handle) {
   UCFT_FIND(request, requests, handle, "request");
   UCFT_ENTER(request->communicator->context());
   if (request->pending()) return fail(UCFT_ERR_STATE, "the request is posted already and not complete");
+  if (ucft_status_t wrong = check_input(*request); wrong != UCFT_OK) return wrong;
   return explain_start(*request, start(*request));
 }
 
@@ -536,6 +544,7 @@ ucft_status_t ucft_test(ucft_request_h handle) {
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
   if (request->pending()) request->communicator->context().glance();
   if (request->pending()) return UCFT_INPROGRESS;
+  settle_accumulators(*request);
   return request->status == UCFT_OK ? UCFT_OK : explain(*request);
 }
 
@@ -551,9 +560,11 @@ ucft_status_t ucft_post_and_wait(ucft_request_h handle, uint64_t timeout_us) {
   UCFT_FIND(request, requests, handle, "request");
   UCFT_ENTER(request->communicator->context());
   if (request->pending()) return fail(UCFT_ERR_STATE, "the request is posted already and not complete");
+  if (ucft_status_t wrong = check_input(*request); wrong != UCFT_OK) return wrong;
   if (run_shortly(*request) == HostStage::Ran::no)
     if (ucft_status_t status = start_in_time(*request, timeout_us); status != UCFT_OK) return status;
   if (request->pending()) return wait_up_to(*request, timeout_us);
+  settle_accumulators(*request);
   request->state = Request::State::taken;
   return request->status == UCFT_OK ? UCFT_OK : explain(*request);
 }
@@ -565,6 +576,7 @@ ucft_status_t ucft_request_result(ucft_request_h handle, ucft_result_t* result) 
   if (request->state == Request::State::idle || request->pending())
     return fail(UCFT_ERR_STATE, "the request has not completed");
   if (ucft_status_t wrong = check_result(result); wrong != UCFT_OK) return wrong;
+  settle_accumulators(*request);
   write_result(*request, result);
   return UCFT_OK;
 }

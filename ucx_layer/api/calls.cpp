@@ -9,6 +9,7 @@
 
 #include "collectives/names.hpp"
 #include "collectives/random.hpp"
+#include "ucx_layer/api/accumulators.hpp"
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/memory_check.hpp"
 #include "ucx_layer/runtime/context.hpp"
@@ -55,6 +56,7 @@ bool is_a_type(ucft_dtype_t dtype) { return dtype >= 0 && dtype < static_cast<in
 }  // namespace
 
 const char* type_name(ucft_dtype_t dtype) {
+  if (dtype == UCFT_ACCUMULATOR) return "accumulator";
   return is_a_type(dtype) ? row_of(static_cast<DataType>(dtype)).name : "unknown";
 }
 
@@ -350,11 +352,15 @@ ucft_status_t refuse_two_operations() {
 
 ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   request = Request{};
-  if (ucft_status_t status = fill_in(comm, call, request); status != UCFT_OK) return status;
+  CallInWords in_words{call, {}, {}};
+  if (has_accumulators(call))
+    if (ucft_status_t status = put_in_words(comm, call, in_words); status != UCFT_OK) return status;
+  if (ucft_status_t status = fill_in(comm, in_words.call, request); status != UCFT_OK) return status;
   request.communicator = &comm;
   request.call = call;
   if (call.options != nullptr) request.options = *call.options;
   comm.plan(request);
+  if (has_accumulators(call)) request.shortcut.reset();  // they are looked at before, and settled afterwards
   const Reduction& reduction = request.arguments.reduction;
   request.in_two_operations = request.options.reproducible_sweeps == 2 && !reduction.sweeps_twice() && comm.size() > 1;
   if (!request.in_two_operations || call.kind == Kind::allreduce) return UCFT_OK;

@@ -182,7 +182,8 @@ void CorrectedOperations::on_left(Rank rank, bool was_needed) {
 void CorrectedOperations::on_turn() {
   if (window_.wants_turn()) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    window_.on_turn(outbox_, std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+    window_.on_turn(outbox_, std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+                    context_.transport().waiting() == 0);
     flush();
   }
   for (std::size_t i = 0; i < copying_.size();) {

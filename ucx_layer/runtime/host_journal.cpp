@@ -7,9 +7,15 @@
 
 namespace ucft::detail {
 
+namespace {
+
+constexpr std::uint8_t was_needed = 1, may_gossip = 2;  // flags, of what is no message
+
+}  // namespace
+
 struct HostJournal::Head {
   // Its handles mean nothing. Of a contribution operation is the call. Of hosts that fail or leave peer, operation and
-  // flags are about, from and was_needed.
+  // flags are about, from and was_needed. Of a turn flags are may_gossip.
   Message message;
   std::int64_t now_ns;
   std::uint32_t value_bytes, list_bytes;
@@ -35,7 +41,8 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   if (entry.what != JournalEntry::What::contribution && entry.what != JournalEntry::What::message) {
     head.message.peer = entry.about;
     head.message.operation = entry.from;
-    head.message.flags = entry.was_needed;
+    head.message.flags =
+        static_cast<std::uint8_t>((entry.was_needed ? was_needed : 0) | (entry.may_gossip ? may_gossip : 0));
   }
   head.now_ns = entry.now_ns;
   head.value_bytes = static_cast<std::uint32_t>(entry.value.size());
@@ -119,7 +126,8 @@ void HostJournal::open() {
   entry_.message = head.message;
   entry_.about = head.message.peer;
   entry_.from = head.message.operation;
-  entry_.was_needed = head.message.flags != 0;
+  entry_.was_needed = (head.message.flags & was_needed) != 0;
+  entry_.may_gossip = (head.message.flags & may_gossip) != 0;
   entry_.now_ns = head.now_ns;
   entry_.value = {data, head.value_bytes};
   if (block_ != no_buffer && head.value_bytes > 0) entry_.block = {block_, 0, head.value_bytes};

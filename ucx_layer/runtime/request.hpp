@@ -66,6 +66,7 @@ struct Request {
   std::optional<HostCall> host_call;
   std::optional<HostShortcut> shortcut;  // with nothing to finish
   bool in_two_operations = false;        // two_operations.hpp: it is never posted itself
+  bool is_unsettled = false;             // posted with accumulators whose result is not settled yet
   const void* send = nullptr;
   void* receive = nullptr;
   BlockLayout layout;  // allgather

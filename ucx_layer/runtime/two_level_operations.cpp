@@ -379,7 +379,8 @@ bool TwoLevelOperations::on_turn() {
   const bool active = advance();
   if (member_.wants_turn()) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    member_.on_turn(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+    member_.on_turn(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+                    context_.transport().waiting() == 0);
     flush();
   }
   if (!spreading_.empty()) finish_spread();

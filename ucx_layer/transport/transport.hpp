@@ -97,6 +97,8 @@ class Transport {
   }
   // From this rank.
   void send_control(int peer, Control control, std::uint32_t communicator = 0, const ControlWord& word = {});
+  // Messages that have not left: they wait for room at a slow receiver, for a connection, or to be fetched.
+  std::int64_t waiting() const;
   void ring_doorbells() { shared_.ring_doorbells(); }  // after a burst of sends: wakes receivers that sleep
   bool poll();                                         // delivers what has arrived; true if anything was done
   void drain(int peer);                                // see Path
@@ -174,7 +176,6 @@ class Transport {
     if (path != nullptr) path->send(peer, message);
   }
   void give_back();
-  std::int64_t waiting() const;
 
   Setup setup_;
   const MailboxPlaces mailboxes_;

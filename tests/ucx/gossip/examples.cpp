@@ -55,5 +55,15 @@ TEST_P(Example, GoesOnWhenTwoRanksDie) {
   }
 }
 
+// 3 rows for 16 columns.
+TEST(ExampleArguments, GossipQrSaysThatVHasTooFewRows) {
+  JobPlan plan{3, "", {"--rows", "1"}};
+  plan.program = GOSSIP_QR;
+  const JobResult result = run_job(plan);
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_NE(result.output.find("--rows 1: V needs at least as many rows as its 16 columns"), std::string::npos)
+      << result.output;
+}
+
 }  // namespace
 }  // namespace ucft::detail::test

@@ -1,7 +1,9 @@
 // A rank that has too little of something: memory, descriptors, address space, /proc.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -159,6 +161,11 @@ std::uint64_t memory_of_this_process(const std::string& field) {
   wrong("/proc/self/status has no {}", field);
 }
 
+// VmHWM begins again.
+void begin_peak_of_memory() {
+  if (!(std::ofstream("/proc/self/clear_refs") << 5 << std::flush)) wrong("/proc/self/clear_refs");
+}
+
 // takes_memory WHAT TIMES: an operation on long data takes at most so many times the data, beyond what the program had
 // before. What other ranks of the host have mapped of it counts, too.
 RANKS(takes_memory) {
@@ -167,8 +174,7 @@ RANKS(takes_memory) {
   std::vector<std::uint64_t> in(count, 1), out(count, 1);
   for (int i = 0; i < 10; ++i) allreduce(i, 1);
   const std::uint64_t before = memory_of_this_process("VmRSS");
-  if (!(std::ofstream("/proc/self/clear_refs") << 5 << std::flush))
-    wrong("/proc/self/clear_refs");  // VmHWM begins again
+  begin_peak_of_memory();
   for (int i = 0; i < 3; ++i) {
     if (what == "allreduce")
       check(ucft_allreduce(comm, in.data(), out.data(), count, UCFT_UINT64, UCFT_SUM, nullptr, nullptr), "allreduce");
@@ -192,6 +198,39 @@ TEST(Memory, LongDataBetweenHostsTakeNoMoreThanIsSaid) {
                                                {"hosts", "broadcast", "9"}}) {
     JobPlan made{4, takes_memory, {what, times}, {}, over(transport)};
     EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport << ' ' << what;
+  }
+}
+
+// gossips_for_long: the last rank is stopped for most of T, so all that is sent to it waits. The others skip turns
+// meanwhile, so they need no memory for it.
+RANKS(gossips_for_long) {
+  ucft_coll_options_t options = UCFT_COLL_OPTIONS_INIT;
+  options.tree = UCFT_TREE_GOSSIP;
+  options.correction = UCFT_CORRECTION_CHECKED;
+  for (std::int64_t time_ns : {100'000, 1'000'000'000}) {  // a short one first: connections, and what they take
+    const bool is_long = time_ns > 1'000'000;
+    options.gossip_time_ns = time_ns;
+    check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+    const std::uint64_t before = memory_of_this_process("VmRSS");
+    begin_peak_of_memory();
+    if (is_long && rank_ == size_ - 1) {
+      if (std::system(fmt::format("(sleep 0.9; kill -CONT {}) &", getpid()).c_str()) != 0) wrong("no shell");
+      raise(SIGSTOP);
+    }
+    std::uint64_t data = rank_ == 0 ? 77 : 5;
+    check(ucft_broadcast(comm, &data, 1, UCFT_UINT64, 0, &options, nullptr), "broadcast");
+    if (data != 77) wrong("broadcast left {:x}", data);
+    check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+    const std::uint64_t most = memory_of_this_process("VmHWM");
+    if (is_long && most > before + (4 << 20)) wrong("{} bytes more for gossip", most - before);
+  }
+}
+
+TEST(Memory, GossipForALongTimeTakesNone) {
+  for (const char* transport : {"corrected", "tcp", "two_level"}) {
+    JobPlan made{3, gossips_for_long, {}, {}, over(transport)};
+    made.environment["UCFT_SUSPECT_AFTER"] = "20s";
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport;
   }
 }
 

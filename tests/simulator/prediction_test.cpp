@@ -1,0 +1,124 @@
+// The costs that the library chooses by and ucft_sim advise states, against the clock: among 2 .. 64 processes, and some
+// larger numbers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "collectives/gossip_model.hpp"
+#include "collectives/plain_model.hpp"
+#include "simulator/collective_run.hpp"
+#include "simulator/network.hpp"
+
+namespace ucft::detail::simulator {
+namespace {
+
+std::vector<Rank> numbers_of_processes(std::vector<Rank> larger) {
+  std::vector<Rank> all;
+  for (Rank ranks = 2; ranks <= 64; ++ranks) all.push_back(ranks);
+  all.insert(all.end(), larger.begin(), larger.end());
+  return all;
+}
+
+const std::vector<LogGP> several_costs{{2, 1, 1, 1, 0, false},
+                                       {1, 0.3, 0.3, 0.3, 0.0001, false},
+                                       {5, 1, 1, 3, 0.003, false},
+                                       {0.3, 0.12, 0.12, 0.05, 0.001, false},
+                                       {1, 2, 2, 0.5, 0, false}};
+
+CollectiveResult timed(CollectiveRun run) {
+  const std::unique_ptr<Network> network = make_network({}, run.setting.costs);
+  run.setting.network = network.get();
+  return simulate(run);
+}
+
+CollectiveResult without_deaths(Kind kind, Rank ranks, const LogGP& costs, std::uint64_t bytes) {
+  CollectiveRun run;
+  run.setting.ranks = ranks;
+  run.setting.costs = costs;
+  run.arguments.kind = kind;
+  run.arguments.f = std::min(1, ranks - 1);
+  run.payload_bytes = kind == Kind::barrier ? 0 : bytes;
+  run.optimistic = true;
+  return timed(run);
+}
+
+TEST(PlainSchedules, TakeTheTimeThatIsPredicted) {
+  for (const LogGP& costs : several_costs)
+    for (std::uint64_t bytes : {8, 4096})
+      for (Kind kind : {Kind::allreduce, Kind::reduce, Kind::barrier})
+        for (Rank ranks : numbers_of_processes({100, 257, 1000, 1024, 4096})) {
+          Arguments arguments;
+          arguments.kind = kind;
+          const PlainCost predicted = predict_plain(arguments, ranks, costs, bytes);
+          const CollectiveResult result = without_deaths(kind, ranks, costs, bytes);
+          const double tolerance = kind == Kind::allreduce || kind == Kind::barrier ? costs.per_receive() : 0;
+          EXPECT_NEAR(result.latency, predicted.latency, tolerance + 1e-9)
+              << kind_name(kind) << " of " << ranks << ", " << bytes << " bytes, L " << costs.latency;
+          EXPECT_EQ(result.messages, predicted.messages) << kind_name(kind) << " of " << ranks;
+        }
+}
+
+TEST(PlainSchedules, TakeTheTimeThatIsPredictedInBlocks) {
+  Arguments arguments;
+  for (const LogGP& costs : several_costs)
+    for (std::uint64_t bytes : {1 << 20, 10000000})
+      for (Rank ranks : numbers_of_processes({100, 257, 1000})) {
+        ASSERT_EQ(plain_schedule_of(arguments, ranks, bytes), PlainSchedule::in_blocks);
+        const PlainCost predicted = predict_plain(arguments, ranks, costs, bytes);
+        const CollectiveResult result = without_deaths(Kind::allreduce, ranks, costs, bytes);
+        EXPECT_NEAR(result.latency, predicted.latency, 0.05 * predicted.latency)
+            << ranks << " ranks, " << bytes << " bytes, L " << costs.latency;
+        EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << bytes << " bytes";
+      }
+}
+
+// A vector of fewer elements than processes goes along trees from the first message on.
+TEST(PlainSchedules, ThereIsNoneWhereSomeBlocksWouldBeEmpty) {
+  Arguments arguments;
+  EXPECT_EQ(plain_schedule_of(arguments, 16384, 65536), PlainSchedule::none);
+  const CollectiveResult result = without_deaths(Kind::allreduce, 16384, {}, 65536);
+  EXPECT_GT(result.by_phase[static_cast<int>(Phase::up)], 0);
+  EXPECT_EQ(result.by_phase[static_cast<int>(Phase::exchange)], 0);
+}
+
+CollectiveRun checked_broadcast(Rank ranks, const LogGP& costs) {
+  CollectiveRun run;
+  run.setting.ranks = ranks;
+  run.setting.costs = costs;
+  run.arguments.kind = Kind::broadcast;
+  run.arguments.correction = Correction::checked;
+  run.arguments.shape = best_shape(costs, 8);
+  return run;
+}
+
+TEST(SpreadForecasts, AreWhenAllIsOverAfterATree) {
+  for (const LogGP& costs : several_costs)
+    for (Rank ranks : numbers_of_processes({100, 257, 512, 1000, 4096})) {
+      GossipCase given{.size = ranks, .costs = costs};
+      const CollectiveRun run = checked_broadcast(ranks, costs);
+      const double predicted = forecast_spread(given, run.arguments.shape).tree_end, seen = timed(run).end;
+      EXPECT_NEAR(seen, predicted, ranks <= most_clocked ? 1e-9 : 0.05 * seen)
+          << ranks << " ranks, L " << costs.latency;
+    }
+}
+
+TEST(SpreadForecasts, AreWhenAllIsOverAfterGossip) {
+  for (const LogGP& costs : {several_costs[0], several_costs[1]})
+    for (Rank ranks : {2, 3, 4, 5, 8, 12, 16, 24, 32, 48, 64, 256, 1000, 4096}) {
+      GossipCase given{.size = ranks, .costs = costs};
+      CollectiveRun run = checked_broadcast(ranks, costs);
+      const SpreadForecast predicted = forecast_spread(given, run.arguments.shape);
+      set_gossip(costs, 8, ranks, 0, run.arguments);
+      double mean = 0;
+      const int runs = std::clamp(20000 / ranks, 20, 400);
+      for (int seed = 0; seed < runs; ++seed) {
+        run.arguments.gossip.seed = static_cast<std::uint64_t>(seed);
+        mean += timed(run).end / runs;
+      }
+      EXPECT_NEAR(mean, predicted.gossip_end, 0.06 * mean) << ranks << " ranks, L " << costs.latency;
+    }
+}
+
+}  // namespace
+}  // namespace ucft::detail::simulator

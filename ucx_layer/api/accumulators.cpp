@@ -1,0 +1,84 @@
+#include "ucx_layer/api/accumulators.hpp"
+
+#include <cstddef>
+#include <cstring>
+
+#include "collectives/reduction/accumulator.hpp"
+#include "ucx_layer/api/calls.hpp"
+#include "ucx_layer/api/errors.hpp"
+
+namespace ucft::detail {
+namespace {
+
+static_assert(sizeof(ucft_accumulator_t) == sizeof(Accumulator));
+
+constexpr std::uint64_t count_limit = bytes_limit / sizeof(Accumulator);
+
+// In the caller's memory, which need not be aligned.
+Accumulator accumulator_at(const void* memory, std::uint64_t i) {
+  Accumulator accumulator;
+  std::memcpy(&accumulator, static_cast<const std::byte*>(memory) + i * sizeof accumulator, sizeof accumulator);
+  return accumulator;
+}
+
+ucft_status_t check_count(const char* name, std::uint64_t count) {
+  if (count <= count_limit) return UCFT_OK;
+  return fail(UCFT_ERR_INVALID_PARAM, "{} is {}: more than {} bytes of accumulator", name, count, bytes_limit);
+}
+
+// A displacement that is out of range stays so.
+std::uint64_t words_of(std::uint64_t count) {
+  return count < UINT64_MAX / accumulator_words ? count * accumulator_words : UINT64_MAX;
+}
+
+}  // namespace
+
+ucft_status_t put_in_words(const Communicator& comm, const Call& call, CallInWords& its) {
+  its.call = call;
+  its.call.dtype = UCFT_INT64;
+  if (row_of(call.kind).reduces && call.op != nullptr && call.op->struct_size == sizeof *call.op &&
+      call.op->op != UCFT_SUM)
+    return fail(UCFT_ERR_INVALID_PARAM, "dtype is UCFT_ACCUMULATOR, and op is {}: it takes UCFT_SUM only",
+                static_cast<int>(call.op->op));
+  if (ucft_status_t status = check_count("count", call.count); status != UCFT_OK) return status;
+  its.call.count = words_of(call.count);
+  if (call.counts == nullptr) return UCFT_OK;
+  for (std::int32_t rank = 0; rank < comm.size(); ++rank) {
+    if (ucft_status_t status = check_count("a count", call.counts[rank]); status != UCFT_OK) return status;
+    its.counts.push_back(words_of(call.counts[rank]));
+    if (call.displacements != nullptr) its.displacements.push_back(words_of(call.displacements[rank]));
+  }
+  its.call.counts = its.counts.data();
+  if (call.displacements != nullptr) its.call.displacements = its.displacements.data();
+  return UCFT_OK;
+}
+
+ucft_status_t check_accumulators(const Request& request) {
+  if (!row_of(request.call.kind).reduces) return UCFT_OK;
+  const char* const name = request.call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
+  for (std::uint64_t i = 0; i < request.call.count; ++i) {
+    const Accumulator accumulator = accumulator_at(request.send, i);
+    if (!is_accumulator(accumulator))
+      return fail(UCFT_ERR_INVALID_PARAM,
+                  "{}[{}] is no accumulator: it was not initialised (UCFT_ACCUMULATOR_INIT), or is damaged", name, i);
+    if (!is_settled(accumulator))
+      return fail(UCFT_ERR_INVALID_PARAM,
+                  "{}[{}] is a sum that another library has made: merge it into an empty accumulator before", name, i);
+  }
+  return UCFT_OK;
+}
+
+void settle_accumulators(Request& request) {
+  if (!request.is_unsettled || request.pending()) return;
+  request.is_unsettled = false;
+  const bool at_root = request.communicator->rank() == request.call.root;
+  const CatalogueRow& row = row_of(request.call.kind);
+  if (request.status != UCFT_OK || !row.reduces || !is_one_of(row.gets, at_root)) return;
+  for (std::uint64_t i = 0; i < request.call.count; ++i) {
+    Accumulator accumulator = accumulator_at(request.receive, i);
+    settle(accumulator);
+    std::memcpy(static_cast<std::byte*>(request.receive) + i * sizeof accumulator, &accumulator, sizeof accumulator);
+  }
+}
+
+}  // namespace ucft::detail

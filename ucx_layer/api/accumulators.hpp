@@ -1,0 +1,32 @@
+// Collectives of accumulators (UCFT_ACCUMULATOR). They are carried out as collectives of the int64 that accumulators
+// consist of, whose sum merges them (collectives/reduction/accumulator.hpp). What is added is looked at before, so that
+// no rank's nonsense gets into the sum. The result is settled once it is complete.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ucft/ucft.h"
+#include "ucx_layer/runtime/communicator.hpp"
+
+namespace ucft::detail {
+
+// A call as one of int64. It must outlive the check of its arguments.
+struct CallInWords {
+  Call call;
+  std::vector<std::uint64_t> counts, displacements;  // of an allgatherv, what call points to
+};
+inline bool has_accumulators(const Call& call) { return call.dtype == UCFT_ACCUMULATOR; }
+// Of a call that has accumulators: checks what only they have.
+ucft_status_t put_in_words(const Communicator& comm, const Call& call, CallInWords& its);
+
+// Are those right that this rank adds?
+ucft_status_t check_accumulators(const Request& request);
+// Before a prepared request is posted, whatever it has.
+inline ucft_status_t check_input(const Request& request) {
+  return has_accumulators(request.call) ? check_accumulators(request) : UCFT_OK;
+}
+// Of a request that is complete. It may be called again.
+void settle_accumulators(Request& request);
+
+}  // namespace ucft::detail
