@@ -7,9 +7,9 @@
 //               at once do) flows grow without limit. With turns, no more than one push is ever on its way on a link,
 //               however slow its other end. No end waits for ever: if neither end of a link is through, the turn is at
 //               one of them, which will take it.
-//   greetings   A rank that has not come yet takes no part. One that comes says so to its neighbours. Of messages the end
-//               that does not push first passes the turn to the one that does. A window can be written once its name
-//               has come. Until then there is no turn on the link, or no place to write, and pushes pass by.
+//   greetings   A rank that has not come yet takes no part. One that comes says so to its neighbours. Of messages the
+//               end that does not push first passes the turn to the one that does. A window can be written once its
+//               name has come. Until then there is no turn on the link, or no place to write, and pushes pass by.
 //   last words  A rank that has pushed enough says so (is_done), and only answers until the other end has, too. Ranks
 //               differ in speed, and a rank that found the others gone would stay behind. Then both ends say their last
 //               word (is_last), and how many messages there were. When all have come nothing is on its way, and mass is
