@@ -209,10 +209,6 @@ double reached_by_tree(const BroadcastShape& shape, std::int32_t size, double de
   return sum / size;
 }
 
-}  // namespace
-
-namespace {
-
 SpreadForecast spread_by_formula(const GossipCase& given, const BroadcastShape& shape) {
   Arguments broadcast;
   broadcast.kind = Kind::broadcast;

@@ -1,5 +1,5 @@
 // With whom gossip should go on a machine, and at which reach, so that its messages travel the fewest hops in all:
-// Casas et al. 2018, section 5.2, who state the problem and leave it open.
+// Casas et al. 2018, section 5.2, states the problem and leaves it open.
 //
 // A rank's cost is its messages until the worst error is eps, each at per_message + per_hop times its hops. The
 // defaults, 0 and 1, count hops. Messages are counted by simulation: Push-Sum in lock step, medians over runs.

@@ -1,12 +1,12 @@
 // Sums of a block of doubles without rounding, in vectors: the inner loops of accumulator.hpp.
 //
 // Source: error-free extraction, Rump, Ogita and Oishi, Accurate floating-point summation, Part I. A number that is
-// added to a large sum with a fixed exponent is rounded to the sum's last bit. What was rounded off is exact:
+// added to a large sum with a fixed exponent is rounded to the sum's last bit. The part that was rounded off is exact:
 //
 //   sum = 1.5 2^k + ..   next = sum + x   taken = next - sum   rest = x - taken      none but `next` is rounded
 //
 // `taken` is a multiple of 2^(k-52), and so is each sum. The bits of a sum, less those of 1.5 2^k, are that multiple,
-// an integer. A second sum takes the first one's rests. What it leaves is another block.
+// an integer. A second sum takes the first one's rests. Its own rests are another block.
 //
 // A block has up to 512 numbers, in 16 lanes: with all that is made of them they fit the nearest cache. If none is
 // above 2^B, a lane's 32 numbers move its sum by 2^(B+5) at most, so k = B + 6 keeps the exponent. Rests are up to

@@ -283,7 +283,7 @@ TEST(CxxApi, AnAccumulatorIsAnElement) {
 }
 
 #if defined(__SSE2__)
-// What a program has set for its own arithmetic says nothing about sums.
+// A program's own rounding mode, and flushing of subnormal numbers, change no sum.
 TEST_F(Api, AccumulatorsKeepSubnormalNumbersWhateverTheProcessorIsSetTo) {
   const double least = std::numeric_limits<double>::denorm_min(), values[] = {least, least, 1, -1};
   ucft_accumulator_t sum = UCFT_ACCUMULATOR_INIT;

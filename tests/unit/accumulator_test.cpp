@@ -186,7 +186,7 @@ TYPED_TEST(AccumulatorOf, NumbersNeedNoAlignment) {
   }
 }
 
-// What is alone comes back as it is.
+// A number that is alone comes back as it is.
 TYPED_TEST(AccumulatorOf, OneNumberComesBackAsItIs) {
   Random random(4);
   using Real = TypeParam;

@@ -5,6 +5,7 @@
 
 #include "collectives/reduction/accumulator.hpp"
 #include "ucft/ucft.h"
+#include "ucx_layer/api/accumulators.hpp"
 #include "ucx_layer/api/calls.hpp"
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/memory_check.hpp"
@@ -34,8 +35,7 @@ ucft_status_t read_sum(const char* name, const ucft_accumulator_t* from, Accumul
   if (from == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null", name);
   std::memcpy(&accumulator, from, sizeof accumulator);
   if (is_accumulator(accumulator)) return UCFT_OK;
-  return fail(UCFT_ERR_INVALID_PARAM,
-              "{} is no accumulator: it was not initialised (UCFT_ACCUMULATOR_INIT), or is damaged", name);
+  return fail_as_no_accumulator(name);
 }
 
 void write_sum(ucft_accumulator_t* to, const Accumulator& accumulator) {

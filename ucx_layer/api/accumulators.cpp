@@ -1,5 +1,7 @@
 #include "ucx_layer/api/accumulators.hpp"
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstring>
 
@@ -53,14 +55,17 @@ ucft_status_t put_in_words(const Communicator& comm, const Call& call, CallInWor
   return UCFT_OK;
 }
 
+ucft_status_t fail_as_no_accumulator(std::string_view name) {
+  return fail(UCFT_ERR_INVALID_PARAM,
+              "{} is no accumulator: it was not initialised (UCFT_ACCUMULATOR_INIT), or is damaged", name);
+}
+
 ucft_status_t check_accumulators(const Request& request) {
   if (!row_of(request.call.kind).reduces) return UCFT_OK;
   const char* const name = request.call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
   for (std::uint64_t i = 0; i < request.call.count; ++i) {
     const Accumulator accumulator = accumulator_at(request.send, i);
-    if (!is_accumulator(accumulator))
-      return fail(UCFT_ERR_INVALID_PARAM,
-                  "{}[{}] is no accumulator: it was not initialised (UCFT_ACCUMULATOR_INIT), or is damaged", name, i);
+    if (!is_accumulator(accumulator)) return fail_as_no_accumulator(fmt::format("{}[{}]", name, i));
     if (!is_settled(accumulator))
       return fail(UCFT_ERR_INVALID_PARAM,
                   "{}[{}] is a sum that another library has made: merge it into an empty accumulator before", name, i);

@@ -1,9 +1,10 @@
 // Collectives of accumulators (UCFT_ACCUMULATOR). They are carried out as collectives of the int64 that accumulators
-// consist of, whose sum merges them (collectives/reduction/accumulator.hpp). What is added is looked at before, so that
-// no rank's nonsense gets into the sum. The result is settled once it is complete.
+// consist of, whose sum merges them (collectives/reduction/accumulator.hpp). Each rank looks at its own before they are
+// added, so that no rank's nonsense gets into the sum. The result is settled once it is complete.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "ucft/ucft.h"
@@ -14,12 +15,14 @@ namespace ucft::detail {
 // A call as one of int64. It must outlive the check of its arguments.
 struct CallInWords {
   Call call;
-  std::vector<std::uint64_t> counts, displacements;  // of an allgatherv, what call points to
+  std::vector<std::uint64_t> counts, displacements;  // of an allgatherv: `call` points to them
 };
 inline bool has_accumulators(const Call& call) { return call.dtype == UCFT_ACCUMULATOR; }
 // Of a call that has accumulators: checks what only they have.
 ucft_status_t put_in_words(const Communicator& comm, const Call& call, CallInWords& its);
 
+// For a function of the API: `name` is memory that is none.
+ucft_status_t fail_as_no_accumulator(std::string_view name);
 // Are those right that this rank adds?
 ucft_status_t check_accumulators(const Request& request);
 // Before a prepared request is posted, whatever it has.

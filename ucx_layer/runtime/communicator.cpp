@@ -44,16 +44,20 @@ const BroadcastShape& Communicator::fastest_shape(std::uint64_t bytes) {
   return shape_;
 }
 
+// A forecast takes milliseconds, so it is kept.
 bool Communicator::prefers_gossip(std::uint64_t bytes) {
-  if (host_ == nullptr && bytes != preference_bytes_) {
+  if (host_ != nullptr) return false;
+  constexpr std::size_t most_kept = 4096;
+  if (prefers_gossip_.size() == most_kept) prefers_gossip_.clear();
+  const auto [kept, is_new] = prefers_gossip_.try_emplace(bytes);
+  if (is_new) {
     GossipCase given;
     given.size = processes();
     given.costs = context_.costs();
     given.bytes = bytes;
-    prefers_gossip_ = forecast_spread(given, fastest_shape(bytes)).gossip_is_faster();
-    preference_bytes_ = bytes;
+    kept->second = forecast_spread(given, fastest_shape(bytes)).gossip_is_faster();
   }
-  return prefers_gossip_;
+  return kept->second;
 }
 
 // A rank that waits for a late root asks it in vain. So a rank asks only after it has waited for ten times as long as
@@ -133,6 +137,12 @@ void Communicator::note_left(Rank rank) {
 
 void Communicator::on_let_go(std::int32_t by) {
   if (const std::int32_t rank = rank_of(by); rank >= 0 && corrected_ != nullptr) corrected_->on_let_go(rank);
+}
+
+void Communicator::ask_whether_left(Rank rank) {
+  Transport& transport = context_.transport();
+  if (const std::int32_t peer = context_rank(rank); transport.is_unconnected(peer))
+    transport.send_control(peer, Control::has_left, id_);
 }
 
 void Communicator::answer_whether_left(std::int32_t asker) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -66,6 +67,8 @@ class Communicator {
   // A rank has said so. is_gone: it doesn't answer any more, either.
   void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone);
   void on_let_go(std::int32_t context_rank);
+  // A rank that this one has no connection with does not say by itself that it has left.
+  void ask_whether_left(Rank rank);
   void answer_whether_left(std::int32_t context_rank);
   void say_leaves(bool is_gone);
   bool has_pending() const {  // of the caller's
@@ -143,9 +146,8 @@ class Communicator {
   }
   std::uint64_t shape_bytes_ = UINT64_MAX;  // that shape_ is the fastest for
   BroadcastShape shape_;
-  std::uint64_t preference_bytes_ = UINT64_MAX;  // that prefers_gossip_ is for
-  bool prefers_gossip_ = false;
-  struct GossipChoice {  // the last that was made: of what, and what came of it
+  std::map<std::uint64_t, bool> prefers_gossip_;  // by bytes
+  struct GossipChoice {                           // the last that was made: of what, and what came of it
     std::int64_t time_ns = -1;
     std::uint64_t bytes = 0;
     std::int32_t distance = 0, f = 0;

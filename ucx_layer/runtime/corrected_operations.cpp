@@ -114,13 +114,10 @@ void CorrectedOperations::note_awaited() {
   if (finished_ < window_.next()) published_.note_awaited(window_.operation(finished_).awaited());
 }
 
-// A rank that this one has no connection with does not say by itself that it has left. One that sends nothing in what
-// it has posted does not say what that is.
+// A rank that sends nothing in what it has posted does not say what that is.
 void CorrectedOperations::ask_awaited(Patience::Time now) {
   if (finished_ >= window_.next() || !patience_.is_over(finished_, now)) return;
-  for (Rank rank : window_.operation(finished_).awaited())
-    if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
-      context_.transport().send_control(peer, Control::has_left, communicator_.id());
+  for (Rank rank : window_.operation(finished_).awaited()) communicator_.ask_whether_left(rank);
   if (context_.is_stopping()) return;
   window_.say_waiting(outbox_);
   flush();

@@ -281,11 +281,8 @@ void TwoLevelOperations::note_awaited() {
 void TwoLevelOperations::ask_awaited(Patience::Time now) {
   if (is_over_ || parts_.empty() || !parts_.front()->is_done || !member_.speaks()) return;
   if (!patience_.is_over(first_part_, now)) return;
-  for (Rank place : member_.awaited(first_part_)) {
-    const Rank rank = places_.rank_at[static_cast<std::size_t>(place)];
-    if (const std::int32_t peer = communicator_.context_rank(rank); context_.transport().is_unconnected(peer))
-      context_.transport().send_control(peer, Control::has_left, communicator_.id());
-  }
+  for (Rank place : member_.awaited(first_part_))
+    communicator_.ask_whether_left(places_.rank_at[static_cast<std::size_t>(place)]);
   if (context_.is_stopping()) return;
   if (!member_.say_waiting()) patience_.try_again();
   flush();
