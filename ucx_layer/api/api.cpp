@@ -489,45 +489,20 @@ ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h handle, const void* send, v
 
 ucft_status_t ucft_gossip_estimate(ucft_request_h handle, void* values, double* error_estimate) {
   UCFT_FIND(request, requests, handle, "request");
-  Context& context = request->communicator->context();
-  UCFT_ENTER(context);
-  if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
-  if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
-  if (values == nullptr && request->gossip->call.count > 0)
-    return fail(UCFT_ERR_INVALID_PARAM, "values is null, with count {}", request->gossip->call.count);
-  if (request->pending()) context.glance();
-  double expected = request->gossip->outcome.error_bound;
-  if (request->pending())
-    expected = request->communicator->gossip().estimate(*request, values);
-  else if (request->status != UCFT_OK)
-    return explain(*request);
-  else if (request->arguments.bytes() > 0)
-    std::memmove(values, request->receive, request->arguments.bytes());
-  if (error_estimate != nullptr) *error_estimate = expected;
-  return UCFT_OK;
+  UCFT_ENTER(request->communicator->context());
+  return gossip_estimate(*request, values, error_estimate);
 }
 
 ucft_status_t ucft_gossip_contributors(ucft_request_h handle, uint32_t* contributors) {
   UCFT_FIND(request, requests, handle, "request");
   UCFT_ENTER(request->communicator->context());
-  if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
-  if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
-  if (contributors == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "contributors is null");
-  if (!request->pending() && request->status != UCFT_OK) return explain(*request);
-  *contributors = request->pending() ? request->communicator->gossip().contributors(*request) : request->contributors;
-  return UCFT_OK;
+  return gossip_contributors(*request, contributors);
 }
 
 ucft_status_t ucft_gossip_result(ucft_request_h handle, ucft_gossip_result_t* result) {
   UCFT_FIND(request, requests, handle, "request");
   UCFT_ENTER(request->communicator->context());
-  if (request->gossip == nullptr) return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
-  if (result == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "result is null");
-  if (ucft_status_t status = check_gossip_result(result); status != UCFT_OK) return status;
-  if (request->state == Request::State::idle || request->pending())
-    return fail(UCFT_ERR_STATE, "the request has not completed");
-  write_gossip_result(*request, result);
-  return UCFT_OK;
+  return gossip_result(*request, result);
 }
 
 ucft_status_t ucft_post(ucft_request_h handle) {

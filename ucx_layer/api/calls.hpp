@@ -76,5 +76,9 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
 // Whether a result can be written there; then it is.
 ucft_status_t check_gossip_result(const ucft_gossip_result_t* result);
 void write_gossip_result(const Request& request, ucft_gossip_result_t* result);
+// The calls of the same names, inside the request's context.
+ucft_status_t gossip_estimate(Request& request, void* values, double* error_estimate);
+ucft_status_t gossip_contributors(const Request& request, std::uint32_t* contributors);
+ucft_status_t gossip_result(const Request& request, ucft_gossip_result_t* result);
 
 }  // namespace ucft::detail

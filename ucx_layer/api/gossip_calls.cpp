@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "ucx_layer/api/calls.hpp"
@@ -91,6 +92,16 @@ ucft_status_t check_tau(const GossipCall& call, const void* send) {
               call.plan.tau, least);
 }
 
+ucft_status_t check_is_gossip(const Request& request) {
+  if (request.gossip != nullptr) return UCFT_OK;
+  return fail(UCFT_ERR_STATE, "the request is not one of ucft_gossip_allreduce_init");
+}
+
+ucft_status_t check_was_posted(const Request& request) {
+  if (ucft_status_t status = check_is_gossip(request); status != UCFT_OK) return status;
+  return request.state == Request::State::idle ? fail(UCFT_ERR_STATE, "the request was never posted") : UCFT_OK;
+}
+
 }  // namespace
 
 ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, Request& request) {
@@ -144,6 +155,40 @@ void write_gossip_result(const Request& request, ucft_gossip_result_t* result) {
   result->injected_losses = outcome.injected.lost;
   result->injected_flips = outcome.injected.flips;
   result->injected_link_failures = outcome.injected.failed_links;
+}
+
+ucft_status_t gossip_estimate(Request& request, void* values, double* error_estimate) {
+  if (ucft_status_t status = check_was_posted(request); status != UCFT_OK) return status;
+  if (values == nullptr && request.gossip->call.count > 0)
+    return fail(UCFT_ERR_INVALID_PARAM, "values is null, with count {}", request.gossip->call.count);
+  if (request.pending()) request.communicator->context().glance();
+  double expected = request.gossip->outcome.error_bound;
+  if (request.pending())
+    expected = request.communicator->gossip().estimate(request, values);
+  else if (request.status != UCFT_OK)
+    return explain(request);
+  else if (request.arguments.bytes() > 0)
+    std::memmove(values, request.receive, request.arguments.bytes());
+  if (error_estimate != nullptr) *error_estimate = expected;
+  return UCFT_OK;
+}
+
+ucft_status_t gossip_contributors(const Request& request, std::uint32_t* contributors) {
+  if (ucft_status_t status = check_was_posted(request); status != UCFT_OK) return status;
+  if (contributors == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "contributors is null");
+  if (!request.pending() && request.status != UCFT_OK) return explain(request);
+  *contributors = request.pending() ? request.communicator->gossip().contributors(request) : request.contributors;
+  return UCFT_OK;
+}
+
+ucft_status_t gossip_result(const Request& request, ucft_gossip_result_t* result) {
+  if (ucft_status_t status = check_is_gossip(request); status != UCFT_OK) return status;
+  if (result == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "result is null");
+  if (ucft_status_t status = check_gossip_result(result); status != UCFT_OK) return status;
+  if (request.state == Request::State::idle || request.pending())
+    return fail(UCFT_ERR_STATE, "the request has not completed");
+  write_gossip_result(request, result);
+  return UCFT_OK;
 }
 
 }  // namespace ucft::detail
