@@ -58,9 +58,9 @@ std::vector<double> AgreedEstimates::of_none(std::size_t count, std::size_t rank
 bool AgreedEstimates::knows_nobody() const { return count > 0 && table[0] == -infinite; }
 
 double AgreedEstimates::rounding(std::size_t i, double epsilon, double step) const {
-  const bool is_exact = range(i).low == range(i).high && table[2 * count + 1] == 0 && table[2 * count + 2] == 0;
-  if (is_exact) return 0;
   const double most = std::max(std::abs(range(i).low), std::abs(range(i).high));
+  const bool are_same = range(i).low == range(i).high, are_right = table[2 * count + 1] == 0;
+  if (are_same && are_right && (most == 0 || table[2 * count + 2] == 0)) return 0;  // 0 of any weight is 0
   return table[2 * count + 1] + most * (table[2 * count + 2] + 2 * epsilon) + step;
 }
 

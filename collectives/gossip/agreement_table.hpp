@@ -2,12 +2,12 @@
 // ranks counts.
 //
 //   meeting      signature  -signature  scale  unsupported  no memory  view  -view  largest | dead of rank 0, 1, ..
-//   estimates    x_1 .. x_k   -x_1 .. -x_k   what somebody lacks   rounding of values, of weights    | dead of rank 0, ..
+//   estimates    x_1 .. x_k  -x_1 .. -x_k  lacks  rounding of values, of weights         | dead of rank 0, 1, ..
 //
 // The largest and the smallest signature (the negated one) are equal only if all ranks ask for the same. The view is
-// what a rank has begun with. Largest is the largest magnitude of an input, infinite if one is no number. Scale is 1 and
-// the sum of magnitudes. A rank that lacks nothing writes 0, so the rank that is named is the highest that lacks
-// something.
+// the ranks that a rank has begun with. Largest is the largest magnitude of an input, infinite if one is not a number.
+// Scale is 1 and the sum of magnitudes. A rank that lacks nothing writes 0, so the rank that is named is the highest
+// that lacks something.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // How often a gossip operation has begun, and the tag of its messages by which they are sorted.
 //
-//   first beginning   each rank for itself, when it posts. Its tag says what it has begun with: the call, the ranks that
-//                     it takes for alive, the path. Ranks that have begun with the same understand each other
+//   first beginning   each rank for itself, when it posts. Its tag says what it has begun with: the call, the ranks
+//                     that it takes for alive, the path. Ranks that have begun alike understand each other
 //   later ones        all together, after an agreement. The tag counts them
 //
 // Messages from before a beginning are of no use. A message of a rank that has seen the end of an agreement before us

@@ -18,11 +18,11 @@ enum GossipFlags : std::uint8_t {
   carries_row = 1,       // absent: its row was lost on purpose, or there was nothing to push
   gives_input = 2,       // the row is what a rank gives, for the one that speaks for its host
   carries_presence = 4,  // behind the row (presence.hpp); a row without it is of a rank that knows that all have come
-  is_window = 8,      // about windows: one's name, which is the driver's; without one: rank `number` can't go one-sided
-  is_last = 16,       // of its link until the next agreement
-  passes_turn = 32,   // asynchronous: the two ends of a link push in turn
-  is_done = 64,       // its sender has pushed enough, and only answers from now on
-  link_failed = 128,  // asynchronous, injected: the link is gone for both ends
+  is_window = 8,         // about windows: the name of one, which is the driver's; none: rank `number` goes by messages
+  is_last = 16,          // of its link until the next agreement
+  passes_turn = 32,      // asynchronous: the two ends of a link push in turn
+  is_done = 64,          // its sender has pushed enough, and only answers from now on
+  link_failed = 128,     // asynchronous, injected: the link is gone for both ends
 };
 
 struct GossipMessage {
@@ -30,7 +30,8 @@ struct GossipMessage {
   Rank peer = no_rank;            // where it is sent the receiver, where it arrives the sender
   std::uint16_t tag = 0;          // of its sender's epoch (epoch.hpp)
   std::uint8_t flags = 0;
-  // passes_turn: turns that its sender has given on that link since it has met; is_last: messages with rows or turns; by rounds: the round
+  // passes_turn: turns that its sender has given on that link since it has met; is_last: messages with rows or turns;
+  // by rounds: the round
   std::uint32_t number = 0;
   std::uint32_t era = 0, ack = 0;  // of the row (mass.hpp)
 

@@ -1,10 +1,10 @@
 // A gossip all-reduce of one rank: the protocol around the rules of gossip.hpp, as a value. It has no clock, no thread
 // and no I/O. Events come in through the functions on_..., messages go out into GossipSends.
 //
-//   begin     at once, among the ranks that it takes for alive. No rank waits for one that has not come: it has no weight,
-//             and pushes pass by
-//   meet      an agreement, beside all that: which ranks take part, do all ask for the same, how large are the data. When
-//             it is over all have come. If they have begun with the same they go on, and a stage may end from now on.
+//   begin     at once, among the ranks that it takes for alive. No rank waits for one that has not come: that one has
+//             no weight, and pushes pass by
+//   meet      an agreement, beside all that: which ranks take part, do all ask for the same, how large are the data.
+//             When it is over all have come. If they have begun alike they go on, and a stage may end from now on.
 //             Else all begin again
 //   gather    of several ranks of a host one speaks for it. The others give it their inputs: the host's mass is their
 //             sum, and its weight their number. The others say nothing until the next agreement

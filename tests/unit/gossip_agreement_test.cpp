@@ -102,8 +102,13 @@ TEST(AgreementTable, RoundingIsInTheBound) {
 
 TEST(AgreementTable, ZerosAreExact) {
   const double zero[] = {0};
-  const auto table = AgreedEstimates::of(zero, {}, 1, 2);
-  EXPECT_EQ((AgreedEstimates{table, 1}).error_bound(1e-16, 1e-300), 0);
+  const auto bound = [&](const MassError& rounding) {
+    const auto table = AgreedEstimates::of(zero, rounding, 1, 2);
+    return AgreedEstimates{table, 1}.error_bound(1e-16, 1e-300);
+  };
+  EXPECT_EQ(bound({}), 0);
+  EXPECT_EQ(bound({0, 0.01}), 0) << "of any weight";
+  EXPECT_EQ(bound({1e-300, 0}), infinite) << "what was rounded may be something else";
 }
 
 TEST(AgreementTable, WhereSomebodyHasNoEstimateThereIsNoBound) {
