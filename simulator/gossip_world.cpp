@@ -238,6 +238,7 @@ WindowObjection GossipWorld::take_windows(Rank rank) {
     memory.written = memory.read = memory.told = 0;
   }
   node.window_ends = neighbours;
+  if (plan_.only_messages && !neighbours.empty()) return WindowObjection::unsupported;
   return rank == plan_.objects ? WindowObjection::no_memory : WindowObjection::none;
 }
 

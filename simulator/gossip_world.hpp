@@ -26,6 +26,7 @@ struct GossipWorldPlan {
   std::vector<GossipCrash> crashes;
   Rank refuses = no_rank;         // this rank can't map the RMA windows of others
   Rank objects = no_rank;         // this one has no memory for its own
+  bool only_messages = false;     // no two hosts reach each other one-sided
   std::span<const Rank> hosts{};  // see GossipSeat
   std::vector<double> inputs{};   // of each rank, in all places; empty: GossipWorld::given()
   std::vector<Rank> late{};       // these post at any moment; all others before anything else happens

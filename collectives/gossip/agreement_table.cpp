@@ -24,7 +24,7 @@ void ErrorBound::add(const EstimateRange& range, double rounding) {
 double ErrorBound::of_largest() const { return off_ == 0 ? 0 : least_ > 0 ? off_ / least_ : infinite; }
 
 std::vector<double> meeting_table(const GossipMeeting& meeting, Rank me, std::size_t ranks) {
-  std::vector<double> table(8 + ranks);
+  std::vector<double> table(9 + ranks);
   table[0] = static_cast<double>(meeting.signature);
   table[1] = -table[0];
   table[2] = meeting.scale;
@@ -32,6 +32,7 @@ std::vector<double> meeting_table(const GossipMeeting& meeting, Rank me, std::si
   table[5] = static_cast<double>(meeting.view);
   table[6] = -table[5];
   table[7] = meeting.largest;
+  table[8] = meeting.is_one_sided ? 1 : 0;
   return table;
 }
 

@@ -1,13 +1,14 @@
 // The tables by which the ranks of a gossip operation agree. They hold doubles, and of each entry the largest of all
 // ranks counts.
 //
-//   meeting      signature  -signature  scale  unsupported  no memory  view  -view  largest | dead of rank 0, 1, ..
+//   meeting      signature  -signature  scale  unsupported  no memory  view  -view  largest  one-sided
+//                                                                                         | dead of rank 0, 1, ..
 //   estimates    x_1 .. x_k  -x_1 .. -x_k  lacks  rounding of values, of weights         | dead of rank 0, 1, ..
 //
 // The largest and the smallest signature (the negated one) are equal only if all ranks ask for the same. The view is
 // the ranks that a rank has begun with. Largest is the largest magnitude of an input, infinite if one is not a number.
-// Scale is 1 and the sum of magnitudes. A rank that lacks nothing writes 0, so the rank that is named is the highest
-// that lacks something.
+// Scale is 1 and the sum of magnitudes. One-sided is 1 of a rank that gossips so. A rank that lacks nothing writes 0:
+// the rank that is named is the highest that lacks something.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,7 @@ struct GossipMeeting {
   std::uint64_t signature, view;  // 48 bits each
   double scale, largest;
   WindowObjection objection;
+  bool is_one_sided;
 };
 std::vector<double> meeting_table(const GossipMeeting& meeting, Rank me, std::size_t ranks);
 
@@ -58,7 +60,8 @@ struct AgreedMeeting {
   std::span<const double> table;
 
   bool is_match() const { return table[0] == -table[1]; }
-  bool is_same_view() const { return table[5] == -table[6]; }
+  // Of all ranks, and of the paths of those that gossip.
+  bool is_same_view() const { return table[5] == -table[6] && !(table[8] > 0 && (table[3] > 0 || table[4] > 0)); }
   double scale() const { return table[2]; }
   double largest() const { return table[7]; }
   Rank objector(WindowObjection objection) const {

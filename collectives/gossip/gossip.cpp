@@ -131,14 +131,22 @@ int rounds_for(const GossipPlan& plan, double eps, double variation) {
   return static_cast<int>(std::ceil(std::min(wanted, static_cast<double>(rounds_limit))));
 }
 
+namespace {
+
+template <class Real>
+std::vector<Real> initial_mass(ConstMass<Real> values, Real weight, bool with_check) {
+  std::vector<Real> mass(values.begin(), values.end());
+  mass.push_back(weight);
+  if (with_check) mass.push_back(static_cast<Real>(checksum_of(ConstMass<Real>(mass))));
+  return mass;
+}
+
+}  // namespace
+
 template <class Real>
 auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links,
                                  ConstMass<Real> values, Real weight) -> Rule {
-  std::vector<Real> initial(values.begin(), values.end());
-  initial.push_back(weight);
-  if (has_checksums(plan.algorithm)) {
-    initial.push_back(static_cast<Real>(checksum_of(ConstMass<Real>(initial))));
-  }
+  const std::vector<Real> initial = initial_mass(values, weight, has_checksums(plan.algorithm));
   switch (plan.algorithm) {
     case GossipAlgorithm::push_sum:
     case GossipAlgorithm::hps: return PushSum<Real>(initial);
@@ -209,6 +217,15 @@ void GossipRank<Real>::learn_from(const GossipArrival<Real>& arrival, GossipOutb
   std::visit([&](auto& rule) { rule.on_message(arrival, out); }, rule_);
   mass(preference_.after());
   preference_.learn(arrival.link);
+}
+
+template <class Real>
+MassError GossipRank<Real>::add_input(ConstMass<Real> values, Real weight) {
+  const std::vector<Real> input = initial_mass(values, weight, local_data().size() > values.size() + 1);
+  std::visit([&](auto& rule) { rule.add_input(input); }, rule_);
+  MassError error;
+  error.add<Real>(local_data(), values.size());
+  return error;
 }
 
 template <class Real>

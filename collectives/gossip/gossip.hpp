@@ -177,6 +177,9 @@ class GossipRank {
   // The mean of the values per weight. False: nothing can be said, as there is no weight here (yet).
   bool estimate(Mass<Real> values) const;
 
+  // More of what this rank starts with. Asynchronous: at any moment. Returns what rounding may do to its mass by that.
+  MassError add_input(ConstMass<Real> values, Real weight);
+
   // Of checksums, in whatever step: what has been taken in already is judged by it, too.
   void set_tau(double tau) {
     if (auto* const flows = std::get_if<PushFlow<Real>>(&rule_)) flows->set_tau(tau);

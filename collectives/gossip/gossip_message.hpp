@@ -14,6 +14,8 @@
 
 namespace ucft::detail {
 
+// Within a host: gives_input to the rank that speaks for it. Back: gives_input and is_done, with its estimate, and with
+// the number of ranks that it is of.
 enum GossipFlags : std::uint8_t {
   carries_row = 1,       // absent: its row was lost on purpose, or there was nothing to push
   gives_input = 2,       // the row is what a rank gives, for the one that speaks for its host
@@ -31,11 +33,12 @@ struct GossipMessage {
   std::uint16_t tag = 0;          // of its sender's epoch (epoch.hpp)
   std::uint8_t flags = 0;
   // passes_turn: turns that its sender has given on that link since it has met; is_last: messages with rows or turns;
-  // by rounds: the round
+  // by rounds: the round; an estimate: iterations since a rank was heard of last
   std::uint32_t number = 0;
   std::uint32_t era = 0, ack = 0;  // of the row (mass.hpp)
 
   bool has(GossipFlags flag) const { return (flags & flag) != 0; }
+  bool is_estimate() const { return has(gives_input) && has(is_done); }
 };
 
 // The state of a link that a window shows, before the row. Counts since the last restart.

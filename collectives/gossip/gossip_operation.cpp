@@ -10,16 +10,6 @@ namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-// Inputs are multiplied by this power of 2 where their sums could overflow, or halves of them lose bits: then the
-// largest is about 1.
-template <class Real>
-int scaling_of(double largest) {
-  constexpr int lowest = sizeof(Real) == 4 ? -60 : -500, highest = sizeof(Real) == 4 ? 90 : 900;
-  if (largest == 0) return 0;
-  const int exponent = std::ilogb(largest);
-  return exponent < lowest || exponent > highest ? -exponent : 0;
-}
-
 // The most stages of an adaptive operation, and of one where some rank has no weight to tell an estimate by.
 constexpr std::uint32_t stages_limit = 32;
 static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkState");
@@ -53,16 +43,20 @@ void GossipOperation<Real>::finish(GossipEnd end) {
   links_.reset();
   rounds_.reset();
   early_.clear();
-  given_.clear();
+  inputs_.clear();
   step_ = Step::finished;
 }
 
 template <class Real>
 double GossipOperation<Real>::estimate(Mass<Real> values) const {
-  if (state() == nullptr || !state()->estimate(values)) copy<Real>(values, input_);
-  const double factor = !call_.sum ? 1 : epoch_.has_met() ? this->factor() : contributors();
+  const bool is_told = state() == nullptr && !told_.values.empty();
+  if (is_told)
+    copy<Real>(values, told_.values);
+  else if (state() == nullptr || !state()->estimate(values))
+    copy<Real>(values, input_);
+  const double factor = !call_.sum ? 1 : epoch_.has_met() && state() != nullptr ? this->factor() : contributors();
   for (Real& each : values) each = static_cast<Real>(unscaled(static_cast<double>(each)) * factor);
-  const auto done = static_cast<double>(iterations() - at_news_);
+  const auto done = static_cast<double>(is_told ? told_.iterations : iterations() - at_news_);
   if (done == 0) return unbounded;
   // By the model errors shrink geometrically, down to eps in so many iterations.
   return std::pow(call_.eps, done / std::max(1, call_.iterations));
@@ -70,6 +64,8 @@ double GossipOperation<Real>::estimate(Mass<Real> values) const {
 
 template <class Real>
 std::uint32_t GossipOperation<Real>::contributors() const {
+  if (finished()) return outcome_.contributors;
+  if (state() == nullptr) return told_.contributors;
   if (presence_row_.empty() && epoch_.has_met()) return GossipDeaths::alive(missing());
   std::uint32_t count = 0;
   for (Rank rank = 0; rank < seat_.ranks; ++rank) count += presence_.has(rank) && !deaths_.is_known(rank);
@@ -86,18 +82,12 @@ void GossipOperation<Real>::start(WindowObjection objection, Sends& out) {
   one_sided_.is_on = one_sided_.is_on && objection == WindowObjection::none;
   believed_ = deaths_.known();
   members_ = GossipMembers(call_.plan.neighbourhood, believed_, seat_.hosts);
-  table_ = meeting_table({call_.signature(), view(), scale, most, objection}, seat_.rank, deaths_.ranks());
-  epoch_.begin_with(mixed(call_.signature(), view()));
+  const std::uint64_t view = view_of(believed_);
+  table_ = meeting_table({call_.signature(), view, scale, most, objection, one_sided_.is_on && !is_silent()},
+                         seat_.rank, deaths_.ranks());
+  const std::uint64_t within_host = mixed(call_.signature(), view);
+  epoch_.begin_with(mixed(within_host, one_sided_.is_on), within_host);
   if (!must_meet_first()) begin_from_inputs(out);
-}
-
-// What this rank begins with, beside the call, in 48 bits: exact as a double.
-template <class Real>
-std::uint64_t GossipOperation<Real>::view() const {
-  std::uint64_t hash = mixed(static_cast<std::uint64_t>(seat_.ranks), one_sided_.is_on);
-  for (std::size_t rank = 0; rank < believed_.size(); ++rank)
-    if (believed_[rank]) hash = mixed(hash, rank + 1);
-  return hash >> 16;
 }
 
 template <class Real>
@@ -188,6 +178,7 @@ template <class Real>
 void GossipOperation<Real>::note_news() {
   iteration_ = 0;
   at_news_ = iterations();
+  next_telling_ = epoch_.has_met() ? 1 : 0;
 }
 
 // ---- gather
@@ -219,7 +210,8 @@ void GossipOperation<Real>::begin_from_inputs(Sends& out) {
   links_.reset();
   rounds_.reset();
   neighbours_.clear();
-  given_.clear();
+  inputs_.clear();
+  told_ = {};
   if (is_silent()) {
     give(members_.speaker_of(seat_.rank, seat_.hosts), input_, out);
     if (epoch_.has_met()) return begin_agreement();
@@ -233,8 +225,14 @@ void GossipOperation<Real>::begin_from_inputs(Sends& out) {
     become_present(here);
     return begin(ConstMass<Real>(host_mass_).first(input_.size()), host_mass_.back(), out);
   }
-  step_ = Step::gathering;
-  gather(seat_.rank, input_, out);
+  inputs_.begin(seat_.rank, input_);
+  if (goes_by_rounds(call_.plan.algorithm)) {
+    step_ = Step::gathering;
+  } else {
+    become_present({&seat_.rank, 1});
+    begin(input_, 1, out);
+  }
+  end_gathering(out);
   replay(out);
 }
 
@@ -248,48 +246,74 @@ std::vector<Rank> GossipOperation<Real>::ranks_here() const {
 }
 
 template <class Real>
-void GossipOperation<Real>::give(Rank to, ConstMass<Real> row, Sends& out) {
-  GossipMessage message;
+void GossipOperation<Real>::give(Rank to, ConstMass<Real> row, Sends& out, GossipMessage message) {
   message.peer = to;
-  message.tag = epoch_.tag();
-  message.flags = carries_row | gives_input;
+  message.tag = epoch_.host_tag();
+  message.flags |= carries_row | gives_input;
   out.send(message, -1, out.copy(row));
 }
 
-// A row of its own host is an input to the rank that speaks. To the others it is the host's mass.
+// A row of its own host is an input to the rank that speaks. To the others it is an estimate, or the host's mass.
 template <class Real>
-void GossipOperation<Real>::gather(Rank from, ConstMass<Real> row, Sends& out) {
+void GossipOperation<Real>::gather(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
   const auto host_of = [&](Rank rank) { return seat_.hosts[static_cast<std::size_t>(rank)]; };
-  if (host_of(from) != host_of(seat_.rank) || row.size() != input_.size() + is_silent()) return;
-  if (is_silent() && host_mass_.empty()) host_mass_.assign(row.begin(), row.end());
-  if (!is_gathering()) return;
-  given_.push_back({from, {row.begin(), row.end()}});
+  if (host_of(message.peer) != host_of(seat_.rank) || row.size() != input_.size() + is_silent()) return;
+  if (!is_silent()) return take_input(message.peer, row, out);
+  if (message.is_estimate())
+    told_ = {{row.begin(), row.end() - 1}, static_cast<std::uint32_t>(row.back()), message.number};
+  else if (host_mass_.empty())
+    host_mass_.assign(row.begin(), row.end());
+}
+
+template <class Real>
+void GossipOperation<Real>::take_input(Rank from, ConstMass<Real> row, Sends& out) {
+  if (!inputs_.take(from, row)) return;
+  if (links_) {
+    began_off_.add(links_->add_input(row, 1));
+    presence_.add(from);
+    note_presence();
+    note_news();
+  }
   end_gathering(out);
 }
 
-// When all have given. The sum is in the order of ranks: it has the same bits, in whatever order they came.
+// The ranks for which this one speaks are told its estimate: after 1, 4, 16 .. iterations, and when a rank has come.
+template <class Real>
+void GossipOperation<Real>::tell_host(Sends& out) {
+  const std::uint64_t done = iterations() - at_news_;
+  if (seat_.hosts.empty() || done < next_telling_) return;
+  next_telling_ = std::max<std::uint64_t>(1, 4 * done);
+  std::vector<Real> row(input_.size() + 1);
+  if (!state()->estimate(Mass<Real>(row).first(input_.size()))) return;
+  row.back() = static_cast<Real>(contributors());
+  GossipMessage message;
+  message.flags = is_done;
+  message.number = static_cast<std::uint32_t>(done);
+  for (Rank rank : ranks_here())
+    if (rank != seat_.rank && presence_.has(rank) && !deaths_.is_known(rank)) give(rank, row, out, message);
+}
+
+// When all have given. By rounds it begins now.
 template <class Real>
 void GossipOperation<Real>::end_gathering(Sends& out) {
-  std::ranges::sort(given_, {}, &Given::from);
+  if (!inputs_.awaits()) return;
   const std::vector<Rank> here = ranks_here();
+  std::vector<Rank> given;
   for (Rank rank : here) {
-    const bool is_awaited = !deaths_.is_known(rank) && !deaths_.agreed()[static_cast<std::size_t>(rank)];
-    if (is_awaited && !std::ranges::binary_search(given_, rank, {}, &Given::from)) return;
+    const bool is_dead = deaths_.is_known(rank) || deaths_.agreed()[static_cast<std::size_t>(rank)];
+    if (!inputs_.has(rank) && !is_dead) return;
+    if (inputs_.has(rank)) given.push_back(rank);
   }
-  std::vector<Real> mass(input_.size() + 1);
-  for (const Given& given : given_) {
-    for (std::size_t i = 0; i < input_.size(); ++i) mass[i] += given.row[i];
-    ++mass.back();
-    if (mass.back() > 1) began_off_.add<Real>(mass, input_.size());
-  }
+  const typename HostInputs<Real>::Sum sum = inputs_.end();
   if (call_.keeps_the_dead()) {
-    host_mass_ = mass;
-    for (const Given& given : given_)
-      if (given.from != seat_.rank) give(given.from, mass, out);
+    host_mass_ = sum.mass;
+    for (Rank rank : given)
+      if (rank != seat_.rank) give(rank, host_mass_, out);
   }
-  given_.clear();
+  if (links_) return;
+  began_off_ = sum.off;
   become_present(here);
-  begin(ConstMass<Real>(mass).first(input_.size()), mass.back(), out);
+  begin(ConstMass<Real>(sum.mass).first(input_.size()), sum.mass.back(), out);
 }
 
 // ---- gossip
@@ -352,10 +376,11 @@ bool GossipOperation<Real>::gossip(GossipTime now, Sends& out) {
     begin_agreement();
     return true;
   }
+  tell_host(out);
   if (rounds_) return false;
   links_->fail_due_links(exit(out));
   const bool is_idle = iteration_ >= wanted_ || links_->live().empty();
-  if (is_idle && epoch_.has_met()) {
+  if (is_idle && epoch_.has_met() && !inputs_.awaits()) {
     step_ = Step::settling;
     return true;
   }
@@ -377,11 +402,12 @@ void GossipOperation<Real>::on_message(const GossipMessage& message, ConstMass<R
 template <class Real>
 void GossipOperation<Real>::hear(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
   const bool is_input = message.has(gives_input);
-  // Bounded: an input of each; by rounds one a round; else a push, a last word, and repairs on each link.
-  if (is_input ? epoch_.is_ahead(message.tag) : is_early(message.tag))
+  // Bounded: an input of each, an estimate after 4 times the iterations; by rounds one a round; else a push, a last
+  // word, and repairs on each link.
+  if (is_input ? epoch_.is_ahead_here(message.tag) : is_early(message.tag))
     return early_.push_back({message, {row.begin(), row.end()}});
-  if (!epoch_.is_now(message.tag)) return;
-  if (is_input && !seat_.hosts.empty()) return gather(message.peer, row, out);
+  if (!(is_input ? epoch_.is_now_here(message.tag) : epoch_.is_now(message.tag))) return;
+  if (is_input && !seat_.hosts.empty()) return gather(message, row, out);
   if (!is_input && state() != nullptr) take(message, row, out);
 }
 template <class Real>
@@ -408,7 +434,7 @@ void GossipOperation<Real>::on_failure(Rank rank, Sends& out) {
   if (step_ == Step::finished || !deaths_.learn(rank)) return;
   if (!presence_row_.empty()) note_presence();
   exclude(rank, out);
-  if (is_gathering()) end_gathering(out);
+  end_gathering(out);
 }
 
 template <class Real>

@@ -7,7 +7,8 @@
 //             When it is over all have come. If they have begun alike they go on, and a stage may end from now on.
 //             Else all begin again
 //   gather    of several ranks of a host one speaks for it. The others give it their inputs: the host's mass is their
-//             sum, and its weight their number. The others say nothing until the next agreement
+//             sum, and its weight their number. Asynchronous: it begins with its own, and adds the others as they come.
+//             By rounds it waits for them. The others say nothing until the next agreement, and are told estimates
 //   gossip    asynchronous (links.hpp): a number of iterations, each a push to a live neighbour chosen by chance;
 //             by rounds (rounds.hpp): each round waits for its one message
 //   settle    asynchronous: on each link both ends say their last word. When all have come mass is conserved
@@ -45,6 +46,7 @@
 #include "collectives/gossip/deaths.hpp"
 #include "collectives/gossip/epoch.hpp"
 #include "collectives/gossip/gossip_call.hpp"
+#include "collectives/gossip/host_inputs.hpp"
 #include "collectives/gossip/presence.hpp"
 #include "collectives/gossip/rounds.hpp"
 
@@ -92,7 +94,7 @@ class GossipOperation {
   std::vector<double> table() const;
   const GossipDeaths& deaths() const { return deaths_; }
   const GossipEpoch& epoch() const { return epoch_; }
-  // It has begun, and waits for what the ranks of its host give: it has no neighbours yet.
+  // By rounds: it has begun, and waits for what the ranks of its host give. It has no neighbours yet.
   bool is_gathering() const { return step_ == Step::gathering; }
   // True if a message with that tag must wait until this rank gossips, too.
   bool is_early(std::uint16_t tag) const { return epoch_.is_ahead(tag) || (is_gathering() && epoch_.is_now(tag)); }
@@ -129,9 +131,10 @@ class GossipOperation {
     GossipMessage message;
     std::vector<Real> row;
   };
-  struct Given {
-    Rank from;
-    std::vector<Real> row;
+  struct Told {  // an estimate: of so many ranks
+    std::vector<Real> values;
+    std::uint32_t contributors = 1;
+    std::uint64_t iterations = 0;  // since one of these was heard of
   };
 
   GossipExit<Real> exit(Sends& out) { return {out, faults_, presence_row_}; }
@@ -143,7 +146,6 @@ class GossipOperation {
   double factor() const { return call_.sum ? GossipDeaths::alive(missing()) : 1; }
 
   double unscaled(double value) const { return exponent_ == 0 ? value : std::ldexp(value, -exponent_); }
-  std::uint64_t view() const;
   void meet(const AgreedMeeting& agreed, Sends& out);
   void go_on_as_met(Sends& out);
   // By rounds, checksums can't be judged later.
@@ -158,8 +160,10 @@ class GossipOperation {
   void begin_from_inputs(Sends& out);
   void begin_again();
   void begin_again_from_inputs(Sends& out);
-  void give(Rank to, ConstMass<Real> row, Sends& out);  // within the host
-  void gather(Rank from, ConstMass<Real> row, Sends& out);
+  void give(Rank to, ConstMass<Real> row, Sends& out, GossipMessage message = {});  // within the host
+  void gather(const GossipMessage& message, ConstMass<Real> row, Sends& out);
+  void take_input(Rank from, ConstMass<Real> row, Sends& out);
+  void tell_host(Sends& out);
   void end_gathering(Sends& out);
   void begin(ConstMass<Real> values, Real weight, Sends& out);
   void exclude(Rank rank, Sends& out);
@@ -196,7 +200,9 @@ class GossipOperation {
   std::vector<Rank> neighbours_;
   OneSided one_sided_;
   std::vector<Arrival> early_;
-  std::vector<Given> given_;                   // by ranks of this host
+  HostInputs<Real> inputs_;                    // of the ranks for which it speaks
+  Told told_;                                  // silent: by the rank that speaks
+  std::uint64_t next_telling_ = 0;             // of its own estimate: iterations since the news
   std::vector<Real> host_mass_;                // where the dead are kept: what this host began with, and its weight
   typename GossipLinks<Real>::Counts counts_;  // of this rank, before it last began
   std::optional<GossipLinks<Real>> links_;     // asynchronous

@@ -71,6 +71,7 @@ class GossipLinks {
   const GossipRank<Real>& state() const { return state_; }
   // All have come. tau: of checksums.
   void meet(double tau);
+  MassError add_input(ConstMass<Real> values, Real weight) { return state_.add_input(values, weight); }
   const Counts& counts() const { return counts_; }
   std::span<const int> live() const { return state_.live_links(); }
   int link_of(Rank rank) const;  // -1: none

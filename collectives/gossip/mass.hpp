@@ -66,11 +66,25 @@ double largest(ConstMass<Real> numbers) {
   return static_cast<double>(*std::max_element(most, most + lanes));
 }
 
+// Inputs are multiplied by this power of 2 where their sums could overflow, or halves of them lose bits: then the
+// largest is about 1.
+template <class Real>
+int scaling_of(double largest) {
+  constexpr int lowest = sizeof(Real) == 4 ? -60 : -500, highest = sizeof(Real) == 4 ? 90 : 900;
+  if (largest == 0) return 0;
+  const int exponent = std::ilogb(largest);
+  return exponent < lowest || exponent > highest ? -exponent : 0;
+}
+
 // A bound of how far a mass is off the exact one by rounding: each of its values, and its weight. The exact masses of
 // all ranks add up to what they gave. (Running error analysis: an operation is off by half an epsilon of its result.)
 struct MassError {
   double values = 0, weight = 0;
 
+  void add(const MassError& other) {
+    values += other.values;
+    weight += other.weight;
+  }
   // Magnitudes of numbers of which each was rounded once. mass: values, weight, and maybe a check.
   template <class Real>
   void add(ConstMass<Real> mass, std::size_t count, double times = 1) {

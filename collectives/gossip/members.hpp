@@ -8,8 +8,17 @@
 #include <vector>
 
 #include "collectives/gossip/neighbourhood.hpp"
+#include "collectives/random.hpp"
 
 namespace ucft::detail {
+
+// The ranks that gossip begins with, in 48 bits: exact as a double.
+inline std::uint64_t view_of(const std::vector<bool>& dead) {
+  std::uint64_t hash = mixed(dead.size(), 0);
+  for (std::size_t rank = 0; rank < dead.size(); ++rank)
+    if (dead[rank]) hash = mixed(hash, rank + 1);
+  return hash >> 16;
+}
 
 class GossipMembers {
  public:

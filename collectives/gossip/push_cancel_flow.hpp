@@ -87,6 +87,7 @@ class PushCancelFlowPrinted {
     clear(flows(link));
   }
 
+  void add_input(ConstMass<Real> input) { add<Real>(initial_, input); }
   void add_estimate(Mass<Real> mass) const {
     for (std::size_t i = 0; i < phi_.size(); ++i) mass[i] += initial_[i] - phi_[i];
   }
@@ -198,6 +199,11 @@ class PushCancelFlow {
     keep();
   }
 
+  void add_input(ConstMass<Real> input) {
+    repair();
+    add<Real>(local_data(), input);
+    keep();
+  }
   void add_estimate(Mass<Real> mass) const {
     for (std::size_t i = 0; i < length_; ++i) mass[i] += read(i) - read(length_ + i);
     if (!flip_tolerant_) return;

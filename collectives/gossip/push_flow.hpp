@@ -62,6 +62,14 @@ class PushFlow {
     keep_current();
   }
 
+  // With a check, if there is a correction. A fault that is in the initial mass shows afterwards, too.
+  void add_input(ConstMass<Real> input) {
+    repair_initial();
+    const bool was_right = correction_ != FlowCorrection::none && initial_.back() == check_of_initial();
+    add<Real>(initial_, input);
+    if (was_right) initial_.back() = check_of_initial();
+    keep_current();
+  }
   // Bad flows are left out.
   void add_estimate(Mass<Real> mass) const {
     if (knows_better()) return add<Real>(mass, current_);

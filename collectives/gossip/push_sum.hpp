@@ -36,6 +36,7 @@ class PushSum {
   // The dead rank's mass is lost.
   void on_failure(int) {}
 
+  void add_input(ConstMass<Real> input) { add<Real>(mass_, input); }
   void add_estimate(Mass<Real> mass) const { add<Real>(mass, mass_); }
   MassError error() const { return error_; }
   std::size_t row_length() const { return mass_.size(); }

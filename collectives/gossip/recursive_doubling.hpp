@@ -25,6 +25,7 @@ class RecursiveDoubling {
   }
   void on_failure(int) {}
 
+  void add_input(ConstMass<Real> input) { add<Real>(mass_, input); }  // before the first round
   void add_estimate(Mass<Real> mass) const { add<Real>(mass, mass_); }
   // Of a block's: each of its ranks has the same sum.
   MassError error() const { return error_; }

@@ -705,14 +705,14 @@ UCFT_API ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h comm, const void* 
 /* This rank's estimate of the aggregate now: count values of the request's type. No rank waits for others to post: from
  * the post on it is the aggregate of the ranks that have come so far. It lets operations advance, as ucft_test does.
  * Estimates differ between ranks until the operation is complete; then they are its result. Where one rank of a host
- * gossips for others, those have their input until then.
+ * gossips for others, it tells those its estimate now and then, once it has posted.
  * *error_estimate (may be NULL): while in progress, the relative error that the model expects after so many iterations
  * since a rank has come. That is no bound, and INFINITY before the first. Afterwards it is the result's error_bound.
  * UCFT_ERR_STATE: not a gossip request, or never posted; or the operation's own status if that was an error. */
 UCFT_API ucft_status_t ucft_gossip_estimate(ucft_request_h request, void* values, double* error_estimate);
 /* How many ranks' data are in that estimate: those that have posted the operation, as this rank has heard. It does not
- * let operations advance, so it belongs to the estimate that was read just before. Where one rank of a host gossips for
- * others, it is 0 on those until the operation is complete. Errors as of ucft_gossip_estimate. */
+ * let operations advance, so it belongs to the estimate that was read just before.
+ * Errors: those of ucft_gossip_estimate. */
 UCFT_API ucft_status_t ucft_gossip_contributors(ucft_request_h request, uint32_t* contributors);
 /* The gossip result of the last completed post. UCFT_ERR_STATE before that. */
 UCFT_API ucft_status_t ucft_gossip_result(ucft_request_h request, ucft_gossip_result_t* result);

@@ -185,6 +185,42 @@ TEST_P(GossipExplorer, ThoseThatHaveComeGossipWithoutThoseThatHaveNot) {
     }
 }
 
+// A rank that speaks for its host does not wait for the others of it. They are told what it has.
+TEST_P(GossipExplorer, HostsGossipWithoutTheirRanksThatHaveNotCome) {
+  constexpr std::int64_t apart = 20000;
+  const std::vector<Rank> hosts = {0, 0, 1, 1, 2};
+  for (GossipAlgorithm algorithm : asynchronous)
+    for (const std::vector<Rank>& late : std::vector<std::vector<Rank>>{{1}, {3}, {4}, {1, 3}, {4, 1, 3}, {2, 3}}) {
+      GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::complete, GetParam(), 1 + late.size());
+      plan.call.iterations = 40;
+      plan.call.path = GossipPath::any;
+      plan.only_messages = GetParam() == GossipPath::messages;
+      plan.hosts = hosts;
+      plan.late = late;
+      plan.late_by = apart;
+      GossipWorld world(plan);
+      for (std::size_t come = 5 - late.size(); come < 5; ++come) {
+        ASSERT_FALSE(world.run(apart)) << describe(plan);
+        const auto is_there = [&](Rank rank) {
+          const auto place = std::ranges::find(late, rank) - late.begin();
+          return static_cast<std::size_t>(place) < late.size() - (5 - come) || place == std::ssize(late);
+        };
+        double truth = 0;
+        for (Rank rank = 0; rank < 5; ++rank) truth += is_there(rank) ? GossipWorld::given(rank, 0) : 0;
+        if (!plan.call.sum) truth /= static_cast<double>(come);
+        for (Rank rank = 0; rank < 5; ++rank) {
+          if (!is_there(rank)) continue;
+          std::vector<double> now(2);
+          world.operation(rank).estimate(now);
+          EXPECT_NEAR(now[0], truth, truth * 1e-2) << describe(plan) << " rank " << rank << " of " << come;
+          EXPECT_EQ(world.operation(rank).contributors(), come) << describe(plan) << " rank " << rank;
+        }
+      }
+      ASSERT_TRUE(world.run());
+      EXPECT_EQ(world.check(), "");
+    }
+}
+
 // Sums in which nearly all cancels, or that overflow, or are tiny: a bound holds, with all that rounding does.
 TEST_P(GossipExplorer, BoundsHoldForInputsThatCancelOverflowOrAreTiny) {
   constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();

@@ -62,11 +62,12 @@ std::vector<double> largest(std::vector<std::vector<double>> tables) {
 
 TEST(AgreementTable, AMeetingTellsWhetherAllAskForTheSameAndWhoObjects) {
   const auto of = [](Rank me, std::uint64_t signature, WindowObjection objection) {
-    return meeting_table({signature, 0, 1.0 + me, 1.0, objection}, me, 3);
+    return meeting_table({signature, 0, 1.0 + me, 1.0, objection, me == 1}, me, 3);
   };
   const auto same =
       largest({of(0, 7, WindowObjection::none), of(1, 7, WindowObjection::no_memory), of(2, 7, WindowObjection::none)});
   EXPECT_TRUE(AgreedMeeting{same}.is_match());
+  EXPECT_FALSE(AgreedMeeting{same}.is_same_view()) << "one has gone one-sided, another one could not";
   EXPECT_EQ(AgreedMeeting{same}.scale(), 3);
   EXPECT_EQ(AgreedMeeting{same}.objector(WindowObjection::no_memory), 1);
   EXPECT_EQ(AgreedMeeting{same}.objector(WindowObjection::unsupported), no_rank);
