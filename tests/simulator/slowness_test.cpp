@@ -37,9 +37,9 @@ TEST(Slowness, AStepThatMeetsADetourEndsSoMuchLater) {
     const double detour = first_detour(slowness, rank, noise), free = detour + 4;
     EXPECT_NEAR(slowness.done_at(rank, detour - 1, 1), detour, 1e-9);
     EXPECT_NEAR(slowness.done_at(rank, detour - 1, 5), free + 4, 1e-9);
-    EXPECT_NEAR(slowness.done_at(rank, free, 6), free + 6, 1e-9);        // up to the next one
-    EXPECT_NEAR(slowness.done_at(rank, free, 6.5), free + 10.5, 1e-9);   // through the next one
-    EXPECT_NEAR(slowness.done_at(rank, free, 60), free + 96, 1e-9);      // ten free times with nine detours between
+    EXPECT_NEAR(slowness.done_at(rank, free, 6), free + 6, 1e-9);       // up to the next one
+    EXPECT_NEAR(slowness.done_at(rank, free, 6.5), free + 10.5, 1e-9);  // through the next one
+    EXPECT_NEAR(slowness.done_at(rank, free, 60), free + 96, 1e-9);     // ten free times with nine detours between
     EXPECT_NEAR(slowness.done_at(rank, free, 600.5), free + 1000.5, 1e-9);
     EXPECT_NEAR(slowness.free_at(rank, detour + 1), free, 1e-9);
     EXPECT_EQ(slowness.free_at(rank, detour - 1), detour - 1);
@@ -145,7 +145,7 @@ TEST(SlowRanks, AChainIsLongerByTheSlowRanksTwoSteps) {
 TEST(SlowRanks, ALeafHoldsUpNoOtherRankOfABroadcast) {
   const CollectiveResult result =
       timed(Comparator::tree, Kind::broadcast, 9, costs_of(2, 1, 1), {{8, 100}}, Tree::flat);
-  EXPECT_EQ(result.others, 4 + 6 * 1);      // ranks 1 .. 7, a gap apart
+  EXPECT_EQ(result.others, 4 + 6 * 1);  // ranks 1 .. 7, a gap apart
   EXPECT_EQ(result.latency, 4 + 7 + 99);
 }
 
@@ -159,6 +159,10 @@ TEST(SlowRanks, TheGapStaysThatOfTheNetwork) {
   EXPECT_EQ(latency(4), 3 * 4 + 7);
 }
 
+LogGP with_latency(LogGP costs, double latency) {
+  costs.latency = latency;
+  return costs;
+}
 TEST(SlowRanks, OneProcessorIsSlowForBoth) {
   LogGP costs = costs_of(0, 1, 0);
   costs.one_processor = true;
@@ -168,7 +172,10 @@ TEST(SlowRanks, OneProcessorIsSlowForBoth) {
   };
   EXPECT_EQ(latency({}), 5);
   EXPECT_EQ(latency({{0, 10}}), 40);
+  // Rank 0 takes 10 for each step. Before it sends its second message, from 30 to 40, it receives its second one.
+  EXPECT_EQ(timed(Comparator::recursive_doubling, Kind::allreduce, 4, with_latency(costs, 2), {{0, 10}}).latency, 43);
   costs.one_processor = false;
+  EXPECT_EQ(timed(Comparator::recursive_doubling, Kind::allreduce, 4, with_latency(costs, 2), {{0, 10}}).latency, 26);
   EXPECT_EQ(latency({{0, 10}}), 32);  // the first answer comes at 12, while the second message leaves
 }
 
@@ -210,7 +217,7 @@ TEST(Noise, NoRankActsInItsDetour) {
     const Slowness* slowness = nullptr;
     int steps = 0, outside = 0;
   };
-  const LogGP costs = costs_of(2, 1, 1);
+  const LogGP costs = costs_of(2, 1, 2.5);  // ports get free in detours, too
   const std::unique_ptr<Network> network = make_network({}, costs);
   CollectiveRun run;
   run.arguments.kind = Kind::allreduce;
@@ -252,8 +259,12 @@ struct Gossip {
   GossipOperationRun run;
 };
 
-constexpr GossipAlgorithm algorithms[] = {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow, GossipAlgorithm::pfcc,
-                                          GossipAlgorithm::pcf,      GossipAlgorithm::hps,       GossipAlgorithm::ardb,
+constexpr GossipAlgorithm algorithms[] = {GossipAlgorithm::push_sum,
+                                          GossipAlgorithm::push_flow,
+                                          GossipAlgorithm::pfcc,
+                                          GossipAlgorithm::pcf,
+                                          GossipAlgorithm::hps,
+                                          GossipAlgorithm::ardb,
                                           GossipAlgorithm::recursive_doubling};
 
 TEST(SlowRanks, AFactorOfOneChangesNothing) {
