@@ -212,14 +212,15 @@ class GossipTest {
           "\"us_per_step\":{:.3f},\"messages_per_op\":{:.2f},\"stages_per_op\":{:.3f},\"error_max\":{},\"bound_max\":{}"
           ",\"above_eps\":{},\"above_bound\":{},"
           "\"not_a_number\":{},\"lost\":{:.0f},\"flips\":{:.0f},\"failed_links\":{:.0f},\"wrong\":{},\"failed\":[{}],"
-          "\"slow\":\"{}\",\"noise\":\"{}\",\"known_p50_us\":{},\"known_p99_us\":{}}}"
+          "\"slow\":\"{}\",\"noise\":\"{}\",\"known_avg_us\":{},\"known_p50_us\":{},\"known_p99_us\":{}}}"
           "\n",
           gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, path, world_.size(),
           name_of(arguments_.dtype), arguments_.sizes_bytes[row], arguments_.iterations, tally_.average_us(),
           tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step, messages,
           static_cast<double>(stages_) / operations, text_of(most[0]), text_of(most[1]), missed_, above_bound_,
           not_a_number_, totals[3], totals[4], failed_links, tally_.wrong(), fmt::join(failed, ","),
-          arguments_.disturbances.slow_text(), arguments_.disturbances.noise.text, known(0.5), known(0.99));
+          arguments_.disturbances.slow_text(), arguments_.disturbances.noise.text,
+          gossip.watches ? fmt::format("{:.3f}", known_.average_us()) : "null", known(0.5), known(0.99));
     } else {
       if (row == 0) fmt::print("{}", arguments_.disturbances.header(world_.size()));
       if (row == 0)
