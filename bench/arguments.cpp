@@ -134,6 +134,9 @@ struct RawArguments {
   std::vector<std::string> flips, failing_links;
   std::vector<std::string> kills;
   std::vector<std::string> stops;
+  std::vector<std::string> slow;
+  std::string noise;
+  bool watches = false;
 };
 
 // The payloads of the rows: "8", or "8:1M" for 8, 16, 32 .. 1M; or from, to and factor, as nccl-tests have them.
@@ -403,6 +406,15 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("--stop", raw.stops, "That rank stops itself (SIGSTOP) right before that iteration; may be repeated")
       ->type_name("RANK@ITERATION")
       ->allow_extra_args(false);
+  app.add_option("--slow", raw.slow, "That rank's steps take FACTOR times as long: it sleeps in between; several: ','")
+      ->type_name("RANK@FACTOR")
+      ->delimiter(',');
+  app.add_option("--noise", raw.noise,
+                 "Each PERIOD (us) a rank sleeps for DURATION (us), wherever it is: of RANKS ranks that are drawn "
+                 "(default: of all)")
+      ->type_name("PERIOD:DURATION[@RANKS]");
+  app.add_flag("--watch", raw.watches,
+               "Of -t gossip: also when the ranks know the result: their own estimates are within E of the truth");
   app.footer(
       "ITERATION counts from 0 over all rows, without the warm-up: with -n 100, iteration 250 is in the third row.\n"
       "algbw, busbw: 10^9 bytes a second by the average, as nccl-tests have them.\n"
@@ -431,7 +443,10 @@ std::string interpret_faults(const RawArguments& raw, std::uint64_t& seed) {
 }
 
 GossipArguments interpret_gossip(const RawArguments& raw) {
-  GossipArguments gossip{raw.algorithm == "auto" ? "pcf" : raw.algorithm, raw.topology, raw.stop, {}, {}};
+  GossipArguments gossip;
+  gossip.algorithm = raw.algorithm == "auto" ? "pcf" : raw.algorithm;
+  gossip.topology = raw.topology;
+  gossip.stop = raw.stop;
   gossip.faults = interpret_faults(raw, gossip.options.seed);
   GossipAlgorithm algorithm{};
   GossipTopology topology{};
@@ -496,6 +511,14 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   for (const auto& text : raw.stops) arguments.deaths.push_back(parse_death("--stop", text, SIGSTOP));
   if (arguments.back_to_back && !arguments.deaths.empty())
     throw std::invalid_argument("--back-to-back: not with --kill or --stop, which happen before an iteration");
+  for (const std::string& text : raw.slow) arguments.disturbances.slow.push_back(parse_slow(text));
+  if (!raw.noise.empty()) arguments.disturbances.noise = parse_noise(raw.noise);
+  for (const auto& [option, is_given] :
+       {std::pair("--slow", !raw.slow.empty()), std::pair("--noise", !raw.noise.empty())})
+    if (is_given && (!arguments.calibrate.empty() || !arguments.tune.empty()))
+      throw std::invalid_argument(fmt::format("{}: not with --calibrate and --tune", option));
+  if (raw.watches && !arguments.gossip) throw std::invalid_argument("--watch: of -t gossip");
+  if (arguments.gossip) arguments.gossip->watches = raw.watches;
   const auto rows = static_cast<std::int64_t>(arguments.sizes_bytes.size());
   for (const PlannedDeath& death : arguments.deaths) {
     if (death.iteration >= rows * arguments.iterations) {
@@ -558,6 +581,7 @@ std::string problem_with(const Arguments& arguments, int rank_count) {
   if (arguments.options.f >= rank_count) {
     return fmt::format("-f {}: at most {} of {} ranks", arguments.options.f, rank_count - 1, rank_count);
   }
+  if (const std::string problem = problem_with(arguments.disturbances, rank_count); !problem.empty()) return problem;
   std::vector<bool> dies(static_cast<std::size_t>(rank_count));
   for (const PlannedDeath& death : arguments.deaths) {
     if (death.rank >= rank_count) return fmt::format("--kill, --stop: rank {} of {} ranks", death.rank, rank_count);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/disturbance.hpp"
 #include "ucft/ucft.hpp"
 
 namespace ucft::detail::bench {
@@ -30,7 +31,8 @@ struct GossipArguments {
   std::string algorithm, topology, stop;
   GossipOptions options;
   GossipData data = GossipData::uniform;
-  std::string faults;  // for UCFT_GOSSIP_FAULTS; "": what the environment says
+  bool watches = false;  // the ranks' own estimates, too
+  std::string faults;    // for UCFT_GOSSIP_FAULTS; "": what the environment says
 };
 
 struct Arguments {
@@ -44,6 +46,7 @@ struct Arguments {
   ucft_op_t op = UCFT_SUM;
   int root = 0;
   std::vector<PlannedDeath> deaths;
+  Disturbances disturbances;
   bool back_to_back = false;   // no barrier, no check and no clock between the operations of a batch
   bool shared_memory = false;  // buffers from ucft_alloc
   bool json = false;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -23,8 +24,12 @@ constexpr double unknown = std::numeric_limits<double>::infinity();
 
 template <class T>
 class GossipTest {
+  __extension__ using Exact = __float128;
+  static Exact magnitude(Exact number) { return number < 0 ? -number : number; }
+
  public:
   GossipTest(Communicator& world, const Arguments& arguments) : world_(world), arguments_(arguments) {
+    counts_ = arguments.disturbances.counts(world.rank(), world.size());
     aside_.f = std::min(std::max<int>(1, static_cast<int>(arguments.deaths.size())), world.size() - 1);
   }
 
@@ -36,7 +41,7 @@ class GossipTest {
 
  private:
   std::uint64_t run_row(std::size_t row) {
-    tally_ = Tally();
+    tally_ = known_ = Tally();
     iterations_ = messages_ = stages_ = missed_ = above_bound_ = not_a_number_ = 0;
     lost_ = flips_ = failed_ends_ = 0;
     worst_error_ = worst_bound_ = 0;
@@ -50,13 +55,47 @@ class GossipTest {
       if (i >= 0) die_if_due(static_cast<std::int64_t>(row) * arguments_.iterations + i);
       const std::int64_t begin_ns = now_ns();
       request.post();
-      const Result result = request.wait();
+      std::int64_t known_ns = 0;
+      const Result result = arguments_.gossip->watches ? watch(request, i, known_ns) : request.wait();
       const std::int64_t end_ns = now_ns();
       check(result, "gossip");
-      if (i >= 0) tally_.add_sample(end_ns - begin_ns);
+      if (i >= 0 && counts_) tally_.add_sample(end_ns - begin_ns);
+      if (i >= 0 && counts_) known_.add_sample((known_ns > 0 ? known_ns : end_ns) - begin_ns);
       judge(result, request.gossip_result(), i);
     }
     return report(row);
+  }
+
+  // Waits. known_ns: since when this rank's own estimate has been within eps of the truth; 0: only since the end.
+  Result watch(Request& request, std::int64_t iteration, std::int64_t& known_ns) {
+    std::vector<Exact> truth;
+    Exact largest = 0;
+    for (std::size_t k = 0; k < recv_.size(); ++k) {
+      truth.push_back(sum_of(k, iteration, {}) / world_.size());
+      largest = std::max(largest, magnitude(truth.back()));
+    }
+    const Exact allowed = largest * arguments_.gossip->options.eps;
+    std::vector<T> estimate(recv_.size());
+    while (request.test() == UCFT_INPROGRESS) {
+      request.estimate(estimate);
+      bool is_near = true;
+      for (std::size_t k = 0; k < truth.size(); ++k)
+        is_near = is_near && magnitude(static_cast<Exact>(estimate[k]) - truth[k]) <= allowed;
+      if (!is_near)
+        known_ns = 0;
+      else if (known_ns == 0)
+        known_ns = now_ns();
+      sched_yield();  // ranks may share a core
+    }
+    return request.wait();
+  }
+
+  Exact sum_of(std::size_t place, std::int64_t iteration, const std::vector<std::int32_t>& missing) const {
+    Exact sum = 0;
+    for (int rank = 0; rank < world_.size(); ++rank)
+      if (!std::binary_search(missing.begin(), missing.end(), rank))
+        sum += static_cast<Exact>(value(rank, place, iteration));
+    return sum;
   }
 
   // Of cancel, each rank takes off what the one before has given. The last of an odd number gives the rest alone.
@@ -77,15 +116,10 @@ class GossipTest {
   // Relative to the largest value, as bounds are, and in numbers in which such sums are exact. Bounds don't include the
   // harm of faults that the user has asked for.
   void judge(const Result& result, const GossipResult& accuracy, std::int64_t iteration) {
-    const auto magnitude = [](Exact number) { return number < 0 ? -number : number; };
     Exact worst = 0, largest = 0;
     bool finite = true;
     for (std::size_t k = 0; k < recv_.size(); ++k) {
-      Exact sum = 0;
-      for (int rank = 0; rank < world_.size(); ++rank)
-        if (!std::binary_search(result.missing.begin(), result.missing.end(), rank))
-          sum += static_cast<Exact>(value(rank, k, iteration));
-      const Exact truth = sum / result.contributors;
+      const Exact truth = sum_of(k, iteration, result.missing) / result.contributors;
       finite = finite && std::isfinite(recv_[k]);
       if (finite) worst = std::max(worst, magnitude(static_cast<Exact>(recv_[k]) - truth));
       largest = std::max(largest, magnitude(truth));
@@ -148,6 +182,8 @@ class GossipTest {
         static_cast<double>(lost_),       static_cast<double>(flips_),    static_cast<double>(failed_ends_)};
     std::vector<double> most{worst_error_, worst_bound_};
     check(world_.allreduce(tally_.sums(), UCFT_SUM, aside_), "statistics");
+    check(world_.allreduce(known_.sums(), UCFT_SUM, aside_), "statistics");
+    check(world_.allreduce(known_.maxima(), UCFT_MAX, aside_), "statistics");
     check(world_.allreduce(totals, UCFT_SUM, aside_), "statistics");
     check(world_.allreduce(most, UCFT_MAX, aside_), "statistics");
     const Result merged = world_.allreduce(tally_.maxima(), UCFT_MAX, aside_);
@@ -175,14 +211,18 @@ class GossipTest {
           "\"steps_per_op\":{:.2f},"
           "\"us_per_step\":{:.3f},\"messages_per_op\":{:.2f},\"stages_per_op\":{:.3f},\"error_max\":{},\"bound_max\":{}"
           ",\"above_eps\":{},\"above_bound\":{},"
-          "\"not_a_number\":{},\"lost\":{:.0f},\"flips\":{:.0f},\"failed_links\":{:.0f},\"wrong\":{},\"failed\":[{}]}}"
+          "\"not_a_number\":{},\"lost\":{:.0f},\"flips\":{:.0f},\"failed_links\":{:.0f},\"wrong\":{},\"failed\":[{}],"
+          "\"slow\":\"{}\",\"noise\":\"{}\",\"known_avg_us\":{},\"known_p50_us\":{},\"known_p99_us\":{}}}"
           "\n",
           gossip.algorithm, gossip.topology, gossip.options.eps, gossip.stop, path, world_.size(),
           name_of(arguments_.dtype), arguments_.sizes_bytes[row], arguments_.iterations, tally_.average_us(),
           tally_.percentile_us(0.5), tally_.percentile_us(0.99), tally_.max_us(), steps, per_step, messages,
           static_cast<double>(stages_) / operations, text_of(most[0]), text_of(most[1]), missed_, above_bound_,
-          not_a_number_, totals[3], totals[4], failed_links, tally_.wrong(), fmt::join(failed, ","));
+          not_a_number_, totals[3], totals[4], failed_links, tally_.wrong(), fmt::join(failed, ","),
+          arguments_.disturbances.slow_text(), arguments_.disturbances.noise.text,
+          gossip.watches ? fmt::format("{:.3f}", known_.average_us()) : "null", known(0.5), known(0.99));
     } else {
+      if (row == 0) fmt::print("{}", arguments_.disturbances.header(world_.size()));
       if (row == 0)
         fmt::print(
             "# ucft_perftest {}: gossip, {} on {}, eps {:g}, {}, path {}, {} ranks, {}, {} operations after {} of "
@@ -203,8 +243,13 @@ class GossipTest {
       if (injects_)
         fmt::print("#          lost {:.0f}, flips {:.0f}, failed links {:.0f}, above bound {}, not a number {}\n",
                    totals[3], totals[4], failed_links, above_bound_, not_a_number_);
+      if (gossip.watches)
+        fmt::print("#          ranks knew the result after {} us (p50), {} us (p99)\n", known(0.5), known(0.99));
     }
     std::fflush(stdout);
+  }
+  std::string known(double fraction) const {
+    return arguments_.gossip->watches ? fmt::format("{:.3f}", known_.percentile_us(fraction)) : "null";
   }
 
   static bool injects_faults() {
@@ -213,13 +258,13 @@ class GossipTest {
     return text != nullptr && parse_faults(text, faults).empty() && faults.any();
   }
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  __extension__ using Exact = __float128;
   static constexpr T rest = static_cast<T>(1e-12);
 
   Communicator& world_;
   const Arguments& arguments_;
   Options aside_;
-  Tally tally_;
+  Tally tally_, known_;  // of whole operations; until a rank knew the result (--watch)
+  bool counts_ = true;   // its samples
   std::vector<T> send_, recv_;
   std::uint64_t iterations_ = 0, messages_ = 0, stages_ = 0, missed_ = 0, above_bound_ = 0, not_a_number_ = 0;
   std::uint64_t lost_ = 0, flips_ = 0, failed_ends_ = 0;  // injected, at this rank

@@ -39,6 +39,8 @@ nlohmann::ordered_json json_of(const Arguments& arguments, const Row& row, const
   line["memory"] = arguments.shared_memory ? "ucft" : "plain";
   line["bytes"] = row.bytes;
   line["iterations"] = arguments.iterations;
+  line["slow"] = arguments.disturbances.slow_text();
+  line["noise"] = arguments.disturbances.noise.text;
   const Bandwidth bandwidth = bandwidth_of(arguments, row, tally);
   line["algbw_gbps"] = rounded(bandwidth.algorithm);
   line["busbw_gbps"] = rounded(bandwidth.bus);
@@ -66,12 +68,14 @@ nlohmann::ordered_json json_of(const Arguments& arguments, const Row& row, const
 
 std::string header_of(const Arguments& arguments, const Row& row) {
   if (arguments.json) return "";
-  return fmt::format(
-      "# {}_perftest {}: {}, {}, {} ranks, f={}, {} {}, {} iterations after {} of warm-up\n"
-      "#{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>7} {:>7} {:>5} {:>11}  {}\n",
-      row.library, UCFT_VERSION_STRING, name_of(arguments.test), arguments.algorithm, row.rank_count, row.f,
-      name_of(arguments.dtype), name_of(arguments.op), arguments.iterations, arguments.warmup, "bytes", "min us",
-      "avg us", "p50 us", "p99 us", "p99.9 us", "max us", "algbw", "busbw", "wrong", "recovery us", "failed ranks");
+  return arguments.disturbances.header(row.rank_count) +
+         fmt::format(
+             "# {}_perftest {}: {}, {}, {} ranks, f={}, {} {}, {} iterations after {} of warm-up\n"
+             "#{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>7} {:>7} {:>5} {:>11}  {}\n",
+             row.library, UCFT_VERSION_STRING, name_of(arguments.test), arguments.algorithm, row.rank_count, row.f,
+             name_of(arguments.dtype), name_of(arguments.op), arguments.iterations, arguments.warmup, "bytes", "min us",
+             "avg us", "p50 us", "p99 us", "p99.9 us", "max us", "algbw", "busbw", "wrong", "recovery us",
+             "failed ranks");
 }
 
 std::string line_of(const Arguments& arguments, const Row& row, const Tally& tally) {

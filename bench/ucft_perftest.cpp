@@ -106,7 +106,8 @@ class Perftest {
         f_(f),
         aside_(world, f, arguments.deaths.size()),
         checker_(arguments.op, {world.rank(), world.size()}),
-        root_(arguments.root) {}
+        root_(arguments.root),
+        counts_(arguments.disturbances.counts(world.rank(), world.size())) {}
 
   // All rows. The number of wrong results over all ranks and rows; the same on all survivors.
   std::uint64_t run() {
@@ -200,7 +201,7 @@ class Perftest {
       latency_ns += end_ns_ - begin_ns_;
       again = settle(result);
     }
-    if (counted) tally_.add_sample(latency_ns);
+    if (counted && counts_) tally_.add_sample(latency_ns);
   }
 
   void prepare() {
@@ -369,6 +370,7 @@ class Perftest {
   std::int64_t batch_ = 1;  // operations between two clocks
   Tally tally_;
   int root_;
+  bool counts_;  // its samples
   std::unique_ptr<T[]> own_send_, own_recv_;
   std::span<T> send_, recv_;
   std::uint64_t operation_ = 0;  // the same on all ranks, warm-up and repetitions included
@@ -454,6 +456,7 @@ int run(const Arguments& arguments) {
     if (world.rank() == 0) fmt::print(stderr, "ucft_perftest: {}\n", problem);
     return exit_usage;
   }
+  const Disturbed disturbed(arguments.disturbances, world.rank(), world.size());
   if (arguments.gossip) return run_gossip(world, arguments);
   const int f = arguments.options.f >= 0 ? arguments.options.f : default_f(context, world.size());
   return with_element_type(arguments.dtype, [&](auto element) {

@@ -1,10 +1,13 @@
 #include "simulator/clock_options.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ucft::detail::simulator {
 
 namespace {
+
+constexpr double highest_factor = 1e6, highest_share = 0.999;
 
 // RANK@NUMBER
 std::pair<Rank, double> rank_and_number(const std::string& option, const std::string& text, std::int64_t ranks) {
@@ -14,6 +17,28 @@ std::pair<Rank, double> rank_and_number(const std::string& option, const std::st
   if (rank != std::floor(rank) || rank >= static_cast<double>(ranks))
     refuse(fmt::format("{} {}: no such rank: there are {}", option, text, ranks));
   return {static_cast<Rank>(rank), number_after(option, text, text.substr(at + 1))};
+}
+
+// PERIOD:DURATION[@RANKS]
+Noise noise_of(const std::string& text, Rank ranks) {
+  const std::size_t colon = text.find(':'), at = text.find('@');
+  if (colon == std::string::npos || (at != std::string::npos && at < colon))
+    refuse(fmt::format("--noise {}: expected PERIOD:DURATION or PERIOD:DURATION@RANKS", text));
+  Noise noise;
+  noise.period = number_after("--noise", text, text.substr(0, colon));
+  noise.duration = number_after("--noise", text, text.substr(colon + 1, at == std::string::npos ? at : at - colon - 1));
+  if (!(noise.duration > 0 && noise.duration < noise.period))
+    refuse(fmt::format("--noise {}: DURATION is above 0 and below PERIOD", text));
+  if (noise.duration > noise.period * highest_share)
+    refuse(
+        fmt::format("--noise {}: it leaves a rank no time: DURATION is at most {:g} of PERIOD", text, highest_share));
+  noise.ranks = ranks;
+  if (at == std::string::npos) return noise;
+  const double count = number_after("--noise", text, text.substr(at + 1));
+  if (count != std::floor(count) || count < 1 || count > ranks)
+    refuse(fmt::format("--noise {}: 1 .. {} ranks can be noisy", text, ranks));
+  noise.ranks = static_cast<Rank>(count);
+  return noise;
 }
 
 LogGP costs_of(const ClockOptions& options) {
@@ -35,6 +60,19 @@ LogGP costs_of(const ClockOptions& options) {
 }
 
 }  // namespace
+
+std::vector<SlowRank> parse_slow(const std::vector<std::string>& texts, std::int64_t ranks) {
+  std::vector<SlowRank> all;
+  for (const std::string& text : texts) {
+    const auto [rank, factor] = rank_and_number("--slow", text, ranks);
+    if (factor < 1 || factor > highest_factor)
+      refuse(fmt::format("--slow {}: a rank takes 1 .. {:g} times as long", text, highest_factor));
+    if (std::ranges::any_of(all, [rank = rank](const SlowRank& each) { return each.rank == rank; }))
+      refuse(fmt::format("--slow {}: rank {} is named twice", text, rank));
+    all.push_back({rank, factor});
+  }
+  return all;
+}
 
 void parse_failures(ClockOptions& options, std::int64_t ranks) {
   for (Rank rank : options.failures.failed_ranks)
@@ -59,6 +97,8 @@ void set_clock(const ClockOptions& options, bool detects, Setting& setting) {
   setting.costs = costs_of(options);
   setting.skew = options.skew;
   setting.jitter = options.jitter;
+  setting.slow = parse_slow(options.slow, setting.ranks);
+  if (!options.noise.empty()) setting.noise = noise_of(options.noise, setting.ranks);
   if (options.detection == "never")
     setting.detection_delay = never;
   else if (!options.detection.empty())
@@ -126,6 +166,13 @@ void add_clock_options(CLI::App& command, ClockOptions& options) {
       ->check(time)
       ->capture_default_str();
   command.add_option("--skew", options.skew, "ranks start at up to this time")->check(time)->capture_default_str();
+  command
+      .add_option("--slow", options.slow,
+                  "RANK@FACTOR: the overheads of its sends and receives are FACTOR times as long; several: ','")
+      ->delimiter(',');
+  command.add_option("--noise", options.noise,
+                     "PERIOD:DURATION[@RANKS]: each PERIOD the operating system takes a rank's processor for DURATION, "
+                     "of RANKS ranks that are drawn (default: of all)");
 
   command
       .add_option("--failed", options.failures.failed,

@@ -13,6 +13,8 @@ namespace ucft::detail::simulator {
 struct ClockOptions {
   double latency = -1, overhead = -1, send_overhead = -1, receive_overhead = -1, gap = -1, gap_per_byte = -1;
   double skew = 0, jitter = 0;
+  std::vector<std::string> slow;
+  std::string noise;
   std::string model;
   bool one_processor = false;
   std::string network = "flat";
@@ -24,9 +26,12 @@ struct ClockOptions {
 };
 
 void add_clock_options(CLI::App& command, ClockOptions& options);
+// RANK@FACTOR each.
+std::vector<SlowRank> parse_slow(const std::vector<std::string>& texts, std::int64_t ranks);
 // Adds the deaths and suspicions of named ranks to failures.
 void parse_failures(ClockOptions& options, std::int64_t ranks);
-// Costs, jitter, skew and detection; detects: whether deaths are detected if nothing is said of it.
+// Costs, jitter, skew, slow ranks, noise and detection, for setting.ranks ranks. detects: whether deaths are detected
+// if nothing is said of it.
 void set_clock(const ClockOptions& options, bool detects, Setting& setting);
 NetworkShape network_of(const ClockOptions& options);
 // Refuses options of a network, or of hosts, that this one has not. has_hosts: the operation itself has some.

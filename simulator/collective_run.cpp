@@ -159,6 +159,8 @@ double tree_deadline(const CollectiveRun& run) {
   plain.arguments.correction = Correction::none;
   plain.phased = false;
   plain.setting.jitter = 0;
+  plain.setting.slow.clear();
+  plain.setting.noise = {};
   plain.setting.dead.clear();
   plain.setting.deaths.clear();
   plain.setting.suspicions.clear();
@@ -219,6 +221,7 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
     result.wrong += !right;
   }
   note_times_and_counts(std::move(times), engine, result);
+  result.others = last_of_others(engine, ranks);
   result.latency = rooted ? engine.finished_at(arguments.root) : result.last;
   if (rooted && reference == nullptr && (!engine.alive(arguments.root) || !engine.trusted(arguments.root)))
     result.outcome = Outcome::root_failed;

@@ -43,6 +43,7 @@ struct CollectiveResult {
   // Times of delivery over the live ranks that got it (a reduce: its senders', too); never: no rank did.
   double first = never, median = never, last = never;
   double latency = never;  // last; of a reduce: the root's
+  double others = never;   // last, of the ranks that are not slow
   double end = 0;          // of the last send or receive, correction included
   std::int64_t messages = 0, events = 0;
   double bytes = 0;
@@ -74,6 +75,17 @@ void note_times_and_counts(std::vector<double> times, const Engine<Actors>& engi
   for (int phase = 0; phase < phase_count; ++phase) result.by_phase[phase] = engine.messages(static_cast<Phase>(phase));
   result.bytes = engine.bytes();
   result.events = engine.events();
+}
+
+// When the last rank that is not slow had its result, of those that have one.
+template <class Actors>
+double last_of_others(const Engine<Actors>& engine, Rank ranks) {
+  double last = -1;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    if (engine.alive(rank) && engine.trusted(rank) && !engine.slowness().is_slow(rank) &&
+        engine.finished_at(rank) != never)
+      last = std::max(last, engine.finished_at(rank));
+  return last < 0 ? never : last;
 }
 
 CollectiveResult simulate(const CollectiveRun& run, Tracer* tracer = nullptr);

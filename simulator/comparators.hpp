@@ -59,6 +59,7 @@ CollectiveResult result_of(const Engine<Actors>& engine, const ComparatorRun& ru
     result.last = times.back();
   }
   result.latency = run.kind == Kind::reduce ? engine.finished_at(0) : result.last;
+  result.others = last_of_others(engine, run.setting.ranks);
   result.end = engine.end();
   result.messages = engine.messages();
   result.bytes = engine.bytes();

@@ -12,6 +12,7 @@
 //   proof_delay(), note_proof(Rank failed, visit)      not all have them: as note_failure, of those who have the proof
 //                                                      so long after the death, which others wait for the detector's
 //                                                      word of
+//   look(Rank, double now)                             not all have it: follows each step of a rank
 //   note_failure(Rank failed, visit)                   all know of it from now on; calls visit(rank) for each rank that
 //                                                      it may mean something to, in ascending order
 //
@@ -29,6 +30,7 @@
 #include "collectives/protocol.hpp"
 #include "simulator/event_queue.hpp"
 #include "simulator/network.hpp"
+#include "simulator/slowness.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -57,6 +59,8 @@ struct Setting {
   double jitter = 0;      // each message's latency is multiplied by 1 + jitter * u, 0 <= u < 1 from the seed
   bool in_order = false;  // messages from one rank to another never overtake, as jitter would let them
   std::uint64_t seed = 1;
+  std::vector<SlowRank> slow;      // each rank once
+  Noise noise{};                   // which ranks, and when: from the seed
   double skew = 0;                 // ranks start at 0 <= t < skew, from the seed
   double first_turn = 0;           // no turns before (phased correction)
   double detection_delay = never;  // from a death until all others are told
@@ -89,6 +93,7 @@ class Engine {
   bool was_in_tree(Rank rank) const { return at(in_tree_, rank) != 0; }   // a Phase::broadcast message has reached it
   std::uint32_t sends(Rank rank) const { return at(sends_, rank); }
   std::uint32_t receives(Rank rank) const { return at(receives_, rank); }
+  const Slowness& slowness() const { return slowness_; }
   double end() const { return end_; }  // of the last send or receive
   std::int64_t events() const { return events_; }
   std::int64_t messages(Phase phase) const { return messages_[static_cast<std::size_t>(phase)]; }
@@ -112,6 +117,7 @@ class Engine {
     Message message;  // peer: the sender
     Rank to;
     std::uint32_t number;
+    double receive_begin;
   };
 
   template <class T>
@@ -139,6 +145,7 @@ class Engine {
   void want_turn(Rank rank, double now);
 
   const Setting& setting_;
+  const Slowness slowness_;
   Actors& actors_;
   Tracer* tracer_;
   Outbox outbox_;
@@ -160,6 +167,7 @@ class Engine {
 template <class Actors>
 Engine<Actors>::Engine(const Setting& setting, Actors& actors, Tracer* tracer)
     : setting_(setting),
+      slowness_(setting.ranks, setting.slow, setting.noise, setting.seed),
       actors_(actors),
       tracer_(tracer),
       outbox_(actors.buffers()),
@@ -189,7 +197,7 @@ void Engine<Actors>::run() {
   for (Rank rank : setting_.dead) at(dead_at_, rank) = 0;  // trace: they never appear
   for (Rank rank = 0; rank < setting_.ranks; ++rank) {
     const double delay = setting_.skew == 0 ? 0 : setting_.skew * chance_of(~setting_.seed, rank, 0);
-    push(delay, Kind::start, static_cast<std::uint32_t>(rank));
+    push(slowness_.free_at(rank, delay), Kind::start, static_cast<std::uint32_t>(rank));
   }
   for (Rank rank : setting_.dead)
     if (setting_.detection_delay != never)
@@ -236,6 +244,7 @@ void Engine<Actors>::die(Rank rank, double time) {
 template <class Actors>
 void Engine<Actors>::after(Rank rank, double now) {
   flush(rank, now);
+  if constexpr (requires { actors_.look(rank, now); }) actors_.look(rank, now);
   if (at(finished_at_, rank) == never && !is_dead(rank, now) && actors_.finished(rank)) {
     at(finished_at_, rank) = now;
     if (tracer_ != nullptr) tracer_->finish(rank, now);
@@ -252,6 +261,7 @@ void Engine<Actors>::flush(Rank rank, double now) {
   for (const Message& send : outbox_.sends()) {
     double begin = std::max(now, at(port_free_, rank));
     if (costs.one_processor) begin = std::max(begin, at(processor_free_, rank));
+    begin = slowness_.free_at(rank, begin);
     if (!is_dead(rank, begin) && !dies_before_.empty() &&
         at(dies_before_, rank) == static_cast<std::int64_t>(at(sends_, rank)))
       die(rank, begin);
@@ -262,8 +272,8 @@ void Engine<Actors>::flush(Rank rank, double now) {
     }
     const std::uint64_t bytes = actors_.payload_bytes(send);
     const double stretch = costs.stretch(bytes);
-    const double end = begin + costs.send_overhead;
-    at(port_free_, rank) = begin + costs.per_message() + stretch;
+    const double end = slowness_.done_at(rank, begin, costs.send_overhead);
+    at(port_free_, rank) = std::max(end, begin + costs.gap) + stretch;
     if (costs.one_processor) at(processor_free_, rank) = end;
     double latency = setting_.network->latency(rank, send.peer);
     if (setting_.jitter != 0) latency *= 1 + setting_.jitter * chance_of(setting_.seed, rank, at(sends_, rank));
@@ -302,15 +312,16 @@ double Engine<Actors>::in_order(Rank from, Rank to, double arrival) {
 
 template <class Actors>
 void Engine<Actors>::arrive(const Event& event) {
-  const Flight& flight = flights_[event.index];
+  Flight& flight = flights_[event.index];
   const LogGP& costs = setting_.costs;
   double begin = std::max(event.time, at(receiver_free_, flight.to));
-  if (costs.one_processor) {
-    begin = std::max(begin, at(processor_free_, flight.to));
-    at(processor_free_, flight.to) = begin + costs.receive_overhead;
-  }
-  at(receiver_free_, flight.to) = begin + costs.per_receive();
-  push(begin + costs.receive_overhead, Kind::received, event.index);
+  if (costs.one_processor) begin = std::max(begin, at(processor_free_, flight.to));
+  begin = slowness_.free_at(flight.to, begin);
+  const double end = slowness_.done_at(flight.to, begin, costs.receive_overhead);
+  if (costs.one_processor) at(processor_free_, flight.to) = end;
+  at(receiver_free_, flight.to) = std::max(end, begin + costs.gap);
+  flight.receive_begin = begin;
+  push(end, Kind::received, event.index);
 }
 
 // A message that comes before the rank has started waits in its algorithm (Operation::store).
@@ -322,8 +333,7 @@ void Engine<Actors>::receive(const Event& event) {
     ++at(receives_, flight.to);
     end_ = std::max(end_, event.time);
     if (tracer_ != nullptr)
-      tracer_->receive(flight.to, event.time - setting_.costs.receive_overhead, event.time, flight.message,
-                       flight.number);
+      tracer_->receive(flight.to, flight.receive_begin, event.time, flight.message, flight.number);
     if (flight.message.phase == Phase::broadcast) at(in_tree_, flight.to) = 1;
     actors_.deliver(flight.to, flight.message, outbox_);
     after(flight.to, event.time);
@@ -361,6 +371,7 @@ void Engine<Actors>::want_turn(Rank rank, double now) {
   double time = std::max({now, at(port_free_, rank), setting_.first_turn});
   if (setting_.costs.one_processor) time = std::max(time, at(processor_free_, rank));
   if constexpr (requires { actors_.turn_at(rank); }) time = std::max(time, actors_.turn_at(rank));
+  time = slowness_.free_at(rank, time);
   if (at(turn_at_, rank) <= time) return;
   at(turn_at_, rank) = time;
   push(time, Kind::turn, static_cast<std::uint32_t>(rank));

@@ -1,5 +1,6 @@
 // ucft_sim push_sum | push_flow | pflc | pfcc | pcf | pcf_flip | pcf_printed | hps | hpflc | ardb | recursive_doubling
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "simulator/clock_options.hpp"
 #include "simulator/commands.hpp"
 #include "simulator/gossip_options.hpp"
 #include "simulator/many_runs.hpp"
@@ -26,7 +28,7 @@ struct Options : GossipOptions {
   bool repair_initial = false, root = false, same_data = false, all_rounds = false, lock_step = false, history = false,
        large = false, small = false;
   double delay = 0.3, jitter = 0.2, detect = 1;
-  std::vector<std::string> crashes;
+  std::vector<std::string> crashes, slow;
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
@@ -96,6 +98,9 @@ GossipRun run_of(const Options& options) {
     run.physical->arity = options.arity;
   }
   parse_faults(options, run.faults);
+  run.slow = parse_slow(options.slow, options.ranks);
+  if (!run.slow.empty() && (goes_by_rounds(options.algorithm) || options.lock_step))
+    refuse("--slow: by rounds and in lock step all ranks make an iteration together");
   if (options.all_rounds && options.rounds == 0 &&
       (uses_cycles(options.algorithm) || !goes_by_rounds(options.algorithm)))
     refuse("--all-rounds: how many? See --rounds");
@@ -123,6 +128,7 @@ Json head_of(const Options& options, double eps) {
   row["aggregate"] = options.aggregate;
   row["data"] = options.data;
   row["stop"] = options.stop;
+  row["slow"] = fmt::format("{}", fmt::join(options.slow, " "));
   row["seed"] = options.seed;
   row["runs"] = options.runs;
   return row;
@@ -322,6 +328,10 @@ void add_options(CLI::App& command, Options& options) {
 
   add_fault_options(command, options, !goes_by_rounds(options.algorithm));
   command.add_option("--crash", options.crashes, "RANK@TIME: dies")->delimiter(',');
+  command
+      .add_option("--slow", options.slow,
+                  "RANK@FACTOR: its iterations take FACTOR times as long; several: ','. Not by rounds")
+      ->delimiter(',');
   command.add_option("--detect", options.detect, "from a death until the neighbours know")
       ->check(number_between(0, longest_time))
       ->capture_default_str();

@@ -1,5 +1,6 @@
 // ucft_sim gossip: a gossip all-reduce as the library does it, under the LogGP clock, with failures, as often as asked.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -109,6 +110,8 @@ Json head_of(const Options& options, const GossipOperationRun& run) {
           {"two_level", options.two_level},
           {"jitter", options.jitter},
           {"skew", options.skew},
+          {"slow", fmt::format("{}", fmt::join(options.slow, " "))},
+          {"noise", options.noise},
           {"detect", number_json(run.setting.detection_delay)},
           {"seed", options.seed}};
 }
@@ -133,6 +136,14 @@ Json summary_of(const Options& options, const GossipOperationRun& run, std::span
   median("latency", [](const Result& r) { return r.latency; });
   most("latency_max", [](const Result& r) { return r.latency; });
   median("first", [](const Result& r) { return r.first; });
+  median("others", [](const Result& r) { return r.others; });
+  median("within_eps_first", [](const Result& r) { return r.within_eps.first; });
+  median("within_eps_median", [](const Result& r) { return r.within_eps.median; });
+  median("within_eps_last", [](const Result& r) { return r.within_eps.last; });
+  median("within_eps_slow", [](const Result& r) { return r.within_eps_slow; });
+  median("without_slow_first", [](const Result& r) { return r.without_slow.first; });
+  median("without_slow_median", [](const Result& r) { return r.without_slow.median; });
+  median("without_slow_last", [](const Result& r) { return r.without_slow.last; });
   median("iterations", [](const Result& r) { return r.iterations; });
   median("stages", [](const Result& r) { return r.stages; });
   median("agreements", [](const Result& r) { return r.agreements; });

@@ -11,6 +11,7 @@
 #include "collectives/cost_model.hpp"
 #include "collectives/gossip/gossip_operation.hpp"
 #include "collectives/operation_window.hpp"
+#include "simulator/estimate_watch.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -33,6 +34,9 @@ class GossipActors {
       for (std::size_t i = 0; i < input.size(); ++i) input[i] = given(rank, i);
       nodes_.emplace_back(call, rank, run, input, buffers_);
     }
+    const Setting& setting = run.setting;
+    if (setting.dead.empty() && setting.deaths.empty() && setting.suspicions.empty())
+      watch_.emplace(call, setting.slow, [this](Rank rank, std::size_t place) { return given(rank, place); });
   }
   ~GossipActors() {
     for (Node& node : nodes_) node.agreements.release_all();
@@ -89,6 +93,9 @@ class GossipActors {
     return message.phase == gossip_phase ? message.value.bytes - sizeof(GossipMessage) : message.value.bytes;
   }
   bool finished(Rank rank) const { return operation(rank).finished(); }
+  void look(Rank rank, double now) {
+    if (watch_) watch_->look(rank, operation(rank), now);
+  }
 
   // ---- what came of it
 
@@ -96,6 +103,7 @@ class GossipActors {
   std::uint32_t agreements(Rank rank) const {
     return static_cast<std::uint32_t>(nodes_[static_cast<std::size_t>(rank)].agreements.next());
   }
+  const std::optional<EstimateWatch<Real>>& watch() const { return watch_; }
   Real given(Rank rank, std::size_t i) const {
     return static_cast<Real>(gossip_value(run_.data, run_.setting.seed, run_.setting.ranks, rank, static_cast<int>(i)));
   }
@@ -202,6 +210,7 @@ class GossipActors {
   std::deque<Node> nodes_;
   std::vector<Rank> failed_;  // as the detector has told
   GossipSends<Real> sends_;
+  std::optional<EstimateWatch<Real>> watch_;
 };
 
 // Compared with the ranks that the result stands for.
@@ -221,6 +230,30 @@ double error_of(const GossipOperation<Real>& operation, const GossipActors<Real>
   return worst == 0 ? 0 : worst / largest;
 }
 
+SpreadOfTimes spread_of(std::vector<double> times) {
+  std::ranges::sort(times);
+  if (times.empty()) return {};
+  return {times.front(), times[(times.size() - 1) / 2], times.back()};
+}
+
+template <class Real>
+void note_estimates(const EstimateWatch<Real>& watch, const Slowness& slowness, GossipOperationResult& result) {
+  std::vector<double> within_eps, without_slow;
+  double slow = 0;
+  for (Rank rank = 0; rank < static_cast<Rank>(watch.within_eps().size()); ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (slowness.is_slow(rank)) {
+      slow = std::max(slow, watch.within_eps()[at]);
+      continue;
+    }
+    within_eps.push_back(watch.within_eps()[at]);
+    without_slow.push_back(watch.without_slow()[at]);
+  }
+  if (slow > 0) result.within_eps_slow = slow;
+  result.within_eps = spread_of(std::move(within_eps));
+  result.without_slow = spread_of(std::move(without_slow));
+}
+
 bool tells_the_same(const GossipOutcome& one, const GossipOutcome& other) {
   return one.end == other.end && one.error_bound == other.error_bound && one.missing == other.missing &&
          one.contributors == other.contributors && one.answer == other.answer && one.stages == other.stages &&
@@ -237,7 +270,7 @@ GossipOperationResult run_of(const GossipOperationRun& run) {
 
   GossipOperationResult result;
   const GossipOperation<Real>* reference = nullptr;
-  double last = 0;
+  double last = 0, others = 0;
   for (Rank rank = 0; rank < setting.ranks; ++rank) {
     if (!engine.alive(rank) || !engine.trusted(rank)) continue;
     ++result.live;
@@ -251,6 +284,7 @@ GossipOperationResult run_of(const GossipOperationRun& run) {
     if (reference == nullptr) reference = &operation;
     result.first = std::min(result.first, engine.finished_at(rank));
     last = std::max(last, engine.finished_at(rank));
+    if (!engine.slowness().is_slow(rank)) others = std::max(others, engine.finished_at(rank));
     result.iterations = std::max(result.iterations, outcome.iterations);
     result.injected.lost += outcome.injected.lost;
     result.injected.flips += outcome.injected.flips;
@@ -262,8 +296,10 @@ GossipOperationResult run_of(const GossipOperationRun& run) {
   result.agreement_messages = engine.messages() - result.messages;
   result.bytes = engine.bytes();
   result.events = engine.events();
+  if (actors.watch()) note_estimates(*actors.watch(), engine.slowness(), result);
   if (reference == nullptr) return result;
   if (result.missed == 0) result.latency = last;
+  if (result.missed == 0 && others > 0) result.others = others;
   const GossipOutcome& outcome = reference->outcome();
   result.stages = outcome.stages;
   result.bound = outcome.error_bound;
@@ -305,9 +341,11 @@ std::string problem_with(const GossipOperationRun& run) {
                        epsilon);
   if (!(call.eps > 0 && call.eps < 1)) return fmt::format("eps = {}: it must be above 0 and below 1", call.eps);
   const LogGP& costs = run.setting.costs;
-  const double longest = (costs.delivery() + costs.gap +
-                          costs.stretch(8 * (2 * call.count + 8 + static_cast<std::uint64_t>(run.setting.ranks)))) *
-                         (1 + run.setting.jitter);
+  const Slowness slowness(run.setting.ranks, run.setting.slow, run.setting.noise, run.setting.seed);
+  const double longest =
+      slowness.longest(costs.delivery() + costs.gap +
+                       costs.stretch(8 * (2 * call.count + 8 + static_cast<std::uint64_t>(run.setting.ranks)))) *
+      (1 + run.setting.jitter);
   if (longest > longest_us)
     return fmt::format("a message takes {:g} us: at most {:g}, as gossip's clock counts ns", longest, longest_us);
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));

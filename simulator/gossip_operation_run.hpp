@@ -28,8 +28,18 @@ struct GossipOperationRun {
   std::vector<Rank> hosts{};  // see GossipSeat
 };
 
+// Over some ranks; never: so many are still without.
+struct SpreadOfTimes {
+  double first = never, median = never, last = never;
+};
+
 struct GossipOperationResult {
   double first = never, latency = never;  // when the first and the last live rank had its result; never: some have none
+  double others = never;                  // the last live rank that is not slow
+  // When ranks knew the result to eps (estimate_watch.hpp), before they had it. Of ranks that are not slow, and of the
+  // last one that is. Never if ranks die in the run or before.
+  SpreadOfTimes within_eps, without_slow;
+  double within_eps_slow = never;
   std::int64_t messages = 0, agreement_messages = 0, events = 0;
   double bytes = 0;                          // of both
   std::uint64_t iterations = 0;              // most of a live rank

@@ -50,6 +50,7 @@ class World {
         progress_(progress),
         n_(run.plan.neighbourhood.ranks),
         k_(static_cast<std::size_t>(run.values)),
+        slowness_(n_, run.slow, {}, run.seed),
         random_(mixed(run.seed, 0x6661756c74u)) {
     limit_ = run.stop == GossipStop::model ? rounds_for(run.plan, run.eps) : run.rounds;
     if (limit_ == 0 && run.stop != GossipStop::model && n_ > 1)
@@ -466,8 +467,8 @@ class World {
     if (look(0)) return;
     iterations_.assign(static_cast<std::size_t>(n_), 0);
     for (Rank rank = 0; rank < n_; ++rank)
-      post(uniform_value(mixed(run_.seed, 0x7068617365u), static_cast<std::uint64_t>(rank)), Kind::push,
-           static_cast<std::uint32_t>(rank));
+      post(slowness_.factor(rank) * uniform_value(mixed(run_.seed, 0x7068617365u), static_cast<std::uint64_t>(rank)),
+           Kind::push, static_cast<std::uint32_t>(rank));
     const auto all = [&](const auto& planned, Kind kind) {
       for (std::size_t i = 0; i < planned.size(); ++i) post(planned[i].time, kind, static_cast<std::uint32_t>(i));
     };
@@ -524,9 +525,9 @@ class World {
     result_.rounds = static_cast<int>(std::ceil(now + (2 + agreement_time()) * run_.delay));
   }
   double interval(Rank rank) {
-    return 1 + run_.jitter * (uniform_value(mixed(run_.seed, static_cast<std::uint64_t>(rank)),
-                                            iterations_[static_cast<std::size_t>(rank)]) -
-                              0.5);
+    const double chance =
+        uniform_value(mixed(run_.seed, static_cast<std::uint64_t>(rank)), iterations_[static_cast<std::size_t>(rank)]);
+    return slowness_.factor(rank) * (1 + run_.jitter * (chance - 0.5));
   }
   void launch(Rank rank, double now) {
     for (const auto& send : out_.sends()) {
@@ -636,6 +637,7 @@ class World {
   const GossipProgress& progress_;
   Rank n_;
   std::size_t k_;
+  Slowness slowness_;
   Random random_;
   std::vector<GossipRank<Real>> ranks_;
   GossipOutbox<Real> out_;

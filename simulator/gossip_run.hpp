@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "collectives/gossip/faults.hpp"
+#include "simulator/slowness.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -59,6 +60,7 @@ struct GossipRun {
   bool all_rounds = false;                // go on when eps has been reached
   bool lock_step = false;                 // an asynchronous algorithm by rounds: all push, then all receive
   double delay = 0.3, jitter = 0.2;       // with a physical topology: delay of each hop
+  std::vector<SlowRank> slow;             // their iterations take factor times as long; not by rounds, nor in lock step
   std::optional<Neighbourhood> physical;  // what messages travel on: their hops are counted (Casas et al. 2018, 5.2)
   int check_every = 4;                    // adaptive
   std::uint64_t seed = 1;                 // of data and schedule

@@ -1,5 +1,6 @@
 // ucft_sim bcast | reduce | allreduce | barrier: one operation under the clock, with failures, as often as asked.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -141,6 +142,8 @@ void set_two_level(const Options& options, const CollectiveRun& run, TwoLevelRun
     refuse(fmt::format("--network {}: with --hosts messages are those between hosts", options.network));
   if (options.failures.crashes > 0) refuse("--crashes: with --hosts see --crash-speakers and --crash-hosts");
   if (!options.suspicions.empty()) refuse("--suspect: not of --hosts");
+  if (!options.slow.empty()) refuse("--slow: not of --hosts, where --gather and --deliver are a host's own times");
+  if (!options.noise.empty()) refuse("--noise: not of --hosts, where --gather and --deliver are a host's own times");
   if (options.crash_hosts + options.crash_speakers >= options.hosts)
     refuse(fmt::format("--crash-hosts, --crash-speakers: {} of {} hosts: the root's is spared",
                        options.crash_hosts + options.crash_speakers, options.hosts));
@@ -322,6 +325,8 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["network"] = options.network;
   row["jitter"] = options.jitter;
   row["skew"] = options.skew;
+  row["slow"] = fmt::format("{}", fmt::join(options.slow, " "));
+  row["noise"] = options.noise;
   row["detect"] = time_of(task.run.setting.detection_delay);
   row["failed"] = whole(median_of(values([&](const CollectiveResult& r) { return options.ranks - r.live; })));
   row["seed"] = options.seed;
@@ -332,6 +337,7 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   row["first"] = time_of(median_of(values([](const CollectiveResult& r) { return r.first; })));
   row["median"] = time_of(median_of(values([](const CollectiveResult& r) { return r.median; })));
   row["last"] = time_of(median_of(values([](const CollectiveResult& r) { return r.last; })));
+  row["others"] = time_of(median_of(values([](const CollectiveResult& r) { return r.others; })));
   row["end"] = median_of(values(end));
   row["end_mean"] = mean(end);
   row["end_max"] = most(end);
@@ -369,7 +375,7 @@ std::string_view unit_of(std::string_view name) {
       {" messages messages_max most_sends most_receives sends_per_rank ", "messages"},
       {" failed missed largest_gap most_partners ", "ranks"},
       {" L o_send o_receive g gossip_time panic_after gather deliver prove jitter skew detect ", "time"},
-      {" latency latency_mean latency_max first median last end end_mean end_max ", "time"}};
+      {" latency latency_mean latency_max first median last others end end_mean end_max ", "time"}};
   for (const auto& [names, unit] : units)
     if (names.find(fmt::format(" {} ", name)) != names.npos) return unit;
   return "";

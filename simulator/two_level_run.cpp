@@ -356,6 +356,7 @@ CollectiveResult simulate(const TwoLevelRun& given) {
   }
   note_times_and_counts(std::move(times), engine, result);
   if (!rooted) result.latency = result.last;
+  result.others = result.last;
   result.takeovers = actors.takeovers();
   return result;
 }

@@ -63,12 +63,16 @@ double GossipOperation<Real>::estimate(Mass<Real> values) const {
 }
 
 template <class Real>
+bool GossipOperation<Real>::counts(Rank rank) const {
+  if (presence_row_.empty() && epoch_.has_met()) return !missing()[static_cast<std::size_t>(rank)];
+  return presence_.has(rank) && !deaths_.is_known(rank);
+}
+template <class Real>
 std::uint32_t GossipOperation<Real>::contributors() const {
   if (finished()) return outcome_.contributors;
   if (state() == nullptr) return told_.contributors;
-  if (presence_row_.empty() && epoch_.has_met()) return GossipDeaths::alive(missing());
   std::uint32_t count = 0;
-  for (Rank rank = 0; rank < seat_.ranks; ++rank) count += presence_.has(rank) && !deaths_.is_known(rank);
+  for (Rank rank = 0; rank < seat_.ranks; ++rank) count += counts(rank);
   return count;
 }
 

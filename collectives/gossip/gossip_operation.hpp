@@ -119,6 +119,7 @@ class GossipOperation {
   // This rank's own estimate (its input, if it has none yet), of the ranks that it has heard of. Returns the error to
   // be expected; infinite: nothing is known yet.
   double estimate(Mass<Real> values) const;
+  bool counts(Rank rank) const;        // whether this is one of them
   std::uint32_t contributors() const;  // how many these are
   bool finished() const { return step_ == Step::finished; }
   const GossipOutcome& outcome() const { return outcome_; }  // when it has finished
