@@ -48,6 +48,7 @@ constexpr std::array<Named<GossipData>, 4> gossip_data{{{"uniform", GossipData::
                                                         {"cancel", GossipData::cancel},
                                                         {"huge", GossipData::huge},
                                                         {"tiny", GossipData::tiny}}};
+constexpr std::array<Named<std::int32_t>, 3> gossip_repairs{{{"default", 0}, {"yes", 1}, {"no", -1}}};
 constexpr std::array<Named<ucft_gossip_path_t>, 3> gossip_paths{
     {{"auto", UCFT_GOSSIP_PATH_AUTO}, {"message", UCFT_GOSSIP_PATH_MESSAGE}, {"rma", UCFT_GOSSIP_PATH_RMA}}};
 
@@ -129,6 +130,7 @@ struct RawArguments {
   std::string stop = "adaptive";
   std::string data_path = "auto", data = "uniform";
   std::string seed = "1";
+  std::string cycles = "0", repair_initial = "default";
   std::string loss, flip_rate, flip_target;
   std::string bins, sweeps;
   std::vector<std::string> flips, failing_links;
@@ -365,6 +367,16 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("--data-path", raw.data_path, "Of -t gossip: auto, message, rma")
       ->type_name("PATH")
       ->capture_default_str();
+  app.add_option("--cycles", raw.cycles,
+                 "Of -t gossip, hps and hpflc: so many cycles, used in turn; -1: a new one in each round; 0: hps -1, "
+                 "hpflc half of the first rounds, at most 16")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option(
+         "--repair-initial", raw.repair_initial,
+         "Of -t gossip, algorithms with checksums: whether a rank's own values are repaired (default: of hpflc)")
+      ->type_name("default|yes|no")
+      ->capture_default_str();
   app.add_option("--seed", raw.seed, "Of -t gossip: of its choices, and of the faults")
       ->type_name("S")
       ->capture_default_str();
@@ -455,6 +467,8 @@ GossipArguments interpret_gossip(const RawArguments& raw) {
   gossip.options.stop = value_in(gossip_stops, "--until", raw.stop);
   gossip.options.path = value_in(gossip_paths, "--data-path", raw.data_path);
   gossip.data = value_in(gossip_data, "--data", raw.data);
+  gossip.options.cycles = static_cast<std::int32_t>(parse_number("--cycles", raw.cycles, {-1, most_cycles}));
+  gossip.options.repair_initial = value_in(gossip_repairs, "--repair-initial", raw.repair_initial);
   return gossip;
 }
 

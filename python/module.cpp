@@ -230,7 +230,9 @@ void bind_values(py::module_& m) {
       .def_readwrite("rounds", &GossipOptions::rounds)
       .def_readwrite("eps", &GossipOptions::eps)
       .def_readwrite("tau", &GossipOptions::tau)
-      .def_readwrite("seed", &GossipOptions::seed);
+      .def_readwrite("seed", &GossipOptions::seed)
+      .def_readwrite("cycles", &GossipOptions::cycles)
+      .def_readwrite("repair_initial", &GossipOptions::repair_initial);
   m.attr("Result") = make_result_type();
   py::class_<GossipResult>(m, "GossipResult", "How accurate a gossip was (ucft.h: ucft_gossip_result_t).")
       .def_readonly("value", &GossipResult::value)

@@ -284,7 +284,9 @@ double memory_of(const GossipOperationRun& run) {
   const GossipPlan& plan = run.call.plan;
   const double n = run.setting.ranks, number = run.call.is_float ? 4 : 8;
   const double links = goes_by_rounds(plan.algorithm)
-                           ? 2.0 * run.call.iterations * uses_flows(plan.algorithm)
+                           ? 2.0 *
+                                 (plan.cycles > 0 ? std::min(plan.cycles, run.call.iterations) : run.call.iterations) *
+                                 uses_flows(plan.algorithm)
                            : static_cast<double>(neighbours_of(plan.neighbourhood, 0).size());
   const double copies = plan.algorithm == GossipAlgorithm::pcf_flip ? 6 : 2;
   return n * n * 48 + n * links * (200 + copies * static_cast<double>(run.call.count + 2) * number);

@@ -41,8 +41,7 @@ std::string problem_with(const GossipPlan& plan) {
   }
   if (plan.rounds < 0 || plan.rounds > rounds_limit)
     return fmt::format("{} rounds: 0 .. {}", plan.rounds, rounds_limit);
-  if (plan.cycles < 0 || plan.cycles > rounds_limit)
-    return fmt::format("{} cycles: 0 .. {}", plan.cycles, rounds_limit);
+  if (plan.cycles < 0 || plan.cycles > most_cycles) return fmt::format("{} cycles: 0 .. {}", plan.cycles, most_cycles);
   if (has_checksums(plan.algorithm) && !(plan.tau > 0 && std::isfinite(plan.tau)))
     return fmt::format("tau = {} finds {}: it must be a positive number", plan.tau,
                        plan.tau <= 0 ? "faults in rounding errors" : "no faults");

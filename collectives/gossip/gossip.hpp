@@ -88,6 +88,8 @@ struct GossipPlan {
   int cycles = 0;                // hps, hpflc: so many, used in turn; 0: a new one in each round
 };
 
+inline constexpr int most_cycles = 1 << 20;
+
 // "" or what is wrong with it.
 std::string problem_with(const GossipPlan& plan);
 
@@ -233,6 +235,7 @@ class GossipByRounds {
   bool finished() const { return round_ == schedule_.rounds(); }
   int round() const { return round_; }
   int rounds() const { return schedule_.rounds(); }
+  int links() const { return schedule_.links(); }
   const GossipRank<Real>& state() const { return state_; }
   GossipRank<Real>& state() { return state_; }
 

@@ -52,7 +52,7 @@ class GossipRounds {
  private:
   void inject(int round, Exit exit) {
     exit.faults.before_push(machine_.state(), begun_ + static_cast<std::uint64_t>(round),
-                            2 * std::min(std::max(1, round), machine_.rounds()));
+                            std::min(machine_.links(), 2 * std::max(1, round)));
   }
   // A lost row is waited for: so an empty message goes.
   void send_pushed(const GossipMembers& members, Exit exit) {

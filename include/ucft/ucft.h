@@ -596,7 +596,7 @@ typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_PCF = 4,       /* push-cancel-flow: a death costs no convergence                                   */
   UCFT_GOSSIP_PCF_FLIP = 5,  /* the same, and flipped bits are repaired                                          */
   UCFT_GOSSIP_HPS = 6,       /* by rounds: push-sum along cycles through all ranks, new ones each round          */
-  UCFT_GOSSIP_HPFLC = 7,     /* by rounds: PFLC along cycles                                                     */
+  UCFT_GOSSIP_HPFLC = 7,     /* by rounds: PFLC along cycles that come again; flipped bits are repaired            */
   UCFT_GOSSIP_ARDB = 8,      /* by rounds: recursive doubling that stops early; its blocks have sampled          */
   UCFT_GOSSIP_RECURSIVE_DOUBLING =
       9 /* by rounds: exact but for rounding; for comparison                                */
@@ -630,7 +630,8 @@ typedef enum UCFT_OF_INT {
                                    on all ranks alike                                                                 */
 } ucft_gossip_path_t;
 
-/* Options of one gossip call. All ranks must give the same values, else UCFT_ERR_MISMATCH. */
+/* Options of one gossip call. All ranks must give the same values, else UCFT_ERR_MISMATCH. A program that was compiled
+ * before `cycles` and `repair_initial` existed has a smaller struct_size: they are 0 then. */
 typedef struct {
   size_t struct_size;
   ucft_gossip_algorithm_t algorithm;
@@ -646,12 +647,17 @@ typedef struct {
   double tau;    /* of PFLC, PFCC, HPFLC: a checksum's error above it is a fault; absolute, in the unit of the data.
                          0: ranks x the largest sum of a rank's magnitudes x the square root of the type's epsilon */
   uint64_t seed; /* of all choices */
+  int32_t cycles;         /* of HPS, HPFLC: so many cycles through all ranks, used in turn; -1: a new one in each round.
+                          0: of HPFLC half of the rounds before the first agreement, at most 16: a flow that a flip has
+                          damaged is repaired when its cycle comes again. Of HPS -1. Up to 2^20 */
+  int32_t repair_initial; /* of PFLC, PFCC, HPFLC: 1: a rank's own values are repaired if a bit of them flips; -1: not.
+                          0: HPFLC 1, the others -1 */
 } ucft_gossip_options_t;
 
 #define UCFT_GOSSIP_OPTIONS_INIT                                                                                     \
   {                                                                                                                  \
     sizeof(ucft_gossip_options_t), UCFT_GOSSIP_PCF, UCFT_GOSSIP_COMPLETE, UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_ADAPTIVE, \
-        UCFT_GOSSIP_PATH_AUTO, 0, 0, 0, 1e-6, 0, 1                                                                   \
+        UCFT_GOSSIP_PATH_AUTO, 0, 0, 0, 1e-6, 0, 1, 0, 0                                                             \
   }
 
 /* The ranks whose aggregate the result is. */

@@ -251,6 +251,8 @@ class GossipOptions:
     eps: float
     tau: float
     seed: int
+    cycles: int
+    repair_initial: int
 
 class Result(NamedTuple):
     value: Any

@@ -44,6 +44,7 @@ GossipWorldPlan plan_of(GossipAlgorithm algorithm, Rank ranks, GossipTopology to
   call.path = path;
   call.count = 2;
   call.iterations = goes_by_rounds(algorithm) ? rounds_for(call.plan, call.eps) : 12;  // so few that there are stages
+  call.choose_repair(0, 0);
   plan.seed = seed;
   return plan;
 }

@@ -24,6 +24,7 @@ struct Timed {
     run.call.eps = 1e-6;
     run.call.count = 3;
     run.call.iterations = rounds_for(run.call.plan, run.call.eps);
+    run.call.choose_repair(0, 0);
   }
   Timed& with_costs(double latency, double overhead, double gap, double gap_per_byte) {
     run.setting.costs = {latency, overhead, overhead, gap, gap_per_byte, false};
@@ -371,6 +372,57 @@ TEST(GossipOperationRun, FaultsAreThoseOfTheLibrary) {
   const GossipOperationResult failed = cut.result();
   expect_all_agree(failed, 8, "link");
   EXPECT_EQ(failed.injected.failed_links, 2u);
+}
+
+struct Flipped {
+  int not_reached = 0;
+  double error = 0;  // the worst
+};
+// Of each rank, before, while and after the cycles have come again: the first stage has 61 rounds.
+Flipped flip_each(GossipCall call, FlipTarget target, std::vector<int> bits) {
+  Flipped flipped;
+  for (int bit : bits)
+    for (double time : {0, 1, 4, 9, 20, 33, 47, 55, 60})
+      for (Rank rank = 0; rank < 5; ++rank) {
+        Timed timed(call.plan.algorithm, 5);
+        timed.run.call = call;
+        timed.run.faults.flips = {{time, rank, bit}};
+        timed.run.faults.target = target;
+        timed.with_seed(static_cast<std::uint64_t>(bit) + static_cast<std::uint64_t>(time));
+        const GossipOperationResult result = timed.result();
+        EXPECT_EQ(result.missed + result.wrong, 0) << timed.name();
+        EXPECT_EQ(result.injected.flips, 1u) << bit << " at " << time;
+        flipped.not_reached += !result.reached;
+        if (!(result.error <= flipped.error)) flipped.error = result.error;
+      }
+  return flipped;
+}
+GossipCall call_of(GossipAlgorithm algorithm, bool adaptive, int cycles = 0, int repair_initial = 0) {
+  Timed timed(algorithm, 5);
+  GossipCall& call = timed.run.call;
+  call.adaptive = adaptive;
+  call.eps = 1e-9;
+  call.iterations = rounds_for(call.plan, call.eps);
+  EXPECT_EQ(call.choose_repair(cycles, repair_initial), "");
+  return call;
+}
+
+TEST(GossipOperationRun, HpflcRepairsAFlippedBitAnywhere) {
+  for (FlipTarget target : {FlipTarget::flow, FlipTarget::message, FlipTarget::data}) {
+    const Flipped flipped = flip_each(call_of(GossipAlgorithm::hpflc, true), target, {62, 61, 52, 47, 40});
+    EXPECT_EQ(flipped.not_reached, 0) << static_cast<int>(target);
+    EXPECT_LE(flipped.error, 1e-9) << static_cast<int>(target);
+    // Smaller than tau, which is 1.5e-8 times 5 ranks times what a rank gives: no fault, and no more than that.
+    EXPECT_LE(flip_each(call_of(GossipAlgorithm::hpflc, true), target, {30, 26, 20, 3}).error, 1e-7);
+  }
+}
+
+// What the defaults are for. An input that is repaired at once costs no rounds.
+TEST(GossipOperationRun, NewCyclesAndInputsThatAreNotRepairedAreWorse) {
+  constexpr GossipAlgorithm hpflc = GossipAlgorithm::hpflc;
+  EXPECT_GT(flip_each(call_of(hpflc, true, GossipCall::new_cycles), FlipTarget::flow, {61, 52}).error, 1e-3);
+  EXPECT_EQ(flip_each(call_of(hpflc, false), FlipTarget::data, {61, 52}).not_reached, 0);
+  EXPECT_GT(flip_each(call_of(hpflc, false, 0, -1), FlipTarget::data, {61, 52}).not_reached, 0);
 }
 
 // ---- what can't be run

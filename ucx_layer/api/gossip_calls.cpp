@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -22,17 +23,22 @@ static_assert(UCFT_GOSSIP_PATH_MESSAGE == static_cast<int>(GossipPath::messages)
 static_assert(UCFT_GOSSIP_SURVIVORS == static_cast<int>(GossipStandsFor::survivors) &&
               UCFT_GOSSIP_NEARLY_ALL_RANKS == static_cast<int>(GossipStandsFor::nearly_all_ranks));
 
+// Of programs that were compiled when the options ended with `seed`.
+constexpr std::size_t first_options_bytes = offsetof(ucft_gossip_options_t, cycles);
+
 GossipAlgorithm algorithm_of(ucft_gossip_algorithm_t algorithm) {
   return static_cast<GossipAlgorithm>(static_cast<int>(algorithm) + (algorithm >= UCFT_GOSSIP_HPS ? 1 : 0));
 }
 
 ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_options_t* given, GossipCall& call) {
-  static constexpr ucft_gossip_options_t defaults = UCFT_GOSSIP_OPTIONS_INIT;
   constexpr int rounds_limit = 1 << 20;
-  const ucft_gossip_options_t& options = given == nullptr ? defaults : *given;
-  if (options.struct_size != sizeof options)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_GOSSIP_OPTIONS_INIT",
-                options.struct_size, sizeof options);
+  ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+  if (given != nullptr) {
+    if (given->struct_size != sizeof options && given->struct_size != first_options_bytes)
+      return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_GOSSIP_OPTIONS_INIT",
+                  given->struct_size, sizeof options);
+    std::memcpy(&options, given, given->struct_size);  // what is behind that is the default
+  }
   if (options.algorithm < UCFT_GOSSIP_PUSH_SUM || options.algorithm > UCFT_GOSSIP_RECURSIVE_DOUBLING)
     return fail(UCFT_ERR_INVALID_PARAM, "options.algorithm is {}: not a ucft_gossip_algorithm_t",
                 static_cast<int>(options.algorithm));
@@ -76,6 +82,8 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   GossipPlan between_hosts = plan;
   between_hosts.neighbourhood = mended(plan.neighbourhood, comm.gossiping());
   call.iterations = options.rounds > 0 ? options.rounds : rounds_for(between_hosts, options.eps);
+  if (const std::string problem = call.choose_repair(options.cycles, options.repair_initial); !problem.empty())
+    return fail(UCFT_ERR_INVALID_PARAM, "options.{}", problem);
   return UCFT_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -213,6 +214,24 @@ TEST_P(Gossip, CommunicatorsComeAndGo) {
   for (int ranks : {1, 3}) expect_right(plan(ranks, communicators));
 }
 
+// The last rank is of a program that was compiled when the options ended with the seed. What it doesn't say is the
+// default, which the others name.
+RANKS(older_options) {
+  ucft_gossip_options_t options = options_of(UCFT_GOSSIP_HPFLC, 1e-6);
+  if (rank_ == size_ - 1) {
+    options.struct_size = offsetof(ucft_gossip_options_t, cycles);
+    options.cycles = 3;
+  } else {
+    options.cycles = 16;
+    options.repair_initial = 1;
+  }
+  CheckedGossip<double> gossip(options, 4, 1);
+  gossip.post();
+  gossip.finish(true);
+}
+
+TEST_P(Gossip, OptionsOfAnOlderProgramMeanTheDefaults) { expect_right(plan(3, older_options)); }
+
 RANKS(mismatch) {
   const std::string& what = arguments.at(0);
   const bool odd = rank_ == size_ - 1;
@@ -221,6 +240,9 @@ RANKS(mismatch) {
   if (odd && what == "algorithm") options.algorithm = UCFT_GOSSIP_HPS;
   if (odd && what == "eps") options.eps = 1e-3;
   if (odd && what == "seed") options.seed = 3;
+  if (what == "cycles" || what == "repair_initial") options.algorithm = UCFT_GOSSIP_HPFLC;
+  if (odd && what == "cycles") options.cycles = 7;
+  if (odd && what == "repair_initial") options.repair_initial = -1;
   if (odd && what == "path") options.path = UCFT_GOSSIP_PATH_RMA;
   const std::uint64_t count = odd && what == "count" ? 9 : 8;
   const ucft_dtype_t type = odd && what == "type" ? UCFT_FLOAT : UCFT_DOUBLE;
@@ -234,7 +256,7 @@ RANKS(mismatch) {
 }
 
 TEST_P(Gossip, DifferentOptionsAreAMismatchForAll) {
-  for (const char* what : {"algorithm", "eps", "seed", "count", "type", "path"})
+  for (const char* what : {"algorithm", "eps", "seed", "count", "type", "path", "cycles", "repair_initial"})
     expect_right(plan(3, mismatch, {what}));
 }
 
