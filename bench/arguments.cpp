@@ -346,7 +346,7 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
          "ocg[T][+C], "
          "ccg[T], fcg[T], corrected gossip for T ns (default: by the cost model), C ranks each way; gossip[T], without "
          "correction. With -t gossip: push_sum, push_flow, "
-         "pflc, pfcc, pcf, pcf_flip, hps, hpflc, ardb, recursive_doubling. CORRECTION: opportunistic, "
+         "pflc, pfcc, pcf, pcf_flip, hps, hpflc, hpfcc, ardb, recursive_doubling. CORRECTION: opportunistic, "
          "opportunistic-optimised (D messages), checked, failure-proof. INFO of failures: list, count, bit")
       ->type_name("ALGORITHM")
       ->capture_default_str();
@@ -367,14 +367,15 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("--data-path", raw.data_path, "Of -t gossip: auto, message, rma")
       ->type_name("PATH")
       ->capture_default_str();
-  app.add_option("--cycles", raw.cycles,
-                 "Of -t gossip, hps and hpflc: so many cycles, used in turn; -1: a new one in each round; 0: hps -1, "
-                 "hpflc half of the first rounds, at most 16")
+  app.add_option(
+         "--cycles", raw.cycles,
+         "Of -t gossip, hps, hpflc, hpfcc: so many cycles, used in turn; -1: a new one in each round; 0: hps -1, "
+         "the others half of the first rounds, at most 16")
       ->type_name("N")
       ->capture_default_str();
   app.add_option(
          "--repair-initial", raw.repair_initial,
-         "Of -t gossip, algorithms with checksums: whether a rank's own values are repaired (default: of hpflc)")
+         "Of -t gossip, algorithms with checksums: whether a rank's own values are repaired (default: of hpflc, hpfcc)")
       ->type_name("default|yes|no")
       ->capture_default_str();
   app.add_option("--seed", raw.seed, "Of -t gossip: of its choices, and of the faults")

@@ -137,7 +137,8 @@ void bind_enumerations(py::module_& m) {
       .value("HPS", UCFT_GOSSIP_HPS)
       .value("HPFLC", UCFT_GOSSIP_HPFLC)
       .value("ARDB", UCFT_GOSSIP_ARDB)
-      .value("RECURSIVE_DOUBLING", UCFT_GOSSIP_RECURSIVE_DOUBLING);
+      .value("RECURSIVE_DOUBLING", UCFT_GOSSIP_RECURSIVE_DOUBLING)
+      .value("HPFCC", UCFT_GOSSIP_HPFCC);
   py::enum_<ucft_gossip_topology_t>(m, "GossipTopology")
       .value("COMPLETE", UCFT_GOSSIP_COMPLETE)
       .value("HYPERCUBE", UCFT_GOSSIP_HYPERCUBE)

@@ -228,12 +228,12 @@ void add_options(CLI::App& command, Options& options) {
   add_tau_option(command, options, "(default: from the data, when the ranks meet)");
   command
       .add_option("--cycles", options.cycles,
-                  "hps, hpflc: so many cycles, used in turn; -1: a new one in each round; 0: hps -1, hpflc half of "
-                  "the first stage's rounds, at most 16")
+                  "hps, hpflc, hpfcc: so many cycles, used in turn; -1: a new one in each round; 0: hps -1, the "
+                  "others half of the first stage's rounds, at most 16")
       ->capture_default_str();
   command
       .add_option("--repair-initial", options.repair_initial,
-                  "whether a rank's own values are repaired by their checksum; default: hpflc yes, others no")
+                  "whether a rank's own values are repaired by their checksum; default: hpflc and hpfcc yes, others no")
       ->check(CLI::IsMember({"default", "yes", "no"}))
       ->capture_default_str();
   add_clock_options(command, options);

@@ -32,7 +32,7 @@ void GossipWorld::come(Rank rank) {
     return true;
   });
   Operation& operation =
-      node.operation.emplace(plan_.call, GossipSeat{rank, ranks(), 0, plan_.hosts}, input, known, faults_);
+      node.operation.emplace(plan_.call, GossipSeat{rank, ranks(), 0, plan_.hosts}, input, known, plan_.faults);
   operation.start(operation.one_sided().is_possible() ? take_windows(rank) : WindowObjection::none, sends_);
   carry_out(rank);
 }

@@ -392,7 +392,7 @@ void GossipOperation<Real>::take(const GossipMessage& message, ConstMass<Real> r
   using Taken = typename GossipRounds<Real>::Taken;
   const Taken taken = rounds_->on_message(message, mass, members_, exit(out));
   if (taken == Taken::early) early_.push_back({message, {row.begin(), row.end()}});
-  if (taken == Taken::ends_round) replay(out);
+  if (taken == Taken::goes_on) replay(out);
 }
 template <class Real>
 void GossipOperation<Real>::replay(Sends& out) {

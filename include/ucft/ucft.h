@@ -598,8 +598,8 @@ typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_HPS = 6,       /* by rounds: push-sum along cycles through all ranks, new ones each round          */
   UCFT_GOSSIP_HPFLC = 7,     /* by rounds: PFLC along cycles that come again; flipped bits are repaired            */
   UCFT_GOSSIP_ARDB = 8,      /* by rounds: recursive doubling that stops early; its blocks have sampled          */
-  UCFT_GOSSIP_RECURSIVE_DOUBLING =
-      9 /* by rounds: exact but for rounding; for comparison                                */
+  UCFT_GOSSIP_RECURSIVE_DOUBLING = 9, /* by rounds: exact but for rounding; for comparison                        */
+  UCFT_GOSSIP_HPFCC = 10              /* by rounds: PFCC along cycles: a flip costs no rounds                        */
 } ucft_gossip_algorithm_t;
 
 /* The neighbours that a rank of the asynchronous algorithms pushes to. The other algorithms choose from all ranks. */
@@ -642,16 +642,16 @@ typedef struct {
   int32_t arity;  /* of TREE; 0: 2 */
   int32_t degree; /* of RANDOM_REGULAR; 0: 4 */
   int32_t
-      rounds;    /* rounds, or iterations per rank, before the first agreement; 0: by eps. 0 .. 2^20. ARDB: doublings */
-  double eps;    /* > 0: the error that is asked for, relative to the largest value of the result */
-  double tau;    /* of PFLC, PFCC, HPFLC: a checksum's error above it is a fault; absolute, in the unit of the data.
+      rounds; /* rounds, or iterations per rank, before the first agreement; 0: by eps. 0 .. 2^20. ARDB: doublings */
+  double eps; /* > 0: the error that is asked for, relative to the largest value of the result */
+  double tau; /* of PFLC, PFCC, HPFLC, HPFCC: a checksum's error above it is a fault; absolute, in the unit of the data.
                          0: ranks x the largest sum of a rank's magnitudes x the square root of the type's epsilon */
-  uint64_t seed; /* of all choices */
-  int32_t cycles;         /* of HPS, HPFLC: so many cycles through all ranks, used in turn; -1: a new one in each round.
-                          0: of HPFLC half of the rounds before the first agreement, at most 16: a flow that a flip has
-                          damaged is repaired when its cycle comes again. Of HPS -1. Up to 2^20 */
-  int32_t repair_initial; /* of PFLC, PFCC, HPFLC: 1: a rank's own values are repaired if a bit of them flips; -1: not.
-                          0: HPFLC 1, the others -1 */
+  uint64_t seed;          /* of all choices */
+  int32_t cycles;         /* of HPS, HPFLC, HPFCC: so many cycles through all ranks, used in turn; -1: a new one in each
+                          round. 0: of HPFLC and HPFCC half of the rounds before the first agreement, at most 16: a
+                          flow that a flip has damaged is repaired when its cycle comes again. Of HPS -1. Up to 2^20 */
+  int32_t repair_initial; /* of PFLC, PFCC, HPFLC, HPFCC: 1: a rank's own values are repaired if a bit of them flips;
+                          -1: not. 0: HPFLC and HPFCC 1, the others -1 */
 } ucft_gossip_options_t;
 
 #define UCFT_GOSSIP_OPTIONS_INIT                                                                                     \

@@ -339,14 +339,14 @@ TEST_F(Api, BadGossipIsNamed) {
   blame([](auto& o) { o.cycles = 8; }, "options.cycles is 8: pcf has none");
   blame([](auto& o) { o.repair_initial = 2, o.algorithm = UCFT_GOSSIP_PFLC; }, "options.repair_initial is 2");
   blame([](auto& o) { o.repair_initial = 1; }, "options.repair_initial is 1: pcf has no checksums");
-  blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(10); }, "options.algorithm is 10");
+  blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(11); }, "options.algorithm is 11");
   blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(-1); }, "options.algorithm is -1");
   blame([](auto& o) { o.topology = static_cast<ucft_gossip_topology_t>(8); }, "options.topology is 8");
   blame([](auto& o) { o.aggregate = static_cast<ucft_gossip_aggregate_t>(2); }, "options.aggregate is 2");
   blame([](auto& o) { o.stop = static_cast<ucft_gossip_stop_t>(2); }, "options.stop is 2");
   blame([](auto& o) { o.path = static_cast<ucft_gossip_path_t>(3); }, "options.path is 3");
   for (ucft_gossip_algorithm_t algorithm :
-       {UCFT_GOSSIP_HPS, UCFT_GOSSIP_HPFLC, UCFT_GOSSIP_ARDB, UCFT_GOSSIP_RECURSIVE_DOUBLING})
+       {UCFT_GOSSIP_HPS, UCFT_GOSSIP_HPFLC, UCFT_GOSSIP_ARDB, UCFT_GOSSIP_RECURSIVE_DOUBLING, UCFT_GOSSIP_HPFCC})
     blame([&](auto& o) { o.path = UCFT_GOSSIP_PATH_RMA, o.algorithm = algorithm; }, "UCFT_GOSSIP_PATH_RMA",
           UCFT_ERR_UNSUPPORTED);
   for (double eps : {0.0, -1e-6, 1.0, std::nan(""), std::numeric_limits<double>::infinity()})

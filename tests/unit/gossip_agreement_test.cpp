@@ -135,10 +135,10 @@ GossipCall call_of(GossipAlgorithm algorithm, int cycles, int repair_initial) {
   return call;
 }
 
-TEST(GossipCall, ByDefaultHpflcRepairsAndNoOtherAlgorithmDoes) {
+TEST(GossipCall, ByDefaultHpflcAndHpfccRepairAndNoOtherAlgorithmDoes) {
   for (int number = 0; number < gossip_algorithm_count; ++number) {
     const GossipCall call = call_of(static_cast<GossipAlgorithm>(number), 0, 0);
-    const bool repairs = call.plan.algorithm == GossipAlgorithm::hpflc;
+    const bool repairs = call.plan.algorithm == GossipAlgorithm::hpflc || call.plan.algorithm == GossipAlgorithm::hpfcc;
     EXPECT_EQ(call.plan.cycles, repairs ? GossipCall::usual_cycles : 0) << number;
     EXPECT_EQ(call.plan.repairs_initial, repairs) << number;
   }

@@ -13,7 +13,8 @@ namespace {
 
 static_assert(UCFT_GOSSIP_PUSH_FLOW == static_cast<int>(GossipAlgorithm::push_flow) &&
                   UCFT_GOSSIP_PCF_FLIP == static_cast<int>(GossipAlgorithm::pcf_flip) &&
-                  UCFT_GOSSIP_HPS == static_cast<int>(GossipAlgorithm::pcf_printed),
+                  UCFT_GOSSIP_HPS == static_cast<int>(GossipAlgorithm::pcf_printed) &&
+                  UCFT_GOSSIP_HPFCC + 1 == static_cast<int>(GossipAlgorithm::hpfcc),
               "pcf_printed is for study only: the algorithms behind it move up");
 static_assert(UCFT_GOSSIP_HYPERCUBE == static_cast<int>(GossipTopology::hypercube) &&
               UCFT_GOSSIP_TORUS_3D == static_cast<int>(GossipTopology::torus_3d) &&
@@ -39,7 +40,7 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
                   given->struct_size, sizeof options);
     std::memcpy(&options, given, given->struct_size);  // what is behind that is the default
   }
-  if (options.algorithm < UCFT_GOSSIP_PUSH_SUM || options.algorithm > UCFT_GOSSIP_RECURSIVE_DOUBLING)
+  if (options.algorithm < UCFT_GOSSIP_PUSH_SUM || options.algorithm > UCFT_GOSSIP_HPFCC)
     return fail(UCFT_ERR_INVALID_PARAM, "options.algorithm is {}: not a ucft_gossip_algorithm_t",
                 static_cast<int>(options.algorithm));
   if (options.topology < UCFT_GOSSIP_COMPLETE || options.topology > UCFT_GOSSIP_RANDOM_REGULAR)
