@@ -150,7 +150,9 @@ void bind_enumerations(py::module_& m) {
       .value("RANDOM_REGULAR", UCFT_GOSSIP_RANDOM_REGULAR);
   py::enum_<ucft_gossip_aggregate_t>(m, "GossipAggregate")
       .value("AVERAGE", UCFT_GOSSIP_AVERAGE)
-      .value("SUM", UCFT_GOSSIP_SUM);
+      .value("SUM", UCFT_GOSSIP_SUM)
+      .value("MINIMUM", UCFT_GOSSIP_MINIMUM)
+      .value("MAXIMUM", UCFT_GOSSIP_MAXIMUM);
   py::enum_<ucft_gossip_stop_t>(m, "GossipStop")
       .value("ROUNDS", UCFT_GOSSIP_ROUNDS)
       .value("ADAPTIVE", UCFT_GOSSIP_ADAPTIVE);

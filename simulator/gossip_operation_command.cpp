@@ -49,6 +49,8 @@ GossipOperationRun run_of(const Options& options, const CLI::App& command) {
   call.eps = options.eps;
   call.adaptive = options.stop == "adaptive";
   call.sum = options.aggregate == "sum";
+  if (options.aggregate == "minimum") call.plan.extremum = GossipExtremum::minimum;
+  if (options.aggregate == "maximum") call.plan.extremum = GossipExtremum::maximum;
   call.is_float = options.precision == "single";
   call.count = static_cast<std::uint64_t>(options.values);
   for (const auto& [option, topology] : {std::pair("--arity", "tree"), std::pair("--degree", "random_regular"),
@@ -221,8 +223,10 @@ void add_options(CLI::App& command, Options& options) {
       ->capture_default_str();
   command.add_option("--rounds", options.rounds, "iterations, or rounds, of the first stage (default: the model's)")
       ->check(whole_between(1, most));
-  command.add_option("--aggregate", options.aggregate, "average; sum (average times those that it stands for)")
-      ->check(CLI::IsMember({"average", "sum"}))
+  command
+      .add_option("--aggregate", options.aggregate,
+                  "average; sum (average times those that it stands for); minimum; maximum")
+      ->check(CLI::IsMember({"average", "sum", "minimum", "maximum"}))
       ->capture_default_str();
   add_data_options(command, options);
   add_tau_option(command, options, "(default: from the data, when the ranks meet)");

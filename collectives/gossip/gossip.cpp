@@ -17,6 +17,8 @@ static_assert(std::size(algorithm_names) == gossip_algorithm_count);
 
 constexpr int rounds_limit = 1 << 20;
 
+const char* name_of(GossipExtremum extremum) { return extremum == GossipExtremum::minimum ? "minimum" : "maximum"; }
+
 int doublings_of(Rank ranks) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(ranks))) - 1; }
 
 }  // namespace
@@ -50,6 +52,11 @@ std::string problem_with(const GossipPlan& plan) {
                        gossip_algorithm_name(plan.algorithm));
   if (plan.accelerated && plan.neighbourhood.topology == GossipTopology::complete)
     return "no acceleration: on complete no rank is far from another";
+  if (plan.extremum != GossipExtremum::none && !takes_extrema(plan.algorithm))
+    return fmt::format(
+        "no {} by {}, which repairs flows: a {} has none. push_sum, push_flow, pcf, hps, ardb and "
+        "recursive_doubling have it",
+        name_of(plan.extremum), gossip_algorithm_name(plan.algorithm), name_of(plan.extremum));
   if (plan.repairs_initial && !has_checksums(plan.algorithm))
     return fmt::format("no repair of what a rank gave: {} has no checksums", gossip_algorithm_name(plan.algorithm));
   return "";
@@ -112,6 +119,13 @@ GossipRound GossipSchedule::doubling(Rank rank, int number) const {
 int rounds_for(const GossipPlan& plan, double eps, double variation) {
   const Rank n = plan.neighbourhood.ranks;
   if (n == 1) return 0;
+  if (plan.extremum != GossipExtremum::none && plan.algorithm != GossipAlgorithm::ardb &&
+      plan.algorithm != GossipAlgorithm::recursive_doubling) {
+    GossipPlan mean = plan;  // where half of each rank's share in the mean has come, its values have, too
+    mean.extremum = GossipExtremum::none;
+    if (!goes_by_rounds(plan.algorithm)) mean.algorithm = GossipAlgorithm::push_sum;
+    return rounds_for(mean, 0.5 / n);
+  }
   const double worst = variation * std::sqrt(2 * std::log(std::max(2.0, static_cast<double>(n))));
   const double halvings = std::max(1.0, 2 * std::log2(std::max(worst / eps, 1.0)));
   if (plan.algorithm == GossipAlgorithm::recursive_doubling) return GossipSchedule(plan).rounds();
@@ -143,6 +157,7 @@ auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<cons
   if (has_checksums(plan.algorithm)) {
     initial.push_back(static_cast<Real>(checksum_of(ConstMass<Real>(initial))));
   }
+  if (plan.extremum != GossipExtremum::none) return Extremum<Real>(initial, plan.extremum);
   switch (plan.algorithm) {
     case GossipAlgorithm::push_sum:
     case GossipAlgorithm::hps: return PushSum<Real>(initial);

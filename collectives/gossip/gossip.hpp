@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "collectives/gossip/extremum.hpp"
 #include "collectives/gossip/neighbourhood.hpp"
 #include "collectives/gossip/permutation.hpp"
 #include "collectives/gossip/preference.hpp"
@@ -62,8 +63,15 @@ constexpr bool uses_flows(GossipAlgorithm algorithm) {
           algorithm < GossipAlgorithm::ardb);
 }
 
+// Whether minima and maxima can go its way. The others are there to repair flows, and an extremum has none.
+constexpr bool takes_extrema(GossipAlgorithm algorithm) {
+  return !has_checksums(algorithm) && algorithm != GossipAlgorithm::pcf_flip &&
+         algorithm != GossipAlgorithm::pcf_printed;
+}
+
 // Reals in a message of that many values.
-constexpr std::size_t row_length_of(GossipAlgorithm algorithm, std::size_t values) {
+constexpr std::size_t row_length_of(GossipAlgorithm algorithm, GossipExtremum extremum, std::size_t values) {
+  if (extremum != GossipExtremum::none) return values + 1;
   const std::size_t mass = values + 1 + has_checksums(algorithm);
   const bool cancels = algorithm >= GossipAlgorithm::pcf && algorithm <= GossipAlgorithm::pcf_printed;
   return (cancels ? 2 : 1) * mass + (algorithm == GossipAlgorithm::pcf_flip);
@@ -81,6 +89,7 @@ constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {
 // The same on all ranks.
 struct GossipPlan {
   GossipAlgorithm algorithm = GossipAlgorithm::pcf;
+  GossipExtremum extremum = GossipExtremum::none;  // instead of a mean: the algorithm only says who sends when to whom
   Neighbourhood neighbourhood;  // of the asynchronous ones; of the others only its number of ranks counts
   bool accelerated =
       false;  // asynchronous, not on complete: pushes go rather to ranks that think otherwise (preference.hpp)
@@ -210,7 +219,7 @@ class GossipRank {
  private:
   const PushFlow<Real>& flow_rule() const { return std::get<PushFlow<Real>>(rule_); }
   using Rule = std::variant<PushSum<Real>, PushFlow<Real>, PushCancelFlow<Real>, PushCancelFlowPrinted<Real>,
-                            RecursiveDoubling<Real>>;
+                            RecursiveDoubling<Real>, Extremum<Real>>;
   static Rule make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links,
                         ConstMass<Real> values, Real weight);
   void learn_from(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out);

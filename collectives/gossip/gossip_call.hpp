@@ -28,8 +28,11 @@ struct GossipCall {
   static constexpr int new_cycles = -1, usual_cycles = 16;
   std::string choose_repair(int cycles, int repair_initial);
   // Whether flows outlive a death; and whether the result nearly stands for a rank, too, that dies on the way.
-  bool keeps_flows() const { return uses_flows(plan.algorithm) && !goes_by_rounds(plan.algorithm); }
-  bool keeps_the_dead() const { return answer_after_death(plan.algorithm) == GossipAnswer::all_ranks; }
+  bool keeps_flows() const { return !is_extremum() && uses_flows(plan.algorithm) && !goes_by_rounds(plan.algorithm); }
+  bool keeps_the_dead() const {
+    return !is_extremum() && answer_after_death(plan.algorithm) == GossipAnswer::all_ranks;
+  }
+  bool is_extremum() const { return plan.extremum != GossipExtremum::none; }
   // The whole call, in 48 bits: exact as a double.
   std::uint64_t signature() const;
 };

@@ -119,7 +119,7 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
     outcome_.error_bound = unbounded;
     return finish(GossipEnd::success);
   }
-  exponent_ = scaling_of<Real>(agreed.largest());
+  exponent_ = call_.is_extremum() ? 0 : scaling_of<Real>(agreed.largest());  // which adds nothing, and halves nothing
   const bool begins_now =
       must_meet_first() || exponent_ != 0 || !agreed.is_same_view() || deaths_.agreed() != believed_;
   for (Real& each : input_) each = std::ldexp(each, exponent_);
@@ -278,8 +278,13 @@ void GossipOperation<Real>::end_gathering(Sends& out) {
   }
   std::vector<Real> mass(input_.size() + 1);
   for (const Given& given : given_) {
-    for (std::size_t i = 0; i < input_.size(); ++i) mass[i] += given.row[i];
+    const bool is_first = mass.back() == 0;
+    for (std::size_t i = 0; i < input_.size(); ++i)
+      mass[i] = !call_.is_extremum() ? mass[i] + given.row[i]
+                : is_first           ? given.row[i]
+                                     : extreme_of(call_.plan.extremum, mass[i], given.row[i]);
     ++mass.back();
+    if (call_.is_extremum()) continue;
     if (mass.back() > 1) began_off_.add<Real>(mass, input_.size());
   }
   if (call_.keeps_the_dead()) {
@@ -484,8 +489,11 @@ void GossipOperation<Real>::judge(const AgreedEstimates& agreed, bool is_complet
   ++outcome_.stages;
   if (!is_complete) return go_on_without(out);
   const double epsilon = std::numeric_limits<Real>::epsilon();
-  const double step = std::ldexp(static_cast<double>(std::numeric_limits<Real>::denorm_min()), exponent_);
-  const double bound = agreed.error_bound(epsilon, step);
+  const double smallest = std::numeric_limits<Real>::denorm_min();
+  const double step = largest_ == 0 ? 0 : std::ldexp(smallest, exponent_);  // of zeros nothing is rounded
+  // The largest of what all have heard of is the maximum, however far they have gossiped.
+  const bool is_exact = call_.is_extremum() && !agreed.somebody_lacks();
+  const double bound = is_exact ? 0 : agreed.error_bound(epsilon, step);
   const bool may_go_on = !(bound <= call_.eps) && !agreed.knows_nobody() && outcome_.stages < stages_limit &&
                          (agreed.somebody_lacks() || agreed.can_improve(epsilon, step));
   if (may_go_on && (call_.adaptive || agreed.somebody_lacks()) && improve(out)) return;
@@ -497,7 +505,11 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
   result_.resize(input_.size());
   constexpr double most = std::numeric_limits<Real>::max();  // a mean of such numbers is no larger
   for (std::size_t i = 0; i < result_.size(); ++i) {
-    const double mean = std::clamp(unscaled(agreed.range(i).middle()), -most, most);
+    const EstimateRange range = agreed.range(i);
+    const double chosen = call_.plan.extremum == GossipExtremum::none      ? range.middle()
+                          : call_.plan.extremum == GossipExtremum::maximum ? range.high
+                                                                           : range.low;
+    const double mean = std::clamp(unscaled(chosen), -most, most);
     result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : mean * factor());
   }
   if (!is_finite(ConstMass<Real>(result_))) bound = unbounded;  // a sum that the type can't hold

@@ -614,8 +614,14 @@ typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_RANDOM_REGULAR = 7 /* `degree` neighbours each, from `seed`                                 */
 } ucft_gossip_topology_t;
 
-/* The aggregate of a gossip. SUM is the average times the number of ranks that it stands for. */
-typedef enum UCFT_OF_INT { UCFT_GOSSIP_AVERAGE = 0, UCFT_GOSSIP_SUM = 1 } ucft_gossip_aggregate_t;
+/* The aggregate of a gossip. */
+typedef enum UCFT_OF_INT {
+  UCFT_GOSSIP_AVERAGE = 0,
+  UCFT_GOSSIP_SUM = 1,     /* the average times the number of ranks that it stands for                            */
+  UCFT_GOSSIP_MINIMUM = 2, /* exact: the bound is 0. After a death it is the survivors'. Not of PFLC, PFCC,
+                              PCF_FLIP, HPFLC and HPFCC, which are there to repair sums                           */
+  UCFT_GOSSIP_MAXIMUM = 3  /* the same                                                                            */
+} ucft_gossip_aggregate_t;
 
 typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_ROUNDS = 0,  /* as many iterations as the model says, once. `reached` says whether that was enough  */

@@ -186,6 +186,89 @@ TEST_P(GossipExplorer, ThoseThatHaveComeGossipWithoutThoseThatHaveNot) {
     }
 }
 
+TEST_P(GossipExplorer, ZerosHaveABoundOfZero) {
+  for (GossipAlgorithm algorithm : algorithms()) {
+    GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::complete, GetParam(), 1);
+    plan.call.adaptive = false;
+    plan.call.iterations = rounds_for(plan.call.plan, 1e-6);
+    plan.inputs = {0, 0, 0, 0, 0};
+    GossipWorld world(plan);
+    ASSERT_TRUE(world.run()) << describe(plan);
+    EXPECT_EQ(world.operation(0).outcome().error_bound, 0) << describe(plan);
+    EXPECT_EQ(world.operation(0).result()[0], 0) << describe(plan);
+  }
+}
+
+// The maximum, or the minimum, of the survivors, with a bound of 0, whichever rank dies. In one stage, where none does.
+TEST_P(GossipExplorer, ExtremaAreExact) {
+  for (GossipAlgorithm algorithm : algorithms()) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum})
+      for (Rank ranks = 1; ranks <= 5; ++ranks)
+        for (GossipTopology topology : {GossipTopology::complete, GossipTopology::bus})
+          for (const std::vector<Rank>& late : std::vector<std::vector<Rank>>{{}, {ranks - 1}}) {
+            if (ranks <= 2 && !late.empty()) continue;  // if the other one dies no event would ever come
+            GossipWorldPlan plan = plan_of(algorithm, ranks, topology, GetParam(), 2 + late.size());
+            plan.call.sum = false;
+            plan.call.plan.extremum = extremum;
+            plan.inputs = {3, -7, 1e300, -1e-310, 2};
+            plan.inputs.resize(static_cast<std::size_t>(ranks));
+            plan.late = late;
+            plan.late_by = 30;
+            GossipWorld world(plan);
+            ASSERT_TRUE(world.run()) << describe(plan);
+            const GossipOutcome& outcome = world.operation(0).outcome();
+            EXPECT_EQ(outcome.error_bound, 0) << describe(plan);
+            EXPECT_EQ(outcome.stages, 1u) << describe(plan);
+            EXPECT_TRUE(outcome.reached) << describe(plan);
+            explore(plan, volume_, (topology == GossipTopology::bus ? 5 : 2) * stride);
+          }
+  }
+  EXPECT_EQ(volume_.violations, 0);
+}
+
+// Estimates of extrema are right as soon as all have heard, before the end.
+TEST_P(GossipExplorer, EstimatesOfExtremaAreThoseOfAllThatHaveCome) {
+  for (GossipAlgorithm algorithm : asynchronous) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum}) {
+      GossipWorldPlan plan = plan_of(algorithm, 4, GossipTopology::ring, GetParam(), 3);
+      plan.call.sum = false;
+      plan.call.plan.extremum = extremum;
+      plan.late = {extremum == GossipExtremum::maximum ? 3 : 0};  // the extreme one
+      plan.late_by = 20000;
+      GossipWorld world(plan);
+      ASSERT_FALSE(world.run(20000)) << describe(plan);
+      std::vector<double> now(2);
+      world.operation(1).estimate(now);
+      EXPECT_EQ(now[0], GossipWorld::given(extremum == GossipExtremum::maximum ? 2 : 1, 0)) << describe(plan);
+      ASSERT_TRUE(world.run()) << describe(plan);
+      EXPECT_EQ(world.check(), "");
+      EXPECT_EQ(world.operation(1).result()[0], GossipWorld::given(plan.late[0], 0)) << describe(plan);
+    }
+  }
+}
+
+// Each host's is that of all of its ranks.
+TEST_P(GossipExplorer, ExtremaOfHosts) {
+  const std::vector<Rank> hosts = {0, 0, 1, 1, 2};
+  for (GossipAlgorithm algorithm : algorithms()) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum}) {
+      GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::complete, GetParam(), 4);
+      plan.call.sum = false;
+      plan.call.plan.extremum = extremum;
+      plan.inputs = {-3, -7, 5, 6, 2};
+      plan.hosts = hosts;
+      GossipWorld world(plan);
+      ASSERT_TRUE(world.run()) << describe(plan);
+      EXPECT_EQ(world.operation(0).result()[0], extremum == GossipExtremum::maximum ? 6 : -7) << describe(plan);
+      explore(plan, volume_, 2 * stride);
+    }
+  }
+  EXPECT_EQ(volume_.violations, 0);
+}
+
 // Sums in which nearly all cancels, or that overflow, or are tiny: a bound holds, with all that rounding does.
 TEST_P(GossipExplorer, BoundsHoldForInputsThatCancelOverflowOrAreTiny) {
   constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();

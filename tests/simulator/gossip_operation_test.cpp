@@ -107,6 +107,27 @@ TEST(GossipOperationRun, SinglePrecision) {
   }
 }
 
+TEST(GossipOperationRun, ExtremaAreExact) {
+  for (GossipAlgorithm algorithm : algorithms) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum})
+      for (Rank ranks : {1, 2, 5, 16, 33})
+        for (bool is_float : {false, true}) {
+          Timed timed(algorithm, ranks, GossipTopology::ring);
+          timed.run.call.plan.extremum = extremum;
+          timed.run.call.is_float = is_float;
+          timed.run.call.iterations = rounds_for(timed.run.call.plan, timed.run.call.eps);
+          const GossipOperationResult result = timed.result();
+          expect_all_agree(result, ranks, timed.name());
+          EXPECT_EQ(result.error, 0) << timed.name() << " " << ranks;
+          EXPECT_EQ(result.bound, 0) << timed.name() << " " << ranks;
+          EXPECT_EQ(result.stages, 1u) << timed.name() << " " << ranks;
+          timed.run.faults.loss = 0.2;  // which only delays
+          EXPECT_EQ(timed.result().error, 0) << timed.name() << " " << ranks;
+        }
+  }
+}
+
 // Twelve ranks on four hosts. Of 64 on 16, all the hosts' ranks together send what those that speak would, and their
 // inputs.
 TEST(GossipOperationRun, OneOfAHostGossipsForAllOfIt) {
@@ -470,6 +491,8 @@ TEST(GossipOperationRun, ProblemsAreNamed) {
   constexpr GossipAlgorithm pcf = GossipAlgorithm::pcf;
   expect(problem(GossipAlgorithm::pcf_printed, [](Run&) {}), "pcf_printed");
   expect(problem(pcf, [](Run& run) { run.call.eps = 1; }), "eps = 1");
+  expect(problem(GossipAlgorithm::pflc, [](Run& run) { run.call.plan.extremum = GossipExtremum::maximum; }),
+         "no maximum by pflc");
   expect(problem(GossipAlgorithm::pflc, [](Run& run) { run.call.plan.tau = 1e-17; }), "tau = 1e-17");
   expect(problem(pcf, [](Run& run) { run.setting.costs.latency = 1e10; }), "1e+10 us");
   expect(problem(pcf, [](Run& run) { run.setting.dead = {0, 1, 2, 3}; }), "one must live");

@@ -342,7 +342,9 @@ TEST_F(Api, BadGossipIsNamed) {
   blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(11); }, "options.algorithm is 11");
   blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(-1); }, "options.algorithm is -1");
   blame([](auto& o) { o.topology = static_cast<ucft_gossip_topology_t>(8); }, "options.topology is 8");
-  blame([](auto& o) { o.aggregate = static_cast<ucft_gossip_aggregate_t>(2); }, "options.aggregate is 2");
+  blame([](auto& o) { o.aggregate = static_cast<ucft_gossip_aggregate_t>(4); }, "options.aggregate is 4");
+  blame([](auto& o) { o.aggregate = UCFT_GOSSIP_MINIMUM, o.algorithm = UCFT_GOSSIP_PFLC; }, "no minimum by pflc");
+  blame([](auto& o) { o.aggregate = UCFT_GOSSIP_MAXIMUM, o.algorithm = UCFT_GOSSIP_HPFCC; }, "no maximum by hpfcc");
   blame([](auto& o) { o.stop = static_cast<ucft_gossip_stop_t>(2); }, "options.stop is 2");
   blame([](auto& o) { o.path = static_cast<ucft_gossip_path_t>(3); }, "options.path is 3");
   for (ucft_gossip_algorithm_t algorithm :

@@ -25,7 +25,8 @@ TEST(Rows, AreAsLongAsIsSaidBeforehand) {
       plan.tau = 1;
       plan.rounds = 3;
       const std::vector<double> zeros(values);
-      EXPECT_EQ(GossipRank<double>(plan, 1, zeros, 1).row_length(), row_length_of(plan.algorithm, values))
+      EXPECT_EQ(GossipRank<double>(plan, 1, zeros, 1).row_length(),
+                row_length_of(plan.algorithm, plan.extremum, values))
           << gossip_algorithm_name(plan.algorithm);
     }
 }
@@ -686,6 +687,45 @@ TEST(PushCancelFlowRule, FlipTolerantRepairsEveryBitOfAFlow) {
       world.calm_down(4000);
       EXPECT_LT(world.worst_error(world.truth()), 1e-9) << "bit " << bit << " seed " << seed;
     }
+}
+
+// ---- extrema --------------------------------------------------------------------------------------------------------
+
+TEST(Extremum, KeepsTheMoreExtremeOfWhatItHasHeard) {
+  const Row given{3, -1, 0, 1};  // the last is the weight
+  for (const auto& [extremum, expected] :
+       {std::pair(GossipExtremum::minimum, Row{2, -1, 0, 1}), std::pair(GossipExtremum::maximum, Row{3, 5, 0, 1})}) {
+    Extremum<double> rule(given, extremum);
+    GossipOutbox<double> out;
+    const Row heard{2, 5, 0, 1}, nothing{std::nan(""), std::nan(""), std::nan(""), std::nan("")};
+    for (int again = 0; again < 2; ++again) rule.on_message({0, 0, 0, heard}, out);
+    rule.on_message({0, 0, 0, nothing}, out);  // a flipped row
+    Row mass(4);
+    rule.add_estimate(mass);
+    EXPECT_EQ(mass, expected);
+    rule.push(0, out);
+    EXPECT_TRUE(std::ranges::equal(out.row(out.sends()[0]), expected));
+  }
+}
+
+TEST(Extremum, NoNumberGivesWayToAny) {
+  EXPECT_EQ(extreme_of(GossipExtremum::maximum, std::nan(""), 1.0), 1);
+  EXPECT_EQ(extreme_of(GossipExtremum::minimum, 1.0, std::nan("")), 1);
+}
+
+TEST(Extremum, AlgorithmsThatRepairFlowsHaveNone) {
+  for (int number = 0; number < gossip_algorithm_count; ++number) {
+    GossipPlan plan;
+    plan.algorithm = static_cast<GossipAlgorithm>(number);
+    plan.neighbourhood.ranks = 4;
+    plan.tau = 1;
+    ASSERT_EQ(problem_with(plan), "");
+    plan.extremum = GossipExtremum::minimum;
+    const std::string problem = problem_with(plan);
+    EXPECT_EQ(problem.empty(), takes_extrema(plan.algorithm)) << gossip_algorithm_name(plan.algorithm);
+    if (problem.empty()) continue;
+    EXPECT_NE(problem.find(std::string("minimum by ") + gossip_algorithm_name(plan.algorithm)), std::string::npos);
+  }
 }
 
 // ---- by rounds ------------------------------------------------------------------------------------------------------

@@ -31,6 +31,12 @@ GossipAlgorithm algorithm_of(ucft_gossip_algorithm_t algorithm) {
   return static_cast<GossipAlgorithm>(static_cast<int>(algorithm) + (algorithm >= UCFT_GOSSIP_HPS ? 1 : 0));
 }
 
+GossipExtremum extremum_of(ucft_gossip_aggregate_t aggregate) {
+  return aggregate == UCFT_GOSSIP_MINIMUM   ? GossipExtremum::minimum
+         : aggregate == UCFT_GOSSIP_MAXIMUM ? GossipExtremum::maximum
+                                            : GossipExtremum::none;
+}
+
 ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_options_t* given, GossipCall& call) {
   constexpr int rounds_limit = 1 << 20;
   ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
@@ -46,7 +52,7 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   if (options.topology < UCFT_GOSSIP_COMPLETE || options.topology > UCFT_GOSSIP_RANDOM_REGULAR)
     return fail(UCFT_ERR_INVALID_PARAM, "options.topology is {}: not a ucft_gossip_topology_t",
                 static_cast<int>(options.topology));
-  if (options.aggregate != UCFT_GOSSIP_AVERAGE && options.aggregate != UCFT_GOSSIP_SUM)
+  if (options.aggregate < UCFT_GOSSIP_AVERAGE || options.aggregate > UCFT_GOSSIP_MAXIMUM)
     return fail(UCFT_ERR_INVALID_PARAM, "options.aggregate is {}: not a ucft_gossip_aggregate_t",
                 static_cast<int>(options.aggregate));
   if (options.stop != UCFT_GOSSIP_ROUNDS && options.stop != UCFT_GOSSIP_ADAPTIVE)
@@ -66,6 +72,7 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
     return fail(UCFT_ERR_INVALID_PARAM, "options.rounds is {}: must be 0 .. {}", options.rounds, rounds_limit);
   GossipPlan& plan = call.plan;
   plan.algorithm = algorithm_of(options.algorithm);
+  plan.extremum = extremum_of(options.aggregate);
   plan.neighbourhood.topology = static_cast<GossipTopology>(options.topology);
   plan.neighbourhood.ranks = comm.size();
   if (options.arity != 0) plan.neighbourhood.arity = options.arity;

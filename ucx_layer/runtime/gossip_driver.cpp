@@ -278,7 +278,8 @@ class WorkOf final : public GossipWork {
                          (row_length() + presence_length()) * sizeof(Real));
   }
   std::size_t row_length() const {
-    return row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count);
+    const GossipCall& call = request_.gossip->call;
+    return row_length_of(call.plan.algorithm, call.plan.extremum, call.count);
   }
   std::size_t presence_length() const { return GossipPresence<Real>::length(communicator_.size()); }
   // At each beginning: a neighbour that began with another view has passed it by.

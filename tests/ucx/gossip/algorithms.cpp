@@ -53,6 +53,37 @@ TEST_P(Gossip, EveryAlgorithmIsWithinItsBound) {
   for (int ranks : {1, 2, 3, 4, 5, 8}) expect_right(plan(ranks, all));
 }
 
+// Minima and maxima: exact, in one stage, with whatever algorithm has them, the default among them.
+RANKS(extrema) {
+  int salt = 0;
+  const auto places = topologies();
+  for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
+    for (ucft_gossip_aggregate_t aggregate : {UCFT_GOSSIP_MINIMUM, UCFT_GOSSIP_MAXIMUM})
+      for (std::size_t count : {1u, 700u}) {
+        ucft_gossip_options_t options = options_of(algorithm, 1e-12);
+        options.aggregate = aggregate;
+        options.topology = places[static_cast<std::size_t>(salt) % places.size()];
+        if (algorithm >= UCFT_GOSSIP_PFLC && algorithm != UCFT_GOSSIP_PCF &&
+            (algorithm <= UCFT_GOSSIP_PCF_FLIP || algorithm == UCFT_GOSSIP_HPFLC || algorithm == UCFT_GOSSIP_HPFCC)) {
+          double in = 1, out = 0;
+          expect(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, nullptr), UCFT_ERR_INVALID_PARAM,
+                 algorithms[algorithm]);
+          continue;
+        }
+        CheckedGossip<double> gossip(options, count, ++salt);
+        gossip.post();
+        const ucft_gossip_result_t result = gossip.finish(true);
+        if (result.error_bound != 0) wrong("{}: bound {}", algorithms[algorithm], result.error_bound);
+        CheckedGossip<float> narrow(options, count, salt);
+        narrow.post();
+        if (narrow.finish(true).error_bound != 0) wrong("{}: a bound", algorithms[algorithm]);
+      }
+}
+
+TEST_P(Gossip, ExtremaAreExact) {
+  for (int ranks : {1, 2, 5, 8}) expect_right(plan(ranks, extrema));
+}
+
 // Every algorithm on the complete topology, with rows of one line and of many.
 RANKS(each) {
   for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
@@ -243,6 +274,7 @@ RANKS(mismatch) {
   if (what == "cycles" || what == "repair_initial") options.algorithm = UCFT_GOSSIP_HPFLC;
   if (odd && what == "cycles") options.cycles = 7;
   if (odd && what == "repair_initial") options.repair_initial = -1;
+  if (odd && what == "aggregate") options.aggregate = UCFT_GOSSIP_MAXIMUM;
   if (odd && what == "path") options.path = UCFT_GOSSIP_PATH_RMA;
   const std::uint64_t count = odd && what == "count" ? 9 : 8;
   const ucft_dtype_t type = odd && what == "type" ? UCFT_FLOAT : UCFT_DOUBLE;
@@ -256,7 +288,8 @@ RANKS(mismatch) {
 }
 
 TEST_P(Gossip, DifferentOptionsAreAMismatchForAll) {
-  for (const char* what : {"algorithm", "eps", "seed", "count", "type", "path", "cycles", "repair_initial"})
+  for (const char* what :
+       {"algorithm", "eps", "seed", "count", "type", "path", "cycles", "repair_initial", "aggregate"})
     expect_right(plan(3, mismatch, {what}));
 }
 
