@@ -43,7 +43,8 @@ std::uint64_t GossipCall::signature() const {
   add(count);
   add(static_cast<std::uint64_t>(adaptive) | static_cast<std::uint64_t>(sum) << 1 |
       static_cast<std::uint64_t>(is_float) << 2 | static_cast<std::uint64_t>(path) << 3 |
-      static_cast<std::uint64_t>(plan.repairs_initial) << 8 | static_cast<std::uint64_t>(plan.extremum) << 9);
+      static_cast<std::uint64_t>(plan.repairs_initial) << 8 | static_cast<std::uint64_t>(plan.extremum) << 9 |
+      static_cast<std::uint64_t>(half) << 11);
   return hash >> 16;
 }
 

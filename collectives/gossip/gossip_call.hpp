@@ -7,6 +7,7 @@
 
 #include "collectives/gossip/fault_injector.hpp"
 #include "collectives/gossip/gossip.hpp"
+#include "collectives/half_values.hpp"
 
 namespace ucft::detail {
 
@@ -19,6 +20,7 @@ struct GossipCall {
   bool adaptive = false, sum = false;
   GossipPath path = GossipPath::any;
   bool is_float = false;
+  GossipHalf half = GossipHalf::none;  // of what is carried in float
   std::uint64_t count = 0;
   int iterations = 0;  // of the first stage; by rounds: its rounds
 

@@ -503,6 +503,7 @@ void GossipOperation<Real>::judge(const AgreedEstimates& agreed, bool is_complet
 template <class Real>
 void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) {
   result_.resize(input_.size());
+  double off = 0, largest = 0;                               // by the rounding to a half
   constexpr double most = std::numeric_limits<Real>::max();  // a mean of such numbers is no larger
   for (std::size_t i = 0; i < result_.size(); ++i) {
     const EstimateRange range = agreed.range(i);
@@ -510,8 +511,14 @@ void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) 
                           : call_.plan.extremum == GossipExtremum::maximum ? range.high
                                                                            : range.low;
     const double mean = std::clamp(unscaled(chosen), -most, most);
-    result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : mean * factor());
+    const double value = agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : mean * factor();
+    result_[i] = static_cast<Real>(call_.half == GossipHalf::none ? value : rounded_to(call_.half, value));
+    if (call_.half == GossipHalf::none) continue;
+    off = std::max(off, std::abs(static_cast<double>(result_[i]) - value));
+    largest = std::max(largest, std::abs(value));
   }
+  // The aggregate's largest value is at least largest / (1 + bound).
+  if (off > 0) bound = (bound + off / largest * (1 + bound)) * (1 + 8 * std::numeric_limits<double>::epsilon());
   if (!is_finite(ConstMass<Real>(result_))) bound = unbounded;  // a sum that the type can't hold
   outcome_.error_bound = bound;
   outcome_.reached = bound <= call_.eps;

@@ -700,9 +700,10 @@ typedef struct {
 #define UCFT_GOSSIP_RESULT_INIT \
   { sizeof(ucft_gossip_result_t), 0, 0, 0, 0, 0, 0, 0, 0, UCFT_GOSSIP_ALL_RANKS, UCFT_GOSSIP_PATH_MESSAGE, 0, 0, 0 }
 
-/* An all-reduce by gossip of count values of UCFT_FLOAT or UCFT_DOUBLE. options and result may be NULL. All survivors
- * get the same bits in recv. UCFT_OK also if eps was not reached: result->reached says so. Values that are not finite
- * give NaN.
+/* An all-reduce by gossip of count values of UCFT_FLOAT, UCFT_DOUBLE, UCFT_FLOAT16 or UCFT_BFLOAT16. The last two are
+ * carried in float, and rounded to nearest even at the end; the bound has that in it. options and result may be NULL.
+ * All survivors get the same bits in recv. UCFT_OK also if eps was not reached: result->reached says so. Values that
+ * are not finite give NaN.
  * Deaths are survived as in every other operation. An agreement that has more than f of them is repeated.
  * Gossip operations are matched among themselves: all ranks post the same ones in the same order, independently of
  * other operations. At most 4 of them are in flight on a communicator, else UCFT_ERR_BUSY. */

@@ -181,6 +181,15 @@ def collectives():
                 assert culprit in str(problem), problem
             else:
                 raise AssertionError(fields)
+        for aggregate, extreme in ((ucft.GossipAggregate.MINIMUM, [-n + 1.0, 0.5]), (ucft.GossipAggregate.MAXIMUM, [0.0, n - 0.5])):
+            gossip = world.gossip(np.array([-float(me), me + 0.5]), options=ucft.GossipOptions(aggregate=aggregate))
+            assert list(gossip.value) == extreme and gossip.error_bound == 0 and gossip.reached, gossip.value
+        gossip = world.gossip(np.array([me, 1], np.float16), options=ucft.GossipOptions(aggregate=ucft.GossipAggregate.SUM))
+        assert gossip.value.dtype == np.float16 and list(gossip.value) == [n * (n - 1) / 2, n] and gossip.error_bound < 1e-4
+        third = world.gossip(np.array([1 if me == 0 else 0.333], np.float16))
+        assert abs(float(third.value[0]) - (1 + (n - 1) * float(np.float16(0.333))) / n) <= third.error_bound <= 5e-4
+        halves = np.array([0x3f80], np.uint16)   # 1
+        assert world.gossip(halves, dtype=ucft.BFLOAT16).value[0] == 0x3f80
         running = world.igossip(np.array([1.0]))
         values, error = running.estimate()
         assert values.shape == (1,) and error >= 0 and 1 <= running.contributors() <= n

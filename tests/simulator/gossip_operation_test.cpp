@@ -128,6 +128,30 @@ TEST(GossipOperationRun, ExtremaAreExact) {
   }
 }
 
+// The bound has the rounding of the result in it: half of a unit in the last place, of 11 bits or of 8.
+TEST(GossipOperationRun, HalvesAreWithinTheirBound) {
+  for (GossipAlgorithm algorithm : algorithms)
+    for (GossipHalf half : {GossipHalf::float16, GossipHalf::bfloat16})
+      for (bool sum : {false, true})
+        for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+          Timed timed(algorithm, 7);
+          timed.adaptive().run.call.is_float = true;
+          timed.run.call.half = half;
+          timed.run.call.sum = sum;
+          timed.run.call.eps = 1e-3;
+          timed.with_seed(seed);
+          const GossipOperationResult result = timed.result();
+          const double unit = half == GossipHalf::float16 ? 0x1p-11 : 0x1p-8;
+          expect_all_agree(result, 7, timed.name());
+          EXPECT_EQ(result.reached, result.bound <= 1e-3) << timed.name();
+          if (algorithm != GossipAlgorithm::ardb) {
+            EXPECT_LE(result.bound, unit * 1.01 + 1e-3) << timed.name();
+          }
+          timed.run.call.half = GossipHalf::none;
+          EXPECT_LT(timed.result().bound, result.bound) << timed.name();  // no result is a half by chance
+        }
+}
+
 // Twelve ranks on four hosts. Of 64 on 16, all the hosts' ranks together send what those that speak would, and their
 // inputs.
 TEST(GossipOperationRun, OneOfAHostGossipsForAllOfIt) {

@@ -330,7 +330,7 @@ TEST_F(Api, BadGossipIsNamed) {
   };
   expect_blamed(gossip(1, UCFT_INT32, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 2 (int32)");
   expect_blamed(gossip(1, 20, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 20 (accumulator)");
-  expect_blamed(gossip(1, UCFT_FLOAT16, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 10 (float16)");
+  expect_blamed(gossip(1, UCFT_COMPLEX_FLOAT, nullptr), UCFT_ERR_INVALID_PARAM, "gossip needs UCFT_FLOAT");
   expect_blamed(gossip(std::uint64_t{1} << 61, UCFT_DOUBLE, nullptr), UCFT_ERR_INVALID_PARAM, "count is");
   blame([](auto& o) { o.struct_size = 8; }, "options.struct_size is 8");
   blame([](auto& o) { o.struct_size = offsetof(ucft_gossip_options_t, repair_initial); }, "options.struct_size is 68");

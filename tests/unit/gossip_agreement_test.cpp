@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -181,6 +182,56 @@ TEST(GossipCall, TheSignatureTellsOptionsOfRepairApart) {
   EXPECT_NE(call_of(hpflc, GossipCall::usual_cycles + 1, 0).signature(), usual);
   EXPECT_NE(call_of(hpflc, GossipCall::new_cycles, 0).signature(), usual);
   EXPECT_NE(call_of(hpflc, 0, -1).signature(), usual);
+}
+
+TEST(GossipCall, TheSignatureTellsAggregatesAndTypesApart) {
+  const GossipCall usual = call_of(GossipAlgorithm::pcf, 0, 0);
+  std::vector<std::uint64_t> all{usual.signature()};
+  for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum}) {
+    GossipCall call = usual;
+    call.plan.extremum = extremum;
+    all.push_back(call.signature());
+  }
+  for (GossipHalf half : {GossipHalf::none, GossipHalf::float16, GossipHalf::bfloat16}) {
+    GossipCall call = usual;
+    call.is_float = true;
+    call.half = half;
+    all.push_back(call.signature());
+  }
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+}
+
+// ---- values of half the size
+
+// Between two halves lie others of float: rounded to float first, 1 + 2^-11 and a bit would be the tie, and go down.
+TEST(GossipValues, AreRoundedOnce) {
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 1 + 0x1p-11), 1);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, -1 - 0x1p-11 - 0x1p-40), -1 - 0x1p-10);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 1 + 0x3p-11 - 0x1p-40), 1 + 0x1p-10);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 1 + 0x3p-11), 1 + 0x1p-9);
+  EXPECT_EQ(rounded_to(GossipHalf::bfloat16, 1 + 0x1p-8), 1);
+  EXPECT_EQ(rounded_to(GossipHalf::bfloat16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 0x1p-25), 0);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 0x1p-25 + 0x1p-60), 0x1p-24);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 65520 - 0x1p-20), 65504);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 65520), infinite);
+  EXPECT_EQ(rounded_to(GossipHalf::bfloat16, -1e300), -infinite);
+  EXPECT_TRUE(std::isnan(rounded_to(GossipHalf::bfloat16, std::nan(""))));
+}
+
+TEST(GossipValues, ComeOutAsTheyWentIn) {
+  for (GossipHalf half : {GossipHalf::float16, GossipHalf::bfloat16}) {
+    std::vector<std::uint16_t> all(1 << 16), out(1 << 16);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+    const std::vector<float> values = read_values<float>(half, all.data(), all.size());
+    write_values<float>(half, values, out.data());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (std::isnan(values[i])) continue;
+      ASSERT_EQ(out[i], all[i]);
+    }
+  }
 }
 
 }  // namespace

@@ -100,8 +100,7 @@ template <class Real>
 ucft_status_t check_tau(const GossipCall& call, const void* send) {
   if (!has_checksums(call.plan.algorithm) || call.plan.tau == 0) return UCFT_OK;
   double scale = 1;
-  for (std::uint64_t i = 0; i < call.count; ++i)
-    scale += std::abs(static_cast<double>(static_cast<const Real*>(send)[i]));
+  for (const Real value : read_values<Real>(call.half, send, call.count)) scale += std::abs(static_cast<double>(value));
   const double least = scale * static_cast<double>(std::numeric_limits<Real>::epsilon());
   if (call.plan.tau >= least || !std::isfinite(least)) return UCFT_OK;
   return fail(UCFT_ERR_INVALID_PARAM, "options.tau is {}: too small, the data's rounding errors come to {}",
@@ -123,8 +122,10 @@ ucft_status_t check_was_posted(const Request& request) {
 ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, Request& request) {
   request.communicator = &comm;
   request.gossip = std::make_unique<GossipRequest>();
-  if (given.dtype != UCFT_FLOAT && given.dtype != UCFT_DOUBLE)
-    return fail(UCFT_ERR_INVALID_PARAM, "dtype is {} ({}): gossip needs UCFT_FLOAT or UCFT_DOUBLE",
+  if (given.dtype != UCFT_FLOAT && given.dtype != UCFT_DOUBLE && given.dtype != UCFT_FLOAT16 &&
+      given.dtype != UCFT_BFLOAT16)
+    return fail(UCFT_ERR_INVALID_PARAM,
+                "dtype is {} ({}): gossip needs UCFT_FLOAT, UCFT_DOUBLE, UCFT_FLOAT16 or UCFT_BFLOAT16",
                 static_cast<int>(given.dtype), type_name(given.dtype));
   Arguments& arguments = request.arguments;  // for the checks of memory
   arguments.kind = Kind::allreduce;
@@ -133,7 +134,10 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
   if (given.count > most) return fail(UCFT_ERR_INVALID_PARAM, "count is {}: at most {}", given.count, most);
   arguments.count = given.count;
   request.gossip->call.count = given.count;
-  request.gossip->call.is_float = given.dtype == UCFT_FLOAT;
+  request.gossip->call.is_float = given.dtype != UCFT_DOUBLE;
+  request.gossip->call.half = given.dtype == UCFT_FLOAT16    ? GossipHalf::float16
+                              : given.dtype == UCFT_BFLOAT16 ? GossipHalf::bfloat16
+                                                             : GossipHalf::none;
   request.send = given.send == UCFT_IN_PLACE ? given.receive : given.send;
   request.receive = given.receive;
   const Call call{Kind::allreduce, given.send, given.receive, given.count, given.dtype, nullptr, 0, nullptr};
