@@ -227,6 +227,27 @@ TEST_P(GossipExplorer, ExtremaAreExact) {
   EXPECT_EQ(volume_.violations, 0);
 }
 
+// One iteration each on a bus of five: they have not all heard of the extreme value, but one of them has it.
+TEST_P(GossipExplorer, ExtremaAreExactHoweverFewIterationsThereAre) {
+  for (GossipAlgorithm algorithm : asynchronous) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum})
+      for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::bus, GetParam(), seed);
+        plan.call.sum = false;
+        plan.call.adaptive = false;
+        plan.call.iterations = 1;
+        plan.call.plan.extremum = extremum;
+        GossipWorld world(plan);
+        ASSERT_TRUE(world.run()) << describe(plan);
+        EXPECT_EQ(world.check(), "") << describe(plan);
+        const Rank extreme = extremum == GossipExtremum::maximum ? 4 : 0;
+        EXPECT_EQ(world.operation(2).result()[0], GossipWorld::given(extreme, 0)) << describe(plan);
+        EXPECT_EQ(world.operation(2).outcome().error_bound, 0) << describe(plan);
+      }
+  }
+}
+
 // Estimates of extrema are right as soon as all have heard, before the end.
 TEST_P(GossipExplorer, EstimatesOfExtremaAreThoseOfAllThatHaveCome) {
   for (GossipAlgorithm algorithm : asynchronous) {

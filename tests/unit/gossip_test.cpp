@@ -905,6 +905,23 @@ TEST(ByRounds, ABadRowIsAskedForAgain) {
   EXPECT_EQ(value[0], 6);
 }
 
+// The answer is damaged, too, or lost: the flow stays as it was, and the rank goes on with the half that it has kept.
+TEST(ByRounds, ABadAnswerIsNotTaken) {
+  for (const Row& answer : {Row{1e9, 0.5, 3}, Row{}}) {
+    GossipByRounds<double> rank(cooperative_plan(2, 1), 0, std::vector<double>{5}, 1);
+    GossipOutbox<double> out;
+    rank.start(out);
+    EXPECT_TRUE(rank.on_message(0, Row{1e9, 0.5, 3}, out));
+    ASSERT_EQ(out.sends().size(), 2u);
+    const std::uint32_t mine = out.sends()[1].ack ^ 1;
+    EXPECT_TRUE(rank.on_repair({1, answers_with_flow, mine, answer}, 1, out));
+    EXPECT_TRUE(rank.finished());
+    Row mass(2);
+    rank.state().mass(mass);
+    EXPECT_EQ(mass, (Row{2.5, 0.5}));
+  }
+}
+
 // The dead rank may be the one that is asked, before and after it has answered.
 TEST(ByRounds, NobodyWaitsForAnAnswerOfTheDead) {
   for (Rank n : {2, 3, 5})
