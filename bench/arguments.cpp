@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <limits>
 #include <stdexcept>
@@ -13,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "bench/algorithm.hpp"
+#include "bench/number.hpp"
 #include "collectives/gossip/faults.hpp"
 #include "collectives/gossip/gossip.hpp"
 #include "collectives/names.hpp"
@@ -48,6 +49,7 @@ constexpr std::array<Named<GossipData>, 4> gossip_data{{{"uniform", GossipData::
                                                         {"cancel", GossipData::cancel},
                                                         {"huge", GossipData::huge},
                                                         {"tiny", GossipData::tiny}}};
+constexpr std::array<Named<std::int32_t>, 3> gossip_repairs{{{"default", 0}, {"yes", 1}, {"no", -1}}};
 constexpr std::array<Named<ucft_gossip_path_t>, 3> gossip_paths{
     {{"auto", UCFT_GOSSIP_PATH_AUTO}, {"message", UCFT_GOSSIP_PATH_MESSAGE}, {"rma", UCFT_GOSSIP_PATH_RMA}}};
 
@@ -85,21 +87,6 @@ void check_operator(ucft_op_t op, ucft_dtype_t dtype) {
         fmt::format("-o user: not of {}, where the caller's sum would be rounded each time", name_in(dtypes, dtype)));
 }
 
-struct Range {
-  std::int64_t lowest;
-  std::int64_t highest;
-};
-
-std::int64_t parse_number(const std::string& option, std::string_view text, Range range) {
-  std::int64_t value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || value < range.lowest || value > range.highest) {
-    throw std::invalid_argument(
-        fmt::format("{}: '{}' is not a number from {} to {}", option, text, range.lowest, range.highest));
-  }
-  return value;
-}
-
 // "65536", "64K", "1M", "1G"
 std::int64_t parse_bytes(const char* option, std::string_view text) {
   const std::string given = fmt::format("{} {}", option, text);
@@ -129,6 +116,7 @@ struct RawArguments {
   std::string stop = "adaptive";
   std::string data_path = "auto", data = "uniform";
   std::string seed = "1";
+  std::string cycles = "0", repair_initial = "default";
   std::string loss, flip_rate, flip_target;
   std::string bins, sweeps;
   std::vector<std::string> flips, failing_links;
@@ -178,118 +166,6 @@ PlannedDeath parse_death(const std::string& option, const std::string& text, int
   return {static_cast<int>(parse_number(context + ": rank", view.substr(0, at), ranks)),
           parse_number(context + ": iteration", view.substr(at + 1), {0, most_iterations}), signal};
 }
-
-// Reads ALGORITHM from the left: TREE[K][-in-order][+CORRECTION[D]][/INFO], or corrected gossip instead of tree and
-// correction.
-class AlgorithmParser {
- public:
-  explicit AlgorithmParser(const std::string& text) : text_(text), rest_(text_) {}
-
-  Options parse() {
-    parse_tree();
-    if (accept("-in-order")) options_.numbering = UCFT_IN_ORDER;
-    parse_correction();
-    parse_failure_info();
-    if (!rest_.empty()) fail(fmt::format("'{}' is not understood", rest_));
-    return options_;
-  }
-
- private:
-  void parse_tree() {
-    if (accept("auto_or_gossip")) {
-      options_.tree = UCFT_TREE_AUTO_OR_GOSSIP;
-      return;
-    }
-    if (accept("auto") || parse_corrected_gossip()) return;
-    const std::string_view name = longest_of(tree_names());
-    Tree tree{};
-    if (!detail::parse_tree(name, tree))
-      fail(fmt::format("'{}' does not begin with a tree: {}; and is none of ocg, ccg, fcg", text_,
-                       fmt::join(tree_names(), ", ")));
-    rest_.remove_prefix(name.size());
-    options_.tree = static_cast<ucft_tree_t>(tree);
-    if (options_.tree == UCFT_TREE_KARY || options_.tree == UCFT_TREE_KNOMIAL || options_.tree == UCFT_TREE_LAME)
-      options_.arity = number_if_any(tree_name(tree));
-    if (options_.tree == UCFT_TREE_OPTIMAL) options_.tree_delay_quarters = number_if_any(tree_name(tree));
-  }
-
-  // GOSSIP[T]: ocg, ccg, fcg, or gossip alone; T in ns.
-  bool parse_corrected_gossip() {
-    constexpr std::array<Named<ucft_correction_t>, 4> forms{{{"ocg", UCFT_CORRECTION_OPPORTUNISTIC},
-                                                             {"ccg", UCFT_CORRECTION_CHECKED},
-                                                             {"fcg", UCFT_CORRECTION_FAILURE_PROOF},
-                                                             {"gossip", UCFT_CORRECTION_NONE}}};
-    for (const auto& form : forms) {
-      if (!accept(form.name)) continue;
-      options_.tree = UCFT_TREE_GOSSIP;
-      options_.correction = form.value;
-      options_.gossip_time_ns = number_if_any(form.name, 1'000'000'000);
-      if (form.value == UCFT_CORRECTION_OPPORTUNISTIC && accept("+")) {
-        options_.correction_distance = 2 * number_if_any("ocg+C", 500'000);
-        if (options_.correction_distance == 0) fail("no number after '+'");
-      }
-      return true;
-    }
-    return false;
-  }
-
-  void parse_correction() {
-    if (options_.tree == UCFT_TREE_GOSSIP && rest_.starts_with("+"))
-      fail(fmt::format("'{}': ocg, ccg and fcg have their own correction, gossip alone has none", rest_));
-    if (!accept("+")) return;
-    const std::string_view name = longest_of(correction_names());
-    Correction correction{};
-    if (!detail::parse_correction(name, correction))
-      fail(fmt::format("'+{}' is no correction: +{}", rest_, fmt::join(correction_names(), ", +")));
-    rest_.remove_prefix(name.size());
-    options_.correction = static_cast<ucft_correction_t>(correction);
-    if (options_.correction == UCFT_CORRECTION_OPPORTUNISTIC ||
-        options_.correction == UCFT_CORRECTION_OPPORTUNISTIC_OPTIMISED)
-      options_.correction_distance = number_if_any(correction_name(correction));
-  }
-
-  void parse_failure_info() {
-    if (accept("/list")) return;
-    if (accept("/count")) {
-      options_.failure_info = UCFT_FAILURE_INFO_COUNT;
-    } else if (accept("/bit")) {
-      options_.failure_info = UCFT_FAILURE_INFO_BIT;
-    } else if (rest_.starts_with('/')) {
-      fail(fmt::format("'{}' is no failure information: /list, /count or /bit", rest_));
-    }
-  }
-
-  // Of the names that the rest begins with; "" if there is none.
-  std::string_view longest_of(std::span<const char* const> names) const {
-    std::string_view longest;
-    for (const std::string_view name : names) {
-      if (rest_.starts_with(name) && name.size() > longest.size()) longest = name;
-    }
-    return longest;
-  }
-
-  bool accept(std::string_view word) {
-    if (!rest_.starts_with(word)) return false;
-    rest_.remove_prefix(word.size());
-    return true;
-  }
-
-  // The digits that follow; 0 (the library's default) if there are none.
-  std::int32_t number_if_any(const char* what, std::int64_t most = 1'000'000) {
-    const std::string_view digits = rest_.substr(0, rest_.find_first_not_of("0123456789"));
-    rest_.remove_prefix(digits.size());
-    if (digits.empty()) return 0;
-    return static_cast<std::int32_t>(parse_number(fmt::format("-a {}: {}", text_, what), digits, {1, most}));
-  }
-
-  [[noreturn]] void fail(const std::string& why) const {
-    throw std::invalid_argument(fmt::format("-a {}: {}", text_, why));
-  }
-
-  const std::string text_;
-  std::string_view rest_;
-  Options options_;
-};
 
 void add_common_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
   app.add_option("-t", raw.test, "allreduce, reduce, bcast, barrier, allgather; ucft_perftest: gossip, too")
@@ -347,7 +223,7 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
          "ocg[T][+C], "
          "ccg[T], fcg[T], corrected gossip for T ns (default: by the cost model), C ranks each way; gossip[T], without "
          "correction. With -t gossip: push_sum, push_flow, "
-         "pflc, pfcc, pcf, pcf_flip, hps, hpflc, ardb, recursive_doubling. CORRECTION: opportunistic, "
+         "pflc, pfcc, pcf, pcf_flip, hps, hpflc, hpfcc, ardb, recursive_doubling. CORRECTION: opportunistic, "
          "opportunistic-optimised (D messages), checked, failure-proof. INFO of failures: list, count, bit")
       ->type_name("ALGORITHM")
       ->capture_default_str();
@@ -367,6 +243,17 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--data-path", raw.data_path, "Of -t gossip: auto, message, rma")
       ->type_name("PATH")
+      ->capture_default_str();
+  app.add_option(
+         "--cycles", raw.cycles,
+         "Of -t gossip, hps, hpflc, hpfcc: so many cycles, used in turn; -1: a new one in each round; 0: hps -1, "
+         "the others half of the first rounds, at most 16")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option(
+         "--repair-initial", raw.repair_initial,
+         "Of -t gossip, algorithms with checksums: whether a rank's own values are repaired (default: of hpflc, hpfcc)")
+      ->type_name("default|yes|no")
       ->capture_default_str();
   app.add_option("--seed", raw.seed, "Of -t gossip: of its choices, and of the faults")
       ->type_name("S")
@@ -470,6 +357,8 @@ GossipArguments interpret_gossip(const RawArguments& raw) {
   gossip.options.stop = value_in(gossip_stops, "--until", raw.stop);
   gossip.options.path = value_in(gossip_paths, "--data-path", raw.data_path);
   gossip.data = value_in(gossip_data, "--data", raw.data);
+  gossip.options.cycles = static_cast<std::int32_t>(parse_number("--cycles", raw.cycles, {-1, most_cycles}));
+  gossip.options.repair_initial = value_in(gossip_repairs, "--repair-initial", raw.repair_initial);
   return gossip;
 }
 
@@ -495,7 +384,7 @@ void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   else if (std::uint64_t seed = 1; !interpret_faults(raw, seed).empty() || seed != 1)
     throw std::invalid_argument("--loss, --flip-rate, --flip, --flip-target, --fail-link, --seed: of -t gossip");
   else
-    arguments.options = AlgorithmParser(is_setting(raw.algorithm) ? "auto" : raw.algorithm).parse();
+    arguments.options = parse_algorithm(is_setting(raw.algorithm) ? "auto" : raw.algorithm);
   if (!arguments.calibrate.empty() || (raw.test != "gossip" && raw.algorithm != "auto"))
     arguments.setting = is_setting(raw.algorithm) ? raw.algorithm : "corrected";
   interpret_reproducible(raw, arguments);

@@ -137,7 +137,8 @@ void bind_enumerations(py::module_& m) {
       .value("HPS", UCFT_GOSSIP_HPS)
       .value("HPFLC", UCFT_GOSSIP_HPFLC)
       .value("ARDB", UCFT_GOSSIP_ARDB)
-      .value("RECURSIVE_DOUBLING", UCFT_GOSSIP_RECURSIVE_DOUBLING);
+      .value("RECURSIVE_DOUBLING", UCFT_GOSSIP_RECURSIVE_DOUBLING)
+      .value("HPFCC", UCFT_GOSSIP_HPFCC);
   py::enum_<ucft_gossip_topology_t>(m, "GossipTopology")
       .value("COMPLETE", UCFT_GOSSIP_COMPLETE)
       .value("HYPERCUBE", UCFT_GOSSIP_HYPERCUBE)
@@ -149,7 +150,9 @@ void bind_enumerations(py::module_& m) {
       .value("RANDOM_REGULAR", UCFT_GOSSIP_RANDOM_REGULAR);
   py::enum_<ucft_gossip_aggregate_t>(m, "GossipAggregate")
       .value("AVERAGE", UCFT_GOSSIP_AVERAGE)
-      .value("SUM", UCFT_GOSSIP_SUM);
+      .value("SUM", UCFT_GOSSIP_SUM)
+      .value("MINIMUM", UCFT_GOSSIP_MINIMUM)
+      .value("MAXIMUM", UCFT_GOSSIP_MAXIMUM);
   py::enum_<ucft_gossip_stop_t>(m, "GossipStop")
       .value("ROUNDS", UCFT_GOSSIP_ROUNDS)
       .value("ADAPTIVE", UCFT_GOSSIP_ADAPTIVE);
@@ -230,7 +233,9 @@ void bind_values(py::module_& m) {
       .def_readwrite("rounds", &GossipOptions::rounds)
       .def_readwrite("eps", &GossipOptions::eps)
       .def_readwrite("tau", &GossipOptions::tau)
-      .def_readwrite("seed", &GossipOptions::seed);
+      .def_readwrite("seed", &GossipOptions::seed)
+      .def_readwrite("cycles", &GossipOptions::cycles)
+      .def_readwrite("repair_initial", &GossipOptions::repair_initial);
   m.attr("Result") = make_result_type();
   py::class_<GossipResult>(m, "GossipResult", "How accurate a gossip was (ucft.h: ucft_gossip_result_t).")
       .def_readonly("value", &GossipResult::value)

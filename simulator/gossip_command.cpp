@@ -1,4 +1,5 @@
-// ucft_sim push_sum | push_flow | pflc | pfcc | pcf | pcf_flip | pcf_printed | hps | hpflc | ardb | recursive_doubling
+// ucft_sim push_sum | push_flow | pflc | pfcc | pcf | pcf_flip | pcf_printed | hps | hpflc | hpfcc | ardb |
+// recursive_doubling
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -320,7 +321,7 @@ void add_options(CLI::App& command, Options& options) {
   command.add_flag("--all-rounds", options.all_rounds, "go on to --rounds when EPS has been reached");
   if (has_checksums(options.algorithm)) {
     add_tau_option(command, options,
-                   "(default: 0.5 for pflc, 1e-10 for pfcc and hpflc, 1e-4 in single precision, times N for data bus "
+                   "(default: 0.5 for pflc, 1e-10 for the others, 1e-4 in single precision, times N for data bus "
                    "and ranks)");
     command.add_flag("--repair-initial", options.repair_initial,
                      "what a rank gave, if it was corrupted, is calculated anew from its mass and its flows");
@@ -360,7 +361,8 @@ void add_gossip_commands(CLI::App& app, int& exit_code) {
                                           "Push-Sum on random cycles, by rounds",
                                           "PFLC on random cycles, by rounds",
                                           "approximate recursive doubling",
-                                          "recursive doubling"};
+                                          "recursive doubling",
+                                          "PFCC on random cycles, by rounds"};
   for (int each = 0; each < gossip_algorithm_count; ++each) {
     auto options = std::make_shared<Options>();
     options->algorithm = static_cast<GossipAlgorithm>(each);

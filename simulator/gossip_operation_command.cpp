@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -24,7 +25,8 @@ struct Options : ClockOptions, GossipOptions {
   std::string algorithm = "pcf", aggregate = "average", stop = "model";
   std::int64_t ranks = 8, f = 1;
   double eps = 1e-6;
-  int rounds = 0;
+  int rounds = 0, cycles = 0;
+  std::string repair_initial = "default";
 
   std::uint64_t seed = 1;
   int runs = 1, threads = 0;
@@ -44,9 +46,12 @@ GossipOperationRun run_of(const Options& options, const CLI::App& command) {
   call.plan.neighbourhood = neighbourhood_of(options, call.plan.algorithm, run.setting.ranks);
   call.plan.accelerated = options.accelerate;
   call.plan.tau = tau_of(options, call.plan.algorithm, 0);
+  static const std::map<std::string, int> answers = {{"default", 0}, {"yes", 1}, {"no", -1}};
   call.eps = options.eps;
   call.adaptive = options.stop == "adaptive";
   call.sum = options.aggregate == "sum";
+  if (options.aggregate == "minimum") call.plan.extremum = GossipExtremum::minimum;
+  if (options.aggregate == "maximum") call.plan.extremum = GossipExtremum::maximum;
   call.is_float = options.precision == "single";
   call.count = static_cast<std::uint64_t>(options.values);
   for (const auto& [option, topology] : {std::pair("--arity", "tree"), std::pair("--degree", "random_regular"),
@@ -67,6 +72,9 @@ GossipOperationRun run_of(const Options& options, const CLI::App& command) {
     between_hosts.neighbourhood = mended(call.plan.neighbourhood, (run.setting.ranks + a_host - 1) / a_host);
   }
   call.iterations = options.rounds > 0 ? options.rounds : rounds_for(between_hosts, call.eps);
+  if (const std::string problem = call.choose_repair(options.cycles, answers.at(options.repair_initial));
+      !problem.empty())
+    refuse(problem);
   return run;
 }
 
@@ -226,11 +234,23 @@ void add_options(CLI::App& command, Options& options) {
       ->capture_default_str();
   command.add_option("--rounds", options.rounds, "iterations, or rounds, of the first stage (default: the model's)")
       ->check(whole_between(1, most));
-  command.add_option("--aggregate", options.aggregate, "average; sum (average times those that it stands for)")
-      ->check(CLI::IsMember({"average", "sum"}))
+  command
+      .add_option("--aggregate", options.aggregate,
+                  "average; sum (average times those that it stands for); minimum; maximum")
+      ->check(CLI::IsMember({"average", "sum", "minimum", "maximum"}))
       ->capture_default_str();
   add_data_options(command, options);
   add_tau_option(command, options, "(default: from the data, when the ranks meet)");
+  command
+      .add_option("--cycles", options.cycles,
+                  "hps, hpflc, hpfcc: so many cycles, used in turn; -1: a new one in each round; 0: hps -1, the "
+                  "others half of the first stage's rounds, at most 16")
+      ->capture_default_str();
+  command
+      .add_option("--repair-initial", options.repair_initial,
+                  "whether a rank's own values are repaired by their checksum; default: hpflc and hpfcc yes, others no")
+      ->check(CLI::IsMember({"default", "yes", "no"}))
+      ->capture_default_str();
   add_clock_options(command, options);
   command.add_flag("--two-level", options.two_level,
                    "one of the --ranks-per-host gossips for its host, as in the library's jobs over several hosts");

@@ -215,14 +215,18 @@ class GossipActors {
 
 // Compared with the ranks that the result stands for.
 template <class Real>
-double error_of(const GossipOperation<Real>& operation, const GossipActors<Real>& actors, bool is_sum) {
+double error_of(const GossipOperation<Real>& operation, const GossipActors<Real>& actors, const GossipCall& call) {
   const GossipOutcome& outcome = operation.outcome();
   double worst = 0, largest = 0;
   for (std::size_t i = 0; i < operation.result().size(); ++i) {
-    long double sum = 0;
-    for (std::size_t rank = 0; rank < outcome.missing.size(); ++rank)
-      if (!outcome.missing[rank]) sum += static_cast<long double>(actors.given(static_cast<Rank>(rank), i));
-    const long double truth = is_sum ? sum : sum / outcome.contributors;
+    long double sum = 0, extreme = std::numeric_limits<long double>::quiet_NaN();
+    for (std::size_t rank = 0; rank < outcome.missing.size(); ++rank) {
+      if (outcome.missing[rank]) continue;
+      const auto value = static_cast<long double>(actors.given(static_cast<Rank>(rank), i));
+      sum += value;
+      extreme = extreme_of(call.plan.extremum, extreme, value);
+    }
+    const long double truth = call.is_extremum() ? extreme : call.sum ? sum : sum / outcome.contributors;
     const auto off = static_cast<double>(std::abs(static_cast<long double>(operation.result()[i]) - truth));
     if (!(off <= worst)) worst = off;  // no number stays
     largest = std::max(largest, static_cast<double>(std::abs(truth)));
@@ -309,7 +313,7 @@ GossipOperationResult run_of(const GossipOperationRun& run) {
   for (std::size_t rank = 0; rank < outcome.missing.size(); ++rank)
     if (outcome.missing[rank]) result.missing.push_back(static_cast<Rank>(rank));
   if (outcome.end != GossipEnd::success) return result;
-  result.error = error_of(*reference, actors, run.call.sum);
+  result.error = error_of(*reference, actors, run.call);
   result.above_bound =
       !run.faults.any() && outcome.answer != GossipStandsFor::nearly_all_ranks && result.error > outcome.error_bound;
   return result;
@@ -320,7 +324,9 @@ double memory_of(const GossipOperationRun& run) {
   const GossipPlan& plan = run.call.plan;
   const double n = run.setting.ranks, number = run.call.is_float ? 4 : 8;
   const double links = goes_by_rounds(plan.algorithm)
-                           ? 2.0 * run.call.iterations * uses_flows(plan.algorithm)
+                           ? 2.0 *
+                                 (plan.cycles > 0 ? std::min(plan.cycles, run.call.iterations) : run.call.iterations) *
+                                 uses_flows(plan.algorithm)
                            : static_cast<double>(neighbours_of(plan.neighbourhood, 0).size());
   const double copies = plan.algorithm == GossipAlgorithm::pcf_flip ? 6 : 2;
   return n * n * 48 + n * links * (200 + copies * static_cast<double>(run.call.count + 2) * number);

@@ -316,7 +316,7 @@ class World {
   // All ranks send, then all receive. Deaths and flips happen between two rounds.
   void by_rounds() {
     GossipPlan plan = run_.plan;
-    const bool keeps_all_flows = plan.algorithm == GossipAlgorithm::hpflc && plan.cycles == 0;
+    const bool keeps_all_flows = uses_cycles(plan.algorithm) && uses_flows(plan.algorithm) && plan.cycles == 0;
     if (keeps_all_flows && run_.rounds == 0 && run_.stop != GossipStop::model)
       limit_ = std::min(limit_, 3 * rounds_for(run_.plan, run_.eps) + 10);
     if (uses_cycles(plan.algorithm)) plan.rounds = limit_;
@@ -336,21 +336,44 @@ class World {
         const GossipRound now = schedule.round(rank, round);
         if (is_dead(rank) || now.to == no_rank || known_dead_[static_cast<std::size_t>(now.to)]) continue;
         if (run_.faults.target != FlipTarget::message && flips_now()) flip_state(rank, used_links(schedule, round), -1);
+        if (asks()) correct_flows(rank, schedule);
         out_.clear();
         at(rank).push(now.link_to, out_);
+        if (out_.empty()) at(rank).settle(now.link_to, out_);
         const Mass<Real> row{rows.data() + static_cast<std::size_t>(rank) * length, length};
         copy<Real>(row, out_.row(out_.sends().front()));
         sent[static_cast<std::size_t>(rank)] = survives_the_way(rank, now.to, row) && !is_dead(now.to);
       }
       for (Rank rank = 0; rank < n_; ++rank) {
         const GossipRound now = schedule.round(rank, round);
-        if (is_dead(rank) || now.from == no_rank || !sent[static_cast<std::size_t>(now.from)]) continue;
+        if (is_dead(rank) || now.from == no_rank) continue;
+        const bool has_come = sent[static_cast<std::size_t>(now.from)];
+        const ConstMass<Real> row{rows.data() + static_cast<std::size_t>(now.from) * length, has_come ? length : 0};
         out_.clear();
-        at(rank).on_message({now.link_from, 0, 0, {rows.data() + static_cast<std::size_t>(now.from) * length, length}},
-                            out_);
+        if (asks() && !is_dead(now.from) && !at(rank).is_good(row))
+          ask(rank, now.link_from, schedule);
+        else if (has_come)
+          at(rank).on_message({now.link_from, 0, 0, row}, out_);
       }
       stopped_ = look(round + 1) || (is_time_to_agree(round + 1) && agrees());
     }
+  }
+  // hpfcc: see GossipByRounds. Where no message is on its way answers are there at once.
+  bool asks() const { return run_.plan.algorithm == GossipAlgorithm::hpfcc; }
+  void correct_flows(Rank rank, const GossipSchedule& schedule) {
+    std::vector<int> bad;
+    at(rank).add_bad_links(bad);
+    for (const int link : bad) ask(rank, link, schedule);
+  }
+  void ask(Rank rank, int link, const GossipSchedule& schedule) {
+    const Rank end = schedule.end(rank, link);
+    ++result_.messages;
+    result_.hops += hops_of(rank, end);
+    if (is_dead(end)) return at(rank).take_answer(link, {});
+    out_.clear();
+    at(end).answer(link ^ 1, out_);
+    const Mass<Real> row = out_.row(out_.sends().front());
+    at(rank).take_answer(link, survives_the_way(end, rank, row) ? ConstMass<Real>(row) : ConstMass<Real>{});
   }
   int used_links(const GossipSchedule& schedule, int round) const {
     return std::min(schedule.links(), 2 * std::max(1, round));

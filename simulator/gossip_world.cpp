@@ -32,7 +32,7 @@ void GossipWorld::come(Rank rank) {
     return true;
   });
   Operation& operation =
-      node.operation.emplace(plan_.call, GossipSeat{rank, ranks(), 0, plan_.hosts}, input, known, faults_);
+      node.operation.emplace(plan_.call, GossipSeat{rank, ranks(), 0, plan_.hosts}, input, known, plan_.faults);
   operation.start(operation.one_sided().is_possible() ? take_windows(rank) : WindowObjection::none, sends_);
   carry_out(rank);
 }
@@ -320,12 +320,17 @@ std::string GossipWorld::check() const {
   for (std::size_t i = 0; i < plan_.call.count; ++i) {
     double low = input(0, i), high = low;
     long double sum = 0;
+    double extreme = std::numeric_limits<double>::quiet_NaN();
     for (Rank rank = 0; rank < ranks(); ++rank) {
       low = std::min(low, input(rank, i));
       high = std::max(high, input(rank, i));
-      if (!outcome.missing[static_cast<std::size_t>(rank)]) sum += static_cast<long double>(input(rank, i));
+      if (outcome.missing[static_cast<std::size_t>(rank)]) continue;
+      sum += static_cast<long double>(input(rank, i));
+      extreme = extreme_of(plan_.call.plan.extremum, extreme, input(rank, i));
     }
-    const long double truth = plan_.call.sum ? sum : sum / outcome.contributors;
+    const long double truth = plan_.call.is_extremum() ? static_cast<long double>(extreme)
+                              : plan_.call.sum         ? sum
+                                                       : sum / outcome.contributors;
     const double result = first->result()[i];
     worst = std::max(worst, std::abs(static_cast<long double>(result) - truth));
     largest = std::max(largest, std::abs(truth));

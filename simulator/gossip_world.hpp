@@ -31,6 +31,7 @@ struct GossipWorldPlan {
   std::vector<double> inputs{};   // of each rank, in all places; empty: GossipWorld::given()
   std::vector<Rank> late{};       // these post at any moment; all others before anything else happens
   std::int64_t late_by = 0;       // events, at least; the next one so many later
+  GossipFaults faults{};          // injected
   std::uint64_t seed = 1;         // of the order of events
 };
 
@@ -129,7 +130,6 @@ class GossipWorld {
   std::vector<Window> windows_;
   std::vector<std::deque<Letter>> channels_;
   std::vector<Agreement> agreements_;
-  GossipFaults faults_;
   GossipSends<double> sends_;
   std::vector<Event> pending_;
   Random random_;

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/gossip/extremum.hpp"
 #include "collectives/gossip/mass.hpp"
 #include "collectives/protocol.hpp"
 
@@ -27,6 +28,9 @@ enum class WindowObjection : std::uint8_t { none, unsupported, no_memory };
 struct EstimateRange {
   double low, high;
   double middle() const { return high == low ? high : high / 2 + low / 2; }  // no overflow
+  double aggregate(GossipExtremum extremum) const {
+    return extremum == GossipExtremum::none ? middle() : extremum == GossipExtremum::maximum ? high : low;
+  }
 };
 
 // A bound of how far results may be off, from ranges between which the aggregates lie. With weights that are not all

@@ -10,12 +10,14 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr const char* algorithm_names[] = {"push_sum",          "push_flow",   "pflc", "pfcc",  "pcf",
-                                           "pcf_flip",          "pcf_printed", "hps",  "hpflc", "ardb",
-                                           "recursive_doubling"};
+constexpr const char* algorithm_names[] = {"push_sum",           "push_flow",   "pflc", "pfcc",  "pcf",
+                                           "pcf_flip",           "pcf_printed", "hps",  "hpflc", "ardb",
+                                           "recursive_doubling", "hpfcc"};
 static_assert(std::size(algorithm_names) == gossip_algorithm_count);
 
 constexpr int rounds_limit = 1 << 20;
+
+const char* name_of(GossipExtremum extremum) { return extremum == GossipExtremum::minimum ? "minimum" : "maximum"; }
 
 int doublings_of(Rank ranks) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(ranks))) - 1; }
 
@@ -41,8 +43,7 @@ std::string problem_with(const GossipPlan& plan) {
   }
   if (plan.rounds < 0 || plan.rounds > rounds_limit)
     return fmt::format("{} rounds: 0 .. {}", plan.rounds, rounds_limit);
-  if (plan.cycles < 0 || plan.cycles > rounds_limit)
-    return fmt::format("{} cycles: 0 .. {}", plan.cycles, rounds_limit);
+  if (plan.cycles < 0 || plan.cycles > most_cycles) return fmt::format("{} cycles: 0 .. {}", plan.cycles, most_cycles);
   if (has_checksums(plan.algorithm) && !(plan.tau > 0 && std::isfinite(plan.tau)))
     return fmt::format("tau = {} finds {}: it must be a positive number", plan.tau,
                        plan.tau <= 0 ? "faults in rounding errors" : "no faults");
@@ -51,6 +52,11 @@ std::string problem_with(const GossipPlan& plan) {
                        gossip_algorithm_name(plan.algorithm));
   if (plan.accelerated && plan.neighbourhood.topology == GossipTopology::complete)
     return "no acceleration: on complete no rank is far from another";
+  if (plan.extremum != GossipExtremum::none && !takes_extrema(plan.algorithm))
+    return fmt::format(
+        "no {} by {}, which repairs flows: a {} has none. push_sum, push_flow, pcf, hps, ardb and "
+        "recursive_doubling have it",
+        name_of(plan.extremum), gossip_algorithm_name(plan.algorithm), name_of(plan.extremum));
   if (plan.repairs_initial && !has_checksums(plan.algorithm))
     return fmt::format("no repair of what a rank gave: {} has no checksums", gossip_algorithm_name(plan.algorithm));
   return "";
@@ -82,6 +88,11 @@ GossipRound GossipSchedule::round(Rank rank, int number) const {
   return round;
 }
 
+Rank GossipSchedule::end(Rank rank, int link) const {
+  const GossipRound round = this->round(rank, link / 2);
+  return link % 2 == 0 ? round.to : round.from;
+}
+
 // n = 6: 4 and 2 extra: 1 -> 0 and 3 -> 2; then 0 2 4 5 double; then 0 -> 1 and 2 -> 3.
 GossipRound GossipSchedule::doubling(Rank rank, int number) const {
   GossipRound round;
@@ -108,6 +119,13 @@ GossipRound GossipSchedule::doubling(Rank rank, int number) const {
 int rounds_for(const GossipPlan& plan, double eps, double variation) {
   const Rank n = plan.neighbourhood.ranks;
   if (n == 1) return 0;
+  if (plan.extremum != GossipExtremum::none && plan.algorithm != GossipAlgorithm::ardb &&
+      plan.algorithm != GossipAlgorithm::recursive_doubling) {
+    GossipPlan mean = plan;  // where half of each rank's share in the mean has come, its values have, too
+    mean.extremum = GossipExtremum::none;
+    if (!goes_by_rounds(plan.algorithm)) mean.algorithm = GossipAlgorithm::push_sum;
+    return rounds_for(mean, 0.5 / n);
+  }
   const double worst = variation * std::sqrt(2 * std::log(std::max(2.0, static_cast<double>(n))));
   const double halvings = std::max(1.0, 2 * std::log2(std::max(worst / eps, 1.0)));
   if (plan.algorithm == GossipAlgorithm::recursive_doubling) return GossipSchedule(plan).rounds();
@@ -147,6 +165,7 @@ template <class Real>
 auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links,
                                  ConstMass<Real> values, Real weight) -> Rule {
   const std::vector<Real> initial = initial_mass(values, weight, has_checksums(plan.algorithm));
+  if (plan.extremum != GossipExtremum::none) return Extremum<Real>(initial, plan.extremum);
   switch (plan.algorithm) {
     case GossipAlgorithm::push_sum:
     case GossipAlgorithm::hps: return PushSum<Real>(initial);
@@ -155,6 +174,7 @@ auto GossipRank<Real>::make_rule(const GossipPlan& plan, Rank me, std::span<cons
     case GossipAlgorithm::hpflc:
       return PushFlow<Real>(initial, links, FlowCorrection::local, plan.tau, plan.repairs_initial);
     case GossipAlgorithm::pfcc:
+    case GossipAlgorithm::hpfcc:
       return PushFlow<Real>(initial, links, FlowCorrection::cooperative, plan.tau, plan.repairs_initial);
     case GossipAlgorithm::pcf_printed: return PushCancelFlowPrinted<Real>(initial, links);
     case GossipAlgorithm::pcf:
@@ -251,15 +271,17 @@ bool GossipRank<Real>::estimate(Mass<Real> values) const {
 
 template <class Real>
 void GossipByRounds<Real>::advance(GossipOutbox<Real>& out) {
-  while (!finished()) {
+  for (;;) {
+    if (!sent_ && asks_ && awaited_.empty()) {
+      std::vector<int> bad;
+      state_.add_bad_links(bad);
+      for (const int link : bad) ask(link, out);
+    }
+    if (is_over() || !awaited_.empty()) return;
     const GossipRound now = schedule_.round(me_, round_);
     if (!sent_) {
       sent_ = true;
-      if (now.to != no_rank && !dead_[static_cast<std::size_t>(now.to)]) {
-        pushed_.clear();
-        state_.push(now.link_to, pushed_);
-        for (const auto& send : pushed_.sends()) copy<Real>(out.add(round_, send.length), pushed_.row(send));
-      }
+      if (now.to != no_rank && !dead_[static_cast<std::size_t>(now.to)]) push(now.link_to, out);
     }
     if (now.from != no_rank && !dead_[static_cast<std::size_t>(now.from)]) return;
     ++round_;
@@ -268,13 +290,54 @@ void GossipByRounds<Real>::advance(GossipOutbox<Real>& out) {
 }
 
 template <class Real>
+void GossipByRounds<Real>::push(int link, GossipOutbox<Real>& out) {
+  pushed_.clear();
+  state_.push(link, pushed_);
+  if (pushed_.empty())
+    state_.settle(link, pushed_);  // nothing new, as the mass here is bad: but the round is waited for
+  for (const auto& send : pushed_.sends()) copy<Real>(out.add(round_, send.length), pushed_.row(send));
+}
+
+template <class Real>
+void GossipByRounds<Real>::ask(int link, GossipOutbox<Real>& out) {
+  const Rank end = schedule_.end(me_, link);
+  if (dead_[static_cast<std::size_t>(end)]) return state_.take_answer(link, {});
+  awaited_.push_back(link);
+  out.add(round_, 0, asks_for_flow, static_cast<std::uint32_t>(link ^ 1));
+}
+
+template <class Real>
 bool GossipByRounds<Real>::on_message(int round, ConstMass<Real> row, GossipOutbox<Real>& out) {
   if (round < round_) return true;  // of a rank that was taken for dead
-  if (round > round_) return false;
-  pushed_.clear();
-  if (!row.empty()) state_.on_message({schedule_.round(me_, round).link_from, 0, 0, row}, pushed_);
+  if (!awaits(round)) return false;
+  const int link = schedule_.round(me_, round).link_from;
   ++round_;
   sent_ = false;
+  if (asks_ && !state_.is_good(row)) {
+    ask(link, out);
+  } else if (!row.empty()) {
+    pushed_.clear();
+    state_.on_message({link, 0, 0, row}, pushed_);
+  }
+  advance(out);
+  return true;
+}
+
+template <class Real>
+bool GossipByRounds<Real>::on_repair(const GossipArrival<Real>& arrival, Rank from, GossipOutbox<Real>& out) {
+  const int link = static_cast<int>(arrival.ack);
+  if (!asks_ || link < 0 || link >= schedule_.links() || schedule_.end(me_, link) != from) return true;
+  if (arrival.era == asks_for_flow) {
+    if (arrival.link > round_) return false;
+    pushed_.clear();
+    state_.answer(link, pushed_);
+    copy<Real>(
+        out.add(arrival.link, pushed_.sends()[0].length, answers_with_flow, static_cast<std::uint32_t>(link ^ 1)),
+        pushed_.row(pushed_.sends()[0]));
+    return true;
+  }
+  if (std::erase(awaited_, link) == 0) return true;
+  state_.take_answer(link, arrival.row);
   advance(out);
   return true;
 }
@@ -288,6 +351,7 @@ void GossipByRounds<Real>::on_failure(Rank failed, GossipOutbox<Real>& out) {
     if (each.to == failed) state_.on_failure(each.link_to);
     if (each.from == failed) state_.on_failure(each.link_from);
   }
+  std::erase_if(awaited_, [&](int link) { return schedule_.end(me_, link) == failed; });
   advance(out);
 }
 

@@ -3,8 +3,8 @@
 //
 //   asynchronous  push_sum, push_flow, pflc, pfcc, pcf, pcf_flip, pcf_printed: in an iteration a rank pushes to a
 //                 neighbour chosen by chance; what arrives is taken in at any time
-//   by rounds     hps, hpflc, recursive_doubling, ardb: in round t a rank sends to one other and waits for one. No rank
-//                 has more than one partner each way (Casas et al. 2018, section 6)
+//   by rounds     hps, hpflc, hpfcc, recursive_doubling, ardb: in round t a rank sends to one other and waits for one.
+//                 No rank has more than one partner each way (Casas et al. 2018, section 6)
 //
 // Both are values without clock, thread or I/O. The driver says when an iteration begins.
 #pragma once
@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "collectives/gossip/extremum.hpp"
 #include "collectives/gossip/neighbourhood.hpp"
 #include "collectives/gossip/permutation.hpp"
 #include "collectives/gossip/preference.hpp"
@@ -37,9 +38,10 @@ enum class GossipAlgorithm : std::uint8_t {
   hps,
   hpflc,
   ardb,
-  recursive_doubling
+  recursive_doubling,
+  hpfcc
 };
-inline constexpr int gossip_algorithm_count = 11;
+inline constexpr int gossip_algorithm_count = 12;
 
 std::span<const char* const> gossip_algorithm_names();  // in the order of the enumeration
 const char* gossip_algorithm_name(GossipAlgorithm algorithm);
@@ -47,20 +49,29 @@ bool parse_gossip_algorithm(std::string_view name, GossipAlgorithm& algorithm);
 
 constexpr bool goes_by_rounds(GossipAlgorithm algorithm) { return algorithm >= GossipAlgorithm::hps; }
 constexpr bool uses_cycles(GossipAlgorithm algorithm) {
-  return algorithm == GossipAlgorithm::hps || algorithm == GossipAlgorithm::hpflc;
+  return algorithm == GossipAlgorithm::hps || algorithm == GossipAlgorithm::hpflc ||
+         algorithm == GossipAlgorithm::hpfcc;
 }
 constexpr bool has_checksums(GossipAlgorithm algorithm) {
   return algorithm == GossipAlgorithm::pflc || algorithm == GossipAlgorithm::pfcc ||
-         algorithm == GossipAlgorithm::hpflc;
+         algorithm == GossipAlgorithm::hpflc || algorithm == GossipAlgorithm::hpfcc;
 }
 // Whether lost messages are made good for.
 constexpr bool uses_flows(GossipAlgorithm algorithm) {
-  return algorithm >= GossipAlgorithm::push_flow && algorithm != GossipAlgorithm::hps &&
-         algorithm < GossipAlgorithm::ardb;
+  return algorithm == GossipAlgorithm::hpfcc ||
+         (algorithm >= GossipAlgorithm::push_flow && algorithm != GossipAlgorithm::hps &&
+          algorithm < GossipAlgorithm::ardb);
+}
+
+// Whether minima and maxima can go its way. The others are there to repair flows, and an extremum has none.
+constexpr bool takes_extrema(GossipAlgorithm algorithm) {
+  return !has_checksums(algorithm) && algorithm != GossipAlgorithm::pcf_flip &&
+         algorithm != GossipAlgorithm::pcf_printed;
 }
 
 // Reals in a message of that many values.
-constexpr std::size_t row_length_of(GossipAlgorithm algorithm, std::size_t values) {
+constexpr std::size_t row_length_of(GossipAlgorithm algorithm, GossipExtremum extremum, std::size_t values) {
+  if (extremum != GossipExtremum::none) return values + 1;
   const std::size_t mass = values + 1 + has_checksums(algorithm);
   const bool cancels = algorithm >= GossipAlgorithm::pcf && algorithm <= GossipAlgorithm::pcf_printed;
   return (cancels ? 2 : 1) * mass + (algorithm == GossipAlgorithm::pcf_flip);
@@ -78,6 +89,7 @@ constexpr GossipAnswer answer_after_death(GossipAlgorithm algorithm) {
 // The same on all ranks.
 struct GossipPlan {
   GossipAlgorithm algorithm = GossipAlgorithm::pcf;
+  GossipExtremum extremum = GossipExtremum::none;  // instead of a mean: the algorithm only says who sends when to whom
   Neighbourhood neighbourhood;  // of the asynchronous ones; of the others only its number of ranks counts
   bool accelerated =
       false;  // asynchronous, not on complete: pushes go rather to ranks that think otherwise (preference.hpp)
@@ -85,8 +97,10 @@ struct GossipPlan {
   double tau = 0;                // of checksums: absolute, in the unit of the data
   bool repairs_initial = false;  // with checksums: what a rank gave, if it was corrupted
   int rounds = 0;                // by rounds: how many; ardb: of its doublings. 0: recursive_doubling's own number
-  int cycles = 0;                // hps, hpflc: so many, used in turn; 0: a new one in each round
+  int cycles = 0;                // hps, hpflc, hpfcc: so many, used in turn; 0: a new one in each round
 };
+
+inline constexpr int most_cycles = 1 << 20;
 
 // "" or what is wrong with it.
 std::string problem_with(const GossipPlan& plan);
@@ -105,6 +119,7 @@ class GossipSchedule {
   int rounds() const { return rounds_; }
   int links() const { return 2 * kept_cycles_; }  // of a rank
   GossipRound round(Rank rank, int number) const;
+  Rank end(Rank rank, int link) const;  // of cycles: the rank at the other end, whose name for the link is link ^ 1
 
  private:
   GossipRound doubling(Rank rank, int number) const;
@@ -180,6 +195,12 @@ class GossipRank {
   // More of what this rank starts with. Asynchronous: at any moment. Returns what rounding may do to its mass by that.
   MassError add_input(ConstMass<Real> values, Real weight);
 
+  // Cooperative correction by rounds: see PushFlow. All are of hpfcc alone.
+  void add_bad_links(std::vector<int>& found) const { flow_rule().add_bad_links(found); }
+  bool is_good(ConstMass<Real> row) const { return flow_rule().is_good(row); }
+  void answer(int link, GossipOutbox<Real>& out) { std::get<PushFlow<Real>>(rule_).answer(link, out); }
+  void take_answer(int link, ConstMass<Real> row) { std::get<PushFlow<Real>>(rule_).take_answer(link, row); }
+
   // Of checksums, in whatever step: what has been taken in already is judged by it, too.
   void set_tau(double tau) {
     if (auto* const flows = std::get_if<PushFlow<Real>>(&rule_)) flows->set_tau(tau);
@@ -199,8 +220,9 @@ class GossipRank {
   }
 
  private:
+  const PushFlow<Real>& flow_rule() const { return std::get<PushFlow<Real>>(rule_); }
   using Rule = std::variant<PushSum<Real>, PushFlow<Real>, PushCancelFlow<Real>, PushCancelFlowPrinted<Real>,
-                            RecursiveDoubling<Real>>;
+                            RecursiveDoubling<Real>, Extremum<Real>>;
   static Rule make_rule(const GossipPlan& plan, Rank me, std::span<const Rank> neighbours, int links,
                         ConstMass<Real> values, Real weight);
   void learn_from(const GossipArrival<Real>& arrival, GossipOutbox<Real>& out);
@@ -215,13 +237,25 @@ class GossipRank {
   mutable std::vector<Real> scratch_;
 };
 
+// What a message by rounds is, in its `era`. Of the last two `ack` is the receiver's name of the link.
+enum GossipRoundMessage : std::uint32_t { is_push = 0, asks_for_flow = 1, answers_with_flow = 2 };
+
 // A rank that goes by rounds, driven by messages: it sends in a round, waits for one message of that round, and goes
 // on.
+//
+// hpfcc corrects flows cooperatively. A rank that finds a flow, or a row that has come, bad asks the rank at the other
+// end for its own, and goes on when the answer is there. So what it pushes is half of a right mass, and no flow is
+// zeroed. A question has the asker's round. It is answered by a rank that has begun that round, as then it has taken in
+// all that the asker has pushed. No ranks wait for each other: of those that wait, the one in the earliest round has
+// its answer from ranks that are no earlier.
 template <class Real>
 class GossipByRounds {
  public:
   GossipByRounds(const GossipPlan& plan, Rank me, ConstMass<Real> values, Real weight)
-      : schedule_(plan), state_(plan, schedule_, values, weight), me_(me) {
+      : schedule_(plan),
+        state_(plan, schedule_, values, weight),
+        me_(me),
+        asks_(plan.algorithm == GossipAlgorithm::hpfcc) {
     dead_.assign(static_cast<std::size_t>(plan.neighbourhood.ranks), false);
   }
 
@@ -230,23 +264,36 @@ class GossipByRounds {
   // row: empty if it was lost. False: it belongs to a later round; the driver keeps it and tries again after the next
   // step.
   bool on_message(int round, ConstMass<Real> row, GossipOutbox<Real>& out);
+  // A question or an answer. False: as above.
+  bool on_repair(const GossipArrival<Real>& arrival, Rank from, GossipOutbox<Real>& out);
   void on_failure(Rank failed, GossipOutbox<Real>& out);
 
-  Rank to(int round) const { return schedule_.round(me_, round).to; }
-  bool finished() const { return round_ == schedule_.rounds(); }
+  Rank to(const typename GossipOutbox<Real>::Send& send) const {
+    return send.era == is_push ? schedule_.round(me_, send.link).to
+                               : schedule_.end(me_, static_cast<int>(send.ack) ^ 1);
+  }
+  // Whether the message of that round ends it now.
+  bool awaits(int round) const { return round == round_ && sent_; }
+  bool finished() const { return is_over() && awaited_.empty(); }
   int round() const { return round_; }
   int rounds() const { return schedule_.rounds(); }
+  int links() const { return schedule_.links(); }
   const GossipRank<Real>& state() const { return state_; }
   GossipRank<Real>& state() { return state_; }
 
  private:
   void advance(GossipOutbox<Real>& out);
+  void push(int link, GossipOutbox<Real>& out);
+  void ask(int link, GossipOutbox<Real>& out);
+  bool is_over() const { return round_ == schedule_.rounds(); }
 
   GossipSchedule schedule_;
   GossipRank<Real> state_;
   GossipOutbox<Real> pushed_;
   std::vector<bool> dead_;
+  std::vector<int> awaited_;  // links whose answer is on its way
   Rank me_;
+  bool asks_;
   int round_ = 0;
   bool sent_ = false;
 };

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "collectives/gossip/fault_injector.hpp"
 #include "collectives/gossip/gossip.hpp"
+#include "collectives/half_values.hpp"
 
 namespace ucft::detail {
 
@@ -18,12 +20,21 @@ struct GossipCall {
   bool adaptive = false, sum = false;
   GossipPath path = GossipPath::any;
   bool is_float = false;
+  GossipHalf half = GossipHalf::none;  // of what is carried in float
   std::uint64_t count = 0;
   int iterations = 0;  // of the first stage; by rounds: its rounds
 
+  // Options that the caller need not name. cycles: 0: the default; new_cycles: a new one in each round.
+  // repair_initial: 0: the default; 1: yes; -1: no. "", or what is wrong with them. The algorithm and the iterations
+  // are known before.
+  static constexpr int new_cycles = -1, usual_cycles = 16;
+  std::string choose_repair(int cycles, int repair_initial);
   // Whether flows outlive a death; and whether the result nearly stands for a rank, too, that dies on the way.
-  bool keeps_flows() const { return uses_flows(plan.algorithm) && !goes_by_rounds(plan.algorithm); }
-  bool keeps_the_dead() const { return answer_after_death(plan.algorithm) == GossipAnswer::all_ranks; }
+  bool keeps_flows() const { return !is_extremum() && uses_flows(plan.algorithm) && !goes_by_rounds(plan.algorithm); }
+  bool keeps_the_dead() const {
+    return !is_extremum() && answer_after_death(plan.algorithm) == GossipAnswer::all_ranks;
+  }
+  bool is_extremum() const { return plan.extremum != GossipExtremum::none; }
   // The whole call, in 48 bits: exact as a double.
   std::uint64_t signature() const;
 };

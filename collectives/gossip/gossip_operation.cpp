@@ -113,7 +113,7 @@ void GossipOperation<Real>::meet(const AgreedMeeting& agreed, Sends& out) {
     outcome_.error_bound = unbounded;
     return finish(GossipEnd::success);
   }
-  exponent_ = scaling_of<Real>(agreed.largest());
+  exponent_ = call_.is_extremum() ? 0 : scaling_of<Real>(agreed.largest());  // which adds nothing, and halves nothing
   const bool begins_now =
       must_meet_first() || exponent_ != 0 || !agreed.is_same_view() || deaths_.agreed() != believed_;
   for (Real& each : input_) each = std::ldexp(each, exponent_);
@@ -241,15 +241,6 @@ void GossipOperation<Real>::begin_from_inputs(Sends& out) {
 }
 
 template <class Real>
-std::vector<Rank> GossipOperation<Real>::ranks_here() const {
-  const auto host_of = [&](Rank rank) { return seat_.hosts[static_cast<std::size_t>(rank)]; };
-  std::vector<Rank> ranks;
-  for (Rank rank = 0; rank < seat_.ranks; ++rank)
-    if (host_of(rank) == host_of(seat_.rank)) ranks.push_back(rank);
-  return ranks;
-}
-
-template <class Real>
 void GossipOperation<Real>::give(Rank to, ConstMass<Real> row, Sends& out, GossipMessage message) {
   message.peer = to;
   message.tag = epoch_.host_tag();
@@ -260,8 +251,8 @@ void GossipOperation<Real>::give(Rank to, ConstMass<Real> row, Sends& out, Gossi
 // A row of its own host is an input to the rank that speaks. To the others it is an estimate, or the host's mass.
 template <class Real>
 void GossipOperation<Real>::gather(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
-  const auto host_of = [&](Rank rank) { return seat_.hosts[static_cast<std::size_t>(rank)]; };
-  if (host_of(message.peer) != host_of(seat_.rank) || row.size() != input_.size() + is_silent()) return;
+  const bool is_here = std::ranges::binary_search(ranks_here(), message.peer);
+  if (!is_here || row.size() != input_.size() + is_silent()) return;
   if (!is_silent()) return take_input(message.peer, row, out);
   if (message.is_estimate())
     told_ = {{row.begin(), row.end() - 1}, static_cast<std::uint32_t>(row.back()), message.number};
@@ -308,7 +299,7 @@ void GossipOperation<Real>::end_gathering(Sends& out) {
     if (!inputs_.has(rank) && !is_dead) return;
     if (inputs_.has(rank)) given.push_back(rank);
   }
-  const typename HostInputs<Real>::Sum sum = inputs_.end();
+  const typename HostInputs<Real>::Sum sum = inputs_.end(call_.plan.extremum);
   if (call_.keeps_the_dead()) {
     host_mass_ = sum.mass;
     for (Rank rank : given)
@@ -422,7 +413,7 @@ void GossipOperation<Real>::take(const GossipMessage& message, ConstMass<Real> r
   using Taken = typename GossipRounds<Real>::Taken;
   const Taken taken = rounds_->on_message(message, mass, members_, exit(out));
   if (taken == Taken::early) early_.push_back({message, {row.begin(), row.end()}});
-  if (taken == Taken::ends_round) replay(out);
+  if (taken == Taken::goes_on) replay(out);
 }
 template <class Real>
 void GossipOperation<Real>::replay(Sends& out) {
@@ -514,8 +505,11 @@ void GossipOperation<Real>::judge(const AgreedEstimates& agreed, bool is_complet
   ++outcome_.stages;
   if (!is_complete) return go_on_without(out);
   const double epsilon = std::numeric_limits<Real>::epsilon();
-  const double step = std::ldexp(static_cast<double>(std::numeric_limits<Real>::denorm_min()), exponent_);
-  const double bound = agreed.error_bound(epsilon, step);
+  const double smallest = std::numeric_limits<Real>::denorm_min();
+  const double step = std::ldexp(smallest, exponent_);
+  // The largest of what all have heard of is the maximum, however far they have gossiped.
+  const bool is_exact = call_.is_extremum() && !agreed.somebody_lacks();
+  const double bound = is_exact ? 0 : agreed.error_bound(epsilon, step);
   const bool may_go_on = !(bound <= call_.eps) && !agreed.knows_nobody() && outcome_.stages < stages_limit &&
                          (agreed.somebody_lacks() || agreed.can_improve(epsilon, step));
   if (may_go_on && (call_.adaptive || agreed.somebody_lacks()) && improve(out)) return;
@@ -525,11 +519,18 @@ void GossipOperation<Real>::judge(const AgreedEstimates& agreed, bool is_complet
 template <class Real>
 void GossipOperation<Real>::report(const AgreedEstimates& agreed, double bound) {
   result_.resize(input_.size());
+  double off = 0, largest = 0;                               // by the rounding to a half
   constexpr double most = std::numeric_limits<Real>::max();  // a mean of such numbers is no larger
   for (std::size_t i = 0; i < result_.size(); ++i) {
-    const double mean = std::clamp(unscaled(agreed.range(i).middle()), -most, most);
-    result_[i] = static_cast<Real>(agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : mean * factor());
+    const double mean = std::clamp(unscaled(agreed.range(i).aggregate(call_.plan.extremum)), -most, most);
+    const double value = agreed.knows_nobody() ? std::numeric_limits<double>::quiet_NaN() : mean * factor();
+    result_[i] = static_cast<Real>(call_.half == GossipHalf::none ? value : rounded_to(call_.half, value));
+    if (call_.half == GossipHalf::none) continue;
+    off = std::max(off, std::abs(static_cast<double>(result_[i]) - value));
+    largest = std::max(largest, std::abs(value));
   }
+  // The aggregate's largest value is at least largest / (1 + bound).
+  if (off > 0) bound = (bound + off / largest * (1 + bound)) * (1 + 8 * std::numeric_limits<double>::epsilon());
   if (!is_finite(ConstMass<Real>(result_))) bound = unbounded;  // a sum that the type can't hold
   outcome_.error_bound = bound;
   outcome_.reached = bound <= call_.eps;

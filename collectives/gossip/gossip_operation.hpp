@@ -150,13 +150,16 @@ class GossipOperation {
   void meet(const AgreedMeeting& agreed, Sends& out);
   void go_on_as_met(Sends& out);
   // By rounds, checksums can't be judged later.
-  bool must_meet_first() const { return call_.plan.algorithm == GossipAlgorithm::hpflc && call_.plan.tau == 0; }
+  bool must_meet_first() const {
+    const GossipAlgorithm algorithm = call_.plan.algorithm;
+    return goes_by_rounds(algorithm) && has_checksums(algorithm) && call_.plan.tau == 0;
+  }
   void become_present(std::span<const Rank> ranks);
   ConstMass<Real> take_presence(const GossipMessage& message, ConstMass<Real> row);
   void greet(Rank rank);
   void note_presence();
   void note_news();
-  std::vector<Rank> ranks_here() const;                                        // of this host
+  std::vector<Rank> ranks_here() const { return ranks_of_host(seat_.hosts, seat_.rank); }
   bool is_silent() const { return members_.place_of(seat_.rank) == no_rank; }  // another rank speaks for its host
   void begin_from_inputs(Sends& out);
   void begin_again();

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/gossip/mass.hpp"
+#include "collectives/gossip/extremum.hpp"
 #include "collectives/protocol.hpp"
 
 namespace ucft::detail {
@@ -33,15 +33,19 @@ class HostInputs {
     given_.push_back({from, {input.begin(), input.end()}});
     return true;
   }
-  // All have come. The sum is in the order of ranks: it has the same bits, in whatever order they came.
-  Sum end() {
+  // All have come. The sum, or the extremes. It is in the order of ranks: the same bits, in whatever order they came.
+  Sum end(GossipExtremum extremum) {
     std::ranges::sort(given_, {}, &Given::from);
-    const std::size_t count = given_.front().row.size();
-    Sum sum{std::vector<Real>(count + 1), {}};
+    Sum sum{given_.front().row, {}};
+    const std::size_t count = sum.mass.size();
+    sum.mass.push_back(0);
     for (const Given& given : given_) {
-      add<Real>(Mass<Real>(sum.mass).first(count), given.row);
       ++sum.mass.back();
-      if (sum.mass.back() > 1) sum.off.template add<Real>(sum.mass, count);
+      if (sum.mass.back() == 1) continue;
+      for (std::size_t i = 0; i < count; ++i)
+        sum.mass[i] = extremum == GossipExtremum::none ? sum.mass[i] + given.row[i]
+                                                       : extreme_of(extremum, sum.mass[i], given.row[i]);
+      if (extremum == GossipExtremum::none) sum.off.template add<Real>(sum.mass, count);
     }
     clear();
     return sum;

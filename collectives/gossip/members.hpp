@@ -20,6 +20,14 @@ inline std::uint64_t view_of(const std::vector<bool>& dead) {
   return hash >> 16;
 }
 
+// The ranks of this one's host, ascending. hosts: see GossipMembers; not empty.
+inline std::vector<Rank> ranks_of_host(std::span<const Rank> hosts, Rank me) {
+  std::vector<Rank> ranks;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    if (hosts[rank] == hosts[static_cast<std::size_t>(me)]) ranks.push_back(static_cast<Rank>(rank));
+  return ranks;
+}
+
 class GossipMembers {
  public:
   // all: the topology of the whole communicator. dead: by rank. hosts: by rank, the number of its host, below that of

@@ -2,7 +2,7 @@
 //
 //   PF     Casas et al. 2018, Algorithm 3; Niederbrucker et al. 2012, Figure 1
 //   PFLC   with local correction: Algorithm 4. On the schedule of cycles: HPFLC (section 6.1)
-//   PFCC   with cooperative correction: Algorithm 5
+//   PFCC   with cooperative correction: Algorithm 5. On the schedule of cycles: HPFCC (ours)
 //
 // A rank never gives its initial mass away. For each neighbour j it keeps the flow f[j]: what came from j, less what
 // went there. Its current mass is e = initial + sum of all f. A message carries the whole flow and overwrites the other
@@ -70,6 +70,30 @@ class PushFlow {
     if (was_right) initial_.back() = check_of_initial();
     keep_current();
   }
+
+  // ---- by rounds, cooperative: HPFCC (see GossipByRounds)
+  void add_bad_links(std::vector<int>& found) const {
+    for (int link = 0; link < links_; ++link)
+      if (bad(flow_of(link))) found.push_back(link);
+  }
+  bool is_good(ConstMass<Real> row) const { return row.size() == initial_.size() && !bad(row); }
+  // To the neighbour whose copy of that flow is bad (Algorithm 5, lines 17-20). Where both are the flow is given up.
+  void answer(int link, GossipOutbox<Real>& out) {
+    if (bad(flows(link))) {
+      clear(flows(link));
+      keep_current();
+    }
+    send(link, out);
+  }
+  // Its answer. A bad one doesn't help: then a bad flow here is corrected locally.
+  void take_answer(int link, ConstMass<Real> row) {
+    if (is_good(row))
+      copy_negated<Real>(flows(link), row);
+    else if (bad(flows(link)))
+      clear(flows(link));
+    keep_current();
+  }
+
   // Bad flows are left out.
   void add_estimate(Mass<Real> mass) const {
     if (knows_better()) return add<Real>(mass, current_);

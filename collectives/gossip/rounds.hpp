@@ -30,17 +30,25 @@ class GossipRounds {
     send_pushed(members, exit);
   }
 
-  enum class Taken : std::uint8_t { early, yes, ends_round };
-  // early: it belongs to a later round; nothing has changed, and it is to come again when a round has ended.
+  enum class Taken : std::uint8_t { early, yes, goes_on };
+  // early: it belongs to a later round; nothing has changed, and it is to come again when this rank goes on.
   Taken on_message(const GossipMessage& message, ConstMass<Real> row, const GossipMembers& members, Exit exit) {
     if ((!row.empty() && row.size() != state().row_length()) || members.place_of(message.peer) == no_rank)
       return Taken::yes;
     exit.sends.rows().clear_sends();
-    const int before = machine_.round(), round = static_cast<int>(message.number);
-    if (round == before && before + 1 < machine_.rounds()) inject(before + 1, exit);
+    const int round = static_cast<int>(message.number);
+    if (message.era != is_push) {
+      if (!machine_.on_repair({round, message.era, message.ack, row}, members.place_of(message.peer),
+                              exit.sends.rows()))
+        return Taken::early;
+      send_pushed(members, exit);
+      return Taken::goes_on;
+    }
+    const int before = machine_.round();
+    if (machine_.awaits(round) && round + 1 < machine_.rounds()) inject(round + 1, exit);
     if (!machine_.on_message(round, row, exit.sends.rows())) return Taken::early;
     send_pushed(members, exit);
-    return machine_.round() == before ? Taken::yes : Taken::ends_round;
+    return machine_.round() == before ? Taken::yes : Taken::goes_on;
   }
   void on_failure(Rank rank, const GossipMembers& members, Exit exit) {
     if (members.place_of(rank) == no_rank) return;
@@ -52,18 +60,18 @@ class GossipRounds {
  private:
   void inject(int round, Exit exit) {
     exit.faults.before_push(machine_.state(), begun_ + static_cast<std::uint64_t>(round),
-                            2 * std::min(std::max(1, round), machine_.rounds()));
+                            std::min(machine_.links(), 2 * std::max(1, round)));
   }
-  // A lost row is waited for: so an empty message goes.
+  // A lost row is waited for: so an empty message goes. A question has no row.
   void send_pushed(const GossipMembers& members, Exit exit) {
     for (const auto& each : exit.sends.rows().sends()) {
       GossipMessage message;
-      message.peer = members.rank_at(machine_.to(each.link));
+      message.peer = members.rank_at(machine_.to(each));
       message.tag = tag_;
       message.number = static_cast<std::uint32_t>(each.link);
       message.era = each.era;
       message.ack = each.ack;
-      if (exit.faults.survives_the_way(exit.sends.rows().row(each))) {
+      if (each.length > 0 && exit.faults.survives_the_way(exit.sends.rows().row(each))) {
         message.flags = carries_row;
         const auto row = exit.finish({each.begin, each.length}, message.flags);
         exit.sends.send(message, -1, row);

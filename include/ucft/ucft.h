@@ -596,10 +596,10 @@ typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_PCF = 4,       /* push-cancel-flow: a death costs no convergence                                   */
   UCFT_GOSSIP_PCF_FLIP = 5,  /* the same, and flipped bits are repaired                                          */
   UCFT_GOSSIP_HPS = 6,       /* by rounds: push-sum along cycles through all ranks, new ones each round          */
-  UCFT_GOSSIP_HPFLC = 7,     /* by rounds: PFLC along cycles                                                     */
+  UCFT_GOSSIP_HPFLC = 7,     /* by rounds: PFLC along cycles that come again; flipped bits are repaired            */
   UCFT_GOSSIP_ARDB = 8,      /* by rounds: recursive doubling that stops early; its blocks have sampled          */
-  UCFT_GOSSIP_RECURSIVE_DOUBLING =
-      9 /* by rounds: exact but for rounding; for comparison                                */
+  UCFT_GOSSIP_RECURSIVE_DOUBLING = 9, /* by rounds: exact but for rounding; for comparison                        */
+  UCFT_GOSSIP_HPFCC = 10              /* by rounds: PFCC along cycles: a flip costs no rounds                        */
 } ucft_gossip_algorithm_t;
 
 /* The neighbours that a rank of the asynchronous algorithms pushes to. The other algorithms choose from all ranks. */
@@ -614,8 +614,14 @@ typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_RANDOM_REGULAR = 7 /* `degree` neighbours each, from `seed`                                 */
 } ucft_gossip_topology_t;
 
-/* The aggregate of a gossip. SUM is the average times the number of ranks that it stands for. */
-typedef enum UCFT_OF_INT { UCFT_GOSSIP_AVERAGE = 0, UCFT_GOSSIP_SUM = 1 } ucft_gossip_aggregate_t;
+/* The aggregate of a gossip. */
+typedef enum UCFT_OF_INT {
+  UCFT_GOSSIP_AVERAGE = 0,
+  UCFT_GOSSIP_SUM = 1,     /* the average times the number of ranks that it stands for                            */
+  UCFT_GOSSIP_MINIMUM = 2, /* exact: the bound is 0. After a death it is the survivors'. Not of PFLC, PFCC,
+                              PCF_FLIP, HPFLC and HPFCC, which are there to repair sums                           */
+  UCFT_GOSSIP_MAXIMUM = 3  /* the same                                                                            */
+} ucft_gossip_aggregate_t;
 
 typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_ROUNDS = 0,  /* as many iterations as the model says, once. `reached` says whether that was enough  */
@@ -630,7 +636,8 @@ typedef enum UCFT_OF_INT {
                                    on all ranks alike                                                                 */
 } ucft_gossip_path_t;
 
-/* Options of one gossip call. All ranks must give the same values, else UCFT_ERR_MISMATCH. */
+/* Options of one gossip call. All ranks must give the same values, else UCFT_ERR_MISMATCH. A program that was compiled
+ * before `cycles` and `repair_initial` existed has a smaller struct_size: they are 0 then. */
 typedef struct {
   size_t struct_size;
   ucft_gossip_algorithm_t algorithm;
@@ -641,17 +648,22 @@ typedef struct {
   int32_t arity;  /* of TREE; 0: 2 */
   int32_t degree; /* of RANDOM_REGULAR; 0: 4 */
   int32_t
-      rounds;    /* rounds, or iterations per rank, before the first agreement; 0: by eps. 0 .. 2^20. ARDB: doublings */
-  double eps;    /* > 0: the error that is asked for, relative to the largest value of the result */
-  double tau;    /* of PFLC, PFCC, HPFLC: a checksum's error above it is a fault; absolute, in the unit of the data.
+      rounds; /* rounds, or iterations per rank, before the first agreement; 0: by eps. 0 .. 2^20. ARDB: doublings */
+  double eps; /* > 0: the error that is asked for, relative to the largest value of the result */
+  double tau; /* of PFLC, PFCC, HPFLC, HPFCC: a checksum's error above it is a fault; absolute, in the unit of the data.
                          0: ranks x the largest sum of a rank's magnitudes x the square root of the type's epsilon */
-  uint64_t seed; /* of all choices */
+  uint64_t seed;          /* of all choices */
+  int32_t cycles;         /* of HPS, HPFLC, HPFCC: so many cycles through all ranks, used in turn; -1: a new one in each
+                          round. 0: of HPFLC and HPFCC half of the rounds before the first agreement, at most 16: a
+                          flow that a flip has damaged is repaired when its cycle comes again. Of HPS -1. Up to 2^20 */
+  int32_t repair_initial; /* of PFLC, PFCC, HPFLC, HPFCC: 1: a rank's own values are repaired if a bit of them flips;
+                          -1: not. 0: HPFLC and HPFCC 1, the others -1 */
 } ucft_gossip_options_t;
 
 #define UCFT_GOSSIP_OPTIONS_INIT                                                                                     \
   {                                                                                                                  \
     sizeof(ucft_gossip_options_t), UCFT_GOSSIP_PCF, UCFT_GOSSIP_COMPLETE, UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_ADAPTIVE, \
-        UCFT_GOSSIP_PATH_AUTO, 0, 0, 0, 1e-6, 0, 1                                                                   \
+        UCFT_GOSSIP_PATH_AUTO, 0, 0, 0, 1e-6, 0, 1, 0, 0                                                             \
   }
 
 /* The ranks whose aggregate the result is. */
@@ -688,9 +700,10 @@ typedef struct {
 #define UCFT_GOSSIP_RESULT_INIT \
   { sizeof(ucft_gossip_result_t), 0, 0, 0, 0, 0, 0, 0, 0, UCFT_GOSSIP_ALL_RANKS, UCFT_GOSSIP_PATH_MESSAGE, 0, 0, 0 }
 
-/* An all-reduce by gossip of count values of UCFT_FLOAT or UCFT_DOUBLE. options and result may be NULL. All survivors
- * get the same bits in recv. UCFT_OK also if eps was not reached: result->reached says so. Values that are not finite
- * give NaN.
+/* An all-reduce by gossip of count values of UCFT_FLOAT, UCFT_DOUBLE, UCFT_FLOAT16 or UCFT_BFLOAT16. The last two are
+ * carried in float, and rounded to nearest even at the end; the bound has that in it. options and result may be NULL.
+ * All survivors get the same bits in recv. UCFT_OK also if eps was not reached: result->reached says so. Values that
+ * are not finite give NaN.
  * Deaths are survived as in every other operation. An agreement that has more than f of them is repeated.
  * Gossip operations are matched among themselves: all ranks post the same ones in the same order, independently of
  * other operations. At most 4 of them are in flight on a communicator, else UCFT_ERR_BUSY. */

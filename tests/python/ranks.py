@@ -169,6 +169,27 @@ def collectives():
         gossip = world.gossip(np.array([float(me), 1.0]), options=ucft.GossipOptions(eps=1e-9, aggregate=ucft.GossipAggregate.SUM))
         assert gossip.reached and gossip.error_bound <= 1e-9 and gossip.answer == ucft.GossipAnswer.ALL_RANKS
         assert abs(gossip.value[0] - n * (n - 1) / 2) < 1e-6
+        hpflc = ucft.GossipAlgorithm.HPFLC
+        for fields in ({}, {"cycles": 4, "repair_initial": -1}, {"cycles": -1, "repair_initial": 1}):
+            gossip = world.gossip(np.array([float(me)]), options=ucft.GossipOptions(algorithm=hpflc, **fields))
+            assert gossip.reached and abs(gossip.value[0] - (n - 1) / 2) <= 1e-5 * n, fields
+        for fields, culprit in (({"cycles": 4}, "options.cycles is 4: pcf has none"), ({"cycles": -2, "algorithm": hpflc}, "options.cycles is -2"),
+                                ({"repair_initial": 1}, "options.repair_initial is 1: pcf has no checksums")):
+            try:
+                world.gossip(np.array([1.0]), options=ucft.GossipOptions(**fields))
+            except ucft.Error as problem:
+                assert culprit in str(problem), problem
+            else:
+                raise AssertionError(fields)
+        for aggregate, extreme in ((ucft.GossipAggregate.MINIMUM, [-n + 1.0, 0.5]), (ucft.GossipAggregate.MAXIMUM, [0.0, n - 0.5])):
+            gossip = world.gossip(np.array([-float(me), me + 0.5]), options=ucft.GossipOptions(aggregate=aggregate))
+            assert list(gossip.value) == extreme and gossip.error_bound == 0 and gossip.reached, gossip.value
+        gossip = world.gossip(np.array([me, 1], np.float16), options=ucft.GossipOptions(aggregate=ucft.GossipAggregate.SUM))
+        assert gossip.value.dtype == np.float16 and list(gossip.value) == [n * (n - 1) / 2, n] and gossip.error_bound < 1e-4
+        third = world.gossip(np.array([1 if me == 0 else 0.333], np.float16))
+        assert abs(float(third.value[0]) - (1 + (n - 1) * float(np.float16(0.333))) / n) <= third.error_bound <= 5e-4
+        halves = np.array([0x3f80], np.uint16)   # 1
+        assert world.gossip(halves, dtype=ucft.BFLOAT16).value[0] == 0x3f80
         running = world.igossip(np.array([1.0]))
         values, error = running.estimate()
         assert values.shape == (1,) and error >= 0 and 1 <= running.contributors() <= n

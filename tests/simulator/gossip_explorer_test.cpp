@@ -27,8 +27,8 @@ constexpr std::int64_t stride = 1;
 constexpr GossipAlgorithm asynchronous[] = {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow,
                                             GossipAlgorithm::pflc,     GossipAlgorithm::pfcc,
                                             GossipAlgorithm::pcf,      GossipAlgorithm::pcf_flip};
-constexpr GossipAlgorithm by_rounds[] = {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb,
-                                         GossipAlgorithm::recursive_doubling};
+constexpr GossipAlgorithm by_rounds[] = {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::hpfcc,
+                                         GossipAlgorithm::ardb, GossipAlgorithm::recursive_doubling};
 
 GossipWorldPlan plan_of(GossipAlgorithm algorithm, Rank ranks, GossipTopology topology, GossipPath path,
                         std::uint64_t seed) {
@@ -44,6 +44,7 @@ GossipWorldPlan plan_of(GossipAlgorithm algorithm, Rank ranks, GossipTopology to
   call.path = path;
   call.count = 2;
   call.iterations = goes_by_rounds(algorithm) ? rounds_for(call.plan, call.eps) : 12;  // so few that there are stages
+  call.choose_repair(0, 0);
   plan.seed = seed;
   return plan;
 }
@@ -221,6 +222,110 @@ TEST_P(GossipExplorer, HostsGossipWithoutTheirRanksThatHaveNotCome) {
     }
 }
 
+TEST_P(GossipExplorer, ZerosHaveABoundOfZero) {
+  for (GossipAlgorithm algorithm : algorithms()) {
+    GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::complete, GetParam(), 1);
+    plan.call.adaptive = false;
+    plan.call.iterations = rounds_for(plan.call.plan, 1e-6);
+    plan.inputs = {0, 0, 0, 0, 0};
+    GossipWorld world(plan);
+    ASSERT_TRUE(world.run()) << describe(plan);
+    EXPECT_EQ(world.operation(0).outcome().error_bound, 0) << describe(plan);
+    EXPECT_EQ(world.operation(0).result()[0], 0) << describe(plan);
+  }
+}
+
+// The maximum, or the minimum, of the survivors, with a bound of 0, whichever rank dies. In one stage, where none does.
+TEST_P(GossipExplorer, ExtremaAreExact) {
+  for (GossipAlgorithm algorithm : algorithms()) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum})
+      for (Rank ranks = 1; ranks <= 5; ++ranks)
+        for (GossipTopology topology : {GossipTopology::complete, GossipTopology::bus})
+          for (const std::vector<Rank>& late : std::vector<std::vector<Rank>>{{}, {ranks - 1}}) {
+            if (ranks <= 2 && !late.empty()) continue;  // if the other one dies no event would ever come
+            GossipWorldPlan plan = plan_of(algorithm, ranks, topology, GetParam(), 2 + late.size());
+            plan.call.sum = false;
+            plan.call.plan.extremum = extremum;
+            plan.inputs = {3, -7, 1e300, -1e-310, 2};
+            plan.inputs.resize(static_cast<std::size_t>(ranks));
+            plan.late = late;
+            plan.late_by = 30;
+            GossipWorld world(plan);
+            ASSERT_TRUE(world.run()) << describe(plan);
+            const GossipOutcome& outcome = world.operation(0).outcome();
+            EXPECT_EQ(outcome.error_bound, 0) << describe(plan);
+            EXPECT_EQ(outcome.stages, 1u) << describe(plan);
+            EXPECT_TRUE(outcome.reached) << describe(plan);
+            explore(plan, volume_, (topology == GossipTopology::bus ? 5 : 2) * stride);
+          }
+  }
+  EXPECT_EQ(volume_.violations, 0);
+}
+
+// One iteration each on a bus of five: they have not all heard of the extreme value, but one of them has it.
+TEST_P(GossipExplorer, ExtremaAreExactHoweverFewIterationsThereAre) {
+  for (GossipAlgorithm algorithm : asynchronous) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum})
+      for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::bus, GetParam(), seed);
+        plan.call.sum = false;
+        plan.call.adaptive = false;
+        plan.call.iterations = 1;
+        plan.call.plan.extremum = extremum;
+        GossipWorld world(plan);
+        ASSERT_TRUE(world.run()) << describe(plan);
+        EXPECT_EQ(world.check(), "") << describe(plan);
+        const Rank extreme = extremum == GossipExtremum::maximum ? 4 : 0;
+        EXPECT_EQ(world.operation(2).result()[0], GossipWorld::given(extreme, 0)) << describe(plan);
+        EXPECT_EQ(world.operation(2).outcome().error_bound, 0) << describe(plan);
+      }
+  }
+}
+
+// Estimates of extrema are right as soon as all have heard, before the end.
+TEST_P(GossipExplorer, EstimatesOfExtremaAreThoseOfAllThatHaveCome) {
+  for (GossipAlgorithm algorithm : asynchronous) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum}) {
+      GossipWorldPlan plan = plan_of(algorithm, 4, GossipTopology::ring, GetParam(), 3);
+      plan.call.sum = false;
+      plan.call.plan.extremum = extremum;
+      plan.late = {extremum == GossipExtremum::maximum ? 3 : 0};  // the extreme one
+      plan.late_by = 20000;
+      GossipWorld world(plan);
+      ASSERT_FALSE(world.run(20000)) << describe(plan);
+      std::vector<double> now(2);
+      world.operation(1).estimate(now);
+      EXPECT_EQ(now[0], GossipWorld::given(extremum == GossipExtremum::maximum ? 2 : 1, 0)) << describe(plan);
+      ASSERT_TRUE(world.run()) << describe(plan);
+      EXPECT_EQ(world.check(), "");
+      EXPECT_EQ(world.operation(1).result()[0], GossipWorld::given(plan.late[0], 0)) << describe(plan);
+    }
+  }
+}
+
+// Each host's is that of all of its ranks.
+TEST_P(GossipExplorer, ExtremaOfHosts) {
+  const std::vector<Rank> hosts = {0, 0, 1, 1, 2};
+  for (GossipAlgorithm algorithm : algorithms()) {
+    if (!takes_extrema(algorithm)) continue;
+    for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum}) {
+      GossipWorldPlan plan = plan_of(algorithm, 5, GossipTopology::complete, GetParam(), 4);
+      plan.call.sum = false;
+      plan.call.plan.extremum = extremum;
+      plan.inputs = {-3, -7, 5, 6, 2};
+      plan.hosts = hosts;
+      GossipWorld world(plan);
+      ASSERT_TRUE(world.run()) << describe(plan);
+      EXPECT_EQ(world.operation(0).result()[0], extremum == GossipExtremum::maximum ? 6 : -7) << describe(plan);
+      explore(plan, volume_, 2 * stride);
+    }
+  }
+  EXPECT_EQ(volume_.violations, 0);
+}
+
 // Sums in which nearly all cancels, or that overflow, or are tiny: a bound holds, with all that rounding does.
 TEST_P(GossipExplorer, BoundsHoldForInputsThatCancelOverflowOrAreTiny) {
   constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
@@ -342,6 +447,31 @@ TEST_P(GossipExplorer, TwoRanksOfHostsDieAnywhere) {
         ++volume_.plans;
         ASSERT_EQ(problem_of(plan), "") << describe(plan);
       }
+}
+
+// A rank that has asked for a flow dies, or one that was asked, or any other; and a rank comes late that is asked.
+TEST(GossipExplorerRepairs, EachRankDiesAtEachOfItsSendsWhileFlowsAreAskedFor) {
+  Volume volume;
+  for (FlipTarget target : {FlipTarget::flow, FlipTarget::message, FlipTarget::data})
+    for (Rank ranks : {2, 3, 5})
+      for (double time : {2, 9, 18})
+        for (const std::vector<Rank>& late : std::vector<std::vector<Rank>>{{}, {1}}) {
+          GossipWorldPlan plan = plan_of(GossipAlgorithm::hpfcc, ranks, GossipTopology::complete, GossipPath::messages,
+                                         static_cast<std::uint64_t>(time));
+          if (ranks == 2 && !late.empty()) continue;  // if the other one dies no event would ever come
+          plan.faults.target = target;
+          for (int bit : {61, 55}) plan.faults.flips.push_back({time, no_rank, bit});
+          plan.late = late;
+          plan.late_by = 30;
+          GossipWorld world(plan);
+          ASSERT_TRUE(world.run());
+          // No rounds are lost. A message that is flipped may be an answer, which is not asked for again.
+          if (target != FlipTarget::message) {
+            EXPECT_EQ(world.operation(0).outcome().stages, 1u) << describe(plan);
+          }
+          explore(plan, volume, 2 * stride - 1);
+        }
+  EXPECT_EQ(volume.violations, 0);
 }
 
 // Who can't map an RMA window tells all others: they begin again by messages, whoever dies meanwhile.

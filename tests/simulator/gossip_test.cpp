@@ -176,10 +176,11 @@ TEST(Invariants, FlowsAreComparedAfterEventsInDebugBuilds) {
 
 // Which question is answered after a death (answer_after_death).
 TEST(Faults, AfterADeathFlowsAnswerForTheSurvivorsAndCancelledFlowsForAll) {
-  for (GossipAlgorithm algorithm : {GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc,
-                                    GossipAlgorithm::pcf, GossipAlgorithm::pcf_flip, GossipAlgorithm::hpflc}) {
+  for (GossipAlgorithm algorithm :
+       {GossipAlgorithm::push_flow, GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::pcf,
+        GossipAlgorithm::pcf_flip, GossipAlgorithm::hpflc, GossipAlgorithm::hpfcc}) {
     GossipRun run = run_of(algorithm, GossipTopology::hypercube, 64, 1e-9);
-    const bool rounds = algorithm == GossipAlgorithm::hpflc;
+    const bool rounds = goes_by_rounds(algorithm);
     run.faults.deaths = {{5, rounds ? 40.0 : 400.0}};
     run.faults.detection_delay = 3;
     run.rounds = rounds ? 200 : 1500;
@@ -276,9 +277,33 @@ TEST(Rounds, MayBeCountedUntilTheRootIsRightAlone) {
   EXPECT_NE(problem_with(run).find("rank 0 dies"), std::string::npos);
 }
 
+// Casas et al., section 6.1, future work. Local correction zeroes a flow, and begins again with what is left; cooperative
+// correction has it back at once.
+TEST(Faults, CooperativeCorrectionByRoundsCostsNoRounds) {
+  for (FlipTarget target : {FlipTarget::flow, FlipTarget::message})
+    for (int bit : {40, 52, 61})
+      for (double time : {3, 18, 30}) {
+        const auto rounds = [&](GossipAlgorithm algorithm, bool flips) {
+          GossipRun run = run_of(algorithm, GossipTopology::complete, 16, 1e-6, 3);
+          run.plan.cycles = 16;
+          run.plan.tau = 1e-11;
+          run.rounds = 200;
+          run.faults.target = target;
+          if (flips) run.faults.flips = {{time, no_rank, bit}};
+          const GossipResult result = simulate(run);
+          EXPECT_TRUE(result.reached) << gossip_algorithm_name(algorithm) << " bit " << bit << " at " << time;
+          EXPECT_EQ(result.flips, flips);
+          return result.rounds;
+        };
+        EXPECT_EQ(rounds(GossipAlgorithm::hpfcc, true), rounds(GossipAlgorithm::hpfcc, false)) << bit << " at " << time;
+        EXPECT_GE(rounds(GossipAlgorithm::hpflc, true), rounds(GossipAlgorithm::hpflc, false)) << bit << " at " << time;
+      }
+}
+
 // Casas et al., section 4.5.
 TEST(Faults, WhatARankGaveIsRepaired) {
-  for (GossipAlgorithm algorithm : {GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::hpflc})
+  for (GossipAlgorithm algorithm :
+       {GossipAlgorithm::pflc, GossipAlgorithm::pfcc, GossipAlgorithm::hpflc, GossipAlgorithm::hpfcc})
     for (int bit = 0; bit < 64; bit += 3) {
       GossipRun run = run_of(algorithm, GossipTopology::hypercube, 32, 1e-12, static_cast<std::uint64_t>(bit) + 1);
       run.plan.tau = 1e-11;

@@ -330,17 +330,25 @@ TEST_F(Api, BadGossipIsNamed) {
   };
   expect_blamed(gossip(1, UCFT_INT32, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 2 (int32)");
   expect_blamed(gossip(1, 20, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 20 (accumulator)");
-  expect_blamed(gossip(1, UCFT_FLOAT16, nullptr), UCFT_ERR_INVALID_PARAM, "dtype is 10 (float16)");
+  expect_blamed(gossip(1, UCFT_COMPLEX_FLOAT, nullptr), UCFT_ERR_INVALID_PARAM, "gossip needs UCFT_FLOAT");
   expect_blamed(gossip(std::uint64_t{1} << 61, UCFT_DOUBLE, nullptr), UCFT_ERR_INVALID_PARAM, "count is");
   blame([](auto& o) { o.struct_size = 8; }, "options.struct_size is 8");
-  blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(10); }, "options.algorithm is 10");
+  blame([](auto& o) { o.struct_size = offsetof(ucft_gossip_options_t, repair_initial); }, "options.struct_size is 68");
+  blame([](auto& o) { o.struct_size += 8; }, "options.struct_size is 80");
+  blame([](auto& o) { o.cycles = -2, o.algorithm = UCFT_GOSSIP_HPS; }, "options.cycles is -2");
+  blame([](auto& o) { o.cycles = 8; }, "options.cycles is 8: pcf has none");
+  blame([](auto& o) { o.repair_initial = 2, o.algorithm = UCFT_GOSSIP_PFLC; }, "options.repair_initial is 2");
+  blame([](auto& o) { o.repair_initial = 1; }, "options.repair_initial is 1: pcf has no checksums");
+  blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(11); }, "options.algorithm is 11");
   blame([](auto& o) { o.algorithm = static_cast<ucft_gossip_algorithm_t>(-1); }, "options.algorithm is -1");
   blame([](auto& o) { o.topology = static_cast<ucft_gossip_topology_t>(8); }, "options.topology is 8");
-  blame([](auto& o) { o.aggregate = static_cast<ucft_gossip_aggregate_t>(2); }, "options.aggregate is 2");
+  blame([](auto& o) { o.aggregate = static_cast<ucft_gossip_aggregate_t>(4); }, "options.aggregate is 4");
+  blame([](auto& o) { o.aggregate = UCFT_GOSSIP_MINIMUM, o.algorithm = UCFT_GOSSIP_PFLC; }, "no minimum by pflc");
+  blame([](auto& o) { o.aggregate = UCFT_GOSSIP_MAXIMUM, o.algorithm = UCFT_GOSSIP_HPFCC; }, "no maximum by hpfcc");
   blame([](auto& o) { o.stop = static_cast<ucft_gossip_stop_t>(2); }, "options.stop is 2");
   blame([](auto& o) { o.path = static_cast<ucft_gossip_path_t>(3); }, "options.path is 3");
   for (ucft_gossip_algorithm_t algorithm :
-       {UCFT_GOSSIP_HPS, UCFT_GOSSIP_HPFLC, UCFT_GOSSIP_ARDB, UCFT_GOSSIP_RECURSIVE_DOUBLING})
+       {UCFT_GOSSIP_HPS, UCFT_GOSSIP_HPFLC, UCFT_GOSSIP_ARDB, UCFT_GOSSIP_RECURSIVE_DOUBLING, UCFT_GOSSIP_HPFCC})
     blame([&](auto& o) { o.path = UCFT_GOSSIP_PATH_RMA, o.algorithm = algorithm; }, "UCFT_GOSSIP_PATH_RMA",
           UCFT_ERR_UNSUPPORTED);
   for (double eps : {0.0, -1e-6, 1.0, std::nan(""), std::numeric_limits<double>::infinity()})
@@ -364,6 +372,21 @@ TEST_F(Api, BadGossipIsNamed) {
   ucft_gossip_result_t result{};
   expect_blamed(ucft_gossip_allreduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, nullptr, &result), UCFT_ERR_INVALID_PARAM,
                 "result.struct_size is 0");
+}
+
+// A program that was compiled when the options ended with the seed: what is behind them is not looked at.
+TEST_F(Api, GossipOptionsOfOlderProgramsAreAccepted) {
+  constexpr std::size_t older = offsetof(ucft_gossip_options_t, seed) + sizeof(std::uint64_t);
+  ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+  options.algorithm = UCFT_GOSSIP_HPFLC;
+  options.struct_size = older;
+  options.eps = 1e-4;
+  std::memset(reinterpret_cast<std::byte*>(&options) + older, 0x55, sizeof options - older);
+  ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
+  in_ = 7;
+  ASSERT_EQ(ucft_gossip_allreduce(comm_, &in_, &out_, 1, UCFT_DOUBLE, &options, &result), UCFT_OK) << ucft_last_error();
+  EXPECT_EQ(out_, 7);
+  EXPECT_EQ(result.eps, 1e-4);
 }
 
 TEST_F(Api, GossipRequestsGoThroughTheirStates) {

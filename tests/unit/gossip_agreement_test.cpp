@@ -1,8 +1,10 @@
 // What gossip operations agree on: tables, ranges, and the bound of the error that follows from them.
 #include "collectives/gossip/agreement_table.hpp"
+#include "collectives/gossip/gossip_call.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -128,6 +130,114 @@ TEST(AgreementTable, WhoRefusesWindowsIsNamed) {
   const AgreedEstimates agreed{refusing, 1};
   EXPECT_TRUE(agreed.refuses_windows());
   EXPECT_EQ(agreed.refuser(), 0);
+}
+
+// ---- the call
+
+GossipCall call_of(GossipAlgorithm algorithm, int cycles, int repair_initial) {
+  GossipCall call;
+  call.plan.algorithm = algorithm;
+  call.iterations = 40;
+  EXPECT_EQ(call.choose_repair(cycles, repair_initial), "");
+  return call;
+}
+
+TEST(GossipCall, ByDefaultHpflcAndHpfccRepairAndNoOtherAlgorithmDoes) {
+  for (int number = 0; number < gossip_algorithm_count; ++number) {
+    const GossipCall call = call_of(static_cast<GossipAlgorithm>(number), 0, 0);
+    const bool repairs = call.plan.algorithm == GossipAlgorithm::hpflc || call.plan.algorithm == GossipAlgorithm::hpfcc;
+    EXPECT_EQ(call.plan.cycles, repairs ? GossipCall::usual_cycles : 0) << number;
+    EXPECT_EQ(call.plan.repairs_initial, repairs) << number;
+  }
+  EXPECT_EQ(call_of(GossipAlgorithm::hpflc, GossipCall::new_cycles, -1).plan.cycles, 0);
+  EXPECT_FALSE(call_of(GossipAlgorithm::hpflc, GossipCall::new_cycles, -1).plan.repairs_initial);
+  EXPECT_EQ(call_of(GossipAlgorithm::hps, 3, 0).plan.cycles, 3);
+  EXPECT_TRUE(call_of(GossipAlgorithm::pflc, 0, 1).plan.repairs_initial);
+}
+
+TEST(GossipCall, EachCycleComesTwiceAtLeast) {
+  for (const auto& [rounds, cycles] : {std::pair(0, 1), {1, 1}, {7, 3}, {15, 7}, {31, 15}, {33, 16}, {1000, 16}}) {
+    GossipCall call;
+    call.plan.algorithm = GossipAlgorithm::hpflc;
+    call.iterations = rounds;
+    EXPECT_EQ(call.choose_repair(0, 0), "");
+    EXPECT_EQ(call.plan.cycles, cycles) << rounds;
+  }
+}
+
+TEST(GossipCall, OptionsOfRepairThatMeanNothingAreRefusedByName) {
+  const auto problem = [](GossipAlgorithm algorithm, int cycles, int repair_initial) {
+    GossipCall call;
+    call.plan.algorithm = algorithm;
+    return call.choose_repair(cycles, repair_initial);
+  };
+  EXPECT_EQ(problem(GossipAlgorithm::hps, -2, 0), "cycles is -2: must be -1 .. 1048576");
+  EXPECT_EQ(problem(GossipAlgorithm::hps, most_cycles + 1, 0), "cycles is 1048577: must be -1 .. 1048576");
+  EXPECT_EQ(problem(GossipAlgorithm::pcf, 4, 0), "cycles is 4: pcf has none");
+  EXPECT_EQ(problem(GossipAlgorithm::ardb, -1, 0), "cycles is -1: ardb has none");
+  EXPECT_EQ(problem(GossipAlgorithm::hpflc, 0, 2), "repair_initial is 2: must be -1, 0 or 1");
+  EXPECT_EQ(problem(GossipAlgorithm::hps, 0, 1), "repair_initial is 1: hps has no checksums");
+  EXPECT_EQ(problem(GossipAlgorithm::hps, 0, -1), "");
+}
+
+// A named default is the default.
+TEST(GossipCall, TheSignatureTellsOptionsOfRepairApart) {
+  constexpr GossipAlgorithm hpflc = GossipAlgorithm::hpflc;
+  const std::uint64_t usual = call_of(hpflc, 0, 0).signature();
+  EXPECT_EQ(call_of(hpflc, GossipCall::usual_cycles, 1).signature(), usual);
+  EXPECT_NE(call_of(hpflc, GossipCall::usual_cycles + 1, 0).signature(), usual);
+  EXPECT_NE(call_of(hpflc, GossipCall::new_cycles, 0).signature(), usual);
+  EXPECT_NE(call_of(hpflc, 0, -1).signature(), usual);
+}
+
+TEST(GossipCall, TheSignatureTellsAggregatesAndTypesApart) {
+  const GossipCall usual = call_of(GossipAlgorithm::pcf, 0, 0);
+  std::vector<std::uint64_t> all{usual.signature()};
+  for (GossipExtremum extremum : {GossipExtremum::minimum, GossipExtremum::maximum}) {
+    GossipCall call = usual;
+    call.plan.extremum = extremum;
+    all.push_back(call.signature());
+  }
+  for (GossipHalf half : {GossipHalf::none, GossipHalf::float16, GossipHalf::bfloat16}) {
+    GossipCall call = usual;
+    call.is_float = true;
+    call.half = half;
+    all.push_back(call.signature());
+  }
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+}
+
+// ---- values of half the size
+
+// Between two halves lie others of float: rounded to float first, 1 + 2^-11 and a bit would be the tie, and go down.
+TEST(GossipValues, AreRoundedOnce) {
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 1 + 0x1p-11), 1);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, -1 - 0x1p-11 - 0x1p-40), -1 - 0x1p-10);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 1 + 0x3p-11 - 0x1p-40), 1 + 0x1p-10);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 1 + 0x3p-11), 1 + 0x1p-9);
+  EXPECT_EQ(rounded_to(GossipHalf::bfloat16, 1 + 0x1p-8), 1);
+  EXPECT_EQ(rounded_to(GossipHalf::bfloat16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 0x1p-25), 0);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 0x1p-25 + 0x1p-60), 0x1p-24);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 65520 - 0x1p-20), 65504);
+  EXPECT_EQ(rounded_to(GossipHalf::float16, 65520), infinite);
+  EXPECT_EQ(rounded_to(GossipHalf::bfloat16, -1e300), -infinite);
+  EXPECT_TRUE(std::isnan(rounded_to(GossipHalf::bfloat16, std::nan(""))));
+}
+
+TEST(GossipValues, ComeOutAsTheyWentIn) {
+  for (GossipHalf half : {GossipHalf::float16, GossipHalf::bfloat16}) {
+    std::vector<std::uint16_t> all(1 << 16), out(1 << 16);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+    const std::vector<float> values = read_values<float>(half, all.data(), all.size());
+    write_values<float>(half, values, out.data());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (std::isnan(values[i])) continue;
+      ASSERT_EQ(out[i], all[i]);
+    }
+  }
 }
 
 }  // namespace

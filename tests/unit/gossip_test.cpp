@@ -25,7 +25,8 @@ TEST(Rows, AreAsLongAsIsSaidBeforehand) {
       plan.tau = 1;
       plan.rounds = 3;
       const std::vector<double> zeros(values);
-      EXPECT_EQ(GossipRank<double>(plan, 1, zeros, 1).row_length(), row_length_of(plan.algorithm, values))
+      EXPECT_EQ(GossipRank<double>(plan, 1, zeros, 1).row_length(),
+                row_length_of(plan.algorithm, plan.extremum, values))
           << gossip_algorithm_name(plan.algorithm);
     }
 }
@@ -688,10 +689,51 @@ TEST(PushCancelFlowRule, FlipTolerantRepairsEveryBitOfAFlow) {
     }
 }
 
+// ---- extrema --------------------------------------------------------------------------------------------------------
+
+TEST(Extremum, KeepsTheMoreExtremeOfWhatItHasHeard) {
+  const Row given{3, -1, 0, 1};  // the last is the weight
+  for (const auto& [extremum, expected] :
+       {std::pair(GossipExtremum::minimum, Row{2, -1, 0, 1}), std::pair(GossipExtremum::maximum, Row{3, 5, 0, 1})}) {
+    Extremum<double> rule(given, extremum);
+    GossipOutbox<double> out;
+    const Row heard{2, 5, 0, 1}, nothing{std::nan(""), std::nan(""), std::nan(""), std::nan("")};
+    for (int again = 0; again < 2; ++again) rule.on_message({0, 0, 0, heard}, out);
+    rule.on_message({0, 0, 0, nothing}, out);  // a flipped row
+    Row mass(4);
+    rule.add_estimate(mass);
+    EXPECT_EQ(mass, expected);
+    rule.push(0, out);
+    EXPECT_TRUE(std::ranges::equal(out.row(out.sends()[0]), expected));
+  }
+}
+
+TEST(Extremum, NoNumberGivesWayToAny) {
+  EXPECT_EQ(extreme_of(GossipExtremum::maximum, std::nan(""), 1.0), 1);
+  EXPECT_EQ(extreme_of(GossipExtremum::minimum, 1.0, std::nan("")), 1);
+}
+
+TEST(Extremum, AlgorithmsThatRepairFlowsHaveNone) {
+  for (int number = 0; number < gossip_algorithm_count; ++number) {
+    GossipPlan plan;
+    plan.algorithm = static_cast<GossipAlgorithm>(number);
+    plan.neighbourhood.ranks = 4;
+    plan.tau = 1;
+    ASSERT_EQ(problem_with(plan), "");
+    plan.extremum = GossipExtremum::minimum;
+    const std::string problem = problem_with(plan);
+    EXPECT_EQ(problem.empty(), takes_extrema(plan.algorithm)) << gossip_algorithm_name(plan.algorithm);
+    if (problem.empty()) continue;
+    EXPECT_NE(problem.find(std::string("minimum by ") + gossip_algorithm_name(plan.algorithm)), std::string::npos);
+  }
+}
+
 // ---- by rounds ------------------------------------------------------------------------------------------------------
 
 // Every rank driven by messages that arrive in any order; returns the estimates, and fails if somebody waits for ever.
-std::vector<double> run_rounds(const GossipPlan& plan, std::uint64_t seed, Rank dies = no_rank, int dies_after = 0) {
+// flips_after: steps, of bit 55 of the first flow of rank 0, which is along the first cycle.
+std::vector<double> run_rounds(const GossipPlan& plan, std::uint64_t seed, Rank dies = no_rank, int dies_after = 0,
+                               int flips_after = 0) {
   const Rank n = plan.neighbourhood.ranks;
   Random random(seed);
   std::vector<GossipByRounds<double>> ranks;
@@ -701,16 +743,23 @@ std::vector<double> run_rounds(const GossipPlan& plan, std::uint64_t seed, Rank 
     ranks.emplace_back(plan, rank, value, 1.0);
   }
   struct Flight {
-    Rank to;
+    Rank from, to;
     int round;
+    std::uint32_t era, ack;
     Row row;
   };
   std::vector<Flight> flights;
+  bool has_flipped = flips_after == 0;
   GossipOutbox<double> out;
   const auto take = [&](Rank from) {
     for (const auto& send : out.sends()) {
       const Mass<double> row = out.row(send);
-      flights.push_back({ranks[static_cast<std::size_t>(from)].to(send.link), send.link, {row.begin(), row.end()}});
+      flights.push_back({from,
+                         ranks[static_cast<std::size_t>(from)].to(send),
+                         send.link,
+                         send.era,
+                         send.ack,
+                         {row.begin(), row.end()}});
     }
     out.clear();
   };
@@ -727,6 +776,11 @@ std::vector<double> run_rounds(const GossipPlan& plan, std::uint64_t seed, Rank 
         take(rank);
       }
     }
+    if (!has_flipped && step >= flips_after && !ranks[0].finished()) {
+      const Mass<double> flow = ranks[0].state().flows(0);
+      flow[0] = std::bit_cast<double>(std::bit_cast<std::uint64_t>(flow[0]) ^ std::uint64_t{1} << 55);
+      has_flipped = true;
+    }
     if (flights.empty()) {
       if (dies == no_rank || step > dies_after) break;
       ++idle;
@@ -735,7 +789,13 @@ std::vector<double> run_rounds(const GossipPlan& plan, std::uint64_t seed, Rank 
     const std::size_t at = random.below(flights.size());
     const Flight flight = flights[at];
     const bool gone = dead[static_cast<std::size_t>(flight.to)];
-    if (!gone && !ranks[static_cast<std::size_t>(flight.to)].on_message(flight.round, flight.row, out)) {
+    GossipByRounds<double>& receiver = ranks[static_cast<std::size_t>(flight.to)];
+    const bool is_taken =
+        gone ? true
+        : flight.era == is_push
+            ? receiver.on_message(flight.round, flight.row, out)
+            : receiver.on_repair({flight.round, flight.era, flight.ack, flight.row}, flight.from, out);
+    if (!is_taken) {
       ++idle;
       continue;
     }
@@ -765,7 +825,8 @@ TEST(ByRounds, RecursiveDoublingIsExactForAnyNumberOfRanks) {
 }
 
 TEST(ByRounds, TheOrderOfArrivalChangesNothing) {
-  for (GossipAlgorithm algorithm : {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb})
+  for (GossipAlgorithm algorithm :
+       {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::hpfcc, GossipAlgorithm::ardb})
     for (Rank n : {2, 3, 8, 13}) {
       GossipPlan plan;
       plan.algorithm = algorithm;
@@ -780,20 +841,99 @@ TEST(ByRounds, TheOrderOfArrivalChangesNothing) {
 }
 
 TEST(ByRounds, NobodyWaitsForTheDead) {
-  for (GossipAlgorithm algorithm :
-       {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::ardb, GossipAlgorithm::recursive_doubling})
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::hps, GossipAlgorithm::hpflc, GossipAlgorithm::hpfcc,
+                                    GossipAlgorithm::ardb, GossipAlgorithm::recursive_doubling})
     for (int after = 0; after < 120; after += 7) {
       GossipPlan plan;
       plan.algorithm = algorithm;
       plan.neighbourhood.ranks = 8;
       plan.rounds = algorithm == GossipAlgorithm::ardb ? 2 : 80;
-      plan.cycles = algorithm == GossipAlgorithm::hpflc ? 5 : 0;
+      plan.cycles = uses_flows(algorithm) ? 5 : 0;
       plan.tau = 1e-9;
       const std::vector<double> estimates = run_rounds(plan, static_cast<std::uint64_t>(after), 3, after);
       EXPECT_EQ(estimates.size(), 7u);
-      if (algorithm != GossipAlgorithm::hpflc) continue;  // without rank 3's value 4: (36 - 4) / 7
+      if (!uses_flows(algorithm)) continue;  // without rank 3's value 4: (36 - 4) / 7
       for (double each : estimates) EXPECT_NEAR(each, 32.0 / 7, 1e-6) << after;
     }
+}
+
+GossipPlan cooperative_plan(Rank ranks, int rounds) {
+  GossipPlan plan;
+  plan.algorithm = GossipAlgorithm::hpfcc;
+  plan.neighbourhood.ranks = ranks;
+  plan.rounds = rounds;
+  plan.cycles = 7;
+  plan.tau = 1e-9;
+  return plan;
+}
+
+// The neighbour's own flow is the one that was flipped, bit by bit: the result is as if nothing had happened.
+TEST(ByRounds, CooperativeCorrectionLeavesNoTraceOfAFlip) {
+  for (Rank n : {2, 3, 5, 8}) {
+    const GossipPlan plan = cooperative_plan(n, 20);
+    const std::vector<double> without = run_rounds(plan, 1);
+    for (int after = 1; after < 18 * n; ++after)
+      EXPECT_EQ(run_rounds(plan, static_cast<std::uint64_t>(after), no_rank, 0, after), without)
+          << n << " ranks, flipped after " << after << " steps";
+  }
+}
+
+// Two ranks: the second one's row is damaged on its way.
+TEST(ByRounds, ABadRowIsAskedForAgain) {
+  const GossipPlan plan = cooperative_plan(2, 1);
+  GossipByRounds<double> rank(plan, 0, std::vector<double>{5}, 1), other(plan, 1, std::vector<double>{7}, 1);
+  GossipOutbox<double> mine, theirs;
+  rank.start(mine);
+  other.start(theirs);
+  EXPECT_TRUE(rank.on_message(0, Row{1e9, 0.5, 3}, mine));
+  EXPECT_FALSE(rank.finished());
+  ASSERT_EQ(mine.sends().size(), 2u);
+  const auto question = mine.sends()[1];
+  EXPECT_EQ(question.era, asks_for_flow);
+  EXPECT_EQ(question.length, 0u);
+  EXPECT_EQ(rank.to(question), 1);
+  EXPECT_FALSE(other.on_repair({question.link, question.era, question.ack, {}}, 0, theirs));  // it is not there yet
+  EXPECT_TRUE(other.on_message(0, mine.row(mine.sends()[0]), theirs));
+  EXPECT_TRUE(other.on_repair({question.link, question.era, question.ack, {}}, 0, theirs));
+  const auto answer = theirs.sends()[1];
+  EXPECT_EQ(answer.era, answers_with_flow);
+  EXPECT_EQ(other.to(answer), 0);
+  EXPECT_TRUE(rank.on_repair({answer.link, answer.era, answer.ack, theirs.row(answer)}, 1, mine));
+  EXPECT_TRUE(rank.finished());
+  Row value(1);
+  EXPECT_TRUE(rank.state().estimate(value));
+  EXPECT_EQ(value[0], 6);
+}
+
+// The answer is damaged, too, or lost: the flow stays as it was, and the rank goes on with the half that it has kept.
+TEST(ByRounds, ABadAnswerIsNotTaken) {
+  for (const Row& answer : {Row{1e9, 0.5, 3}, Row{}}) {
+    GossipByRounds<double> rank(cooperative_plan(2, 1), 0, std::vector<double>{5}, 1);
+    GossipOutbox<double> out;
+    rank.start(out);
+    EXPECT_TRUE(rank.on_message(0, Row{1e9, 0.5, 3}, out));
+    ASSERT_EQ(out.sends().size(), 2u);
+    const std::uint32_t mine = out.sends()[1].ack ^ 1;
+    EXPECT_TRUE(rank.on_repair({1, answers_with_flow, mine, answer}, 1, out));
+    EXPECT_TRUE(rank.finished());
+    Row mass(2);
+    rank.state().mass(mass);
+    EXPECT_EQ(mass, (Row{2.5, 0.5}));
+  }
+}
+
+// The dead rank may be the one that is asked, before and after it has answered.
+TEST(ByRounds, NobodyWaitsForAnAnswerOfTheDead) {
+  for (Rank n : {2, 3, 5})
+    for (Rank dies = 1; dies < n; ++dies)
+      for (int flips = 3; flips < 60; flips += 3)
+        for (int after : {0, 1, 2, 5}) {
+          const std::vector<double> left = run_rounds(cooperative_plan(n, 60), 1, dies, flips + after, flips);
+          EXPECT_EQ(left.size(), static_cast<std::size_t>(n) - 1);
+          double truth = 0;
+          for (Rank rank = 0; rank < n; ++rank) truth += rank == dies ? 0 : (rank + 1.0) / (n - 1);
+          for (double each : left) EXPECT_NEAR(each, truth, 1e-4) << n << " " << dies << " " << flips << " " << after;
+        }
 }
 
 // Two ranks: each round of recursive doubling is one exchange.

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -12,7 +13,8 @@ namespace {
 
 static_assert(UCFT_GOSSIP_PUSH_FLOW == static_cast<int>(GossipAlgorithm::push_flow) &&
                   UCFT_GOSSIP_PCF_FLIP == static_cast<int>(GossipAlgorithm::pcf_flip) &&
-                  UCFT_GOSSIP_HPS == static_cast<int>(GossipAlgorithm::pcf_printed),
+                  UCFT_GOSSIP_HPS == static_cast<int>(GossipAlgorithm::pcf_printed) &&
+                  UCFT_GOSSIP_HPFCC + 1 == static_cast<int>(GossipAlgorithm::hpfcc),
               "pcf_printed is for study only: the algorithms behind it move up");
 static_assert(UCFT_GOSSIP_HYPERCUBE == static_cast<int>(GossipTopology::hypercube) &&
               UCFT_GOSSIP_TORUS_3D == static_cast<int>(GossipTopology::torus_3d) &&
@@ -22,24 +24,35 @@ static_assert(UCFT_GOSSIP_PATH_MESSAGE == static_cast<int>(GossipPath::messages)
 static_assert(UCFT_GOSSIP_SURVIVORS == static_cast<int>(GossipStandsFor::survivors) &&
               UCFT_GOSSIP_NEARLY_ALL_RANKS == static_cast<int>(GossipStandsFor::nearly_all_ranks));
 
+// Of programs that were compiled when the options ended with `seed`.
+constexpr std::size_t first_options_bytes = offsetof(ucft_gossip_options_t, cycles);
+
 GossipAlgorithm algorithm_of(ucft_gossip_algorithm_t algorithm) {
   return static_cast<GossipAlgorithm>(static_cast<int>(algorithm) + (algorithm >= UCFT_GOSSIP_HPS ? 1 : 0));
 }
 
+GossipExtremum extremum_of(ucft_gossip_aggregate_t aggregate) {
+  return aggregate == UCFT_GOSSIP_MINIMUM   ? GossipExtremum::minimum
+         : aggregate == UCFT_GOSSIP_MAXIMUM ? GossipExtremum::maximum
+                                            : GossipExtremum::none;
+}
+
 ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_options_t* given, GossipCall& call) {
-  static constexpr ucft_gossip_options_t defaults = UCFT_GOSSIP_OPTIONS_INIT;
   constexpr int rounds_limit = 1 << 20;
-  const ucft_gossip_options_t& options = given == nullptr ? defaults : *given;
-  if (options.struct_size != sizeof options)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_GOSSIP_OPTIONS_INIT",
-                options.struct_size, sizeof options);
-  if (options.algorithm < UCFT_GOSSIP_PUSH_SUM || options.algorithm > UCFT_GOSSIP_RECURSIVE_DOUBLING)
+  ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+  if (given != nullptr) {
+    if (given->struct_size != sizeof options && given->struct_size != first_options_bytes)
+      return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_GOSSIP_OPTIONS_INIT",
+                  given->struct_size, sizeof options);
+    std::memcpy(&options, given, given->struct_size);  // what is behind that is the default
+  }
+  if (options.algorithm < UCFT_GOSSIP_PUSH_SUM || options.algorithm > UCFT_GOSSIP_HPFCC)
     return fail(UCFT_ERR_INVALID_PARAM, "options.algorithm is {}: not a ucft_gossip_algorithm_t",
                 static_cast<int>(options.algorithm));
   if (options.topology < UCFT_GOSSIP_COMPLETE || options.topology > UCFT_GOSSIP_RANDOM_REGULAR)
     return fail(UCFT_ERR_INVALID_PARAM, "options.topology is {}: not a ucft_gossip_topology_t",
                 static_cast<int>(options.topology));
-  if (options.aggregate != UCFT_GOSSIP_AVERAGE && options.aggregate != UCFT_GOSSIP_SUM)
+  if (options.aggregate < UCFT_GOSSIP_AVERAGE || options.aggregate > UCFT_GOSSIP_MAXIMUM)
     return fail(UCFT_ERR_INVALID_PARAM, "options.aggregate is {}: not a ucft_gossip_aggregate_t",
                 static_cast<int>(options.aggregate));
   if (options.stop != UCFT_GOSSIP_ROUNDS && options.stop != UCFT_GOSSIP_ADAPTIVE)
@@ -59,6 +72,7 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
     return fail(UCFT_ERR_INVALID_PARAM, "options.rounds is {}: must be 0 .. {}", options.rounds, rounds_limit);
   GossipPlan& plan = call.plan;
   plan.algorithm = algorithm_of(options.algorithm);
+  plan.extremum = extremum_of(options.aggregate);
   plan.neighbourhood.topology = static_cast<GossipTopology>(options.topology);
   plan.neighbourhood.ranks = comm.size();
   if (options.arity != 0) plan.neighbourhood.arity = options.arity;
@@ -76,6 +90,8 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
   GossipPlan between_hosts = plan;
   between_hosts.neighbourhood = mended(plan.neighbourhood, comm.gossiping());
   call.iterations = options.rounds > 0 ? options.rounds : rounds_for(between_hosts, options.eps);
+  if (const std::string problem = call.choose_repair(options.cycles, options.repair_initial); !problem.empty())
+    return fail(UCFT_ERR_INVALID_PARAM, "options.{}", problem);
   return UCFT_OK;
 }
 
@@ -84,8 +100,7 @@ template <class Real>
 ucft_status_t check_tau(const GossipCall& call, const void* send) {
   if (!has_checksums(call.plan.algorithm) || call.plan.tau == 0) return UCFT_OK;
   double scale = 1;
-  for (std::uint64_t i = 0; i < call.count; ++i)
-    scale += std::abs(static_cast<double>(static_cast<const Real*>(send)[i]));
+  for (const Real value : read_values<Real>(call.half, send, call.count)) scale += std::abs(static_cast<double>(value));
   const double least = scale * static_cast<double>(std::numeric_limits<Real>::epsilon());
   if (call.plan.tau >= least || !std::isfinite(least)) return UCFT_OK;
   return fail(UCFT_ERR_INVALID_PARAM, "options.tau is {}: too small, the data's rounding errors come to {}",
@@ -107,8 +122,10 @@ ucft_status_t check_was_posted(const Request& request) {
 ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, Request& request) {
   request.communicator = &comm;
   request.gossip = std::make_unique<GossipRequest>();
-  if (given.dtype != UCFT_FLOAT && given.dtype != UCFT_DOUBLE)
-    return fail(UCFT_ERR_INVALID_PARAM, "dtype is {} ({}): gossip needs UCFT_FLOAT or UCFT_DOUBLE",
+  if (given.dtype != UCFT_FLOAT && given.dtype != UCFT_DOUBLE && given.dtype != UCFT_FLOAT16 &&
+      given.dtype != UCFT_BFLOAT16)
+    return fail(UCFT_ERR_INVALID_PARAM,
+                "dtype is {} ({}): gossip needs UCFT_FLOAT, UCFT_DOUBLE, UCFT_FLOAT16 or UCFT_BFLOAT16",
                 static_cast<int>(given.dtype), type_name(given.dtype));
   Arguments& arguments = request.arguments;  // for the checks of memory
   arguments.kind = Kind::allreduce;
@@ -117,7 +134,10 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
   if (given.count > most) return fail(UCFT_ERR_INVALID_PARAM, "count is {}: at most {}", given.count, most);
   arguments.count = given.count;
   request.gossip->call.count = given.count;
-  request.gossip->call.is_float = given.dtype == UCFT_FLOAT;
+  request.gossip->call.is_float = given.dtype != UCFT_DOUBLE;
+  request.gossip->call.half = given.dtype == UCFT_FLOAT16    ? GossipHalf::float16
+                              : given.dtype == UCFT_BFLOAT16 ? GossipHalf::bfloat16
+                                                             : GossipHalf::none;
   request.send = given.send == UCFT_IN_PLACE ? given.receive : given.send;
   request.receive = given.receive;
   const Call call{Kind::allreduce, given.send, given.receive, given.count, given.dtype, nullptr, 0, nullptr};

@@ -69,7 +69,7 @@ class WorkOf final : public GossipWork {
         number_(number),
         operation_(request.gossip->call,
                    {communicator.rank(), communicator.size(), number, communicator.gossip_hosts()},
-                   {static_cast<const Real*>(request.send), request.gossip->call.count}, failed,
+                   read_values<Real>(request.gossip->call.half, request.send, request.gossip->call.count), failed,
                    communicator.context().settings().gossip_faults),
         windows_(communicator) {
     request.gossip->outcome = {};
@@ -109,7 +109,12 @@ class WorkOf final : public GossipWork {
   }
 
   double estimate(void* values) override {
-    return operation_.estimate({static_cast<Real*>(values), request_.gossip->call.count});
+    const GossipCall& call = request_.gossip->call;
+    if (call.half == GossipHalf::none) return operation_.estimate({static_cast<Real*>(values), call.count});
+    row_.resize(call.count);
+    const double expected = operation_.estimate(row_);
+    write_values<Real>(call.half, row_, values);
+    return expected;
   }
   std::uint32_t contributors() const override { return operation_.contributors(); }
 
@@ -159,8 +164,8 @@ class WorkOf final : public GossipWork {
     if (operation_.outcome().end == GossipEnd::excluded)
       return communicator_.context().exclude_self();  // which finishes this, too
     const ConstMass<Real> result = operation_.result();
-    if (operation_.outcome().end == GossipEnd::success && !result.empty())
-      std::memcpy(request_.receive, result.data(), result.size_bytes());
+    if (operation_.outcome().end == GossipEnd::success)
+      write_values<Real>(request_.gossip->call.half, result, request_.receive);
     finish(status_of(operation_.outcome().end));
   }
 
@@ -278,7 +283,8 @@ class WorkOf final : public GossipWork {
                          (row_length() + presence_length()) * sizeof(Real));
   }
   std::size_t row_length() const {
-    return row_length_of(request_.gossip->call.plan.algorithm, request_.gossip->call.count);
+    const GossipCall& call = request_.gossip->call;
+    return row_length_of(call.plan.algorithm, call.plan.extremum, call.count);
   }
   std::size_t presence_length() const { return GossipPresence<Real>::length(communicator_.size()); }
   // At each beginning: a neighbour that began with another view has passed it by.

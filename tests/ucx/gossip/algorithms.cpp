@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include <sched.h>
 
+#include "collectives/half_values.hpp"
 #include "tests/ucx/gossip/checked_gossip.hpp"
 #include "tests/ucx/gossip/gossip_jobs.hpp"
 
@@ -50,6 +52,104 @@ RANKS(all) {
 
 TEST_P(Gossip, EveryAlgorithmIsWithinItsBound) {
   for (int ranks : {1, 2, 3, 4, 5, 8}) expect_right(plan(ranks, all));
+}
+
+// Minima and maxima: exact, in one stage, with whatever algorithm has them, the default among them.
+RANKS(extrema) {
+  int salt = 0;
+  const auto places = topologies();
+  for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
+    for (ucft_gossip_aggregate_t aggregate : {UCFT_GOSSIP_MINIMUM, UCFT_GOSSIP_MAXIMUM})
+      for (std::size_t count : {1u, 700u}) {
+        ucft_gossip_options_t options = options_of(algorithm, 1e-12);
+        options.aggregate = aggregate;
+        options.topology = places[static_cast<std::size_t>(salt) % places.size()];
+        if (algorithm >= UCFT_GOSSIP_PFLC && algorithm != UCFT_GOSSIP_PCF &&
+            (algorithm <= UCFT_GOSSIP_PCF_FLIP || algorithm == UCFT_GOSSIP_HPFLC || algorithm == UCFT_GOSSIP_HPFCC)) {
+          double in = 1, out = 0;
+          expect(ucft_gossip_allreduce(comm, &in, &out, 1, UCFT_DOUBLE, &options, nullptr), UCFT_ERR_INVALID_PARAM,
+                 algorithms[algorithm]);
+          continue;
+        }
+        CheckedGossip<double> gossip(options, count, ++salt);
+        gossip.post();
+        const ucft_gossip_result_t result = gossip.finish(true);
+        if (result.error_bound != 0) wrong("{}: bound {}", algorithms[algorithm], result.error_bound);
+        CheckedGossip<float> narrow(options, count, salt);
+        narrow.post();
+        if (narrow.finish(true).error_bound != 0) wrong("{}: a bound", algorithms[algorithm]);
+      }
+}
+
+TEST_P(Gossip, ExtremaAreExact) {
+  for (int ranks : {1, 2, 5, 8}) expect_right(plan(ranks, extrema));
+}
+
+// float16 and bfloat16: the numbers are whole, and so few bits long that rank, place and sum are known exactly.
+RANKS(halves) {
+  struct Type {
+    ucft_dtype_t dtype;
+    int bits;  // of a mantissa, the first one among them
+    std::uint16_t (*of)(double);
+    float (*value)(std::uint16_t);
+    std::uint16_t most;
+  };
+  const Type types[] = {{UCFT_FLOAT16, 11, [](double x) { return half_bits(GossipHalf::float16, x); },
+                         [](std::uint16_t bits) { return float_of(GossipHalf::float16, bits); }, 0x7bff},
+                        {UCFT_BFLOAT16, 8, [](double x) { return half_bits(GossipHalf::bfloat16, x); },
+                         [](std::uint16_t bits) { return float_of(GossipHalf::bfloat16, bits); }, 0x7f7f}};
+  for (const Type& type : types)
+    for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
+      for (ucft_gossip_aggregate_t aggregate : {UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_SUM}) {
+        ucft_gossip_options_t options = options_of(algorithm, 1e-3);
+        options.aggregate = aggregate;
+        constexpr std::size_t count = 40;
+        std::uint16_t in[count], out[count], now[count];
+        for (std::size_t i = 0; i < count; ++i) in[i] = type.of(rank_ + static_cast<double>(i));
+        ucft_request_h request = UCFT_REQUEST_NULL;
+        check(ucft_gossip_allreduce_init(comm, in, out, count, type.dtype, &options, &request), "init");
+        check(ucft_post(request), "post");
+        check(ucft_gossip_estimate(request, now, nullptr), "estimate");
+        for (std::uint16_t each : now)
+          if (!(type.value(each) >= 0 && type.value(each) <= (size_ + 40.0f) * static_cast<float>(size_)))
+            wrong("{}: estimate {}", algorithms[algorithm], type.value(each));
+        check(ucft_wait(request, UINT64_MAX), "wait");
+        ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
+        check(ucft_gossip_result(request, &result), "gossip_result");
+        check(ucft_gossip_estimate(request, now, nullptr), "estimate");
+        check(ucft_request_free(request), "free");
+        double worst = 0, largest = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+          double truth = (size_ - 1) / 2.0 + static_cast<double>(i);
+          if (aggregate == UCFT_GOSSIP_SUM) truth *= size_;
+          worst = std::max(worst, std::abs(static_cast<double>(type.value(out[i])) - truth));
+          largest = std::max(largest, truth);
+          note(out[i]);
+          if (now[i] != out[i]) wrong("the last estimate is not the result");
+        }
+        if (worst > result.error_bound * largest)
+          wrong("{}, {} bits: off by {} of {}, the bound is {}", algorithms[algorithm], type.bits, worst, largest,
+                result.error_bound);
+        if (result.error_bound > std::ldexp(1, -type.bits) + 1.01e-3) wrong("bound {}", result.error_bound);
+        if ((result.error_bound <= 1e-3) != (result.reached != 0)) wrong("reached {}", result.reached);
+      }
+  // A mean of numbers that the type holds is one, too; twice the largest is not.
+  for (const Type& type : types)
+    for (ucft_gossip_aggregate_t aggregate : {UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_SUM}) {
+      ucft_gossip_options_t options = UCFT_GOSSIP_OPTIONS_INIT;
+      options.aggregate = aggregate;
+      ucft_gossip_result_t result = UCFT_GOSSIP_RESULT_INIT;
+      std::uint16_t most = type.most, out = 0;
+      check(ucft_gossip_allreduce(comm, &most, &out, 1, type.dtype, &options, &result), "most");
+      const bool overflows = aggregate == UCFT_GOSSIP_SUM && size_ > 1;
+      if (std::isinf(type.value(out)) != overflows) wrong("the largest: {}", type.value(out));
+      if (std::isinf(result.error_bound) != overflows || (overflows && result.reached != 0))
+        wrong("the largest: bound {}, reached {}", result.error_bound, result.reached);
+    }
+}
+
+TEST_P(Gossip, HalvesAreRoundedOnceAndTheBoundSaysSo) {
+  for (int ranks : {1, 2, 5}) expect_right(plan(ranks, halves));
 }
 
 // Every algorithm on the complete topology, with rows of one line and of many.
@@ -212,6 +312,24 @@ TEST_P(Gossip, CommunicatorsComeAndGo) {
   for (int ranks : {1, 3}) expect_right(plan(ranks, communicators));
 }
 
+// The last rank is of a program that was compiled when the options ended with the seed. What it doesn't say is the
+// default, which the others name.
+RANKS(older_options) {
+  ucft_gossip_options_t options = options_of(UCFT_GOSSIP_HPFLC, 1e-6);
+  if (rank_ == size_ - 1) {
+    options.struct_size = offsetof(ucft_gossip_options_t, cycles);
+    options.cycles = 3;
+  } else {
+    options.cycles = 16;
+    options.repair_initial = 1;
+  }
+  CheckedGossip<double> gossip(options, 4, 1);
+  gossip.post();
+  gossip.finish(true);
+}
+
+TEST_P(Gossip, OptionsOfAnOlderProgramMeanTheDefaults) { expect_right(plan(3, older_options)); }
+
 RANKS(mismatch) {
   const std::string& what = arguments.at(0);
   const bool odd = rank_ == size_ - 1;
@@ -220,9 +338,15 @@ RANKS(mismatch) {
   if (odd && what == "algorithm") options.algorithm = UCFT_GOSSIP_HPS;
   if (odd && what == "eps") options.eps = 1e-3;
   if (odd && what == "seed") options.seed = 3;
+  if (what == "cycles" || what == "repair_initial") options.algorithm = UCFT_GOSSIP_HPFLC;
+  if (odd && what == "cycles") options.cycles = 7;
+  if (odd && what == "repair_initial") options.repair_initial = -1;
+  if (odd && what == "aggregate") options.aggregate = UCFT_GOSSIP_MAXIMUM;
   if (odd && what == "path") options.path = UCFT_GOSSIP_PATH_RMA;
   const std::uint64_t count = odd && what == "count" ? 9 : 8;
-  const ucft_dtype_t type = odd && what == "type" ? UCFT_FLOAT : UCFT_DOUBLE;
+  const ucft_dtype_t type = what == "half"          ? (odd ? UCFT_FLOAT16 : UCFT_BFLOAT16)
+                            : odd && what == "type" ? UCFT_FLOAT
+                                                    : UCFT_DOUBLE;
   expect(ucft_gossip_allreduce(comm, in.data(), out.data(), count, type, &options, nullptr), UCFT_ERR_MISMATCH,
          what.c_str());
   for (int i = 0; i < 5; ++i) {
@@ -233,7 +357,8 @@ RANKS(mismatch) {
 }
 
 TEST_P(Gossip, DifferentOptionsAreAMismatchForAll) {
-  for (const char* what : {"algorithm", "eps", "seed", "count", "type", "path"})
+  for (const char* what :
+       {"algorithm", "eps", "seed", "count", "type", "path", "cycles", "repair_initial", "aggregate", "half"})
     expect_right(plan(3, mismatch, {what}));
 }
 

@@ -111,14 +111,21 @@ ucft_gossip_result_t CheckedGossip<Real>::judge(bool must_reach) {
   long double worst = 0, largest = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
     long double sum = 0;
-    double least = 1e300, most = -1e300;
+    double least = 1e300, most = -1e300;  // of all
+    double low = least, high = most;      // of those that it stands for
     for (int rank = 0; rank < size_; ++rank) {
       const double value = given(rank, i, salt);
       least = std::min(least, value);
       most = std::max(most, value);
-      if (!is_missing[static_cast<std::size_t>(rank)]) sum += static_cast<Real>(value);
+      if (is_missing[static_cast<std::size_t>(rank)]) continue;
+      sum += static_cast<Real>(value);
+      low = std::min(low, value);
+      high = std::max(high, value);
     }
-    const long double truth = options.aggregate == UCFT_GOSSIP_SUM ? sum : sum / result.contributors;
+    const long double truth = options.aggregate == UCFT_GOSSIP_SUM       ? sum
+                              : options.aggregate == UCFT_GOSSIP_MINIMUM ? static_cast<long double>(low)
+                              : options.aggregate == UCFT_GOSSIP_MAXIMUM ? static_cast<long double>(high)
+                                                                         : sum / result.contributors;
     if (!std::isfinite(out[i])) wrong("{}: element {} is {}", name, i, out[i]);
     if (result.answer == UCFT_GOSSIP_NEARLY_ALL_RANKS) {  // of whom exactly can't be said
       const double average =

@@ -10,9 +10,9 @@
 
 namespace ucft::detail::test {
 
-constexpr const char* algorithms[] = {"push_sum", "push_flow", "pflc",  "pfcc", "pcf",
-                                      "pcf_flip", "hps",       "hpflc", "ardb", "recursive_doubling"};
-constexpr int algorithm_count = 10;
+constexpr const char* algorithms[] = {
+    "push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip", "hps", "hpflc", "ardb", "recursive_doubling", "hpfcc"};
+constexpr int algorithm_count = 11;
 
 int algorithm_named(const std::string& name);
 ucft_gossip_topology_t topology_named(const std::string& name);

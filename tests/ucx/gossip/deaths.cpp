@@ -31,6 +31,29 @@ TEST_P(Gossip, ARankDiesBetweenTwoOfItsSends) {
     for (int send : {0, 3, 9, 20, 45, 80}) kill(algorithm, 4, send % 4, send, send % 2 == 0 ? "3" : "700");
 }
 
+// dying_extrema ALGORITHM: of the survivors, and of none that is missing.
+RANKS(dying_extrema) {
+  for (int i = 0; i < 6; ++i) {
+    ucft_gossip_options_t options = options_of(algorithm_named(arguments.at(0)), 1e-8);
+    options.aggregate = i % 2 == 0 ? UCFT_GOSSIP_MAXIMUM : UCFT_GOSSIP_MINIMUM;
+    CheckedGossip<double> gossip(options, i < 3 ? 3 : 300, i);
+    gossip.post();
+    const ucft_gossip_result_t result = gossip.finish(true);
+    if (result.answer == UCFT_GOSSIP_NEARLY_ALL_RANKS) wrong("nearly all ranks': it is the survivors'");
+  }
+}
+
+TEST_P(Gossip, ExtremaAfterADeathAreTheSurvivors) {
+  for (const char* algorithm : {"push_sum", "pcf", "hps", "recursive_doubling"})
+    for (int send : {0, 2, 11, 40}) {
+      const int victim = send % 2 == 0 ? 3 : 0;  // it has the largest, or the smallest
+      JobPlan made = plan(4, dying_extrema, {algorithm});
+      made.launcher = {"--expect-kill", std::to_string(victim)};
+      made.environment["UCFT_TEST_KILL"] = moment(victim, send);
+      expect_right(made, {victim});
+    }
+}
+
 TEST_P(Gossip, OneOfTwoDies) {
   for (const std::string& algorithm : algorithms()) kill(algorithm, 2, 1, 5, "3");
 }

@@ -14,7 +14,7 @@
 namespace ucft::detail::test {
 
 constexpr const char* asynchronous[] = {"push_sum", "push_flow", "pflc", "pfcc", "pcf", "pcf_flip"};
-constexpr const char* by_rounds[] = {"hps", "hpflc", "ardb", "recursive_doubling"};
+constexpr const char* by_rounds[] = {"hps", "hpflc", "hpfcc", "ardb", "recursive_doubling"};
 
 // path() "windows": over shared memory, by RMA windows.
 class GossipJobs : public testing::Test {
