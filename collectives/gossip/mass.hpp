@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <vector>
@@ -47,23 +48,30 @@ bool is_finite(ConstMass<Real> mass) {
   return true;
 }
 
-// The largest magnitude; infinite where one is no number.
+// The largest magnitude; infinite where one is no number. In vectors, since it is asked of each mass that comes.
 template <class Real>
 double largest(ConstMass<Real> numbers) {
-  constexpr std::size_t lanes = 4;  // at a time
-  Real most[lanes] = {};
-  bool all = true;
-  const auto take = [&](std::size_t lane, Real number) {
-    const Real magnitude = std::abs(number);
-    most[lane] = magnitude > most[lane] ? magnitude : most[lane];
-    all &= magnitude == magnitude;
-  };
+  using Lanes [[gnu::vector_size(16)]] = Real;
+  constexpr std::size_t lanes = sizeof(Lanes) / sizeof(Real), at_once = 4;
+  Lanes high[at_once] = {}, low[at_once] = {}, odd = {};  // odd: not 0 where there is an infinity, or no number
   std::size_t i = 0;
-  for (; i + lanes <= numbers.size(); i += lanes)
-    for (std::size_t lane = 0; lane < lanes; ++lane) take(lane, numbers[i + lane]);
-  for (; i < numbers.size(); ++i) take(0, numbers[i]);
-  if (!all) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(*std::max_element(most, most + lanes));
+  for (; i + at_once * lanes <= numbers.size(); i += at_once * lanes)
+    for (std::size_t k = 0; k < at_once; ++k) {
+      Lanes some;
+      std::memcpy(&some, numbers.data() + i + k * lanes, sizeof some);
+      high[k] = some > high[k] ? some : high[k];
+      low[k] = some < low[k] ? some : low[k];
+      odd += some - some;
+    }
+  Real most = 0, is_odd = 0;
+  for (; i < numbers.size(); ++i) {
+    most = std::max(most, std::abs(numbers[i]));
+    is_odd += numbers[i] - numbers[i];
+  }
+  for (std::size_t k = 0; k < at_once; ++k)
+    for (std::size_t lane = 0; lane < lanes; ++lane) most = std::max({most, high[k][lane], -low[k][lane]});
+  for (std::size_t lane = 0; lane < lanes; ++lane) is_odd += odd[lane];
+  return is_odd == 0 ? static_cast<double>(most) : std::numeric_limits<double>::infinity();
 }
 
 // Inputs are multiplied by this power of 2 where their sums could overflow, or halves of them lose bits: then the

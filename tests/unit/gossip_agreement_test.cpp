@@ -48,6 +48,30 @@ TEST(ErrorBound, NegativeWeightsWidenIt) {
   EXPECT_DOUBLE_EQ(bound_of({{9, 11}}, 0, 5.0 / 3), 5.0 / 3 / (10 - 5.0 / 3));
 }
 
+// In vectors of several places at once, and the rest one by one.
+template <class Real>
+void expect_largest_of_each_length() {
+  for (std::size_t length = 0; length <= 40; ++length) {
+    std::vector<Real> numbers(length, Real{1});
+    EXPECT_EQ(detail::largest<Real>(numbers), length == 0 ? 0 : 1);
+    for (Real& each : numbers) {
+      for (Real large : {Real{-3}, Real{5}}) {
+        each = large;
+        EXPECT_EQ(detail::largest<Real>(numbers), std::abs(large)) << length;
+      }
+      for (Real odd : {std::numeric_limits<Real>::quiet_NaN(), -std::numeric_limits<Real>::infinity()}) {
+        each = odd;
+        EXPECT_EQ(detail::largest<Real>(numbers), infinite) << length;
+      }
+      each = -1;
+    }
+  }
+}
+TEST(Masses, TheLargestMagnitudeIsFoundAtEachPlace) {
+  expect_largest_of_each_length<double>();
+  expect_largest_of_each_length<float>();
+}
+
 TEST(EstimateRange, TheMiddleDoesNotOverflow) {
   const double most = std::numeric_limits<double>::max();
   EXPECT_EQ((EstimateRange{most, most}).middle(), most);
