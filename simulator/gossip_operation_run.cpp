@@ -74,7 +74,8 @@ class GossipActors {
   }
   bool wants_turn(Rank rank) const {
     const Node& node = nodes_[static_cast<std::size_t>(rank)];
-    return !finished(rank) && !node.operation.wants_agreement() && node.wake != never;
+    const bool gossips = node.operation.is_pushing() && !node.operation.is_resting();  // before the meeting, too
+    return !finished(rank) && (gossips || !node.operation.wants_agreement()) && node.wake != never;
   }
   double turn_at(Rank rank) { return at(rank).wake; }
   void turn(Rank rank, double now, Outbox& out) {

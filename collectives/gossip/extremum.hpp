@@ -16,7 +16,7 @@ enum class GossipExtremum : std::uint8_t { none, minimum, maximum };
 template <class Real>
 Real extreme_of(GossipExtremum extremum, Real one, Real other) {
   const bool is_other = extremum == GossipExtremum::maximum ? other > one : other < one;
-  return is_other || one != one ? other : one;
+  return is_other || std::isnan(one) ? other : one;
 }
 
 template <class Real>

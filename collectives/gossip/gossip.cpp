@@ -272,7 +272,7 @@ bool GossipRank<Real>::estimate(Mass<Real> values) const {
 template <class Real>
 void GossipByRounds<Real>::advance(GossipOutbox<Real>& out) {
   for (;;) {
-    if (!sent_ && asks_ && awaited_.empty()) {
+    if (!sent_ && asks_ && awaited_.empty() && rounds() > 0) {
       std::vector<int> bad;
       state_.add_bad_links(bad);
       for (const int link : bad) ask(link, out);
@@ -326,7 +326,7 @@ bool GossipByRounds<Real>::on_message(int round, ConstMass<Real> row, GossipOutb
 template <class Real>
 bool GossipByRounds<Real>::on_repair(const GossipArrival<Real>& arrival, Rank from, GossipOutbox<Real>& out) {
   const int link = static_cast<int>(arrival.ack);
-  if (!asks_ || link < 0 || link >= schedule_.links() || schedule_.end(me_, link) != from) return true;
+  if (!asks_ || rounds() == 0 || link < 0 || link >= schedule_.links() || schedule_.end(me_, link) != from) return true;
   if (arrival.era == asks_for_flow) {
     if (arrival.link > round_) return false;
     pushed_.clear();

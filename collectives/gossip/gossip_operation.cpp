@@ -54,7 +54,7 @@ double GossipOperation<Real>::estimate(Mass<Real> values) const {
     copy<Real>(values, told_.values);
   else if (state() == nullptr || !state()->estimate(values))
     copy<Real>(values, input_);
-  const double factor = !call_.sum ? 1 : epoch_.has_met() && state() != nullptr ? this->factor() : contributors();
+  const double factor = call_.sum ? contributors() : 1;
   for (Real& each : values) each = static_cast<Real>(unscaled(static_cast<double>(each)) * factor);
   const auto done = static_cast<double>(is_told ? told_.iterations : iterations() - at_news_);
   if (done == 0) return unbounded;
@@ -202,7 +202,7 @@ void GossipOperation<Real>::begin_again_from_inputs(Sends& out) {
 
 template <class Real>
 void GossipOperation<Real>::begin_from_inputs(Sends& out) {
-  began_off_ = {};
+  began_off_ = {exponent_ < 0 ? MassError::smallest<Real>() : 0, 0};  // scaled down it may have lost bits
   if (seat_.hosts.empty()) {
     become_present({&seat_.rank, 1});
     return begin(input_, 1, out);
@@ -218,14 +218,15 @@ void GossipOperation<Real>::begin_from_inputs(Sends& out) {
   told_ = {};
   if (is_silent()) {
     give(members_.speaker_of(seat_.rank, seat_.hosts), input_, out);
-    if (epoch_.has_met()) return begin_agreement();
     step_ = Step::waiting;
-    return;
+    if (epoch_.has_met()) begin_agreement();
+    return replay(out);
   }
   if (!host_mass_.empty()) {
     const std::vector<Rank> here = ranks_here();
     const auto terms = static_cast<double>(here.size());  // another rank has added them: all that may have happened
-    began_off_.values = terms * terms * largest_ * static_cast<double>(std::numeric_limits<Real>::epsilon());
+    constexpr double epsilon = std::numeric_limits<Real>::epsilon();
+    began_off_.values += terms * (terms * largest_ * epsilon + MassError::smallest<Real>());
     become_present(here);
     return begin(ConstMass<Real>(host_mass_).first(input_.size()), host_mass_.back(), out);
   }
@@ -254,9 +255,10 @@ void GossipOperation<Real>::gather(const GossipMessage& message, ConstMass<Real>
   const bool is_here = std::ranges::binary_search(ranks_here(), message.peer);
   if (!is_here || row.size() != input_.size() + is_silent()) return;
   if (!is_silent()) return take_input(message.peer, row, out);
-  if (message.is_estimate())
-    told_ = {{row.begin(), row.end() - 1}, static_cast<std::uint32_t>(row.back()), message.number};
-  else if (host_mass_.empty())
+  if (message.is_estimate()) {
+    if (row.back() >= 1 && row.back() <= static_cast<Real>(seat_.ranks))
+      told_ = {{row.begin(), row.end() - 1}, static_cast<std::uint32_t>(row.back()), message.number};
+  } else if (host_mass_.empty())
     host_mass_.assign(row.begin(), row.end());
 }
 
@@ -306,7 +308,8 @@ void GossipOperation<Real>::end_gathering(Sends& out) {
       if (rank != seat_.rank) give(rank, host_mass_, out);
   }
   if (links_) return;
-  began_off_ = sum.off;
+  began_off_.values *= static_cast<double>(given.size());
+  began_off_.add(sum.off);
   become_present(here);
   begin(ConstMass<Real>(sum.mass).first(input_.size()), sum.mass.back(), out);
 }
@@ -330,8 +333,8 @@ void GossipOperation<Real>::begin(ConstMass<Real> values, Real weight, Sends& ou
     neighbours_ = members_.neighbours_of_rank(seat_.rank);
     const typename GossipLinks<Real>::Place place{seat_.rank, epoch_.tag(), one_sided_.is_on, epoch_.has_met(),
                                                   mixed(plan.seed, seat_.number)};
-    links_.emplace(GossipRank<Real>(plan, members_.place_of(seat_.rank), values, weight), neighbours_, place,
-                   links_ ? links_->counts() : counts_);
+    const auto counts = links_ ? links_->counts() : counts_;  // a copy: emplace ends the old one first
+    links_.emplace(GossipRank<Real>(plan, members_.place_of(seat_.rank), values, weight), neighbours_, place, counts);
   }
   for (Rank rank = 0; rank < seat_.ranks; ++rank)
     if (deaths_.is_known(rank)) exclude(rank, out);
@@ -390,15 +393,14 @@ template <class Real>
 void GossipOperation<Real>::on_message(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
   if (step_ == Step::finished || message.peer < 0 || message.peer >= seat_.ranks || deaths_.is_known(message.peer))
     return;
-  if (message.has(is_window))
-    return refuse_windows(std::min(static_cast<Rank>(message.number), seat_.ranks - 1), out);  // whenever that was
+  if (message.has(is_window)) return refuse_windows(static_cast<Rank>(message.number), out);  // whenever that was
   hear(message, row, out);
 }
 template <class Real>
 void GossipOperation<Real>::hear(const GossipMessage& message, ConstMass<Real> row, Sends& out) {
   const bool is_input = message.has(gives_input);
-  // Bounded: an input of each, an estimate after 4 times the iterations; by rounds one a round; else a push, a last
-  // word, and repairs on each link.
+  // Bounded. Within a host: an input of each; an estimate after 4 times the iterations, and for each rank that comes.
+  // By rounds: one a round. Else: a push, a last word, and repairs on each link.
   if (is_input ? epoch_.is_ahead_here(message.tag) : is_early(message.tag))
     return early_.push_back({message, {row.begin(), row.end()}});
   if (!(is_input ? epoch_.is_now_here(message.tag) : epoch_.is_now(message.tag))) return;
@@ -445,7 +447,7 @@ void GossipOperation<Real>::on_shown(int link, const GossipLinkState& shown, Con
 
 template <class Real>
 void GossipOperation<Real>::refuse_windows(Rank refuser, Sends& out) {
-  if (step_ == Step::finished || !one_sided_.is_possible()) return;
+  if (step_ == Step::finished || !one_sided_.is_possible() || refuser < 0 || refuser >= seat_.ranks) return;
   one_sided_.refuser = refuser;
   for (Rank rank = 0; rank < seat_.ranks; ++rank) {
     if (deaths_.is_known(rank) || rank == seat_.rank) continue;
@@ -505,10 +507,9 @@ void GossipOperation<Real>::judge(const AgreedEstimates& agreed, bool is_complet
   ++outcome_.stages;
   if (!is_complete) return go_on_without(out);
   const double epsilon = std::numeric_limits<Real>::epsilon();
-  const double smallest = std::numeric_limits<Real>::denorm_min();
-  const double step = std::ldexp(smallest, exponent_);
-  // The largest of what all have heard of is the maximum, however far they have gossiped.
-  const bool is_exact = call_.is_extremum() && !agreed.somebody_lacks();
+  const double step = std::ldexp(MassError::smallest<Real>(), std::max(exponent_, 0));
+  // The largest of what all have heard of is the maximum, however far they have gossiped. Of zeros nothing is rounded.
+  const bool is_exact = (call_.is_extremum() || largest_ == 0) && !agreed.somebody_lacks();
   const double bound = is_exact ? 0 : agreed.error_bound(epsilon, step);
   const bool may_go_on = !(bound <= call_.eps) && !agreed.knows_nobody() && outcome_.stages < stages_limit &&
                          (agreed.somebody_lacks() || agreed.can_improve(epsilon, step));

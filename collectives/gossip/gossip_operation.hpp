@@ -89,6 +89,8 @@ class GossipOperation {
   // Asynchronous, and not through yet. Only then on_turn() needs the time; and where it has the turn it is about to
   // push.
   bool is_pushing() const { return step_ == Step::gossiping && links_.has_value(); }
+  // It has gossiped enough with the ranks that have come, and goes on slowly until all have met.
+  bool is_resting() const { return is_pushing() && !epoch_.has_met() && iteration_ >= wanted_; }
   bool wants_agreement() const { return step_ != Step::finished && (!epoch_.has_met() || step_ == Step::agreeing); }
   // This rank's table for the agreement, with the deaths that it knows of now.
   std::vector<double> table() const;

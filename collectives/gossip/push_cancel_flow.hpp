@@ -192,9 +192,10 @@ class PushCancelFlow {
     Link& state = at(link);
     if (state.leads && state.acknowledged) absorb(link, passive(state));  // as the follower has
     state.acknowledged = state.agreed = false;
-    if (!flip_tolerant_)
-      for (std::uint32_t each : {0u, 1u}) subtract<Real>(phi(), flow_at(link, each));
-    note_rounding(phi(), 2);
+    for (std::uint32_t each : {0u, 1u}) {
+      if (!flip_tolerant_) subtract<Real>(phi(), flow_at(link, each));
+      note_rounding(phi());
+    }
     clear(flows(link));
     keep();
   }
@@ -214,8 +215,8 @@ class PushCancelFlow {
     MassError error = error_;
     const ConstMass<Real> used = ConstMass<Real>(memory_).first(flip_tolerant_ ? memory_.size() : 2 * length_);
     if (largest(used.subspan(length_)) == 0) return error;
-    for (std::size_t at = 0; at < used.size(); at += length_)
-      error.add(used.subspan(at, length_), length_ - 1, static_cast<double>(used.size() / length_ - 1));
+    const auto terms = static_cast<double>(used.size()) / static_cast<double>(length_) - 1;
+    for (std::size_t at = 0; at < used.size(); at += length_) error.add(used.subspan(at, length_), length_ - 1, terms);
     return error;
   }
   std::size_t row_length() const { return 2 * length_ + (flip_tolerant_ ? 1 : 0); }

@@ -24,6 +24,7 @@ class PushSum {
       return;
     }
     for (Real& each : mass_) each /= 2;
+    error_.values += MassError::smallest<Real>();
     copy<Real>(half, mass_);
   }
   // See GossipRank::settle. There is nothing to bring to agreement.

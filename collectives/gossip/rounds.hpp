@@ -33,8 +33,8 @@ class GossipRounds {
   enum class Taken : std::uint8_t { early, yes, goes_on };
   // early: it belongs to a later round; nothing has changed, and it is to come again when this rank goes on.
   Taken on_message(const GossipMessage& message, ConstMass<Real> row, const GossipMembers& members, Exit exit) {
-    if ((!row.empty() && row.size() != state().row_length()) || members.place_of(message.peer) == no_rank)
-      return Taken::yes;
+    if (members.place_of(message.peer) == no_rank) return Taken::yes;
+    if (row.size() != state().row_length()) row = {};  // damaged: it is lost
     exit.sends.rows().clear_sends();
     const int round = static_cast<int>(message.number);
     if (message.era != is_push) {

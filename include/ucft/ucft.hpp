@@ -107,7 +107,7 @@ concept LastingElements = Elements<Values> &&
 template <class Values>
 using ElementOf = std::remove_cv_t<internal::Pointed<Values>>;
 
-// Values that gossip can average.
+// Values that gossip takes here: float and double. The C interface has float16 and bfloat16, too.
 template <class Values>
 concept Reals = Elements<Values> && std::floating_point<ElementOf<Values>>;
 
@@ -629,7 +629,8 @@ class Communicator {
   // Returns once every rank that has not failed has entered.
   Result barrier(const Options& options = {}) { return finish(ucft_barrier(get(), &options, reader_.fresh())); }
 
-  // Averages (or sums) of the ranks' values by gossip: approximate, the same bits on every survivor.
+  // Averages, sums, minima or maxima of the ranks' values by gossip: the same bits on every survivor. Averages and sums
+  // are approximate.
   template <Reals Send, WritableElements Receive>
   GossipResult gossip_allreduce(const Send& send, Receive&& recv, const GossipOptions& options = {}) {
     return gossip_from(input(send, recv), output(recv), options);
