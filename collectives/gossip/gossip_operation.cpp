@@ -9,7 +9,6 @@ namespace ucft::detail {
 namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
-
 // The most stages of an adaptive operation, and of one where some rank has no weight to tell an estimate by.
 constexpr std::uint32_t stages_limit = 32;
 static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkState");
@@ -26,8 +25,7 @@ GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat&
       input_(input.begin(), input.end()),
       deaths_(failed, seat.ranks),
       presence_(seat.ranks),
-      members_(call.plan.neighbourhood, deaths_.known(),
-               seat.hosts),  // what all of them know in the end is only known when they have met
+      members_(call.plan.neighbourhood, deaths_.known(), seat.hosts),
       one_sided_{call.path != GossipPath::messages && !goes_by_rounds(call.plan.algorithm)} {
   if (one_sided_.is_on && !is_silent()) neighbours_ = members_.neighbours_of_rank(seat.rank);
 }
@@ -182,6 +180,7 @@ template <class Real>
 void GossipOperation<Real>::note_news() {
   iteration_ = 0;
   at_news_ = iterations();
+  if (links_) links_->wake();
   next_telling_ = epoch_.has_met() ? 1 : 0;
 }
 
@@ -280,6 +279,8 @@ void GossipOperation<Real>::tell_host(Sends& out) {
   const std::uint64_t done = iterations() - at_news_;
   if (seat_.hosts.empty() || done < next_telling_) return;
   next_telling_ = std::max<std::uint64_t>(1, 4 * done);
+  const auto rest = static_cast<std::uint64_t>(wanted_);  // when it has most to say
+  if (!epoch_.has_met() && done < rest) next_telling_ = std::min(next_telling_, rest);
   std::vector<Real> row(input_.size() + 1);
   if (!state()->estimate(Mass<Real>(row).first(input_.size()))) return;
   row.back() = static_cast<Real>(contributors());
@@ -586,9 +587,8 @@ bool GossipOperation<Real>::improve(Sends& out) {
   const int wanted = 2 * std::max(1, wanted_);
   const GossipAlgorithm algorithm = call_.plan.algorithm;
   if (algorithm == GossipAlgorithm::recursive_doubling || wanted > most * std::max(1, call_.iterations)) return false;
-  if (algorithm == GossipAlgorithm::ardb &&
-      (1ull << std::min(wanted_, 40)) >= static_cast<std::uint64_t>(members_.count()))
-    return false;
+  const bool has_all = 1ull << std::min(wanted_, 40) >= static_cast<std::uint64_t>(members_.count());
+  if (algorithm == GossipAlgorithm::ardb && has_all) return false;
   wanted_ = wanted;
   begin_again_from_inputs(out);
   return true;

@@ -98,6 +98,13 @@ void GossipLinks<Real>::meet(double tau) {
   state_.set_tau(tau);
   has_met_ = true;
 }
+template <class Real>
+void GossipLinks<Real>::wake() {
+  if (!is_idle_) return;
+  is_idle_ = false;
+  pace_ = first_pace;
+  next_push_ = GossipTime::min();
+}
 // theirs: as the other end has counted; 0: it has not met.
 template <class Real>
 void GossipLinks<Real>::take_turn(Link& link, std::uint32_t theirs) {
@@ -230,7 +237,8 @@ void GossipLinks<Real>::on_message(const GossipMessage& message, ConstMass<Real>
     return;
   }
   ++link.received;
-  heard_ = true;
+  // A greeting is no push. If each of them were answered by one, so many pushes would be on their way for ever.
+  heard_ = heard_ || !row.empty() || message.number > 0;
   if (row.size() == state_.row_length()) take_row({number, message.era, message.ack, row}, exit);
   answer_if_due(number, exit);
 }

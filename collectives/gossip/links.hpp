@@ -69,6 +69,8 @@ class GossipLinks {
   void greet(Exit exit);
 
   const GossipRank<Real>& state() const { return state_; }
+  // A rank has come: if this one was idle it is not any more.
+  void wake();
   // All have come. tau: of checksums.
   void meet(double tau);
   MassError add_input(ConstMass<Real> values, Real weight) { return state_.add_input(values, weight); }
