@@ -152,6 +152,28 @@ TEST(GossipOperationRun, HalvesAreWithinTheirBound) {
         }
 }
 
+// If a greeting were answered by a push, most of the mass would be on its way for ever, and the bound at 1e-3.
+TEST(GossipOperationRun, WhatRanksDoBeforeTheyHaveMetDoesNotHoldThemUpAfterwards) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Timed timed(GossipAlgorithm::push_sum, 64);
+    timed.with_seed(seed);
+    EXPECT_LT(timed.result().bound, 1e-4) << seed;
+  }
+}
+
+// The others have their mean long before a late rank comes, and after that all have that of all.
+TEST(GossipOperationRun, ARankThatComesLateHoldsUpNoOther) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::push_sum, GossipAlgorithm::push_flow, GossipAlgorithm::pcf}) {
+    Timed timed(algorithm, 16);
+    const GossipOperationResult together = timed.result();
+    timed.run.setting.skew = 5000;
+    const GossipOperationResult apart = timed.result();
+    expect_all_agree(apart, 16, timed.name());
+    EXPECT_GT(apart.messages, together.messages + 16 * timed.run.call.iterations / 2) << timed.name();
+    EXPECT_LT(apart.latency, 5000 + 2 * together.latency) << timed.name();
+  }
+}
+
 // Twelve ranks on four hosts. Of 64 on 16, all the hosts' ranks together send what those that speak would. Each of the
 // other 48 gives its input, and is told an estimate a few times: as hosts come, and after 1, 4, 16 .. iterations.
 TEST(GossipOperationRun, OneOfAHostGossipsForAllOfIt) {
