@@ -5,7 +5,7 @@
 // detector among them.
 //
 //   slow    the rank sleeps factor - 1 times as long as its thread has had a processor. It is interrupted after 200 us
-//           of that, since an interruption costs some us itself. What it sleeps too long or too little counts at the
+//           of that, since an interruption costs some us itself. Sleep that was too long or too short counts at the
 //           next one
 //   noise   each period it sleeps for duration, whatever it does. Each noisy rank has a phase of its own, from the seed
 #pragma once

@@ -175,7 +175,7 @@ void GossipOperation<Real>::note_presence() {
     if (!presence_.has(rank) && !deaths_.is_known(rank)) presence_row_ = presence_.row();
 }
 
-// What was gossiped so far was without a rank that has come now.
+// All gossip so far was without a rank that has come now.
 template <class Real>
 void GossipOperation<Real>::note_news() {
   iteration_ = 0;

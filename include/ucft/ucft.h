@@ -617,10 +617,11 @@ typedef enum UCFT_OF_INT {
 /* The aggregate of a gossip. */
 typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_AVERAGE = 0,
-  UCFT_GOSSIP_SUM = 1,     /* the average times the number of ranks that it stands for                            */
-  UCFT_GOSSIP_MINIMUM = 2, /* exact: the bound is 0. After a death it is the survivors'. Not of PFLC, PFCC,
+  UCFT_GOSSIP_SUM = 1, /* the average times the number of ranks that it stands for                            */
+  UCFT_GOSSIP_MINIMUM =
+      2, /* exact: of finite values the bound is 0. After a death it is the survivors'. Not of PFLC, PFCC,
                               PCF_FLIP, HPFLC and HPFCC, which are there to repair sums                           */
-  UCFT_GOSSIP_MAXIMUM = 3  /* the same                                                                            */
+  UCFT_GOSSIP_MAXIMUM = 3 /* the same                                                                            */
 } ucft_gossip_aggregate_t;
 
 typedef enum UCFT_OF_INT {
@@ -648,7 +649,8 @@ typedef struct {
   int32_t arity;  /* of TREE; 0: 2 */
   int32_t degree; /* of RANDOM_REGULAR; 0: 4 */
   int32_t
-      rounds; /* rounds, or iterations per rank, before the first agreement; 0: by eps. 0 .. 2^20. ARDB: doublings */
+      rounds; /* rounds, or iterations per rank once all have come, before the first agreement on a result; 0: by eps.
+                 0 .. 2^20. ARDB: doublings */
   double eps; /* > 0: the error that is asked for, relative to the largest value of the result */
   double tau; /* of PFLC, PFCC, HPFLC, HPFCC: a checksum's error above it is a fault; absolute, in the unit of the data.
                          0: ranks x the largest sum of a rank's magnitudes x the square root of the type's epsilon */

@@ -514,7 +514,7 @@ TEST(GossipOperationRun, HpfccMakesGoodForLostRows) {
   EXPECT_EQ(timed.result().missed, 0);
 }
 
-// What the defaults are for. An input that is repaired at once costs no rounds.
+// The reason for the defaults. An input that is repaired at once costs no rounds.
 TEST(GossipOperationRun, NewCyclesAndInputsThatAreNotRepairedAreWorse) {
   constexpr GossipAlgorithm hpflc = GossipAlgorithm::hpflc;
   EXPECT_GT(flip_each(call_of(hpflc, true, GossipCall::new_cycles), FlipTarget::flow, {61, 52}).error, 1e-3);
