@@ -27,7 +27,7 @@ class GossipPresence {
     for (std::uint64_t& word : words_) is_news |= std::exchange(word, all) != all;
     return is_news;
   }
-  // False: nothing new is in it. A word that is no whole number of so many bits was damaged on its way. It is passed by.
+  // False: nothing new is in it. A word that is no whole number of so many bits was damaged, and is passed by.
   bool add(ConstMass<Real> row) {
     bool is_news = false;
     for (std::size_t i = 0; i < words_.size() && i < row.size(); ++i) {

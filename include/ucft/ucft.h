@@ -617,11 +617,10 @@ typedef enum UCFT_OF_INT {
 /* The aggregate of a gossip. */
 typedef enum UCFT_OF_INT {
   UCFT_GOSSIP_AVERAGE = 0,
-  UCFT_GOSSIP_SUM = 1, /* the average times the number of ranks that it stands for                            */
-  UCFT_GOSSIP_MINIMUM =
-      2, /* exact: of finite values the bound is 0. After a death it is the survivors'. Not of PFLC, PFCC,
-                              PCF_FLIP, HPFLC and HPFCC, which are there to repair sums                           */
-  UCFT_GOSSIP_MAXIMUM = 3 /* the same                                                                            */
+  UCFT_GOSSIP_SUM = 1,     /* the average times the number of ranks that it stands for                            */
+  UCFT_GOSSIP_MINIMUM = 2, /* exact: of finite values the bound is 0. After a death it is the survivors'. Not of
+                              PFLC, PFCC, PCF_FLIP, HPFLC and HPFCC, which are there to repair sums               */
+  UCFT_GOSSIP_MAXIMUM = 3  /* the same                                                                            */
 } ucft_gossip_aggregate_t;
 
 typedef enum UCFT_OF_INT {
