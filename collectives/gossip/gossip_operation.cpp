@@ -422,9 +422,8 @@ template <class Real>
 void GossipOperation<Real>::replay(Sends& out) {
   std::vector<Arrival> early;
   early.swap(early_);
-  for (Arrival& each : early) {
+  for (Arrival& each : early)
     if (!deaths_.is_known(each.message.peer)) hear(each.message, each.row, out);
-  }
 }
 
 template <class Real>
@@ -441,7 +440,8 @@ void GossipOperation<Real>::on_shown(int link, const GossipLinkState& shown, Con
   if (epoch_.is_now(shown.tag)) {
     GossipMessage message;
     message.flags = shown.presence != 0 ? carries_presence : 0;
-    return links_->on_shown(link, shown, take_presence(message, row), is_clear, exit(out));
+    const ConstMass<Real> mass = take_presence(message, row);  // before exit(), which looks at what it changes
+    return links_->on_shown(link, shown, mass, is_clear, exit(out));
   }
   if (is_clear) links_->on_clear(link, exit(out));
 }
@@ -587,8 +587,8 @@ bool GossipOperation<Real>::improve(Sends& out) {
   const int wanted = 2 * std::max(1, wanted_);
   const GossipAlgorithm algorithm = call_.plan.algorithm;
   if (algorithm == GossipAlgorithm::recursive_doubling || wanted > most * std::max(1, call_.iterations)) return false;
-  const bool has_all = 1ull << std::min(wanted_, 40) >= static_cast<std::uint64_t>(members_.count());
-  if (algorithm == GossipAlgorithm::ardb && has_all) return false;
+  const auto members = static_cast<std::uint64_t>(members_.count());
+  if (algorithm == GossipAlgorithm::ardb && 1ull << std::min(wanted_, 40) >= members) return false;
   wanted_ = wanted;
   begin_again_from_inputs(out);
   return true;
