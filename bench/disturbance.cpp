@@ -12,9 +12,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <system_error>
 
+#include "bench/number.hpp"
 #include "collectives/random.hpp"
 
 #ifndef sigev_notify_thread_id  // glibc before 2.38
@@ -37,15 +39,11 @@ double number_in(const std::string& option, std::string_view text) {
     throw std::invalid_argument(fmt::format("{}: '{}' is not a number", option, text));
   return value;
 }
-int whole_in(const std::string& option, std::string_view text) {
-  int value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || value < 0)
-    throw std::invalid_argument(fmt::format("{}: '{}' is not a whole number", option, text));
-  return value;
+int whole_in(const std::string& option, std::string_view text, int least) {
+  return static_cast<int>(parse_number(option, text, {least, std::numeric_limits<int>::max()}));
 }
 
-// ---- stops. What the handlers use is only written while they can't run.
+// ---- stops. The handlers' data are only written while they can't run.
 
 struct Stops {
   timer_t timer{};
@@ -134,16 +132,11 @@ bool Disturbances::counts(int rank, int rank_count) const {
   return true;
 }
 
-// Each set of ranks is drawn as often as any other (Knuth, TAOCP 2, 3.4.2, Algorithm S).
 std::vector<int> Disturbances::noisy_ranks(int rank_count) const {
   std::vector<int> drawn;
   if (noise.text.empty()) return drawn;
-  const int wanted = noise.ranks == 0 ? rank_count : noise.ranks;
   Random random(seed);
-  for (int rank = 0; rank < rank_count; ++rank)
-    if (static_cast<int>(random.below(static_cast<std::uint64_t>(rank_count - rank))) <
-        wanted - static_cast<int>(drawn.size()))
-      drawn.push_back(rank);
+  draw_some(random, noise.ranks == 0 ? rank_count : noise.ranks, rank_count, [&](int rank) { drawn.push_back(rank); });
   return drawn;
 }
 
@@ -169,7 +162,7 @@ SlowRank parse_slow(const std::string& text) {
   const auto at = text.find('@');
   if (at == std::string::npos) throw std::invalid_argument(option + ": expected RANK@FACTOR, e.g. 3@10");
   const std::string_view view(text);
-  const SlowRank slow{whole_in(option + ": rank", view.substr(0, at)),
+  const SlowRank slow{whole_in(option + ": rank", view.substr(0, at), 0),
                       number_in(option + ": factor", view.substr(at + 1))};
   if (slow.factor < 1 || slow.factor > highest_factor)
     throw std::invalid_argument(fmt::format("{}: a rank takes 1 to {:g} times as long", option, highest_factor));
@@ -185,10 +178,7 @@ Noise parse_noise(const std::string& text) {
   Noise noise{text, number_in(option + ": period", view.substr(0, colon)),
               number_in(option + ": duration", view.substr(colon + 1, at == std::string::npos ? at : at - colon - 1)),
               0};
-  if (at != std::string::npos) {
-    noise.ranks = whole_in(option + ": ranks", view.substr(at + 1));
-    if (noise.ranks == 0) throw std::invalid_argument(option + ": 1 or more ranks can be noisy");
-  }
+  if (at != std::string::npos) noise.ranks = whole_in(option + ": ranks", view.substr(at + 1), 1);
   if (!(noise.duration_us > 0 && noise.duration_us < noise.period_us))
     throw std::invalid_argument(option + ": the duration is above 0 and below the period");
   if (noise.period_us - noise.duration_us < shortest_us || noise.period_us > longest_us)

@@ -26,6 +26,10 @@ template <class T>
 class GossipTest {
   __extension__ using Exact = __float128;
   static Exact magnitude(Exact number) { return number < 0 ? -number : number; }
+  struct Truth {
+    std::vector<Exact> values;
+    Exact largest = 0;
+  };
 
  public:
   GossipTest(Communicator& world, const Arguments& arguments) : world_(world), arguments_(arguments) {
@@ -51,12 +55,13 @@ class GossipTest {
     Request request = world_.gossip_allreduce_init(send_, recv_, arguments_.gossip->options);
     for (std::int64_t i = -arguments_.warmup; i < arguments_.iterations; ++i) {
       for (std::size_t k = 0; k < count; ++k) send_[k] = value(world_.rank(), k, i);
+      const Truth truth = arguments_.gossip->watches ? truth_of(i, {}) : Truth();
       check(world_.barrier(aside_), "the barrier between operations");
       if (i >= 0) die_if_due(static_cast<std::int64_t>(row) * arguments_.iterations + i);
       const std::int64_t begin_ns = now_ns();
       request.post();
       std::int64_t known_ns = 0;
-      const Result result = arguments_.gossip->watches ? watch(request, i, known_ns) : request.wait();
+      const Result result = arguments_.gossip->watches ? watch(request, truth, known_ns) : request.wait();
       const std::int64_t end_ns = now_ns();
       check(result, "gossip");
       if (i >= 0 && counts_) tally_.add_sample(end_ns - begin_ns);
@@ -67,20 +72,14 @@ class GossipTest {
   }
 
   // Waits. known_ns: since when this rank's own estimate has been within eps of the truth; 0: only since the end.
-  Result watch(Request& request, std::int64_t iteration, std::int64_t& known_ns) {
-    std::vector<Exact> truth;
-    Exact largest = 0;
-    for (std::size_t k = 0; k < recv_.size(); ++k) {
-      truth.push_back(sum_of(k, iteration, {}) / world_.size());
-      largest = std::max(largest, magnitude(truth.back()));
-    }
-    const Exact allowed = largest * arguments_.gossip->options.eps;
+  Result watch(Request& request, const Truth& truth, std::int64_t& known_ns) {
+    const Exact allowed = truth.largest * arguments_.gossip->options.eps;
     std::vector<T> estimate(recv_.size());
     while (request.test() == UCFT_INPROGRESS) {
       request.estimate(estimate);
       bool is_near = true;
-      for (std::size_t k = 0; k < truth.size(); ++k)
-        is_near = is_near && magnitude(static_cast<Exact>(estimate[k]) - truth[k]) <= allowed;
+      for (std::size_t k = 0; k < estimate.size(); ++k)
+        is_near = is_near && magnitude(static_cast<Exact>(estimate[k]) - truth.values[k]) <= allowed;
       if (!is_near)
         known_ns = 0;
       else if (known_ns == 0)
@@ -90,12 +89,17 @@ class GossipTest {
     return request.wait();
   }
 
-  Exact sum_of(std::size_t place, std::int64_t iteration, const std::vector<std::int32_t>& missing) const {
-    Exact sum = 0;
-    for (int rank = 0; rank < world_.size(); ++rank)
-      if (!std::binary_search(missing.begin(), missing.end(), rank))
-        sum += static_cast<Exact>(value(rank, place, iteration));
-    return sum;
+  Truth truth_of(std::int64_t iteration, const std::vector<std::int32_t>& missing) const {
+    Truth truth;
+    for (std::size_t place = 0; place < recv_.size(); ++place) {
+      Exact sum = 0;
+      for (int rank = 0; rank < world_.size(); ++rank)
+        if (!std::binary_search(missing.begin(), missing.end(), rank))
+          sum += static_cast<Exact>(value(rank, place, iteration));
+      truth.values.push_back(sum / (world_.size() - std::ssize(missing)));
+      truth.largest = std::max(truth.largest, magnitude(truth.values.back()));
+    }
+    return truth;
   }
 
   // Of cancel, each rank takes off what the one before has given. The last of an odd number gives the rest alone.
@@ -116,17 +120,16 @@ class GossipTest {
   // Relative to the largest value, as bounds are, and in numbers in which such sums are exact. Bounds don't include the
   // harm of faults that the user has asked for.
   void judge(const Result& result, const GossipResult& accuracy, std::int64_t iteration) {
-    Exact worst = 0, largest = 0;
+    const Truth truth = truth_of(iteration, result.missing);
+    Exact worst = 0;
     bool finite = true;
     for (std::size_t k = 0; k < recv_.size(); ++k) {
-      const Exact truth = sum_of(k, iteration, result.missing) / result.contributors;
       finite = finite && std::isfinite(recv_[k]);
-      if (finite) worst = std::max(worst, magnitude(static_cast<Exact>(recv_[k]) - truth));
-      largest = std::max(largest, magnitude(truth));
+      if (finite) worst = std::max(worst, magnitude(static_cast<Exact>(recv_[k]) - truth.values[k]));
     }
-    const double error = !finite || (worst > 0 && largest == 0) ? unknown
-                         : worst > 0                            ? static_cast<double>(worst / largest)
-                                                                : 0;
+    const double error = !finite || (worst > 0 && truth.largest == 0) ? unknown
+                         : worst > 0                                  ? static_cast<double>(worst / truth.largest)
+                                                                      : 0;
     // Whose aggregate it is after a death cannot be said of push-cancel-flow: ucft.h.
     const bool can_be_known = accuracy.answer != UCFT_GOSSIP_NEARLY_ALL_RANKS;
     const bool is_above_bound = can_be_known && error > accuracy.error_bound;

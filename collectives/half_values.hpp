@@ -1,5 +1,5 @@
-// What callers of a gossip give and get, one value at a time: float and double as they are, float16 and bfloat16 in
-// float. A result is rounded to its type once, to nearest, ties to even.
+// The values that callers of a gossip give and get, one at a time: float and double as they are, float16 and bfloat16
+// in float. A result is rounded to its type once, to nearest, ties to even.
 #pragma once
 
 #include <bit>

@@ -28,4 +28,15 @@ class Random {
   std::uint64_t state_;
 };
 
+// Visits `wanted` of the numbers 0 .. limit - 1, ascending. Each set of them is drawn as often as any other (Knuth,
+// TAOCP 2, 3.4.2, Algorithm S).
+template <class Visit>
+void draw_some(Random& random, std::int32_t wanted, std::int32_t limit, Visit visit) {
+  for (std::int32_t number = 0; number < limit; ++number) {
+    if (random.below(static_cast<std::uint64_t>(limit - number)) >= static_cast<std::uint64_t>(wanted)) continue;
+    --wanted;
+    visit(number);
+  }
+}
+
 }  // namespace ucft::detail

@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "collectives/gossip/gossip_operation.hpp"
-#include "simulator/slowness.hpp"
+#include "simulator/engine.hpp"
 
 namespace ucft::detail::simulator {
 
 template <class Real>
 class EstimateWatch {
  public:
-  // What a rank gives in a place of its vector.
+  // The value that a rank gives in a place of its vector.
   using Given = std::function<Real(Rank rank, std::size_t place)>;
 
   EstimateWatch(const GossipCall& call, std::span<const SlowRank> slow, Given given)
@@ -33,8 +33,8 @@ class EstimateWatch {
         estimate_(call.count),
         sum_of_all_(call.count),
         sum_of_others_(call.count),
-        within_eps_(is_slow_.size(), never_),
-        without_slow_(is_slow_.size(), never_) {
+        within_eps_(is_slow_.size(), never),
+        without_slow_(is_slow_.size(), never) {
     for (const SlowRank& each : slow)
       if (each.factor > 1) slow_.push_back(each.rank), is_slow_[static_cast<std::size_t>(each.rank)] = true;
     for (Rank rank = 0; rank < ranks(); ++rank)
@@ -55,10 +55,10 @@ class EstimateWatch {
     else
       return;
     if (!is_near(sum_of_all_, ranks()))
-      within_eps_[at] = never_;
-    else if (within_eps_[at] == never_)
+      within_eps_[at] = never;
+    else if (within_eps_[at] == never)
       within_eps_[at] = now;
-    if (!slow_.empty() && without_slow_[at] == never_ && is_near_without_slow(operation)) without_slow_[at] = now;
+    if (!slow_.empty() && without_slow_[at] == never && is_near_without_slow(operation)) without_slow_[at] = now;
   }
 
   // By rank; infinite: not so.
@@ -66,8 +66,6 @@ class EstimateWatch {
   const std::vector<double>& without_slow() const { return without_slow_; }
 
  private:
-  static constexpr double never_ = std::numeric_limits<double>::infinity();
-
   Rank ranks() const { return static_cast<Rank>(is_slow_.size()); }
 
   bool is_near(const std::vector<long double>& sums, Rank count) const {

@@ -111,7 +111,8 @@ class GossipActors {
 
  private:
   struct Node {
-    Node(const GossipCall& call, Rank rank, const GossipOperationRun& run, ConstMass<Real> input, Buffers& buffers)
+    Node(const GossipCall& call, Rank rank, const GossipOperationRun& run, const std::vector<Real>& input,
+         Buffers& buffers)
         : operation(call, {rank, run.setting.ranks, 0, run.hosts}, input, {}, run.faults),
           agreements({rank, run.setting.ranks, window}, buffers) {}
     GossipOperation<Real> operation;

@@ -16,15 +16,10 @@ Slowness::Slowness(Rank ranks, std::span<const SlowRank> slow, const Noise& nois
   if (noise.period == 0) return;
   assert(noise.duration > 0 && noise.duration < noise.period);
   assert(noise.ranks >= 0 && noise.ranks <= ranks);
-  // Each set of noise.ranks ranks is drawn as often as any other (Knuth, TAOCP 2, 3.4.2, Algorithm S).
   Random random(mixed(seed, 0x6e6f697365u));
   phases_.assign(static_cast<std::size_t>(ranks), -1);
-  Rank missing = noise.ranks;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    if (random.below(static_cast<std::uint64_t>(ranks - rank)) >= static_cast<std::uint64_t>(missing)) continue;
-    phases_[static_cast<std::size_t>(rank)] = noise.period * random.fraction();
-    --missing;
-  }
+  draw_some(random, noise.ranks, ranks,
+            [&](Rank rank) { phases_[static_cast<std::size_t>(rank)] = noise.period * random.fraction(); });
 }
 
 double Slowness::done_through_noise(Rank rank, double begin, double own) const {

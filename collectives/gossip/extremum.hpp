@@ -2,7 +2,7 @@
 // the larger of two numbers twice, late, or in another order gives the same. So a lost message only delays, nothing has
 // to be conserved, and there is no rounding. A weight goes along, and does not count.
 //
-// Invariant: of a maximum, what is here is at least what this rank gave, and at most the largest that any rank gave.
+// Invariant: of a maximum, a value here is at least the one that this rank gave, and at most the largest of all ranks'.
 // So the largest of all ranks' masses is the maximum, whether they have met or not.
 #pragma once
 
@@ -18,6 +18,11 @@ Real extreme_of(GossipExtremum extremum, Real one, Real other) {
   const bool is_other = extremum == GossipExtremum::maximum ? other > one : other < one;
   return is_other || std::isnan(one) ? other : one;
 }
+// In each place. The mass has a weight behind its values.
+template <class Real>
+void take_extremes(GossipExtremum extremum, Mass<Real> mass, ConstMass<Real> values) {
+  for (std::size_t i = 0; i + 1 < mass.size(); ++i) mass[i] = extreme_of(extremum, mass[i], values[i]);
+}
 
 template <class Real>
 class Extremum {
@@ -30,9 +35,7 @@ class Extremum {
   void on_message(const GossipArrival<Real>& arrival, GossipOutbox<Real>&) { add_input(arrival.row); }
   void on_failure(int) {}
 
-  void add_input(ConstMass<Real> input) {
-    for (std::size_t i = 0; i + 1 < mass_.size(); ++i) mass_[i] = extreme_of(extremum_, mass_[i], input[i]);
-  }
+  void add_input(ConstMass<Real> input) { take_extremes<Real>(extremum_, mass_, input); }
   void add_estimate(Mass<Real> mass) const {
     for (std::size_t i = 0; i + 1 < mass_.size(); ++i) mass[i] += mass_[i];
     mass.back() += 1;

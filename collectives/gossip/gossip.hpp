@@ -237,7 +237,7 @@ class GossipRank {
   mutable std::vector<Real> scratch_;
 };
 
-// What a message by rounds is, in its `era`. Of the last two `ack` is the receiver's name of the link.
+// The kind of a message by rounds, in its `era`. A question's and an answer's `ack` is the receiver's name of the link.
 enum GossipRoundMessage : std::uint32_t { is_push = 0, asks_for_flow = 1, answers_with_flow = 2 };
 
 // A rank that goes by rounds, driven by messages: it sends in a round, waits for one message of that round, and goes

@@ -16,13 +16,13 @@ static_assert(stages_limit < 1 << 16, "counts of a stage's words in GossipLinkSt
 }  // namespace
 
 template <class Real>
-GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input,
+GossipOperation<Real>::GossipOperation(const GossipCall& call, const GossipSeat& seat, std::vector<Real> input,
                                        std::span<const Rank> failed, const GossipFaults& faults)
     : call_(call),
       seat_(seat),
       wanted_(call.iterations),
       faults_(faults, {seat.rank, seat.ranks, seat.number, call.count}),
-      input_(input.begin(), input.end()),
+      input_(std::move(input)),
       deaths_(failed, seat.ranks),
       presence_(seat.ranks),
       members_(call.plan.neighbourhood, deaths_.known(), seat.hosts),

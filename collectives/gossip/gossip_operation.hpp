@@ -73,7 +73,7 @@ class GossipOperation {
   using Sends = GossipSends<Real>;
 
   // failed: the ranks that are known to be dead here. faults: must outlive it.
-  GossipOperation(const GossipCall& call, const GossipSeat& seat, ConstMass<Real> input, std::span<const Rank> failed,
+  GossipOperation(const GossipCall& call, const GossipSeat& seat, std::vector<Real> input, std::span<const Rank> failed,
                   const GossipFaults& faults);
 
   void start(WindowObjection objection, Sends& out);

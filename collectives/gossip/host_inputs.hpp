@@ -42,10 +42,12 @@ class HostInputs {
     for (const Given& given : given_) {
       ++sum.mass.back();
       if (sum.mass.back() == 1) continue;
-      for (std::size_t i = 0; i < count; ++i)
-        sum.mass[i] = extremum == GossipExtremum::none ? sum.mass[i] + given.row[i]
-                                                       : extreme_of(extremum, sum.mass[i], given.row[i]);
-      if (extremum == GossipExtremum::none) sum.off.template add<Real>(sum.mass, count);
+      if (extremum == GossipExtremum::none) {
+        add<Real>(Mass<Real>(sum.mass).first(count), given.row);
+        sum.off.template add<Real>(sum.mass, count);
+      } else {
+        take_extremes<Real>(extremum, sum.mass, given.row);
+      }
     }
     clear();
     return sum;

@@ -51,13 +51,7 @@ struct Timed {
   CollectiveRun run;
 };
 
-LogGP costs_of(double latency, double overhead, double gap) {
-  LogGP costs;
-  costs.latency = latency;
-  costs.send_overhead = costs.receive_overhead = overhead;
-  costs.gap = gap;
-  return costs;
-}
+LogGP costs_of(double latency, double overhead, double gap) { return {latency, overhead, overhead, gap, 0, false}; }
 
 // ---- closed forms; D = L + 2o, G = max(g, o) ------------------------------------------------------------------------
 

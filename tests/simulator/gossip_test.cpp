@@ -277,7 +277,7 @@ TEST(Rounds, MayBeCountedUntilTheRootIsRightAlone) {
   EXPECT_NE(problem_with(run).find("rank 0 dies"), std::string::npos);
 }
 
-// Casas et al., section 6.1, future work. Local correction zeroes a flow, and begins again with what is left; cooperative
+// Casas et al., section 6.1, future work. Local correction zeroes a flow, and begins again with the rest. Cooperative
 // correction has it back at once.
 TEST(Faults, CooperativeCorrectionByRoundsCostsNoRounds) {
   for (FlipTarget target : {FlipTarget::flow, FlipTarget::message})

@@ -86,13 +86,7 @@ TEST(Slowness, AnyRanksAreNoisyEachWithAPhaseOfItsOwn) {
 
 // ---- under the clock; D = L + 2o
 
-LogGP costs_of(double latency, double overhead, double gap) {
-  LogGP costs;
-  costs.latency = latency;
-  costs.send_overhead = costs.receive_overhead = overhead;
-  costs.gap = gap;
-  return costs;
-}
+LogGP costs_of(double latency, double overhead, double gap) { return {latency, overhead, overhead, gap, 0, false}; }
 
 CollectiveResult timed(Comparator algorithm, Kind kind, Rank ranks, const LogGP& costs, std::vector<SlowRank> slow,
                        Tree tree = Tree::binomial) {
@@ -159,10 +153,6 @@ TEST(SlowRanks, TheGapStaysThatOfTheNetwork) {
   EXPECT_EQ(latency(4), 3 * 4 + 7);
 }
 
-LogGP with_latency(LogGP costs, double latency) {
-  costs.latency = latency;
-  return costs;
-}
 TEST(SlowRanks, OneProcessorIsSlowForBoth) {
   LogGP costs = costs_of(0, 1, 0);
   costs.one_processor = true;
@@ -173,9 +163,11 @@ TEST(SlowRanks, OneProcessorIsSlowForBoth) {
   EXPECT_EQ(latency({}), 5);
   EXPECT_EQ(latency({{0, 10}}), 40);
   // Rank 0 takes 10 for each step. Before it sends its second message, from 30 to 40, it receives its second one.
-  EXPECT_EQ(timed(Comparator::recursive_doubling, Kind::allreduce, 4, with_latency(costs, 2), {{0, 10}}).latency, 43);
-  costs.one_processor = false;
-  EXPECT_EQ(timed(Comparator::recursive_doubling, Kind::allreduce, 4, with_latency(costs, 2), {{0, 10}}).latency, 26);
+  LogGP apart = costs;
+  apart.latency = 2;
+  EXPECT_EQ(timed(Comparator::recursive_doubling, Kind::allreduce, 4, apart, {{0, 10}}).latency, 43);
+  costs.one_processor = apart.one_processor = false;
+  EXPECT_EQ(timed(Comparator::recursive_doubling, Kind::allreduce, 4, apart, {{0, 10}}).latency, 26);
   EXPECT_EQ(latency({{0, 10}}), 32);  // the first answer comes at 12, while the second message leaves
 }
 
@@ -242,7 +234,7 @@ TEST(Noise, NoRankActsInItsDetour) {
 struct Gossip {
   explicit Gossip(GossipAlgorithm algorithm) {
     run.setting.ranks = 16;
-    run.setting.costs = {1, 0.3, 0.3, 0.3, 0.0001, false};
+    run.setting.costs = network_costs;
     run.call.plan.algorithm = algorithm;
     run.call.plan.neighbourhood.ranks = 16;
     if (!goes_by_rounds(algorithm)) run.call.plan.neighbourhood.topology = GossipTopology::hypercube;

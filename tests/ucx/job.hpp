@@ -22,9 +22,9 @@ struct Kill {
 struct JobPlan {
   int ranks = 4;
   std::string scenario = "loop";
-  std::vector<std::string> arguments;  // of the scenario
-  std::vector<std::string> launcher;   // further options of the launcher: --kill 1@start+20ms, --expect-kill 0
-  std::map<std::string, std::string> environment;  // UCX_TLS, UCFT_TEST_KILL, ...
+  std::vector<std::string> arguments{};  // of the scenario
+  std::vector<std::string> launcher{};   // further options of the launcher: --kill 1@start+20ms, --expect-kill 0
+  std::map<std::string, std::string> environment{};  // UCX_TLS, UCFT_TEST_KILL, ...
   Launcher started_by = Launcher::UcftRun;
   std::vector<Kill> kills{};  // Mpirun, and Srun on one node
   std::string program{};      // instead of the rank program and its scenario
