@@ -151,7 +151,8 @@ void Context::stop() {
   departures_.stop_detector();
 }
 
-// In one write, so that ranks' lines don't mix.
+// In one write, so that ranks' lines don't mix. Of connections the most that were open at a time: peers that have left
+// before this rank have none any more.
 void Context::print_stats() const {
   std::string failed;
   for (std::int32_t rank = 0; rank < size(); ++rank)
@@ -164,14 +165,14 @@ void Context::print_stats() const {
         stderr,
         "{{\"ucft\":\"stats\",\"rank\":{},\"ranks\":{},\"operations\":{},\"communicators\":{},\"failed\":[{}],"
         "\"naps\":{},\"napped_s\":{:.6f},\"connections\":{},\"lifelines\":{},\"mailboxes\":{},\"mailbox_bytes\":{}}}\n",
-        rank(), size(), communicators_.posted(), communicators_.made(), failed, naps_, napped_s, counts.connections,
-        lifelines, counts.mailboxes, counts.mailbox_bytes);
+        rank(), size(), communicators_.posted(), communicators_.made(), failed, naps_, napped_s,
+        counts.most_connections, lifelines, counts.mailboxes, counts.mailbox_bytes);
   else
     fmt::print(stderr,
                "ucft: rank {} of {}: {} operations, {} communicators, failed ranks: {}, asleep {} times, {:.3f} s, "
                "{} connections, {} lifelines, {} mailboxes of {} bytes\n",
                rank(), size(), communicators_.posted(), communicators_.made(), failed.empty() ? "none" : failed, naps_,
-               napped_s, counts.connections, lifelines, counts.mailboxes, counts.mailbox_bytes);
+               napped_s, counts.most_connections, lifelines, counts.mailboxes, counts.mailbox_bytes);
 }
 
 Context::~Context() {

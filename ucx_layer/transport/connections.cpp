@@ -62,7 +62,7 @@ bool Connections::connect(int peer, std::span<const std::byte> address, std::str
   ucx_.run([&] { status = ucp_ep_create(ucx_.worker(), &params, &made.endpoint); });
   spare_.take();
   if (status == UCS_OK) {
-    ++open_now_;
+    most_open_ = std::max(most_open_, ++open_now_);
     return true;
   }
   made.endpoint = nullptr;

@@ -44,6 +44,7 @@ class Connections {
   ucp_ep_h to(int peer) const { return is_broken(peer) ? nullptr : at(peer).endpoint; }
   bool is_broken(int peer) const { return at(peer).broken || ucx_.has_given_up(); }
   int open_now() const { return open_now_; }
+  int most_open() const { return most_open_; }  // at a time, so far
   // Messages on their way to the peer end, canceled. Their callbacks run later, in progress.
   void close(int peer);
   // It was made late, and its peer's process has ended or is about to: UCX finds that out itself, and is not to be
@@ -74,7 +75,7 @@ class Connections {
   SpareDescriptors spare_;
   std::vector<Endpoint> endpoints_;  // by rank; stay where they are: UCX points to them
   std::vector<std::pair<int, ucs_status_t>> failures_;
-  int open_now_ = 0;
+  int open_now_ = 0, most_open_ = 0;
 };
 
 }  // namespace ucft::detail

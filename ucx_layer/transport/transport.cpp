@@ -168,7 +168,10 @@ Transport::Counts Transport::counts() const {
     else
       ++counts.messages;
   }
-  counts.connections = connections_ == nullptr ? 0 : connections_->open_now();
+  if (connections_ != nullptr) {
+    counts.connections = connections_->open_now();
+    counts.most_connections = connections_->most_open();
+  }
   counts.mailboxes = mailboxes_.count;
   counts.mailbox_bytes = static_cast<std::uint64_t>(counts.mailboxes) * first_.mailbox_bytes();
   return counts;

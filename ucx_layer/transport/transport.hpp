@@ -116,7 +116,7 @@ class Transport {
 
   struct Counts {
     int shared_memory = 0, remote_mailboxes = 0, messages = 0;  // peers; the last may have no connection yet
-    int connections = 0;                                        // UCX's endpoints that are open
+    int connections = 0, most_connections = 0;                  // UCX's endpoints: open now, and at most so far
     int mailboxes = 0;                                          // that are set aside for others to fill
     std::uint64_t mailbox_bytes = 0;
   };
