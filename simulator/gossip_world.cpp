@@ -14,6 +14,7 @@ GossipWorld::GossipWorld(const GossipWorldPlan& plan) : plan_(plan), random_(mix
   nodes_.resize(static_cast<std::size_t>(n));
   windows_.resize(static_cast<std::size_t>(n * n));
   channels_.resize(windows_.size());
+  turns_told_.resize(windows_.size());
   for (const GossipCrash& crash : plan.crashes) at(crash.rank).dies_after = crash.after_sends;
   for (Rank rank = 0; rank < n; ++rank) {
     if (std::ranges::find(plan.late, rank) == plan.late.end()) come(rank);
@@ -87,7 +88,7 @@ void GossipWorld::happen(const Event& event) {
       if (letter.what == Letter::What::name)
         take_name(event.rank, letter);
       else
-        operation.on_message(letter.message, letter.row, sends_);
+        take_message(event.other, event.rank, letter);
       break;
     }
     case Event::What::failure:
@@ -105,6 +106,22 @@ void GossipWorld::happen(const Event& event) {
     case Event::What::clear: operation.on_clear(link_of(event.rank, event.other), sends_); break;
   }
   carry_out(event.rank);
+}
+
+void GossipWorld::take_message(Rank from, Rank to, const Letter& letter) {
+  note_turns(from, to, letter.message);
+  at(to).operation->on_message(letter.message, letter.row, sends_);
+}
+
+// Of a link that both ends have met on the counts differ by one at most, or an end could wait for the other for ever.
+void GossipWorld::note_turns(Rank from, Rank to, const GossipMessage& message) {
+  if (!message.has(passes_turn) || message.number == 0) return;
+  turns_told_[pair(from, to)] = {message.tag, message.number};
+  const TurnsTold& back = turns_told_[pair(to, from)];
+  if (back.tag != message.tag || back.turns == 0) return;
+  const std::uint32_t more = std::max(back.turns, message.number), fewer = std::min(back.turns, message.number);
+  if (problem_.empty() && more > fewer + 1)
+    problem_ = fmt::format("rank {} has given rank {} {} turns, and got {}", from, to, message.number, back.turns);
 }
 
 // ---- what leaves a rank
@@ -284,6 +301,7 @@ void GossipWorld::take_name(Rank rank, const Letter& letter) {
 // ---- promises
 
 std::string GossipWorld::check() const {
+  if (!problem_.empty()) return problem_;
   const Operation* first = nullptr;
   for (Rank rank = 0; rank < ranks(); ++rank) {
     if (!alive(rank)) continue;

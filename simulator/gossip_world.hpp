@@ -106,7 +106,15 @@ class GossipWorld {
   Window& window(Rank from, Rank to) { return windows_[pair(from, to)]; }
   std::deque<Letter>& channel(Rank from, Rank to) { return channels_[pair(from, to)]; }
 
+  // Of a link, one way: the turns that the receiver has been told of, and under which tag.
+  struct TurnsTold {
+    std::uint16_t tag = 0;
+    std::uint32_t turns = 0;
+  };
+
   void come(Rank rank);
+  void take_message(Rank from, Rank to, const Letter& letter);
+  void note_turns(Rank from, Rank to, const GossipMessage& message);
   void collect_events();
   bool can_write(Rank from, Rank to);
   void happen(const Event& event);
@@ -129,6 +137,8 @@ class GossipWorld {
   std::vector<Node> nodes_;
   std::vector<Window> windows_;
   std::vector<std::deque<Letter>> channels_;
+  std::vector<TurnsTold> turns_told_;  // by pair
+  std::string problem_;                // the first promise that was broken on the way
   std::vector<Agreement> agreements_;
   GossipSends<double> sends_;
   std::vector<Event> pending_;
