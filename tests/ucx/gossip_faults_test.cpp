@@ -69,7 +69,7 @@ class GossipFaults : public testing::TestWithParam<const char*> {
     EXPECT_GT(row.value("above_bound", 0) + row.value("not_a_number", 0), 0) << sentence_of(words) << row;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, GossipFaults, testing::Values("shm", "windows", "tcp", "hosts"),
+INSTANTIATE_TEST_SUITE_P(Over, GossipFaults, testing::Values("shm", "windows", "tcp", "two_level"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST_P(GossipFaults, WithoutOptionsNothingIsInjected) {

@@ -175,7 +175,7 @@ bool is_from_launcher(const std::string& line, Launcher launcher) {
 
 std::vector<const char*> all_transports() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return {"shm", "tcp", "hosts"};
+  return {"shm", "tcp", "two_level"};
 #else
   return {"shm", "corrected", "tcp", "hosts", "two_level"};
 #endif

@@ -39,14 +39,15 @@ struct JobResult {
   std::vector<std::string> left_behind;  // in /dev/shm
 };
 
-// The environment of a job over "shm": all ranks read each other's memory; "corrected": the same memory, with messages
-// in it; "tcp"; "two_level": shared memory between every two ranks, which believe to be a host, and tcp between hosts;
-// or "hosts": the same, and messages between all ranks.
+// The environment of a job over "shm": all ranks read each other's memory; "tcp": no memory is shared;
+// "two_level": shared memory between every two ranks, which believe to be a host, and tcp between hosts. Those three are
+// what ranks have by default. Two are fallbacks: "corrected" is shared memory with messages in it, and "hosts" is as
+// "two_level", with messages between all ranks.
 std::map<std::string, std::string> over(const std::string& transport);
 inline bool spans_hosts(const std::string& transport) { return transport == "hosts" || transport == "two_level"; }
+inline bool is_fallback(const std::string& transport) { return transport == "corrected" || transport == "hosts"; }
 inline bool needs_ucx(const std::string& transport) { return transport == "tcp" || spans_hosts(transport); }
-// All of them; with sanitizers without "corrected", whose code the others run as well, and "two_level", which kills by
-// gossip run.
+// All of them; with sanitizers without the fallbacks, whose code the others run as well.
 std::vector<const char*> all_transports();
 
 // A file for UCFT_TUNING_FILE: trees of degree 2, chunks of 1 KiB from 64 bytes on.

@@ -99,7 +99,7 @@ bool has_another_interface() {
 // As tests/ucx/job.hpp has it: three ranks on two "hosts".
 std::map<std::string, std::string> over(const std::string& transport) {
   if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
-  if (transport == "hosts") return {{"UCX_TLS", "tcp,sm"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
+  if (transport == "two_level") return {{"UCX_TLS", "tcp,sm"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};
   return {};
 }
 
@@ -293,7 +293,7 @@ TEST(SecurityInItsOwnNetwork, TcpWhereThereIsOnlyIpv6WorksOrIsAnErrorThatSaysSo)
   EXPECT_NE(end.errors.find("no interface has an IPv4 address"), std::string::npos) << end.errors;
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, SecurityOver, testing::Values("tcp", "hosts"));
+INSTANTIATE_TEST_SUITE_P(Transports, SecurityOver, testing::Values("tcp", "two_level"));
 
 }  // namespace
 }  // namespace ucft::detail::test

@@ -122,7 +122,7 @@ RANKS(unsupported) {
 }
 
 TEST(WindowsBeyondAHost, AreUnsupportedForAllRanksAlike) {
-  for (const char* transport : {"tcp", "hosts"}) {
+  for (const char* transport : {"tcp", "two_level"}) {
     JobPlan made{4, "", {unsupported}, {}, over(transport)};
     made.program = GOSSIP_PROGRAM;
     EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport;

@@ -88,9 +88,11 @@ RANKS(dead_host) {
 }
 
 TEST(HostsScenario, ADeadHostIsOneFailure) {
-  JobPlan made{6, dead_host, {}, {}, over("hosts")};
-  made.launcher = {"--expect-kill", "2", "--expect-kill", "3"};
-  EXPECT_EQ(what_is_wrong(made, run_job(made), {2, 3}), "");
+  for (const char* transport : {"two_level", "hosts"}) {
+    JobPlan made{6, dead_host, {}, {}, over(transport)};
+    made.launcher = {"--expect-kill", "2", "--expect-kill", "3"};
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {2, 3}), "") << transport;
+  }
 }
 
 // All but one die, one after the other or together, with f = 1.

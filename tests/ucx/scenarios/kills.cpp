@@ -49,10 +49,18 @@ void expect_right(const JobPlan& plan, const std::vector<int>& may_be_dead, int 
 
 class Kill : public testing::TestWithParam<const char*> {
  protected:
-  // What is above the two levels is the same as over "hosts".
+  // Of the fallbacks half as many.
   int runs(int normally) const {
     const int all = test::runs(normally);
-    return std::string(GetParam()) == "two_level" ? (all + 1) / 2 : all;
+    return is_fallback(GetParam()) ? (all + 1) / 2 : all;
+  }
+  // Between hosts two to four ranks on each, by chance.
+  JobPlan plan(std::mt19937& random, int ranks, const std::string& scenario, std::vector<std::string> arguments,
+               const std::vector<int>& victims) const {
+    JobPlan made{ranks, scenario, std::move(arguments), {}, over(GetParam())};
+    for (int victim : victims) made.launcher.insert(made.launcher.end(), {"--expect-kill", std::to_string(victim)});
+    if (spans_hosts(GetParam())) made.environment["UCFT_TEST_RANKS_PER_HOST"] = std::to_string(2 + random() % 3);
+    return made;
   }
 };
 INSTANTIATE_TEST_SUITE_P(Over, Kill, testing::ValuesIn(all_transports()),
@@ -93,9 +101,10 @@ TEST_P(Kill, AnyRankAtARandomMoment) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const std::string when = std::to_string(60 + random() % 150) + "ms";
-    JobPlan plan{ranks, loop, {"400", "5000"}, {"--kill", std::to_string(victim) + "@start+" + when}, over(GetParam())};
-    plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";  // then all survivors name it
-    expect_right(plan, {victim}, run);
+    JobPlan made = plan(random, ranks, loop, {"400", "5000"}, {});
+    made.launcher = {"--kill", std::to_string(victim) + "@start+" + when};
+    made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";  // then all survivors name it
+    expect_right(made, {victim}, run);
   }
 }
 
@@ -107,9 +116,10 @@ TEST_P(Kill, AnyRankInStartUp) {
     const int ranks = 3 + static_cast<int>(random() % 6);
     const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
     const std::string when = std::to_string(5 + random() % 80) + "ms";
-    JobPlan plan{ranks, loop, {"8", "5000"}, {"--kill", std::to_string(victim) + "@start+" + when}, over(GetParam())};
-    plan.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
-    expect_right(plan, {victim}, run);
+    JobPlan made = plan(random, ranks, loop, {"8", "5000"}, {});
+    made.launcher = {"--kill", std::to_string(victim) + "@start+" + when};
+    made.environment["UCFT_TEST_MAY_DIE_IN_STARTUP"] = "y";
+    expect_right(made, {victim}, run);
   }
 }
 
@@ -118,10 +128,10 @@ TEST_P(Kill, AnyRankBetweenTwoOfItsSends) {
   for (int run = 0; run < runs(60); ++run) {
     const int ranks = 2 + static_cast<int>(random() % 7);
     const int victim = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan plan{ranks, loop, {"40", "5000"}, {"--expect-kill", std::to_string(victim)}, over(GetParam())};
-    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 300);
-    if (run % 4 == 3) plan.environment["UCFT_TEST_FAR"] = "y";
-    expect_right(plan, {victim}, run);
+    JobPlan made = plan(random, ranks, loop, {"40", "5000"}, {victim});
+    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 300);
+    if (run % 4 == 3) made.environment["UCFT_TEST_FAR"] = "y";
+    expect_right(made, {victim}, run);
   }
 }
 
@@ -138,9 +148,9 @@ TEST_P(Kill, BetweenTwoPiecesOfALongSum) {
   for (int run = 0; run < runs(30); ++run) {
     const int ranks = 2 + static_cast<int>(random() % 6),
               victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
-    JobPlan plan{ranks, long_sums, {}, {"--expect-kill", std::to_string(victim)}, over(GetParam())};
-    plan.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 120);
-    expect_right(plan, {victim}, run);
+    JobPlan made = plan(random, ranks, long_sums, {}, {victim});
+    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 120);
+    expect_right(made, {victim}, run);
   }
 }
 
@@ -150,15 +160,35 @@ TEST_P(Kill, TwoRanksInDifferentOperations) {
     const int ranks = 4 + static_cast<int>(random() % 5);
     const int first = random() % 2 == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(ranks));
     const int second = (first + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks - 1))) % ranks;
-    JobPlan plan{ranks,
-                 loop,
-                 {"60", "5000"},
-                 {"--expect-kill", std::to_string(first), "--expect-kill", std::to_string(second)},
-                 over(GetParam())};
-    plan.environment["UCFT_F"] = "2";  // both may fall into the same operation
-    plan.environment["UCFT_TEST_KILL"] = std::to_string(first) + ":send:" + std::to_string(random() % 150) + "," +
+    JobPlan made = plan(random, ranks, loop, {"60", "5000"}, {first, second});
+    made.environment["UCFT_F"] = "2";  // both may fall into the same operation
+    made.environment["UCFT_TEST_KILL"] = std::to_string(first) + ":send:" + std::to_string(random() % 150) + "," +
                                          std::to_string(second) + ":send:" + std::to_string(random() % 300);
-    expect_right(plan, {first, second}, run);
+    expect_right(made, {first, second}, run);
+  }
+}
+
+// Two to four hosts, at most nine ranks, f = 1. One of these dies, each rank of it at a send of its own: the rank that
+// speaks for a host; that rank and the next one; a whole host; a whole host, and the rank that speaks for another one.
+TEST(KillOnHosts, SpeakersTheirDeputiesAndWholeHosts) {
+  std::mt19937 random(seed() + 9);
+  const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  for (int run = 0; run < runs(40); ++run) {
+    const int hosts = 2 + draw(3), here = 2 + draw(hosts == 2 ? 3 : hosts == 3 ? 2 : 1);
+    const int host = draw(hosts), other = (host + 1 + draw(hosts - 1)) % hosts;
+    const int dead = run % 4 == 0 ? 1 : run % 4 == 1 ? 2 : here;
+    std::vector<int> victims;
+    for (int i = 0; i < dead; ++i) victims.push_back(host * here + i);
+    if (run % 4 == 3) victims.push_back(other * here);
+    JobPlan made{hosts * here, loop, {"40", "5000"}, {}, over("two_level")};
+    made.environment["UCFT_TEST_RANKS_PER_HOST"] = std::to_string(here);
+    std::string kills;
+    for (int victim : victims) {
+      made.launcher.insert(made.launcher.end(), {"--expect-kill", std::to_string(victim)});
+      kills += fmt::format("{}{}:send:{}", kills.empty() ? "" : ",", victim, draw(200));
+    }
+    made.environment["UCFT_TEST_KILL"] = kills;
+    expect_right(made, victims, run);
   }
 }
 
@@ -392,21 +422,21 @@ TEST_P(Kill, WhileCommunicatorsComeAndGoAndRanksStop) {
     const int victims = static_cast<int>(random() % static_cast<unsigned>(std::min(f, 2) + 1));
     const int first = static_cast<int>(random() % static_cast<unsigned>(ranks));
     const int second = (first + 1 + static_cast<int>(random() % static_cast<unsigned>(ranks - 1))) % ranks;
-    JobPlan plan{ranks, mixed, {std::to_string(random() % 1000000), "250"}, {}, over(GetParam())};
-    plan.environment["UCFT_F"] = std::to_string(f);
-    plan.environment["UCFT_WINDOW"] = std::to_string(2 + random() % 15);
-    plan.environment["UCFT_SUSPECT_AFTER"] = "10s";
+    JobPlan made = plan(random, ranks, mixed, {std::to_string(random() % 1000000), "250"}, {});
+    made.environment["UCFT_F"] = std::to_string(f);
+    made.environment["UCFT_WINDOW"] = std::to_string(2 + random() % 15);
+    made.environment["UCFT_SUSPECT_AFTER"] = "10s";
     std::string kills;
     std::vector<int> may_be_dead;
     for (int i = 0; i < victims; ++i) {
       const int victim = i == 0 ? first : second;
       kills += (i > 0 ? "," : "") + std::to_string(victim) + ":send:" + std::to_string(random() % 1500);
-      plan.launcher.insert(plan.launcher.end(), {"--expect-kill", std::to_string(victim)});
+      made.launcher.insert(made.launcher.end(), {"--expect-kill", std::to_string(victim)});
       may_be_dead.push_back(victim);
     }
-    if (victims > 0) plan.environment["UCFT_TEST_KILL"] = kills;
-    const JobResult result = run_job(plan);
-    expect_right(plan, result, may_be_dead, run);
+    if (victims > 0) made.environment["UCFT_TEST_KILL"] = kills;
+    const JobResult result = run_job(made);
+    expect_right(made, result, may_be_dead, run);
     for (std::size_t at = 0; (at = result.output.find("COUNTS ", at)) != std::string::npos; ++at) {
       long checked = 0, stopped = 0;
       ASSERT_EQ(std::sscanf(result.output.c_str() + at, "COUNTS %ld %ld", &checked, &stopped), 2);

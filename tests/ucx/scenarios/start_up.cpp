@@ -112,7 +112,7 @@ TEST_P(Scenario, SettingsThatMustBeTheSameAreCompared) {
 // Stopped while all others make their lifelines with it, for longer than they are patient: it lives, and nobody may
 // have "proof" of anything else. UCFT_LOG: a failure, or a missing lifeline, would be said on stderr.
 TEST(StartUp, ARankThatIsStoppedWhileLifelinesAreMadeIsNotProvedDead) {
-  JobPlan made{4, "words", {"50"}, {}, over("hosts")};
+  JobPlan made{4, "words", {"50"}, {}, over("two_level")};
   made.environment["UCFT_TEST_RANKS_PER_HOST"] = "1";
   made.environment["UCFT_TEST_STOP"] = "1:4500";
   made.environment["UCFT_LOG"] = "y";
@@ -133,7 +133,7 @@ RANKS(paths) {
 
 TEST(Paths, SharedMemoryWithinAHostAndMessagesBetweenHosts) {
   for (const auto& [transport, counts] : std::map<std::string, std::vector<std::string>>{
-           {"shm", {"3", "0", "0"}}, {"tcp", {"0", "0", "3"}}, {"hosts", {"1", "0", "2"}}}) {
+           {"shm", {"3", "0", "0"}}, {"tcp", {"0", "0", "3"}}, {"two_level", {"1", "0", "2"}}}) {
     const JobPlan made{4, paths, counts, {}, over(transport)};
     EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport;
   }
