@@ -85,7 +85,7 @@ void HostMember::record_message(const Held& held) {
   entry.what = JournalEntry::What::message;
   entry.message = held.message;
   if (held.message.value) entry.value = {buffers_.data(held.message.value), held.message.value.bytes};
-  buffers_.retain(appended_ = held.message.value);
+  buffers_.retain(appended_ = entry.appended = held.message.value);
   if (held.message.list != no_buffer)
     entry.list = {buffers_.data(held.message.list), held.message.list_length * sizeof(std::uint32_t)};
   record(entry);

@@ -51,6 +51,7 @@ struct JournalEntry {
   Message message{};  // peer: the host that sent it. Its handles mean nothing here
   std::span<const std::byte> value{}, list{};
   Slice block{};             // as in a contribution. Not written down
+  Slice appended{};          // value, where the rank that appends has it in a block of its own. Not written down
   Host about = no_rank;      // that has failed, leaves or left
   OperationNumber from = 0;  // of one that leaves
   bool was_needed = false;   // of one that left: see OperationWindow::on_left

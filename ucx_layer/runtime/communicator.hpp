@@ -62,8 +62,9 @@ class Communicator {
   void note_left(Rank rank);
   bool has_left() const { return has_left_; }
   Left left() const { return left_; }
-  bool is_through();                   // no rank needs this one here any more, as far as messages go
-  bool end() { return host_->end(); }  // on a host: no rank reads the memory of this one
+  bool is_through();  // no rank needs this one here any more, as far as messages go
+  // No rank of this host reads the memory of this one any more.
+  bool end() { return host_ != nullptr ? host_->end() : two_level_->end(); }
   // A rank has said so. is_gone: it doesn't answer any more, either.
   void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone);
   void on_let_go(std::int32_t context_rank);
@@ -107,7 +108,10 @@ class Communicator {
   void make_part() { is_part_ = true; }
   bool is_part() const { return is_part_; }
   bool is_on_host() const { return host_ != nullptr; }
-  bool lacks_slab() const { return host_ != nullptr && !host_->has_slab(); }
+  bool shares_memory() const { return host_ != nullptr || two_level_ != nullptr; }  // some of its ranks do
+  bool lacks_slab() const {
+    return (host_ != nullptr && !host_->has_slab()) || (two_level_ != nullptr && !two_level_->has_slab());
+  }
   // On a host: that rank is proved dead, or has left.
   bool is_out_here(Rank rank) { return host_->is_out(rank); }
   GossipDriver& gossip();  // made when first needed

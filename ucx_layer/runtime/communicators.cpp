@@ -127,10 +127,11 @@ void Communicators::retire(std::unique_ptr<Communicator> communicator) {
   if (!communicator->is_on_host()) {
     gone_.push_back({communicator->id(), communicator->ranks(), communicator->left()});
     if (gone_.size() > gone_limit) gone_.pop_front();
-    communicator.reset();
-  } else {
-    closed_.push_back(std::move(communicator));
   }
+  if (communicator->shares_memory())
+    closed_.push_back(std::move(communicator));
+  else
+    communicator.reset();
   for (Communicator* part : parts) {
     const auto found = std::ranges::find_if(communicators_, [&](const auto& each) { return each.get() == part; });
     std::unique_ptr<Communicator> ours = std::move(*found);

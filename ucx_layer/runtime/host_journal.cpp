@@ -1,9 +1,13 @@
 #include "ucx_layer/runtime/host_journal.hpp"
 
+#include <algorithm>
+#include <cassert>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
-#include "ucx_layer/runtime/communicator.hpp"
+#include "collectives/host/host_copy.hpp"
+#include "ucx_layer/runtime/context.hpp"
 
 namespace ucft::detail {
 
@@ -18,23 +22,36 @@ struct HostJournal::Head {
   // flags are about, from and was_needed. Of a turn flags are may_gossip.
   Message message;
   std::int64_t now_ns;
+  HostPlace payload;  // from the slab of the rank that has appended; of data that have no room here
   std::uint32_t value_bytes, list_bytes;
   JournalEntry::What what;
-  std::byte data[head_bytes - sizeof(Message) - 17];
+  std::byte data[head_bytes - sizeof(Message) - 25];
 };
 
-HostJournal::HostJournal(Communicator* ranks, Buffers& buffers,
+HostJournal::HostJournal(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
                          std::function<const HostContribution*(OperationNumber)> contribution)
-    : ranks_(ranks), buffers_(buffers), contribution_(std::move(contribution)) {
+    : ranks_(ranks.size()),
+      slabs_(id, ranks, me, context),
+      log_(me, static_cast<Rank>(ranks.size()), context.transport().slabs().bytes() / sizeof(HostWord), entry_words),
+      buffers_(context.transport().buffers()),
+      contribution_(std::move(contribution)) {
   static_assert(sizeof(Head) == head_bytes && std::is_trivially_copyable_v<Head>);
 }
 
-bool HostJournal::speaks() const { return ranks_ == nullptr || ranks_->rank() == speaker_; }
+HostJournal::~HostJournal() {
+  buffers_.release(block_);
+  free_passed(~std::uint64_t{0});
+}
 
-// ---- writing --------------------------------------------------------------------------------------------------------
+std::uint64_t HostJournal::payload_bytes(const Head& head) {
+  const std::uint64_t bytes = std::uint64_t{head.value_bytes} + head.list_bytes;
+  return bytes > sizeof(Head::data) ? bytes : 0;
+}
+
+// ---- appending ------------------------------------------------------------------------------------------------------
 
 void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
-  assert(may_append() && position == position_);
+  assert(may_append() && position == log_.position());
   Head head{};
   head.message = entry.message;
   if (entry.what == JournalEntry::What::contribution) head.message.operation = entry.contribution.call;
@@ -48,78 +65,92 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   head.value_bytes = static_cast<std::uint32_t>(entry.value.size());
   head.list_bytes = static_cast<std::uint32_t>(entry.list.size());
   head.what = entry.what;
-  payload_bytes_ = payload_of(head);
-  if (payload_bytes_ > 0 && entry.list.empty()) {
-    payload_ = entry.value.data();
-  } else {
-    if (!make_room()) return;
-    std::byte* const data = payload_bytes_ > 0 ? buffers_.data(block_) : head.data;
-    if (!entry.value.empty()) std::memcpy(data, entry.value.data(), entry.value.size());
-    if (!entry.list.empty()) std::memcpy(data + entry.value.size(), entry.list.data(), entry.list.size());
-  }
+  const std::byte* const payload = lay_out(entry, head);
+  if (lacks_memory_) return;
   std::memcpy(head_.data(), &head, sizeof head);
-  writes_ = true;
-  write();
+  log_.append(slabs_, head_.data(), head_bytes);
+  slabs_.wake();
+  open(head, payload);
 }
 
-std::size_t HostJournal::payload_of(const Head& head) {
-  const std::size_t bytes = std::size_t{head.value_bytes} + head.list_bytes;
-  return bytes > sizeof(Head::data) ? bytes : 0;
-}
-
-bool HostJournal::make_room() {
-  if (payload_bytes_ == 0) return true;
-  block_ = buffers_.allocate_anywhere(payload_bytes_);
-  lacks_memory_ |= block_ == no_buffer;
-  if (!lacks_memory_) payload_ = buffers_.data(block_);
-  return !lacks_memory_;
-}
-
-void HostJournal::give_back() { buffers_.release(std::exchange(block_, no_buffer)); }
-
-// False: not now.
-bool HostJournal::post(Request& request, const std::byte* data, std::size_t bytes) {
-  request.communicator = ranks_;
-  request.arguments = Arguments{};
-  request.arguments.kind = Kind::broadcast;
-  request.arguments.reduction = {DataType::uint8, Operator::none};
-  request.arguments.count = bytes;
-  request.arguments.root = speaker_;
-  request.send = request.receive = const_cast<std::byte*>(data);  // of which its root alone reads
-  request.shortcut.reset();
-  ranks_->plan(request);
-  return ranks_->post(request) == UCFT_OK;
-}
-
-// Where there is no memory for a broadcast no rank gets it, and all know. The next speaker finds the news in it by
-// itself.
-void HostJournal::write() {
-  if (ranks_ != nullptr) {
-    if (request_.pending()) return;
-    if (written_ == Written::nothing) {
-      if (!post(request_, head_.data(), head_bytes)) return;
-      written_ = Written::head;
-      if (request_.pending()) return;
+// Puts the data where all can read them. Returns where they are, if not in the head.
+const std::byte* HostJournal::lay_out(const JournalEntry& entry, Head& head) {
+  const std::uint64_t bytes = payload_bytes(head);
+  std::byte* to = head.data;
+  const std::byte* payload = nullptr;
+  if (bytes > 0) {
+    if (lies_where_all_read(entry)) {
+      payload = entry.value.data();
+      buffers_.retain(entry.appended);
+      lent_.push_back({log_.position(), entry.appended.buffer});
+      head.payload = slabs_.place_of(payload);
+      return payload;
     }
-    if (written_ == Written::head && request_.status == UCFT_OK && payload_bytes_ > 0) {
-      if (!post(request_, payload_, payload_bytes_)) return;
-      written_ = Written::payload;
-      if (request_.pending()) return;
-    }
-    written_ = Written::nothing;
-    lacks_memory_ |= request_.status != UCFT_OK;
-    if (lacks_memory_) return;
+    const BufferId block = buffers_.allocate(std::max(bytes, Buffers::private_limit + 1));
+    lacks_memory_ |= block == no_buffer;
+    if (lacks_memory_) return nullptr;
+    lent_.push_back({log_.position(), block});
+    payload = to = buffers_.data(block);
+    head.payload = slabs_.place_of(payload);
   }
-  writes_ = false;
-  open();
+  if (!entry.value.empty()) host_copy(to, entry.value.data(), entry.value.size());
+  if (!entry.list.empty()) std::memcpy(to + entry.value.size(), entry.list.data(), entry.list.size());
+  return payload;
+}
+
+// Blocks of more than Buffers::private_limit are in memory that all have mapped, unless they are adopted.
+bool HostJournal::lies_where_all_read(const JournalEntry& entry) const {
+  const BufferId block = entry.appended.buffer;
+  if (block == no_buffer || !entry.list.empty()) return false;
+  if (ranks_ == 1) return true;
+  return !buffers_.is_adopted(block) && buffers_.bytes(block) > Buffers::private_limit &&
+         reinterpret_cast<std::uintptr_t>(entry.value.data()) % sizeof(HostWord) == 0;
+}
+
+void HostJournal::free_passed(std::uint64_t upto) {
+  for (; !lent_.empty() && lent_.front().position < upto; lent_.pop_front()) buffers_.release(lent_.front().block);
 }
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
-void HostJournal::open() {
+const JournalEntry* HostJournal::at(std::uint64_t position) {
+  if (is_there_ && position == log_.position() + 1) {
+    is_there_ = false;
+    buffers_.release(std::exchange(block_, no_buffer));
+    log_.pass(slabs_);
+    if (log_.speaks() && !log_.has_room()) log_.look_for_readers(slabs_);
+  }
+  read();
+  if (!is_there_ || position != log_.position()) return nullptr;
+  if (entry_.what == JournalEntry::What::contribution) {
+    const HostContribution* const mine = contribution_(entry_.contribution.call);
+    if (mine == nullptr) return nullptr;
+    entry_.contribution = *mine;
+  }
+  return &entry_;
+}
+
+void HostJournal::read() {
+  if (is_there_ || dead_ != no_rank || ended_ || lacks_memory_ || log_.speaks()) return;
+  const HostLog::Look found = log_.look(slabs_);
+  if (found == HostLog::Look::next_speaks) dead_ = log_.speaker() - 1;
+  if (found != HostLog::Look::there) return;
   Head head;
+  std::memcpy(head_.data(), log_.payload(slabs_, head_bytes), head_bytes);
   std::memcpy(&head, head_.data(), sizeof head);
-  const std::byte* const data = payload_bytes_ > 0 ? payload_ : head_.data() + offsetof(Head, data);
+  const std::uint64_t bytes = payload_bytes(head);
+  if (bytes > 0) {
+    block_ = buffers_.allocate_anywhere(bytes);
+    lacks_memory_ = block_ == no_buffer;
+    if (lacks_memory_) return;
+    host_copy(buffers_.data(block_), slabs_.read(log_.speaker(), head.payload), bytes);
+  }
+  open(head, bytes > 0 ? buffers_.data(block_) : nullptr);
+}
+
+// payload: null if the head has the data.
+void HostJournal::open(const Head& head, const std::byte* payload) {
+  const std::byte* const data = payload != nullptr ? payload : head_.data() + offsetof(Head, data);
   entry_ = JournalEntry{};
   entry_.what = head.what;
   entry_.contribution.call = head.message.operation;
@@ -136,57 +167,19 @@ void HostJournal::open() {
   ended_ |= entry_.what == JournalEntry::What::end;
 }
 
-const JournalEntry* HostJournal::at(std::uint64_t position) {
-  if (is_there_ && position == position_ + 1) {
-    is_there_ = false;
-    ++position_;
-    give_back();
-    if (!speaks()) read();
+Rank HostJournal::advance() {
+  if (log_.speaks() && (!lent_.empty() || !log_.has_room())) {
+    log_.look_for_readers(slabs_);
+    free_passed(log_.passed_by_all());
   }
-  if (!is_there_ || position != position_) return nullptr;
-  if (entry_.what == JournalEntry::What::contribution) {
-    const HostContribution* const mine = contribution_(entry_.contribution.call);
-    if (mine == nullptr) return nullptr;
-    entry_.contribution = *mine;
-  }
-  return &entry_;
-}
-
-// The next head, or what belongs to the one that has come.
-void HostJournal::read() {
-  while (!is_there_ && !ended_ && !speaks()) {
-    if (!reads_) {
-      const std::size_t bytes = in_payload_ ? payload_bytes_ : head_bytes;
-      if (!post(request_, in_payload_ ? payload_ : head_.data(), bytes)) return;
-      reads_ = true;
-    }
-    if (request_.pending()) return;
-    if (request_.status != UCFT_OK) return;  // see advance()
-    reads_ = false;
-    if (!in_payload_) {
-      Head head;
-      std::memcpy(&head, head_.data(), sizeof head);
-      payload_bytes_ = payload_of(head);
-      if (!make_room()) return;
-      in_payload_ = payload_bytes_ > 0;
-      if (in_payload_) continue;
-    }
-    in_payload_ = false;
-    open();
-  }
-}
-
-// A speaker that is found dead here is found dead by the others, too, at the same place. So all agree on the next one.
-bool HostJournal::advance() {
-  if (lacks_memory_) return false;
-  if (writes_) write();
   read();
-  if (!reads_ || request_.pending() || request_.status == UCFT_OK) return false;
-  reads_ = in_payload_ = false;
-  give_back();
-  if (request_.status != UCFT_ERR_ROOT_FAILED) return false;
-  ++speaker_;
-  return true;
+  return std::exchange(dead_, no_rank);
+}
+
+void HostJournal::leave() {
+  if (!slabs_.is_there()) return;
+  slabs_.say_left(0);
+  slabs_.close();
 }
 
 }  // namespace ucft::detail

@@ -1,69 +1,79 @@
-// The journal of a host among hosts (collectives/hosts/journal.hpp), in memory that its ranks share. Entry k is the
-// k-th broadcast on a communicator of theirs, from the rank that speaks. So after any deaths an entry is there for all
-// of them or for none. A speaker that is proved dead is known by a broadcast that its root has not given.
+// The journal of a host among hosts (collectives/hosts/journal.hpp), as a log in memory that its ranks share
+// (collectives/host/host_log.hpp). After any deaths an entry is there for all of them or for none.
 //
-//   head      what has happened, and short data             one broadcast
-//   payload   longer data                                   a second one, of as many bytes as the head says
+//   head      what has happened, and short data                    in the entry
+//   payload   longer data: the entry says where it lies            in memory of the rank that has appended
+//
+// A payload that lies in a block that all ranks have mapped stays where it is. The rank that has appended holds the
+// block until all have passed the entry.
 //
 // Threads: one at a time, the one that is inside the context.
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
-#include <memory>
+#include <vector>
 
+#include "collectives/host/host_log.hpp"
 #include "collectives/hosts/journal.hpp"
-#include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/runtime/host_slabs.hpp"
 
 namespace ucft::detail {
 
-class Communicator;
-
 class HostJournal : public Journal {
  public:
-  // ranks: those of this host; null: this one is the only one. contribution: of this rank's part in a call. It is null
-  // while that is not through here; until then the entry is not to be read.
-  HostJournal(Communicator* ranks, Buffers& buffers,
+  // ranks: of the context, those of this host; me: this one's place among them. contribution: of this rank's part in a
+  // call. It is null while that is not through here; until then the entry is not to be read.
+  HostJournal(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
               std::function<const HostContribution*(OperationNumber call)> contribution);
-  ~HostJournal() override { give_back(); }
+  ~HostJournal() override;
 
-  bool may_append() const override { return speaks() && !writes_ && !is_there_ && !ended_ && !lacks_memory_; }
+  // False: there is no memory for this rank's slab, so it can take no part, and must stand aside.
+  bool has_slab() const { return slabs_.is_there(); }
+
+  bool may_append() const override {
+    return log_.speaks() && !is_there_ && dead_ == no_rank && !ended_ && !lacks_memory_ && log_.has_room();
+  }
   void append(std::uint64_t position, const JournalEntry& entry) override;
   const JournalEntry* at(std::uint64_t position) override;
 
-  // Goes on with what waited for others. True: a speaker was found dead (dead(), as a rank of this host): the next rank
-  // speaks.
-  bool advance();
-  Rank speaker() const { return speaker_; }
+  // Goes on with what waited for others. Returns a rank of this host that spoke, and was found dead: the next one speaks.
+  // no_rank: there is none. Nothing is read meanwhile.
+  Rank advance();
   // For an entry, here: this rank must leave the others to theirs.
   bool lacks_memory() const { return lacks_memory_; }
-  bool is_written() const { return !writes_; }
+
+  // This rank appends and reads nothing any more. What it has appended stays until end() is true.
+  void leave();
+  bool end() { return !slabs_.is_there() || slabs_.end(); }
 
  private:
   struct Head;
-  static constexpr std::size_t head_bytes = 112;  // as much as a slab has room for beside a stamp
+  static constexpr HostPlace entry_words = 16;  // two lines, with the stamp
+  static constexpr std::size_t head_bytes = (entry_words - 1) * sizeof(HostWord);
+  struct Lent {
+    std::uint64_t position;
+    BufferId block;
+  };
 
-  bool speaks() const;
-  static std::size_t payload_of(const Head& head);
-  bool post(Request& request, const std::byte* data, std::size_t bytes);
-  void write();
+  static std::uint64_t payload_bytes(const Head& head);
+  const std::byte* lay_out(const JournalEntry& entry, Head& head);
+  bool lies_where_all_read(const JournalEntry& entry) const;
+  void free_passed(std::uint64_t upto);
   void read();
-  bool make_room();
-  void give_back();
-  void open();
+  void open(const Head& head, const std::byte* payload);
 
-  Communicator* ranks_;
+  const std::size_t ranks_;
+  HostSlabs slabs_;
+  HostLog log_;
   Buffers& buffers_;
   std::function<const HostContribution*(OperationNumber)> contribution_;
-  Rank speaker_ = 0;
-  std::uint64_t position_ = 0;  // of the entry that is there, or comes next
-  enum class Written : std::uint8_t { nothing, head, payload } written_ = Written::nothing;
-  bool is_there_ = false, writes_ = false, reads_ = false, in_payload_ = false, ended_ = false, lacks_memory_ = false;
+  bool is_there_ = false, ended_ = false, lacks_memory_ = false;
+  Rank dead_ = no_rank;  // a speaker, which advance() is to say
   alignas(8) std::array<std::byte, head_bytes> head_{};
-  std::size_t payload_bytes_ = 0;       // 0: the head has room for them
-  const std::byte* payload_ = nullptr;  // of a value that is long and alone: where its writer has it
-  BufferId block_ = no_buffer;          // else
-  Request request_;
+  BufferId block_ = no_buffer;  // a payload that this rank has read
+  std::deque<Lent> lent_;       // payloads that others may read, oldest first
   JournalEntry entry_;
 };
 

@@ -52,14 +52,18 @@ std::vector<Host> TwoLevelOperations::hosts_by_rank() const {
   return hosts;
 }
 
-// A communicator of this host's ranks, in the order of places.
-Communicator* TwoLevelOperations::make(std::uint32_t place) {
-  if (places_.here == 1) return nullptr;
+// Of the context, in the order of places.
+std::vector<std::int32_t> TwoLevelOperations::ranks_here() const {
   std::vector<std::int32_t> ranks;
   for (Rank each = 0; each < places_.here; ++each)
     ranks.push_back(communicator_.context_rank(places_.rank_at[static_cast<std::size_t>(places_.first_here + each)]));
+  return ranks;
+}
+
+Communicator* TwoLevelOperations::make_local() {
+  if (places_.here == 1) return nullptr;
   Communicator* const made =
-      context_.communicators().create(communicator_id::of(communicator_.id(), place), std::move(ranks));
+      context_.communicators().create(communicator_id::of(communicator_.id(), communicator_id::on_host), ranks_here());
   made->make_part();
   context_.communicators().note_part();
   return made;
@@ -70,10 +74,9 @@ TwoLevelOperations::TwoLevelOperations(Communicator& communicator, Context& cont
       context_(context),
       me_(communicator.rank()),
       places_(places_of(communicator, context)),
-      local_(make(communicator_id::on_host)),
-      journal_ranks_(make(communicator_id::journal_of_host)),
-      journal_(journal_ranks_, context.transport().buffers(),
-               [this](OperationNumber call) { return contribution_of(call); }),
+      local_(make_local()),
+      journal_(communicator_id::of(communicator.id(), communicator_id::journal_of_host), ranks_here(),
+               local_rank_of(me_), context, [this](OperationNumber call) { return contribution_of(call); }),
       member_({places_.place_of[static_cast<std::size_t>(me_)], &places_.hosts, context.settings().window, true},
               journal_, *this, context.transport().buffers()),
       published_(communicator.id(), me_, communicator.size(), *context.transport().control()) {}
@@ -88,7 +91,7 @@ TwoLevelOperations::~TwoLevelOperations() {
 
 std::vector<Communicator*> TwoLevelOperations::parts() const {
   if (local_ == nullptr) return {};
-  return {local_, journal_ranks_};
+  return {local_};
 }
 
 // ---- on this host ---------------------------------------------------------------------------------------------------
@@ -299,16 +302,10 @@ const HostContribution* TwoLevelOperations::contribution_of(OperationNumber call
 // Goes as far as the arrived data allow.
 bool TwoLevelOperations::advance() {
   const std::uint64_t before = member_.entries();
-  if (local_ != nullptr) {
-    local_->progress_part();
-    journal_ranks_->progress_part();
-  }
+  if (local_ != nullptr) local_->progress_part();
   for (const auto& part : parts_)
     if (!part->is_done && !part->request.pending()) finish_local(*part);
-  while (journal_.advance()) {
-    member_.look();
-    member_.on_failure(places_.first_here + journal_.speaker() - 1);
-  }
+  for (Rank dead; (dead = journal_.advance()) != no_rank;) member_.on_failure(places_.first_here + dead);
   member_.look();
   offer();
   flush();
@@ -485,14 +482,14 @@ bool TwoLevelOperations::is_last_here() {
 bool TwoLevelOperations::is_through() {
   if (is_over_) return true;
   advance();
-  if (!parts_.empty() || !spreading_.empty() || !journal_.is_written()) return false;
+  if (!parts_.empty() || !spreading_.empty()) return false;
   const auto grace = std::chrono::milliseconds(context_.transport().connects_late() ? 1000 : 100);
   const bool is_last = is_last_here();
   if (!is_last && member_.speaks() && Clock::now() - left_at_ < grace) return false;
   if (is_last) {
     const bool has_ended = member_.leave();
     flush();
-    if (!has_ended || !journal_.is_written()) return false;
+    if (!has_ended) return false;
   }
   go();
   return true;
@@ -501,6 +498,7 @@ bool TwoLevelOperations::is_through() {
 void TwoLevelOperations::go() {
   is_over_ = true;
   for (Communicator* each : parts()) each->leave();
+  journal_.leave();
   communicator_.say_leaves(true);
 }
 

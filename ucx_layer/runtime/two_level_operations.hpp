@@ -57,7 +57,9 @@ class TwoLevelOperations : private HostMember::Caller {
   void ask_awaited(Patience::Time now);
   const PublishedPart& published() const { return published_; }
   void exclude_self(ucft_status_t why);
-  std::vector<Communicator*> parts() const;  // its communicators on this host
+  std::vector<Communicator*> parts() const;  // its communicator on this host
+  bool has_slab() const { return journal_.has_slab(); }
+  bool end() { return journal_.end(); }  // no rank of this host reads this one's journal any more
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -83,7 +85,8 @@ class TwoLevelOperations : private HostMember::Caller {
   }
   Rank local_rank_of(Rank rank) const { return places_.place_of[static_cast<std::size_t>(rank)] - places_.first_here; }
   bool is_here(Rank rank) const { return host_of(rank) == host_of(me_); }
-  Communicator* make(std::uint32_t place);
+  std::vector<std::int32_t> ranks_here() const;
+  Communicator* make_local();
 
   ucft_status_t post(const Arguments& arguments, Request* caller);
   bool begin(Part& part, const Arguments& arguments);
@@ -106,7 +109,7 @@ class TwoLevelOperations : private HostMember::Caller {
   Context& context_;
   const Rank me_;
   const Places places_;
-  Communicator *local_, *journal_ranks_;  // null: no other rank is here
+  Communicator* local_;  // null: no other rank is here
   HostJournal journal_;
   HostMember member_;
   PublishedPart published_;
