@@ -1,18 +1,18 @@
 // A log that the ranks of a host share: one of them appends, all read the same entries in the same order, whichever
 // ranks die, and at whatever store. Which rank appends is a consequence of deaths alone: the first that lives.
 //
-//   entry k, appended by rank w:   slot k mod S of w's slab = payload, then stamp k
-//   reading entry k:               it is stamped in the slab of rank w, who speaks; or w is proved dead (then look at it
+//   entry k, appended by rank w:   slot k mod S of w's slab = payload, then stamp
+//   reading entry k:               it is stamped in the slab of the rank that speaks, w; or w is proved dead (then look
 //                                  again): so it was never there, and w + 1 speaks, from entry k on
 //   passing it:                    `through` of this rank's slab = k + 1
 //
 // Why all read the same: only w stores to its slab, and the proof of w's death comes after w's last store. So the stamp
-// of k is there for all, or for nobody. Either all read entry k from w, or all go on to w + 1 at k. By induction over k
-// they agree on who speaks at each entry. A rank appends only when it has found all before it dead at k itself.
+// of k is there for all, or for no rank. Either all read entry k from w, or all go on to w + 1 at k. By induction over
+// k they agree on the rank that speaks at each entry. A rank appends only after it has found all before it dead.
 //
-// What may be overwritten: slot k mod S holds entry k - S of the same writer. It is stored to for k when all have passed
-// k - S: each has stored that in `through`, or is proved dead. A reader stores `through` behind its last read of the
-// entry, in release order, and the writer loads it with acquire order. So no reader finds a payload that changes.
+// What may be overwritten: slot k mod S holds entry k - S of the same writer. It is stored to for k when all have
+// passed k - S: each has stored that in `through`, or is proved dead. A reader stores `through` behind its last read of
+// the entry, in release order, and the writer loads it with acquire order. So no reader finds a payload that changes.
 // Memory that an entry points to is free when all have passed that entry (passed_by_all()).
 //
 // The slab is one of HostSlabs: zeros at first, word 0 is `through`, word 5 says that its owner has left. A rank that

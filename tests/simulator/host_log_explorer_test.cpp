@@ -22,7 +22,7 @@ struct LogPlan {
   Rank ranks = 3;
   std::uint64_t slots = 2, entries = 4;
   int max_deaths = 2;
-  int max_leavers = 0;  // ranks that leave between two of their calls
+  int max_leavers = 0;             // ranks that leave between two of their calls
   bool trusts_suspicions = false;  // a rank may hear of the death of a live one: to see what goes wrong
 };
 
@@ -32,8 +32,7 @@ class LogWorld {
  public:
   explicit LogWorld(const LogPlan& plan)
       : plan_(&plan), words_(static_cast<std::size_t>(plan.ranks) * words()), agreed_(plan.entries) {
-    for (Rank rank = 0; rank < plan.ranks; ++rank)
-      nodes_.push_back({HostLog(rank, plan.ranks, words(), slot_words)});
+    for (Rank rank = 0; rank < plan.ranks; ++rank) nodes_.push_back({HostLog(rank, plan.ranks, words(), slot_words)});
   }
 
   struct Event {
@@ -112,7 +111,7 @@ class LogWorld {
   struct Node {
     HostLog log;
     bool is_alive = true;
-    std::uint32_t knows_dead = 0;    // bits
+    std::uint32_t knows_dead = 0;  // bits
     std::vector<HostWord> seen{};  // of its call: what its accesses have returned
   };
 
@@ -203,8 +202,8 @@ class LogWorld {
     HostWord& agreed = agreed_[position];
     if (agreed == 0) agreed = words[0];
     if (!violation_.empty() || (words[0] == agreed && words[1] == agreed && words[0] >> 8 == position)) return;
-    violation_ = fmt::format("rank {} reads {:x} {:x} as entry {}, another {:x}", rank, words[0], words[1], position,
-                             agreed);
+    violation_ =
+        fmt::format("rank {} reads {:x} {:x} as entry {}, another {:x}", rank, words[0], words[1], position, agreed);
   }
 
   const LogPlan* plan_;

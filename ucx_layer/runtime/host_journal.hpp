@@ -38,8 +38,8 @@ class HostJournal : public Journal {
   void append(std::uint64_t position, const JournalEntry& entry) override;
   const JournalEntry* at(std::uint64_t position) override;
 
-  // Goes on with what waited for others. Returns a rank of this host that spoke, and was found dead: the next one speaks.
-  // no_rank: there is none. Nothing is read meanwhile.
+  // Goes on with what waited for others. Returns a rank of this host that spoke, and was found dead: the next one
+  // speaks. no_rank: there is none.
   Rank advance();
   // For an entry, here: this rank must leave the others to theirs.
   bool lacks_memory() const { return lacks_memory_; }

@@ -54,9 +54,7 @@ class HostSlabs {
     UCFT_TEST_POINT(send);
     return at(place);
   }
-  void write(HostPlace place, const std::byte* data, std::uint64_t bytes) {
-    std::memcpy(write_to(place), data, bytes);
-  }
+  void write(HostPlace place, const std::byte* data, std::uint64_t bytes) { std::memcpy(write_to(place), data, bytes); }
   std::byte* at(HostPlace place) const { return own_ + place * sizeof(HostWord); }
   const std::byte* read(Rank owner, HostPlace place, std::uint64_t = 0) const {
     return slabs_[static_cast<std::size_t>(owner)] + place * sizeof(HostWord);
