@@ -456,6 +456,11 @@ ParsedArguments parse_arguments(int argument_count, char** argument_values, Libr
     arguments.options.first_root = arguments.root;  // interpret_ucft made new options
   } catch (const CLI::Success& success) {           // --help, --version
     return {std::nullopt, speaks ? app.exit(success) : 0};
+  } catch (const CLI::ExtrasError&) {
+    if (speaks)
+      fmt::print(stderr, "{}: {} is not known\nRun with --help for more information.\n", program,
+                 app.remaining().front());
+    return {std::nullopt, exit_usage};
   } catch (const std::exception& problem) {
     if (speaks) fmt::print(stderr, "{}: {}\nRun with --help for more information.\n", program, problem.what());
     return {std::nullopt, exit_usage};
@@ -468,7 +473,8 @@ std::string problem_with(const Arguments& arguments, int rank_count) {
     return fmt::format("--root {}: there are {} ranks", arguments.root, rank_count);
   }
   if (arguments.options.f >= rank_count) {
-    return fmt::format("-f {}: at most {} of {} ranks", arguments.options.f, rank_count - 1, rank_count);
+    return fmt::format("-f {}: at most {} of {} ranks may fail (nccl-tests' -f, from row to row, is --stepfactor here)",
+                       arguments.options.f, rank_count - 1, rank_count);
   }
   if (const std::string problem = problem_with(arguments.disturbances, rank_count); !problem.empty()) return problem;
   std::vector<bool> dies(static_cast<std::size_t>(rank_count));

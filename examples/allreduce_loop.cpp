@@ -270,6 +270,10 @@ int run(std::int64_t iterations) {
 
 int main(int argument_count, char** arguments) {
   std::int64_t iterations = default_iterations;
+  if (argument_count == 2 && std::strcmp(arguments[1], "--help") == 0) {
+    std::printf("usage: allreduce_loop [iterations]    (ucft_run -n 8 --kill 3@1s allreduce_loop 500000)\n");
+    return 0;
+  }
   if (argument_count > 1) {
     const char* end = arguments[1] + std::strlen(arguments[1]);
     const auto [stop, problem] = std::from_chars(arguments[1], end, iterations);

@@ -403,9 +403,11 @@ void print(const Options& options, const std::vector<Json>& rows) {
     else
       for (const auto& [name, value] : row.items()) {
         const std::string_view unit = unit_of(name);
-        fmt::print("{:<16}{}\n", name, unit.empty() ? text_of(value) : fmt::format("{:<12}{}", text_of(value), unit));
+        const std::string text = value.is_null() || text_of(value).empty() ? "-" : text_of(value);
+        fmt::print("{:<16}{}\n", name, unit.empty() ? text : fmt::format("{:<12}{}", text, unit));
       }
   }
+  if (!options.json && !options.csv) fmt::print("(A time has the unit in which L, o, g and G are given: us, say.)\n");
 }
 
 CollectiveResult trace_once(const Options& options, const Task& task) {

@@ -103,7 +103,10 @@ int main(int argc, char** argv) {
     const auto commands = app.get_subcommands([](CLI::App*) { return true; });
     const bool known = argc < 2 || std::any_of(commands.begin(), commands.end(),
                                                [&](CLI::App* each) { return each->get_name() == argv[1]; });
-    const std::string text = known ? problem.what() : fmt::format("'{}' is no command", argv[1]);
+    const auto extra = app.remaining(true);  // an option that is not known may have kept another one from being read
+    const std::string text = !known          ? fmt::format("'{}' is no command", argv[1])
+                             : extra.empty() ? problem.what()
+                                             : fmt::format("{} is not known", extra.front());
     fmt::print(stderr, "ucft_sim: {}\nRun with --help for more information.\n", text);
     return 2;
   } catch (const std::bad_alloc&) {

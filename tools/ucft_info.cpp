@@ -267,6 +267,9 @@ int main(int argument_count, char** argument_values) {
     app.parse(argument_count, argument_values);
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
+  } catch (const CLI::ExtrasError&) {
+    fmt::print(stderr, "ucft_info: {} is not known\nRun with --help for more information.\n", app.remaining().front());
+    return 2;
   } catch (const CLI::ParseError& problem) {
     fmt::print(stderr, "ucft_info: {}\nRun with --help for more information.\n", problem.what());
     return 2;

@@ -122,6 +122,12 @@ TEST(Info, ThePageOfSettingsIsTheOneInTheDocs) {
       << "build/bin/ucft_info --settings-page > docs/settings.md makes it";
 }
 
+TEST(Info, AnOptionThatIsNotKnownIsNamed) {
+  const Answer answer = info("--jbo 3");
+  EXPECT_EQ(answer.exit_code, 2);
+  EXPECT_TRUE(contains(answer.text, "ucft_info: --jbo is not known\n")) << answer.text;
+}
+
 TEST(InfoJob, NamesWhatIsNoRank) {
   const Answer none = info("--job 1"), wrong = info("--job one");
   EXPECT_EQ(none.exit_code, 1);

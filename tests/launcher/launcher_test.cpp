@@ -441,12 +441,13 @@ TEST(LauncherExit, WrongUsageIsNamedBeforeAnythingStarts) {
     int exit_code;
     std::string named;
   } cases[] = {
-      {{"true"}, 2, "-n"},
+      {{"true"}, 2, "-n N is missing"},
       {{"-n", "0", "true"}, 2, "-n: '0'"},
       {{"-n", "-3", "true"}, 2, "-n"},
       {{"-n", "many", "true"}, 2, "-n: 'many'"},
       {{"-n", "2"}, 2, "no program"},
-      {{"-n", "2", "--what", "true"}, 2, "--what"},
+      {{"-n", "2", "--what", "true"}, 2, "unknown option --what"},
+      {{"--kil", "1@1s", "-n", "2", "true"}, 2, "unknown option --kil"},
       {{"-n", "2", "--kill", "2@1s", "true"}, 2, "--kill 2@1s"},
       {{"-n", "2", "--kill", "1", "true"}, 2, "--kill: '1'"},
       {{"-n", "2", "--stop", "1@soon", "true"}, 2, "--stop 1@soon"},

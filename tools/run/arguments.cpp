@@ -173,13 +173,15 @@ std::vector<std::string> words_for_parser(const CLI::App& app, int argument_coun
   return words;
 }
 
+void refuse_unknown_option(const std::vector<std::string>& rest) {
+  if (!rest.empty() && rest[0].size() > 1 && rest[0][0] == '-' && rest[0] != "--")
+    throw std::invalid_argument(fmt::format("unknown option {}", rest[0]));
+}
+
 std::vector<std::string> command_of(const CLI::App& app) {
   std::vector<std::string> command = app.remaining();
-  if (!command.empty() && command[0] == "--") {
-    command.erase(command.begin());
-  } else if (!command.empty() && command[0].size() > 1 && command[0][0] == '-') {
-    throw std::invalid_argument(fmt::format("unknown option {}", command[0]));
-  }
+  refuse_unknown_option(command);
+  if (!command.empty() && command[0] == "--") command.erase(command.begin());
   if (command.empty()) throw std::invalid_argument("no program is given");
   return command;
 }
@@ -229,7 +231,12 @@ ParsedArguments parse_arguments(int argument_count, char** argument_values) {
   Arguments arguments;
   add_options(app, raw, arguments);
   try {
-    app.parse(words_for_parser(app, argument_count, argument_values));
+    try {
+      app.parse(words_for_parser(app, argument_count, argument_values));
+    } catch (const CLI::RequiredError&) {  // options end at one that is unknown: -n may follow it
+      refuse_unknown_option(app.remaining());
+      throw std::invalid_argument("-n N is missing: how many ranks to start");
+    }
     arguments.command = command_of(app);
     interpret(raw, arguments);
   } catch (const CLI::Success& success) {  // --help, --version
