@@ -82,6 +82,8 @@ _NAMES = {
 }
 for _code, (_name, _class) in _NAMES.items():
     _class.status, _class.code = "UCFT_ERR_" + _name, _code
+for _class in (Error, *(each for _, each in _NAMES.values())):
+    _class.__module__ = "ucft"   # what a traceback says, and what a program catches
 
 
 def of_status(code):

@@ -69,6 +69,9 @@ def add(world, iterations):
 
 
 def main():
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        print(__doc__, end="")
+        return 0
     try:
         iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
         if iterations < 2:
