@@ -42,10 +42,10 @@ constexpr SettingReference all[] = {
      "auto: a program that a PMIx server has started (Open MPI's mpirun, srun --mpi=pmix) joins the job of "
      "that server. off: it is a job of one rank."},
     {"UCFT_SINGLE", behaviour, "y, n", "n",
-     "y: this process is a job of one rank, whoever has started it. (Not in MPI programs, nor where the "
-     "program passes an allgather of its own.) Without it a process that a launcher has started as one of "
-     "several (WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE or SLURM_NTASKS is above 1), and that finds no job, "
-     "fails to start. UCFT_PMIX=off is taken for y there."},
+     "y: this process is a job of one rank, whatever program has started it. (Not in MPI programs, nor where the "
+     "program passes an allgather of its own.) A launcher may have started this process as one of several "
+     "(WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE or SLURM_NTASKS is above 1). If it then finds no job, and this "
+     "is n, it fails to start. UCFT_PMIX=off is taken for y there."},
     {"UCFT_GOSSIP_FAULTS", behaviour, "none, or e.g. loss=0.1,seed=3", "none",
      "Faults that are injected into gossip, for experiments. docs/gossip_api.md has the list. It must be the "
      "same on all ranks."},

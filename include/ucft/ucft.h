@@ -259,7 +259,7 @@ UCFT_API ucft_status_t ucft_context_paths(ucft_context_h context, ucft_context_p
 UCFT_API ucft_status_t ucft_progress(ucft_context_h context);
 
 /* Gives memory that peers of the same host read from without a staging copy, aligned to 64 bytes. That saves the copy
- * in an allreduce that is not in place and has 2 KiB or more (not of halves, which are carried in float).
+ * in an allreduce that is not in place and has 2 KiB or more. (Not of halves, which are carried in float.)
  * Free it before the context is destroyed, or it goes with the context. A rank that gets UCFT_ERR_EXCLUDED or
  * UCFT_ERR_PARTITION must not write any more to what it gave to an operation in flight: others may still read it. */
 UCFT_API ucft_status_t ucft_alloc(ucft_context_h context, size_t bytes, void** memory);
@@ -401,7 +401,7 @@ typedef struct {
                                        them when it is back. Up to an hour */
   int64_t gossip_time_ns;           /* T of GOSSIP, from the root's start; then correction begins. 0: by the cost model
                                        (UCFT_MODEL). Up to 1 s. A rank that gossip and correction have passed by asks
-                                       the root after 10 ms and 10 us for each rank, and the root answers when it is
+                                       the root after 10 ms and 10 us for each rank. The root answers when it is
                                        inside ucft. So a broadcast keeps its promises with any T
                                        (docs/failure_model.md). An operation is complete when this rank has gossiped
                                        and corrected. Each rank may get the value several times: for small payloads */
