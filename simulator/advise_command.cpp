@@ -279,10 +279,12 @@ void add_advise_command(CLI::App& app, int& exit_code) {
   const CLI::Validator positive = number_between(0, longest_time), above_zero = number_between(1e-9, longest_time);
   CLI::App* command =
       app.add_subcommand("advise", "which f, tree and correction to use, and what they cost; times in us");
-  command->add_option("operation", options->operation)
+  command->add_option("operation", options->operation, "the operation that the job repeats")
       ->check(CLI::IsMember({"allreduce", "reduce", "bcast", "barrier"}))
       ->capture_default_str();
-  command->add_option("--ranks", options->ranks)->check(whole_between(1, 1 << 24))->capture_default_str();
+  command->add_option("--ranks", options->ranks, "how many ranks the job has")
+      ->check(whole_between(1, 1 << 24))
+      ->capture_default_str();
   command->add_option("--ranks-per-host", options->ranks_per_host, "a host is one process, and fails as one")
       ->check(whole_between(1, 1 << 20))
       ->capture_default_str();

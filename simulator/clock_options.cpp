@@ -134,18 +134,19 @@ void add_clock_options(CLI::App& command, ClockOptions& options) {
                      "file of LogGP parameters (ucft_perftest --calibrate); those below override it");
   command.add_option("--L", options.latency, "latency")->check(time)->default_str("2");
   command.add_option("--o", options.overhead, "overhead of a send and of a receive")->check(time)->default_str("1");
-  command.add_option("--o-send", options.send_overhead)->check(time);
-  command.add_option("--o-receive", options.receive_overhead)->check(time);
+  command.add_option("--o-send", options.send_overhead, "o of a send alone")->check(time);
+  command.add_option("--o-receive", options.receive_overhead, "o of a receive alone")->check(time);
   command.add_option("--g", options.gap, "gap between two sends, and between two receives")
       ->check(time)
       ->default_str("1");
   command.add_option("--G", options.gap_per_byte, "gap per byte")->check(time)->default_str("0");
   command.add_flag("--one-processor", options.one_processor,
                    "a rank sends and receives one after the other, waiting sends first, not side by side");
-  command.add_option("--network", options.network)
+  command.add_option("--network", options.network, "how far ranks are from each other")
       ->check(CLI::IsMember({"flat", "two-level", "fat-tree", "dragonfly"}))
       ->capture_default_str();
-  command.add_option("--ranks-per-host", options.shape.ranks_per_host)
+  command
+      .add_option("--ranks-per-host", options.shape.ranks_per_host, "ranks 0 .. N-1 are on the first host, and so on")
       ->check(whole_between(1, most))
       ->capture_default_str();
   command.add_option("--L-local", options.shape.local_latency, "latency within a host")
@@ -154,7 +155,7 @@ void add_clock_options(CLI::App& command, ClockOptions& options) {
   command.add_option("--hop", options.shape.hop_latency, "fat-tree, dragonfly: latency of a hop between switches")
       ->check(time)
       ->capture_default_str();
-  command.add_option("--hosts-per-switch", options.shape.hosts_per_switch)
+  command.add_option("--hosts-per-switch", options.shape.hosts_per_switch, "fat-tree, dragonfly: hosts of a switch")
       ->check(whole_between(1, most))
       ->capture_default_str();
   command

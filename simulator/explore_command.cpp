@@ -168,7 +168,7 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore->add_option("operation", options->operation, "allreduce, reduce, broadcast, barrier or allgather")
       ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "bcast", "barrier", "allgather"}))
       ->capture_default_str();
-  explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 62))->capture_default_str();
+  explore->add_option("--ranks", options->ranks, "how many ranks")->check(CLI::Range(1, 62))->capture_default_str();
   explore->add_option("--ranks-per-host", options->ranks_per_host, "f counts hosts that fail as a whole; 0: ranks")
       ->check(CLI::Range(0, 62))
       ->capture_default_str();
@@ -184,17 +184,21 @@ void add_explore_command(CLI::App& app, int& exit_code) {
   explore->add_option("--in-flight", options->in_flight, "operations posted before the oldest is awaited")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  explore->add_option("--tree", options->tree)->check(CLI::IsMember(names_of(tree_names())))->capture_default_str();
+  explore->add_option("--tree", options->tree, "of the broadcast")
+      ->check(CLI::IsMember(names_of(tree_names())))
+      ->capture_default_str();
   explore->add_option("--arity", options->arity, "k of kary, knomial and lame")
       ->check(CLI::Range(1, highest_lame_arity))
       ->capture_default_str();
   explore->add_option("--delay-quarters", options->delay_quarters, "of optimal: (L + 2o) / max(g, o) in quarters")
       ->check(CLI::Range(lowest_delay_quarters, highest_delay_quarters))
       ->capture_default_str();
-  explore->add_option("--numbering", options->numbering)
+  explore
+      ->add_option("--numbering", options->numbering,
+                   "of the tree's ranks: a subtree is spread over all ranks, or one long block")
       ->check(CLI::IsMember(names_of(numbering_names())))
       ->capture_default_str();
-  explore->add_option("--correction", options->correction)
+  explore->add_option("--correction", options->correction, "of ranks that the broadcast has not reached")
       ->check(CLI::IsMember(names_of(correction_names())))
       ->capture_default_str();
   explore->add_option("--distance", options->correction_distance, "d of the opportunistic corrections")
@@ -208,10 +212,12 @@ void add_explore_command(CLI::App& app, int& exit_code) {
                    "by gossip, failure-proof: who is let go by nobody for so many events panics")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  explore->add_option("--ask-after", options->ask_after, "by gossip: who has waited for so many events asks the root")
+  explore
+      ->add_option("--ask-after", options->ask_after,
+                   "by gossip: a rank that has waited for so many events asks the root")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  explore->add_option("--failure-info", options->failure_info)
+  explore->add_option("--failure-info", options->failure_info, "what contributions say of the failed ranks")
       ->check(CLI::IsMember({"list", "count", "bit"}))
       ->capture_default_str();
   explore->add_option("--seeds", options->seeds, "shuffled delivery orders per plan")

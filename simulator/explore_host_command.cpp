@@ -94,7 +94,7 @@ void add_explore_host_command(CLI::App& app, int& exit_code) {
   explore->add_option("operations", options->operations, "each rank's program, several at a time up to the window")
       ->check(CLI::IsMember({"allreduce", "reduce", "broadcast", "barrier", "allgather"}))
       ->capture_default_str();
-  explore->add_option("--ranks", options->ranks, "n")->check(CLI::Range(1, 8))->capture_default_str();
+  explore->add_option("--ranks", options->ranks, "how many ranks")->check(CLI::Range(1, 8))->capture_default_str();
   explore->add_option("--root", options->root, "of reduce and broadcast")->capture_default_str();
   explore->add_option("--window", options->window, "W")->check(CLI::Range(1, 64))->capture_default_str();
   explore

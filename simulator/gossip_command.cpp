@@ -271,7 +271,7 @@ void run_command(const Options& options) {
 
 void add_options(CLI::App& command, Options& options) {
   constexpr std::uint64_t most = 1 << 20;
-  command.add_option("--ranks", options.ranks, "N")
+  command.add_option("--ranks", options.ranks, "how many ranks")
       ->check(whole_between(1, std::uint64_t{1} << 30))
       ->capture_default_str();
   if (!goes_by_rounds(options.algorithm)) {
@@ -337,8 +337,10 @@ void add_options(CLI::App& command, Options& options) {
       ->check(number_between(0, longest_time))
       ->capture_default_str();
 
-  command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
-  command.add_option("--runs", options.runs)->check(whole_between(1, 1000000))->capture_default_str();
+  command.add_option("--seed", options.seed, "of all that is drawn")
+      ->check(whole_between(0, UINT64_MAX))
+      ->capture_default_str();
+  command.add_option("--runs", options.runs, "how many runs")->check(whole_between(1, 1000000))->capture_default_str();
   command.add_option("--threads", options.threads, "0: one per core; results don't depend on it")
       ->check(whole_between(0, 4096));
   command.add_flag("--each", options.each, "a line for each run, not for all of them");

@@ -218,8 +218,10 @@ void add_options(CLI::App& command, Options& options) {
   constexpr std::uint64_t most = 1 << 20;
   std::vector<std::string> algorithms = names_of(gossip_algorithm_names());
   std::erase(algorithms, gossip_algorithm_name(GossipAlgorithm::pcf_printed));  // for study only
-  command.add_option("--algorithm", options.algorithm)->check(CLI::IsMember(algorithms))->capture_default_str();
-  command.add_option("--ranks", options.ranks, "P")->check(whole_between(1, most))->capture_default_str();
+  command.add_option("--algorithm", options.algorithm, "of the gossip")
+      ->check(CLI::IsMember(algorithms))
+      ->capture_default_str();
+  command.add_option("--ranks", options.ranks, "how many ranks")->check(whole_between(1, most))->capture_default_str();
   command.add_option("--f", options.f, "failures that an agreement tolerates")
       ->check(whole_between(0, most))
       ->capture_default_str();
@@ -256,8 +258,12 @@ void add_options(CLI::App& command, Options& options) {
                    "one of the --ranks-per-host gossips for its host, as in the library's jobs over several hosts");
   add_fault_options(command, options, true);
 
-  command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
-  command.add_option("--runs", options.runs)->check(whole_between(1, 1000000))->capture_default_str();
+  command.add_option("--seed", options.seed, "of all that is drawn")
+      ->check(whole_between(0, UINT64_MAX))
+      ->capture_default_str();
+  command.add_option("--runs", options.runs, "how many runs, of which medians are taken")
+      ->check(whole_between(1, 1000000))
+      ->capture_default_str();
   command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")
       ->check(whole_between(0, 4096));
   command.add_flag("--each", options.each, "a line for each run, not for all of them");

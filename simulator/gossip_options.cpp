@@ -6,7 +6,7 @@ namespace ucft::detail::simulator {
 
 void add_topology_options(CLI::App& command, GossipOptions& options) {
   constexpr std::uint64_t most = 1 << 20;
-  command.add_option("--topology", options.topology, "whom a rank sends to")
+  command.add_option("--topology", options.topology, "the ranks that a rank sends to")
       ->check(CLI::IsMember(names_of(gossip_topology_names())))
       ->capture_default_str();
   command.add_option("--arity", options.arity, "children in a tree")

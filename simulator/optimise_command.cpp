@@ -80,7 +80,9 @@ void add_optimise_command(CLI::App& app, int& exit_code) {
   command->add_option("--machine", options->machine_name, "what messages travel on; bus: a grid of one dimension")
       ->check(CLI::IsMember({"torus_2d", "torus_3d", "ring", "bus", "hypercube", "tree"}))
       ->capture_default_str();
-  command->add_option("--ranks", options->ranks, "P")->check(whole_between(2, 1 << 16))->capture_default_str();
+  command->add_option("--ranks", options->ranks, "how many ranks")
+      ->check(whole_between(2, 1 << 16))
+      ->capture_default_str();
   command->add_option("--arity", options->machine.arity, "children in a tree")
       ->check(whole_between(1, 1 << 16))
       ->capture_default_str();
@@ -96,7 +98,9 @@ void add_optimise_command(CLI::App& app, int& exit_code) {
   command->add_option("--runs", options->runs, "of which medians are taken")
       ->check(whole_between(1, 1000))
       ->capture_default_str();
-  command->add_option("--seed", options->seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
+  command->add_option("--seed", options->seed, "of all that is drawn")
+      ->check(whole_between(0, UINT64_MAX))
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "runs at a time (0: one per core); results don't depend on it")
       ->check(whole_between(0, 4096));
   command->add_flag("--json", options->json, "one JSON object");

@@ -462,8 +462,9 @@ int run_and_print(Options& options, const CLI::App& command) {
 
 void add_options(CLI::App& command, Options& options) {
   constexpr std::uint64_t most_ranks = most_ranks_of_a_run, most = 1 << 20;
-  CLI::Option* ranks =
-      command.add_option("--ranks", options.ranks, "P")->check(whole_between(1, most_ranks))->capture_default_str();
+  CLI::Option* ranks = command.add_option("--ranks", options.ranks, "how many ranks")
+                           ->check(whole_between(1, most_ranks))
+                           ->capture_default_str();
   command
       .add_option(
           "--hosts", options.hosts,
@@ -512,10 +513,12 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("--arity", options.arity, "k of kary, knomial, lame")
       ->check(whole_between(1, most))
       ->capture_default_str();
-  command.add_option("--numbering", options.numbering)
+  command
+      .add_option("--numbering", options.numbering,
+                  "of the tree's ranks: a subtree is spread over all ranks, or one long block")
       ->check(CLI::IsMember(names_of(numbering_names())))
       ->capture_default_str();
-  command.add_option("--correction", options.correction)
+  command.add_option("--correction", options.correction, "of ranks that the broadcast has not reached")
       ->check(CLI::IsMember(names_of(correction_names())))
       ->capture_default_str();
   command
@@ -557,8 +560,12 @@ void add_options(CLI::App& command, Options& options) {
                   "ranks that die in the operation, at a send by chance; the root is spared")
       ->check(whole_between(0, most_ranks));
 
-  command.add_option("--seed", options.seed)->check(whole_between(0, UINT64_MAX))->capture_default_str();
-  command.add_option("--runs", options.runs)->check(whole_between(1, 1000000))->capture_default_str();
+  command.add_option("--seed", options.seed, "of all that is drawn")
+      ->check(whole_between(0, UINT64_MAX))
+      ->capture_default_str();
+  command.add_option("--runs", options.runs, "how many runs, of which medians are taken")
+      ->check(whole_between(1, 1000000))
+      ->capture_default_str();
   command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")
       ->check(whole_between(0, 4096));
   command.add_flag("--each", options.each, "a line for each run, not for all of them");
