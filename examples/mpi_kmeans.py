@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""k-means with plain mpi4py: it doesn't know of ucft. With the shim preloaded it goes on when a rank is killed, with the points of
-the others (docs/mpi.md):
+"""k-means with plain mpi4py: it doesn't know of ucft. With the shim preloaded it goes on when a rank is killed, with
+the points of the others (docs/mpi.md):
 
     mpirun -n 4 --enable-recovery -x LD_PRELOAD=build/lib/libucft_mpi.so python3 examples/mpi_kmeans.py
 
-Every rank makes 3000 points around three centres, and all look for these. mpi_kmeans.py RANK ITERATION: that rank kills itself.
+Every rank makes 3000 points around three centres, and all look for these. mpi_kmeans.py RANK ITERATION: that rank
+kills itself.
 """
 import os
 import signal
@@ -32,4 +33,5 @@ for iteration in range(ITERATIONS):
 
 contributed = int(total[:, 2].sum()) // len(points)
 off = np.abs(centres - CENTRES).max()
-print(f"VERDICT {world.rank}: {'right' if off < 0.1 else 'wrong'}, points of {contributed} ranks, centres {centres.round(6).tolist()}")
+print(f"VERDICT {world.rank}: {'right' if off < 0.1 else 'wrong'}, points of {contributed} ranks, "
+      f"centres {centres.round(6).tolist()}")

@@ -3,9 +3,10 @@
 
     ucft_run -n 4 --expect-kill 0 python3 examples/torch_ddp.py --kill 0@30
 
-Each rank makes its own data, and the ranks train one model (with BatchNorm, so that buffers are broadcast, too). --kill R@STEP:
-rank R kills itself (SIGKILL) in the middle of that step's backward pass, when some of its gradients have been sent and others
-not. At the end survivors compare their weights, bit by bit. Exit code 0: they are the same, and the loss has fallen.
+Each rank makes its own data, and the ranks train one model (with BatchNorm, so that buffers are broadcast, too). --kill
+R@STEP: rank R kills itself (SIGKILL) in the middle of that step's backward pass, when some of its gradients have been
+sent and others not. At the end survivors compare their weights, bit by bit. Exit code 0: they are the same, and the
+loss has fallen.
 
 --backend gloo does the same with Gloo, for comparison; it says what was raised, and after how long.
 """
@@ -93,18 +94,21 @@ def main():
             optimizer.zero_grad()
             loss.backward()
         except RuntimeError as error:
-            sys.exit(f"rank {rank}: step {step}, after {time.monotonic() - begin:.2f} s: {type(error).__name__}: {error}")
+            sys.exit(f"rank {rank}: step {step}, after {time.monotonic() - begin:.2f} s: "
+                     f"{type(error).__name__}: {error}")
         optimizer.step()
         losses.append(loss.item())
         if options.backend == "ucft" and ucft.torch.failed() != failed:
             failed = ucft.torch.failed()
-            print(f"rank {rank}: step {step}, {time.monotonic() - begin:.2f} s: ranks {failed} are dead; training goes on",
+            print(f"rank {rank}: step {step}, {time.monotonic() - begin:.2f} s: ranks {failed} are dead; "
+                  "training goes on",
                   flush=True)
     first, last = (sum(part) / len(part) for part in (losses[:5], losses[-5:]))
     own = digest(model.module)
     same = same_everywhere(own)
     if options.json:
-        print(json.dumps({"backend": options.backend, "rank": rank, "ranks": size, "failed": list(failed), "steps": options.steps,
+        print(json.dumps({"backend": options.backend, "rank": rank, "ranks": size, "failed": list(failed),
+                          "steps": options.steps,
                           "loss": losses, "weights": own.hex(), "same": same}), flush=True)
     print(f"rank {rank}: loss {first:.4f} -> {last:.4f}, weights {own.hex()[:16]}"
           f"{', the same on all survivors' if same else ': NOT THE SAME on all survivors'}", flush=True)

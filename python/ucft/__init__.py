@@ -8,8 +8,8 @@
     result = world.allreduce(x)               # the sum of all ranks; in place: world.allreduce(x, x)
     print(result.value[0], result.contributors, result.missing)
 
-A rank that dies raises nothing: it is in `result.missing` and `world.failed`. What does raise is ucft.Error with a class for
-each status; docs/python.md tells what may be used by which thread.
+A rank that dies raises nothing: it is in `result.missing` and `world.failed`. What does raise is ucft.Error with a
+class for each status; docs/python.md tells what may be used by which thread.
 """
 import asyncio as _asyncio
 import atexit as _atexit
@@ -19,11 +19,15 @@ import sys as _sys
 import weakref as _weakref
 
 from . import _ucft
-from ._errors import (BusyError, ClosedError, Error, ExcludedError, ForkedError, InvalidParamError, MismatchError, NoMemoryError,
-                      PartitionError, RootFailedError, StartUpError, StateError, ThreadError, TimedOutError, TooManyFailuresError,
+from ._errors import (BusyError, ClosedError, Error, ExcludedError, ForkedError, InvalidParamError, MismatchError,
+                      NoMemoryError,
+                      PartitionError, RootFailedError, StartUpError, StateError, ThreadError, TimedOutError,
+                      TooManyFailuresError,
                       TransportError, UnsupportedError)
-from ._ucft import (IN_PLACE, Accumulator, Collective, Communicator, InPlace, Correction, DType, Failure, FailureInfo, FailureKind, GossipAggregate,
-                    GossipAlgorithm, GossipAnswer, GossipOptions, GossipPath, GossipResult, GossipStop, GossipTopology, Numbering,
+from ._ucft import (IN_PLACE, Accumulator, Collective, Communicator, InPlace, Correction, DType, Failure, FailureInfo,
+                    FailureKind, GossipAggregate,
+                    GossipAlgorithm, GossipAnswer, GossipOptions, GossipPath, GossipResult, GossipStop, GossipTopology,
+                    Numbering,
                     Op, Options, RankState, Request, Result, Sight, Tree, __version__)
 
 for _enumeration in (DType, Op):
@@ -36,8 +40,8 @@ _contexts = _weakref.WeakSet()
 
 
 class Context(_ucft.Context):
-    """One rank of a job; `with` leaves the job at the end, but for an exception: then the end of the process is a failure, which
-    the others survive.
+    """One rank of a job; `with` leaves the job at the end, but for an exception: then the end of the process is a
+    failure, which the others survive.
 
     world: a communicator of all ranks, made when it is asked for first.
     """
@@ -66,8 +70,8 @@ class Context(_ucft.Context):
 
 
 def init(**arguments):
-    """The communicator of all ranks of the job, in a context of its own (arguments: those of Context). When the program ends
-    orderly, the rank leaves the job."""
+    """The communicator of all ranks of the job, in a context of its own (arguments: those of Context). When the
+    program ends orderly, the rank leaves the job."""
     context = Context(**arguments)
     _kept.append(context)
     return context.world

@@ -311,9 +311,11 @@ class Communicator:
                   dtype: Optional[DType] = None, options: Optional[Options] = None) -> Result: ...
     def iallreduce(self, send: Union[Values, InPlace], recv: Optional[Array] = None, op: Union[Op, UserFunction] = SUM,
                    dtype: Optional[DType] = None, options: Optional[Options] = None) -> Request: ...
-    def reduce(self, send: Union[Values, InPlace], recv: Optional[Array] = None, op: Union[Op, UserFunction] = SUM, root: int = 0,
+    def reduce(self, send: Union[Values, InPlace], recv: Optional[Array] = None, op: Union[Op, UserFunction] = SUM,
+               root: int = 0,
                dtype: Optional[DType] = None, options: Optional[Options] = None) -> Result: ...
-    def ireduce(self, send: Union[Values, InPlace], recv: Optional[Array] = None, op: Union[Op, UserFunction] = SUM, root: int = 0,
+    def ireduce(self, send: Union[Values, InPlace], recv: Optional[Array] = None, op: Union[Op, UserFunction] = SUM,
+                root: int = 0,
                 dtype: Optional[DType] = None, options: Optional[Options] = None) -> Request: ...
     def broadcast(self, buffer: Array, root: int = 0, dtype: Optional[DType] = None,
                   options: Optional[Options] = None) -> Result: ...
@@ -337,8 +339,10 @@ class Communicator:
                 dtype: Optional[DType] = None) -> Request: ...
 
 class Context:
-    def __init__(self, *, f: Optional[int] = None, fence: Optional[bool] = None, heartbeat_period: Optional[float] = None,
-                 suspect_after: Optional[float] = None, startup_timeout: Optional[float] = None, spin: Optional[int] = None,
+    def __init__(self, *, f: Optional[int] = None, fence: Optional[bool] = None,
+                 heartbeat_period: Optional[float] = None,
+                 suspect_after: Optional[float] = None, startup_timeout: Optional[float] = None,
+                 spin: Optional[int] = None,
                  on_failure: Optional[Callable[[Failure], object]] = None,
                  allgather: Optional[Callable[[bytes], Sequence[bytes]]] = None, rank: Optional[int] = None,
                  size: Optional[int] = None) -> None: ...

@@ -75,9 +75,11 @@ class UnsupportedError(Error, NotImplementedError):
 
 _NAMES = {
     -1: ("INVALID_PARAM", InvalidParamError), -2: ("NO_MEMORY", NoMemoryError), -3: ("BUSY", BusyError),
-    -4: ("TIMED_OUT", TimedOutError), -5: ("ROOT_FAILED", RootFailedError), -6: ("TOO_MANY_FAILURES", TooManyFailuresError),
+    -4: ("TIMED_OUT", TimedOutError), -5: ("ROOT_FAILED", RootFailedError),
+    -6: ("TOO_MANY_FAILURES", TooManyFailuresError),
     -7: ("MISMATCH", MismatchError), -8: ("EXCLUDED", ExcludedError), -9: ("PARTITION", PartitionError),
-    -10: ("STARTUP", StartUpError), -11: ("CLOSED", ClosedError), -12: ("STATE", StateError), -13: ("THREAD", ThreadError),
+    -10: ("STARTUP", StartUpError), -11: ("CLOSED", ClosedError), -12: ("STATE", StateError),
+    -13: ("THREAD", ThreadError),
     -14: ("FORKED", ForkedError), -15: ("TRANSPORT", TransportError), -16: ("UNSUPPORTED", UnsupportedError),
 }
 for _code, (_name, _class) in _NAMES.items():

@@ -28,14 +28,15 @@ __all__ = ["average_hook", "contributors", "failed", "missing", "root"]
 
 
 def failed(group=None):
-    """The ranks of the group that are known here to have failed, ascending. A local view: it may differ between ranks for a
-    moment."""
+    """The ranks of the group that are known here to have failed, ascending. A local view: it may differ between
+    ranks for a moment."""
     return _group(group).failed
 
 
 def average_hook(group, bucket):
-    """For model.register_comm_hook(None, ucft.torch.average_hook): gradients are averaged over the ranks that contributed, where
-    DistributedDataParallel divides by the number of ranks that the job was started with. group: None is the default one."""
+    """For model.register_comm_hook(None, ucft.torch.average_hook): gradients are averaged over the ranks that
+    contributed, where DistributedDataParallel divides by the number of ranks that the job was started with. group:
+    None is the default one."""
     work = _distributed.all_reduce(bucket.buffer(), op=_distributed.ReduceOp.AVG, group=_group(group), async_op=True)
     return work.get_future().then(lambda future: future.value()[0])
 
@@ -59,8 +60,8 @@ _folders = []  # of stores, with the process that uses it
 
 
 def _rendezvous(url, **_):
-    """Rank and size of the job that ucft_run, mpirun or srun has started. The store is a file, which no death takes away, if all
-    ranks are on one host; else rank 0 has it. Under torchrun: as env://."""
+    """Rank and size of the job that ucft_run, mpirun or srun has started. The store is a file, which no death takes
+    away, if all ranks are on one host; else rank 0 has it. Under torchrun: as env://."""
     single = _os.environ.get("UCFT_SINGLE", "") in ("y", "yes", "on", "1")
     if {"RANK", "WORLD_SIZE"} <= _os.environ.keys() and not single and \
             not {"UCFT_RENDEZVOUS", "PMIX_NAMESPACE"} & _os.environ.keys():

@@ -23,7 +23,8 @@ class Declaration:
 def plain(comment):
     """What is between /* and */, without the stars at the beginning of lines."""
     lines = comment.strip()[2:-2].split("\n")
-    return "\n".join(re.sub(r"^\s*\* ?", "", line).rstrip() if at else line.strip() for at, line in enumerate(lines)).strip()
+    return "\n".join(re.sub(r"^\s*\* ?", "", line).rstrip() if at else line.strip()
+                     for at, line in enumerate(lines)).strip()
 
 
 def without_comments(text):
@@ -80,7 +81,8 @@ def read_header(path):
         name = piece[f"{kind}_name"]
         found = Declaration("type" if kind in ("handle", "callback") else kind, name, whole.strip(), comment, section)
         if kind == "struct":
-            found.members = [split_declarator(each) for each in without_comments(piece["fields"]).split(";") if each.strip()]
+            found.members = [split_declarator(each) for each in without_comments(piece["fields"]).split(";")
+                             if each.strip()]
         elif kind == "enum":
             found.members = [(each.split("=")[0].strip(), "") for each in without_comments(piece["values"]).split(",")
                              if each.strip()]
