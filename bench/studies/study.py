@@ -1,7 +1,7 @@
 """What the studies share: running ucft_sim, plots, tables. Not a program.
 
-A table of a page of docs/ is a function with the table's name; `bench/studies/check` has it made and compares. So what a
-table needs is run by its function (a command that has run is not run again), not beside it."""
+A table of a page of docs/ is a function with the table's name; `bench/studies/check` has it made and compares. So
+what a table needs is run by its function (a command that has run is not run again), not beside it."""
 import argparse
 import functools
 import json
@@ -74,8 +74,10 @@ class Study:
 
     def perftest(self, ranks, *words, environment=None):
         """The first JSON line of ucft_perftest among so many ranks. environment: added to ours."""
-        command = [str(self.bin / "ucft_run"), "-n", str(ranks), str(self.bin / "ucft_perftest"), *map(str, words), "--json"]
-        done = subprocess.run(command, env=dict(os.environ, **(environment or {})), check=True, capture_output=True, text=True)
+        command = [str(self.bin / "ucft_run"), "-n", str(ranks), str(self.bin / "ucft_perftest"), *map(str, words),
+                   "--json"]
+        done = subprocess.run(command, env=dict(os.environ, **(environment or {})), check=True, capture_output=True,
+                              text=True)
         return json.loads(done.stdout[done.stdout.index("{"):].splitlines()[0])
 
     def say(self, text=""):
@@ -91,7 +93,8 @@ class Study:
         return function
 
     def table(self, function):
-        """Decorates a table of the docs, by the function's name: runs it, unless others are asked for. Returns head and rows."""
+        """Decorates a table of the docs, by the function's name: runs it, unless others are asked for. Returns head
+        and rows."""
         name = function.__name__
         self.made.add(name)
         if self.lists:

@@ -1,4 +1,5 @@
-"""What a rank does in the jobs of python_test: ranks.py NAME [ARGUMENT]. A wrong result is an exception, and so an exit code."""
+"""What a rank does in the jobs of python_test: ranks.py NAME [ARGUMENT]. A wrong result is an exception, and so an
+exit code."""
 import array
 import asyncio
 import os
@@ -166,14 +167,16 @@ def collectives():
         world.allgatherv(np.full(me + 1, me), all_of_them, counts, places)
         assert all_of_them.tolist() == [x for r in range(n) for x in [r] * (r + 1) + [-1]]
         assert world.barrier().value is None
-        gossip = world.gossip(np.array([float(me), 1.0]), options=ucft.GossipOptions(eps=1e-9, aggregate=ucft.GossipAggregate.SUM))
+        gossip = world.gossip(np.array([float(me), 1.0]),
+                              options=ucft.GossipOptions(eps=1e-9, aggregate=ucft.GossipAggregate.SUM))
         assert gossip.reached and gossip.error_bound <= 1e-9 and gossip.answer == ucft.GossipAnswer.ALL_RANKS
         assert abs(gossip.value[0] - n * (n - 1) / 2) < 1e-6
         hpflc = ucft.GossipAlgorithm.HPFLC
         for fields in ({}, {"cycles": 4, "repair_initial": -1}, {"cycles": -1, "repair_initial": 1}):
             gossip = world.gossip(np.array([float(me)]), options=ucft.GossipOptions(algorithm=hpflc, **fields))
             assert gossip.reached and abs(gossip.value[0] - (n - 1) / 2) <= 1e-5 * n, fields
-        for fields, culprit in (({"cycles": 4}, "options.cycles is 4: pcf has none"), ({"cycles": -2, "algorithm": hpflc}, "options.cycles is -2"),
+        for fields, culprit in (({"cycles": 4}, "options.cycles is 4: pcf has none"),
+                                ({"cycles": -2, "algorithm": hpflc}, "options.cycles is -2"),
                                 ({"repair_initial": 1}, "options.repair_initial is 1: pcf has no checksums")):
             try:
                 world.gossip(np.array([1.0]), options=ucft.GossipOptions(**fields))
@@ -181,11 +184,14 @@ def collectives():
                 assert culprit in str(problem), problem
             else:
                 raise AssertionError(fields)
-        for aggregate, extreme in ((ucft.GossipAggregate.MINIMUM, [-n + 1.0, 0.5]), (ucft.GossipAggregate.MAXIMUM, [0.0, n - 0.5])):
+        for aggregate, extreme in ((ucft.GossipAggregate.MINIMUM, [-n + 1.0, 0.5]),
+                                   (ucft.GossipAggregate.MAXIMUM, [0.0, n - 0.5])):
             gossip = world.gossip(np.array([-float(me), me + 0.5]), options=ucft.GossipOptions(aggregate=aggregate))
             assert list(gossip.value) == extreme and gossip.error_bound == 0 and gossip.reached, gossip.value
-        gossip = world.gossip(np.array([me, 1], np.float16), options=ucft.GossipOptions(aggregate=ucft.GossipAggregate.SUM))
-        assert gossip.value.dtype == np.float16 and list(gossip.value) == [n * (n - 1) / 2, n] and gossip.error_bound < 1e-4
+        gossip = world.gossip(np.array([me, 1], np.float16),
+                              options=ucft.GossipOptions(aggregate=ucft.GossipAggregate.SUM))
+        assert gossip.value.dtype == np.float16 and list(gossip.value) == [n * (n - 1) / 2,
+                                                                           n] and gossip.error_bound < 1e-4
         third = world.gossip(np.array([1 if me == 0 else 0.333], np.float16))
         assert abs(float(third.value[0]) - (1 + (n - 1) * float(np.float16(0.333))) / n) <= third.error_bound <= 5e-4
         halves = np.array([0x3f80], np.uint16)   # 1
@@ -344,12 +350,14 @@ def deferred(folder):
 
 
 def limits(folder):
-    """Rank 0 waits in vain, is interrupted, and lets another thread run meanwhile; the others come when that has happened."""
+    """Rank 0 waits in vain, is interrupted, and lets another thread run meanwhile; the others come when that has
+    happened."""
     world = ucft.init()
     steps = [os.path.join(folder, name) for name in ("late", "thread", "interrupted")]
     if world.rank == 0:
         late = world.ibarrier()
-        error = raises(ucft.TimedOutError, ["0.01 s; it goes on: it waits for", "rank 1 (", "rank 2 ("], late.wait, timeout=0.01)
+        error = raises(ucft.TimedOutError, ["0.01 s; it goes on: it waits for", "rank 1 (", "rank 2 ("], late.wait,
+                       timeout=0.01)
         assert isinstance(error, TimeoutError) and not late.test()
         touch(steps[0])
         late.wait()
@@ -410,7 +418,8 @@ def deaths():
     error = raises(ucft.RootFailedError, [], world.broadcast, np.zeros(3), root=victim)
     assert error.status == "UCFT_ERR_ROOT_FAILED"
     gathered = world.allgather(np.array([me]), np.full((n, 1), -1))
-    assert gathered.value[:, 0].tolist() == [-1 if r == victim else r for r in range(n)] and gathered.missing == (victim,)
+    assert gathered.value[:, 0].tolist() == [-1 if r == victim else r
+                                             for r in range(n)] and gathered.missing == (victim,)
     fresh = world.allgather(np.full(1000, me + 1)).value  # a new array: the same on all, zeros where the dead would be
     assert (fresh == np.array([0 if r == victim else r + 1 for r in range(n)])[:, None]).all()
     context.close()
@@ -497,7 +506,8 @@ def ends_or_a_second_passes(process):
 
 
 def held(what, folder):
-    """Rank 0 ends with a request that it holds, or has dropped. The others come when it has ended, or hasn't for a while."""
+    """Rank 0 ends with a request that it holds, or has dropped. The others come when it has ended, or hasn't for a
+    while."""
     global request
     world = ucft.init()
     process = int(world.allgather(np.array([os.getpid()])).value[0, 0])
@@ -546,7 +556,8 @@ def own_allgather():
     assert context.world.allreduce(np.ones(5)).value.tolist() == [everybody.size] * 5
     context.close()
     raises(ucft.InvalidParamError, ["allgather", "rank and size"], ucft.Context, allgather=everybody.allgather)
-    raises(ucft.InvalidParamError, ["4 blocks", "2 ranks"], ucft.Context, allgather=lambda block: [block] * 4, rank=0, size=2)
+    raises(ucft.InvalidParamError, ["4 blocks", "2 ranks"], ucft.Context, allgather=lambda block: [block] * 4, rank=0,
+           size=2)
     raises(ucft.InvalidParamError, ["rank 4 of 2"], ucft.Context, allgather=everybody.allgather, rank=4, size=2)
     raises(ZeroDivisionError, [], ucft.Context, allgather=lambda block: 1 / 0, rank=0, size=2)
 

@@ -1,5 +1,5 @@
-"""What a rank does in the jobs of torch_test: torch_ranks.py NAME [ARGUMENT]. A wrong result is an exception, and so an exit
-code."""
+"""What a rank does in the jobs of torch_test: torch_ranks.py NAME [ARGUMENT]. A wrong result is an exception, and so
+an exit code."""
 import copy
 import functools
 import hashlib
@@ -51,12 +51,14 @@ def given(rank, dtype, count=37):
 def combined(op, parts):
     dtype = parts[0].dtype
     if dtype == torch.bool:
-        return functools.reduce({Op.SUM: operator.or_, Op.MAX: operator.or_, Op.BOR: operator.or_, Op.PRODUCT: operator.and_,
+        return functools.reduce({Op.SUM: operator.or_, Op.MAX: operator.or_, Op.BOR: operator.or_,
+                                 Op.PRODUCT: operator.and_,
                                  Op.MIN: operator.and_, Op.BAND: operator.and_, Op.BXOR: operator.xor}[op], parts)
     if op == Op.AVG:
         wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
         return (sum(part.to(wide) for part in parts) / len(parts)).to(dtype)
-    return functools.reduce({Op.SUM: operator.add, Op.PRODUCT: operator.mul, Op.MIN: torch.minimum, Op.MAX: torch.maximum,
+    return functools.reduce({Op.SUM: operator.add, Op.PRODUCT: operator.mul, Op.MIN: torch.minimum,
+                             Op.MAX: torch.maximum,
                              Op.BAND: operator.and_, Op.BOR: operator.or_, Op.BXOR: operator.xor}[op], parts)
 
 
@@ -186,10 +188,12 @@ def refused():
     error = refuse(["allreduce", "tensor", "gaps", "contiguous"], dist.all_reduce, x[:, 1])
     assert isinstance(error, ucft.InvalidParamError) and error.status == "UCFT_ERR_INVALID_PARAM"
     refuse(["allreduce", "Sparse"], dist.all_reduce, x.to_sparse())
-    raises(NotImplementedError, ["c10d::allreduce_", "Meta"], dist.all_reduce, torch.empty(4, device="meta"))  # by c10d itself
+    # by c10d itself
+    raises(NotImplementedError, ["c10d::allreduce_", "Meta"], dist.all_reduce, torch.empty(4, device="meta"))
     refuse(["allreduce", "QInt8"], dist.all_reduce, torch.quantize_per_tensor(x, 1.0, 0, torch.qint8))
     wave = torch.zeros(4, dtype=torch.complex64)
-    refuse(["_allgather_base", "lazily"], dist.group.WORLD._allgather_base, torch.zeros(8, dtype=torch.complex64), wave.conj())
+    refuse(["_allgather_base", "lazily"], dist.group.WORLD._allgather_base, torch.zeros(8, dtype=torch.complex64),
+           wave.conj())
     refuse(["reduce", "AVG", "Int", "contributors"], dist.reduce, x.int(), 0, Op.AVG)
     refuse(["allreduce", "BAND", "Float"], dist.all_reduce, x, Op.BAND)
     refuse(["allreduce", "AVG", "Bool"], dist.all_reduce, x.bool(), Op.AVG)
@@ -291,7 +295,8 @@ def groups():
     mine = pairs[me // 2]
     for i in range(50):
         running, expected = [], []
-        for group, members in [(mine, [me // 2 * 2, me // 2 * 2 + 1])] + [(each, range(n)) for each in everybody + [None, gloo]] + \
+        for group, members in [(mine, [me // 2 * 2, me // 2 * 2 + 1])] + [(each, range(n))
+                                                                          for each in everybody + [None, gloo]] + \
                 ([(odd, [1, 3])] if me in (1, 3) else []):
             tensor = torch.full((10,), float(me + i))
             running.append((dist.all_reduce(tensor, group=group, async_op=True), tensor))
@@ -411,7 +416,8 @@ class Buckets:
 
 
 def training(kills, layer):
-    """kills: RANK@STEP,...: in the middle of that step's backward pass, at the gradient of the n-th linear layer from the front."""
+    """kills: RANK@STEP,...: in the middle of that step's backward pass, at the gradient of the n-th linear layer
+    from the front."""
     me, n = init()
     kill = dict(map(int, each.split("@")) for each in kills.split(","))
     with Buckets():
