@@ -2,9 +2,9 @@
 //
 //   ucft_run -n 8 --no-tag --kill 3@500ms --kill 0@1s allreduce_loop 100000
 //
-// No line of the loop deals with failures: the survivors' calls return UCFT_OK and the right sum. What is here beyond
-// the call itself checks every result on every rank, and tells what has happened. The lowest rank that is left tells
-// it: a line for each death, and a table at the end.
+// No line of the loop deals with failures: the survivors' calls return UCFT_OK and the right sum. All that is here
+// beyond the call itself checks every result on every rank, and tells what has happened. The lowest rank that is left
+// tells it: a line for each death, and a table at the end.
 //
 // Colours: on a terminal, or with CLICOLOR_FORCE=1; never with NO_COLOR.
 #include <unistd.h>
