@@ -10,7 +10,7 @@
 // of k is there for all, or for no rank. Either all read entry k from w, or all go on to w + 1 at k. By induction over
 // k they agree on the rank that speaks at each entry. A rank appends only after it has found all before it dead.
 //
-// What may be overwritten: slot k mod S holds entry k - S of the same writer. It is stored to for k when all have
+// The bound: slot k mod S holds entry k - S of the same writer. It is stored to for k when all have
 // passed k - S: each has stored that in `through`, or is proved dead. A reader stores `through` behind its last read of
 // the entry, in release order, and the writer loads it with acquire order. So no reader finds a payload that changes.
 // Memory that an entry points to is free when all have passed that entry (passed_by_all()).
@@ -73,7 +73,7 @@ class HostLog {
   const std::byte* payload(Memory& memory, std::uint64_t bytes) const {
     return memory.read(speaker_, slot() + 1, bytes);
   }
-  // This rank is through with the entry, and with what it points to. What the rank that speaks has read nobody asks.
+  // This rank is through with the entry, and with the data that it points to. No rank asks how far the speaker is.
   template <class Memory>
   void pass(Memory& memory) {
     ++position_;

@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/host/host_log.hpp"
 #include "host_memory.hpp"
 #include "ucx_layer/runtime/turns.hpp"
 
@@ -222,6 +223,41 @@ TEST_F(Litmus, WhoseStampAnotherHasSeenReadsNothingThatIsStoredLater) {
           memory.store(value(number), host_stamp(number));
         }});
   EXPECT_EQ(early, 0u);
+}
+
+// The log of a host, with two slots: an entry is whole when it is there, and stays so until it is passed.
+TEST_F(Litmus, AnEntryOfTheLogStaysUntilAllHavePassedIt) {
+  constexpr HostPlace slot_words = 16;
+  constexpr std::size_t words = slot_words - 1;
+  std::vector<HostLog> logs;
+  for (Rank me = 0; me < most_ranks; ++me)
+    logs.emplace_back(me, most_ranks, HostLog::first_slot + 2 * slot_words, slot_words);
+  std::atomic<OperationNumber> torn{0};
+  const auto append = [&](SharedMemory& memory, OperationNumber number) {
+    wait_for([&] {
+      if (!logs[0].has_room()) logs[0].look_for_readers(memory);
+      return logs[0].has_room();
+    });
+    HostWord payload[words];
+    for (HostWord& each : payload) each = host_stamp(number);
+    logs[0].append(memory, reinterpret_cast<const std::byte*>(payload), sizeof payload);
+    logs[0].pass(memory);
+  };
+  const auto read = [&](std::size_t me) {
+    return [&, me](SharedMemory& memory, OperationNumber number) {
+      wait_for([&] { return logs[me].look(memory) == HostLog::Look::there; });
+      const std::byte* const data = logs[me].payload(memory, words * sizeof(HostWord));
+      for (std::size_t i = words; i-- > 0;) {
+        HostWord word;
+        std::memcpy(&word, data + i * sizeof word, sizeof word);
+        torn += word != host_stamp(number);
+        dawdle(number % 31);
+      }
+      logs[me].pass(memory);
+    };
+  };
+  race({append, read(1), read(2)});
+  EXPECT_EQ(torn, 0u);
 }
 
 // Coherence, and words that are stored whole. HostReading::is_settled(), then is_there() once more; is_free():

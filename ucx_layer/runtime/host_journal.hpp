@@ -44,7 +44,7 @@ class HostJournal : public Journal {
   // For an entry, here: this rank must leave the others to theirs.
   bool lacks_memory() const { return lacks_memory_; }
 
-  // This rank appends and reads nothing any more. What it has appended stays until end() is true.
+  // This rank appends and reads nothing any more. Its entries stay until end() is true.
   void leave();
   bool end() { return !slabs_.is_there() || slabs_.end(); }
 
