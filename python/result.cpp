@@ -35,7 +35,7 @@ py::object make_result_type() {
       {"value", "the array with the result; None where there is none: barrier, reduce away from the root"},
       {"contributors", "ranks whose values are in it; 0: not known here"},
       {"missing", "a tuple of the ranks that did not contribute, ascending; None: not known here"},
-      {"attempts", "roots that this rank tried"},
+      {"attempts", "ballots that this rank took part in: 1, and one more at the first death that it hears of"},
       {nullptr, nullptr}};
   static PyStructSequence_Desc description = {"ucft.Result", "What an operation was about: a named tuple.", fields, 4};
   if (result_type == nullptr) result_type = PyStructSequence_NewType(&description);

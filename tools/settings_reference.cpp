@@ -20,8 +20,9 @@ constexpr SettingReference all[] = {
     {"UCFT_FENCE", behaviour, "y, n", "y",
      "y: a rank of this host that gives no sign of life for UCFT_SUSPECT_AFTER is killed (SIGKILL), so that "
      "its death is certain. In a job on one host a process that a debugger or strace holds is not killed: the "
-     "others wait for it. n: silent ranks are suspected only, and ranks of one host send messages instead of "
-     "reading each other's memory."},
+     "others wait for it. n: a silent rank is not killed, but it is out for good (UCFT_ERR_EXCLUDED). Ranks of one "
+     "host then send messages instead of reading each other's memory, and have only the promises of ranks on "
+     "different hosts. To debug a rank, set UCFT_SUSPECT_AFTER instead."},
     {"UCFT_HEARTBEAT_PERIOD", behaviour, "100us .. 1m", "10ms",
      "How often a rank's detector thread wakes and gives a sign of life. It must be the same on all ranks."},
     {"UCFT_SUSPECT_AFTER", behaviour, "300us .. 60m, at least 3 times UCFT_HEARTBEAT_PERIOD", "1s",

@@ -436,7 +436,7 @@ typedef struct {
                                 With failure_info LIST only (allgather: always) */
   int32_t missing_capacity; /* of it */
   int32_t missing_count; /* how many there are; -1: not known (broadcast; reduce away from the root; COUNT and BIT, but
-                               for an allgather) */
+                               for an allgather; more than 64 failures, where ranks send messages) */
 } ucft_result_t;
 
 #define UCFT_RESULT_INIT \

@@ -245,9 +245,9 @@ class RankList {
 struct Result {
   ucft_status_t status = UCFT_INPROGRESS;
   std::uint32_t contributors = 0;  // ranks whose value is in the result; 0: not known here
-  std::uint32_t attempts = 0;      // roots tried, from 1
+  std::uint32_t attempts = 0;      // ballots that this rank took part in: see ucft_result_t
   // False: `missing` says nothing, though it is empty: of a broadcast; of a reduce off the root; with failure_info
-  // COUNT or BIT, but not of an allgather.
+  // COUNT or BIT, but not of an allgather; with more than 64 failures, where ranks send messages.
   bool missing_known = false;
   RankList missing;  // ranks of the communicator that did not contribute, ascending
 
