@@ -138,6 +138,8 @@ class Communicator {
     return has_more_ || (corrected_ != nullptr && corrected_->wants_turn()) ||
            (two_level_ != nullptr && two_level_->wants_turn());
   }
+  // Of one that wants turns: whether it waits for messages. Else it waits for words in its host's memory.
+  bool listens() const { return two_level_ == nullptr || two_level_->listens() || gossip_ != nullptr || has_left_; }
   void exclude_self(ucft_status_t why);  // completes everything with that
 
  private:

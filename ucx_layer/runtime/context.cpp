@@ -210,15 +210,22 @@ bool Context::progress_host() {
   return active;
 }
 
+// A rank that waits for its host's speaker alone asks UCX every eighth time.
 bool Context::progress_all() {
-  bool active = transport_->poll();
+  bool active = transport_->poll(listens_ || ++turns_unheard_ % 8 == 0);
   if (departures_.has_news()) {
     departures_.on_turn(Clock::now());
     active = true;
   }
   const std::vector<Communicator*>& turning = communicators_.turning();
-  for (std::size_t i = 0; i < turning.size() && !communicators_.has_ended(); ++i)  // a turn may make others
-    if (turning[i]->wants_turn()) active |= turning[i]->on_turn();
+  bool waits = false, listens = false;
+  for (std::size_t i = 0; i < turning.size() && !communicators_.has_ended(); ++i) {  // a turn may make others
+    if (!turning[i]->wants_turn()) continue;
+    waits = true;
+    listens |= turning[i]->listens();
+    active |= turning[i]->on_turn();
+  }
+  listens_ = listens || !waits;
   if (Communicator* const next = communicators_.next_in_turn();
       next != nullptr && !next->wants_turn() && !communicators_.has_ended())
     active |= next->on_turn();
@@ -284,10 +291,11 @@ void Context::sleep_a_little() {
   sleeping.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (job_.all_membarriers) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+  listens_ = true;
   const bool arrived = progress_host() || progress_all();
   if (!arrived && !departures_.has_news()) {
     const Clock::time_point begin = Clock::now();
-    if (!transport_->uses_messages() || transport_->has_remote_mailboxes()) {
+    if (!transport_->uses_messages() || transport_->has_remote_mailboxes() || !listens_) {
       const timespec limit{0, transport_->has_remote_mailboxes() ? remote_nap_ns : local_nap_ns};
       syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAIT, 1, &limit, nullptr, 0);
     } else if (transport_->arm()) {

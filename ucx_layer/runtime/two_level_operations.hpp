@@ -53,6 +53,7 @@ class TwoLevelOperations : private HostMember::Caller {
     return !is_over_ &&
            (has_left_ || !parts_.empty() || !spreading_.empty() || member_.held() > 0 || member_.wants_turn());
   }
+  bool listens() const { return member_.speaks(); }  // to other hosts
   void note_awaited();
   void ask_awaited(Patience::Time now);
   const PublishedPart& published() const { return published_; }

@@ -214,10 +214,10 @@ void Transport::send_control(int peer, Control control, std::uint32_t communicat
   hand_over(peer, message);
 }
 
-bool Transport::poll() {
+bool Transport::poll(bool listens) {
   bool active = shared_.poll();
   if (remote_ != nullptr) active |= remote_->poll();
-  if (messages_ != nullptr) active |= messages_->poll();
+  if (messages_ != nullptr && listens) active |= messages_->poll();
   if (!addresses_.empty() && messages_ != nullptr)
     for (const int peer : messages_->take_greetings()) connect_to(peer);
   give_back();

@@ -100,9 +100,10 @@ class Transport {
   // Messages that have not left: they wait for room at a slow receiver, for a connection, or to be fetched.
   std::int64_t waiting() const;
   void ring_doorbells() { shared_.ring_doorbells(); }  // after a burst of sends: wakes receivers that sleep
-  bool poll();                                         // delivers what has arrived; true if anything was done
-  void drain(int peer);                                // see Path
-  void publish_credit();                               // before sleeping: gives all credit back
+  // Delivers all that has arrived; true if anything was done. listens: UCX is asked, too, which takes a while.
+  bool poll(bool listens = true);
+  void drain(int peer);   // see Path
+  void publish_credit();  // before sleeping: gives all credit back
   // Failed or left. is_ending: its process has ended, or closes its connections itself.
   void forget(int peer, bool is_ending = false);
   // Forgets all peers that are reached by messages. Messages on their way to them end, and memory that was lent for
