@@ -1,7 +1,8 @@
-// Places where tests/ucx can end a rank: before its k-th send, before the k-th line that it publishes, or in the k-th
-// step of start-up. Others stop it for a while, before it makes its lifelines or closes start-up. And switches for
-// what only other machines, or machines short of something, do. They exist in the copy of the library that those tests
-// link (UCFT_TEST_POINTS), and are nothing at all in libucft.
+// Places where tests/ucx can end a rank: before its k-th send, before the k-th line that it publishes, before the k-th
+// entry of its host's journal that has a payload, or in the k-th step of start-up. Others stop it for a while, before
+// it makes its lifelines or closes start-up. And switches for what only other machines, or machines short of something,
+// do. They exist in the copy of the library that those tests link (UCFT_TEST_POINTS). In libucft they are nothing at
+// all.
 #pragma once
 
 #ifdef UCFT_TEST_POINTS
@@ -10,6 +11,7 @@
 namespace ucft::detail::test_points {
 void pass_send();
 void pass_line();
+void pass_entry();
 void pass_step();
 void pass_lifelines();
 void pass_close();

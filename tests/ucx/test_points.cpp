@@ -1,5 +1,6 @@
-// UCFT_TEST_KILL=RANK:send|line|step|fence:K ends that rank by SIGKILL before its K-th send (or line, or step of
-// start-up; fence: while it waits in that step for all others); several, with commas.
+// UCFT_TEST_KILL=RANK:send|line|entry|step|fence:K ends that rank by SIGKILL before its K-th send (or line, or step
+// of start-up; fence: while it waits in that step for all others; entry: of its host's journal, one whose payload is
+// written); several, with commas.
 // UCFT_TEST_STOP=RANK:MS stops that rank for so long when all others make lifelines.
 // UCFT_TEST_LATE=RANK:MS lets that rank sleep for so long when start-up is over, before it tells the launcher.
 #include "ucx_layer/test_points.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 struct Fuses {
   // left; negative: none. Atomic: contexts of several threads burn them.
-  std::atomic<long> sends = -1, lines = -1, steps = -1, fences = -1;
+  std::atomic<long> sends = -1, lines = -1, entries = -1, steps = -1, fences = -1;
   std::atomic<long> fences_of_others = -1;
 
   Fuses() {
@@ -39,6 +40,7 @@ struct Fuses {
       if (!me && where != "fence") continue;
       std::atomic<long>& fuse = !me                ? fences_of_others
                                 : where == "line"  ? lines
+                                : where == "entry" ? entries
                                 : where == "step"  ? steps
                                 : where == "fence" ? fences
                                                    : sends;
@@ -60,6 +62,7 @@ void burn(std::atomic<long>& fuse) {
 
 void pass_send() { burn(fuses().sends); }
 void pass_line() { burn(fuses().lines); }
+void pass_entry() { burn(fuses().entries); }
 
 void pass_step() {
   burn(fuses().steps);

@@ -181,6 +181,55 @@ TEST_P(OnPath, WhatIsNotAcceptedWaitsInOrder) {
   job.expect_nothing_held();
 }
 
+// There is room for the short one, and not for the long one before it.
+TEST_P(OnPath, AShortMessageDoesNotOvertakeALongOneThatWaits) {
+  Job job(2, GetParam());
+  job[1].open = false;
+  constexpr std::uint64_t all = mailbox_few_lines - 10;
+  for (std::uint64_t operation = 1; operation < all; ++operation) job.send(0, 1, operation, pattern(8, 1));
+  job.send(0, 1, all, pattern(1000, 2));
+  job.send(0, 1, all + 1, pattern(8, 3));
+  job.settle();
+  job[1].open = true;
+  for (int round = 0; round < 3; ++round) job.settle();
+  ASSERT_EQ(job[1].received.size(), all + 1);
+  for (std::uint64_t operation = 1; operation <= all + 1; ++operation)
+    EXPECT_EQ(job[1].received[operation - 1].operation, operation);
+  job.expect_nothing_held();
+}
+
+// The second payload has the ticket that the first one had, and has not been read yet.
+TEST(SharedPath, APayloadIsKeptUntilItHasBeenReadItself) {
+  Job job(2, true);
+  job.send(0, 1, 1, pattern(5000, 1));
+  job.settle();
+  job[1].open = false;
+  job.send(0, 1, 2, pattern(5000, 2));
+  job.settle();
+  Buffers& buffers = job[0].transport.buffers();
+  const BufferId next = buffers.copy_in(pattern(5000, 3).data(), 5000);
+  job[1].open = true;
+  job.settle();
+  ASSERT_EQ(job[1].received.size(), 2u);
+  EXPECT_EQ(job[1].received[1].value, pattern(5000, 2));
+  buffers.release(next);
+  job.expect_nothing_held();
+}
+
+// In any order, and much more in all than there is at a time.
+TEST(SharedPath, MemoryThatIsGivenBackIsThereAgain) {
+  Job job(2, true);
+  Transport& transport = job[0].transport;
+  for (int round = 0; round < 200; ++round) {
+    std::byte* const both[] = {transport.allocate_shared(1 << 20), transport.allocate_shared(1 << 20)};
+    for (int i = 0; i < 2; ++i) {
+      std::byte* const memory = both[(i + round) % 2];
+      ASSERT_NE(memory, nullptr) << "round " << round;
+      ASSERT_TRUE(transport.free_shared(memory));
+    }
+  }
+}
+
 // A payload that the receiver keeps stays its sender's until it is let go; one of many is copied, so that tickets
 // remain.
 TEST_P(OnPath, WhoKeepsPayloadsKeepsThemWhole) {

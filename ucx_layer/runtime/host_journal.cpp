@@ -8,6 +8,7 @@
 
 #include "collectives/host/host_copy.hpp"
 #include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
 
@@ -68,6 +69,7 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   const std::byte* const payload = lay_out(entry, head);
   if (lacks_memory_) return;
   std::memcpy(head_.data(), &head, sizeof head);
+  if (payload != nullptr) UCFT_TEST_POINT(entry);
   log_.append(slabs_, head_.data(), head_bytes);
   slabs_.wake();
   open(head, payload);

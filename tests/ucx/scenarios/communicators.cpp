@@ -44,6 +44,26 @@ RANKS(split) {
 
 TEST_P(Scenario, CommunicatorsSplitAndGoOnSideBySide) { expect_right(plan(5, split)); }
 
+// Rank 0 broadcasts in communicators and destroys them before any other rank comes to the first. The others have made
+// three of them before, and make the other three when they come. The data are still there for them, however often
+// rank 0 has used the memory of one communicator for another.
+RANKS(made_later) {
+  ucft_comm_h before[3] = {};
+  for (ucft_comm_h& each : before) check(ucft_comm_create(context, &each), "comm");
+  check(ucft_barrier(comm, nullptr, nullptr), "barrier");
+  if (rank_ != 0) usleep(200000);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    ucft_comm_h each = i < 3 ? before[i] : UCFT_COMM_NULL;
+    if (i >= 3) check(ucft_comm_create(context, &each), "comm");
+    std::uint64_t data = rank_ == 0 ? 700 + i : 5;
+    check(ucft_broadcast(each, &data, 1, UCFT_UINT64, 0, nullptr, nullptr), "broadcast");
+    if (data != 700 + i) wrong("communicator {}: broadcast left {}", i, data);
+    check(ucft_comm_destroy(each), "destroy");
+  }
+}
+
+TEST_P(Scenario, WhatARootHasBroadcastIsThereAfterItHasLeft) { expect_right(plan(4, made_later)); }
+
 // A split while a rank dies: the survivors agree on who is in.
 RANKS(split_with_death) {
   for (int i = 0; i < 60; ++i) {

@@ -1,6 +1,7 @@
 // A rank that has too little of something: memory, descriptors, address space, /proc.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -153,6 +154,22 @@ RANKS_BEFORE_START_UP(out_of_slabs) {
   if (contributors != static_cast<std::uint32_t>(size_) - 1) wrong("{} contributors at the end", contributors);
 }
 
+// The same memory, and each communicator is destroyed before the next one is made: it is enough for any number.
+RANKS_BEFORE_START_UP(slabs_come_back) {
+  if (is_last_before_start_up()) set_limit(RLIMIT_FSIZE, rlim_t{2} << 20);
+  start_up();
+  for (int i = 0; i < 1500; ++i) {
+    ucft_comm_h each = UCFT_COMM_NULL;
+    check(ucft_comm_create(context, &each), "comm");
+    const std::uint64_t in = salt(i) + (std::uint64_t{1} << rank_);
+    std::uint64_t out = 0;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    check(ucft_allreduce(each, &in, &out, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
+    if (std::popcount(decode(out, result, i)) != size_) wrong("communicator {}: sum {:x}", i, out);
+    check(ucft_comm_destroy(each), "destroy");
+  }
+}
+
 // A field of /proc/self/status, in bytes.
 std::uint64_t memory_of_this_process(const std::string& field) {
   std::ifstream status("/proc/self/status");
@@ -237,6 +254,11 @@ TEST(Memory, GossipForALongTimeTakesNone) {
 TEST(HostScenario, WhoHasNoMemoryForACommunicatorStandsAside) {
   const JobPlan made{4, out_of_slabs, {}, {}, over("shm")};
   EXPECT_EQ(what_is_wrong(made, run_job(made), {3}), "");
+}
+
+TEST(HostScenario, SlabsOfCommunicatorsThatAreDestroyedComeBack) {
+  const JobPlan made{3, slabs_come_back, {}, {}, over("shm")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
 TEST_P(Scenario, MemoryThatOneRankLacksIsAnErrorWithItsNameOnAll) {

@@ -1,0 +1,157 @@
+// Ranks whose hosts take part as processes (two levels): three on a host. In most jobs their numbers don't follow their
+// hosts. Deaths are at places that are named. (At random moments: kills.cpp.)
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/ucx/operations.hpp"
+#include "tests/ucx/scenarios/scenario.hpp"
+
+namespace ucft::detail::test {
+namespace {
+
+constexpr int on_a_host = 3;
+
+// From here on the ranks are those of a communicator in which hosts take turns.
+//   6 ranks of the job on 2 hosts   0 1 2 | 3 4 5
+//   in the communicator             1 3 5 | 0 2 4
+void take_turns() {
+  ucft_comm_h turned = UCFT_COMM_NULL;
+  check(ucft_comm_split(comm, 0, rank_ % on_a_host * size_ - rank_, &turned), "split");
+  comm = turned;
+  check(ucft_comm_rank(comm, &rank_), "rank");
+}
+
+JobPlan on_hosts(int ranks, const std::string& scenario, std::vector<std::string> arguments = {}) {
+  JobPlan made{ranks, scenario, std::move(arguments), {}, over("two_level")};
+  made.environment["UCFT_TEST_RANKS_PER_HOST"] = std::to_string(on_a_host);
+  return made;
+}
+
+// in_turns ITERATIONS: every operation, short and long.
+RANKS(in_turns) {
+  take_turns();
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
+    allreduce(i, i % 2 == 0 ? 1 : 700);
+    broadcast(i, i % size_, i % 2 == 0 ? 400 : 3);
+    reduce(i, (i + 1) % size_, 2);
+    allgather(i, 3 + static_cast<std::size_t>(i) * 30);
+  }
+}
+
+TEST(TwoLevels, RanksThatAreInTurnsOnTheirHostsAgree) {
+  const JobPlan made = on_hosts(6, in_turns, {"12"});
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+// Rank 0 speaks for host 0, rank 3 for host 1.
+class DeathInTurns : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(DeathInTurns, TheOthersAgree) {
+  const auto [victim, send] = GetParam();
+  JobPlan made = on_hosts(6, in_turns, {"6"});
+  made.launcher = {"--expect-kill", std::to_string(victim)};
+  made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(send);
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {victim}), "");
+}
+
+std::string rank_and_send(const testing::TestParamInfo<std::tuple<int, int>>& each) {
+  return "Rank" + std::to_string(std::get<0>(each.param)) + "BeforeSend" + std::to_string(std::get<1>(each.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(OfASpeaker, DeathInTurns,
+                         testing::Combine(testing::Values(0, 3), testing::Values(14, 22, 27, 33, 38, 47, 61, 80)),
+                         rank_and_send);
+INSTANTIATE_TEST_SUITE_P(OfAnother, DeathInTurns,
+                         testing::Combine(testing::Values(1, 5), testing::Values(14, 27, 36, 47, 80)), rank_and_send);
+
+// The payload of an entry is written, and the entry is not.
+RANKS(long_entries) {
+  for (int i = 0; i < 6; ++i) {
+    allreduce(i, 700);
+    broadcast(i, size_ - 1, 400);
+  }
+}
+
+TEST(TwoLevels, TheSpeakerDiesBetweenThePayloadAndItsEntry) {
+  for (const auto& [victim, entry] : {std::pair{0, 3}, {3, 0}}) {
+    JobPlan made = on_hosts(6, long_entries);
+    made.launcher = {"--expect-kill", std::to_string(victim)};
+    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":entry:" + std::to_string(entry);
+    const JobResult result = run_job(made);
+    EXPECT_EQ(what_is_wrong(made, result, {victim}), "");
+    EXPECT_EQ(result.verdicts.count(victim), 0U) << "it has lived";
+  }
+}
+
+// The middle one of three hosts dies: ranks 3, 4 and 5 of the job. The others name them.
+RANKS(lose_a_host) {
+  const bool dies = rank_ / on_a_host == 1;
+  take_turns();
+  for (int i = 0; i < 10; ++i) {
+    const int missing = allreduce(i, 1);
+    if (i == 4 && dies) std::raise(SIGKILL);
+    if (i > 4 && missing != on_a_host) wrong("{} ranks are missing", missing);
+    allgather(i, 3);
+  }
+}
+
+TEST(TwoLevels, TheRanksOfADeadHostAreNamed) {
+  JobPlan made = on_hosts(9, lose_a_host);
+  made.launcher = {"--expect-kill", "3", "--expect-kill", "4", "--expect-kill", "5"};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {3, 4, 5}), "");
+}
+
+// The ranks of host 1 leave a communicator one after the other, and not the job. Host 0 goes on in it, with what those
+// gave that had not left.
+RANKS(host_leaves) {
+  const ucft_comm_h whole = comm;
+  const int place = rank_ % on_a_host;
+  const bool leaves = rank_ / on_a_host == 1;
+  take_turns();
+  for (int i = 0; i < (leaves ? 2 + place : 9); ++i) {
+    const std::uint64_t mine = (std::uint64_t{1} << rank_) + salt(i);
+    std::uint64_t sum = 0;
+    ucft_result_t result = UCFT_RESULT_INIT;
+    check(ucft_allreduce(comm, &mine, &sum, 1, UCFT_UINT64, UCFT_SUM, nullptr, &result), "allreduce");
+    decode(sum, result, i);
+    if (result.missing_count != std::clamp(i - 1, 0, on_a_host))
+      wrong("operation {}: {} ranks are missing", i, result.missing_count);
+  }
+  check(ucft_comm_destroy(comm), "destroy");
+  check(ucft_barrier(whole, nullptr, nullptr), "barrier");
+}
+
+TEST(TwoLevels, AHostLeavesRankByRank) {
+  JobPlan made = on_hosts(6, host_leaves);
+  made.environment["UCFT_F"] = "0";
+  made.environment["UCFT_LOG"] = "y";  // a failure would be said on stderr
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+// Two ranks of host 0 as roots of one reduce: between hosts that looks the same.
+RANKS(two_roots) {
+  allreduce(0, 1);
+  const int root = rank_ % 2;
+  std::uint64_t in = 1, out = 77;
+  const ucft_status_t status = ucft_reduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, root, nullptr, nullptr);
+  if (rank_ == root || status != UCFT_OK) expect(status, UCFT_ERR_MISMATCH, "reduce");
+  if (out != 77) wrong("a result was written: {}", out);
+  for (int i = 1; i < 4; ++i)
+    if (allreduce(i, 1) != 0) wrong("iteration {}: a rank is missing", i);
+}
+
+TEST(TwoLevels, AReduceToTwoRanksOfAHostIsAMismatch) {
+  const JobPlan made = on_hosts(6, two_roots);
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
+}  // namespace
+}  // namespace ucft::detail::test
