@@ -93,7 +93,7 @@ void HostMember::record_message(const Held& held) {
 
 // Writes down what has come and is not written down yet.
 void HostMember::go_on() {
-  while (journal_.may_append() && (record_failures() || record_leavers() || take_held())) {}
+  while (may_append() && (record_failures() || record_leavers() || take_held())) {}
 }
 
 // Writes down that a host is gone, all of whose ranks are gone. False: there is none.
@@ -209,7 +209,7 @@ void HostMember::on_turn(std::int64_t now_ns, bool may_gossip) {
 }
 
 bool HostMember::say_waiting() {
-  if (!speaks_ || !journal_.may_append()) return false;
+  if (!may_append()) return false;
   record({.what = JournalEntry::What::waiting});
   go_on();
   return true;
@@ -238,11 +238,11 @@ void HostMember::say_that_we_leave() {
 
 bool HostMember::leave() {
   if (!speaks_ || ended_) return ended_;
-  if (!process_.window().has_left() && process_.window().idle() && journal_.may_append())
+  if (!process_.window().has_left() && process_.window().idle() && may_append())
     record({.what = JournalEntry::What::leave, .about = host_});
   say_that_we_leave();
   go_on();
-  if (!process_.window().has_left() || !process_.window().idle() || !journal_.may_append()) return ended_;
+  if (!process_.window().has_left() || !process_.window().idle() || !may_append()) return ended_;
   for (Host host = 0; host < static_cast<Host>(lets_us_go_.size()); ++host)
     if (host != host_ && !lets_us_go_[static_cast<std::size_t>(host)] && !has_gone(host)) return false;
   record({.what = JournalEntry::What::end});

@@ -57,7 +57,7 @@ class HostMember {
   // The journal may have grown, or may be appended to again.
   void look();
   // Whether on_contribution() is awaited, and for which call: this rank speaks, and its process can take it in.
-  bool wants_contribution() const { return speaks_ && process_.ready() && journal_.may_append(); }
+  bool wants_contribution() const { return process_.ready() && may_append(); }
   OperationNumber next_call() const { return process_.calls(); }
   void on_contribution(const HostContribution& contribution);
   // from: a rank of another host, message.peer, that speaks there; so all before it on its host are dead. A rank that
@@ -67,7 +67,7 @@ class HostMember {
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
   // A rank of another host is gone, in order. was_needed: some rank may not have finished all that its host has posted.
   void on_left(Rank rank, bool was_needed) { on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left); }
-  bool wants_turn() const { return speaks_ && process_.wants_turn() && journal_.may_append(); }
+  bool wants_turn() const { return process_.wants_turn() && may_append(); }
   void on_turn(std::int64_t now_ns, bool may_gossip = true);
   // This host has waited for others for long. False: not now.
   bool say_waiting();
@@ -107,6 +107,8 @@ class HostMember {
   struct Ranks {
     Rank first, end;
   };
+  // A rank whose replica lacks something writes nothing down: it may differ from the others'.
+  bool may_append() const { return speaks_ && !lost() && journal_.may_append(); }
   Ranks ranks_of(Host host) const;
   Rank first_alive(Host host) const;
   enum class Gone : std::uint8_t { failed, left, left_needed, somehow };

@@ -65,7 +65,8 @@ class Journal {
   // Whether append() may be called: all that was appended is there.
   virtual bool may_append() const { return true; }
   // For the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before an entry is
-  // there: value stays as it is until at() has given it.
+  // there: value stays as it is until at() has given it. A block that is `appended` is held, and not changed, until all
+  // ranks have read the entry.
   virtual void append(std::uint64_t position, const JournalEntry& entry) = 0;
   // nullptr: not there yet, or not to be read yet. Valid until the next call.
   virtual const JournalEntry* at(std::uint64_t position) = 0;

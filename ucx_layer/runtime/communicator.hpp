@@ -63,6 +63,10 @@ class Communicator {
   bool has_left() const { return has_left_; }
   Left left() const { return left_; }
   bool is_through();  // no rank needs this one here any more, as far as messages go
+  // It is through, or this rank is out. Only its memory stays, until end().
+  void retire() {
+    if (two_level_ != nullptr) two_level_->retire();
+  }
   // No rank of this host reads the memory of this one any more.
   bool end() { return host_ != nullptr ? host_->end() : two_level_->end(); }
   // A rank has said so. is_gone: it doesn't answer any more, either.
@@ -138,7 +142,7 @@ class Communicator {
     return has_more_ || (corrected_ != nullptr && corrected_->wants_turn()) ||
            (two_level_ != nullptr && two_level_->wants_turn());
   }
-  // Of one that wants turns: whether it waits for messages. Else it waits for words in its host's memory.
+  // Whether this rank answers messages here, or waits for some. Else it waits for words in its host's memory.
   bool listens() const { return two_level_ == nullptr || two_level_->listens() || gossip_ != nullptr || has_left_; }
   void exclude_self(ucft_status_t why);  // completes everything with that
 

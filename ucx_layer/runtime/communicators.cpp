@@ -36,7 +36,8 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
     else if (departures_.has_failed(peer))
       created->on_failure(peer);
   }
-  for (const WireHeader& word : std::exchange(early_words_, {})) on_control(word);
+  if (communicator_id::place_in(id) == 0)  // its parts are made before it is in the list
+    for (const WireHeader& word : std::exchange(early_words_, {})) on_control(word);
   for (const Early& each : std::exchange(early_, {})) {
     if (each.header.communicator != id) {
       early_.push_back(each);
@@ -128,6 +129,7 @@ void Communicators::retire(std::unique_ptr<Communicator> communicator) {
     gone_.push_back({communicator->id(), communicator->ranks(), communicator->left()});
     if (gone_.size() > gone_limit) gone_.pop_front();
   }
+  communicator->retire();
   if (communicator->shares_memory())
     closed_.push_back(std::move(communicator));
   else

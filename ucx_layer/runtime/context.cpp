@@ -210,7 +210,7 @@ bool Context::progress_host() {
   return active;
 }
 
-// A rank that waits for its host's speaker alone asks UCX every eighth time.
+// A rank that speaks for no host, and has no other business with ranks of other hosts, asks UCX every eighth time.
 bool Context::progress_all() {
   bool active = transport_->poll(listens_ || ++turns_unheard_ % 8 == 0);
   if (departures_.has_news()) {
@@ -218,14 +218,12 @@ bool Context::progress_all() {
     active = true;
   }
   const std::vector<Communicator*>& turning = communicators_.turning();
-  bool waits = false, listens = false;
+  bool listens = turning.empty();
   for (std::size_t i = 0; i < turning.size() && !communicators_.has_ended(); ++i) {  // a turn may make others
-    if (!turning[i]->wants_turn()) continue;
-    waits = true;
     listens |= turning[i]->listens();
-    active |= turning[i]->on_turn();
+    if (turning[i]->wants_turn()) active |= turning[i]->on_turn();
   }
-  listens_ = listens || !waits;
+  listens_ = listens;
   if (Communicator* const next = communicators_.next_in_turn();
       next != nullptr && !next->wants_turn() && !communicators_.has_ended())
     active |= next->on_turn();
@@ -276,6 +274,7 @@ void Context::say_waited_until(Clock::time_point limit) {
 }
 
 void Context::glance() {
+  listens_ = true;
   if (progress()) {
     idle_glances_ = 0;
     return;
@@ -362,6 +361,7 @@ void Context::helper_turn(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   if (!self.turns_.helper_enter()) return;
   self.in_helper_ = true;
+  self.listens_ = true;
   if (self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
   self.departures_.connect_in_calm(Clock::now());
   for (int rounds = 0; rounds < 64; ++rounds)

@@ -165,7 +165,7 @@ class Context {
   std::vector<std::vector<std::byte>> host_scratch_;  // by level
   Spin spin_;
   std::uint32_t looks_ = 0, turns_unheard_ = 0;
-  bool listens_ = true;                   // some wait for messages of other ranks, or none waits at all
+  bool listens_ = true;                   // messages of other ranks may be for a communicator: see progress_all()
   std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread
   Turns turns_;
   std::uint32_t glances_ = 0, idle_glances_ = 0;

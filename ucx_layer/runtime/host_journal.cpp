@@ -31,7 +31,8 @@ struct HostJournal::Head {
 
 HostJournal::HostJournal(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
                          std::function<const HostContribution*(OperationNumber)> contribution)
-    : ranks_(ranks.size()),
+    : context_(context),
+      ranks_(ranks.size()),
       slabs_(id, ranks, me, context),
       log_(me, static_cast<Rank>(ranks.size()), context.transport().slabs().bytes() / sizeof(HostWord), entry_words),
       buffers_(context.transport().buffers()),
@@ -50,6 +51,12 @@ std::uint64_t HostJournal::payload_bytes(const Head& head) {
 }
 
 // ---- appending ------------------------------------------------------------------------------------------------------
+
+// A rank that has said that it is out is as good as dead to the others: it stores nothing more.
+bool HostJournal::may_append() const {
+  return log_.speaks() && !is_there_ && dead_ == no_rank && !ended_ && !lacks_memory_ && log_.has_room() &&
+         !context_.excluded();
+}
 
 void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   assert(may_append() && position == log_.position());

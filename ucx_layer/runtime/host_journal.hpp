@@ -4,8 +4,9 @@
 //   head      what has happened, and short data                    in the entry
 //   payload   longer data: the entry says where it lies            in memory of the rank that has appended
 //
-// A payload that lies in a block that all ranks have mapped stays where it is. The rank that has appended holds the
-// block until all have passed the entry.
+// A payload that lies in a block that all ranks have mapped stays where it is, as one does that has come by RDMA. UCX's
+// messages bring it in memory of UCX, so it is copied. The rank that has appended holds the block until all have passed
+// the entry.
 //
 // Threads: one at a time, the one that is inside the context.
 #pragma once
@@ -32,9 +33,7 @@ class HostJournal : public Journal {
   // False: there is no memory for this rank's slab, so it can take no part, and must stand aside.
   bool has_slab() const { return slabs_.is_there(); }
 
-  bool may_append() const override {
-    return log_.speaks() && !is_there_ && dead_ == no_rank && !ended_ && !lacks_memory_ && log_.has_room();
-  }
+  bool may_append() const override;
   void append(std::uint64_t position, const JournalEntry& entry) override;
   const JournalEntry* at(std::uint64_t position) override;
 
@@ -64,6 +63,7 @@ class HostJournal : public Journal {
   void read();
   void open(const Head& head, const std::byte* payload);
 
+  const Context& context_;
   const std::size_t ranks_;
   HostSlabs slabs_;
   HostLog log_;

@@ -79,14 +79,19 @@ TwoLevelOperations::TwoLevelOperations(Communicator& communicator, Context& cont
                local_rank_of(me_), context, [this](OperationNumber call) { return contribution_of(call); }),
       member_({places_.place_of[static_cast<std::size_t>(me_)], &places_.hosts, context.settings().window, true},
               journal_, *this, context.transport().buffers()),
-      published_(communicator.id(), me_, communicator.size(), *context.transport().control()) {}
+      published_(std::in_place, communicator.id(), me_, communicator.size(), *context.transport().control()) {}
 
-TwoLevelOperations::~TwoLevelOperations() {
+TwoLevelOperations::~TwoLevelOperations() { retire(); }
+
+void TwoLevelOperations::retire() {
+  published_.reset();
   for (const HostMember::Packet& packet : member_.outbox()) {
     context_.transport().buffers().release(packet.message.value);
     context_.transport().buffers().release(packet.message.list);
   }
+  member_.outbox().clear();
   member_.release_all();
+  parts_.clear();
 }
 
 std::vector<Communicator*> TwoLevelOperations::parts() const {
@@ -106,6 +111,7 @@ ucft_status_t TwoLevelOperations::post(Request& request) {
 ucft_status_t TwoLevelOperations::post(const Arguments& arguments, Request* caller) {
   if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) {
     advance();
+    if (context_.excluded()) return context_.why_excluded();
     if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) return UCFT_ERR_BUSY;
   }
   auto part = std::make_unique<Part>(context_.transport().buffers());
@@ -122,7 +128,7 @@ ucft_status_t TwoLevelOperations::post(const Arguments& arguments, Request* call
     caller->state = Request::State::active;
     caller->number = calls_;
     ++pending_;
-    published_.note_posted(arguments, calls_);
+    published_->note_posted(arguments, calls_);
   }
   parts_.push_back(std::move(part));
   ++calls_;
@@ -277,7 +283,7 @@ void TwoLevelOperations::note_awaited() {
   const bool here = !oldest.is_done && local_ != nullptr;
   std::vector<Rank> ranks = here ? local_->awaited(oldest.request) : member_.awaited(first_part_);
   for (Rank& rank : ranks) rank = places_.rank_at[static_cast<std::size_t>(here ? places_.first_here + rank : rank)];
-  published_.note_awaited(std::move(ranks));
+  published_->note_awaited(std::move(ranks));
 }
 
 // Of other hosts, see CorrectedOperations.
@@ -407,7 +413,7 @@ void TwoLevelOperations::on_completed(OperationNumber call, OperationNumber numb
     parts_.pop_front();
     ++first_part_;
   }
-  published_.note_finished(first_part_);
+  published_->note_finished(first_part_);
 }
 
 void TwoLevelOperations::complete(Request& request, const Part& part, OperationNumber number) {
@@ -469,7 +475,7 @@ void TwoLevelOperations::leave() {
   communicator_.say_leaves(false);
 }
 
-// After this rank has said so itself. Of two that leave at once at least one sees the other (HostSlabs::leave).
+// After this rank has said so itself. Of two that leave at once at least one sees the other (HostSlabs::say_left).
 bool TwoLevelOperations::is_last_here() {
   for (Rank rank = 0; local_ != nullptr && rank < local_->size(); ++rank)
     if (rank != local_->rank() && !local_->is_out_here(rank)) return false;

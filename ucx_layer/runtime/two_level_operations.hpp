@@ -12,6 +12,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "collectives/hosts/host_member.hpp"
@@ -56,10 +57,12 @@ class TwoLevelOperations : private HostMember::Caller {
   bool listens() const { return member_.speaks(); }  // to other hosts
   void note_awaited();
   void ask_awaited(Patience::Time now);
-  const PublishedPart& published() const { return published_; }
+  const PublishedPart& published() const { return *published_; }
   void exclude_self(ucft_status_t why);
   std::vector<Communicator*> parts() const;  // its communicator on this host
   bool has_slab() const { return journal_.has_slab(); }
+  // Gives back all but the journal.
+  void retire();
   bool end() { return journal_.end(); }  // no rank of this host reads this one's journal any more
 
  private:
@@ -113,7 +116,7 @@ class TwoLevelOperations : private HostMember::Caller {
   Communicator* local_;  // null: no other rank is here
   HostJournal journal_;
   HostMember member_;
-  PublishedPart published_;
+  std::optional<PublishedPart> published_;  // until retire()
   std::deque<std::unique_ptr<Part>> parts_;
   OperationNumber first_part_ = 0, calls_ = 0;
   std::vector<Request*> spreading_;  // they have their results, and wait for their turns
