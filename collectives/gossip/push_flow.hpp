@@ -39,7 +39,15 @@ class PushFlow {
         correction_(correction),
         repairs_initial_(repairs_initial) {}
 
-  void set_tau(double tau) { tau_ = tau; }
+  // Errors that nobody could see before may be in all flows by now, though not in any mass. With them no row would ever
+  // be taken again. (Cooperative correction asks the neighbour.)
+  void set_tau(double tau) {
+    tau_ = tau;
+    if (correction_ != FlowCorrection::local) return;
+    for (int link = 0; link < links_; ++link)
+      if (bad(flows(link))) clear(flows(link));
+    keep_current();
+  }
 
   void push(int link, GossipOutbox<Real>& out) {
     repair_initial();

@@ -439,6 +439,26 @@ TEST_P(GossipExplorer, TwoRanksOfHostsDieAnywhere) {
       }
 }
 
+// Before all have come no rank can tell a flipped bit: how large a rounding error may be is found when they meet.
+TEST_P(GossipExplorer, BitsThatFlipBeforeTheMeetingAreRepaired) {
+  for (GossipAlgorithm algorithm : {GossipAlgorithm::pflc, GossipAlgorithm::pfcc})
+    for (FlipTarget target : {FlipTarget::flow, FlipTarget::message})
+      for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        GossipWorldPlan plan = plan_of(algorithm, 4, GossipTopology::complete, GetParam(), seed);
+        plan.call.eps = 1e-9;
+        plan.call.iterations = 60;
+        plan.late = {3};
+        plan.late_by = 1000;
+        plan.faults.target = target;
+        plan.faults.flips.push_back({20, no_rank, 47});
+        plan.faults.seed = seed;
+        GossipWorld world(plan);
+        ASSERT_TRUE(world.run()) << describe(plan);
+        EXPECT_EQ(world.check(), "") << describe(plan);
+        EXPECT_TRUE(world.operation(0).outcome().reached) << describe(plan);
+      }
+}
+
 // A rank that has asked for a flow dies, or one that was asked, or any other; and a rank comes late that is asked.
 TEST(GossipExplorerRepairs, EachRankDiesAtEachOfItsSendsWhileFlowsAreAskedFor) {
   Volume volume;

@@ -113,6 +113,7 @@ class LogWorld {
     bool is_alive = true;
     std::uint32_t knows_dead = 0;  // bits
     std::vector<HostWord> seen{};  // of its call: what its accesses have returned
+    std::uint64_t read = 0;        // entries
   };
 
   class Memory {
@@ -201,6 +202,7 @@ class LogWorld {
   void check(Rank rank, std::uint64_t position, const HostWord (&words)[2]) {
     HostWord& agreed = agreed_[position];
     if (agreed == 0) agreed = words[0];
+    if (nodes_[static_cast<std::size_t>(rank)].read++ != position) violation_ = "an entry is skipped";
     if (!violation_.empty() || (words[0] == agreed && words[1] == agreed && words[0] >> 8 == position)) return;
     violation_ =
         fmt::format("rank {} reads {:x} {:x} as entry {}, another {:x}", rank, words[0], words[1], position, agreed);
