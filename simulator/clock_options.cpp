@@ -127,6 +127,19 @@ void refuse_meaningless_network(const CLI::App& command, const ClockOptions& opt
        {"--switches-per-group", has_switches, "of --network fat-tree and dragonfly"}});
 }
 
+CLI::Option* add_run_options(CLI::App& command, RunOptions& options) {
+  command.add_option("--seed", options.seed, "of all that is drawn")
+      ->check(whole_between(0, UINT64_MAX))
+      ->capture_default_str();
+  command.add_option("--runs", options.runs, "how many runs, of which medians are taken")
+      ->check(whole_between(1, 1000000))
+      ->capture_default_str();
+  command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")
+      ->check(whole_between(0, 4096));
+  command.add_flag("--each", options.each, "a line for each run, not for all of them");
+  return command.add_flag("--json", options.json, "one JSON object per line");
+}
+
 void add_clock_options(CLI::App& command, ClockOptions& options) {
   const CLI::Validator time = number_between(0, longest_time);
   constexpr std::uint64_t most_ranks = 1 << 24, most = 1 << 20;

@@ -2,6 +2,7 @@
 // others know.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,14 @@ struct ClockOptions {
 };
 
 void add_clock_options(CLI::App& command, ClockOptions& options);
+
+// How many runs, and how they are printed.
+struct RunOptions {
+  std::uint64_t seed = 1;
+  int runs = 1, threads = 0;
+  bool each = false, json = false;
+};
+CLI::Option* add_run_options(CLI::App& command, RunOptions& options);  // --json
 // RANK@FACTOR each.
 std::vector<SlowRank> parse_slow(const std::vector<std::string>& texts, std::int64_t ranks);
 // Adds the deaths and suspicions of named ranks to failures.

@@ -21,17 +21,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Results = std::vector<GossipOperationResult>;
 
-struct Options : ClockOptions, GossipOptions {
+struct Options : ClockOptions, GossipOptions, RunOptions {
   std::string algorithm = "pcf", aggregate = "average", stop = "model";
   std::int64_t ranks = 8, f = 1;
   double eps = 1e-6;
   int rounds = 0, cycles = 0;
   std::string repair_initial = "default";
 
-  std::uint64_t seed = 1;
-  int runs = 1, threads = 0;
-  bool two_level = false;
-  bool each = false, json = false, quiet = false;
+  bool two_level = false, quiet = false;
 };
 
 GossipOperationRun run_of(const Options& options, const CLI::App& command) {
@@ -258,16 +255,7 @@ void add_options(CLI::App& command, Options& options) {
                    "one of the --ranks-per-host gossips for its host, as in the library's jobs over several hosts");
   add_fault_options(command, options, true);
 
-  command.add_option("--seed", options.seed, "of all that is drawn")
-      ->check(whole_between(0, UINT64_MAX))
-      ->capture_default_str();
-  command.add_option("--runs", options.runs, "how many runs, of which medians are taken")
-      ->check(whole_between(1, 1000000))
-      ->capture_default_str();
-  command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")
-      ->check(whole_between(0, 4096));
-  command.add_flag("--each", options.each, "a line for each run, not for all of them");
-  command.add_flag("--json", options.json, "one JSON object per line");
+  add_run_options(command, options);
   command.add_flag("--quiet", options.quiet, "no progress bar on long runs");
 }
 

@@ -29,7 +29,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options : ClockOptions {
+struct Options : ClockOptions, RunOptions {
   Kind kind = Kind::broadcast;
   std::string algorithm = "corrected";
   std::int64_t ranks = 8, root = 0, hosts = 0;
@@ -43,9 +43,7 @@ struct Options : ClockOptions {
   double gossip_time = 0, ask_after = -1, panic_after = -1;
   bool no_panic = false;
 
-  std::uint64_t seed = 1;
-  int runs = 1, threads = 0;
-  bool each = false, json = false, csv = false, quiet = false;
+  bool csv = false, quiet = false;
   std::string trace;
   bool traces = false;
 };
@@ -560,16 +558,7 @@ void add_options(CLI::App& command, Options& options) {
                   "ranks that die in the operation, at a send by chance; the root is spared")
       ->check(whole_between(0, most_ranks));
 
-  command.add_option("--seed", options.seed, "of all that is drawn")
-      ->check(whole_between(0, UINT64_MAX))
-      ->capture_default_str();
-  command.add_option("--runs", options.runs, "how many runs, of which medians are taken")
-      ->check(whole_between(1, 1000000))
-      ->capture_default_str();
-  command.add_option("--threads", options.threads, "runs at a time (0: one per core); results don't depend on it")
-      ->check(whole_between(0, 4096));
-  command.add_flag("--each", options.each, "a line for each run, not for all of them");
-  CLI::Option* json = command.add_flag("--json", options.json, "one JSON object per line");
+  CLI::Option* json = add_run_options(command, options);
   command.add_flag("--csv", options.csv, "comma-separated values, the names first")->excludes(json);
   command.add_flag("--quiet", options.quiet, "no progress bar on long runs");
   command.add_option("--trace", options.trace, "file for Perfetto (ui.perfetto.dev) or chrome://tracing, of one run");

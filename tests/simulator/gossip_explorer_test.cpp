@@ -152,7 +152,7 @@ TEST_P(GossipExplorer, RanksOfHostsThatComeLateAtAnyMoment) {
   EXPECT_EQ(volume_.violations, 0);
 }
 
-// Nobody waits at the entrance: those that have come have the aggregate of those that have, and say so. Those of
+// No rank waits at the entrance: the ranks that have come have the aggregate of these, and say so. Those of
 // plan.late come one after the other.
 void expect_estimates_of_those_that_have_come(GossipWorldPlan plan, double tolerance) {
   constexpr std::int64_t apart = 20000;

@@ -79,7 +79,7 @@ class LogWorld {
       if (node.is_alive && node.log.position() < plan_->entries) return false;
     return true;
   }
-  // Nobody dies any more, all hear of the dead, and all go on in turn. False: they don't come to the end.
+  // No rank dies any more, all hear of the dead, and all go on in turn. False: they don't come to the end.
   bool comes_to_its_end() const {
     LogWorld world = *this;
     for (int turns = 0; turns < 1000 && !world.is_over(); ++turns)

@@ -141,4 +141,13 @@ void several(int iteration) {
   }
 }
 
+void reduce_with_other_roots(int root) {
+  std::uint64_t in = 1, out = 77;
+  const ucft_status_t status = ucft_reduce(comm, &in, &out, 1, UCFT_UINT64, UCFT_SUM, root, nullptr, nullptr);
+  if (rank_ == root || status != UCFT_OK) expect(status, UCFT_ERR_MISMATCH, "reduce");
+  if (out != 77) wrong("a result was written: {}", out);
+  for (int i = 1; i < 4; ++i)
+    if (allreduce(i, 1) != 0) wrong("iteration {}: a rank is missing", i);
+}
+
 }  // namespace ucft::detail::test

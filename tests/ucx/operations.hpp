@@ -17,6 +17,8 @@ std::uint64_t decode(std::uint64_t sum, const ucft_result_t& result, int iterati
 int allreduce(int iteration, std::size_t count);
 void broadcast(int iteration, int root, std::size_t count);
 void reduce(int iteration, int root, std::size_t count);
+// A reduce in which other ranks name other roots: a mismatch, and nothing is written. Later operations are right again.
+void reduce_with_other_roots(int root);
 // Blocks of 0, count or 2 * count words, with a hole of one word before each. Who is missing is missing on all.
 void allgather(int iteration, std::size_t count);
 // Four allreduces and a barrier in flight together.
