@@ -130,10 +130,7 @@ void Communicators::retire(std::unique_ptr<Communicator> communicator) {
     if (gone_.size() > gone_limit) gone_.pop_front();
   }
   communicator->retire();
-  if (communicator->shares_memory())
-    closed_.push_back(std::move(communicator));
-  else
-    communicator.reset();
+  if (communicator->shares_memory()) closed_.push_back(std::move(communicator));
   for (Communicator* part : parts) {
     const auto found = std::ranges::find_if(communicators_, [&](const auto& each) { return each.get() == part; });
     std::unique_ptr<Communicator> ours = std::move(*found);

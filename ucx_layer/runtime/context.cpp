@@ -151,8 +151,8 @@ void Context::stop() {
   departures_.stop_detector();
 }
 
-// In one write, so that ranks' lines don't mix. Of connections the most that were open at a time: peers that have left
-// before this rank have none any more.
+// In one write, so that ranks' lines don't mix. Its connections are the most that were open at a time: peers that have
+// left before this rank have none any more.
 void Context::print_stats() const {
   std::string failed;
   for (std::int32_t rank = 0; rank < size(); ++rank)
@@ -190,12 +190,12 @@ bool Context::forked() const { return job_.pid != process_id.load(std::memory_or
 // ---- the loop -------------------------------------------------------------------------------------------------------
 
 // Messages can wait for a few looks where nothing else is under way than operations in shared memory.
-bool Context::progress() {
-  if (on_host_.empty()) return progress_all();
+bool Context::progress(bool asks_ucx) {
+  if (on_host_.empty()) return progress_all(asks_ucx);
   const bool active = progress_host();
   const std::uint32_t apart = active ? 64 : 8;
   if (++looks_ % apart != 0 && messages_can_wait()) return active;
-  return progress_all() || active;
+  return progress_all(asks_ucx) || active;
 }
 
 bool Context::progress_host() {
@@ -210,20 +210,22 @@ bool Context::progress_host() {
   return active;
 }
 
-// A rank that speaks for no host, and has no other business with ranks of other hosts, asks UCX every eighth time.
-bool Context::progress_all() {
-  bool active = transport_->poll(listens_ || ++turns_unheard_ % 8 == 0);
+// A rank that speaks for no host may have no business with ranks of other hosts.
+bool Context::listens() const {
+  const std::vector<Communicator*>& turning = communicators_.turning();
+  return turning.empty() || std::ranges::any_of(turning, &Communicator::listens);
+}
+
+// Without such business it asks UCX every eighth time.
+bool Context::progress_all(bool asks_ucx) {
+  bool active = transport_->poll(asks_ucx || listens() || ++turns_unheard_ % 8 == 0);
   if (departures_.has_news()) {
     departures_.on_turn(Clock::now());
     active = true;
   }
   const std::vector<Communicator*>& turning = communicators_.turning();
-  bool listens = turning.empty();
-  for (std::size_t i = 0; i < turning.size() && !communicators_.has_ended(); ++i) {  // a turn may make others
-    listens |= turning[i]->listens();
+  for (std::size_t i = 0; i < turning.size() && !communicators_.has_ended(); ++i)  // a turn may make others
     if (turning[i]->wants_turn()) active |= turning[i]->on_turn();
-  }
-  listens_ = listens;
   if (Communicator* const next = communicators_.next_in_turn();
       next != nullptr && !next->wants_turn() && !communicators_.has_ended())
     active |= next->on_turn();
@@ -274,8 +276,7 @@ void Context::say_waited_until(Clock::time_point limit) {
 }
 
 void Context::glance() {
-  listens_ = true;
-  if (progress()) {
+  if (progress(true)) {
     idle_glances_ = 0;
     return;
   }
@@ -290,11 +291,10 @@ void Context::sleep_a_little() {
   sleeping.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (job_.all_membarriers) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-  listens_ = true;
-  const bool arrived = progress_host() || progress_all();
+  const bool arrived = progress_host() || progress_all(true);
   if (!arrived && !departures_.has_news()) {
     const Clock::time_point begin = Clock::now();
-    if (!transport_->uses_messages() || transport_->has_remote_mailboxes() || !listens_) {
+    if (!transport_->uses_messages() || transport_->has_remote_mailboxes() || !listens()) {
       const timespec limit{0, transport_->has_remote_mailboxes() ? remote_nap_ns : local_nap_ns};
       syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&sleeping), FUTEX_WAIT, 1, &limit, nullptr, 0);
     } else if (transport_->arm()) {
@@ -361,11 +361,10 @@ void Context::helper_turn(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   if (!self.turns_.helper_enter()) return;
   self.in_helper_ = true;
-  self.listens_ = true;
   if (self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
   self.departures_.connect_in_calm(Clock::now());
   for (int rounds = 0; rounds < 64; ++rounds)
-    if (const bool active = self.progress_host(); !self.progress_all() && !active) break;
+    if (const bool active = self.progress_host(); !self.progress_all(true) && !active) break;
   self.transport_->publish_credit();
   self.in_helper_ = false;
   self.turns_.helper_leave();

@@ -95,7 +95,7 @@ class Context {
   void leave() { turns_.leave(); }
 
   // True if anything was done.
-  bool progress();
+  bool progress(bool asks_ucx = false);  // false: UCX is asked if messages may be for this rank, else now and then
   // progress() for callers that test instead of waiting. Now and then it also looks at what a wait looks at while it
   // yields. And it yields as a wait does when nothing has come for so long.
   void glance();
@@ -148,7 +148,8 @@ class Context {
   void print_stats() const;
   HostLayout slab_layout() const;
   void enlarge_host_scratch(std::size_t level, std::uint64_t bytes);
-  bool progress_all();
+  bool progress_all(bool asks_ucx);
+  bool listens() const;
   bool progress_host();
   bool rest(Idle& idle, Clock::time_point limit);
   void look_around(Clock::time_point now);
@@ -165,7 +166,6 @@ class Context {
   std::vector<std::vector<std::byte>> host_scratch_;  // by level
   Spin spin_;
   std::uint32_t looks_ = 0, turns_unheard_ = 0;
-  bool listens_ = true;                   // messages of other ranks may be for a communicator: see progress_all()
   std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread
   Turns turns_;
   std::uint32_t glances_ = 0, idle_glances_ = 0;
