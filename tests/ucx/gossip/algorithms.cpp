@@ -312,8 +312,8 @@ TEST_P(Gossip, CommunicatorsComeAndGo) {
   for (int ranks : {1, 3}) expect_right(plan(ranks, communicators));
 }
 
-// The last rank is of a program that was compiled when the options ended with the seed. It has the defaults of the later
-// ones, which the others name.
+// The last rank is of a program that was compiled when the options ended with the seed. Of later ones it has the
+// defaults, which the others name.
 RANKS(older_options) {
   ucft_gossip_options_t options = options_of(UCFT_GOSSIP_HPFLC, 1e-6);
   if (rank_ == size_ - 1) {
