@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "collectives/deferred_steps.hpp"
+
 namespace ucft::detail {
 
 Buffers::Buffers(ChunkSource source) : source_(source) {
@@ -122,6 +124,16 @@ void Buffers::recycle(BufferId id) {
   } else {
     free_[blocks_[id].size_class].push_back(id);
   }
+}
+
+void Buffers::copy(const Slice& to, const Slice& from) {
+  const DeferredSteps::Step step{.copies = true, .to = to, .higher = from};
+  if (deferred_ == nullptr || !deferred_->keep(step, *this)) step.take(*this);
+}
+
+void Buffers::combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher) {
+  const DeferredSteps::Step step{.copies = false, .reduction = reduction, .to = to, .lower = lower, .higher = higher};
+  if (deferred_ == nullptr || !deferred_->keep(step, *this)) step.take(*this);
 }
 
 }  // namespace ucft::detail

@@ -36,6 +36,9 @@ struct ChunkSource {
   std::size_t chunk_bytes = 256 * 1024;  // asked for at a time for small blocks; a power of two, at least 4096
 };
 
+class DeferredSteps;
+class Reduction;
+
 class Buffers {
  public:
   explicit Buffers(ChunkSource source);
@@ -60,9 +63,13 @@ class Buffers {
   // One more reference to the same bytes in a block of our own: memory that was lent is copied. Nothing if there is
   // none.
   Slice localize(Slice slice) {
-    if (slice && is_adopted(slice.buffer)) return whole(copy_in(data(slice), slice.bytes));
-    retain(slice);
-    return slice;
+    if (!slice || !is_adopted(slice.buffer)) {
+      retain(slice);
+      return slice;
+    }
+    const Slice copied = whole(allocate(slice.bytes));
+    if (copied) copy(copied, slice);
+    return copied;
   }
   Slice whole(BufferId id) const {
     assert(bytes(id) <= UINT32_MAX);
@@ -79,6 +86,13 @@ class Buffers {
     if (id != no_buffer && --blocks_[id].references == 0) recycle(id);
   }
   std::byte* data(BufferId id) const { return blocks_[id].data; }
+
+  // What is done with values: at once, or kept by the deferred steps for later. Slices of equal lengths; to is exactly
+  // lower, or exactly higher, or overlaps neither.
+  void copy(const Slice& to, const Slice& from);
+  void combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher);
+  void defer_to(DeferredSteps* steps) { deferred_ = steps; }  // null: to none
+
   std::uint64_t bytes(BufferId id) const { return id == no_buffer ? 0 : blocks_[id].bytes; }
   std::uint32_t references(BufferId id) const { return blocks_[id].references; }
   bool is_adopted(BufferId id) const { return blocks_[id].size_class >= heap; }
@@ -120,6 +134,7 @@ class Buffers {
   std::size_t chunk_left_ = 0;
   std::size_t in_use_ = 0;
   std::uint64_t refused_ = 0;
+  DeferredSteps* deferred_ = nullptr;
   std::vector<std::unique_ptr<std::byte[]>> private_chunks_;
 };
 

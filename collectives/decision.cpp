@@ -1,6 +1,5 @@
 #include "collectives/decision.hpp"
 
-#include <cstring>
 #include <utility>
 
 namespace ucft::detail {
@@ -24,7 +23,7 @@ void Decision::take_over(const Message& message, Rank me, BufferId& reserved, Bu
 void Decision::keep(Slice given, Rank me, BufferId& reserved, Buffers& buffers) {
   if (reserved != no_buffer && buffers.is_adopted(given.buffer) && given.bytes <= buffers.bytes(reserved)) {
     value = {std::exchange(reserved, no_buffer), 0, given.bytes};
-    std::memcpy(buffers.data(value), buffers.data(given), given.bytes);
+    buffers.copy(value, given);
   } else {
     value = buffers.localize(given);
   }

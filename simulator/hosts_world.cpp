@@ -32,7 +32,8 @@ HostsWorld::Node::Node(HostsWorld& world, Rank rank)
     : buffers({&HostsWorld::allocate, this, 4096}),
       journal(world, rank),
       caller(world, rank),
-      member({rank, &world.plan_.hosts, world.plan_.window, world.plan_.optimistic}, journal, caller, buffers),
+      member({rank, &world.plan_.hosts, world.plan_.window, world.plan_.optimistic, world.plan_.long_bytes}, journal,
+             caller, buffers),
       results(world.plan_.program.size()),
       named(world.plan_.program.size()),
       proved(world.plan_.hosts.size()) {}
@@ -353,11 +354,11 @@ void HostsWorld::deliver(const Event& event) {
   flush(event.to);
 }
 
-void HostsWorld::complete(Rank rank, OperationNumber call, OperationNumber number) {
-  if (alive(rank) && call != HostProcess::internal) node(rank).results[call] = read_result(rank, call, number);
+void HostsWorld::complete(Rank rank, OperationNumber call, OperationNumber number, std::span<const std::byte> value) {
+  if (alive(rank) && call != HostProcess::internal) node(rank).results[call] = read_result(rank, call, number, value);
 }
 
-Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber number) {
+Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber number, std::span<const std::byte> value) {
   Node& here = node(rank);
   const Operation& operation = here.member.process().operation(number);
   const Decision& decision = operation.decision();
@@ -370,9 +371,9 @@ Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber numb
   here.named[call] = decision.list_length;
   result.missing_known = here.member.missing(number, result.missing);
   const Arguments& arguments = arguments_of(host_of(rank), call);
-  if (decision.value && (arguments.kind != Kind::reduce || rank == arguments.root)) {
-    result.value.resize(decision.value.bytes / sizeof(std::uint64_t));
-    std::memcpy(result.value.data(), here.buffers.data(decision.value), decision.value.bytes);
+  if (!value.empty() && (arguments.kind != Kind::reduce || rank == arguments.root)) {
+    result.value.resize(value.size() / sizeof(std::uint64_t));
+    std::memcpy(result.value.data(), value.data(), value.size());
   }
   return result;
 }

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct HostsPlan {
   int in_flight = 1;        // operations a rank posts before it waits for the oldest
   Optimism optimistic = false;
   bool slow_journal = false;       // an entry is there some time after it was appended
+  std::uint64_t long_bytes = 1;    // from so many on only a rank that speaks computes values
   std::vector<Arguments> program;  // roots are ranks; f counts hosts
   bool ends = false;               // all leave after it
   struct Other {
@@ -89,7 +91,9 @@ class HostsWorld {
   class RankCaller : public HostMember::Caller {
    public:
     RankCaller(HostsWorld& world, Rank rank) : world_(world), rank_(rank) {}
-    void on_completed(OperationNumber call, OperationNumber number) override { world_.complete(rank_, call, number); }
+    void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override {
+      world_.complete(rank_, call, number, value);
+    }
 
    private:
     HostsWorld& world_;
@@ -152,8 +156,8 @@ class HostsWorld {
   std::string check_mismatched(Rank rank, std::size_t call) const;
   HostContribution contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value);
   void flush(Rank rank);
-  void complete(Rank rank, OperationNumber call, OperationNumber number);
-  Result read_result(Rank rank, std::size_t call, OperationNumber number);
+  void complete(Rank rank, OperationNumber call, OperationNumber number, std::span<const std::byte> value);
+  Result read_result(Rank rank, std::size_t call, OperationNumber number, std::span<const std::byte> value);
   void deliver(const Event& event);
   bool is_sound(Host host) const;
   bool binds(Rank rank) const;

@@ -75,7 +75,7 @@ class TwoLevelActors {
   };
   struct Member : HostMember::Caller {
     Member(TwoLevelActors& actors, Rank rank);
-    void on_completed(OperationNumber call, OperationNumber number) override;
+    void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override;
     TwoLevelActors& actors;
     HostMember member;
     Decision decision;  // without its buffers
@@ -182,12 +182,13 @@ TwoLevelActors::Member::Member(TwoLevelActors& of, Rank rank)
     : actors(of),
       member({rank, &of.hosts_, window, of.stand_in_.optimism()}, of.of(of.host_of(rank)), *this, of.buffers_) {}
 
-void TwoLevelActors::Member::on_completed(OperationNumber call, OperationNumber number) {
+void TwoLevelActors::Member::on_completed(OperationNumber call, OperationNumber number,
+                                          std::span<const std::byte> result) {
   if (call == HostProcess::internal) return;
   const Operation& operation = member.process().operation(number);
   decision = operation.decision();
   attempts = static_cast<std::uint32_t>(operation.attempts());
-  if (decision.value) std::memcpy(&value, actors.buffers_.data(decision.value), sizeof value);
+  if (!result.empty()) std::memcpy(&value, result.data(), sizeof value);
   if (decision.outcome == Outcome::success) member.missing(number, missing);
   is_through = true;
 }

@@ -5,6 +5,7 @@
 //   reading entry k:               it is stamped in the slab of the rank that speaks, w; or w is proved dead (then look
 //                                  again): so it was never there, and w + 1 speaks, from entry k on
 //   passing it:                    `through` of this rank's slab = k + 1
+//   letting go of what it points to, and what all before it point to: `needs` of this rank's slab = k + 1
 //
 // Why all read the same: only w stores to its slab, and the proof of w's death comes after w's last store. So the stamp
 // of k is there for all, or for no rank. Either all read entry k from w, or all go on to w + 1 at k. By induction over
@@ -13,9 +14,11 @@
 // The bound: slot k mod S holds entry k - S of the same writer. It is stored to for k when all have
 // passed k - S: each has stored that in `through`, or is proved dead. A reader stores `through` behind its last read of
 // the entry, in release order, and the writer loads it with acquire order. So no reader finds a payload that changes.
-// Memory that an entry points to is free when all have passed that entry (passed_by_all()).
+// Memory that an entry points to is free when all have let go of it (let_go_by_all()): `needs` is stored and loaded as
+// `through` is, and a rank that is proved dead needs nothing.
 //
-// The slab is one of HostSlabs: zeros at first, word 0 is `through`, word 5 says that its owner has left. A rank that
+// The slab is one of HostSlabs: zeros at first, word 0 is `through`, word 5 says that its owner has left, word 6 is
+// `needs`. A rank that
 // has left counts as dead: it appends nothing more, and reads nothing more.
 //
 // A value: no pointer into that memory, no clock. The Memory is an argument, as the stage's (host_stage.hpp): load,
@@ -73,30 +76,41 @@ class HostLog {
   const std::byte* payload(Memory& memory, std::uint64_t bytes) const {
     return memory.read(speaker_, slot() + 1, bytes);
   }
-  // This rank is through with the entry, and with the data that it points to. No rank asks how far the speaker is.
+  // This rank is through with the entry. No rank asks how far the speaker is.
   template <class Memory>
   void pass(Memory& memory) {
     ++position_;
     if (!speaks()) memory.store(HostLayout::through(), position_);
   }
 
-  // All entries before it are passed by all that live, as far as this rank has looked.
-  std::uint64_t passed_by_all() const { return passed_by_all_; }
+  // This rank needs no data that entries before that one point to. It has passed them.
+  template <class Memory>
+  void let_go(Memory& memory, std::uint64_t before) const {
+    assert(before <= position_);
+    if (!speaks()) memory.store(HostLayout::needs(), before);
+  }
+
+  // All data that entries before it point to are needed by no other rank that lives, as far as this rank has looked.
+  std::uint64_t let_go_by_all() const { return let_go_by_all_; }
   template <class Memory>
   void look_for_readers(Memory& memory) {
-    std::uint64_t passed = position_;
+    std::uint64_t passed = position_, let_go = position_;
     for (Rank x = 0; x < ranks_; ++x) {
       if (x == me_) continue;
-      const std::uint64_t its = memory.load(x, HostLayout::through());
-      if (its < passed && !memory.is_dead(x)) passed = its;
+      const std::uint64_t through = memory.load(x, HostLayout::through()), needs = memory.load(x, HostLayout::needs());
+      if ((through >= passed && needs >= let_go) || memory.is_dead(x)) continue;
+      passed = std::min(passed, through);
+      let_go = std::min(let_go, needs);
     }
     passed_by_all_ = std::max(passed_by_all_, passed);
+    let_go_by_all_ = std::max(let_go_by_all_, let_go);
   }
 
   // All that its future depends on, a word at a time.
   template <class Use>
   void describe(Use word) const {
-    for (const HostWord each : {static_cast<HostWord>(speaker_), HostWord{position_}, HostWord{passed_by_all_}})
+    for (const HostWord each :
+         {static_cast<HostWord>(speaker_), HostWord{position_}, HostWord{passed_by_all_}, HostWord{let_go_by_all_}})
       word(each);
   }
 
@@ -111,7 +125,9 @@ class HostLog {
   HostPlace slot_words_;
   std::uint64_t slots_;
   Rank speaker_ = 0;
-  std::uint64_t position_ = 0, passed_by_all_ = 0;
+  std::uint64_t position_ = 0;
+  std::uint64_t passed_by_all_ = 0;  // all entries before it, by all that live, as far as this rank has looked
+  std::uint64_t let_go_by_all_ = 0;
 };
 
 }  // namespace ucft::detail

@@ -53,6 +53,8 @@ struct HostLayout {
   // 0, until its owner has left: it posts nothing more, and reads nothing more of what others post. Then 1 + how many
   // gossip operations it has posted.
   static constexpr HostPlace left() { return 5; }
+  // Of a host's log: the first entry whose data its owner may still need.
+  static constexpr HostPlace needs() { return 6; }
   static constexpr HostPlace first_bank() { return line_words; }
   HostPlace stride() const { return static_cast<HostPlace>(cells) * cell_words(); }
   HostPlace value(OperationNumber number) const {

@@ -1,6 +1,7 @@
 #include "collectives/hosts/host_member.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace ucft::detail {
@@ -11,12 +12,13 @@ HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& b
       journal_(journal),
       caller_(caller),
       buffers_(buffers),
-      process_({host_, place.hosts->back() + 1, place.window, place.optimism}, buffers),
+      process_({host_, place.hosts->back() + 1, place.window, place.optimism, place.long_bytes}, buffers),
       let_go_(static_cast<std::size_t>(place.hosts->back()) + 1),
       lets_us_go_(let_go_.size()),
       told_we_leave_(let_go_.size()) {
   last_gone_.resize(let_go_.size());
   speaks_ = first_alive(host_) == place.me;
+  if (speaks_) process_.compute();
 }
 
 HostMember::Ranks HostMember::ranks_of(Host host) const {
@@ -48,8 +50,12 @@ void HostMember::read() {
     ended_ |= entry->what == JournalEntry::What::end;
     for (Leaver& each : leavers_)
       each.is_recorded |= entry->what == JournalEntry::What::leave && entry->about == each.host;
-    apply(*entry);
+    if (entry->what == JournalEntry::What::result)
+      take_result(*entry);
+    else
+      process_.apply(*entry);
     report();
+    if (!owed_.empty()) continue;
     process_.make_ready();
     report();
   }
@@ -60,18 +66,37 @@ void HostMember::read() {
   process_.let_go().clear();
 }
 
-// An entry that this rank itself has appended need not be copied.
-void HostMember::apply(const JournalEntry& entry) {
-  if (!appended_) return process_.apply(entry);
-  JournalEntry mine = entry;
-  mine.block = appended_;
-  process_.apply(mine);
-  buffers_.release(std::exchange(appended_, {}));
+// On a host of one rank no other rank asks where a result lies.
+void HostMember::report() {
+  const Ranks here = ranks_of(host_);
+  bool any = false;
+  for (OperationNumber number : process_.completed()) {
+    const OperationNumber call = process_.call_of(number);
+    const Slice value = process_.operation(number).decision().value;
+    if (here.end - here.first > 1 && process_.has_long_result(number)) {
+      buffers_.retain(value);
+      owed_.push_back({call, number, value});
+      continue;
+    }
+    any |= call != HostProcess::internal;
+    caller_.on_completed(call, number, bytes_of(value));
+  }
+  process_.clear_completed();
+  if (any && speaks_) journal_.wake();
 }
 
-void HostMember::report() {
-  for (OperationNumber number : process_.completed()) caller_.on_completed(process_.call_of(number), number);
-  process_.clear_completed();
+std::span<const std::byte> HostMember::bytes_of(Slice value) const {
+  if (!value) return {};
+  return {buffers_.data(value), value.bytes};
+}
+
+void HostMember::take_result(const JournalEntry& entry) {
+  const Owed owed = owed_.front();
+  owed_.pop_front();
+  assert(entry.from == owed.number && entry.value.size() == owed.value.bytes);
+  if (speaks_) journal_.wake();
+  caller_.on_completed(owed.call, owed.number, entry.value);
+  buffers_.release(owed.value);
 }
 
 void HostMember::record(const JournalEntry& entry) {
@@ -84,8 +109,8 @@ void HostMember::record_message(const Held& held) {
   JournalEntry entry;
   entry.what = JournalEntry::What::message;
   entry.message = held.message;
-  if (held.message.value) entry.value = {buffers_.data(held.message.value), held.message.value.bytes};
-  buffers_.retain(appended_ = entry.appended = held.message.value);
+  entry.value = bytes_of(held.message.value);
+  entry.appended = held.message.value;
   if (held.message.list != no_buffer)
     entry.list = {buffers_.data(held.message.list), held.message.list_length * sizeof(std::uint32_t)};
   record(entry);
@@ -93,7 +118,15 @@ void HostMember::record_message(const Held& held) {
 
 // Writes down what has come and is not written down yet.
 void HostMember::go_on() {
-  while (may_append() && (record_failures() || record_leavers() || take_held())) {}
+  while (may_append() && (record_result() || record_failures() || record_leavers() || take_held())) {}
+}
+
+// Nothing is written down before it: a replica that reads on would drop what it needs.
+bool HostMember::record_result() {
+  if (owed_.empty()) return false;
+  const auto [call, number, value] = owed_.front();
+  record({.what = JournalEntry::What::result, .value = bytes_of(value), .appended = value, .from = number});
+  return true;
 }
 
 // Writes down that a host is gone, all of whose ranks are gone. False: there is none.
@@ -193,6 +226,7 @@ void HostMember::on_failures(Rank first, Rank end, Gone how) {
   if (!speaks_ && host == host_ && speaks == place_.me) {
     read();
     speaks_ = has_taken_over_ = true;
+    process_.compute();
     send_new();  // all
   } else if (speaks_ && host != host_ && speaks != spoke && speaks != no_rank &&
              !let_go_[static_cast<std::size_t>(host)]) {
@@ -209,7 +243,7 @@ void HostMember::on_turn(std::int64_t now_ns, bool may_gossip) {
 }
 
 bool HostMember::say_waiting() {
-  if (!may_append()) return false;
+  if (!may_record()) return false;
   record({.what = JournalEntry::What::waiting});
   go_on();
   return true;
@@ -238,11 +272,11 @@ void HostMember::say_that_we_leave() {
 
 bool HostMember::leave() {
   if (!speaks_ || ended_) return ended_;
-  if (!process_.window().has_left() && process_.window().idle() && may_append())
+  if (!process_.window().has_left() && process_.window().idle() && may_record())
     record({.what = JournalEntry::What::leave, .about = host_});
   say_that_we_leave();
   go_on();
-  if (!process_.window().has_left() || !process_.window().idle() || !may_append()) return ended_;
+  if (!process_.window().has_left() || !process_.window().idle() || !may_record()) return ended_;
   for (Host host = 0; host < static_cast<Host>(lets_us_go_.size()); ++host)
     if (host != host_ && !lets_us_go_[static_cast<std::size_t>(host)] && !has_gone(host)) return false;
   record({.what = JournalEntry::What::end});
@@ -295,7 +329,8 @@ void HostMember::send_again(Host host) {
 // ---- results --------------------------------------------------------------------------------------------------------
 
 std::vector<Rank> HostMember::awaited(OperationNumber call) const {
-  if (process_.calls() <= call) return speaks_ ? std::vector<Rank>() : std::vector<Rank>{first_alive(host_)};
+  if (process_.calls() <= call || !owed_.empty())
+    return speaks_ ? std::vector<Rank>() : std::vector<Rank>{first_alive(host_)};
   const OperationWindow& window = process_.window();
   OperationNumber number = window.dropped_upto();
   while (number < window.next() && window.operation(number).finished()) ++number;
@@ -334,7 +369,7 @@ Rank HostMember::culprit(OperationNumber number) const {
 }
 
 void HostMember::release_all() {
-  buffers_.release(std::exchange(appended_, {}));
+  for (const Owed& owed : std::exchange(owed_, {})) buffers_.release(owed.value);
   for (const Held& held : std::exchange(held_, {})) {
     buffers_.release(held.message.value);
     buffers_.release(held.message.list);

@@ -1,10 +1,12 @@
 // One rank's part in its host's process. Every rank of the host reads the journal. The first that lives is the speaker:
 // it also writes the journal, and exchanges packets with the speakers of other hosts.
 //
-//   speaker    an event -> written down -> applied -> the packets that follow are sent
-//   others     read, apply, send nothing
-//   takeover   the speaker is proved dead, and this rank is the next. It reads to the end, sends all packets again that
-//              any host may lack, and goes on. They are the packets that its predecessor sent, or would have sent
+//   speaker    an event -> written down -> applied -> the packets that follow are sent. A long result is written down,
+//              too, before anything else is: that is, where it lies
+//   others     read, apply, send nothing, compute no long value: they take results from there
+//   takeover   the speaker is proved dead, and this rank is the next. It reads to the end, computes what it has named,
+//              sends all packets again that any host may lack, and goes on. They are the packets that its predecessor
+//              sent, or would have sent
 //
 // Packets go to the first rank of a host that is not known to be dead. When that one dies, the next one gets those
 // packets that its host may not have written down. It keeps them until it speaks. So a message survives the deaths of
@@ -20,6 +22,8 @@
 //   - Everything that leaves a host follows from what its journal holds.
 #pragma once
 
+#include <deque>
+#include <span>
 #include <vector>
 
 #include "collectives/ballots.hpp"
@@ -35,6 +39,7 @@ class HostMember {
     const std::vector<Host>* hosts;  // of each rank, ascending; the same on all
     int window = 8;
     Optimism optimism = false;
+    std::uint64_t long_bytes = Buffers::private_limit + 1;  // as HostProcess's
   };
   // Places of packets without a message. They say only which rank speaks now; that the host posts nothing from
   // message.operation on; or that it needs the other host, which leaves, no more. Places of messages are below them.
@@ -48,16 +53,16 @@ class HostMember {
   class Caller {
    public:
     virtual ~Caller() = default;
-    // An operation of this rank's process is through; call: HostProcess::internal, or which one it was. It may be
-    // dropped soon after.
-    virtual void on_completed(OperationNumber call, OperationNumber number) = 0;
+    // An operation of this rank's process is through; call: HostProcess::internal, or which one it was. Its value is
+    // there until the call returns; the operation may be dropped soon after.
+    virtual void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) = 0;
   };
   HostMember(Place place, Journal& journal, Caller& caller, Buffers& buffers);
 
   // The journal may have grown, or may be appended to again.
   void look();
   // Whether on_contribution() is awaited, and for which call: this rank speaks, and its process can take it in.
-  bool wants_contribution() const { return process_.ready() && may_append(); }
+  bool wants_contribution() const { return process_.ready() && may_record(); }
   OperationNumber next_call() const { return process_.calls(); }
   void on_contribution(const HostContribution& contribution);
   // from: a rank of another host, message.peer, that speaks there; so all before it on its host are dead. A rank that
@@ -67,7 +72,7 @@ class HostMember {
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
   // A rank of another host is gone, in order. was_needed: some rank may not have finished all that its host has posted.
   void on_left(Rank rank, bool was_needed) { on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left); }
-  bool wants_turn() const { return process_.wants_turn() && may_append(); }
+  bool wants_turn() const { return process_.wants_turn() && may_record(); }
   void on_turn(std::int64_t now_ns, bool may_gossip = true);
   // This host has waited for others for long. False: not now.
   bool say_waiting();
@@ -109,6 +114,7 @@ class HostMember {
   };
   // A rank whose replica lacks something writes nothing down: it may differ from the others'.
   bool may_append() const { return speaks_ && !lost() && journal_.may_append(); }
+  bool may_record() const { return may_append() && owed_.empty(); }
   Ranks ranks_of(Host host) const;
   Rank first_alive(Host host) const;
   enum class Gone : std::uint8_t { failed, left, left_needed, somehow };
@@ -118,9 +124,11 @@ class HostMember {
   void say_that_we_leave();
   bool record_leavers();
   void report();
+  std::span<const std::byte> bytes_of(Slice value) const;
   void read();
-  void apply(const JournalEntry& entry);
+  void take_result(const JournalEntry& entry);
   void record(const JournalEntry& entry);
+  bool record_result();
   void record_message(const Held& held);
   void go_on();
   bool record_failures();
@@ -138,7 +146,11 @@ class HostMember {
   Buffers& buffers_;
   HostProcess process_;
   std::uint64_t position_ = 0;
-  Slice appended_{};  // the value of the message that this rank has appended, until it is read
+  struct Owed {
+    OperationNumber call, number;
+    Slice value;  // one reference; names what it may not have computed
+  };
+  std::deque<Owed> owed_;  // operations with long results that are not written down
   bool speaks_ = false, ended_ = false, lost_ = false;
   FailedRanks dead_;
   struct DeadHost {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <iterator>
 
 namespace ucft::detail {
@@ -11,11 +12,13 @@ HostProcess::HostProcess(Size size, Buffers& buffers)
       buffers_(buffers),
       window_({size.me, size.hosts, size.window, size.optimism}, buffers),
       outbox_(buffers),
+      deferred_(size.long_bytes),
       slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)) {
   make_ready();
 }
 
 void HostProcess::apply(const JournalEntry& entry) {
+  buffers_.defer_to(computes_ ? nullptr : &deferred_);
   const Message message = message_in(entry);
   const std::uint64_t refused = buffers_.refused();
   switch (entry.what) {
@@ -31,6 +34,7 @@ void HostProcess::apply(const JournalEntry& entry) {
       break;
     case JournalEntry::What::left: window_.on_left(entry.about, entry.was_needed, outbox_); break;
     case JournalEntry::What::waiting: window_.say_waiting(outbox_); break;
+    case JournalEntry::What::result:
     case JournalEntry::What::end: break;
   }
   for (Host host; (host = window_.take_leaver(outbox_)) != no_rank;) let_go_.push_back(host);
@@ -39,6 +43,19 @@ void HostProcess::apply(const JournalEntry& entry) {
   buffers_.release(message.list);
   note_named();
   pack();
+  buffers_.defer_to(nullptr);
+}
+
+void HostProcess::compute() {
+  computes_ = true;
+  deferred_.take_all(buffers_);
+}
+
+bool HostProcess::has_long_result(OperationNumber number) const {
+  const Slice& value = operation(number).decision().value;
+  const bool is_long = call_of(number) != internal && value.bytes >= size_.long_bytes;
+  assert(is_long || !deferred_.lead_to(value.buffer));
+  return is_long;
 }
 
 // The window's own barriers are posted as soon as they are due. So that moment is a function of the entries, too.
@@ -189,6 +206,7 @@ void HostProcess::clear_completed() {
     if (number >= window_.dropped_upto() && window_.operation(number).all_have_it()) forget_values_of(number);
   window_.clear_completed();
   noted_ = 0;
+  if (!deferred_.empty()) deferred_.forget_unneeded(buffers_);
 }
 
 // A new speaker repeats the packets without values, and no host looks at those any more.
@@ -213,6 +231,7 @@ void HostProcess::release_all() {
     buffers_.release(packet.message.list);
   }
   packets_.clear();
+  deferred_.clear(buffers_);
   window_.release_all();
 }
 

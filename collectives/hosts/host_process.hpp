@@ -3,6 +3,9 @@
 // replaced by a rank that has read to the end, not by a protocol. That rank knows every message that its predecessor
 // may have sent, and says all of them again.
 //
+// Only the rank that speaks needs long values. Other replicas name them: they keep the steps that lead to them, and the
+// memory that these read. When one of them has to speak, it takes the steps that are left.
+//
 // Messages between two hosts are numbered for each operation. Each is taken in once, in that order. So an operation
 // sees neither repetitions nor gaps, whichever rank speaks. A message that both speakers have sent was the same.
 //
@@ -17,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/deferred_steps.hpp"
 #include "collectives/hosts/journal.hpp"
 #include "collectives/operation_window.hpp"
 
@@ -29,6 +33,7 @@ class HostProcess {
     Host hosts;
     int window = 8;
     Optimism optimism = false;
+    std::uint64_t long_bytes = Buffers::private_limit + 1;  // from so many on a value is long
   };
   struct Packet {
     Host to;
@@ -38,6 +43,9 @@ class HostProcess {
   static constexpr OperationNumber internal = UINT64_MAX;  // the call of a barrier that the window posts by itself
 
   HostProcess(Size size, Buffers& buffers);
+
+  // From here on this replica has all values, and not their names alone.
+  void compute();
 
   // Two halves of one step, between which completed() is taken: what the first half finishes the second may drop.
   void apply(const JournalEntry& entry);
@@ -67,6 +75,8 @@ class HostProcess {
   void clear_completed();
   const Operation& operation(OperationNumber number) const { return window_.operation(number); }
   OperationNumber call_of(OperationNumber number) const { return slot(number).call; }
+  // Of a call that is through: whether its result is long, so that replicas may not have it.
+  bool has_long_result(OperationNumber number) const;
   // Ranks whose living hosts had lost them before the operation, as results have said.
   const std::vector<Rank>& missing_before(OperationNumber number) const { return slot(number).missing_before; }
 
@@ -99,6 +109,8 @@ class HostProcess {
   Buffers& buffers_;
   OperationWindow window_;
   Outbox outbox_;
+  bool computes_ = false;
+  DeferredSteps deferred_;
   std::vector<Slot> slots_;  // of the window's operations, and of those that may be heard of early
   std::deque<Packet> packets_;
   std::uint64_t packets_begin_ = 0;

@@ -44,6 +44,7 @@ struct JournalEntry {
     leave,         // a host posts nothing from operation `from` on; this one: nothing any more
     left,          // another host is gone: all of its ranks have left, or failed before the last of them did
     waiting,       // this host has waited for long: see OperationWindow::say_waiting
+    result,        // the long result of an operation, which all ranks of this host take from there
     end            // nothing follows: this host has left, and no host needs it any more
   };
   What what = What::turn;
@@ -53,7 +54,7 @@ struct JournalEntry {
   Slice block{};             // as in a contribution. Not written down
   Slice appended{};          // value, where the rank that appends has it in a block of its own. Not written down
   Host about = no_rank;      // that has failed, leaves or left
-  OperationNumber from = 0;  // of one that leaves
+  OperationNumber from = 0;  // of one that leaves; result: whose it is
   bool was_needed = false;   // of one that left: see OperationWindow::on_left
   bool may_gossip = true;    // turn
   std::int64_t now_ns = 0;   // turn
@@ -65,11 +66,12 @@ class Journal {
   // Whether append() may be called: all that was appended is there.
   virtual bool may_append() const { return true; }
   // For the one rank that speaks. Entries are copied, and numbered from 0. It may be some time before an entry is
-  // there: value stays as it is until at() has given it. A block that is `appended` is held, and not changed, until all
-  // ranks have read the entry.
+  // there. A block that is `appended` need not be copied: it is held, and not changed, until no rank needs it.
   virtual void append(std::uint64_t position, const JournalEntry& entry) = 0;
-  // nullptr: not there yet, or not to be read yet. Valid until the next call.
+  // nullptr: not there yet, or not to be read yet. Valid until the next call; a block as long as it is referred to.
   virtual const JournalEntry* at(std::uint64_t position) = 0;
+  // What was appended is worth waking the other ranks for, which may sleep.
+  virtual void wake() {}
 };
 
 }  // namespace ucft::detail

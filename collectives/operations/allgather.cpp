@@ -19,7 +19,7 @@ bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const S
     const Slice whole{buffers.allocate(std::max<std::uint64_t>(result_bytes(arguments, ranks), sum.bytes)), 0,
                       sum.bytes};
     if (!whole) return false;
-    std::memcpy(buffers.data(whole), buffers.data(sum), sum.bytes);
+    buffers.copy(whole, sum);
     sum = whole;
     fresh = true;
   }
@@ -27,7 +27,7 @@ bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const S
   // lacks a block that was counted, which its reader sees.
   const std::uint64_t room = buffers.bytes(sum.buffer) - sum.bytes;
   if (part.bytes > room) return true;
-  std::memcpy(buffers.data(sum) + sum.bytes, buffers.data(part), part.bytes);
+  buffers.copy({sum.buffer, sum.offset + sum.bytes, part.bytes}, part);
   sum.bytes += part.bytes;
   return true;
 }

@@ -1,7 +1,6 @@
 // The functions that collectives share whose messages all carry values of one length, arguments.bytes().
 #pragma once
 
-#include <cstring>
 #include <span>
 
 #include "collectives/buffers.hpp"
@@ -20,11 +19,10 @@ struct Elementwise : SameLengths {
   static bool add(const Arguments& arguments, Slice& sum, bool& fresh, const Slice& part, std::int32_t,
                   Buffers& buffers) {
     if (arguments.count == 0) return true;
-    const BufferId target = fresh ? sum.buffer : buffers.allocate(sum.bytes);
-    if (target == no_buffer) return false;
-    std::byte* const to = fresh ? buffers.data(sum) : buffers.data(target);
-    combine(arguments.reduction, to, buffers.data(sum), buffers.data(part), arguments.count);
-    if (!fresh) sum = {target, 0, sum.bytes};
+    const Slice to = fresh ? sum : Slice{buffers.allocate(sum.bytes), 0, sum.bytes};
+    if (!to) return false;
+    buffers.combine(arguments.reduction, to, sum, part);
+    sum = to;
     fresh = true;
     return true;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 namespace ucft::detail {
@@ -73,6 +72,10 @@ Circulant::Runs Circulant::awaited(std::size_t step, const Arguments& arguments,
 
 namespace {
 
+Slice part(Slice of, std::uint64_t offset, std::uint64_t bytes) {
+  return {of.buffer, of.offset + static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)};
+}
+
 std::uint64_t piece_bytes(const Arguments& arguments, const Ballots& ballots) {
   const std::uint64_t element = arguments.reduction.carrier_bytes();
   return std::max<std::uint64_t>(ballots.surroundings().optimism.piece_bytes / element, 1) * element;
@@ -97,7 +100,7 @@ bool Circulant::start(const Message& blank, Slice input, const Arguments& argume
   // The blocks to which the first step adds nothing.
   const Skip& first = skips_.front();
   for (const auto& [begin, end] : runs_of(first.blocks, first.distance - first.blocks, arguments, ballots).runs)
-    std::memcpy(buffers.data(sum_) + begin, buffers.data(input_) + begin, end - begin);
+    buffers.copy(part(sum_, begin, end - begin), part(input_, begin, end - begin));
   return true;
 }
 
@@ -160,7 +163,7 @@ void Circulant::give_piece(std::uint64_t at, std::uint64_t bytes, Slice from, st
   Message message = blank_;
   message.phase = phase_of(step);
   message.offset = static_cast<std::uint32_t>(at);
-  message.value = {from.buffer, from.offset + message.offset, static_cast<std::uint32_t>(bytes)};
+  message.value = part(from, at, bytes);
   out.send(target_of(step, ballots), message);
 }
 
@@ -171,13 +174,12 @@ void Circulant::take(const Message& piece, const Arguments& arguments, Buffers& 
     return;
   }
   left_ -= piece.value.bytes;
-  std::byte* const to = buffers.data(sum_) + piece.offset;
-  const std::byte* const from = buffers.data(piece.value);
+  const Slice to = part(sum_, piece.offset, piece.value.bytes);
   if (piece.phase == Phase::reduce_scatter)
-    combine(arguments.reduction, to, at_ == 0 ? buffers.data(input_) + piece.offset : to, from,
-            piece.value.bytes / arguments.reduction.carrier_bytes());
+    buffers.combine(arguments.reduction, to, at_ == 0 ? part(input_, piece.offset, piece.value.bytes) : to,
+                    piece.value);
   else
-    std::memcpy(to, from, piece.value.bytes);
+    buffers.copy(to, piece.value);
   buffers.release(piece.value);
 }
 

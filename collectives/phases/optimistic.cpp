@@ -1,7 +1,6 @@
 #include "collectives/phases/optimistic.hpp"
 
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "collectives/operations/catalogue.hpp"
@@ -144,7 +143,7 @@ void Optimistic::add(const Message& lower, const Message& higher, const Argument
     if (!rooms_.empty()) {
       sum = {rooms_.back(), 0, lower.value.bytes};
       rooms_.pop_back();
-      std::memcpy(buffers.data(sum), buffers.data(lower.value), sum.bytes);
+      buffers.copy(sum, lower.value);
     }
     bool fresh = true;
     with_collective(arguments.kind, [&](auto collective) {

@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "collectives/deferred_steps.hpp"
+
 namespace ucft::detail {
 namespace {
 
@@ -269,6 +271,80 @@ TEST(Buffers, AnAbsurdSizeIsRefused) {
   EXPECT_EQ(buffers.allocate((std::uint64_t{1} << 48) + 1), no_buffer);
   EXPECT_EQ(buffers.allocate(~std::uint64_t{0}), no_buffer);
   EXPECT_EQ(buffers.in_use(), 0u);
+}
+
+// ---- deferred steps -------------------------------------------------------------------------------------------------
+
+// A random program of copies and sums, of short and long slices of a few blocks that overlap.
+TEST(DeferredSteps, GiveWhatStepsAtOnceGive) {
+  constexpr std::uint32_t words = 64, word_bytes = sizeof(std::uint64_t);
+  const Reduction sum{DataType::uint64, Operator::sum};
+  std::mt19937_64 random(7);
+  const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random() % end); };
+  for (int program = 0; program < 300; ++program) {
+    Heap heaps[2];
+    Buffers at_once(heaps[0].source()), later(heaps[1].source());
+    DeferredSteps steps(16 * word_bytes);
+    later.defer_to(&steps);
+    std::vector<BufferId> blocks;
+    for (int block = 0; block < 4; ++block) {
+      std::uint64_t data[words];
+      for (std::uint64_t& each : data) each = random();
+      blocks.push_back(at_once.copy_in(data, sizeof data));
+      ASSERT_EQ(later.copy_in(data, sizeof data), blocks.back());
+    }
+    for (int step = 0; step < 12; ++step) {
+      const std::uint32_t length = 1 + below(24);
+      const auto slice = [&](BufferId block) {
+        return Slice{block, below(words - length + 1) * word_bytes, length * word_bytes};
+      };
+      const std::uint32_t to_block = below(4), other = (to_block + 1 + below(3)) % 4;
+      const Slice to = slice(blocks[to_block]), from = slice(blocks[other]);
+      for (Buffers* each : {&at_once, &later}) {
+        if (step % 2 == 0)
+          each->copy(to, from);
+        else
+          each->combine(sum, to, to, from);
+      }
+    }
+    steps.take_all(later);
+    for (BufferId block : blocks) {
+      EXPECT_EQ(std::memcmp(at_once.data(block), later.data(block), words * word_bytes), 0) << program;
+      EXPECT_EQ(later.references(block), 1U);
+    }
+  }
+}
+
+TEST(DeferredSteps, OnesThatLeadToNothingAreForgottenAndThoseBeforeThem) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  DeferredSteps steps(8);
+  buffers.defer_to(&steps);
+  const auto word = [&](std::uint64_t value) { return buffers.whole(buffers.copy_in(&value, sizeof value)); };
+  const Slice input = word(1), middle = word(2), result = word(3), other = word(4);
+  buffers.copy(middle, input);
+  buffers.copy(result, middle);
+  buffers.copy(other, input);
+  EXPECT_TRUE(steps.lead_to(result.buffer));
+  EXPECT_FALSE(steps.lead_to(input.buffer));
+  buffers.release(input);
+  buffers.release(middle);
+  buffers.release(other);
+  steps.forget_unneeded(buffers);
+  EXPECT_TRUE(steps.lead_to(middle.buffer)) << "the result is made of it";
+  EXPECT_FALSE(steps.lead_to(other.buffer));
+  EXPECT_EQ(buffers.in_use(), 3U);
+  buffers.retain(result);
+  buffers.release(result);
+  steps.take_all(buffers);
+  EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(buffers.data(result)), 1U);
+  EXPECT_EQ(buffers.in_use(), 1U);
+
+  buffers.copy(result, word(5));
+  buffers.release(result);
+  steps.forget_unneeded(buffers);
+  EXPECT_TRUE(steps.empty());
+  EXPECT_EQ(buffers.in_use(), 1U) << "the test's own reference to the last word";
 }
 
 }  // namespace

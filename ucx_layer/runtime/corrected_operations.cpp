@@ -83,7 +83,7 @@ Slice CorrectedOperations::stage(Request& request) {
   const bool lend = arguments.kind == Kind::allreduce && bytes > inline_limit && request.send != request.receive &&
                     context_.transport().can_send_from(request.send, bytes);
   if (!lend) return buffers.whole(buffers.copy_in(request.send, bytes));
-  request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, lent_by_caller);
+  request.lent_input = buffers.adopt(static_cast<const std::byte*>(request.send), bytes, untold);
   buffers.retain(request.lent_input);  // one for the operation, one to see when everybody is done with it
   return buffers.whole(request.lent_input);
 }

@@ -14,6 +14,7 @@ namespace ucft::detail {
 
 namespace {
 
+constexpr std::uint64_t wakes_after = 16;               // entries: others read them before the log is full
 constexpr std::uint8_t was_needed = 1, may_gossip = 2;  // flags, of what is no message
 
 }  // namespace
@@ -41,8 +42,8 @@ HostJournal::HostJournal(std::uint32_t id, const std::vector<std::int32_t>& rank
 }
 
 HostJournal::~HostJournal() {
-  buffers_.release(block_);
-  free_passed(~std::uint64_t{0});
+  for (const Payload& each : borrowed_) buffers_.release(each.block);
+  free_lent(~std::uint64_t{0});
 }
 
 std::uint64_t HostJournal::payload_bytes(const Head& head) {
@@ -73,34 +74,34 @@ void HostJournal::append(std::uint64_t position, const JournalEntry& entry) {
   head.value_bytes = static_cast<std::uint32_t>(entry.value.size());
   head.list_bytes = static_cast<std::uint32_t>(entry.list.size());
   head.what = entry.what;
-  const std::byte* const payload = lay_out(entry, head);
+  const Slice payload = lay_out(entry, head);
   if (lacks_memory_) return;
   std::memcpy(head_.data(), &head, sizeof head);
-  if (payload != nullptr) UCFT_TEST_POINT(entry);
+  if (payload) UCFT_TEST_POINT(entry);
   log_.append(slabs_, head_.data(), head_bytes);
-  slabs_.wake();
+  if (log_.position() % wakes_after == 0) slabs_.wake();
   open(head, payload);
 }
 
 // Puts the data where all can read them. Returns where they are, if not in the head.
-const std::byte* HostJournal::lay_out(const JournalEntry& entry, Head& head) {
+Slice HostJournal::lay_out(const JournalEntry& entry, Head& head) {
   const std::uint64_t bytes = payload_bytes(head);
+  Slice payload = entry.appended;
   std::byte* to = head.data;
-  const std::byte* payload = nullptr;
-  if (bytes > 0) {
-    if (lies_where_all_read(entry)) {
-      payload = entry.value.data();
-      buffers_.retain(entry.appended);
-      lent_.push_back({log_.position(), entry.appended.buffer});
-      head.payload = slabs_.place_of(payload);
-      return payload;
-    }
-    const BufferId block = buffers_.allocate(std::max(bytes, Buffers::private_limit + 1));
-    lacks_memory_ |= block == no_buffer;
-    if (lacks_memory_) return nullptr;
-    lent_.push_back({log_.position(), block});
-    payload = to = buffers_.data(block);
-    head.payload = slabs_.place_of(payload);
+  if (bytes == 0) {
+    payload = {};
+  } else if (lies_where_all_read(entry)) {
+    buffers_.retain(payload);
+  } else {
+    payload = {buffers_.allocate(std::max(bytes, Buffers::private_limit + 1)), 0, static_cast<std::uint32_t>(bytes)};
+    lacks_memory_ |= !payload;
+    if (lacks_memory_) return {};
+    to = buffers_.data(payload);
+  }
+  if (payload) {
+    lent_.push_back({log_.position(), payload.buffer});
+    head.payload = slabs_.place_of(buffers_.data(payload));
+    if (payload == entry.appended) return payload;
   }
   if (!entry.value.empty()) host_copy(to, entry.value.data(), entry.value.size());
   if (!entry.list.empty()) std::memcpy(to + entry.value.size(), entry.list.data(), entry.list.size());
@@ -116,8 +117,16 @@ bool HostJournal::lies_where_all_read(const JournalEntry& entry) const {
          reinterpret_cast<std::uintptr_t>(entry.value.data()) % sizeof(HostWord) == 0;
 }
 
-void HostJournal::free_passed(std::uint64_t upto) {
-  for (; !lent_.empty() && lent_.front().position < upto; lent_.pop_front()) buffers_.release(lent_.front().block);
+void HostJournal::free_lent(std::uint64_t before) {
+  for (; !lent_.empty() && lent_.front().position < before; lent_.pop_front()) buffers_.release(lent_.front().block);
+}
+
+// Nothing else refers to it: this rank needs it no more.
+void HostJournal::give_back() {
+  for (; !borrowed_.empty() && buffers_.references(borrowed_.front().block) == 1; borrowed_.pop_front())
+    buffers_.release(borrowed_.front().block);
+  const std::uint64_t needs = borrowed_.empty() ? log_.position() : borrowed_.front().position;
+  if (std::exchange(needs_, needs) != needs) log_.let_go(slabs_, needs);
 }
 
 // ---- reading --------------------------------------------------------------------------------------------------------
@@ -125,8 +134,8 @@ void HostJournal::free_passed(std::uint64_t upto) {
 const JournalEntry* HostJournal::at(std::uint64_t position) {
   if (is_there_ && position == log_.position() + 1) {
     is_there_ = false;
-    buffers_.release(std::exchange(block_, no_buffer));
     log_.pass(slabs_);
+    give_back();
     if (log_.speaks() && !log_.has_room()) log_.look_for_readers(slabs_);
   }
   read();
@@ -147,19 +156,17 @@ void HostJournal::read() {
   Head head;
   std::memcpy(head_.data(), log_.payload(slabs_, head_bytes), head_bytes);
   std::memcpy(&head, head_.data(), sizeof head);
-  const std::uint64_t bytes = payload_bytes(head);
-  if (bytes > 0) {
-    block_ = buffers_.allocate_anywhere(bytes);
-    lacks_memory_ = block_ == no_buffer;
-    if (lacks_memory_) return;
-    host_copy(buffers_.data(block_), slabs_.read(log_.speaker(), head.payload), bytes);
+  Slice payload;
+  if (const std::uint64_t bytes = payload_bytes(head); bytes > 0) {
+    payload = buffers_.whole(buffers_.adopt(slabs_.read(log_.speaker(), head.payload), bytes, untold));
+    borrowed_.push_back({log_.position(), payload.buffer});
   }
-  open(head, bytes > 0 ? buffers_.data(block_) : nullptr);
+  open(head, payload);
 }
 
-// payload: null if the head has the data.
-void HostJournal::open(const Head& head, const std::byte* payload) {
-  const std::byte* const data = payload != nullptr ? payload : head_.data() + offsetof(Head, data);
+// payload: none if the head has the data.
+void HostJournal::open(const Head& head, Slice payload) {
+  const std::byte* const data = payload ? buffers_.data(payload) : head_.data() + offsetof(Head, data);
   entry_ = JournalEntry{};
   entry_.what = head.what;
   entry_.contribution.call = head.message.operation;
@@ -170,7 +177,7 @@ void HostJournal::open(const Head& head, const std::byte* payload) {
   entry_.may_gossip = (head.message.flags & may_gossip) != 0;
   entry_.now_ns = head.now_ns;
   entry_.value = {data, head.value_bytes};
-  if (block_ != no_buffer && head.value_bytes > 0) entry_.block = {block_, 0, head.value_bytes};
+  if (payload && head.value_bytes > 0) entry_.block = {payload.buffer, payload.offset, head.value_bytes};
   entry_.list = {data + head.value_bytes, head.list_bytes};
   is_there_ = true;
   ended_ |= entry_.what == JournalEntry::What::end;
@@ -179,8 +186,9 @@ void HostJournal::open(const Head& head, const std::byte* payload) {
 Rank HostJournal::advance() {
   if (log_.speaks() && (!lent_.empty() || !log_.has_room())) {
     log_.look_for_readers(slabs_);
-    free_passed(log_.passed_by_all());
+    free_lent(log_.let_go_by_all());
   }
+  give_back();
   read();
   return std::exchange(dead_, no_rank);
 }

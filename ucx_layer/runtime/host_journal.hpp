@@ -5,8 +5,8 @@
 //   payload   longer data: the entry says where it lies            in memory of the rank that has appended
 //
 // A payload that lies in a block that all ranks have mapped stays where it is, as one does that has come by RDMA. UCX's
-// messages bring it in memory of UCX, so it is copied. The rank that has appended holds the block until all have passed
-// the entry.
+// messages bring it in memory of UCX, so it is copied, once. All ranks have it from there. The rank that has appended
+// holds the block until no other needs it: each says so when nothing here refers to it any more.
 //
 // Threads: one at a time, the one that is inside the context.
 #pragma once
@@ -36,6 +36,7 @@ class HostJournal : public Journal {
   bool may_append() const override;
   void append(std::uint64_t position, const JournalEntry& entry) override;
   const JournalEntry* at(std::uint64_t position) override;
+  void wake() override { slabs_.wake(); }
 
   // Goes on with what waited for others. Returns a rank of this host that spoke, and was found dead: the next one
   // speaks. no_rank: there is none.
@@ -51,17 +52,19 @@ class HostJournal : public Journal {
   struct Head;
   static constexpr HostPlace entry_words = 16;  // two lines, with the stamp
   static constexpr std::size_t head_bytes = (entry_words - 1) * sizeof(HostWord);
-  struct Lent {
+  struct Payload {
     std::uint64_t position;
-    BufferId block;
+    BufferId block;  // one reference
   };
+  using Payloads = std::deque<Payload>;  // oldest first
 
   static std::uint64_t payload_bytes(const Head& head);
-  const std::byte* lay_out(const JournalEntry& entry, Head& head);
+  Slice lay_out(const JournalEntry& entry, Head& head);
   bool lies_where_all_read(const JournalEntry& entry) const;
-  void free_passed(std::uint64_t upto);
+  void free_lent(std::uint64_t before);
+  void give_back();
   void read();
-  void open(const Head& head, const std::byte* payload);
+  void open(const Head& head, Slice payload);
 
   const Context& context_;
   const std::size_t ranks_;
@@ -72,8 +75,8 @@ class HostJournal : public Journal {
   bool is_there_ = false, ended_ = false, lacks_memory_ = false;
   Rank dead_ = no_rank;  // a speaker, which advance() is to say
   alignas(8) std::array<std::byte, head_bytes> head_{};
-  BufferId block_ = no_buffer;  // a payload that this rank has read
-  std::deque<Lent> lent_;       // payloads that others may read, oldest first
+  Payloads lent_, borrowed_;  // that others may need; of others that something here may refer to
+  std::uint64_t needs_ = 0;   // as the others know
   JournalEntry entry_;
 };
 

@@ -39,7 +39,8 @@ class HostSlabs {
   }
   void store(HostPlace place, HostWord word) {
     put(place, word);
-    has_stored_ |= place != HostLayout::through();  // a rank that sleeps for that may sleep a millisecond longer
+    has_stored_ |= place != HostLayout::through() && place != HostLayout::needs();  // a rank that sleeps for these may
+                                                                                    // sleep a millisecond longer
   }
   // The same, where wake_others() follows in any case.
   void put(HostPlace place, HostWord word) {

@@ -404,11 +404,11 @@ void TwoLevelOperations::exclude_self(ucft_status_t why) {
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
-void TwoLevelOperations::on_completed(OperationNumber call, OperationNumber number) {
+void TwoLevelOperations::on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) {
   if (call == HostProcess::internal || call < first_part_) return;
   Part& part = *parts_[call - first_part_];
   part.is_complete = true;
-  if (part.caller != nullptr) complete(*part.caller, part, number);
+  if (part.caller != nullptr) complete(*part.caller, part, number, value);
   while (!parts_.empty() && parts_.front()->is_complete) {
     parts_.pop_front();
     ++first_part_;
@@ -416,10 +416,10 @@ void TwoLevelOperations::on_completed(OperationNumber call, OperationNumber numb
   published_->note_finished(first_part_);
 }
 
-void TwoLevelOperations::complete(Request& request, const Part& part, OperationNumber number) {
+void TwoLevelOperations::complete(Request& request, const Part& part, OperationNumber number,
+                                  std::span<const std::byte> value) {
   const Operation& operation = member_.process().operation(number);
   const Decision& decision = operation.decision();
-  const Buffers& buffers = context_.transport().buffers();
   Rank culprit = member_.culprit(number);
   if (culprit != no_rank) culprit = places_.rank_at[static_cast<std::size_t>(culprit)];
   // The root of a reduce is told what has become of it; the other ranks of its host are not.
@@ -437,8 +437,8 @@ void TwoLevelOperations::complete(Request& request, const Part& part, OperationN
     for (Rank place : places) request.missing.push_back(places_.rank_at[static_cast<std::size_t>(place)]);
     std::ranges::sort(request.missing);
   }
-  if (knows && decision.value && is_one_of(request.arguments.row().gets, request.arguments.root == me_))
-    request.copy_result({buffers.data(decision.value), decision.value.bytes}, communicator_.size());
+  if (knows && !value.empty() && is_one_of(request.arguments.row().gets, request.arguments.root == me_))
+    request.copy_result(value, communicator_.size());
   if (part.request.status == UCFT_ERR_MISMATCH) {
     request.give_up(UCFT_ERR_MISMATCH);
     request.culprit = part.request.culprit < 0

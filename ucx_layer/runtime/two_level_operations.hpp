@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/hosts/host_member.hpp"
@@ -103,8 +104,8 @@ class TwoLevelOperations : private HostMember::Caller {
   bool advance();
   void offer();
   void flush();
-  void on_completed(OperationNumber call, OperationNumber number) override;
-  void complete(Request& request, const Part& part, OperationNumber number);
+  void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override;
+  void complete(Request& request, const Part& part, OperationNumber number, std::span<const std::byte> value);
   void finish_spread();
   bool is_last_here();
   void go();

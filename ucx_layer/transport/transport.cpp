@@ -253,7 +253,7 @@ void Transport::give_back() {
   std::vector<std::uint64_t>& released = buffers_.released();
   if (released.empty()) return;
   for (std::uint64_t tag : released) {
-    if (tag == lent_by_caller) continue;
+    if (tag == untold) continue;
     if (tag & lent_by_message_path)
       messages_->give_back(tag);
     else

@@ -10,7 +10,7 @@ bool ActiveMessages::open(std::string& error) {
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                        UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   handler.id = id;
-  handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
   handler.cb = &ActiveMessages::on_arrival;
   handler.arg = this;
   const ucs_status_t status = ucp_worker_set_am_recv_handler(connections_.ucx().worker(), &handler);
@@ -104,7 +104,9 @@ ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size
                                                 reinterpret_cast<std::uint64_t>(data) | lent_by_message_path);
     status = UCS_INPROGRESS;  // kept until ucp_am_data_release
   } else if (bytes > 0) {
-    arrival.value = self.station_.buffers.copy_in(data, bytes);
+    const BufferId copied = self.station_.buffers.copy_anywhere(static_cast<const std::byte*>(data), bytes);
+    if (copied == no_buffer) return UCS_OK;  // lost, as what UCX has no memory for
+    arrival.value = copied;
   }
   self.short_came_ |= bytes <= short_bytes;
   self.arrived(std::move(arrival));

@@ -62,7 +62,7 @@ struct Outgoing {
 };
 
 // Tags of buffers that are somebody else's memory (Buffers::adopt). Any other one: the shared path's.
-inline constexpr std::uint64_t lent_by_message_path = std::uint64_t{1} << 63, lent_by_caller = ~std::uint64_t{0};
+inline constexpr std::uint64_t lent_by_message_path = std::uint64_t{1} << 63, untold = ~std::uint64_t{0};
 
 class Path {
  public:
