@@ -121,7 +121,7 @@ void HostMember::go_on() {
   while (may_append() && (record_result() || record_failures() || record_leavers() || take_held())) {}
 }
 
-// Nothing is written down before it: a replica that reads on would drop what it needs.
+// Before all else: the callers of this host wait for it.
 bool HostMember::record_result() {
   if (owed_.empty()) return false;
   const auto [call, number, value] = owed_.front();
@@ -243,7 +243,7 @@ void HostMember::on_turn(std::int64_t now_ns, bool may_gossip) {
 }
 
 bool HostMember::say_waiting() {
-  if (!may_record()) return false;
+  if (!may_append()) return false;
   record({.what = JournalEntry::What::waiting});
   go_on();
   return true;
@@ -272,11 +272,11 @@ void HostMember::say_that_we_leave() {
 
 bool HostMember::leave() {
   if (!speaks_ || ended_) return ended_;
-  if (!process_.window().has_left() && process_.window().idle() && may_record())
+  if (!process_.window().has_left() && process_.window().idle() && may_append())
     record({.what = JournalEntry::What::leave, .about = host_});
   say_that_we_leave();
   go_on();
-  if (!process_.window().has_left() || !process_.window().idle() || !may_record()) return ended_;
+  if (!process_.window().has_left() || !process_.window().idle() || !may_append()) return ended_;
   for (Host host = 0; host < static_cast<Host>(lets_us_go_.size()); ++host)
     if (host != host_ && !lets_us_go_[static_cast<std::size_t>(host)] && !has_gone(host)) return false;
   record({.what = JournalEntry::What::end});

@@ -1,8 +1,8 @@
 // One rank's part in its host's process. Every rank of the host reads the journal. The first that lives is the speaker:
 // it also writes the journal, and exchanges packets with the speakers of other hosts.
 //
-//   speaker    an event -> written down -> applied -> the packets that follow are sent. A long result is written down,
-//              too, before anything else is: that is, where it lies
+//   speaker    an event -> written down -> applied -> the packets that follow are sent. Where a long result lies is
+//              written down, too
 //   others     read, apply, send nothing, compute no long value: they take results from there
 //   takeover   the speaker is proved dead, and this rank is the next. It reads to the end, computes what it has named,
 //              sends all packets again that any host may lack, and goes on. They are the packets that its predecessor
@@ -62,7 +62,7 @@ class HostMember {
   // The journal may have grown, or may be appended to again.
   void look();
   // Whether on_contribution() is awaited, and for which call: this rank speaks, and its process can take it in.
-  bool wants_contribution() const { return process_.ready() && may_record(); }
+  bool wants_contribution() const { return process_.ready() && may_append(); }
   OperationNumber next_call() const { return process_.calls(); }
   void on_contribution(const HostContribution& contribution);
   // from: a rank of another host, message.peer, that speaks there; so all before it on its host are dead. A rank that
@@ -72,7 +72,7 @@ class HostMember {
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
   // A rank of another host is gone, in order. was_needed: some rank may not have finished all that its host has posted.
   void on_left(Rank rank, bool was_needed) { on_failures(rank, rank + 1, was_needed ? Gone::left_needed : Gone::left); }
-  bool wants_turn() const { return process_.wants_turn() && may_record(); }
+  bool wants_turn() const { return process_.wants_turn() && may_append(); }
   void on_turn(std::int64_t now_ns, bool may_gossip = true);
   // This host has waited for others for long. False: not now.
   bool say_waiting();
@@ -114,7 +114,6 @@ class HostMember {
   };
   // A rank whose replica lacks something writes nothing down: it may differ from the others'.
   bool may_append() const { return speaks_ && !lost() && journal_.may_append(); }
-  bool may_record() const { return may_append() && owed_.empty(); }
   Ranks ranks_of(Host host) const;
   Rank first_alive(Host host) const;
   enum class Gone : std::uint8_t { failed, left, left_needed, somehow };

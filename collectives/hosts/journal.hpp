@@ -70,7 +70,7 @@ class Journal {
   virtual void append(std::uint64_t position, const JournalEntry& entry) = 0;
   // nullptr: not there yet, or not to be read yet. Valid until the next call; a block as long as it is referred to.
   virtual const JournalEntry* at(std::uint64_t position) = 0;
-  // What was appended is worth waking the other ranks for, which may sleep.
+  // Wakes the other ranks, which may sleep: they have something to do for the entries that were appended.
   virtual void wake() {}
 };
 
