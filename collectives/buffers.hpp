@@ -87,8 +87,8 @@ class Buffers {
   }
   std::byte* data(BufferId id) const { return blocks_[id].data; }
 
-  // What is done with values: at once, or kept by the deferred steps for later. Slices of equal lengths; to is exactly
-  // lower, or exactly higher, or overlaps neither.
+  // Values are copied and combined at once, or the deferred steps keep that for later. Slices of equal lengths; to is
+  // exactly lower, or exactly higher, or overlaps neither.
   void copy(const Slice& to, const Slice& from);
   void combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher);
   void defer_to(DeferredSteps* steps) { deferred_ = steps; }  // null: to none

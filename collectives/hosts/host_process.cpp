@@ -125,6 +125,8 @@ void HostProcess::note_named() {
 void HostProcess::contribute(const HostContribution& contribution) {
   const OperationNumber number = window_.next();
   begin(number, calls_++);
+  if (contribution.room != no_buffer) rooms_.push_back({number, contribution.room});
+  buffers_.retain(contribution.room);
   const Operation::Memory memory = memory_for(contribution, slot(number).missing_before);
   window_.post(contribution.arguments, memory, outbox_);
 }
@@ -143,6 +145,8 @@ Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
   if (contribution.has_value && !contribution.value.empty()) {
     memory.input = contribution.block;
     buffers_.retain(memory.input);
+    for (const auto& [offset, data] : contribution.pieces)
+      buffers_.copy({memory.input.buffer, memory.input.offset + offset, data.bytes}, data);
     if (!memory.input)
       memory.input = buffers_.whole(buffers_.copy_in(contribution.value.data(), contribution.value.size()));
   }
@@ -203,7 +207,10 @@ void HostProcess::pack() {
 
 void HostProcess::clear_completed() {
   for (OperationNumber number : window_.completed())
-    if (number >= window_.dropped_upto() && window_.operation(number).all_have_it()) forget_values_of(number);
+    if (number >= window_.dropped_upto() && window_.operation(number).all_have_it()) {
+      forget_values_of(number);
+      give_back_rooms([&](const Room& room) { return room.operation == number; });
+    }
   window_.clear_completed();
   noted_ = 0;
   if (!deferred_.empty()) deferred_.forget_unneeded(buffers_);
@@ -215,6 +222,16 @@ void HostProcess::forget_values_of(OperationNumber number) {
     if (packet.message.operation == number) buffers_.release(std::exchange(packet.message.value, {}));
 }
 
+// This replica needs no values of the operation, and none that speaks after it will.
+template <class IsOver>
+void HostProcess::give_back_rooms(IsOver is_over) {
+  std::erase_if(rooms_, [&](const Room& room) {
+    if (!is_over(room)) return false;
+    buffers_.release(room.block);
+    return true;
+  });
+}
+
 // Packets are dropped in the order in which they were made. An older one keeps those behind it, which are few.
 void HostProcess::drop_packets() {
   while (!packets_.empty() && packets_.front().message.operation < window_.dropped_upto()) {
@@ -223,6 +240,7 @@ void HostProcess::drop_packets() {
     packets_.pop_front();
     ++packets_begin_;
   }
+  give_back_rooms([&](const Room& room) { return room.operation < window_.dropped_upto(); });
 }
 
 void HostProcess::release_all() {
@@ -231,6 +249,7 @@ void HostProcess::release_all() {
     buffers_.release(packet.message.list);
   }
   packets_.clear();
+  give_back_rooms([](const Room&) { return true; });
   deferred_.clear(buffers_);
   window_.release_all();
 }

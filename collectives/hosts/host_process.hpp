@@ -104,6 +104,8 @@ class HostProcess {
   void pack();
   void forget_values_of(OperationNumber number);
   void drop_packets();
+  template <class IsOver>
+  void give_back_rooms(IsOver is_over);
 
   Size size_;
   Buffers& buffers_;
@@ -112,6 +114,11 @@ class HostProcess {
   bool computes_ = false;
   DeferredSteps deferred_;
   std::vector<Slot> slots_;  // of the window's operations, and of those that may be heard of early
+  struct Room {
+    OperationNumber operation;
+    BufferId block;  // one reference
+  };
+  std::vector<Room> rooms_;  // HostContribution::room
   std::deque<Packet> packets_;
   std::uint64_t packets_begin_ = 0;
   std::vector<Host> let_go_;

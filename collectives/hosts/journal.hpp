@@ -27,7 +27,13 @@ struct HostContribution {
   OperationNumber call = 0;
   Arguments arguments;  // root: a host
   std::span<const std::byte> value;
-  Slice block{};                   // value, where it is in a block of the reader's own: kept, not copied
+  Slice block{};  // value, where it is in a block of the reader's own: kept, not copied
+  struct Piece {
+    std::uint32_t offset;
+    Slice data;
+  };
+  std::vector<Piece> pieces{};     // those of the value that are not in the block yet
+  BufferId room = no_buffer;       // of this rank, where other ranks have pieces: kept until no rank may need them
   std::uint32_t contributors = 0;  // ranks whose values are in it
   std::vector<Rank> missing;       // the others, as ranks of all hosts, ascending
   bool has_value = false;          // false: there is nothing to give

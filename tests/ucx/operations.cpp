@@ -110,14 +110,16 @@ void allgather(int iteration, std::size_t count) {
   for (std::int32_t rank : missing) note(static_cast<std::uint64_t>(rank));
 }
 
-void several(int iteration) {
+void several(int iteration, std::size_t count) {
   constexpr int together = 4;
-  std::uint64_t in[together], out[together];
+  std::vector<std::uint64_t> in[together], out[together];
   ucft_request_h requests[together], barrier;
   const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
   for (int i = 0; i < together; ++i) {
-    in[i] = (std::uint64_t{1} << rank_) + salt(iteration + i);
-    check(ucft_allreduce_init(comm, &in[i], &out[i], 1, UCFT_UINT64, &sum, nullptr, &requests[i]), "init");
+    in[i].assign(count, (std::uint64_t{1} << rank_) + salt(iteration + i));
+    out[i].resize(count);
+    check(ucft_allreduce_init(comm, in[i].data(), out[i].data(), count, UCFT_UINT64, &sum, nullptr, &requests[i]),
+          "init");
     while (true) {
       const ucft_status_t status = ucft_post(requests[i]);
       if (status == UCFT_OK) break;
@@ -135,8 +137,10 @@ void several(int iteration) {
     check(ucft_wait(requests[i], 0), "wait");
     ucft_result_t result = UCFT_RESULT_INIT;
     check(ucft_request_result(requests[i], &result), "result");
-    decode(out[i], result, iteration + i);
-    note(out[i]);
+    decode(out[i][0], result, iteration + i);
+    for (std::uint64_t word : out[i])
+      if (word != out[i][0]) wrong("iteration {}: elements with different contributors", iteration + i);
+    note(out[i][0]);
     check(ucft_request_free(requests[i]), "free");
   }
 }

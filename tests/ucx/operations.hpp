@@ -21,7 +21,7 @@ void reduce(int iteration, int root, std::size_t count);
 void reduce_with_other_roots(int root);
 // Blocks of 0, count or 2 * count words, with a hole of one word before each. Who is missing is missing on all.
 void allgather(int iteration, std::size_t count);
-// Four allreduces and a barrier in flight together.
-void several(int iteration);
+// Four allreduces of so many words and a barrier in flight together.
+void several(int iteration, std::size_t count = 1);
 
 }  // namespace ucft::detail::test

@@ -96,10 +96,16 @@ class HostOperations::Memory {
     const Request& request = *operations_.slot(number);
     if (request.arguments.reduction.finishes()) [[unlikely]]
       return request.finish_part(offset, data, bytes, operations_.stage_.result(number).contributors);
-    deliver_finished(number, offset, data, bytes);
+    put(request, offset, data, bytes);
   }
   void deliver_finished(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     const Request& request = *operations_.slot(number);
+    if (request.in_place != nullptr)
+      request.in_place->pieces.push_back({offset, data, bytes});
+    else
+      put(request, offset, data, bytes);
+  }
+  static void put(const Request& request, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
     std::byte* const to = static_cast<std::byte*>(request.receive) + offset;
     if (bytes >= least_block && request.host_call->bytes() >= streamed_from)
       host_stream(to, data, bytes);
@@ -168,7 +174,7 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
       stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
-      rooms_(2 * static_cast<std::size_t>(context.settings().window)) {
+      rooms_(3 * static_cast<std::size_t>(context.settings().window)) {
   if (!slabs_->is_there()) return;
   slabs_->describe(HostLayout::stride_and_banks(), layout_.stride() << 32 | static_cast<HostWord>(layout_.banks));
   slabs_->describe(HostLayout::rank_and_ranks(),
@@ -348,6 +354,10 @@ ucft_status_t HostOperations::post(Request& request) {
     if (!call.lacks_memory) {
       room(room_count_++) = given;
       larges_ += given.is_large;
+      if (request.in_place != nullptr) {
+        request.in_place->room = given.block;
+        context_.transport().buffers().retain(given.block);
+      }
     }
   }
   if (call.reduction.widens()) [[unlikely]]
@@ -394,6 +404,7 @@ void HostOperations::free_rooms(bool looks) {
   while (room_count_ > 0) {
     const Room& oldest = room(0);
     if (!stage_.finished_by_all(oldest.number) && !(looks && stage_.is_free(memory, oldest.number))) return;
+    if (context_.transport().buffers().references(oldest.block) > 1) return;  // a result lies there
     context_.transport().buffers().release(oldest.block);
     if (oldest.lender != nullptr && oldest.lender->state == Request::State::copying) finish(*oldest.lender);
     larges_ -= oldest.is_large;

@@ -40,6 +40,17 @@ struct BlockLayout {
   }
 };
 
+// A long sum of a host's ranks that stays where they have combined it. The rest is in the request's own memory.
+struct ResultInPlace {
+  struct Piece {
+    std::uint64_t offset;
+    const std::byte* data;
+    std::uint64_t bytes;
+  };
+  std::vector<Piece> pieces;
+  BufferId room = no_buffer;  // where other ranks have pieces that this one has combined: one reference
+};
+
 // The arguments that a caller passed to a collective.
 struct Call {
   Kind kind = Kind::barrier;
@@ -69,7 +80,8 @@ struct Request {
   bool is_unsettled = false;             // posted with accumulators whose result is not settled yet
   const void* send = nullptr;
   void* receive = nullptr;
-  BlockLayout layout;  // allgather
+  BlockLayout layout;                 // allgather
+  ResultInPlace* in_place = nullptr;  // of a part in an operation over hosts: for what need not be copied to receive
 
   State state = State::idle;
   OperationNumber number = 0;

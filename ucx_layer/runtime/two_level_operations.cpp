@@ -99,6 +99,11 @@ std::vector<Communicator*> TwoLevelOperations::parts() const {
   return {local_};
 }
 
+TwoLevelOperations::Part::~Part() {
+  buffers.release(in_place.room);
+  for (const HostContribution::Piece& piece : contribution.pieces) buffers.release(piece.data);
+}
+
 // ---- on this host ---------------------------------------------------------------------------------------------------
 
 ucft_status_t TwoLevelOperations::post(Request& request) {
@@ -158,6 +163,7 @@ bool TwoLevelOperations::begin(Part& part, const Arguments& arguments) {
     case Kind::reduce:
       request.arguments.kind = Kind::allreduce;
       request.arguments.reduction = arguments.reduction.of_carriers();
+      if (goes_in_pieces(arguments)) request.in_place = &part.in_place;
       request.lacks_memory = !part.value.make(arguments.bytes());
       if (!arguments.reduction.widens()) break;
       request.lacks_memory |= !part.give.make(arguments.bytes());
@@ -197,6 +203,12 @@ bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   for (BufferId& each : fetched) all = all && (each = buffers.allocate(bytes)) != no_buffer;
   for (BufferId each : fetched) buffers.release(each);
   return all;
+}
+
+// A sum that hosts exchange in blocks is not needed any more when it is complete. Until then it may stay in the memory of
+// the ranks that have combined it: a rank that does not speak needs no copy.
+bool TwoLevelOperations::goes_in_pieces(const Arguments& arguments) const {
+  return arguments.kind == Kind::allreduce && local_ != nullptr && !Optimism().goes_whole(arguments.bytes(), hosts());
 }
 
 // Each call is one operation here in which all read what all have posted, so that it is compared. A broadcast from here
@@ -259,7 +271,14 @@ void TwoLevelOperations::finish_local(Part& part) {
     mine.lacking = places_.first_here + (local_ == nullptr ? 0 : std::max(request.culprit, 0));
   mine.has_value = request.status == UCFT_OK && !mine.root_died && (!is_broadcast || root != no_rank);
   if (mine.arguments.kind == Kind::allgather && mine.has_value) gather_blocks(part);
-  if (mine.has_value) mine.value = part.value.bytes(), mine.block = part.value.slice();
+  if (mine.has_value) {
+    mine.value = part.value.bytes();
+    mine.block = part.value.slice();
+    mine.room = part.in_place.room;
+    for (const auto& [offset, data, bytes] : part.in_place.pieces)
+      mine.pieces.push_back(
+          {static_cast<std::uint32_t>(offset), part.buffers.whole(part.buffers.adopt(data, bytes, untold))});
+  }
   mine.contributors = is_broadcast ? 1 : request.contributors;
   if (is_broadcast) return;
   for (Rank each : request.missing) mine.missing.push_back(places_.first_here + each);

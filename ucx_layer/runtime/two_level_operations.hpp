@@ -71,11 +71,14 @@ class TwoLevelOperations : private HostMember::Caller {
   static constexpr std::size_t most_held = 4096;
   // A call's part on this host.
   struct Part {
-    explicit Part(Buffers& buffers) : give(buffers), value(buffers) {}
+    explicit Part(Buffers& buffers) : buffers(buffers), give(buffers), value(buffers) {}
+    ~Part();
+    Buffers& buffers;
     Request request;  // on local_; idle: there is none
     Request* caller = nullptr;
     bool is_done = false, is_complete = false;
     Room give, value;
+    ResultInPlace in_place;  // of request
     HostContribution contribution;
   };
   struct Places {                   // communicator ranks, sorted by host
@@ -96,6 +99,7 @@ class TwoLevelOperations : private HostMember::Caller {
   ucft_status_t post(const Arguments& arguments, Request* caller);
   bool begin(Part& part, const Arguments& arguments);
   bool has_memory_for(const Arguments& arguments) const;
+  bool goes_in_pieces(const Arguments& arguments) const;
   void begin_broadcast(Part& part, const Arguments& arguments);
   void begin_blocks(Part& part);
   void finish_local(Part& part);

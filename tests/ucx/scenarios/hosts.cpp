@@ -91,6 +91,38 @@ TEST(TwoLevels, TheSpeakerDiesBetweenThePayloadAndItsEntry) {
   }
 }
 
+// Four sums at a time that hosts exchange in blocks. A replica names them, and what it names lies in memory of others.
+RANKS(sums_in_blocks) {
+  for (int i = 0; i < 8; ++i) several(4 * i, 33000 + static_cast<std::size_t>(i) * 700);
+}
+
+class DeathInBlocks : public testing::TestWithParam<std::tuple<int, std::string>> {};
+
+TEST_P(DeathInBlocks, TheOthersAgree) {
+  const auto& [victim, place] = GetParam();
+  JobPlan made = on_hosts(6, sums_in_blocks);
+  made.launcher = {"--expect-kill", std::to_string(victim)};
+  made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":" + place;
+  const JobResult result = run_job(made);
+  EXPECT_EQ(what_is_wrong(made, result, {victim}), "");
+  EXPECT_EQ(result.verdicts.count(victim), 0U) << "it has lived";
+}
+
+std::string rank_and_place(const testing::TestParamInfo<std::tuple<int, std::string>>& each) {
+  std::string place = std::get<1>(each.param);
+  std::ranges::replace(place, ':', '_');
+  return "Rank" + std::to_string(std::get<0>(each.param)) + "_" + place;
+}
+
+INSTANTIATE_TEST_SUITE_P(OfASpeaker, DeathInBlocks,
+                         testing::Combine(testing::Values(0, 3),
+                                          testing::Values("entry:0", "entry:7", "entry:20", "entry:61", "entry:90",
+                                                          "send:60", "send:200", "send:333", "send:500")),
+                         rank_and_place);
+INSTANTIATE_TEST_SUITE_P(OfAnother, DeathInBlocks,
+                         testing::Combine(testing::Values(1, 5), testing::Values("send:60", "send:170", "send:230")),
+                         rank_and_place);
+
 // The middle one of three hosts dies: ranks 3, 4 and 5 of the job. The others name them.
 RANKS(lose_a_host) {
   const bool dies = rank_ / on_a_host == 1;
