@@ -205,8 +205,8 @@ bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   return all;
 }
 
-// A sum that hosts exchange in blocks is not needed any more when it is complete. Until then it may stay in the memory of
-// the ranks that have combined it: a rank that does not speak needs no copy.
+// A sum that hosts exchange in blocks is not needed any more when it is complete. Until then it may stay in the memory
+// of the ranks that have combined it: a rank that does not speak needs no copy.
 bool TwoLevelOperations::goes_in_pieces(const Arguments& arguments) const {
   return arguments.kind == Kind::allreduce && local_ != nullptr && !Optimism().goes_whole(arguments.bytes(), hosts());
 }
