@@ -110,39 +110,42 @@ void allgather(int iteration, std::size_t count) {
   for (std::int32_t rank : missing) note(static_cast<std::uint64_t>(rank));
 }
 
-void several(int iteration, std::size_t count) {
-  constexpr int together = 4;
-  std::vector<std::uint64_t> in[together], out[together];
-  ucft_request_h requests[together], barrier;
-  const ucft_operator_t sum = UCFT_OPERATOR_INIT(UCFT_SUM);
-  for (int i = 0; i < together; ++i) {
-    in[i].assign(count, (std::uint64_t{1} << rank_) + salt(iteration + i));
-    out[i].resize(count);
-    check(ucft_allreduce_init(comm, in[i].data(), out[i].data(), count, UCFT_UINT64, &sum, nullptr, &requests[i]),
-          "init");
-    while (true) {
-      const ucft_status_t status = ucft_post(requests[i]);
-      if (status == UCFT_OK) break;
-      expect(status, UCFT_ERR_BUSY, "post");
-      check(ucft_progress(context), "progress");
-    }
+PostedSum post_sum(int iteration, std::size_t count) {
+  const ucft_operator_t op = UCFT_OPERATOR_INIT(UCFT_SUM);
+  PostedSum sum{iteration, std::vector<std::uint64_t>(count, (std::uint64_t{1} << rank_) + salt(iteration)),
+                std::vector<std::uint64_t>(count)};
+  check(ucft_allreduce_init(comm, sum.in.data(), sum.out.data(), count, UCFT_UINT64, &op, nullptr, &sum.request),
+        "init");
+  while (true) {
+    const ucft_status_t status = ucft_post(sum.request);
+    if (status == UCFT_OK) return sum;
+    expect(status, UCFT_ERR_BUSY, "post");
+    check(ucft_progress(context), "progress");
   }
+}
+
+void finish(PostedSum& sum) {
+  while (ucft_test(sum.request) == UCFT_INPROGRESS) {}
+  check(ucft_wait(sum.request, 0), "wait");
+  ucft_result_t result = UCFT_RESULT_INIT;
+  check(ucft_request_result(sum.request, &result), "result");
+  decode(sum.out[0], result, sum.iteration);
+  for (std::uint64_t word : sum.out)
+    if (word != sum.out[0]) wrong("iteration {}: elements with different contributors", sum.iteration);
+  note(sum.out[0]);
+  check(ucft_request_free(sum.request), "free");
+}
+
+void several(int iteration) {
+  std::vector<PostedSum> sums;
+  for (int i = 0; i < 4; ++i) sums.push_back(post_sum(iteration + i, 1));
+  ucft_request_h barrier = UCFT_REQUEST_NULL;
   check(ucft_barrier_init(comm, nullptr, &barrier), "barrier_init");
   ucft_status_t ended;
   while ((ended = ucft_post_and_wait(barrier, UINT64_MAX)) == UCFT_ERR_BUSY) check(ucft_progress(context), "progress");
   check(ended, "post and wait");
   check(ucft_request_free(barrier), "free");
-  for (int i = together - 1; i >= 0; --i) {
-    while (ucft_test(requests[i]) == UCFT_INPROGRESS) {}
-    check(ucft_wait(requests[i], 0), "wait");
-    ucft_result_t result = UCFT_RESULT_INIT;
-    check(ucft_request_result(requests[i], &result), "result");
-    decode(out[i][0], result, iteration + i);
-    for (std::uint64_t word : out[i])
-      if (word != out[i][0]) wrong("iteration {}: elements with different contributors", iteration + i);
-    note(out[i][0]);
-    check(ucft_request_free(requests[i]), "free");
-  }
+  for (; !sums.empty(); sums.pop_back()) finish(sums.back());
 }
 
 void reduce_with_other_roots(int root) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ucft/ucft.h"
 
@@ -21,7 +22,15 @@ void reduce(int iteration, int root, std::size_t count);
 void reduce_with_other_roots(int root);
 // Blocks of 0, count or 2 * count words, with a hole of one word before each. Who is missing is missing on all.
 void allgather(int iteration, std::size_t count);
-// Four allreduces of so many words and a barrier in flight together.
-void several(int iteration, std::size_t count = 1);
+// An allreduce in flight.
+struct PostedSum {
+  int iteration;
+  std::vector<std::uint64_t> in, out;
+  ucft_request_h request = UCFT_REQUEST_NULL;
+};
+PostedSum post_sum(int iteration, std::size_t count);
+void finish(PostedSum& sum);
+// Four allreduces and a barrier in flight together.
+void several(int iteration);
 
 }  // namespace ucft::detail::test
