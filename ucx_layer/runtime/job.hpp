@@ -15,7 +15,7 @@ struct Job {
   struct Peer {
     std::int32_t pid = 0;
     std::uint64_t start_time = 0;
-    std::uint64_t host = 0;
+    std::uint64_t host = 0;  // its ranks can open each other's memory
     std::string host_name;
     std::int32_t hardware_threads = 1;  // online on its host, as it sees it
     HostSite site;

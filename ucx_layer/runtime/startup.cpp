@@ -12,6 +12,7 @@
 
 #include "collectives/host/tuning_file.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
+#include "ucx_layer/runtime/openers.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
@@ -19,6 +20,7 @@ namespace ucft::detail {
 namespace {
 
 constexpr std::size_t text_bytes = 200;
+constexpr std::uint64_t trial_bytes = 4096;
 
 struct Identity {
   std::uint32_t version;
@@ -34,6 +36,7 @@ struct Identity {
   std::int32_t algorithm;
   std::int32_t f, connect_all;
   std::uint64_t mappable;  // SharedRange::mappable()
+  RangeName page;          // of its memory, for the others to try; empty: memory can't be had, as a later step will say
   std::uint64_t suspect_after_us, heartbeat_period_us;
   std::uint64_t gossip_faults;  // of the text
   std::uint64_t tuning;         // of the table
@@ -59,7 +62,7 @@ constexpr std::int32_t all_have_lifelines = 32;  // up to so many ranks on other
 constexpr auto connected_limit = std::chrono::seconds(5);
 constexpr std::chrono::microseconds lifeline_limit = std::chrono::seconds(10);
 
-// Ranks with the same number can signal each other and share memory: same kernel, same PID namespace.
+// Ranks with the same number have the same kernel and PID namespace. Whether they share memory is tried.
 std::uint64_t host_number() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -141,6 +144,9 @@ bool StartUp::exchange_identities(std::string& error) {
   mine.f = job_.settings.f;
   mine.connect_all = job_.settings.connect_all;
   mine.mappable = SharedRange::mappable();
+  SharedRange page;
+  std::string shortage;
+  if (mine.may_share != 0 && page.open(trial_bytes, trial_bytes, shortage)) mine.page = page.name();
   mine.tuning = tuning_hash(job_.settings.tuning);
   mine.hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   mine.processors = own_processors();
@@ -161,7 +167,7 @@ bool StartUp::exchange_identities(std::string& error) {
     peer.hardware_threads = identity.hardware_threads;
     peer.site = identity.site;
     peer.shares_processors = identity.host == mine.host && identity.processors.is_shared_with(mine.processors);
-    job_.one_network = job_.one_network && identity.network == mine.network;
+    job_.one_network = job_.one_network && identity.host == mine.host && identity.network == mine.network;
     if (identity.host == mine.host && identity.mappable < mappable_) {
       mappable_ = identity.mappable;
       mappable_rank_ = rank;
@@ -202,10 +208,53 @@ bool StartUp::exchange_identities(std::string& error) {
       return false;
     }
   }
+  std::vector<RangeName> pages;
+  for (const Identity& each : all) pages.push_back(each.page);
+  if (!divide_hosts(pages, error)) return false;
   std::int32_t f = 0;
   for (const Identity& each : all) f = std::max(f, each.f);
   plan_connections(f);
   departures_.begin();
+  return true;
+}
+
+// Ranks that can't open each other's memory are on different hosts from here on. So they have all that hosts have:
+// messages, and lifelines, which need no rights.
+bool StartUp::divide_hosts(const std::vector<RangeName>& pages, std::string& error) {
+  Unopened unopened(job_.size);
+  StepResult mine{1, {}};
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) {
+    const RangeName& page = pages[static_cast<std::size_t>(rank)];
+    MappedRange mapped;
+    std::string why;
+    const bool is_tried = rank != job_.rank && page.bytes > 0 && job_.peer(rank).shares_memory_with(job_.me());
+    if (!is_tried || mapped.open(page, why)) continue;
+    unopened.add(rank);
+    if (mine.ok != 0) copy_text(mine.error, sizeof mine.error, why);
+    mine.ok = 0;
+  }
+  std::vector<StepResult> all(static_cast<std::size_t>(job_.size));
+  if (!oob_.allgather(&mine, all.data(), sizeof mine, error)) return false;
+  const auto example = std::ranges::find(all, 0, &StepResult::ok);
+  if (example == all.end()) return true;
+
+  const std::size_t words = unopened.words().size();
+  std::vector<std::uint64_t> tables(words * all.size());
+  if (!oob_.allgather(unopened.words().data(), tables.data(), words * sizeof tables[0], error)) return false;
+  std::vector<Unopened> by_rank;
+  for (auto table = tables.begin(); table != tables.end(); table += static_cast<std::ptrdiff_t>(words))
+    by_rank.emplace_back(std::vector<std::uint64_t>(table, table + static_cast<std::ptrdiff_t>(words)));
+  std::vector<std::uint64_t> hosts;
+  for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
+  const std::vector<std::int32_t> parts = parts_of_hosts(hosts, by_rank);
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+    job_.peers[rank].host = mixed(hosts[rank], static_cast<std::uint64_t>(parts[rank]));
+  if (job_.rank == 0 && job_.settings.says(LogLevel::warn))
+    fmt::print(stderr,
+               "ucft: {} can't share memory with all ranks of its host: {}. Ranks that can't share memory count as "
+               "different hosts, and send messages\n",
+               job_.describe(static_cast<std::int32_t>(example - all.begin())),
+               std::string(example->error, strnlen(example->error, text_bytes)));
   return true;
 }
 
@@ -283,7 +332,7 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
                                                    sink,
                                                    job_.all_membarriers,
                                                    sharing < job_.size,
-                                                   !job_.many_hosts && job_.one_network,
+                                                   job_.one_network,
                                                    range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes),
                                                    {},
                                                    job_.connections.peers().size(),

@@ -33,6 +33,7 @@ class StartUp {
   std::vector<std::pair<std::int32_t, Lifeline>> take_lifelines() { return std::exchange(lifelines_, {}); }  // by rank
 
  private:
+  bool divide_hosts(const std::vector<RangeName>& pages, std::string& error);
   void plan_connections(std::int32_t f);
   bool exchange_addresses(const PeerAddress& mine, const LifelineName& lifeline, std::vector<PeerAddress>& all,
                           std::vector<LifelineName>& lifelines, std::string& error);

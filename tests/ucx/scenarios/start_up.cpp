@@ -47,27 +47,53 @@ bool may_have_a_user_namespace() {
   return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-// user_namespaces: each rank in one of its own. Memory can't be shared then, and the error says what goes without.
+// user_namespaces WHICH MANY: all ranks, or the odd ones, in one of its own. Of a rank outside the kernel lets those
+// inside open nothing, while it opens theirs. MANY operations: with all ranks that live, and right.
 RANKS_BEFORE_START_UP(user_namespaces) {
-  if (unshare(CLONE_NEWUSER) != 0) wrong("unshare: {}", std::strerror(errno));
-  const char* transports = std::getenv("UCX_TLS");
-  const bool is_tcp = transports != nullptr && std::strcmp(transports, "tcp") == 0;
-  expect(ucft_context_create(nullptr, &context), is_tcp ? UCFT_OK : UCFT_ERR_STARTUP, "start-up in user namespaces");
-  if (is_tcp) {
-    check(ucft_context_destroy(context), "leaving");
-  } else {
-    for (const char* part : {"user namespaces", "UCX_TLS=tcp"})
-      if (std::strstr(ucft_last_error(), part) == nullptr) wrong("it does not say {}: {}", part, ucft_last_error());
-  }
-  end_with_verdict("told");
+  const bool all = arguments.at(0) == "all", inside = all || rank_before_start_up() % 2 == 1;
+  if (inside && unshare(CLONE_NEWUSER) != 0) wrong("unshare: {}", std::strerror(errno));
+  start_up();
+  ucft_context_paths_t found = UCFT_CONTEXT_PATHS_INIT;
+  check(ucft_context_paths(context, &found), "paths");
+  if (const int sharing = inside ? 0 : (size_ + 1) / 2 - 1; found.shared_memory != sharing)
+    wrong("{} ranks share its memory, and {} can", found.shared_memory, sharing);
+  for (int i = 0; i < std::stoi(arguments.at(1)); ++i) allreduce(i, i % 8 == 7 ? 4000 : 1);
+  check(ucft_context_destroy(context), "leaving");
+  end_with_verdict("all right");
 }
 
-TEST(StartUp, RanksInUserNamespacesOfTheirOwnAreToldWhatToSet) {
-  if (!may_have_a_user_namespace()) GTEST_SKIP() << "this machine gives no user namespaces";
-  for (const char* transport : {"shm", "tcp"}) {
-    JobPlan made{2, "user_namespaces", {}, {}, over(transport)};
-    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << transport;
+constexpr const char* no_user_namespaces = "this machine gives no user namespaces";
+
+// It failed start-up. The job says so once.
+TEST(StartUp, RanksInUserNamespacesOfTheirOwnSendMessages) {
+  if (!may_have_a_user_namespace()) GTEST_SKIP() << no_user_namespaces;
+  for (const char* which : {"all", "odd"}) {
+    const JobPlan made{5, "user_namespaces", {which, "50"}, {}, over("shm")};
+    JobResult result = run_job(made);
+    ASSERT_EQ(result.errors.size(), 1u) << result.output;
+    for (const char* part : {"[0] ucft: rank ", "can't share memory", "user namespace"})
+      EXPECT_NE(result.errors[0].find(part), std::string::npos) << part << " in " << result.errors[0];
+    result.errors.clear();
+    EXPECT_EQ(what_is_wrong(made, result, {}), "") << which;
   }
+}
+
+TEST(StartUp, RanksInUserNamespacesOfTheirOwnGoOnAfterADeath) {
+  if (!may_have_a_user_namespace()) GTEST_SKIP() << no_user_namespaces;
+  for (const char* which : {"all", "odd"})
+    for (const int victim : {0, 1}) {
+      JobPlan made{4, "user_namespaces", {which, "200"}, {"--expect-kill", std::to_string(victim)}, over("shm")};
+      made.environment["UCFT_LOG"] = "off";
+      made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:40";
+      EXPECT_EQ(what_is_wrong(made, run_job(made), {victim}), "") << which << " " << victim;
+    }
+}
+
+// Where no rank asks for shared memory there is nothing to say.
+TEST(StartUp, RanksInUserNamespacesOfTheirOwnAreQuietOverTcp) {
+  if (!may_have_a_user_namespace()) GTEST_SKIP() << no_user_namespaces;
+  const JobPlan made{4, "user_namespaces", {"all", "50"}, {}, over("tcp")};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
 // startup_late RANK SECONDS: it comes to start-up so late, and is told so itself. tests/pmix expects it.

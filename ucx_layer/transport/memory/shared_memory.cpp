@@ -171,10 +171,9 @@ namespace {
 std::string why_not_opened(const RangeName& name, const std::string& path, int problem) {
   if (problem == ENOENT)
     return fmt::format("process {} has ended, or /proc/{}/fd is hidden from us", name.pid, name.pid);
-  const std::string text = fmt::format("{}: {}", path, std::strerror(problem));
-  if (problem != EACCES && problem != EPERM) return text;
-  return text +
-         " (ranks in user namespaces of their own, or of other users: set UCX_TLS=tcp)";  // start-up cuts long ones
+  const bool is_refused = problem == EACCES || problem == EPERM;
+  return fmt::format("{}: {}{}", path, std::strerror(problem),
+                     is_refused ? " (another user namespace, or another user)" : "");
 }
 
 }  // namespace
