@@ -52,12 +52,13 @@ bool is_loopback(const Address& address) {
 
 // The addresses of all interfaces that are up, loopback last: it serves ranks that share a machine but not a process
 // namespace. Link-local ones are left out, as they need the other host's interface number.
-std::vector<Address> own_addresses() {
+std::vector<Address> own_addresses(const std::vector<std::string>& without) {
   std::vector<Address> all;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return all;
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
+    if (std::find(without.begin(), without.end(), each->ifa_name) != without.end()) continue;
     if (each->ifa_addr->sa_family == AF_INET) {
       all.push_back(mapped(reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr));
     } else if (each->ifa_addr->sa_family == AF_INET6) {
@@ -260,7 +261,7 @@ LifelineMaker::~LifelineMaker() {
   if (listener_ >= 0) ::close(listener_);
 }
 
-bool LifelineMaker::listen(std::string& error) {
+bool LifelineMaker::listen(std::string& error, const std::vector<std::string>& unreached) {
   for (const int family : {AF_INET6, AF_INET}) {
     listener_ = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener_ < 0) continue;
@@ -275,7 +276,7 @@ bool LifelineMaker::listen(std::string& error) {
         getsockname(listener_, reinterpret_cast<sockaddr*>(&any), &length) == 0) {
       name_.port = ntohs(family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(any).sin6_port
                                             : reinterpret_cast<sockaddr_in&>(any).sin_port);
-      const std::vector<Address> addresses = own_addresses();
+      const std::vector<Address> addresses = own_addresses(unreached);
       name_.count = static_cast<std::uint16_t>(addresses.size());
       std::copy(addresses.begin(), addresses.end(), name_.addresses.begin());
       return true;
@@ -295,7 +296,7 @@ class Meeting {
   Meeting(int listener, std::int32_t me, std::uint64_t job, const std::vector<LifelineMaker::Wanted>& wanted,
           std::chrono::milliseconds patience)
       : listener_(listener), me_(me), job_(job), patience_(patience), result_(wanted.size()), callers_(wanted.size()) {
-    const std::vector<Address> ours = own_addresses();
+    const std::vector<Address> ours = own_addresses({});
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       index_of_[wanted[i].rank] = i;
       if (wanted[i].rank < me) {  // that rank calls

@@ -126,8 +126,9 @@ class LifelineMaker {
   LifelineMaker(const LifelineMaker&) = delete;
   LifelineMaker& operator=(const LifelineMaker&) = delete;
 
-  // From now on others can connect. False with a reason: no socket can be had.
-  bool listen(std::string& error);
+  // From now on others can connect. False with a reason: no socket can be had. unreached: devices that others can't
+  // reach, so they need not try their addresses.
+  bool listen(std::string& error, const std::vector<std::string>& unreached = {});
   LifelineName name() const { return name_; }
 
   // Collective between the ranks that want each other (A wants B if and only if B wants A). The lower rank connects, to

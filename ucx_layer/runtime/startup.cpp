@@ -1,11 +1,13 @@
 #include "ucx_layer/runtime/startup.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -35,6 +37,7 @@ struct Identity {
   std::int32_t may_prove;    // see Job
   std::int32_t algorithm;
   std::int32_t f, connect_all;
+  std::int32_t devices;    // of the network
   std::uint64_t mappable;  // SharedRange::mappable()
   RangeName page;          // of its memory, for the others to try; empty: memory can't be had, as a later step will say
   std::uint64_t suspect_after_us, heartbeat_period_us;
@@ -57,6 +60,7 @@ struct Address {
   LifelineName lifeline;
 };
 
+constexpr auto trial_limit = std::chrono::milliseconds(1000);
 constexpr std::int32_t lifelines_wanted = 2;     // at least, in each direction
 constexpr std::int32_t all_have_lifelines = 32;  // up to so many ranks on other hosts
 constexpr auto connected_limit = std::chrono::seconds(5);
@@ -143,6 +147,8 @@ bool StartUp::exchange_identities(std::string& error) {
   mine.algorithm = static_cast<std::int32_t>(job_.settings.algorithm);
   mine.f = job_.settings.f;
   mine.connect_all = job_.settings.connect_all;
+  devices_ = network_devices();
+  mine.devices = static_cast<std::int32_t>(devices_.size());
   mine.mappable = SharedRange::mappable();
   SharedRange page;
   std::string shortage;
@@ -168,6 +174,8 @@ bool StartUp::exchange_identities(std::string& error) {
     peer.site = identity.site;
     peer.shares_processors = identity.host == mine.host && identity.processors.is_shared_with(mine.processors);
     job_.one_network = job_.one_network && identity.host == mine.host && identity.network == mine.network;
+    networks_.push_back(mixed(identity.host, identity.network));
+    most_devices_ = std::max(most_devices_, identity.devices);
     if (identity.host == mine.host && identity.mappable < mappable_) {
       mappable_ = identity.mappable;
       mappable_rank_ = rank;
@@ -258,6 +266,44 @@ bool StartUp::divide_hosts(const std::vector<RangeName>& pages, std::string& err
   return true;
 }
 
+// A device that leads nowhere is left out: UCX takes any, and a lifeline waits for seconds. The first rank of each
+// network tries others, and is tried.
+bool StartUp::try_devices(std::string& error) {
+  if (job_.one_network || most_devices_ < 2) return true;
+  std::vector<std::size_t> first;  // of each network
+  std::map<std::uint64_t, std::size_t> numbers;
+  for (std::size_t rank = 0; rank < networks_.size(); ++rank)
+    if (numbers.try_emplace(networks_[rank], first.size()).second) first.push_back(rank);
+  const std::size_t here = numbers[networks_[static_cast<std::size_t>(job_.rank)]];
+  const bool is_first = first[here] == static_cast<std::size_t>(job_.rank);
+
+  const AddressTrial trial(is_first ? devices_ : std::vector<NetworkDevice>{});
+  std::vector<TrialName> names(networks_.size());
+  if (!oob_.allgather(&trial.name(), names.data(), sizeof names[0], error)) return false;
+  TrialResults mine{};
+  if (is_first) {
+    std::vector<TrialName> tried;
+    for (const std::size_t network : hosts_to_try(here, first.size())) tried.push_back(names[first[network]]);
+    std::ranges::copy(trial.try_out(tried, trial_limit), mine.begin());
+  }
+  std::vector<TrialResults> all(networks_.size()), of_networks;
+  if (!oob_.allgather(&mine, all.data(), sizeof mine, error, [&] { trial.serve(); })) return false;
+  for (const std::size_t rank : first) of_networks.push_back(all[rank]);
+  choose_devices(reached_by_all(here, of_networks, devices_.size()), is_first);
+  return true;
+}
+
+void StartUp::choose_devices(ReachedAddresses reached, bool tells) {
+  std::vector<std::string> good, bad;
+  for (std::size_t i = 0; i < devices_.size(); ++i) ((reached >> i & 1) != 0 ? good : bad).push_back(devices_[i].name);
+  if (good.empty() || bad.empty()) return;  // nothing to choose
+  if (tells && job_.settings.says(LogLevel::info))
+    fmt::print(stderr, "ucft: rank {}: others don't reach {}: UCX and lifelines use {}\n", job_.rank,
+               fmt::join(bad, ", "), fmt::join(good, ", "));
+  reached_ = std::move(good);
+  unreached_ = std::move(bad);
+}
+
 // Where hosts are processes few connections are used but those that are planned. Else every pair may be: after a death
 // all are asked.
 void StartUp::plan_connections(std::int32_t f) {
@@ -304,6 +350,7 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
 }
 
 bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, std::string& error) {
+  if (!try_devices(error)) return false;
   const Job::Peer& me = job_.me();
   int local = 0, sharing = 0;
   std::map<std::uint64_t, std::int32_t> first;
@@ -336,7 +383,8 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
                                                    range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes),
                                                    {},
                                                    job_.connections.peers().size(),
-                                                   job_.connections.mailboxes()});
+                                                   job_.connections.mailboxes(),
+                                                   fmt::format("{}", fmt::join(reached_, ","))});
   transport_ = transport.get();
   departures_.attach(*transport_);
   PeerAddress mine;
@@ -357,7 +405,7 @@ bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, s
     ok = error.empty();
   }
   LifelineMaker lifelines;
-  if (ok && job_.many_hosts) ok = lifelines.listen(error);
+  if (ok && job_.many_hosts) ok = lifelines.listen(error, unreached_);
   if (!agree(ok, error, "opening its transports")) return false;
 
   std::vector<PeerAddress> addresses;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "timeout_detector/lifelines.hpp"
+#include "ucx_layer/bootstrap/address_trial.hpp"
 #include "ucx_layer/bootstrap/out_of_band.hpp"
 #include "ucx_layer/runtime/departures_driver.hpp"
 #include "ucx_layer/runtime/job.hpp"
@@ -33,6 +34,8 @@ class StartUp {
   std::vector<std::pair<std::int32_t, Lifeline>> take_lifelines() { return std::exchange(lifelines_, {}); }  // by rank
 
  private:
+  bool try_devices(std::string& error);
+  void choose_devices(ReachedAddresses reached, bool tells);
   bool divide_hosts(const std::vector<RangeName>& pages, std::string& error);
   void plan_connections(std::int32_t f);
   bool exchange_addresses(const PeerAddress& mine, const LifelineName& lifeline, std::vector<PeerAddress>& all,
@@ -47,6 +50,10 @@ class StartUp {
   std::uint64_t mappable_ = UINT64_MAX;  // bytes of address space that each rank of this host can still map,
   std::int32_t mappable_rank_ = 0;       // and the one that can map least
   std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;
+  std::vector<NetworkDevice> devices_;            // of this rank
+  std::int32_t most_devices_ = 0;                 // of a rank
+  std::vector<std::uint64_t> networks_;           // by rank: those with the same number have the same devices
+  std::vector<std::string> reached_, unreached_;  // names, if others can't reach all that this rank has
 };
 
 }  // namespace ucft::detail

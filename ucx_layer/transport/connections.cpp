@@ -13,8 +13,8 @@ Connections::Connections(int ranks) : endpoints_(static_cast<std::size_t>(ranks)
   for (Endpoint& each : endpoints_) each.owner = this;
 }
 
-bool Connections::open(std::size_t peers, bool on_one_host, std::string& error) {
-  const bool opened = ucx_.open(std::max<std::size_t>(peers, 1), on_one_host, error);
+bool Connections::open(std::size_t peers, bool on_one_host, std::string& error, const std::string& tcp_devices) {
+  const bool opened = ucx_.open(std::max<std::size_t>(peers, 1), on_one_host, error, tcp_devices);
   spare_.take();
   return opened;
 }

@@ -36,7 +36,7 @@ class Connections {
   explicit Connections(int ranks);
 
   // See Ucx::open.
-  bool open(std::size_t peers, bool on_one_host, std::string& error);
+  bool open(std::size_t peers, bool on_one_host, std::string& error, const std::string& tcp_devices = {});
   Ucx& ucx() { return ucx_; }
   // address: the peer's, as Ucx::address() there.
   bool connect(int peer, std::span<const std::byte> address, std::string& error);

@@ -70,7 +70,7 @@ bool Transport::open(std::string& error) {
     return messages_->open(error);
   }
   connections_ = std::make_unique<Connections>(setup_.ranks);
-  if (!connections_->open(setup_.connections, setup_.on_one_host, error)) return false;
+  if (!connections_->open(setup_.connections, setup_.on_one_host, error, setup_.tcp_devices)) return false;
   messages_ = std::make_unique<ActiveMessages>(station_, *connections_);
   registrations_ = std::make_unique<Registrations>(connections_->ucx().context());
   remote_ = std::make_unique<RemotePath>(station_, segments_, *connections_, *registrations_, *messages_);

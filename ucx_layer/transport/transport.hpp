@@ -48,6 +48,7 @@ class Transport {
     std::function<std::unique_ptr<MessagePath>(const Station&)> message_path{};  // instead of UCX: for tests
     std::size_t connections = 0;  // that are expected: UCX chooses transports by it
     MailboxPlaces mailboxes{};    // empty: with all
+    std::string tcp_devices{};    // that UCX may choose from, with commas between; empty: all
   };
   explicit Transport(const Setup& setup);
   ~Transport();

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "ucx_layer/transport/paths/shared.hpp"
+#include "ucx_layer/transport/rdma_ports.hpp"
 #include "ucx_layer/transport/ucx_log.hpp"
 
 namespace ucft::detail {
@@ -94,11 +95,25 @@ bool has_ipv4(std::string_view name) {
   return found;
 }
 
-// True: UCX would listen on networks that no rank needs. tcp is all it may use, and the user names no device.
-bool loopback_is_enough() {
+bool tcp_is_all() {
   const std::string transports = transports_for_ucx();
-  return (transports == "tcp" || transports == "tcp,self" || transports == "self,tcp") &&
-         std::getenv("UCX_NET_DEVICES") == nullptr && has_ipv4("lo");
+  return transports == "tcp" || transports == "tcp,self" || transports == "self,tcp";
+}
+
+// True: UCX would listen on networks that no rank needs. tcp is all it may use, and the user names no device.
+bool loopback_is_enough() { return tcp_is_all() && std::getenv("UCX_NET_DEVICES") == nullptr && has_ipv4("lo"); }
+
+bool names_no_device() {
+  const char* devices = std::getenv("UCX_NET_DEVICES");
+  return devices == nullptr || std::string_view(devices) == "all";
+}
+
+// These, and the ports of RDMA that UCX may use, too.
+std::string with_rdma_ports(std::string devices) {
+  if (tcp_is_all()) return devices;
+  for (const RdmaPort& port : rdma_ports())
+    if (port.state == "ACTIVE") devices += "," + port.device + ":" + std::to_string(port.number);
+  return devices;
 }
 
 // The name of an option of tcp alone. Since UCX 1.18 it has the transport's prefix, and of the bare one UCX says
@@ -109,7 +124,7 @@ std::string of_tcp(const char* option) {
   return (major > 1 || minor >= 18 ? "TCP_" : "") + std::string(option);
 }
 
-ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
+ucs_status_t configure(ucp_config_t* config, bool with_tcp, const std::string& devices) {
   // The detector is ours. UCX's keepalive would be an active message into queues that we don't use.
   if (ucs_status_t status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf"); status != UCS_OK) return status;
   // Without this the error callback of a peer that died with a full queue never comes.
@@ -120,8 +135,9 @@ ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
   if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_for_ucx().c_str()); status != UCS_OK)
     return status;
   if (!with_tcp) return UCS_OK;
-  if (on_one_host && loopback_is_enough())
-    if (ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", "lo"); status != UCS_OK) return status;
+  if (!devices.empty())
+    if (ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", devices.c_str()); status != UCS_OK)
+      return status;
   // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0").
   // That is a survivor that was sending to a rank as it died. So all is copied, in large segments, which isn't slower.
   for (const char* threshold : {"ZCOPY_THRESH", "RNDV_THRESH"})
@@ -133,7 +149,7 @@ ucs_status_t configure(ucp_config_t* config, bool with_tcp, bool on_one_host) {
 }
 
 // nullptr: `error` says why.
-ucp_context_h make_context(std::size_t peers, bool with_tcp, bool on_one_host, std::string& error) {
+ucp_context_h make_context(std::size_t peers, bool with_tcp, const std::string& devices, std::string& error) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) {
@@ -141,7 +157,7 @@ ucp_context_h make_context(std::size_t peers, bool with_tcp, bool on_one_host, s
     return nullptr;
   }
   ucp_context_h context = nullptr;
-  status = configure(config, with_tcp, on_one_host);
+  status = configure(config, with_tcp, devices);
   if (status == UCS_OK) {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
@@ -161,16 +177,21 @@ ucp_context_h make_context(std::size_t peers, bool with_tcp, bool on_one_host, s
 
 bool shared_memory_allowed() { return transports_allow({"posix", "sysv", "xpmem", "shm", "sm", "mm"}); }
 
-bool Ucx::open(std::size_t peers, bool on_one_host, std::string& error) {
+bool Ucx::open(std::size_t peers, bool on_one_host, std::string& error, const std::string& tcp_devices) {
   sockets_.remember_others();
   quiet_ucx();
   kept_ = std::make_unique<AbortsKept>();
-  context_ = make_context(peers, transports_allow({"tcp"}), on_one_host, error);
+  std::string devices;
+  if (on_one_host && loopback_is_enough())
+    devices = "lo";
+  else if (!tcp_devices.empty() && names_no_device())
+    devices = with_rdma_ports(tcp_devices);
+  context_ = make_context(peers, transports_allow({"tcp"}), devices, error);
   // Allowed isn't there: UCX_NET_DEVICES may name RDMA devices only. UCX complains, on stdout, of options of a
   // transport that it doesn't open.
   if (context_ != nullptr && transports_allow({"tcp"}) && !has_tcp(context_)) {
     ucp_cleanup(context_);
-    context_ = make_context(peers, false, on_one_host, error);
+    context_ = make_context(peers, false, {}, error);
   }
   if (context_ == nullptr) return false;
 

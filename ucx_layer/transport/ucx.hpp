@@ -25,7 +25,8 @@ class Ucx {
 
   // peers: the number of endpoints that there will be; UCX chooses transports by it.
   // on_one_host: all peers are on this host, so a transport that has a loopback needs no other device.
-  bool open(std::size_t peers, bool on_one_host, std::string& error);
+  // tcp_devices: that tcp may choose from if the user names none, with commas between; empty: all.
+  bool open(std::size_t peers, bool on_one_host, std::string& error, const std::string& tcp_devices = {});
   ucp_context_h context() const { return context_; }
   ucp_worker_h worker() const { return worker_; }
   std::vector<std::byte> address(std::string& error) const;  // empty: error
