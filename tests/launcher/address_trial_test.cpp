@@ -20,9 +20,10 @@ std::uint32_t loopback(std::uint32_t last) { return htonl(0x7f000000 | last); }
 // A host with two addresses, which answers meanwhile.
 class Host {
  public:
-  Host() : trial_({{"a", loopback(1)}, {"b", loopback(2)}}), answers_([this] {
-      while (!over_) trial_.serve();
-    }) {}
+  Host()
+      : trial_({{"a", loopback(1)}, {"b", loopback(2)}}), answers_([this] {
+          while (!over_) trial_.serve();
+        }) {}
   ~Host() {
     over_ = true;
     answers_.join();

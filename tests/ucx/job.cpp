@@ -184,7 +184,7 @@ std::vector<const char*> all_transports() {
 std::map<std::string, std::string> over(const std::string& transport) {
   if (transport == "corrected") return {{"UCFT_ALGORITHM", "corrected"}};
   if (transport == "tcp") return {{"UCX_TLS", "tcp"}};
-  // UCFT_SPIN: its default where ranks share cores, which these "hosts" don't know.
+  // UCFT_SPIN: its default where a few ranks share cores.
   if (!spans_hosts(transport)) return {};
   std::map<std::string, std::string> settings{
       {"UCX_TLS", "tcp,sm"}, {"UCX_NET_DEVICES", "lo"}, {"UCFT_TEST_RANKS_PER_HOST", "2"}, {"UCFT_SPIN", "6"}};

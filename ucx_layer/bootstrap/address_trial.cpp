@@ -32,8 +32,7 @@ sockaddr_in address_of(std::uint32_t address, std::uint16_t port) {
 int begin_connect(std::uint32_t address, std::uint16_t port) {
   const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const sockaddr_in target = address_of(address, port);
-  if (made < 0 || connect(made, reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0 ||
-      errno == EINPROGRESS)
+  if (made < 0 || connect(made, reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0 || errno == EINPROGRESS)
     return made;
   close(made);
   return -1;

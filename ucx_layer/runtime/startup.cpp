@@ -27,7 +27,7 @@ constexpr std::uint64_t trial_bytes = 4096;
 struct Identity {
   std::uint32_t version;
   std::uint32_t cookie;  // rank 0's is the job's
-  std::uint64_t host;
+  std::uint64_t machine, host;
   std::uint64_t network;  // namespace
   std::uint64_t start_time;
   std::int32_t pid;
@@ -66,15 +66,20 @@ constexpr std::int32_t all_have_lifelines = 32;  // up to so many ranks on other
 constexpr auto connected_limit = std::chrono::seconds(5);
 constexpr std::chrono::microseconds lifeline_limit = std::chrono::seconds(10);
 
-// Ranks with the same number have the same kernel and PID namespace. Whether they share memory is tried.
-std::uint64_t host_number() {
+// Ranks with the same number have the same kernel, and so the same processors.
+std::uint64_t machine_number() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  struct stat space {};
-  stat("/proc/self/ns/pid", &space);
-  std::uint64_t hash = 14695981039346656037ull ^ space.st_ino;
+  std::uint64_t hash = 14695981039346656037ull;
   for (char letter : boot) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ull;
   return hash;
+}
+
+// Ranks with the same number have the same kernel and PID namespace. Whether they share memory is tried.
+std::uint64_t host_number(std::uint64_t machine) {
+  struct stat space {};
+  stat("/proc/self/ns/pid", &space);
+  return mixed(machine, space.st_ino);
 }
 
 std::uint64_t network_number() {
@@ -129,7 +134,8 @@ bool StartUp::exchange_identities(std::string& error) {
   Identity mine{};
   mine.version = UCFT_VERSION_MAJOR << 24 | UCFT_VERSION_MINOR << 8 | wire_version;
   mine.cookie = random_cookie();
-  mine.host = host_number();
+  mine.machine = machine_number();
+  mine.host = host_number(mine.machine);
   mine.network = network_number();
 #ifdef UCFT_TEST_POINTS
   mine.host += test_points::host_of(job_.rank);  // several hosts on one machine
@@ -172,7 +178,7 @@ bool StartUp::exchange_identities(std::string& error) {
     peer.may_prove = identity.may_prove != 0;
     peer.hardware_threads = identity.hardware_threads;
     peer.site = identity.site;
-    peer.shares_processors = identity.host == mine.host && identity.processors.is_shared_with(mine.processors);
+    peer.shares_processors = identity.machine == mine.machine && identity.processors.is_shared_with(mine.processors);
     job_.one_network = job_.one_network && identity.host == mine.host && identity.network == mine.network;
     networks_.push_back(mixed(identity.host, identity.network));
     most_devices_ = std::max(most_devices_, identity.devices);
