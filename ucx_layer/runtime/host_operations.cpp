@@ -174,7 +174,7 @@ HostOperations::HostOperations(Communicator& communicator, Context& context, con
       stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
-      rooms_(3 * static_cast<std::size_t>(context.settings().window)) {
+      rooms_(2 * static_cast<std::size_t>(context.settings().window)) {
   if (!slabs_->is_there()) return;
   slabs_->describe(HostLayout::stride_and_banks(), layout_.stride() << 32 | static_cast<HostWord>(layout_.banks));
   slabs_->describe(HostLayout::rank_and_ranks(),
@@ -404,7 +404,6 @@ void HostOperations::free_rooms(bool looks) {
   while (room_count_ > 0) {
     const Room& oldest = room(0);
     if (!stage_.finished_by_all(oldest.number) && !(looks && stage_.is_free(memory, oldest.number))) return;
-    if (context_.transport().buffers().references(oldest.block) > 1) return;  // a result lies there
     context_.transport().buffers().release(oldest.block);
     if (oldest.lender != nullptr && oldest.lender->state == Request::State::copying) finish(*oldest.lender);
     larges_ -= oldest.is_large;

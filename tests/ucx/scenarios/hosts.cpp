@@ -96,7 +96,9 @@ TEST(TwoLevels, TheSpeakerDiesBetweenThePayloadAndItsEntry) {
 // of others, which is used again.
 RANKS(sums_in_blocks) {
   std::deque<PostedSum> flying;
+  const int host_dies_at = arguments.empty() ? -1 : std::stoi(arguments.at(0));  // the second one
   for (int i = 0; i < 32; ++i) {
+    if (i == host_dies_at && rank_ / on_a_host == 1) std::raise(SIGKILL);
     flying.push_back(post_sum(i, 33000 + static_cast<std::size_t>(i % 8) * 700));
     for (; flying.size() > 4; flying.pop_front()) finish(flying.front());
   }
@@ -129,6 +131,18 @@ INSTANTIATE_TEST_SUITE_P(OfASpeaker, DeathInBlocks,
 INSTANTIATE_TEST_SUITE_P(OfAnother, DeathInBlocks,
                          testing::Combine(testing::Values(1, 5), testing::Values("send:60", "send:170", "send:230")),
                          rank_and_place);
+
+// Sums that were in flight when a host died are kept, for others that may ask for them. Then a speaker dies, too.
+TEST(TwoLevels, ASpeakerDiesAfterAHostInBlocks) {
+  for (int send : {260, 300, 340, 380, 420, 500}) {
+    JobPlan made = on_hosts(9, sums_in_blocks, {"12"});
+    made.launcher = {"--expect-kill", "0", "--expect-kill", "3", "--expect-kill", "4", "--expect-kill", "5"};
+    made.environment["UCFT_TEST_KILL"] = "0:send:" + std::to_string(send);
+    const JobResult result = run_job(made);
+    EXPECT_EQ(what_is_wrong(made, result, {0, 3, 4, 5}), "") << send;
+    EXPECT_EQ(result.verdicts.count(0), 0U) << "it has lived: " << send;
+  }
+}
 
 // The middle one of three hosts dies: ranks 3, 4 and 5 of the job. The others name them.
 RANKS(lose_a_host) {
