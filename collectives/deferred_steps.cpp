@@ -30,8 +30,13 @@ bool DeferredSteps::lead_to(BufferId block) const {
   return block != no_buffer && std::ranges::any_of(steps_, [&](const Step& each) { return each.to.buffer == block; });
 }
 
-// A short step waits for the long ones that it follows from, and for those that read what it would write over.
+// A short step waits for the long ones that it follows from, and for those that read what it would write over. A user's
+// operator is not called when its call is over, so all that leads to it is done now.
 bool DeferredSteps::keep(const Step& step, Buffers& buffers) {
+  if (!step.copies && step.reduction.op() == Operator::user) {
+    take_all(buffers);
+    return false;
+  }
   const BufferId to = step.to.buffer;
   const auto reads_it = [&](const Step& each) { return each.lower.buffer == to || each.higher.buffer == to; };
   if (step.to.bytes < from_bytes_ && !lead_to(to) && !lead_to(step.lower.buffer) && !lead_to(step.higher.buffer) &&

@@ -44,8 +44,11 @@ void HostMember::look() {
   go_on();
 }
 
+// A replica that lacks memory differs from the others: it tells its callers nothing.
 void HostMember::read() {
-  while (const JournalEntry* entry = journal_.at(position_)) {
+  while (!lost()) {
+    const JournalEntry* const entry = journal_.at(position_);
+    if (entry == nullptr) break;
     ++position_;
     ended_ |= entry->what == JournalEntry::What::end;
     for (Leaver& each : leavers_)
@@ -54,6 +57,7 @@ void HostMember::read() {
       take_result(*entry);
     else
       process_.apply(*entry);
+    if (lost()) break;
     report();
     if (!owed_.empty()) continue;
     process_.make_ready();
@@ -97,6 +101,7 @@ void HostMember::take_result(const JournalEntry& entry) {
   if (speaks_) journal_.wake();
   caller_.on_completed(owed.call, owed.number, entry.value);
   buffers_.release(owed.value);
+  process_.forget_unneeded();
 }
 
 void HostMember::record(const JournalEntry& entry) {

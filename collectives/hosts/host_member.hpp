@@ -102,6 +102,7 @@ class HostMember {
   // nobody.
   Rank culprit(OperationNumber number) const;
   void release_all();
+  void release_rooms() { process_.release_rooms(); }  // HostProcess's
 
  private:
   struct Held {

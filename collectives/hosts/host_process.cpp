@@ -206,6 +206,7 @@ void HostProcess::pack() {
 }
 
 void HostProcess::clear_completed() {
+  if (window_.completed().empty()) return;
   for (OperationNumber number : window_.completed())
     if (number >= window_.dropped_upto() && window_.operation(number).all_have_it()) {
       forget_values_of(number);
@@ -213,7 +214,7 @@ void HostProcess::clear_completed() {
     }
   window_.clear_completed();
   noted_ = 0;
-  if (!deferred_.empty()) deferred_.forget_unneeded(buffers_);
+  forget_unneeded();
 }
 
 // A new speaker repeats the packets without values, and no host looks at those any more.
@@ -222,7 +223,7 @@ void HostProcess::forget_values_of(OperationNumber number) {
     if (packet.message.operation == number) buffers_.release(std::exchange(packet.message.value, {}));
 }
 
-// This replica needs no values of the operation, and none that speaks after it will.
+// This replica needs no values of the operation. Nor will one that speaks later: it reads to the end of the log first.
 template <class IsOver>
 void HostProcess::give_back_rooms(IsOver is_over) {
   std::erase_if(rooms_, [&](const Room& room) {
@@ -249,9 +250,12 @@ void HostProcess::release_all() {
     buffers_.release(packet.message.list);
   }
   packets_.clear();
-  give_back_rooms([](const Room&) { return true; });
   deferred_.clear(buffers_);
   window_.release_all();
+}
+
+void HostProcess::release_rooms() {
+  give_back_rooms([](const Room&) { return true; });
 }
 
 }  // namespace ucft::detail

@@ -80,7 +80,14 @@ class HostProcess {
   // Ranks whose living hosts had lost them before the operation, as results have said.
   const std::vector<Rank>& missing_before(OperationNumber number) const { return slot(number).missing_before; }
 
+  // A long result has been taken.
+  void forget_unneeded() {
+    if (!deferred_.empty()) deferred_.forget_unneeded(buffers_);
+  }
+
+  // All but rooms: a rank that lives on when this one has left may compute from them.
   void release_all();
+  void release_rooms();
 
  private:
   struct Count {

@@ -14,7 +14,8 @@ namespace ucft::detail {
 
 namespace {
 
-constexpr std::uint64_t wakes_after = 16;               // entries: others read them before the log is full
+constexpr std::uint64_t wakes_after = 16;  // entries: others read them before the log is full
+constexpr std::uint32_t looks_after = 16;  // turns: whether others need lent memory is not looked for in each
 constexpr std::uint8_t was_needed = 1, may_gossip = 2;  // flags, of what is no message
 
 }  // namespace
@@ -42,8 +43,8 @@ HostJournal::HostJournal(std::uint32_t id, const std::vector<std::int32_t>& rank
 }
 
 HostJournal::~HostJournal() {
-  for (const Payload& each : borrowed_) buffers_.release(each.block);
-  free_lent(~std::uint64_t{0});
+  for (const Payloads* each : {&borrowed_, &lent_})
+    for (const Payload& payload : *each) buffers_.release(payload.block);
 }
 
 std::uint64_t HostJournal::payload_bytes(const Head& head) {
@@ -93,7 +94,10 @@ Slice HostJournal::lay_out(const JournalEntry& entry, Head& head) {
   } else if (lies_where_all_read(entry)) {
     buffers_.retain(payload);
   } else {
-    payload = {buffers_.allocate(std::max(bytes, Buffers::private_limit + 1)), 0, static_cast<std::uint32_t>(bytes)};
+    const std::uint64_t wanted = std::max(bytes, Buffers::private_limit + 1);
+    payload = {buffers_.allocate(wanted), 0, static_cast<std::uint32_t>(bytes)};
+    if (!payload) free_lent();
+    if (!payload) payload.buffer = buffers_.allocate(wanted);
     lacks_memory_ |= !payload;
     if (lacks_memory_) return {};
     to = buffers_.data(payload);
@@ -117,14 +121,19 @@ bool HostJournal::lies_where_all_read(const JournalEntry& entry) const {
          reinterpret_cast<std::uintptr_t>(entry.value.data()) % sizeof(HostWord) == 0;
 }
 
-void HostJournal::free_lent(std::uint64_t before) {
-  for (; !lent_.empty() && lent_.front().position < before; lent_.pop_front()) buffers_.release(lent_.front().block);
+void HostJournal::free_lent() {
+  log_.look_for_readers(slabs_);
+  for (; !lent_.empty() && lent_.front().position < log_.let_go_by_all(); lent_.pop_front())
+    buffers_.release(lent_.front().block);
 }
 
-// Nothing else refers to it: this rank needs it no more.
+// Nothing but the entry that is read refers to it: this rank needs it no more.
 void HostJournal::give_back() {
-  for (; !borrowed_.empty() && buffers_.references(borrowed_.front().block) == 1; borrowed_.pop_front())
+  while (!borrowed_.empty() && borrowed_.front().position < log_.position() &&
+         buffers_.references(borrowed_.front().block) == 1) {
     buffers_.release(borrowed_.front().block);
+    borrowed_.pop_front();
+  }
   const std::uint64_t needs = borrowed_.empty() ? log_.position() : borrowed_.front().position;
   if (std::exchange(needs_, needs) != needs) log_.let_go(slabs_, needs);
 }
@@ -184,10 +193,7 @@ void HostJournal::open(const Head& head, Slice payload) {
 }
 
 Rank HostJournal::advance() {
-  if (log_.speaks() && (!lent_.empty() || !log_.has_room())) {
-    log_.look_for_readers(slabs_);
-    free_lent(log_.let_go_by_all());
-  }
+  if (log_.speaks() && (!log_.has_room() || (!lent_.empty() && ++turns_ % looks_after == 0))) free_lent();
   give_back();
   read();
   return std::exchange(dead_, no_rank);

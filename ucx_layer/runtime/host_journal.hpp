@@ -61,7 +61,7 @@ class HostJournal : public Journal {
   static std::uint64_t payload_bytes(const Head& head);
   Slice lay_out(const JournalEntry& entry, Head& head);
   bool lies_where_all_read(const JournalEntry& entry) const;
-  void free_lent(std::uint64_t before);
+  void free_lent();
   void give_back();
   void read();
   void open(const Head& head, Slice payload);
@@ -77,6 +77,7 @@ class HostJournal : public Journal {
   alignas(8) std::array<std::byte, head_bytes> head_{};
   Payloads lent_, borrowed_;  // that others may need; of others that something here may refer to
   std::uint64_t needs_ = 0;   // as the others know
+  std::uint32_t turns_ = 0;
   JournalEntry entry_;
 };
 

@@ -81,7 +81,10 @@ TwoLevelOperations::TwoLevelOperations(Communicator& communicator, Context& cont
               journal_, *this, context.transport().buffers()),
       published_(std::in_place, communicator.id(), me_, communicator.size(), *context.transport().control()) {}
 
-TwoLevelOperations::~TwoLevelOperations() { retire(); }
+TwoLevelOperations::~TwoLevelOperations() {
+  retire();
+  member_.release_rooms();
+}
 
 void TwoLevelOperations::retire() {
   published_.reset();
@@ -205,8 +208,8 @@ bool TwoLevelOperations::has_memory_for(const Arguments& arguments) const {
   return all;
 }
 
-// A sum that hosts exchange in blocks is not needed any more when it is complete. Until then it may stay in the memory
-// of the ranks that have combined it: a rank that does not speak needs no copy.
+// A sum that hosts exchange in blocks may stay in the memory of the ranks that have combined it: a rank that does not
+// speak needs no copy. Without a death it is not needed any more when all hosts have it, so that memory is free soon.
 bool TwoLevelOperations::goes_in_pieces(const Arguments& arguments) const {
   return arguments.kind == Kind::allreduce && local_ != nullptr && !Optimism().goes_whole(arguments.bytes(), hosts());
 }

@@ -62,7 +62,7 @@ class TwoLevelOperations : private HostMember::Caller {
   void exclude_self(ucft_status_t why);
   std::vector<Communicator*> parts() const;  // its communicator on this host
   bool has_slab() const { return journal_.has_slab(); }
-  // Gives back all but the journal.
+  // Gives back all that other ranks of this host don't need.
   void retire();
   bool end() { return journal_.end(); }  // no rank of this host reads this one's journal any more
 
