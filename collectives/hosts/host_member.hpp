@@ -39,7 +39,7 @@ class HostMember {
     const std::vector<Host>* hosts;  // of each rank, ascending; the same on all
     int window = 8;
     Optimism optimism = false;
-    std::uint64_t long_bytes = Buffers::private_limit + 1;  // as HostProcess's
+    std::uint64_t long_bytes = HostProcess::usually_long;
   };
   // Places of packets without a message. They say only which rank speaks now; that the host posts nothing from
   // message.operation on; or that it needs the other host, which leaves, no more. Places of messages are below them.

@@ -28,12 +28,14 @@ namespace ucft::detail {
 
 class HostProcess {
  public:
+  // To compute a shorter value is as fast as to wait until the rank that speaks says where it lies.
+  static constexpr std::uint64_t usually_long = 64 * 1024 + 1;
   struct Size {
     Host me;
     Host hosts;
     int window = 8;
     Optimism optimism = false;
-    std::uint64_t long_bytes = Buffers::private_limit + 1;  // from so many on a value is long
+    std::uint64_t long_bytes = usually_long;  // from so many on a value is long
   };
   struct Packet {
     Host to;
