@@ -16,6 +16,7 @@ import shutil as _shutil
 import socket as _socket
 import sys as _sys
 import tempfile as _tempfile
+import time as _time
 
 import torch.distributed as _distributed
 
@@ -103,7 +104,16 @@ def _remove_folders():
             continue
         (folder / str(pid)).unlink(missing_ok=True)
         if not any(_lives(int(each.name)) for each in folder.iterdir() if each.name.isdigit()):
-            _shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder):
+    """A store of a process that ends just now may write its file once more."""
+    for _ in range(100):
+        _shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        _time.sleep(0.01)
 
 
 def _lives(pid):
