@@ -47,8 +47,8 @@ struct Optimism {
   // A member sends up to so many as whole vectors, one a step; more go in blocks (phases/circulant.hpp). So does a
   // vector that UCX can't send at a time over tcp, with its header.
   std::uint64_t whole_bytes = 256 * 1024, segment_bytes = 256 * 1024;
-  std::uint64_t piece_bytes =
-      60 * 1024;  // of blocks, in one message: with its headers, in 64 KiB; one element, if that is more
+  // Of blocks, in one message, which fits into 64 KiB with its headers. One element, if that is more.
+  std::uint64_t piece_bytes = 60 * 1024;
   std::uint64_t set_bytes =
       64 * 1024 * 1024;  // of sets of blocks that grow from step to step there is room for so much
   static std::uint64_t steps(std::int32_t members) { return std::bit_width(static_cast<std::uint32_t>(members - 1)); }

@@ -26,6 +26,9 @@ struct Slice {
 
   explicit operator bool() const { return buffer != no_buffer; }
   bool operator==(const Slice&) const = default;
+  Slice part(std::uint64_t from, std::uint64_t length) const {
+    return {buffer, offset + static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(length)};
+  }
 };
 
 // Memory that blocks are cut from. `allocate` returns nullptr when there is none; what it returned lives as long as

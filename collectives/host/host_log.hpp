@@ -17,9 +17,8 @@
 // Memory that an entry points to is free when all have let go of it (let_go_by_all()): `needs` is stored and loaded as
 // `through` is, and a rank that is proved dead needs nothing.
 //
-// The slab is one of HostSlabs: zeros at first, word 0 is `through`, word 5 says that its owner has left, word 6 is
-// `needs`. A rank that
-// has left counts as dead: it appends nothing more, and reads nothing more.
+// The slab is one of HostSlabs: zeros at first. Word 0 is `through`, word 5 says that its owner has left, and word 6 is
+// `needs`. A rank that has left counts as dead: it appends nothing more, and reads nothing more.
 //
 // A value: no pointer into that memory, no clock. The Memory is an argument, as the stage's (host_stage.hpp): load,
 // store, write, read, is_dead.

@@ -27,7 +27,7 @@ bool Allgather::add(const Arguments& arguments, Slice& sum, bool& fresh, const S
   // lacks a block that was counted, which its reader sees.
   const std::uint64_t room = buffers.bytes(sum.buffer) - sum.bytes;
   if (part.bytes > room) return true;
-  buffers.copy({sum.buffer, sum.offset + sum.bytes, part.bytes}, part);
+  buffers.copy(sum.part(sum.bytes, part.bytes), part);
   sum.bytes += part.bytes;
   return true;
 }

@@ -72,10 +72,6 @@ Circulant::Runs Circulant::awaited(std::size_t step, const Arguments& arguments,
 
 namespace {
 
-Slice part(Slice of, std::uint64_t offset, std::uint64_t bytes) {
-  return {of.buffer, of.offset + static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)};
-}
-
 std::uint64_t piece_bytes(const Arguments& arguments, const Ballots& ballots) {
   const std::uint64_t element = arguments.reduction.carrier_bytes();
   return std::max<std::uint64_t>(ballots.surroundings().optimism.piece_bytes / element, 1) * element;
@@ -100,7 +96,7 @@ bool Circulant::start(const Message& blank, Slice input, const Arguments& argume
   // The blocks to which the first step adds nothing.
   const Skip& first = skips_.front();
   for (const auto& [begin, end] : runs_of(first.blocks, first.distance - first.blocks, arguments, ballots).runs)
-    buffers.copy(part(sum_, begin, end - begin), part(input_, begin, end - begin));
+    buffers.copy(sum_.part(begin, end - begin), input_.part(begin, end - begin));
   return true;
 }
 
@@ -163,7 +159,7 @@ void Circulant::give_piece(std::uint64_t at, std::uint64_t bytes, Slice from, st
   Message message = blank_;
   message.phase = phase_of(step);
   message.offset = static_cast<std::uint32_t>(at);
-  message.value = part(from, at, bytes);
+  message.value = from.part(at, bytes);
   out.send(target_of(step, ballots), message);
 }
 
@@ -174,10 +170,9 @@ void Circulant::take(const Message& piece, const Arguments& arguments, Buffers& 
     return;
   }
   left_ -= piece.value.bytes;
-  const Slice to = part(sum_, piece.offset, piece.value.bytes);
+  const Slice to = sum_.part(piece.offset, piece.value.bytes);
   if (piece.phase == Phase::reduce_scatter)
-    buffers.combine(arguments.reduction, to, at_ == 0 ? part(input_, piece.offset, piece.value.bytes) : to,
-                    piece.value);
+    buffers.combine(arguments.reduction, to, at_ == 0 ? input_.part(piece.offset, piece.value.bytes) : to, piece.value);
   else
     buffers.copy(to, piece.value);
   buffers.release(piece.value);

@@ -82,8 +82,8 @@ void for_both(HostsPlan plan, Use use) {
 }
 
 // A rank stores twice to give, and a speaker twice for each entry of its journal: one for each call, one for each
-// message that comes from another host, and one for a result. So each message between hosts is counted once as a send of
-// one speaker, and twice as a store of another.
+// message that comes from another host, and one for a result. So each message between hosts is counted once as a send
+// of one speaker, and twice as a store of another.
 TEST(Hosts, WithoutDeathsOnlyTheSpeakersSendAndAsMuchAsProcessesWould) {
   for (Kind kind : kinds)
     for (int hosts = 2; hosts <= 5; ++hosts)

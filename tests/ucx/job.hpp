@@ -40,8 +40,8 @@ struct JobResult {
 };
 
 // The environment of a job over "shm": all ranks read each other's memory; "tcp": no memory is shared; "two_level":
-// shared memory between every two ranks, which believe to be a host, and tcp between hosts. By default ranks have one of
-// those three. Two are fallbacks: "corrected" is shared memory with messages in it, and "hosts" is as
+// shared memory between every two ranks, which take themselves for a host, and tcp between hosts. By default ranks have
+// one of those three. Two are fallbacks: "corrected" is shared memory with messages in it, and "hosts" is as
 // "two_level", with messages between all ranks.
 std::map<std::string, std::string> over(const std::string& transport);
 inline bool spans_hosts(const std::string& transport) { return transport == "hosts" || transport == "two_level"; }

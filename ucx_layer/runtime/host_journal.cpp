@@ -186,7 +186,7 @@ void HostJournal::open(const Head& head, Slice payload) {
   entry_.may_gossip = (head.message.flags & may_gossip) != 0;
   entry_.now_ns = head.now_ns;
   entry_.value = {data, head.value_bytes};
-  if (payload && head.value_bytes > 0) entry_.block = {payload.buffer, payload.offset, head.value_bytes};
+  if (payload && head.value_bytes > 0) entry_.block = payload.part(0, head.value_bytes);
   entry_.list = {data + head.value_bytes, head.list_bytes};
   is_there_ = true;
   ended_ |= entry_.what == JournalEntry::What::end;

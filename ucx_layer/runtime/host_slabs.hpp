@@ -37,10 +37,10 @@ class HostSlabs {
     return slab != nullptr && word(slab, first).load(std::memory_order_acquire) == one &&
            word(slab, first + 1).load(std::memory_order_acquire) == other;
   }
+  // A rank that sleeps for `through` or `needs` may sleep a millisecond longer.
   void store(HostPlace place, HostWord word) {
     put(place, word);
-    has_stored_ |= place != HostLayout::through() && place != HostLayout::needs();  // a rank that sleeps for these may
-                                                                                    // sleep a millisecond longer
+    has_stored_ |= place != HostLayout::through() && place != HostLayout::needs();
   }
   // The same, where wake_others() follows in any case.
   void put(HostPlace place, HostWord word) {

@@ -61,7 +61,8 @@ struct Outgoing {
   BufferId list;
 };
 
-// Tags of buffers that are somebody else's memory (Buffers::adopt). Any other one: the shared path's.
+// Tags of buffers that are somebody else's memory (Buffers::adopt). untold: its owner looks for itself whether it is
+// free. Any other one: the shared path's.
 inline constexpr std::uint64_t lent_by_message_path = std::uint64_t{1} << 63, untold = ~std::uint64_t{0};
 
 class Path {
