@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "bench/number.hpp"
-#include "collectives/names.hpp"
+#include "collectives/topology/names.hpp"
 
 namespace ucft::detail::bench {
 

@@ -16,7 +16,7 @@
 #include "bench/number.hpp"
 #include "collectives/gossip/faults.hpp"
 #include "collectives/gossip/gossip.hpp"
-#include "collectives/names.hpp"
+#include "collectives/topology/names.hpp"
 #include "collectives/reduction/types.hpp"
 
 namespace ucft::detail::bench {

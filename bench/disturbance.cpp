@@ -17,7 +17,7 @@
 #include <system_error>
 
 #include "bench/number.hpp"
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 #ifndef sigev_notify_thread_id  // glibc before 2.38
 #define sigev_notify_thread_id _sigev_un._tid

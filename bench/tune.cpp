@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "ucft/ucft.hpp"
-#include "collectives/host/tuning_file.hpp"
+#include "collectives/on_host/tuning_file.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
 
 namespace ucft::detail::bench {

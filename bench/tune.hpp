@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/host/host_tuning.hpp"
+#include "collectives/on_host/host_tuning.hpp"
 
 namespace ucft::detail::bench {
 

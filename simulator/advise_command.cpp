@@ -1,6 +1,6 @@
 // ucft_sim advise: proposes f, tree and correction for a job, and says what they cost. An operation begins with the
-// schedule that expects no death (collectives/plain_model.hpp). f, tree and correction are those of the one that it
-// falls back to after a death, and of broadcasts, which have no other.
+// schedule that expects no death (collectives/models/plain_model.hpp). f, tree and correction are those of the one that
+// it falls back to after a death, and of broadcasts, which have no other.
 //
 // Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts. (The work of a host's
 // ranks among themselves comes on top.) Hosts fail independently, at a constant rate (MTBF of a host). An operation is
@@ -14,8 +14,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "collectives/gossip_model.hpp"
-#include "collectives/plain_model.hpp"
+#include "collectives/models/gossip_model.hpp"
+#include "collectives/models/plain_model.hpp"
 #include "simulator/commands.hpp"
 
 namespace ucft::detail::simulator::advise_command {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/operation.hpp"
+#include "collectives/among/operation.hpp"
 #include "simulator/engine.hpp"
 
 namespace ucft::detail::simulator {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/cost_model.hpp"
-#include "collectives/names.hpp"
+#include "collectives/models/cost_model.hpp"
+#include "collectives/topology/names.hpp"
 #include "collectives/topology/broadcast_topology.hpp"
 
 namespace ucft::detail::simulator {

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 #include "simulator/departures_world.hpp"
 
 namespace ucft::detail::simulator {

@@ -7,7 +7,7 @@
 #include <cassert>
 #include <cstdlib>
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail::simulator {
 namespace {

@@ -27,7 +27,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 #include "simulator/event_queue.hpp"
 #include "simulator/network.hpp"
 #include "simulator/slowness.hpp"

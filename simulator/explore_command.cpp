@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "collectives/names.hpp"
+#include "collectives/topology/names.hpp"
 #include "simulator/commands.hpp"
 #include "simulator/explorer.hpp"
 #include "simulator/hosts_world.hpp"

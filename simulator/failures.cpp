@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "simulator/explorer.hpp"
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail::simulator {
 

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <deque>
 
-#include "collectives/cost_model.hpp"
+#include "collectives/models/cost_model.hpp"
 #include "collectives/gossip/gossip_operation.hpp"
-#include "collectives/operation_window.hpp"
+#include "collectives/among/operation_window.hpp"
 #include "simulator/estimate_watch.hpp"
 
 namespace ucft::detail::simulator {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail::simulator {
 

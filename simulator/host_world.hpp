@@ -1,4 +1,4 @@
-// A small world of ranks that share memory, in the host stage (collectives/host). Every access to that memory is a
+// A small world of ranks that share memory, in the host stage (collectives/on_host). Every access to that memory is a
 // step. Between two steps any other rank may make its own, die, or hear of a death. Each rank posts a program, goes on
 // with its operations, and at last closes its slab. Then it begins anew with the next use of the same memory. Chance
 // decides which of these calls is next, if several are possible.
@@ -33,8 +33,8 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/host/host_lease.hpp"
-#include "collectives/host/host_stage.hpp"
+#include "collectives/on_host/host_lease.hpp"
+#include "collectives/on_host/host_stage.hpp"
 
 namespace ucft::detail::simulator {
 

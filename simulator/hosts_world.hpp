@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/hosts/host_member.hpp"
+#include "collectives/among/host_member.hpp"
 #include "simulator/kept_entry.hpp"
 #include "simulator/world.hpp"
 

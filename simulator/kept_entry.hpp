@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/hosts/journal.hpp"
+#include "collectives/among/journal.hpp"
 
 namespace ucft::detail::simulator {
 

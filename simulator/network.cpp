@@ -1,6 +1,6 @@
 #include "simulator/network.hpp"
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail::simulator {
 

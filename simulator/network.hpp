@@ -1,11 +1,11 @@
-// The distance of two ranks, and by it the latency of the cost model (collectives/cost_model.hpp).
+// The distance of two ranks, and by it the latency of the cost model (collectives/models/cost_model.hpp).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "collectives/cost_model.hpp"
+#include "collectives/models/cost_model.hpp"
 
 namespace ucft::detail::simulator {
 

@@ -12,13 +12,13 @@
 #include <string_view>
 #include <utility>
 
-#include "collectives/gossip_model.hpp"
-#include "collectives/names.hpp"
+#include "collectives/models/gossip_model.hpp"
+#include "collectives/topology/names.hpp"
 #include "simulator/clock_options.hpp"
 #include "simulator/commands.hpp"
 #include "simulator/comparators.hpp"
 #include "simulator/many_runs.hpp"
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 #include "simulator/trace.hpp"
 #include "simulator/two_level_run.hpp"
 #include "simulator/world.hpp"

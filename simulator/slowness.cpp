@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail::simulator {
 

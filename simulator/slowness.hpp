@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 
 namespace ucft::detail::simulator {
 

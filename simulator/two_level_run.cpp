@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "collectives/hosts/host_member.hpp"
+#include "collectives/among/host_member.hpp"
 #include "simulator/kept_entry.hpp"
 
 namespace ucft::detail::simulator {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/operation_window.hpp"
+#include "collectives/among/operation_window.hpp"
 
 namespace ucft::detail::simulator {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "collectives/host/host_tree.hpp"
+#include "collectives/on_host/host_tree.hpp"
 
 namespace ucft::detail {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/host/host_tuning.hpp"
+#include "collectives/on_host/host_tuning.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
 
 namespace ucft::detail {

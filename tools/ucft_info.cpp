@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/host/tuning_file.hpp"
+#include "collectives/on_host/tuning_file.hpp"
 #include "tools/job_report.hpp"
 #include "tools/tree_report.hpp"
 #include "ucft/ucft.h"

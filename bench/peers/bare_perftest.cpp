@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "bench/peers/peer_perftest.hpp"
-#include "collectives/host/host_copy.hpp"
+#include "collectives/on_host/host_copy.hpp"
 #include "collectives/reduction/reduction.hpp"
 
 namespace ucft::detail::bench {

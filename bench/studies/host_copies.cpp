@@ -21,7 +21,7 @@
 #include <cstring>
 #include <vector>
 
-#include "collectives/host/host_copy.hpp"
+#include "collectives/on_host/host_copy.hpp"
 
 namespace {
 

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/host/host_tree.hpp"
+#include "collectives/on_host/host_tree.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
 
 using namespace ucft::detail;

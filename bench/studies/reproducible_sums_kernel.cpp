@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 #include "collectives/reduction/chosen_bins.hpp"
 #include "collectives/reduction/two_sweeps.hpp"
 

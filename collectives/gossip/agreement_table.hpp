@@ -17,7 +17,7 @@
 
 #include "collectives/gossip/extremum.hpp"
 #include "collectives/gossip/mass.hpp"
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 
 namespace ucft::detail {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 
 namespace ucft::detail {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "collectives/gossip/gossip.hpp"
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail {
 

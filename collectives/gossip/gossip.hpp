@@ -23,7 +23,7 @@
 #include "collectives/gossip/push_flow.hpp"
 #include "collectives/gossip/push_sum.hpp"
 #include "collectives/gossip/recursive_doubling.hpp"
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail {
 

@@ -7,7 +7,7 @@
 
 #include "collectives/gossip/fault_injector.hpp"
 #include "collectives/gossip/gossip.hpp"
-#include "collectives/half_values.hpp"
+#include "collectives/reduction/half_values.hpp"
 
 namespace ucft::detail {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/gossip/mass.hpp"
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 
 namespace ucft::detail {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/gossip/extremum.hpp"
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 
 namespace ucft::detail {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/gossip/neighbourhood.hpp"
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail {
 

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 
 namespace ucft::detail {
 

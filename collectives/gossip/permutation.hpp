@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail {
 

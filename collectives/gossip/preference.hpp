@@ -21,7 +21,7 @@
 #include <limits>
 
 #include "collectives/gossip/mass.hpp"
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail {
 

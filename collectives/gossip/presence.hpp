@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives/gossip/mass.hpp"
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 
 namespace ucft::detail {
 

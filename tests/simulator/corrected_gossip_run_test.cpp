@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "collectives/gossip_model.hpp"
-#include "collectives/random.hpp"
+#include "collectives/models/gossip_model.hpp"
+#include "collectives/core/random.hpp"
 #include "simulator/broadcast_comparators.hpp"
 
 namespace ucft::detail::simulator {

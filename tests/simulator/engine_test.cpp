@@ -10,7 +10,7 @@
 #include "simulator/comparators.hpp"
 #include "simulator/event_queue.hpp"
 #include "simulator/failures.hpp"
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 #include "simulator/trace.hpp"
 #include "simulator/world.hpp"
 

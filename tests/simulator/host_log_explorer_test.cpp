@@ -1,4 +1,4 @@
-// The log of a host (collectives/host/host_log.hpp), one access to memory at a time: between any two of them any other
+// The log of a host (collectives/on_host/host_log.hpp), one access to memory at a time: between any two of them any other
 // rank may make its own, die, or hear of a death. All ranks read the same entries, whole, in the same order. From each
 // state that was found the ranks that live come to the end of the log.
 //
@@ -16,8 +16,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "collectives/host/host_log.hpp"
-#include "collectives/random.hpp"
+#include "collectives/on_host/host_log.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail::simulator {
 namespace {

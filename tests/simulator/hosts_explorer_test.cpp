@@ -1,4 +1,4 @@
-// Hosts as processes (collectives/hosts/): ranks die at every store into their host's memory and at every send.
+// Hosts as processes (collectives/among/): ranks die at every store into their host's memory and at every send.
 #include <gtest/gtest.h>
 
 #include "simulator/hosts_world.hpp"
@@ -311,7 +311,7 @@ TEST(Hosts, CorrectionsAndChains) {
     });
 }
 
-// Long data: what more than two words are, in pieces of so many words (collectives/phases/circulant.hpp).
+// Long data: what more than two words are, in pieces of so many words (collectives/among/phases/circulant.hpp).
 template <class Use>
 void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
   for (Arguments& arguments : plan.program)

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/gossip_model.hpp"
-#include "collectives/plain_model.hpp"
+#include "collectives/models/gossip_model.hpp"
+#include "collectives/models/plain_model.hpp"
 #include "simulator/collective_run.hpp"
 #include "simulator/network.hpp"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 #include "simulator/comparators.hpp"
 #include "simulator/gossip_operation_run.hpp"
 #include "simulator/slowness.hpp"

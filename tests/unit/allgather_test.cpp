@@ -1,5 +1,5 @@
 // Sets of blocks: what an allgather's messages carry, and what a sum of them is. Then whole operations, fed by hand.
-#include "collectives/operations/allgather.hpp"
+#include "collectives/catalogue/allgather.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Buffers: references, reuse without new memory, lent memory, exhaustion.
-#include "collectives/buffers.hpp"
+#include "collectives/core/buffers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "collectives/deferred_steps.hpp"
+#include "collectives/core/deferred_steps.hpp"
 
 namespace ucft::detail {
 namespace {

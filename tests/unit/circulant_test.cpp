@@ -1,4 +1,4 @@
-// The optimistic ballot's schedule for long data with hand-fed messages (collectives/phases/circulant.hpp;
+// The optimistic ballot's schedule for long data with hand-fed messages (collectives/among/phases/circulant.hpp;
 // docs/algorithms.md): what it sends, its bits, and what a death makes of it.
 #include <bit>
 #include <cmath>

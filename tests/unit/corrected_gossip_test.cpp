@@ -7,8 +7,8 @@
 #include <set>
 #include <vector>
 
-#include "collectives/gossip_model.hpp"
-#include "collectives/phases/gossip_spread.hpp"
+#include "collectives/models/gossip_model.hpp"
+#include "collectives/among/phases/gossip_spread.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {

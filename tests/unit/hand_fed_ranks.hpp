@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/operation_window.hpp"
+#include "collectives/among/operation_window.hpp"
 
 namespace ucft::detail::by_hand {
 

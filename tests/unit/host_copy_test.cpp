@@ -1,6 +1,6 @@
 // Copies of ranks that share memory: every length and alignment around lines and pieces, and nothing beside it is
 // touched.
-#include "collectives/host/host_copy.hpp"
+#include "collectives/on_host/host_copy.hpp"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include <memory>
 #include <thread>
 
-#include "collectives/random.hpp"
+#include "collectives/core/random.hpp"
 #include "tests/unit/host_memory.hpp"
 
 namespace ucft::detail::test {

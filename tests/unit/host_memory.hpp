@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/host/host_lease.hpp"
-#include "collectives/host/host_stage.hpp"
-#include "collectives/random.hpp"
+#include "collectives/on_host/host_lease.hpp"
+#include "collectives/on_host/host_stage.hpp"
+#include "collectives/core/random.hpp"
 
 namespace ucft::detail::test {
 

@@ -1,6 +1,6 @@
 // The host stage on atomics: ranks are threads. (Also under ThreadSanitizer.) Every order of accesses of small worlds:
 // tests/simulator/host_explorer_test.cpp; real processes that are killed: host_kill_test.cpp.
-#include "collectives/host/host_stage.hpp"
+#include "collectives/on_host/host_stage.hpp"
 
 #include <gtest/gtest.h>
 

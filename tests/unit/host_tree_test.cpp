@@ -1,5 +1,5 @@
 // The tree of a host's ranks: by number alone, and by where they run.
-#include "collectives/host/host_tree.hpp"
+#include "collectives/on_host/host_tree.hpp"
 
 #include <gtest/gtest.h>
 

@@ -27,7 +27,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/host/host_log.hpp"
+#include "collectives/on_host/host_log.hpp"
 #include "host_memory.hpp"
 #include "ucx_layer/runtime/turns.hpp"
 

@@ -1,4 +1,4 @@
-// The optimistic ballot with hand-fed messages (collectives/phases/optimistic.hpp; docs/algorithms.md): its schedule,
+// The optimistic ballot with hand-fed messages (collectives/among/phases/optimistic.hpp; docs/algorithms.md): its schedule,
 // its bits, and what a death makes of it.
 #include <bit>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Corrections on a ring of processes, without operations around them: whom each form reaches, in random orders of turns
 // and arrivals, and with deaths in between. No verdict is given to anybody.
-#include "collectives/ring_correction.hpp"
+#include "collectives/topology/ring_correction.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "collectives/host/tuning_file.hpp"
+#include "collectives/on_host/tuning_file.hpp"
 
 namespace ucft::detail {
 namespace {

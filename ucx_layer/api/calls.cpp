@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/names.hpp"
-#include "collectives/random.hpp"
+#include "collectives/topology/names.hpp"
+#include "collectives/core/random.hpp"
 #include "ucx_layer/api/accumulators.hpp"
 #include "ucx_layer/api/errors.hpp"
 #include "ucx_layer/api/memory_check.hpp"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/host/host_site.hpp"
+#include "collectives/on_host/host_site.hpp"
 #include "ucx_layer/bootstrap/processors.hpp"
 
 struct hwloc_topology;

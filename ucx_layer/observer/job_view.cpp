@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "collectives/operations/catalogue.hpp"
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/reduction/types.hpp"
 #include "timeout_detector/departures.hpp"
 #include "ucx_layer/transport/communicator_id.hpp"

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/host/host_slab.hpp"
-#include "collectives/operations/arguments.hpp"
+#include "collectives/on_host/host_slab.hpp"
+#include "collectives/catalogue/arguments.hpp"
 #include "timeout_detector/process_watch.hpp"
 
 namespace ucft::detail {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/gossip_model.hpp"
+#include "collectives/models/gossip_model.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
 

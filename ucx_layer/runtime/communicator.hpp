@@ -34,7 +34,7 @@ class Communicator {
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
   Context& context() const { return context_; }
   const BroadcastShape& fastest_shape(std::uint64_t bytes);  // by the cost model
-  // Whether gossip is over earlier than the fastest tree, by the cost model (collectives/gossip_model.hpp).
+  // Whether gossip is over earlier than the fastest tree, by the cost model (collectives/models/gossip_model.hpp).
   bool prefers_gossip(std::uint64_t bytes);
   // By gossip, for as long as given (0: by the cost model); the correction and its distance are in arguments.
   void set_gossip(std::int64_t time_ns, Arguments& arguments);

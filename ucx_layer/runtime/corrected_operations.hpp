@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/operation_window.hpp"
+#include "collectives/among/operation_window.hpp"
 #include "ucx_layer/runtime/patience.hpp"
 #include "ucx_layer/runtime/published_part.hpp"
 #include "ucx_layer/runtime/request.hpp"

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "collectives/host/host_copy.hpp"
+#include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/test_points.hpp"
 

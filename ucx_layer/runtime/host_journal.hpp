@@ -1,5 +1,5 @@
-// The journal of a host among hosts (collectives/hosts/journal.hpp), as a log in memory that its ranks share
-// (collectives/host/host_log.hpp). After any deaths an entry is there for all of them or for none.
+// The journal of a host among hosts (collectives/among/journal.hpp), as a log in memory that its ranks share
+// (collectives/on_host/host_log.hpp). After any deaths an entry is there for all of them or for none.
 //
 //   head      what has happened, and short data                    in the entry
 //   payload   longer data: the entry says where it lies            in memory of the rank that has appended
@@ -16,8 +16,8 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/host/host_log.hpp"
-#include "collectives/hosts/journal.hpp"
+#include "collectives/on_host/host_log.hpp"
+#include "collectives/among/journal.hpp"
 #include "ucx_layer/runtime/host_slabs.hpp"
 
 namespace ucft::detail {

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "collectives/host/host_copy.hpp"
+#include "collectives/on_host/host_copy.hpp"
 #include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/default_rounding.hpp"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/host/host_stage.hpp"
+#include "collectives/on_host/host_stage.hpp"
 #include "ucx_layer/runtime/heartbeat_clock.hpp"
 #include "ucx_layer/runtime/host_slabs.hpp"
 #include "ucx_layer/runtime/request.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/host/host_lease.hpp"
+#include "collectives/on_host/host_lease.hpp"
 #include "ucx_layer/test_points.hpp"
 #include "ucx_layer/transport/memory/slabs.hpp"
 #include "ucx_layer/transport/paths/shared.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/host/host_site.hpp"
+#include "collectives/on_host/host_site.hpp"
 #include "ucx_layer/runtime/settings.hpp"
 #include "ucx_layer/transport/connection_plan.hpp"
 

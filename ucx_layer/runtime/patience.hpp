@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 
 namespace ucft::detail {
 

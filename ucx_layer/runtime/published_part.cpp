@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "collectives/operations/catalogue.hpp"
+#include "collectives/catalogue/catalogue.hpp"
 #include "ucx_layer/observer/job_view.hpp"
 
 namespace ucft::detail {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/operations/arguments.hpp"
+#include "collectives/catalogue/arguments.hpp"
 #include "ucx_layer/runtime/heartbeat_clock.hpp"
 #include "ucx_layer/transport/memory/first_segment.hpp"
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/host/host_call.hpp"
-#include "collectives/operations/catalogue.hpp"
+#include "collectives/on_host/host_call.hpp"
+#include "collectives/catalogue/catalogue.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/runtime/gossip_driver.hpp"
 

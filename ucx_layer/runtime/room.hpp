@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "collectives/buffers.hpp"
+#include "collectives/core/buffers.hpp"
 
 namespace ucft::detail {
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <sstream>
 
-#include "collectives/host/tuning_file.hpp"
+#include "collectives/on_host/tuning_file.hpp"
 
 namespace ucft::detail {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/cost_model.hpp"
+#include "collectives/models/cost_model.hpp"
 #include "collectives/gossip/faults.hpp"
-#include "collectives/host/host_tuning.hpp"
+#include "collectives/on_host/host_tuning.hpp"
 #include "ucft/ucft.h"
 
 namespace ucft::detail {

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <map>
 
-#include "collectives/host/tuning_file.hpp"
+#include "collectives/on_host/tuning_file.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
 #include "ucx_layer/runtime/openers.hpp"
 #include "ucx_layer/test_points.hpp"

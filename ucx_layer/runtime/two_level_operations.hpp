@@ -1,5 +1,5 @@
 // The operations of a communicator over several hosts, in two levels. The ranks of a host combine what they have in the
-// memory that they share, and the host is one process among hosts (collectives/hosts/). A host with a live rank has not
+// memory that they share, and the host is one process among hosts (collectives/among/). A host with a live rank has not
 // failed.
 //
 //   post -> on this host's communicator: an allreduce, a broadcast .. of its ranks alone   -> what the host gives
@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/hosts/host_member.hpp"
+#include "collectives/among/host_member.hpp"
 #include "ucx_layer/runtime/host_journal.hpp"
 #include "ucx_layer/runtime/patience.hpp"
 #include "ucx_layer/runtime/published_part.hpp"

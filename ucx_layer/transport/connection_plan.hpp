@@ -11,7 +11,7 @@
 //                                                                   of recursive doubling  plain allreduce
 //
 // Of each process two ranks are connected: the one that speaks for it and the one that would be next
-// (collectives/hosts/host_member.hpp). For other trees, gossip and communicators of some ranks, each connection is made
+// (collectives/among/host_member.hpp). For other trees, gossip and communicators of some ranks, each connection is made
 // when the first message wants to go over it.
 #pragma once
 

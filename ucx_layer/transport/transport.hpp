@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/buffers.hpp"
-#include "collectives/protocol.hpp"
+#include "collectives/core/buffers.hpp"
+#include "collectives/core/protocol.hpp"
 #include "ucx_layer/transport/memory/first_segment.hpp"
 #include "ucx_layer/transport/memory/segments.hpp"
 #include "ucx_layer/transport/paths/message.hpp"

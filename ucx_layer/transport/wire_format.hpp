@@ -13,7 +13,7 @@
 #include <span>
 
 #include "collectives/gossip/gossip_message.hpp"
-#include "collectives/protocol.hpp"
+#include "collectives/core/protocol.hpp"
 #include "ucx_layer/transport/memory/shared_memory.hpp"
 
 namespace ucft::detail {

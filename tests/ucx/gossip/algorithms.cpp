@@ -9,7 +9,7 @@
 
 #include <sched.h>
 
-#include "collectives/half_values.hpp"
+#include "collectives/reduction/half_values.hpp"
 #include "tests/ucx/gossip/checked_gossip.hpp"
 #include "tests/ucx/gossip/gossip_jobs.hpp"
 

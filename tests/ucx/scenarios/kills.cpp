@@ -135,7 +135,7 @@ TEST_P(Kill, AnyRankBetweenTwoOfItsSends) {
   }
 }
 
-// Sums that go in blocks and pieces: most sends belong to them (collectives/phases/circulant.hpp).
+// Sums that go in blocks and pieces: most sends belong to them (collectives/among/phases/circulant.hpp).
 RANKS(long_sums) {
   for (int i = 0; i < 8; ++i) {
     allreduce(i, i % 2 == 0 ? 80000 : 50001);

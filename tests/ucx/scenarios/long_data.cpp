@@ -1,4 +1,4 @@
-// Long sums (collectives/phases/circulant.hpp) of lengths, types and communicators of all kinds, several at once; no
+// Long sums (collectives/among/phases/circulant.hpp) of lengths, types and communicators of all kinds, several at once; no
 // deaths (kills.cpp).
 #include <gtest/gtest.h>
 

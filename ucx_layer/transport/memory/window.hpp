@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/buffers.hpp"
+#include "collectives/core/buffers.hpp"
 #include "ucx_layer/transport/memory/mailbox.hpp"
 #include "ucx_layer/transport/memory/shared_memory.hpp"
 

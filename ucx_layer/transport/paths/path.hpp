@@ -12,8 +12,8 @@
 
 #include <cstdint>
 
-#include "collectives/buffers.hpp"
-#include "collectives/protocol.hpp"
+#include "collectives/core/buffers.hpp"
+#include "collectives/core/protocol.hpp"
 #include "ucx_layer/transport/memory/first_segment.hpp"
 #include "ucx_layer/transport/wire_format.hpp"
 

@@ -1,0 +1,385 @@
+#include "collectives/among/host_member.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace ucft::detail {
+
+HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& buffers)
+    : place_(place),
+      host_((*place.hosts)[static_cast<std::size_t>(place.me)]),
+      journal_(journal),
+      caller_(caller),
+      buffers_(buffers),
+      process_({host_, place.hosts->back() + 1, place.window, place.optimism, place.long_bytes}, buffers),
+      let_go_(static_cast<std::size_t>(place.hosts->back()) + 1),
+      lets_us_go_(let_go_.size()),
+      told_we_leave_(let_go_.size()) {
+  last_gone_.resize(let_go_.size());
+  speaks_ = first_alive(host_) == place.me;
+  if (speaks_) process_.compute();
+}
+
+HostMember::Ranks HostMember::ranks_of(Host host) const {
+  const std::vector<Host>& hosts = *place_.hosts;
+  const auto first = std::lower_bound(hosts.begin(), hosts.end(), host);
+  return {static_cast<Rank>(first - hosts.begin()),
+          static_cast<Rank>(std::upper_bound(first, hosts.end(), host) - hosts.begin())};
+}
+
+Rank HostMember::first_alive(Host host) const {
+  const Ranks ranks = ranks_of(host);
+  for (Rank rank = ranks.first; rank < ranks.end; ++rank)
+    if (!dead_.contains(rank)) return rank;
+  return no_rank;
+}
+
+// ---- the journal ----------------------------------------------------------------------------------------------------
+
+void HostMember::look() {
+  read();
+  if (!speaks_) return;
+  send_new();
+  go_on();
+}
+
+// A replica that lacks memory differs from the others: it tells its callers nothing.
+void HostMember::read() {
+  while (!lost()) {
+    const JournalEntry* const entry = journal_.at(position_);
+    if (entry == nullptr) break;
+    ++position_;
+    ended_ |= entry->what == JournalEntry::What::end;
+    for (Leaver& each : leavers_)
+      each.is_recorded |= entry->what == JournalEntry::What::leave && entry->about == each.host;
+    if (entry->what == JournalEntry::What::result)
+      take_result(*entry);
+    else
+      process_.apply(*entry);
+    if (lost()) break;
+    report();
+    if (!owed_.empty()) continue;
+    process_.make_ready();
+    report();
+  }
+  for (const Host host : process_.let_go()) {
+    let_go_[static_cast<std::size_t>(host)] = true;
+    if (speaks_) say(host, you_may_go, 0);
+  }
+  process_.let_go().clear();
+}
+
+// On a host of one rank no other rank asks where a result lies.
+void HostMember::report() {
+  const Ranks here = ranks_of(host_);
+  bool any = false;
+  for (OperationNumber number : process_.completed()) {
+    const OperationNumber call = process_.call_of(number);
+    const Slice value = process_.operation(number).decision().value;
+    if (here.end - here.first > 1 && process_.has_long_result(number)) {
+      buffers_.retain(value);
+      owed_.push_back({call, number, value});
+      continue;
+    }
+    any |= call != HostProcess::internal;
+    caller_.on_completed(call, number, bytes_of(value));
+  }
+  process_.clear_completed();
+  if (any && speaks_) journal_.wake();
+}
+
+std::span<const std::byte> HostMember::bytes_of(Slice value) const {
+  if (!value) return {};
+  return {buffers_.data(value), value.bytes};
+}
+
+void HostMember::take_result(const JournalEntry& entry) {
+  const Owed owed = owed_.front();
+  owed_.pop_front();
+  assert(entry.from == owed.number && entry.value.size() == owed.value.bytes);
+  if (speaks_) journal_.wake();
+  caller_.on_completed(owed.call, owed.number, entry.value);
+  buffers_.release(owed.value);
+  process_.forget_unneeded();
+}
+
+void HostMember::record(const JournalEntry& entry) {
+  journal_.append(position_, entry);
+  read();
+  send_new();
+}
+
+void HostMember::record_message(const Held& held) {
+  JournalEntry entry;
+  entry.what = JournalEntry::What::message;
+  entry.message = held.message;
+  entry.value = bytes_of(held.message.value);
+  entry.appended = held.message.value;
+  if (held.message.list != no_buffer)
+    entry.list = {buffers_.data(held.message.list), held.message.list_length * sizeof(std::uint32_t)};
+  record(entry);
+}
+
+// Writes down what has come and is not written down yet.
+void HostMember::go_on() {
+  while (may_append() && (record_result() || record_failures() || record_leavers() || take_held())) {}
+}
+
+// Before all else: the callers of this host wait for it.
+bool HostMember::record_result() {
+  if (owed_.empty()) return false;
+  const auto [call, number, value] = owed_.front();
+  record({.what = JournalEntry::What::result, .value = bytes_of(value), .appended = value, .from = number});
+  return true;
+}
+
+// Writes down that a host is gone, all of whose ranks are gone. False: there is none.
+bool HostMember::record_failures() {
+  while (!dead_hosts_.empty()) {
+    const auto [host, how] = dead_hosts_.back();
+    dead_hosts_.pop_back();
+    if (process_.window().failed().contains(host)) continue;
+    record({.what = how == Gone::failed ? JournalEntry::What::failure : JournalEntry::What::left,
+            .about = host,
+            .was_needed = how == Gone::left_needed});
+    return true;
+  }
+  return false;
+}
+
+bool HostMember::record_leavers() {
+  const auto found = std::ranges::find(leavers_, false, &Leaver::is_recorded);
+  if (found == leavers_.end()) return false;
+  found->is_recorded = true;
+  record({.what = JournalEntry::What::leave, .about = found->host, .from = found->from});
+  return true;
+}
+
+// Takes in the first packet that it can take in now. A late one is forgotten, an early one is kept. False: there is
+// none.
+bool HostMember::take_held() {
+  for (std::size_t i = 0; i < held_.size();) {
+    const Held held = held_[i];
+    const auto admission = process_.admission(held.message.peer, held.place, held.message.operation);
+    if (admission == HostProcess::Admission::later) {
+      ++i;
+      continue;
+    }
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (admission == HostProcess::Admission::now) record_message(held);
+    buffers_.release(held.message.value);
+    buffers_.release(held.message.list);
+    if (admission == HostProcess::Admission::now) return true;
+  }
+  return false;
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+void HostMember::on_contribution(const HostContribution& contribution) {
+  record({.what = JournalEntry::What::contribution, .contribution = contribution});
+  go_on();
+}
+
+void HostMember::on_packet(Rank from, std::uint32_t place, const Message& message) {
+  on_failures(ranks_of(message.peer).first, from, Gone::somehow);
+  const auto host = static_cast<std::size_t>(message.peer);
+  if (place == i_speak) return;
+  if (place == you_may_go) {
+    lets_us_go_[host] = true;
+    return;
+  }
+  if (place == we_leave) {  // so it has finished all that it has posted, and needs nothing
+    lets_us_go_[host] = true;
+    if (std::ranges::find(leavers_, message.peer, &Leaver::host) == leavers_.end())
+      leavers_.push_back({message.peer, message.operation});
+    if (speaks_ && let_go_[host])
+      say(message.peer, you_may_go, 0);  // a speaker before this one may not have come to that
+    if (speaks_) go_on();
+    return;
+  }
+  if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
+  buffers_.retain(message.value);
+  buffers_.retain(message.list);
+  held_.push_back({place, message});
+  if (speaks_) go_on();
+  keep_last_held();
+}
+
+// Memory that was lent is given back soon.
+void HostMember::keep_last_held() {
+  if (held_.empty()) return;
+  Slice& value = held_.back().message.value;
+  if (!value || !buffers_.is_adopted(value.buffer)) return;
+  const BufferId copy = buffers_.copy_anywhere(buffers_.data(value), value.bytes);
+  lost_ |= copy == no_buffer;
+  buffers_.release(std::exchange(value, copy == no_buffer ? Slice{} : buffers_.whole(copy)));
+}
+
+// Ranks of one host.
+void HostMember::on_failures(Rank first, Rank end, Gone how) {
+  bool is_news = false;
+  const Host host = host_of(first);
+  Gone& last = last_gone_[static_cast<std::size_t>(host)];
+  if (how != Gone::somehow) last = how;
+  const Rank spoke = first_alive(host);
+  for (Rank rank = first; rank < end; ++rank) is_news |= dead_.insert(rank);
+  if (!is_news) return;
+  const Rank speaks = first_alive(host);
+  if (speaks == no_rank) dead_hosts_.push_back({host, last});
+  if (!speaks_ && host == host_ && speaks == place_.me) {
+    read();
+    speaks_ = has_taken_over_ = true;
+    process_.compute();
+    send_new();  // all
+  } else if (speaks_ && host != host_ && speaks != spoke && speaks != no_rank &&
+             !let_go_[static_cast<std::size_t>(host)]) {
+    send_again(host);
+    told_we_leave_[static_cast<std::size_t>(host)] = false;
+    say_that_we_leave();
+  }
+  if (speaks_) go_on();
+}
+
+void HostMember::on_turn(std::int64_t now_ns, bool may_gossip) {
+  record({.what = JournalEntry::What::turn, .may_gossip = may_gossip, .now_ns = now_ns});
+  go_on();
+}
+
+bool HostMember::say_waiting() {
+  if (!may_append()) return false;
+  record({.what = JournalEntry::What::waiting});
+  go_on();
+  return true;
+}
+
+// ---- leaving --------------------------------------------------------------------------------------------------------
+
+void HostMember::say(Host to, std::uint32_t place, OperationNumber operation) {
+  const Rank rank = first_alive(to);
+  if (rank == no_rank) return;
+  Message word;
+  word.operation = operation;
+  word.peer = to;
+  outbox_.push_back({rank, place, word});
+}
+
+// A new speaker says it again.
+void HostMember::say_that_we_leave() {
+  if (!speaks_ || !process_.window().has_left()) return;
+  for (Host host = 0; host < static_cast<Host>(told_we_leave_.size()); ++host) {
+    if (host == host_ || told_we_leave_[static_cast<std::size_t>(host)]) continue;
+    told_we_leave_[static_cast<std::size_t>(host)] = true;
+    say(host, we_leave, process_.window().next());
+  }
+}
+
+bool HostMember::leave() {
+  if (!speaks_ || ended_) return ended_;
+  if (!process_.window().has_left() && process_.window().idle() && may_append())
+    record({.what = JournalEntry::What::leave, .about = host_});
+  say_that_we_leave();
+  go_on();
+  if (!process_.window().has_left() || !process_.window().idle() || !may_append()) return ended_;
+  for (Host host = 0; host < static_cast<Host>(lets_us_go_.size()); ++host)
+    if (host != host_ && !lets_us_go_[static_cast<std::size_t>(host)] && !has_gone(host)) return false;
+  record({.what = JournalEntry::What::end});
+  return ended_;
+}
+
+// ---- speaking -------------------------------------------------------------------------------------------------------
+
+// A new speaker sends all packets.
+void HostMember::send_new() {
+  if (lost()) return;  // what it would say is not what its host has written down
+  sent_upto_ = std::max(sent_upto_, process_.packets_begin());
+  for (; sent_upto_ < process_.packets_end(); ++sent_upto_) send(sent_upto_);
+  if (has_taken_over_) tell_awaited();
+}
+
+// A new speaker tells the hosts that it waits for: they may have sent to its predecessor what that one never wrote
+// down. Their next ranks hear it, too: their speakers may be as dead.
+void HostMember::tell_awaited() {
+  const OperationWindow& window = process_.window();
+  for (OperationNumber number = window.dropped_upto(); number < window.next(); ++number) {
+    if (window.operation(number).finished()) continue;
+    for (Host host : window.operation(number).awaited()) {
+      if (std::ranges::find(told_, host) != told_.end()) continue;
+      told_.push_back(host);
+      Message word;
+      word.operation = number;
+      word.peer = host;
+      const Ranks ranks = ranks_of(host);
+      for (Rank rank = ranks.first, words = 0; rank < ranks.end && words < 2; ++rank)
+        if (!dead_.contains(rank)) outbox_.push_back({rank, i_speak, word}), ++words;
+    }
+  }
+}
+
+void HostMember::send(std::uint64_t number) {
+  const HostProcess::Packet& packet = process_.packet(number);
+  const Rank to = first_alive(packet.to);
+  if (to == no_rank || packet.message.operation < process_.window().dropped_upto()) return;
+  buffers_.retain(packet.message.value);
+  buffers_.retain(packet.message.list);
+  outbox_.push_back({to, packet.place, packet.message});
+}
+
+void HostMember::send_again(Host host) {
+  for (std::uint64_t number = process_.packets_begin(); number < sent_upto_; ++number)
+    if (process_.packet(number).to == host) send(number);
+}
+
+// ---- results --------------------------------------------------------------------------------------------------------
+
+std::vector<Rank> HostMember::awaited(OperationNumber call) const {
+  if (process_.calls() <= call || !owed_.empty())
+    return speaks_ ? std::vector<Rank>() : std::vector<Rank>{first_alive(host_)};
+  const OperationWindow& window = process_.window();
+  OperationNumber number = window.dropped_upto();
+  while (number < window.next() && window.operation(number).finished()) ++number;
+  std::vector<Rank> ranks;
+  if (number == window.next()) return ranks;
+  for (Host host : window.operation(number).awaited()) ranks.push_back(first_alive(host));
+  std::erase(ranks, no_rank);
+  return ranks;
+}
+
+bool HostMember::missing(OperationNumber number, std::vector<Rank>& ranks) const {
+  const Operation& operation = process_.operation(number);
+  const Decision& decision = operation.decision();
+  ranks = process_.missing_before(number);
+  const auto add_host = [&](Host host) {
+    const Ranks all = ranks_of(host);
+    for (Rank rank = all.first; rank < all.end; ++rank) ranks.push_back(rank);
+  };
+  for (Host host : operation.members().excluded()) add_host(host);
+  const auto* list = reinterpret_cast<const std::uint32_t*>(buffers_.data(decision.list));
+  for (std::uint32_t i = 0; i < decision.list_length; ++i) {
+    if ((list[i] & of_living_host) != 0)
+      ranks.push_back(static_cast<Rank>(list[i] & ~of_living_host));
+    else if ((list[i] & contributed_bit) == 0)
+      add_host(static_cast<Host>(list[i]));
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return !decision.truncated;
+}
+
+Rank HostMember::culprit(OperationNumber number) const {
+  const Rank blamed = process_.operation(number).decision().culprit;
+  const Host hosts = place_.hosts->back() + 1;
+  return blamed == no_rank ? no_rank : blamed < hosts ? ranks_of(blamed).first : blamed - hosts;
+}
+
+void HostMember::release_all() {
+  for (const Owed& owed : std::exchange(owed_, {})) buffers_.release(owed.value);
+  for (const Held& held : std::exchange(held_, {})) {
+    buffers_.release(held.message.value);
+    buffers_.release(held.message.list);
+  }
+  process_.release_all();
+}
+
+}  // namespace ucft::detail

@@ -1,0 +1,80 @@
+// The arguments of one call: the same on all ranks, but for the length of their blocks. signature() tells whether they
+// were.
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/core/protocol.hpp"
+#include "collectives/reduction/reduction.hpp"
+#include "collectives/topology/ring_correction.hpp"
+#include "collectives/topology/broadcast_topology.hpp"
+
+namespace ucft::detail {
+
+enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce, allgather };
+inline constexpr int kind_count = 5;
+enum class FailureInfo : std::uint8_t { list, count, bit };
+
+// The ranks that have data to give, or that get some.
+enum class Who : std::uint8_t { nobody, all, root, all_but_root };
+
+// A row of the catalogue (catalogue.hpp).
+struct CatalogueRow {
+  Kind kind;
+  const char* name;
+  Who gives, gets;
+  bool collects;  // every rank contributes, by up-correction (Algorithms 1-3); else the root's data are the decision
+  bool disseminates;  // the decision goes to all (corrected trees)
+  bool reduces;       // takes an operator
+
+  // The root is the caller's choice, and its death matters. It ends a reduce (only the root has the result), and a
+  // broadcast unless some rank has its data already. Else the next rank is root (Algorithm 5).
+  constexpr bool rooted() const { return !collects || !disseminates; }
+};
+
+inline constexpr std::int64_t never_asks = INT64_MAX;
+
+// GOSSIP(T) instead of a broadcast tree (phases/gossip_spread.hpp). Times in ns; the same on all ranks.
+struct GossipSetting {
+  std::int64_t time_ns = -1;       // T; -1: no gossip, a tree. At most gossip_time_limit_ns
+  std::int64_t interval_ns = 300;  // o: between two messages of one process
+  std::int64_t flight_ns = 1600;   // L + 2o: what a message takes
+  std::int64_t ask_after_ns =
+      10'000'000;  // a rank that has waited so long without the value asks the root; never_asks: not
+  std::int64_t panic_after_ns =
+      never_asks;          // FCG: a rank that has the value by correction alone, and is not let go so long, panics
+  std::uint64_t seed = 0;  // of the choices, beside the operation's number
+
+  bool operator==(const GossipSetting&) const = default;
+};
+inline constexpr std::int64_t gossip_time_limit_ns = 1'000'000'000;
+
+struct Arguments {
+  Kind kind = Kind::allreduce;
+  Reduction reduction{};
+  std::uint64_t count = 0;      // elements of the result: of an allgather those of all ranks together
+  std::uint64_t own_count = 0;  // allgather: of this rank's block
+  std::int32_t blocks = 0;      // allgather: so many, if processes give several (those that are hosts); 0: one each
+  std::uint64_t layout = 0;     // allgather: differs where the lengths of the blocks do
+  Rank root = 0;                // allreduce, barrier, allgather: the first candidate
+  std::int32_t f = 1;
+  BroadcastShape shape{};
+  Correction correction = Correction::none;
+  std::int32_t correction_distance = 2;
+  std::int64_t correction_delay_us = 0;  // phased: corrections begin this long after the value has come; 0: overlapped.
+                                         // For the driver, which gives no turn before
+  bool corrected_spread =
+      true;  // opportunistic forms: a rank with the value from a correction sends on like any other. False for
+             // comparison in the simulator only
+  FailureInfo failure_info = FailureInfo::list;
+  GossipSetting gossip{};
+
+  bool by_gossip() const { return gossip.time_ns >= 0; }
+  std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }                  // that travel
+  std::uint64_t bytes_of_caller() const { return count * element_bytes(reduction.type()); }  // in the caller's memory
+  const CatalogueRow& row() const;
+  bool rooted() const { return row().rooted(); }
+  std::uint16_t signature() const;
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,128 @@
+#include "collectives/models/plain_model.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+namespace ucft::detail {
+
+namespace {
+
+// The ports of a process that takes messages one after the other.
+struct Ports {
+  double now = 0, sends_from = 0, receives_from = 0;
+};
+
+class PlainPredictor {
+ public:
+  PlainPredictor(std::int32_t size, const LogGP& costs, std::uint64_t bytes)
+      : size_(size), costs_(costs), stretch_(costs.stretch(bytes)), ports_(static_cast<std::size_t>(size)) {}
+
+  // Pairs before, doublings, pairs after: see Optimistic::plan_doubling.
+  PlainCost doubling() {
+    const auto doubled = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(size_)));
+    const std::int32_t folded = size_ - doubled;
+    const auto at = [&](std::int32_t place) { return place < folded ? 2 * place + 1 : place + folded; };
+    for (std::int32_t pair = 0; pair < folded; ++pair) take(2 * pair + 1, give(2 * pair));
+    std::vector<double> arrivals(static_cast<std::size_t>(doubled));
+    std::int64_t messages = 2 * std::int64_t{folded};
+    for (std::int32_t distance = 1; distance < doubled; distance *= 2, messages += doubled) {
+      for (std::int32_t place = 0; place < doubled; ++place)
+        arrivals[static_cast<std::size_t>(place ^ distance)] = give(at(place));
+      for (std::int32_t place = 0; place < doubled; ++place) take(at(place), arrivals[static_cast<std::size_t>(place)]);
+    }
+    for (std::int32_t pair = 0; pair < folded; ++pair) take(2 * pair, give(2 * pair + 1));
+    double last = 0;
+    for (const Ports& each : ports_) last = std::max(last, each.now);
+    return {last, messages};
+  }
+
+  // Process p has its subtree's values when it has heard from p + 1, p + 2, p + 4 ..: see Optimistic::plan_tree.
+  PlainCost tree() {
+    std::vector<std::vector<double>> arrivals(static_cast<std::size_t>(size_));
+    for (std::int32_t process = size_ - 1; process >= 0; --process) {
+      std::vector<double>& mine = arrivals[static_cast<std::size_t>(process)];
+      std::sort(mine.begin(), mine.end());
+      for (double arrival : mine) take(process, arrival);
+      mine = {};
+      const std::int32_t lowest_bit = process & -process;
+      if (process > 0) arrivals[static_cast<std::size_t>(process - lowest_bit)].push_back(give(process));
+    }
+    return {ports_[0].now, size_ - 1};
+  }
+
+ private:
+  Ports& of(std::int32_t process) { return ports_[static_cast<std::size_t>(process)]; }
+  // Returns its arrival.
+  double give(std::int32_t process) {
+    Ports& mine = of(process);
+    const double begin = std::max(mine.now, mine.sends_from);
+    mine.sends_from = begin + costs_.per_message() + stretch_;
+    return begin + costs_.send_overhead + stretch_ + costs_.latency;
+  }
+  void take(std::int32_t process, double arrival) {
+    Ports& mine = of(process);
+    const double begin = std::max(arrival, mine.receives_from);
+    mine.receives_from = begin + costs_.per_receive();
+    mine.now = std::max(mine.now, begin + costs_.receive_overhead);
+  }
+
+  const std::int32_t size_;
+  const LogGP& costs_;
+  const double stretch_;
+  std::vector<Ports> ports_;
+};
+
+// All processes do the same at the same time, so one stands for all. Before the first pieces goes a message of the
+// doubling that carries no data. The pieces of the last sum go on as they come, but
+// after this process's own.
+PlainCost predict_in_blocks(std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
+  const std::uint64_t blocks = static_cast<std::uint64_t>(size), piece_bytes = Optimism().piece_bytes;
+  const std::uint64_t pieces = (bytes + blocks * piece_bytes - 1) / (blocks * piece_bytes);  // of a block
+  const double stretch = costs.stretch(bytes / (blocks * pieces));
+  const double interval = costs.per_message() + stretch, flight = costs.delivery() + stretch;
+  const auto sent = [&](std::int32_t of_blocks) {
+    return static_cast<double>(static_cast<std::uint64_t>(of_blocks) * pieces - 1) * interval;
+  };
+  double now = costs.per_message();
+  std::int64_t steps = 0;
+  for (std::int32_t rest = size, distance = 0; rest > 1; rest = distance, ++steps) {
+    distance = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(rest - 1)));
+    const double step = sent(rest - distance) + flight;
+    now += distance > 1 ? 2 * step : std::max(flight, static_cast<double>(pieces) * interval) + step;
+  }
+  now += static_cast<double>(steps) * costs.delivery();  // closing
+  const std::int64_t folded = size - static_cast<std::int64_t>(std::bit_floor(blocks));
+  const std::int64_t doublings = (size - folded) * (std::bit_width(blocks) - 1) + 2 * folded;
+  return {now, size * (2 * (size - 1) * static_cast<std::int64_t>(pieces) + steps) + doublings};
+}
+
+}  // namespace
+
+PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, std::uint64_t bytes) {
+  constexpr std::uint64_t element_bytes = 8;
+  if (arguments.kind == Kind::broadcast || size < 2) return PlainSchedule::none;
+  if (arguments.kind == Kind::reduce) return PlainSchedule::tree;
+  if (arguments.kind == Kind::barrier || Optimism().goes_whole(bytes, size)) return PlainSchedule::doubling;
+  return bytes >= element_bytes * static_cast<std::uint64_t>(size) ? PlainSchedule::in_blocks : PlainSchedule::none;
+}
+
+const char* plain_schedule_name(PlainSchedule schedule) {
+  switch (schedule) {
+    case PlainSchedule::doubling: return "recursive doubling";
+    case PlainSchedule::tree: return "a binomial tree";
+    case PlainSchedule::in_blocks: return "a reduce-scatter and an allgather";
+    case PlainSchedule::none: break;
+  }
+  return "none";
+}
+
+PlainCost predict_plain(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
+  const PlainSchedule schedule = plain_schedule_of(arguments, size, bytes);
+  if (schedule == PlainSchedule::in_blocks) return predict_in_blocks(size, costs, bytes);
+  PlainPredictor predictor(size, costs, arguments.kind == Kind::barrier ? 0 : bytes);
+  return schedule == PlainSchedule::tree ? predictor.tree() : predictor.doubling();
+}
+
+}  // namespace ucft::detail

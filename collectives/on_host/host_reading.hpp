@@ -1,0 +1,256 @@
+// A reader of one operation in the slabs of all ranks (host_stage.hpp): values, partial results, and sums of them in
+// the one shape that all ranks use.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "collectives/on_host/host_call.hpp"
+#include "collectives/on_host/host_slab.hpp"
+#include "collectives/on_host/host_tree.hpp"
+#include "collectives/reduction/two_sweeps.hpp"
+
+namespace ucft::detail {
+
+// The result of a subtree. data: null if no rank of it has contributed, or there are no data.
+struct HostPartial {
+  HostResult result;
+  const std::byte* data = nullptr;
+};
+
+// The note of a V where nothing is amiss.
+inline HostNote usual_note(const HostCall& call, std::uint64_t bytes) {
+  return {call.signature, Outcome::success, static_cast<std::uint32_t>(bytes), call.what};
+}
+
+// Values that are summed all at once (two_sweeps.hpp).
+struct HostSources {
+  static constexpr Rank most = 64;
+  std::array<const std::byte*, most> data;
+  std::size_t count = 0;
+
+  void add(const std::byte* its) { data[count++] = its; }
+  // The sum of sources of so many bytes each, in `into`; null of none.
+  const std::byte* sum(const Reduction& reduction, std::uint64_t bytes, std::byte* into) const {
+    if (count == 0) return nullptr;
+    sum_in_two_sweeps(reduction, into, data.data(), count, bytes / reduction.carrier_bytes());
+    return into;
+  }
+};
+
+template <class Memory>
+class HostReading {
+ public:
+  HostReading(const HostSeat& seat, const HostLayout& layout, const HostTree& tree, const HostCall& call,
+              OperationNumber number, Memory& memory)
+      : seat_(seat),
+        layout_(layout),
+        tree_(tree),
+        call_(call),
+        number_(number),
+        bytes_(call.bytes()),
+        cell_(layout.value(number)),
+        memory_(memory) {}
+
+  Memory& memory() const { return memory_; }
+  OperationNumber number() const { return number_; }
+  const HostCall& call() const { return call_; }
+  HostWord stamp() const { return host_stamp(number_); }
+
+  // ---- values
+
+  bool is_there(Rank x) const { return is_stamped(x, cell_); }
+  // V[x] is there, or never will be, as x is proved dead. Only after that a reader looks whether it is there.
+  bool is_settled(Rank x) const { return is_there(x) || memory_.is_dead(x); }
+  // x had this result, and has left since.
+  bool has_completed(Rank x) const { return is_there(x) && memory_.load(x, HostLayout::left()) != 0; }
+  HostNote note_of(Rank x) const { return HostNote::of(memory_.load(x, cell_ + 1)); }
+  // The place of `bytes` of data in V[x], or P[x], which begins at `cell`.
+  HostPlace data_place(Rank x, HostPlace cell, std::uint64_t bytes) const {
+    return layout_.is_inline(bytes) ? cell + 2 : memory_.load(x, cell + 2);
+  }
+  HostPlace value_place(Rank x, std::uint64_t bytes) const { return data_place(x, cell_, bytes); }
+  // Where x, whose V is there, combines.
+  HostPlace combined_place(Rank x) const { return memory_.load(x, cell_ + 3); }
+  // Adds the note of V[x] to the result, if it is there. True if there are data in it.
+  bool add_note(Rank x, HostResult& result) const {
+    if (!is_there(x)) return false;
+    const HostNote note = note_of(x);
+    HostResult its{note.outcome, no_rank, 1};
+    if (note.signature != call_.signature || !has_right_length(note))
+      its = {Outcome::mismatch, x, 0};
+    else if (note.outcome != Outcome::success)
+      its = {note.outcome, x, 0};
+    merge(its, result);
+    return its.outcome == Outcome::success;
+  }
+  // The result of all ranks, once all are settled.
+  HostResult result_of_all() const {
+    HostResult all;
+    for (Rank x = 0; x < seat_.ranks; ++x) add_note(x, all);
+    return all;
+  }
+
+  // ---- sums
+
+  bool has_partial(Rank x) const { return !tree_.is_flat() && tree_.is_inner(x); }
+  // All that combined(x) reads is there, or never will be. helps: also if live inner nodes have not combined theirs.
+  bool is_subtree_settled(Rank x, bool helps) const {
+    if (has_partial(x) && is_stamped(x, layout_.partial(number_))) return true;
+    if (!is_settled(x)) return false;
+    if (!has_partial(x)) return true;
+    if (x != seat_.me && !helps && !memory_.is_dead(x)) return false;
+    return are_settled_below(x, helps);
+  }
+  bool are_settled_below(Rank x, bool helps) const {
+    for (Rank child : tree_.children(x))
+      if (!is_subtree_settled(child, helps)) return false;
+    return true;
+  }
+
+  // The sum of a settled subtree: its root's P, or V + what its children have.
+  HostPartial combined(Rank x, int level) const {
+    if (has_partial(x) && is_stamped(x, layout_.partial(number_))) return partial_of(x);
+    HostPartial sum;
+    if (add_note(x, sum.result)) {
+      sum.data = memory_.read(x, value_place(x, bytes_), bytes_);
+      if (!tree_.is_inner(x)) return sum;
+    }
+    std::byte* const mine = memory_.scratch(level);
+    const auto add = [&](const std::byte* data) {
+      if (data == nullptr || bytes_ == 0) return;
+      if (sum.data == nullptr)
+        std::copy(data, data + bytes_, mine);
+      else
+        combine(call_.reduction, mine, mine, data, call_.count);
+      sum.data = mine;
+    };
+    add(std::exchange(sum.data, nullptr));
+    for (Rank child : tree_.children(x)) {
+      const HostPartial part = combined(child, level + 1);
+      merge(part.result, sum.result);
+      add(part.data);
+    }
+    return sum;
+  }
+
+  // The sum of all values, which are settled, in rank order; read by this rank alone.
+  HostPartial sum_of_values() const {
+    HostPartial sum;
+    const HostWord usual = usual_note(call_, bytes_).word();
+    const Combiner combine_two(call_.reduction);
+    std::byte* const into = memory_.scratch(0);
+    HostSources sources;
+    std::uint32_t usual_ones = 0;
+    for (Rank x = 0; x < seat_.ranks; ++x) {
+      if (!is_there(x)) continue;
+      if (memory_.load(x, cell_ + 1) == usual) [[likely]]
+        ++usual_ones;
+      else if (!add_note(x, sum.result))
+        continue;
+      const std::byte* const its = memory_.read(x, value_place(x, bytes_), bytes_);
+      if (call_.reduction.sweeps_twice())
+        sources.add(its);
+      else
+        sum.data = combine_two.add(sum.data, its, call_.count, into);
+    }
+    if (call_.reduction.sweeps_twice()) sum.data = sources.sum(call_.reduction, bytes_, into);
+    if (!has_culprit(sum.result.outcome)) sum.result.contributors += usual_ones;
+    return sum;
+  }
+
+  // ---- chunks of large data
+
+  std::uint64_t chunks() const { return layout_.chunks(bytes_, seat_.ranks); }
+  std::uint64_t bytes_of_chunk(std::uint64_t chunk) const {
+    return std::min(layout_.bytes_of_chunks(bytes_, seat_.ranks), bytes_ - offset_of_chunk(chunk));
+  }
+  std::uint64_t offset_of_chunk(std::uint64_t chunk) const {
+    return chunk * layout_.bytes_of_chunks(bytes_, seat_.ranks);
+  }
+  Rank owner_of(std::uint64_t chunk) const {
+    return static_cast<Rank>(chunk % static_cast<std::uint64_t>(seat_.ranks));
+  }
+  // A round: a chunk of each rank.
+  std::uint64_t rounds() const { return layout_.own_chunks(bytes_, seat_.ranks); }
+  // From the beginning of its owner's room: all of its chunks, then the stamps of them.
+  HostPlace chunk_place(std::uint64_t chunk) const {
+    return chunk / static_cast<std::uint64_t>(seat_.ranks) *
+           HostLayout::words_of(layout_.bytes_of_chunks(bytes_, seat_.ranks));
+  }
+  HostPlace chunk_stamp(std::uint64_t chunk) const {
+    return layout_.own_chunks(bytes_, seat_.ranks) *
+               HostLayout::words_of(layout_.bytes_of_chunks(bytes_, seat_.ranks)) +
+           chunk / static_cast<std::uint64_t>(seat_.ranks);
+  }
+  // The sum of that chunk of all values, which are settled, in rank order. It is in `into`, or it is what was read
+  // last, which is valid until the next read.
+  const std::byte* combined_chunk(std::uint64_t chunk, std::byte* into) const {
+    const std::uint64_t bytes = bytes_of_chunk(chunk);
+    const std::byte* sum = nullptr;
+    const Combiner combine_two(call_.reduction);
+    HostSources sources;
+    for (Rank x = 0; x < seat_.ranks; ++x) {
+      if (!is_there(x)) continue;
+      const HostPlace place = value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk));
+      const std::byte* const its = memory_.read(x, place, bytes);
+      if (call_.reduction.sweeps_twice())
+        sources.add(its);
+      else
+        sum = combine_two.add(sum, its, bytes / call_.reduction.carrier_bytes(), into);
+    }
+    return call_.reduction.sweeps_twice() ? sources.sum(call_.reduction, bytes, into) : sum;
+  }
+  // The bytes that so many bytes of carriers take when they are finished (reduction.hpp).
+  std::uint64_t finished_bytes(std::uint64_t bytes) const {
+    if (!call_.reduction.finishes()) return bytes;
+    return bytes / call_.reduction.carrier_bytes() * element_bytes(call_.reduction.type());
+  }
+  // The chunk that its owner, whose V is there, has combined and finished; null if it has not.
+  const std::byte* given_chunk(std::uint64_t chunk) const {
+    const Rank owner = owner_of(chunk);
+    const HostPlace room = combined_place(owner);
+    if (!is_stamped(owner, room + chunk_stamp(chunk))) return nullptr;
+    return memory_.read(owner, room + chunk_place(chunk), finished_bytes(bytes_of_chunk(chunk)));
+  }
+
+ private:
+  bool is_stamped(Rank x, HostPlace place) const { return memory_.load(x, place) == stamp(); }
+
+  // Signatures of different counts may be equal. Blocks of an allgather may differ: deliver_block() sees to those.
+  bool has_right_length(const HostNote& note) const {
+    return call_.pattern == HostPattern::gather_all || note.outcome != Outcome::success || note.count == bytes_;
+  }
+
+  // x has posted the same as this rank, and so have those below it, or P says that it has not.
+  HostPartial partial_of(Rank x) const {
+    HostPartial given;
+    if (add_note(x, given.result); given.result.outcome == Outcome::mismatch) return given;
+    const HostPlace place = layout_.partial(number_);
+    const HostNote note = HostNote::of(memory_.load(x, place + 1));
+    if (has_culprit(note.outcome))
+      given.result = {note.outcome, static_cast<Rank>(note.count) - 1, 0};
+    else
+      given = {{note.outcome, no_rank, note.count}, memory_.read(x, data_place(x, place, bytes_), bytes_)};
+    return given;
+  }
+
+  // A mismatch absorbs everything, a lack of memory all but that; of two the one named first.
+  static void merge(const HostResult& from, HostResult& to) {
+    if (to.outcome == Outcome::mismatch) return;
+    if (from.outcome == Outcome::mismatch || (has_culprit(from.outcome) && !has_culprit(to.outcome))) to = from;
+    if (!has_culprit(to.outcome)) to.contributors += from.contributors;
+  }
+
+  const HostSeat& seat_;
+  const HostLayout& layout_;
+  const HostTree& tree_;
+  const HostCall& call_;
+  const OperationNumber number_;
+  const std::uint64_t bytes_;  // of the call
+  const HostPlace cell_;       // of V
+  Memory& memory_;
+};
+
+}  // namespace ucft::detail

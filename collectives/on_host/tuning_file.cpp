@@ -1,0 +1,129 @@
+#include "collectives/on_host/tuning_file.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+
+#include "collectives/core/random.hpp"
+
+namespace ucft::detail {
+
+extern const char* const default_tuning_text;  // made by CMake from default_tuning.json
+
+namespace {
+
+using nlohmann::json;
+
+struct Limits {
+  std::uint64_t low, high, multiple_of = 1;
+};
+
+std::uint64_t number(const json& row, const char* name, const Limits& limits) {
+  const json& value = row.at(name);
+  if (!value.is_number_unsigned() || value < limits.low || value > limits.high ||
+      value.get<std::uint64_t>() % limits.multiple_of != 0)
+    throw std::invalid_argument(
+        fmt::format("{} is {}: must be {} .. {}{}", name, value.dump(), limits.low, limits.high,
+                    limits.multiple_of > 1 ? fmt::format(", a multiple of {}", limits.multiple_of) : ""));
+  return value.get<std::uint64_t>();
+}
+
+std::int32_t up_to(const json& row, const char* name) {
+  if (!row.contains(name)) return HostTuning::any;
+  return static_cast<std::int32_t>(number(row, name, {1, 1 << 20}));
+}
+
+HostTuning::Row read_row(const json& row) {
+  if (!row.is_object()) throw std::invalid_argument("is not an object");
+  static constexpr const char* known[] = {"ranks", "ranks_per_core", "caches", "degree", "large_bytes", "chunk_bytes"};
+  for (const auto& [name, value] : row.items())
+    if (std::find(std::begin(known), std::end(known), name) == std::end(known))
+      throw std::invalid_argument(fmt::format("unknown field '{}'", name));
+  for (const char* name : {"degree", "large_bytes", "chunk_bytes"})
+    if (!row.contains(name)) throw std::invalid_argument(fmt::format("{} is missing", name));
+  return {{up_to(row, "ranks"), up_to(row, "ranks_per_core"), up_to(row, "caches")},
+          {static_cast<std::int32_t>(number(row, "degree", {0, 1024})),
+           number(row, "large_bytes", {64, std::uint64_t{1} << 20, 64}),
+           number(row, "chunk_bytes", {1024, std::uint64_t{16} << 20, 64})}};
+}
+
+}  // namespace
+
+bool parse_tuning(const std::string& text, HostTuning& tuning, std::string& error) {
+  const json table = json::parse(text, nullptr, false);
+  const auto rows = table.is_object() ? table.find("rows") : table.end();
+  if (!table.is_object() || rows == table.end() || !rows->is_array() || rows->empty()) {
+    error = table.is_discarded() ? "not JSON" : "no object with an array \"rows\" that has at least one row";
+    return false;
+  }
+  tuning.rows.clear();
+  try {
+    for (const json& row : *rows) tuning.rows.push_back(read_row(row));
+  } catch (const std::invalid_argument& problem) {
+    error = fmt::format("row {}: {}", tuning.rows.size() + 1, problem.what());
+    return false;
+  }
+  return true;
+}
+
+bool read_tuning(const std::string& path, HostTuning& tuning, std::string& error) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file.is_open() || file.bad()) {
+    error = std::strerror(errno);
+    return false;
+  }
+  if (!parse_tuning(text.str(), tuning, error)) return false;
+  const std::vector<HostTuning::Row>& built_in = default_tuning().rows;
+  tuning.rows.insert(tuning.rows.end(), built_in.begin(), built_in.end());
+  return true;
+}
+
+std::string tuning_text(const HostTuning& tuning, const std::string& from) {
+  std::string rows;
+  for (const HostTuning::Row& row : tuning.rows) {
+    nlohmann::ordered_json line;
+    const auto up_to = [&](const char* name, std::int32_t most) {
+      if (most != HostTuning::any) line[name] = most;
+    };
+    up_to("ranks", row.where.ranks);
+    up_to("ranks_per_core", row.where.ranks_per_core);
+    up_to("caches", row.where.caches);
+    line["degree"] = row.choice.degree;
+    line["large_bytes"] = row.choice.large_bytes;
+    line["chunk_bytes"] = row.choice.chunk_bytes;
+    rows += fmt::format("{}\n    {}", rows.empty() ? "" : ",", line.dump());
+  }
+  return fmt::format("{{\n  \"from\": {},\n  \"rows\": [{}\n  ]\n}}\n", json(from).dump(), rows);
+}
+
+std::uint64_t tuning_hash(const HostTuning& tuning) {
+  std::uint64_t hash = 0;
+  for (const HostTuning::Row& row : tuning.rows)
+    for (const std::uint64_t each :
+         {static_cast<std::uint64_t>(row.where.ranks), static_cast<std::uint64_t>(row.where.ranks_per_core),
+          static_cast<std::uint64_t>(row.where.caches), static_cast<std::uint64_t>(row.choice.degree),
+          row.choice.large_bytes, row.choice.chunk_bytes})
+      hash = mixed(hash, each);
+  return hash;
+}
+
+const HostTuning& default_tuning() {
+  static const HostTuning tuning = [] {
+    HostTuning built_in;
+    std::string error;
+    if (!parse_tuning(default_tuning_text, built_in, error)) throw std::logic_error("default_tuning.json: " + error);
+    if (built_in.rows.back().where != HostTuning::Where{}) throw std::logic_error("default_tuning.json: the last row");
+    return built_in;
+  }();
+  return tuning;
+}
+
+}  // namespace ucft::detail
