@@ -215,8 +215,8 @@ void add_ucft_options(CLI::App& app, RawArguments& raw, Arguments& arguments) {
       ->excludes("--calibrate");
   app.add_option(
          "-a", raw.algorithm,
-         "auto; by messages between all ranks, whatever memory they share: optimistic, or corrected, which is prepared "
-         "for deaths from the first message on; or, as corrected, TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: "
+         "auto; corrected: by messages between all ranks, whatever memory they share, prepared for deaths from the "
+         "first message on; or, as corrected, TREE[K][-in-order][+CORRECTION[D]][/INFO]. TREE: "
          "auto (by the cost model), auto_or_gossip (that, or gossip), binomial, kary (K children), "
          "knomial (radix K), lame "
          "(of K), optimal (K: (L + 2o) / max(g, o) in quarters), chain, flat. Instead of TREE and CORRECTION: "
@@ -375,7 +375,7 @@ void interpret_reproducible(const RawArguments& raw, Arguments& arguments) {
 }
 
 // Of UCFT_ALGORITHM.
-bool is_setting(const std::string& algorithm) { return algorithm == "corrected" || algorithm == "optimistic"; }
+bool is_setting(const std::string& algorithm) { return algorithm == "corrected"; }
 
 void interpret_ucft(const RawArguments& raw, Arguments& arguments) {
   arguments.algorithm = raw.algorithm;

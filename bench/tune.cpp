@@ -172,7 +172,7 @@ Tuned tune(bool json) {
                       world.rank(), paths.shared_memory, world.size() - 1));
     std::string settings(ucft_settings(context.get(), nullptr, 0), '\0');
     ucft_settings(context.get(), settings.data(), settings.size());
-    for (const char* by_messages : {"UCFT_ALGORITHM=corrected", "UCFT_ALGORITHM=optimistic", "UCFT_FENCE=0"})
+    for (const char* by_messages : {"UCFT_ALGORITHM=corrected", "UCFT_FENCE=0"})
       if (settings.find(by_messages) != std::string::npos)
         throw std::runtime_error(fmt::format("{}: ranks send messages then, which the table is not for", by_messages));
     const long own = syscall(SYS_pidfd_open, getpid(), 0);

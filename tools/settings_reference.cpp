@@ -66,10 +66,10 @@ constexpr SettingReference all[] = {
      "machine has memory, or less under ulimit -v. No memory is used for it before it is needed."},
     {"UCFT_WINDOW", performance, "2 .. 1024", "8",
      "How many operations of a communicator may be in flight on a rank. It must be the same on all ranks."},
-    {"UCFT_ALGORITHM", performance, "auto, optimistic, corrected", "auto",
-     "auto: ranks of a host read each other's memory, and hosts send messages. optimistic: all ranks send "
-     "messages, and nothing is paid for deaths before there is one. corrected: all ranks send messages that "
-     "are prepared for deaths from the first one on (the paper's algorithm). It must be the same on all ranks."},
+    {"UCFT_ALGORITHM", performance, "auto, corrected", "auto",
+     "auto: ranks of a host read each other's memory, and hosts send messages. corrected: all ranks send messages "
+     "that are prepared for deaths from the first one on (the paper's algorithm, to study and to compare). It must "
+     "be the same on all ranks."},
     {"UCFT_MODEL", performance, "auto, or a file", "auto",
      "A file with the LogGP parameters by which trees and gossip are planned. ucft_perftest --calibrate writes "
      "one."},

@@ -69,8 +69,8 @@ long allowed_core_count() {
 // Why ranks of this host, even if they share memory, would send messages; "": they would not.
 std::string why_messages() {
   const std::string settings = settings_text();
-  for (const char* by_messages : {"UCFT_ALGORITHM=optimistic", "UCFT_ALGORITHM=corrected"})
-    if (settings.find(by_messages) != std::string::npos) return by_messages;
+  const char* const by_messages = "UCFT_ALGORITHM=corrected";
+  if (settings.find(by_messages) != std::string::npos) return by_messages;
   if (settings.find("UCFT_FENCE=n") != std::string::npos) return "UCFT_FENCE is off";
   const long own = syscall(SYS_pidfd_open, getpid(), 0);
   if (own < 0) return std::string("this system has no pidfds: ") + std::strerror(errno);

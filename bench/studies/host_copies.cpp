@@ -1,6 +1,6 @@
 // Ways to give a payload to the other core, side by side. Each of two processes stages its own in shared memory, then
 // reads the other's. Where lines come from another core's cache, storing to them takes most of the time. The fastest
-// way depends on the distance of the cores (stage() in ucx_layer/runtime/host_operations.cpp chooses).
+// way depends on the distance of the cores (stage() in ucx_layer/runtime/engines/host_engine.cpp chooses).
 //
 //   host_copies [BYTES [ITERATIONS [TURNS]]]
 //

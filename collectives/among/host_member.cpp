@@ -7,17 +7,20 @@
 namespace ucft::detail {
 
 HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& buffers)
-    : place_(place),
-      host_((*place.hosts)[static_cast<std::size_t>(place.me)]),
+    : place_(std::move(place)),
+      are_ranks_(place_.are_ranks()),
+      host_((*place_.hosts)[static_cast<std::size_t>(place_.me)]),
       journal_(journal),
       caller_(caller),
       buffers_(buffers),
-      process_({host_, place.hosts->back() + 1, place.window, place.optimism, place.long_bytes}, buffers),
-      let_go_(static_cast<std::size_t>(place.hosts->back()) + 1),
+      process_({host_, place_.hosts->back() + 1, place_.window, place_.optimism, place_.long_bytes, are_ranks_,
+                ranks_of(host_).end - ranks_of(host_).first > 1, place_.failing_together},
+               buffers),
+      let_go_(static_cast<std::size_t>(place_.hosts->back()) + 1),
       lets_us_go_(let_go_.size()),
       told_we_leave_(let_go_.size()) {
   last_gone_.resize(let_go_.size());
-  speaks_ = first_alive(host_) == place.me;
+  speaks_ = first_alive(host_) == place_.me;
   if (speaks_) process_.compute();
 }
 
@@ -182,29 +185,28 @@ void HostMember::on_contribution(const HostContribution& contribution) {
   go_on();
 }
 
-void HostMember::on_packet(Rank from, std::uint32_t place, const Message& message) {
+bool HostMember::on_packet(Rank from, std::uint32_t place, const Message& message) {
   on_failures(ranks_of(message.peer).first, from, Gone::somehow);
-  const auto host = static_cast<std::size_t>(message.peer);
-  if (place == i_speak) return;
-  if (place == you_may_go) {
-    lets_us_go_[host] = true;
-    return;
-  }
-  if (place == we_leave) {  // so it has finished all that it has posted, and needs nothing
-    lets_us_go_[host] = true;
-    if (std::ranges::find(leavers_, message.peer, &Leaver::host) == leavers_.end())
-      leavers_.push_back({message.peer, message.operation});
-    if (speaks_ && let_go_[host])
-      say(message.peer, you_may_go, 0);  // a speaker before this one may not have come to that
-    if (speaks_) go_on();
-    return;
-  }
-  if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return;
+  if (place == you_may_go) lets_us_go_[static_cast<std::size_t>(message.peer)] = true;
+  if (place == we_leave) on_leave_word(message.peer, message.operation);
+  if (is_word(place)) return true;
+  if (process_.admission(message.peer, place, message.operation) == HostProcess::Admission::late) return false;
   buffers_.retain(message.value);
   buffers_.retain(message.list);
   held_.push_back({place, message});
   if (speaks_) go_on();
   keep_last_held();
+  return true;
+}
+
+// It has finished all that it has posted, and needs nothing.
+void HostMember::on_leave_word(Host host, OperationNumber from) {
+  lets_us_go_[static_cast<std::size_t>(host)] = true;
+  if (std::ranges::find(leavers_, host, &Leaver::host) == leavers_.end()) leavers_.push_back({host, from});
+  if (!speaks_) return;
+  if (let_go_[static_cast<std::size_t>(host)])
+    say(host, you_may_go, 0);  // a speaker before this one may not have come to that
+  go_on();
 }
 
 // Memory that was lent is given back soon.
@@ -295,6 +297,7 @@ void HostMember::send_new() {
   if (lost()) return;  // what it would say is not what its host has written down
   sent_upto_ = std::max(sent_upto_, process_.packets_begin());
   for (; sent_upto_ < process_.packets_end(); ++sent_upto_) send(sent_upto_);
+  process_.note_sent();
   if (has_taken_over_) tell_awaited();
 }
 

@@ -40,10 +40,14 @@ class HostMember {
     int window = 8;
     Optimism optimism = false;
     std::uint64_t long_bytes = HostProcess::usually_long;
+    std::vector<Rank> failing_together{};  // processes that are ranks alone: see OperationWindow::Size::hosts
+    // Each process is a rank alone.
+    bool are_ranks() const { return hosts->back() + 1 == static_cast<Host>(hosts->size()); }
   };
   // Places of packets without a message. They say only which rank speaks now; that the host posts nothing from
   // message.operation on; or that it needs the other host, which leaves, no more. Places of messages are below them.
   static constexpr std::uint32_t i_speak = UINT16_MAX, we_leave = UINT16_MAX - 1, you_may_go = UINT16_MAX - 2;
+  static constexpr bool is_word(std::uint32_t place) { return place >= you_may_go; }
   struct Packet {  // in an outbox; message.peer is the host that it is for
     Rank to;
     std::uint32_t place;
@@ -66,8 +70,10 @@ class HostMember {
   OperationNumber next_call() const { return process_.calls(); }
   void on_contribution(const HostContribution& contribution);
   // from: a rank of another host, message.peer, that speaks there; so all before it on its host are dead. A rank that
-  // does not speak (yet) takes packets, too.
-  void on_packet(Rank from, std::uint32_t place, const Message& message);
+  // does not speak (yet) takes packets, too. False: it came too late, and is forgotten.
+  bool on_packet(Rank from, std::uint32_t place, const Message& message);
+  // That host has said, in a packet or otherwise, that it posts nothing from operation `from` on.
+  void on_leave_word(Host host, OperationNumber from);
   // A rank of this host: it is proved dead. A rank of another host: the detector's word.
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
   // A rank of another host is gone, in order. was_needed: some rank may not have finished all that its host has posted.
@@ -140,6 +146,7 @@ class HostMember {
   void tell_awaited();
 
   Place place_;
+  const bool are_ranks_;
   Host host_;
   Journal& journal_;
   Caller& caller_;

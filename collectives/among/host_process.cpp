@@ -10,7 +10,7 @@ namespace ucft::detail {
 HostProcess::HostProcess(Size size, Buffers& buffers)
     : size_(size),
       buffers_(buffers),
-      window_({size.me, size.hosts, size.window, size.optimism}, buffers),
+      window_({size.me, size.hosts, size.window, size.optimism, size.failing_together}, buffers),
       outbox_(buffers),
       deferred_(size.long_bytes),
       slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)) {
@@ -38,7 +38,7 @@ void HostProcess::apply(const JournalEntry& entry) {
     case JournalEntry::What::end: break;
   }
   for (Host host; (host = window_.take_leaver(outbox_)) != no_rank;) let_go_.push_back(host);
-  lost_ |= buffers_.refused() != refused;
+  lost_ |= size_.has_replicas && buffers_.refused() != refused;
   buffers_.release(message.value);
   buffers_.release(message.list);
   note_named();
@@ -63,7 +63,7 @@ void HostProcess::make_ready() {
   const OperationNumber next = window_.next();
   const std::uint64_t refused = buffers_.refused();
   ready_ = window_.ready(outbox_);
-  lost_ |= buffers_.refused() != refused;
+  lost_ |= size_.has_replicas && buffers_.refused() != refused;
   if (window_.next() > next) {
     begin(next, internal);
     note_named();
@@ -152,7 +152,11 @@ Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
   const bool is_root = arguments.root == size_.me;
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, size_.hosts); });
-  if (bytes > 0 && is_one_of(arguments.row().gets, is_root)) memory.result = buffers_.allocate(bytes);
+  if (bytes > 0 && is_one_of(arguments.row().gets, is_root)) {
+    memory.result = buffers_.allocate(bytes);
+    memory.lacks = memory.result == no_buffer;
+  }
+  memory.lacks |= contribution.has_value && !contribution.value.empty() && !memory.input;
   std::vector<std::uint32_t> entries;
   for (Rank rank : contribution.missing)
     if (!std::ranges::binary_search(missing_before, rank))
@@ -169,6 +173,8 @@ Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
 HostProcess::Admission HostProcess::admission(Host from, std::uint32_t place, OperationNumber operation) const {
   if (operation < window_.dropped_upto()) return Admission::late;
   if (!window_.acceptable(operation)) return Admission::later;
+  if (size_.are_ranks)
+    return operation >= window_.next() || place == planned_without(operation) ? Admission::now : Admission::late;
   std::uint32_t taken = 0;
   const Slot& slot = this->slot(operation);
   if (slot.operation == operation) {
@@ -194,14 +200,25 @@ Message HostProcess::message_in(const JournalEntry& entry) {
 }
 
 void HostProcess::take_in(const Message& message) {
-  ++count_of(message.peer, message.operation).taken;
+  if (!size_.are_ranks) ++count_of(message.peer, message.operation).taken;
   window_.on_message(message, outbox_);
+}
+
+// One that says another number planned with another membership: its sender is dead to the others.
+std::uint32_t HostProcess::planned_without(OperationNumber operation) const {
+  return static_cast<std::uint32_t>(window_.operation(operation).members().excluded().size()) & 0x7fff;
 }
 
 void HostProcess::pack() {
   for (const Message& send : outbox_.sends())
-    packets_.push_back({send.peer, count_of(send.peer, send.operation).sent++, send});
+    packets_.push_back({send.peer,
+                        size_.are_ranks ? planned_without(send.operation) : count_of(send.peer, send.operation).sent++,
+                        send});
   outbox_.clear();
+}
+
+void HostProcess::note_sent() {
+  while (size_.are_ranks && !packets_.empty()) drop_packet();
 }
 
 void HostProcess::clear_completed() {
@@ -232,14 +249,16 @@ void HostProcess::give_back_rooms(IsOver is_over) {
   });
 }
 
+void HostProcess::drop_packet() {
+  buffers_.release(packets_.front().message.value);
+  buffers_.release(packets_.front().message.list);
+  packets_.pop_front();
+  ++packets_begin_;
+}
+
 // Packets are dropped in the order in which they were made. An older one keeps those behind it, which are few.
 void HostProcess::drop_packets() {
-  while (!packets_.empty() && packets_.front().message.operation < window_.dropped_upto()) {
-    buffers_.release(packets_.front().message.value);
-    buffers_.release(packets_.front().message.list);
-    packets_.pop_front();
-    ++packets_begin_;
-  }
+  while (!packets_.empty() && packets_.front().message.operation < window_.dropped_upto()) drop_packet();
   give_back_rooms([&](const Room& room) { return room.operation < window_.dropped_upto(); });
 }
 

@@ -36,11 +36,16 @@ class HostProcess {
     int window = 8;
     Optimism optimism = false;
     std::uint64_t long_bytes = usually_long;  // from so many on a value is long
+    // Each process is a rank alone: no rank takes over, so messages are not numbered, and packets not kept.
+    bool are_ranks = false;
+    bool has_replicas = true;
+    std::vector<Rank> failing_together{};  // see OperationWindow::Size::hosts
   };
   struct Packet {
     Host to;
-    std::uint32_t place;  // among those to that host in that operation
-    Message message;      // one reference to value and list each
+    // Among those to that host in that operation. Of ranks alone: the members that the operation was planned without.
+    std::uint32_t place;
+    Message message;  // one reference to value and list each
   };
   static constexpr OperationNumber internal = UINT64_MAX;  // the call of a barrier that the window posts by itself
 
@@ -68,6 +73,9 @@ class HostProcess {
   std::uint64_t packets_begin() const { return packets_begin_; }
   std::uint64_t packets_end() const { return packets_begin_ + packets_.size(); }
   const Packet& packet(std::uint64_t number) const { return packets_[number - packets_begin_]; }
+
+  // All have been sent.
+  void note_sent();
 
   // Hosts that leave, and that nothing is needed of here any more, since this was last cleared.
   std::vector<Host>& let_go() { return let_go_; }
@@ -109,9 +117,11 @@ class HostProcess {
   Operation::Memory memory_for(const HostContribution& contribution, const std::vector<Rank>& missing_before);
   Message message_in(const JournalEntry& entry);
   void take_in(const Message& message);
+  std::uint32_t planned_without(OperationNumber operation) const;
   void note_named();
   void pack();
   void forget_values_of(OperationNumber number);
+  void drop_packet();
   void drop_packets();
   template <class IsOver>
   void give_back_rooms(IsOver is_over);

@@ -14,7 +14,8 @@ std::uint16_t Arguments::signature() const {
            static_cast<std::uint64_t>(c) << 32 ^ static_cast<std::uint64_t>(static_cast<std::uint32_t>(d));
   };
   // A longer correction delay shares bits with the count, whose difference shows in a message's length as well.
-  std::uint64_t hash = count ^ layout ^ static_cast<std::uint64_t>(correction_delay_us) << 18 ^
+  std::uint64_t hash = count ^ layout ^ static_cast<std::uint64_t>(of_callers) << 20 ^
+                       static_cast<std::uint64_t>(correction_delay_us) << 18 ^
                        static_cast<std::uint64_t>(shape.delay_quarters) << 50 ^
                        static_cast<std::uint64_t>(gossip.time_ns + 1) << 34;
   hash = (hash ^ word(kind, reduction.type(), reduction.op(), root)) * 0x9e3779b97f4a7c15ull;

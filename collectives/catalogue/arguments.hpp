@@ -30,6 +30,8 @@ struct CatalogueRow {
   // The root is the caller's choice, and its death matters. It ends a reduce (only the root has the result), and a
   // broadcast unless some rank has its data already. Else the next rank is root (Algorithm 5).
   constexpr bool rooted() const { return !collects || !disseminates; }
+  // The result is a set of blocks, one of each rank.
+  constexpr bool gathers() const { return gives == Who::all && !reduces; }
 };
 
 inline constexpr std::int64_t never_asks = INT64_MAX;
@@ -52,11 +54,12 @@ inline constexpr std::int64_t gossip_time_limit_ns = 1'000'000'000;
 struct Arguments {
   Kind kind = Kind::allreduce;
   Reduction reduction{};
-  std::uint64_t count = 0;      // elements of the result: of an allgather those of all ranks together
-  std::uint64_t own_count = 0;  // allgather: of this rank's block
-  std::int32_t blocks = 0;      // allgather: so many, if processes give several (those that are hosts); 0: one each
-  std::uint64_t layout = 0;     // allgather: differs where the lengths of the blocks do
-  Rank root = 0;                // allreduce, barrier, allgather: the first candidate
+  std::uint64_t count = 0;       // elements of the result: of an allgather those of all ranks together
+  std::uint64_t own_count = 0;   // allgather: of this rank's block
+  std::int32_t blocks = 0;       // allgather: so many, if processes give several (those that are hosts); 0: one each
+  std::uint64_t layout = 0;      // allgather: differs where the lengths of the blocks do
+  std::uint16_t of_callers = 0;  // of a process with several ranks: the signature of what they have called
+  Rank root = 0;                 // allreduce, barrier, allgather: the first candidate
   std::int32_t f = 1;
   BroadcastShape shape{};
   Correction correction = Correction::none;

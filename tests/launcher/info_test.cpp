@@ -186,8 +186,6 @@ TEST(Info, SaysWhetherRanksOfOneHostReadMemory) {
   setenv("UCFT_ALGORITHM", "corrected", 1);
   EXPECT_TRUE(contains(info("").text, "\non one host    ranks send messages: UCFT_ALGORITHM=corrected\n"));
   const auto answer = nlohmann::json::parse(info("--json").text)["on_one_host"];
-  setenv("UCFT_ALGORITHM", "optimistic", 1);
-  EXPECT_TRUE(contains(info("").text, "\non one host    ranks send messages: UCFT_ALGORITHM=optimistic\n"));
   unsetenv("UCFT_ALGORITHM");
   EXPECT_EQ(answer["reads_memory"], false);
   EXPECT_EQ(answer["why_not"], "UCFT_ALGORITHM=corrected");

@@ -41,8 +41,8 @@ struct JobResult {
 
 // The environment of a job over "shm": all ranks read each other's memory; "tcp": no memory is shared; "two_level":
 // shared memory between every two ranks, which take themselves for a host, and tcp between hosts. By default ranks have
-// one of those three. Two are fallbacks: "corrected" is shared memory with messages in it, and "hosts" is as
-// "two_level", with messages between all ranks.
+// one of those three. Two are fallbacks: "corrected" is shared memory with messages in it. "hosts" is as "two_level",
+// but ranks don't prove deaths (UCFT_FENCE), so that each is a process.
 std::map<std::string, std::string> over(const std::string& transport);
 inline bool spans_hosts(const std::string& transport) { return transport == "hosts" || transport == "two_level"; }
 inline bool is_fallback(const std::string& transport) { return transport == "corrected" || transport == "hosts"; }

@@ -47,7 +47,7 @@ TEST(WireFormat, HeaderFieldsAreWhereTheDocumentSaysTheyAre) {
   EXPECT_EQ(offsetof(WireHeader, flags), 6u);
   EXPECT_EQ(offsetof(WireHeader, transport_flags), 7u);
   EXPECT_EQ(offsetof(WireHeader, communicator), 8u);
-  EXPECT_EQ(offsetof(WireHeader, epoch), 12u);
+  EXPECT_EQ(offsetof(WireHeader, place), 12u);
   EXPECT_EQ(offsetof(WireHeader, signature), 14u);
   EXPECT_EQ(offsetof(WireHeader, operation), 16u);
   EXPECT_EQ(offsetof(WireHeader, sender), 24u);
@@ -85,7 +85,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         const WireHeader header = compose_header(sent, context);
         ASSERT_EQ(judge(header), Malformed::no);
         EXPECT_EQ(header.communicator, 7u);
-        EXPECT_EQ(header.epoch, 3);
+        EXPECT_EQ(header.place, 3);
         EXPECT_EQ((header.transport_flags & has_ballots) != 0, decided);
         const std::int32_t ballots[] = {sent.first_decided, second_ballot_of(sent)};
         const Message got =

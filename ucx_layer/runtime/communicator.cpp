@@ -4,6 +4,7 @@
 
 #include "collectives/models/gossip_model.hpp"
 #include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/runtime/engines/process_engine.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
@@ -24,17 +25,21 @@ Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::
     inverse_.assign(static_cast<std::size_t>(context.size()), -1);
     for (std::int32_t rank = 0; rank < size(); ++rank) inverse_[static_cast<std::size_t>(context_rank(rank))] = rank;
   }
-  if (context.reads_memory_of_all(ranks_))
-    host_ = std::make_unique<HostOperations>(*this, context);
-  else if (communicator_id::place_in(id) == 0 && TwoLevelOperations::fits(ranks_, context))
-    two_level_ = std::make_unique<TwoLevelOperations>(*this, context);
-  else
-    corrected_ = std::make_unique<CorrectedOperations>(*this, context);
+  engine_ = make_engine();
+  std::vector<Rank> hosts = engine_->hosts_by_rank();
+  processes_ = hosts.empty() ? size() : *std::ranges::max_element(hosts) + 1;
   // Faults on purpose hit ranks, and links between ranks.
-  if (two_level_ != nullptr && !context.settings().gossip_faults.any()) gossip_hosts_ = two_level_->hosts_by_rank();
+  if (!context.settings().gossip_faults.any()) gossip_hosts_ = std::move(hosts);
 }
 
 Communicator::~Communicator() = default;
+
+std::unique_ptr<Engine> Communicator::make_engine() {
+  if (!context_.reads_memory_of_all(ranks_)) return std::make_unique<ProcessEngine>(*this, context_);
+  auto made = std::make_unique<HostEngine>(id_, ranks_, me_, context_);
+  host_ = made.get();
+  return made;
+}
 
 const BroadcastShape& Communicator::fastest_shape(std::uint64_t bytes) {
   if (host_ == nullptr && bytes != shape_bytes_) {
@@ -89,9 +94,7 @@ std::int32_t Communicator::rank_of(std::int32_t context_rank) const {
 
 ucft_status_t Communicator::post(Request& request) {
   if (context_.excluded()) return context_.why_excluded();
-  return host_ != nullptr        ? host_->post(request)
-         : two_level_ != nullptr ? two_level_->post(request)
-                                 : corrected_->post(request);
+  return engine_->post(request);
 }
 
 // ---- leaving --------------------------------------------------------------------------------------------------------
@@ -99,20 +102,11 @@ ucft_status_t Communicator::post(Request& request) {
 void Communicator::leave() {
   has_left_ = true;
   if (gossip_ != nullptr) left_.gossip_from = gossip_->posted();
-  if (host_ != nullptr)
-    host_->leave(left_.gossip_from);
-  else if (two_level_ != nullptr)
-    two_level_->leave();
-  else
-    corrected_->leave();
-}
-
-bool Communicator::is_through() {
-  return host_ != nullptr || (two_level_ != nullptr ? two_level_->is_through() : corrected_->is_through());
+  engine_->leave(left_.gossip_from);
 }
 
 void Communicator::say_leaves(bool is_gone) {
-  if (corrected_ != nullptr) left_.from = corrected_->posted();
+  left_.from = engine_->leaves_from();
   for (std::int32_t rank : ranks_)
     if (rank != context_.rank() && !context_.is_gone(rank))
       context_.transport().send_control(rank, Control::leaves_communicator, id_, word_of(left_, is_gone));
@@ -126,17 +120,11 @@ void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone
       std::ranges::find(gossip_left_, rank) == gossip_left_.end())
     gossip_leavers_.push_back({rank, left.gossip_from});
   has_more_ = true;
-  if (corrected_ != nullptr) corrected_->on_leaves(rank, left.from, is_gone);
-  if (two_level_ != nullptr && is_gone) two_level_->on_left(rank, false);
-}
-
-void Communicator::note_left(Rank rank) {
-  if (host_ != nullptr) host_->note_left(rank);
-  if (corrected_ != nullptr) corrected_->on_leaves(rank, corrected_->finished(), false);
+  engine_->on_leaves(rank, left.from, is_gone);
 }
 
 void Communicator::on_let_go(std::int32_t by) {
-  if (const std::int32_t rank = rank_of(by); rank >= 0 && corrected_ != nullptr) corrected_->on_let_go(rank);
+  if (const std::int32_t rank = rank_of(by); rank >= 0) engine_->on_let_go(rank);
 }
 
 void Communicator::ask_whether_left(Rank rank) {
@@ -146,7 +134,7 @@ void Communicator::ask_whether_left(Rank rank) {
 }
 
 void Communicator::answer_whether_left(std::int32_t asker) {
-  if (!has_left_ || rank_of(asker) < 0 || (corrected_ != nullptr && !corrected_->has_said_leave())) return;
+  if (!has_left_ || rank_of(asker) < 0 || !engine_->has_said_leave()) return;
   context_.transport().send_control(asker, Control::leaves_communicator, id_, word_of(left_, false));
   context_.transport().ring_doorbells();
 }
@@ -172,17 +160,19 @@ void Communicator::note_gossip_leavers() {
 
 JobView Communicator::view() const {
   JobView job = context_.view();
-  if (published() == nullptr) return job;
-  for (std::int32_t rank = 0; rank < size() && corrected_ != nullptr; ++rank) {
+  const PublishedPart* const published = engine_->published();
+  if (published == nullptr) return job;
+  for (std::int32_t rank = 0; rank < size(); ++rank) {
     RankView& view = job.ranks.at(context_rank(rank));
-    if (!view.is_afar) continue;
+    const std::int64_t heard = engine_->heard_of(rank);
+    if (!view.is_afar || heard < 0) continue;
     PartView& part = view.parts[id_];
     part.rank = rank;
     part.ranks = size();
-    part.posted = part.finished = corrected_->heard_of(rank);
+    part.posted = part.finished = static_cast<OperationNumber>(heard);
     part.is_heard_of = part.by_messages = true;
   }
-  for (Rank rank : published()->awaited()) job.ranks.at(context_.rank()).parts[id_].needs.push_back(context_rank(rank));
+  for (Rank rank : published->awaited()) job.ranks.at(context_.rank()).parts[id_].needs.push_back(context_rank(rank));
   return job;
 }
 
@@ -195,24 +185,21 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
     if (has_left_) return context_.communicators().note_stale();
     return gossip().on_message(parse_gossip(header), {buffers.data(message.value), message.value.bytes});
   }
-  if (two_level_ != nullptr) return two_level_->on_message(header, message);
-  if (corrected_ == nullptr) return context_.communicators().note_stale();
-  corrected_->on_message(header, message);
+  if (host_ != nullptr) return context_.communicators().note_stale();
+  engine_->on_message(header, message);
 }
 
 void Communicator::on_failure(std::int32_t failed) {
   const std::int32_t rank = rank_of(failed);
   if (rank < 0 || context_.excluded()) return;
-  if (corrected_ != nullptr) corrected_->on_failure(rank);
-  if (two_level_ != nullptr) two_level_->on_failure(rank);
+  engine_->on_failure(rank);
   if (gossip_ != nullptr) gossip_->on_failure(rank);
 }
 
 void Communicator::on_left(std::int32_t leaver, bool was_needed) {
   const std::int32_t rank = rank_of(leaver);
   if (rank < 0 || context_.excluded()) return;
-  if (corrected_ != nullptr) corrected_->on_left(rank, was_needed);
-  if (two_level_ != nullptr) two_level_->on_left(rank, was_needed);
+  engine_->on_left(rank, was_needed);
   if (gossip_ != nullptr) gossip_->on_failure(rank);
 }
 
@@ -237,8 +224,7 @@ void Communicator::send_aside(const GossipMessage& message, BufferId value) {
 
 bool Communicator::on_turn() {
   if (context_.excluded()) return false;
-  if (corrected_ != nullptr) corrected_->on_turn();
-  bool active = two_level_ != nullptr && two_level_->on_turn();
+  bool active = engine_->on_turn();
   if (!has_left_ && (!gossip_leavers_.empty() || (host_ != nullptr && gossip_ != nullptr))) note_gossip_leavers();
   if (gossip_ != nullptr) active |= gossip_->on_turn();
   has_more_ = gossip_ != nullptr && (gossip_->active() > 0 || (!gossip_leavers_.empty() && !has_left_));
@@ -246,9 +232,7 @@ bool Communicator::on_turn() {
 }
 
 void Communicator::exclude_self(ucft_status_t why) {
-  if (host_ != nullptr) host_->exclude_self(why);
-  if (corrected_ != nullptr) corrected_->exclude_self(why);
-  if (two_level_ != nullptr) two_level_->exclude_self(why);
+  engine_->exclude_self(why);
   if (gossip_ != nullptr) gossip_->exclude_self(why);
 }
 

@@ -1,7 +1,6 @@
-// A communicator: its ranks, gossip, and its operations, in one of three ways. Where all ranks share memory and deaths
-// can be proved, operations are read in that memory (HostOperations). Otherwise ranks send each other messages
-// (CorrectedOperations), or hosts do, each as one process (TwoLevelOperations). The choice depends on facts that all
-// ranks know since start-up, so it is the same on all.
+// A communicator: its ranks, gossip, and its operations, by one of two engines. Where all ranks share memory and deaths
+// can be proved, operations are read in that memory (HostEngine). Otherwise processes send each other messages
+// (ProcessEngine). The choice depends on facts that all ranks know since start-up, so it is the same on all.
 //
 // Threads: one at a time, the one that is inside the context.
 #pragma once
@@ -13,11 +12,9 @@
 #include <vector>
 
 #include "ucx_layer/observer/job_view.hpp"
-#include "ucx_layer/runtime/corrected_operations.hpp"
-#include "ucx_layer/runtime/host_operations.hpp"
+#include "ucx_layer/runtime/engines/host_engine.hpp"
 #include "ucx_layer/runtime/last_two.hpp"
 #include "ucx_layer/runtime/request.hpp"
-#include "ucx_layer/runtime/two_level_operations.hpp"
 
 namespace ucft::detail {
 
@@ -45,9 +42,7 @@ class Communicator {
   // The short way of one that has a shortcut. waits: the caller will do nothing else until it is complete.
   HostStage::Ran run(Request& request, bool waits) { return host_->run(request, waits); }
   // Once, before it is posted for the first time.
-  void plan(Request& request) const {
-    if (host_ != nullptr) host_->plan(request);
-  }
+  void plan(Request& request) const { engine_->plan(request); }
   // Of the blocking calls, of which there is one at a time. The last two are kept, as programs go from one to another
   // and back.
   LastTwo<Request>& blocking() { return blocking_; }
@@ -57,18 +52,15 @@ class Communicator {
   };
   // This rank posts nothing any more; nothing is pending. It answers until is_through().
   void leave();
-  void say_left_here() { host_->say_left(0); }  // of a part: it goes on reading what the others say of themselves
   // Of an agreement: that rank has left its caller's, and takes part in nothing here that this rank has yet to finish.
-  void note_left(Rank rank);
+  void note_left(Rank rank) { engine_->note_left(rank); }
   bool has_left() const { return has_left_; }
   Left left() const { return left_; }
-  bool is_through();  // no rank needs this one here any more, as far as messages go
+  bool is_through() { return engine_->is_through(); }  // no rank needs this one here any more, as far as messages go
   // It is through, or this rank is out. Only its memory stays, until end().
-  void retire() {
-    if (two_level_ != nullptr) two_level_->retire();
-  }
+  void retire() { engine_->retire(); }
   // No rank of this host reads the memory of this one any more.
-  bool end() { return host_ != nullptr ? host_->end() : two_level_->end(); }
+  bool end() { return engine_->end(); }
   // A rank has said so. is_gone: it doesn't answer any more, either.
   void on_leaves(std::int32_t context_rank, const Left& left, bool is_gone);
   void on_let_go(std::int32_t context_rank);
@@ -77,51 +69,24 @@ class Communicator {
   void answer_whether_left(std::int32_t context_rank);
   void say_leaves(bool is_gone);
   bool has_pending() const {  // of the caller's
-    if (is_part_) return false;
-    return (host_ != nullptr        ? host_->has_pending()
-            : two_level_ != nullptr ? two_level_->has_pending()
-                                    : corrected_->has_pending()) ||
-           (gossip_ != nullptr && gossip_->active() > 0);
+    return engine_->has_pending() || (gossip_ != nullptr && gossip_->active() > 0);
   }
   // On a host: whom a pending request waits for.
   std::vector<Rank> awaited(const Request& request) { return host_->awaited(request); }
-  // Of a part, which has no other caller: on a host.
-  void progress_part() {
-    if (host_->wants_progress()) host_->progress();
-  }
   // The job as it is seen from here, with what is known of this communicator's ranks elsewhere. Any thread.
   JobView view() const;
-  void note_awaited() {
-    if (corrected_ != nullptr) corrected_->note_awaited();
-    if (two_level_ != nullptr) two_level_->note_awaited();
-  }
+  void note_awaited() { engine_->note_awaited(); }
   // Asks those that its oldest operation has awaited for long whether they have left, or posted something else.
-  void ask_awaited(std::chrono::steady_clock::time_point now) {
-    if (corrected_ != nullptr) corrected_->ask_awaited(now);
-    if (two_level_ != nullptr) two_level_->ask_awaited(now);
-  }
+  void ask_awaited(Patience::Time now) { engine_->ask_awaited(now); }
   // By the caller.
-  OperationNumber posted() const {
-    if (is_part_) return 0;
-    return host_ != nullptr ? host_->posted() : two_level_ != nullptr ? two_level_->posted() : corrected_->posted();
-  }
-  // Those on this host that a communicator over hosts is made of. They end with it, and not before.
-  std::vector<Communicator*> parts() const {
-    return two_level_ != nullptr ? two_level_->parts() : std::vector<Communicator*>();
-  }
-  void make_part() { is_part_ = true; }
-  bool is_part() const { return is_part_; }
+  OperationNumber posted() const { return engine_->posted(); }
   bool is_on_host() const { return host_ != nullptr; }
-  bool shares_memory() const { return host_ != nullptr || two_level_ != nullptr; }  // some of its ranks do
-  bool lacks_slab() const {
-    return (host_ != nullptr && !host_->has_slab()) || (two_level_ != nullptr && !two_level_->has_slab());
-  }
-  // On a host: that rank is proved dead, or has left.
-  bool is_out_here(Rank rank) { return host_->is_out(rank); }
+  bool shares_memory() const { return engine_->shares_memory(); }  // some of its ranks do
+  bool has_slab() const { return engine_->has_slab(); }
   GossipDriver& gossip();  // made when first needed
   const std::vector<Rank>& gossip_left() const { return gossip_left_; }
   // Where one of a host gossips for all of it: by rank, the number of its host; empty: each for itself.
-  std::span<const Host> gossip_hosts() const { return gossip_hosts_; }
+  std::span<const Rank> gossip_hosts() const { return gossip_hosts_; }
   // How many gossip then.
   std::int32_t gossiping() const { return gossip_hosts_.empty() ? size() : processes(); }
   bool has_gossip() const { return gossip_ != nullptr; }
@@ -132,28 +97,20 @@ class Communicator {
   // False: too early, wait.
   bool accepts(const WireHeader& header) const {
     if (header.phase == static_cast<std::uint8_t>(gossip_phase)) return true;
-    return corrected_ != nullptr ? corrected_->accepts(header) : two_level_ == nullptr || two_level_->accepts();
+    return engine_->accepts(header);
   }
   void on_message(const WireHeader& header, const Message& message);
   void on_failure(std::int32_t context_rank);
   void on_left(std::int32_t context_rank, bool was_needed);  // the job
   bool on_turn();  // true if anything was done that a waiting caller should not sleep over
-  bool wants_turn() const {
-    return has_more_ || (corrected_ != nullptr && corrected_->wants_turn()) ||
-           (two_level_ != nullptr && two_level_->wants_turn());
-  }
+  bool wants_turn() const { return has_more_ || engine_->wants_turn(); }
   // Whether this rank answers messages here, or waits for some. Else it waits for words in its host's memory.
-  bool listens() const { return two_level_ == nullptr || two_level_->listens() || gossip_ != nullptr || has_left_; }
+  bool listens() const { return engine_->listens() || gossip_ != nullptr || has_left_; }
   void exclude_self(ucft_status_t why);  // completes everything with that
 
  private:
-  // Of the protocol between hosts.
-  std::int32_t processes() const { return two_level_ != nullptr ? two_level_->hosts() : size(); }
-  const PublishedPart* published() const {
-    return corrected_ != nullptr   ? &corrected_->published()
-           : two_level_ != nullptr ? &two_level_->published()
-                                   : nullptr;
-  }
+  std::unique_ptr<Engine> make_engine();
+  std::int32_t processes() const { return processes_; }
   std::uint64_t shape_bytes_ = UINT64_MAX;  // that shape_ is the fastest for
   BroadcastShape shape_;
   std::map<std::uint64_t, bool> prefers_gossip_;  // by bytes
@@ -172,14 +129,14 @@ class Communicator {
   std::vector<std::int32_t> ranks_;    // communicator rank -> context rank
   std::vector<std::int32_t> inverse_;  // empty: identity
   std::int32_t me_ = 0;
-  std::unique_ptr<HostOperations> host_;  // one of these three
-  std::unique_ptr<CorrectedOperations> corrected_;
-  std::unique_ptr<TwoLevelOperations> two_level_;
+  HostEngine* host_ = nullptr;  // engine_, if it is that
+  std::unique_ptr<Engine> engine_;
+  std::int32_t processes_;
   std::unique_ptr<GossipDriver> gossip_;
-  std::vector<Host> gossip_hosts_;
+  std::vector<Rank> gossip_hosts_;
   LastTwo<Request> blocking_;
   bool has_more_ = false;  // it may have something to do
-  bool is_part_ = false, has_left_ = false;
+  bool has_left_ = false;
   Left left_;
   struct GossipLeaver {
     Rank rank;

@@ -24,10 +24,10 @@ Communicator* Communicators::create_for_all(std::int32_t ranks) {
 Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
   end_closed();
   ++made_;
-  auto made = std::make_unique<Communicator>(context_, id, std::move(ranks));  // and its parts
-  Communicator* const created = communicators_.emplace_back(std::move(made)).get();
+  Communicator* const created =
+      communicators_.emplace_back(std::make_unique<Communicator>(context_, id, std::move(ranks))).get();
   if (!created->is_on_host()) turning_.push_back(created);
-  if (created->lacks_slab())
+  if (!created->has_slab())
     context_.stand_aside("this rank has no shared memory for a communicator: the others go on without it");
   if (communicator_id::place_in(id) == 0) say_opened();
   for (std::int32_t peer = 0; peer < context_.size(); ++peer) {
@@ -36,7 +36,7 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
     else if (departures_.has_failed(peer))
       created->on_failure(peer);
   }
-  if (communicator_id::place_in(id) == 0)  // its parts are made before it is in the list
+  if (communicator_id::place_in(id) == 0)
     for (const WireHeader& word : std::exchange(early_words_, {})) on_control(word);
   for (const Early& each : std::exchange(early_, {})) {
     if (each.header.communicator != id) {
@@ -107,16 +107,7 @@ void Communicators::destroy(Communicator* communicator) {
 }
 
 void Communicators::leave_all() {
-  while (!communicators_.empty()) {
-    Communicator* const first = communicators_.front().get();
-    if (first->is_part()) {  // it goes with what it is a part of
-      const auto whole = std::ranges::find_if(communicators_, [](const auto& each) { return !each->is_part(); });
-      if (whole == communicators_.end()) return;
-      destroy(whole->get());
-    } else {
-      destroy(first);
-    }
-  }
+  while (!communicators_.empty()) destroy(communicators_.front().get());
 }
 
 // No rank sends it messages any more.
@@ -124,19 +115,12 @@ void Communicators::retire(std::unique_ptr<Communicator> communicator) {
   if (last_found_ == communicator.get()) last_found_ = nullptr;
   std::erase(turning_, communicator.get());
   gossiping_ -= communicator->has_gossip();
-  const std::vector<Communicator*> parts = communicator->parts();
   if (!communicator->is_on_host()) {
     gone_.push_back({communicator->id(), communicator->ranks(), communicator->left()});
     if (gone_.size() > gone_limit) gone_.pop_front();
   }
   communicator->retire();
   if (communicator->shares_memory()) closed_.push_back(std::move(communicator));
-  for (Communicator* part : parts) {
-    const auto found = std::ranges::find_if(communicators_, [&](const auto& each) { return each.get() == part; });
-    std::unique_ptr<Communicator> ours = std::move(*found);
-    communicators_.erase(found);
-    retire(std::move(ours));
-  }
 }
 
 void Communicators::sweep_left() {

@@ -59,7 +59,6 @@ class Communicators {
     if (!left_.empty() && !has_ended_) sweep_left();
   }
   void note_stale() { ++stale_; }
-  void note_part() { --made_; }  // no communicator of the caller's was made
 
  private:
   struct Early {  // for a communicator that this rank has yet to create

@@ -74,7 +74,7 @@ class Context {
   // The same, since this rank can't go on. why: for exclusion_text().
   void stand_aside(const std::string& why) { departures_.exclude_self(why); }
 
-  // Operations in memory that the ranks share (HostOperations). Whether these can have them: the same on all of them.
+  // Operations in memory that the ranks share (HostEngine). Whether these can have them: the same on all of them.
   bool reads_memory_of_all(const std::vector<std::int32_t>& ranks) const;
   HostShape host_shape(const std::vector<std::int32_t>& ranks);
   std::byte* host_scratch(int level, std::uint64_t bytes) {
@@ -85,10 +85,10 @@ class Context {
   }
   // Nothing else is under way, or wanted by others in a hurry.
   bool has_only_host() const { return on_host_.empty() && messages_can_wait(); }
-  void want_host(HostOperations& operations) {  // until it wants none any more
+  void want_host(HostEngine& operations) {  // until it wants none any more
     if (std::find(on_host_.begin(), on_host_.end(), &operations) == on_host_.end()) on_host_.push_back(&operations);
   }
-  void forget_host(const HostOperations& operations) { std::erase(on_host_, &operations); }
+  void forget_host(const HostEngine& operations) { std::erase(on_host_, &operations); }
 
   // The caller's way in and out. False: somebody is inside.
   bool enter() { return turns_.enter(); }
@@ -160,7 +160,7 @@ class Context {
   std::unique_ptr<Transport> transport_;
   DeparturesDriver departures_{job_, communicators_};
   Communicators communicators_{*this, departures_.state()};
-  std::vector<HostOperations*> on_host_;  // that have something to do
+  std::vector<HostEngine*> on_host_;  // that have something to do
   std::map<std::pair<std::int32_t, std::int32_t>, std::shared_ptr<const HostTree>>
       host_trees_;  // by ranks and degree, of ranks that are all bound to one place, or to none
   std::vector<std::vector<std::byte>> host_scratch_;  // by level

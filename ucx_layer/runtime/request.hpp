@@ -87,7 +87,6 @@ struct Request {
   OperationNumber number = 0;
   bool lacks_memory = false;  // of a part in an operation over hosts: this rank has none for what follows, and no data
   BufferId lent_input = no_buffer;  // the caller's own memory that peers may be reading
-  Slice value;                      // State::copying: the result, until lent_input is free
   // Stored one by one and read soon after: in an order in which no two are read at once, which would wait for both
   // stores.
   std::uint32_t attempts = 0;

@@ -23,8 +23,8 @@ const char* variable(const char* name) {
   return text == nullptr || *text == '\0' ? nullptr : text;
 }
 
-constexpr const char* algorithms[] = {"auto", "optimistic", "corrected"};  // as in Algorithm
-constexpr const char* levels[] = {"off", "warn", "info"};                  // as in LogLevel
+constexpr const char* algorithms[] = {"auto", "corrected"};  // as in Algorithm
+constexpr const char* levels[] = {"off", "warn", "info"};    // as in LogLevel
 
 bool parse_number(std::string_view text, std::uint64_t& value) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -234,8 +234,7 @@ bool read_settings(const ucft_context_params_t* params, Settings& settings, std:
   reader.read("UCFT_SHARED_MEMORY", parse_auto_or_bytes, "auto or bytes such as 512M, at most 16384G",
               settings.shared_memory_bytes, false, 0, 0, UINT64_MAX);
   reader.read("UCFT_WINDOW", parse_number, "a number", settings.window, false, 0, 2, 1024);
-  reader.read("UCFT_ALGORITHM", parse_algorithm, "auto, optimistic or corrected", settings.algorithm, false, 0, 0,
-              UINT64_MAX);
+  reader.read("UCFT_ALGORITHM", parse_algorithm, "auto or corrected", settings.algorithm, false, 0, 0, UINT64_MAX);
   read_model(settings, reader);
   read_tuning(settings, reader);
   if (reader.ok() && settings.suspect_after_us < 3 * settings.heartbeat_period_us)

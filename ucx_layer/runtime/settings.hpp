@@ -13,7 +13,7 @@
 
 namespace ucft::detail {
 
-enum class Algorithm : std::uint8_t { automatic, optimistic, corrected };
+enum class Algorithm : std::uint8_t { automatic, corrected };
 const char* name_of(Algorithm algorithm);  // auto, ..
 enum class Stats : std::uint8_t { none, text, json };
 // The messages that go to stderr. warn: what a user has to know, such as that a rank was killed for its silence. info
@@ -43,9 +43,9 @@ struct Settings {
   std::int64_t shared_memory_bytes =
       -1;                   // UCFT_SHARED_MEMORY: address space reserved per rank; -1: as the machine has memory
   std::int32_t window = 8;  // UCFT_WINDOW: operations in flight per communicator
-  Algorithm algorithm = Algorithm::
-      automatic;  // UCFT_ALGORITHM: by messages between all ranks, whatever memory they share: optimistic, as
-                  // ranks go that share none; corrected, prepared for deaths from the first message on
+  // UCFT_ALGORITHM; corrected: by messages between all ranks, whatever memory they share, prepared for deaths from the
+  // first message on.
+  Algorithm algorithm = Algorithm::automatic;
   std::optional<LogGP> costs;  // UCFT_MODEL: a file, us; none: built-in values
   HostTuning tuning;           // UCFT_TUNING_FILE: a file; auto: built in
 

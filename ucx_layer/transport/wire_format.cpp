@@ -43,7 +43,7 @@ WireHeader compose_header(const Message& message, const WireStamp& stamp) {
   header.phase = static_cast<std::uint8_t>(message.phase);
   header.flags = message.flags;
   header.communicator = stamp.communicator;
-  header.epoch = stamp.epoch;
+  header.place = stamp.place;
   header.signature = message.signature;
   header.operation = message.operation;
   header.sender = stamp.sender;

@@ -18,7 +18,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 7;
+inline constexpr std::uint8_t wire_version = 8;
 
 // Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
@@ -60,8 +60,8 @@ struct WireHeader {
   std::uint8_t flags;  // MessageFlags
   std::uint8_t transport_flags;
   std::uint32_t communicator;
-  // Members that the operation was planned without, modulo 65536; between hosts as processes the packet's place.
-  std::uint16_t epoch;
+  // Of a packet between processes (collectives/among/host_process.hpp): which one it is, or which word.
+  std::uint16_t place;
   std::uint16_t signature;
   std::uint64_t operation;
   std::int32_t sender;  // rank in the communicator; in the context for Control
@@ -102,7 +102,7 @@ Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t 
 struct WireStamp {
   std::uint32_t cookie;
   std::uint32_t communicator;
-  std::uint16_t epoch;
+  std::uint16_t place;
   std::int32_t sender;
 };
 

@@ -1,4 +1,4 @@
-#include "ucx_layer/runtime/host_operations.hpp"
+#include "ucx_layer/runtime/engines/host_engine.hpp"
 
 #include <sched.h>
 
@@ -62,10 +62,10 @@ inline void stage(std::byte* to, const std::byte* from, std::uint64_t bytes, boo
 
 // ---- the stage's memory ---------------------------------------------------------------------------------------------
 
-class HostOperations::Memory {
+class HostEngine::Memory {
  public:
   // waits: see Communicator::run().
-  explicit Memory(HostOperations& operations, bool waits = false)
+  explicit Memory(HostEngine& operations, bool waits = false)
       : operations_(operations), slabs_(*operations.slabs_), waits_(waits) {}
 
   HostWord load(Rank owner, HostPlace place) { return slabs_.load(owner, place); }
@@ -124,7 +124,7 @@ class HostOperations::Memory {
     if (bytes > 0) copy(static_cast<std::byte*>(request.receive) + request.layout.offset_of(rank), data, bytes);
   }
 
-  HostOperations& operations_;
+  HostEngine& operations_;
   HostSlabs& slabs_;
 
  private:
@@ -135,9 +135,9 @@ class HostOperations::Memory {
 
 // Of an operation that is no request's yet, and whose results go straight to its caller. No pointer to it is handed on,
 // so that its members can be in registers.
-class HostOperations::ShortMemory : public Memory {
+class HostEngine::ShortMemory : public Memory {
  public:
-  ShortMemory(HostOperations& operations, const Request& request, bool waits)
+  ShortMemory(HostEngine& operations, const Request& request, bool waits)
       : Memory(operations, waits), request_(request) {}
 
   void store(HostPlace place, HostWord word) const { slabs_.put(place, word); }
@@ -162,32 +162,33 @@ class HostOperations::ShortMemory : public Memory {
 
 // ---- posting --------------------------------------------------------------------------------------------------------
 
-HostOperations::HostOperations(Communicator& communicator, Context& context)
-    : HostOperations(communicator, context, context.host_shape(communicator.ranks())) {}
+HostEngine::HostEngine(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context)
+    : HostEngine(id, ranks, me, context, context.host_shape(ranks)) {}
 
-HostOperations::HostOperations(Communicator& communicator, Context& context, const HostShape& shape)
-    : communicator_(communicator),
-      context_(context),
+HostEngine::HostEngine(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
+                       const HostShape& shape)
+    : context_(context),
+      me_(me),
+      size_(static_cast<Rank>(ranks.size())),
       layout_(shape.layout),
-      slabs_(std::make_unique<HostSlabs>(communicator.id(), communicator.ranks(), communicator.rank(), context)),
+      slabs_(std::make_unique<HostSlabs>(id, ranks, me, context)),
       clock_(context.transport().control()->heartbeat),
-      stage_({communicator.rank(), communicator.size(), context.settings().window, patience}, layout_, shape.tree),
+      stage_({me, size_, context.settings().window, patience}, layout_, shape.tree),
       requests_(std::bit_ceil(static_cast<std::size_t>(context.settings().window)), nullptr),
       mask_(requests_.size() - 1),
       rooms_(2 * static_cast<std::size_t>(context.settings().window)) {
   if (!slabs_->is_there()) return;
   slabs_->describe(HostLayout::stride_and_banks(), layout_.stride() << 32 | static_cast<HostWord>(layout_.banks));
-  slabs_->describe(HostLayout::rank_and_ranks(),
-                   static_cast<HostWord>(communicator.rank()) << 32 | static_cast<HostWord>(communicator.size()));
+  slabs_->describe(HostLayout::rank_and_ranks(), static_cast<HostWord>(me) << 32 | static_cast<HostWord>(size_));
 }
 
-HostOperations::~HostOperations() {
+HostEngine::~HostEngine() {
   context_.forget_host(*this);
   for (std::size_t i = 0; i < room_count_; ++i) context_.transport().buffers().release(room(i).block);
   context_.transport().buffers().release(places_block_);
 }
 
-HostCall HostOperations::call_of(const Arguments& arguments) {
+HostCall HostEngine::call_of(const Arguments& arguments) {
   HostCall call;
   switch (arguments.kind) {
     case Kind::allreduce:
@@ -206,7 +207,7 @@ HostCall HostOperations::call_of(const Arguments& arguments) {
 
 // For data that are not in the slab: the caller's own memory, if others can read it and nothing will be written to it.
 // Else a copy. False: others may still read the rooms that there are. If there is no memory, data.data is null.
-bool HostOperations::find_room(Request& request, const HostCall& call, HostData& data, Room& room) {
+bool HostEngine::find_room(Request& request, const HostCall& call, HostData& data, Room& room) {
   Buffers& buffers = context_.transport().buffers();
   const auto* const send = static_cast<const std::byte*>(request.send);
   const std::uint64_t bytes = stage_.bytes_given(call), combined = stage_.combined_bytes(call);
@@ -235,14 +236,14 @@ bool HostOperations::find_room(Request& request, const HostCall& call, HostData&
 }
 
 // Straight into its place.
-void HostOperations::widen_input(const Request& request, const HostCall& call, HostData& data) {
+void HostEngine::widen_input(const Request& request, const HostCall& call, HostData& data) {
   if (stage_.bytes_given(call) > 0)
     widen(call.reduction, slabs_->write_to(stage_.place_of_next(call, data)), request.send, call.count);
   data.data = nullptr;
 }
 
 // Of the only rank: its own data are the result.
-void HostOperations::complete_alone(Request& request) const {
+void HostEngine::complete_alone(Request& request) const {
   [[maybe_unused]] const DefaultRounding rounding;
   const Reduction& reduction = request.arguments.reduction;
   if (reduction.finishes()) {
@@ -269,13 +270,17 @@ void HostOperations::complete_alone(Request& request) const {
   request.state = Request::State::complete;
 }
 
-void HostOperations::plan(Request& request) {
+void HostEngine::plan(Request& request) {
   Arguments& arguments = request.arguments;
-  if (is_binned(arguments.reduction.op()) && request.options.reproducible_sweeps != 1 && communicator_.size() > 1 &&
+  if (is_binned(arguments.reduction.op()) && request.options.reproducible_sweeps != 1 && size_ > 1 &&
       stage_.reads_all(arguments.bytes_of_caller()))
     arguments.reduction = arguments.reduction.in_two_sweeps();
-  const HostCall& call = request.host_call.emplace(call_of(request.arguments));
-  if (communicator_.size() == 1 || call.reduction.finishes()) return;
+  plan(request, call_of(request.arguments));
+}
+
+void HostEngine::plan(Request& request, const HostCall& call) {
+  request.host_call = call;
+  if (size_ == 1 || call.reduction.finishes()) return;
   std::optional<HostShortcut> way = stage_.shortcut(call, places_);
   if (way && !way->can_run() && find_places(way->bytes)) way = stage_.shortcut(call, places_);
   if (way && way->can_run()) request.shortcut = way;
@@ -283,7 +288,7 @@ void HostOperations::plan(Request& request) {
 
 // For the data that this rank gives in operations that run. Where there is no memory, or not enough, such operations
 // are posted: no other rank needs to know.
-bool HostOperations::find_places(std::uint64_t bytes) {
+bool HostEngine::find_places(std::uint64_t bytes) {
   if (bytes > place_bytes || places_.count > 0 || UCFT_TEST_SWITCH(lacks_places)) return false;
   Buffers& buffers = context_.transport().buffers();
   places_block_ = buffers.allocate(place_count * place_bytes);
@@ -293,19 +298,19 @@ bool HostOperations::find_places(std::uint64_t bytes) {
 }
 
 // For observers from outside: no note has the root of a reduce.
-[[gnu::always_inline]] inline void HostOperations::describe(const HostCall& call, OperationNumber number) {
+[[gnu::always_inline]] inline void HostEngine::describe(const HostCall& call, OperationNumber number) {
   if (call.pattern == HostPattern::reduce_to)
     slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
   if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
 }
 
-Looks HostOperations::looks_in_call(bool waits) const {
+Looks HostEngine::looks_in_call(bool waits) const {
   const Spin& spin = context_.spin();
   return spin.in_call(waits && spin.yields_in_call() && context_.has_only_host());
 }
 
 // The way of small operations that find all there; else they are posted, or nothing has been done.
-HostStage::Ran HostOperations::run(Request& request, bool waits) {
+HostStage::Ran HostEngine::run(Request& request, bool waits) {
   ShortMemory memory(*this, request, waits);
   const HostCall& call = *request.host_call;
   const OperationNumber number = stage_.next();
@@ -325,13 +330,13 @@ HostStage::Ran HostOperations::run(Request& request, bool waits) {
   slot(number) = &request;
   rounding_ += call.reduction.rounds();
   ++pending_;
-  if (!communicator_.is_part()) context_.want_host(*this);
+  if (!is_part_) context_.want_host(*this);
   return ran;
 }
 
-ucft_status_t HostOperations::post(Request& request) {
+ucft_status_t HostEngine::post(Request& request) {
   if (request.shortcut && run(request, false) != HostStage::Ran::no) return UCFT_OK;
-  if (communicator_.size() == 1) {
+  if (size_ == 1) {
     ++alone_;
     complete_alone(request);
     return UCFT_OK;
@@ -371,26 +376,33 @@ ucft_status_t HostOperations::post(Request& request) {
   describe(call, request.number);
   slabs_->wake();
   progress();
-  if (wants_progress() && !communicator_.is_part()) context_.want_host(*this);
+  if (wants_progress() && !is_part_) context_.want_host(*this);
   return UCFT_OK;
 }
 
 // A part may have operations that this rank has posted and not finished. They are left as they are: they have nothing
 // of the caller's.
-void HostOperations::say_left(OperationNumber gossip_posted) {
+void HostEngine::say_left(OperationNumber gossip_posted) {
   std::ranges::fill(requests_, nullptr);
   context_.forget_host(*this);
   if (slabs_->is_there()) slabs_->say_left(gossip_posted);
 }
 
-void HostOperations::leave(OperationNumber gossip_posted) {
+// After this rank has said so itself. Of two that leave at once at least one sees the other (HostSlabs::say_left).
+bool HostEngine::is_last() {
+  for (Rank rank = 0; rank < size_; ++rank)
+    if (rank != me_ && !slabs_->is_dead(rank)) return false;
+  return true;
+}
+
+void HostEngine::leave(OperationNumber gossip_posted) {
   say_left(gossip_posted);
   if (slabs_->is_there()) slabs_->close();
 }
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
-bool HostOperations::progress() {
+bool HostEngine::progress() {
   [[maybe_unused]] const DefaultRounding rounding(rounding_ > 0);
   Memory memory(*this);
   const bool any = stage_.progress(memory, [this](OperationNumber number) { complete(number); });
@@ -399,7 +411,7 @@ bool HostOperations::progress() {
   return any;
 }
 
-void HostOperations::free_rooms(bool looks) {
+void HostEngine::free_rooms(bool looks) {
   Memory memory(*this);
   while (room_count_ > 0) {
     const Room& oldest = room(0);
@@ -412,24 +424,23 @@ void HostOperations::free_rooms(bool looks) {
   }
 }
 
-void HostOperations::note_outcome(Request& request, OperationNumber number, std::uint32_t contributors) {
-  request.take_new_outcome(contributors, communicator_.rank(), communicator_.size());
+void HostEngine::note_outcome(Request& request, OperationNumber number, std::uint32_t contributors) {
+  request.take_new_outcome(contributors, me_, size_);
   name_missing(request, number);
 }
 
-void HostOperations::name_missing(Request& request, OperationNumber number) {
+void HostEngine::name_missing(Request& request, OperationNumber number) {
   if (request.missing_count <= 0 || !request.missing_known) return;
-  for (Rank rank = 0; rank < communicator_.size(); ++rank)
+  for (Rank rank = 0; rank < size_; ++rank)
     if (slabs_->load(rank, layout_.value(number)) != host_stamp(number)) request.missing.push_back(rank);
 }
 
-void HostOperations::complete(OperationNumber number) {
+void HostEngine::complete(OperationNumber number) {
   Request* const found = std::exchange(slot(number), nullptr);
   if (found == nullptr) return;
   Request& request = *found;
   const HostResult& result = stage_.result(number);
-  request.take_outcome({result.outcome, result.contributors, 1, result.culprit}, communicator_.rank(),
-                       communicator_.size());
+  request.take_outcome({result.outcome, result.contributors, 1, result.culprit}, me_, size_);
   name_missing(request, number);
   request.state = Request::State::copying;
   for (std::size_t i = 0; larges_ > 0 && i < room_count_; ++i)
@@ -437,13 +448,13 @@ void HostOperations::complete(OperationNumber number) {
   finish(request);
 }
 
-void HostOperations::finish(Request& request) {
+void HostEngine::finish(Request& request) {
   request.state = Request::State::complete;
   rounding_ -= request.arguments.reduction.rounds();
   --pending_;
 }
 
-std::vector<Rank> HostOperations::awaited(const Request& request) {
+std::vector<Rank> HostEngine::awaited(const Request& request) {
   Memory memory(*this);
   std::vector<Rank> found;
   stage_.for_each_awaited(memory, request.number, [&](Rank rank) { found.push_back(rank); });
@@ -451,7 +462,7 @@ std::vector<Rank> HostOperations::awaited(const Request& request) {
 }
 
 // Nothing is stored any more: others take this rank's words of itself for its last ones.
-void HostOperations::exclude_self(ucft_status_t why) {
+void HostEngine::exclude_self(ucft_status_t why) {
   const auto give_up = [&](Request& request) {
     if (!request.pending()) return;
     request.give_up(why);

@@ -1,4 +1,4 @@
-#include "ucx_layer/runtime/host_slabs.hpp"
+#include "ucx_layer/runtime/engines/host_slabs.hpp"
 
 #include <atomic>
 #include <utility>
@@ -29,7 +29,7 @@ bool HostSlabs::is_final(Rank rank) const { return context_.is_final(ranks_[stat
 
 void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
 
-// Two that leave at once must not both see the other there (TwoLevelOperations::is_last_here()).
+// Two that leave at once must not both see the other there (HostEngine::is_last()).
 void HostSlabs::say_left(OperationNumber gossip_posted) {
   describe(HostLayout::left(), 1 + gossip_posted);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -1,4 +1,4 @@
-#include "ucx_layer/runtime/published_part.hpp"
+#include "ucx_layer/runtime/engines/published_part.hpp"
 
 #include <utility>
 

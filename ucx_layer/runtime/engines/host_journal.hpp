@@ -18,7 +18,7 @@
 
 #include "collectives/on_host/host_log.hpp"
 #include "collectives/among/journal.hpp"
-#include "ucx_layer/runtime/host_slabs.hpp"
+#include "ucx_layer/runtime/engines/host_slabs.hpp"
 
 namespace ucft::detail {
 

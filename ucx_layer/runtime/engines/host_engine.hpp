@@ -1,5 +1,5 @@
-// The operations of a communicator whose ranks share memory: a HostStage, its memory, and the requests that wait for
-// its results.
+// The operations of ranks that share memory, all of a communicator's or those on this host: a HostStage, its memory,
+// and the requests that wait for its results.
 //
 // Decisions are read in the ranks' slabs. So no rank needs one that computes, and any number may die. A dead rank is
 // one that is proved dead, or has left: a suspicion waits for that.
@@ -15,13 +15,12 @@
 
 #include "collectives/on_host/host_stage.hpp"
 #include "ucx_layer/runtime/heartbeat_clock.hpp"
-#include "ucx_layer/runtime/host_slabs.hpp"
-#include "ucx_layer/runtime/request.hpp"
+#include "ucx_layer/runtime/engines/engine.hpp"
+#include "ucx_layer/runtime/engines/host_slabs.hpp"
 #include "ucx_layer/runtime/spin.hpp"
 
 namespace ucft::detail {
 
-class Communicator;
 class Context;
 
 // The layout and the tree that the tuning table gives to a communicator's ranks.
@@ -30,34 +29,40 @@ struct HostShape {
   std::shared_ptr<const HostTree> tree;
 };
 
-class HostOperations {
+class HostEngine : public Engine {
  public:
-  HostOperations(Communicator& communicator, Context& context);
-  ~HostOperations();
-  HostOperations(const HostOperations&) = delete;
-  HostOperations& operator=(const HostOperations&) = delete;
+  // ranks: of the context; me: this one's place among them.
+  HostEngine(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context);
+  ~HostEngine() override;
+  HostEngine(const HostEngine&) = delete;
+  HostEngine& operator=(const HostEngine&) = delete;
 
   static HostCall call_of(const Arguments& arguments);
-  void plan(Request& request);
+  // It is driven by another engine, and not by the context.
+  void make_part() { is_part_ = true; }
+  void plan(Request& request) override;
+  void plan(Request& request, const HostCall& call);
   // See Communicator.
   HostStage::Ran run(Request& request, bool waits);
-  ucft_status_t post(Request& request);
+  ucft_status_t post(Request& request) override;
   void say_left(OperationNumber gossip_posted);
-  void leave(OperationNumber gossip_posted);
-  void note_left(Rank rank) { slabs_->note_left(rank); }
-  bool end() { return !slabs_->is_there() || slabs_->end(); }
-  bool is_out(Rank rank) { return slabs_->is_dead(rank); }
+  void leave(OperationNumber gossip_posted) override;
+  void note_left(Rank rank) override { slabs_->note_left(rank); }
+  bool end() override { return !slabs_->is_there() || slabs_->end(); }
+  // All other ranks are proved dead, or have left.
+  bool is_last();
   std::optional<OperationNumber> gossip_left(Rank rank) { return slabs_->gossip_left(rank); }
-  bool has_pending() const { return pending_ > 0; }
-  OperationNumber posted() const { return stage_.next() + alone_; }
-  bool has_slab() const { return slabs_->is_there(); }
-  void exclude_self(ucft_status_t why);
+  bool has_pending() const override { return pending_ > 0; }
+  OperationNumber posted() const override { return stage_.next() + alone_; }
+  bool has_slab() const override { return slabs_->is_there(); }
+  void exclude_self(ucft_status_t why) override;
   bool progress();                                    // true if something is complete
   std::vector<Rank> awaited(const Request& request);  // whom it waits for
   bool wants_progress() const { return !stage_.idle() || larges_ > 0; }
 
  private:
-  HostOperations(Communicator& communicator, Context& context, const HostShape& shape);
+  HostEngine(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
+             const HostShape& shape);
 
   class Memory;
   class ShortMemory;
@@ -83,8 +88,8 @@ class HostOperations {
   Room& room(std::size_t place) { return rooms_[(first_room_ + place) % rooms_.size()]; }  // 0: the oldest
   Request*& slot(OperationNumber number) { return requests_[number & mask_]; }
 
-  Communicator& communicator_;
   Context& context_;
+  const Rank me_, size_;
   const HostLayout layout_;
   std::unique_ptr<HostSlabs> slabs_;
   HeartbeatClock clock_;
@@ -97,7 +102,8 @@ class HostOperations {
   HostPlaces places_;
   OperationNumber alone_ = 0;  // operations of the only rank
   int pending_ = 0, larges_ = 0;
-  int rounding_ = 0;              // of those that are pending: that need the default rounding
+  int rounding_ = 0;  // of those that are pending: that need the default rounding
+  bool is_part_ = false;
   bool readers_are_far_ = false;  // stage() has said so last: chunks are combined apart, and staged
 };
 

@@ -1,4 +1,4 @@
-// The slabs of ranks that share memory, one a rank, for a communicator's operations (HostOperations) or a host's log
+// The slabs of ranks that share memory, one a rank, for a communicator's operations (HostEngine) or a host's log
 // (HostJournal). They stay after its end, as long as some rank reads this one's.
 //
 // Threads: one at a time, the one that is inside the context.

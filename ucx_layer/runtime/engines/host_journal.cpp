@@ -1,4 +1,4 @@
-#include "ucx_layer/runtime/host_journal.hpp"
+#include "ucx_layer/runtime/engines/host_journal.hpp"
 
 #include <algorithm>
 #include <cassert>

@@ -1,0 +1,212 @@
+#include "ucx_layer/runtime/engines/local_part.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "ucx_layer/runtime/context.hpp"
+
+namespace ucft::detail {
+
+LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, HostEngine* on_host,
+                     Context& context)
+    : caller_(&caller),
+      row_(caller.arguments.row()),
+      me_(me),
+      places_(places),
+      on_host_(on_host),
+      context_(context),
+      buffers_(context.transport().buffers()),
+      send_(caller.send),
+      give_(buffers_),
+      value_(buffers_) {
+  const Arguments& arguments = caller.arguments;
+  if (on_host != nullptr) request_.emplace();
+  contribution_.call = call;
+  contribution_.arguments = arguments;
+  Arguments& among = contribution_.arguments;
+  among.root = places.process_of(arguments.root);
+  among.f = std::min(arguments.f, places.process_count() - 1);
+  if (places.are_ranks()) return;
+  among.of_callers = arguments.signature();
+  if (row_.gathers()) among.blocks = places.size();
+}
+
+LocalPart::~LocalPart() {
+  buffers_.release(in_place_.room);
+  for (const HostContribution::Piece& piece : contribution_.pieces) buffers_.release(piece.data);
+}
+
+// All ranks here read what all have posted, so that it is compared. Of a broadcast from here they gather the root's
+// block alone, and from elsewhere nothing.
+bool LocalPart::begin() {
+  const Arguments& arguments = caller_->arguments;
+  HostCall call;
+  call.signature = arguments.signature();
+  call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
+  bool has_memory = true;
+  if (row_.reduces)
+    has_memory = begin_sum(call);
+  else if (row_.gathers())
+    has_memory = begin_blocks(call);
+  else if (row_.gives == Who::root && places_.is_here(arguments.root))
+    has_memory = begin_block_of_root(call);
+  if (on_host_ == nullptr) {
+    if (value_.size() > 0 && has_memory) std::memcpy(value_.data(), send_, value_.size());
+    outcome_.status = has_memory ? UCFT_OK : UCFT_ERR_NO_MEMORY;
+    finish();
+    return true;
+  }
+  request_->arguments.reduction = call.reduction;
+  request_->lacks_memory = !has_memory || !has_memory_among();
+  request_->send = send_;
+  request_->receive = value_.data();
+  on_host_->plan(*request_, call);
+  if (request_->lacks_memory) request_->shortcut.reset();
+  return on_host_->post(*request_) == UCFT_OK;
+}
+
+// False, here and below: there is no memory.
+bool LocalPart::begin_sum(HostCall& call) {
+  const Arguments& arguments = caller_->arguments;
+  call.reduction = arguments.reduction.of_carriers();
+  call.count = arguments.count;
+  if (lend_input()) return true;
+  // A sum that processes exchange in blocks may stay in the memory of the ranks that have combined it: a rank that does
+  // not speak needs no copy. Without a death that memory is free when all processes have the sum.
+  if (row_.disseminates && on_host_ != nullptr && !Optimism().goes_whole(arguments.bytes(), places_.process_count()))
+    request_->in_place = &in_place_;
+  if (!value_.make(arguments.bytes())) return false;
+  if (!arguments.reduction.widens()) return true;
+  if (on_host_ == nullptr) {
+    widen(arguments.reduction, value_.data(), send_, arguments.count);
+    send_ = value_.data();
+    return true;
+  }
+  if (!give_.make(arguments.bytes())) return false;
+  widen(arguments.reduction, give_.data(), send_, arguments.count);
+  send_ = give_.data();
+  return true;
+}
+
+// Each rank's block is a record, as it is in a set of blocks.
+bool LocalPart::begin_blocks(HostCall& call) {
+  const std::uint64_t mine = Allgather::input_bytes(caller_->arguments);
+  Room& packed = on_host_ == nullptr ? value_ : give_;
+  if (!packed.make(mine)) return false;
+  Allgather::pack(caller_->arguments, me_, caller_->send, packed.data());
+  send_ = packed.data();
+  call.pattern = HostPattern::gather_all;
+  call.reduction = {DataType::uint8, Operator::none};
+  call.count = mine;
+  if (on_host_ == nullptr) return true;
+  std::uint64_t all = 0;
+  for (Rank each = 0; each < places_.here(); ++each) {
+    request_->layout.bytes.push_back(Allgather::record_bytes(caller_->layout.bytes_of(places_.local_rank_at(each))));
+    request_->layout.offsets.push_back(all);
+    all += request_->layout.bytes.back();
+  }
+  return value_.make(all);
+}
+
+bool LocalPart::begin_block_of_root(HostCall& call) {
+  const Arguments& arguments = caller_->arguments;
+  const std::uint64_t bytes = arguments.bytes();
+  call.pattern = HostPattern::gather_all;
+  call.reduction = {DataType::uint8, Operator::none};
+  call.count = arguments.root == me_ ? bytes : 0;
+  if (on_host_ == nullptr) return value_.make(bytes);
+  request_->layout.bytes.assign(static_cast<std::size_t>(places_.here()), 0);
+  request_->layout.offsets.assign(static_cast<std::size_t>(places_.here()), 0);
+  request_->layout.bytes[static_cast<std::size_t>(places_.local_rank_of(arguments.root))] = bytes;
+  return value_.make(bytes);
+}
+
+// The caller's own memory, if peers can have the data from there and nothing will be written to it. Its packets are not
+// kept (HostProcess::Size), else it would be lent for too long.
+bool LocalPart::lend_input() {
+  const Arguments& arguments = caller_->arguments;
+  const std::uint64_t bytes = arguments.bytes();
+  if (!places_.are_ranks() || !row_.disseminates || arguments.reduction.widens() || bytes <= inline_limit ||
+      caller_->send == caller_->receive || !context_.transport().can_send_from(caller_->send, bytes))
+    return false;
+  caller_->lent_input = buffers_.adopt(static_cast<const std::byte*>(caller_->send), bytes, untold);
+  contribution_.block = buffers_.whole(caller_->lent_input);
+  contribution_.value = {static_cast<const std::byte*>(caller_->send), bytes};
+  return true;
+}
+
+// Fetches the memory that this rank's replica of the process will need. Others can still be told now that it is not
+// there.
+bool LocalPart::has_memory_among() const {
+  const Arguments& arguments = contribution_.arguments;
+  const Host processes = places_.process_count();
+  const std::uint64_t bytes =
+      with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, processes); });
+  if (bytes <= inline_limit) return true;
+  std::vector<BufferId> fetched(2 + static_cast<std::size_t>(std::bit_width(static_cast<std::uint32_t>(processes))));
+  bool all = true;
+  for (BufferId& each : fetched) all = all && (each = buffers_.allocate(bytes)) != no_buffer;
+  for (BufferId each : fetched) buffers_.release(each);
+  return all;
+}
+
+bool LocalPart::ends() {
+  if (is_done_ || request_->pending()) return is_done_;
+  outcome_ = {request_->status, request_->contributors, std::move(request_->missing), request_->culprit};
+  finish();
+  return true;
+}
+
+std::vector<Rank> LocalPart::awaited() const {
+  std::vector<Rank> ranks = on_host_->awaited(*request_);
+  for (Rank& rank : ranks) rank = places_.local_rank_at(rank);
+  return ranks;
+}
+
+// The outcome here is the contribution, the same on all ranks of the process.
+void LocalPart::finish() {
+  HostContribution& mine = contribution_;
+  is_done_ = true;
+  if (has_mismatch()) {  // like nothing of another process
+    mine.arguments = Arguments{};
+    mine.arguments.kind = Kind::barrier;
+    mine.arguments.layout = ~std::uint64_t{0};
+    mine.contributors = 1;
+    mine.has_value = true;
+    return;
+  }
+  const Rank root = !collects() && places_.is_here(caller_->arguments.root)
+                        ? places_.local_rank_of(caller_->arguments.root)
+                        : no_rank;
+  const bool is_through = outcome_.status == UCFT_OK;
+  mine.root_died = is_through && std::ranges::find(outcome_.missing, root) != outcome_.missing.end();
+  if (!is_through) mine.lacking = places_.first_here() + std::max(outcome_.culprit, 0);
+  mine.has_value = is_through && !mine.root_died && (collects() || root != no_rank);
+  if (row_.gathers() && mine.has_value) gather_blocks();
+  if (mine.has_value && value_.size() > 0) {
+    mine.value = value_.bytes();
+    mine.block = value_.slice();
+    mine.room = in_place_.room;
+    for (const auto& [offset, data, bytes] : in_place_.pieces)
+      mine.pieces.push_back(
+          {static_cast<std::uint32_t>(offset), buffers_.whole(buffers_.adopt(data, bytes, untold))});
+  }
+  mine.contributors = collects() ? outcome_.contributors : 1;
+  if (!collects()) return;
+  for (Rank each : outcome_.missing) mine.missing.push_back(places_.first_here() + each);
+}
+
+void LocalPart::gather_blocks() {
+  if (on_host_ == nullptr) return;
+  const BlockLayout& layout = request_->layout;
+  std::uint64_t there = 0;
+  for (Rank each = 0; each < places_.here(); ++each) {
+    if (std::ranges::find(outcome_.missing, each) != outcome_.missing.end()) continue;
+    std::memmove(value_.data() + there, value_.data() + layout.offset_of(each), layout.bytes_of(each));
+    there += layout.bytes_of(each);
+  }
+  value_.shrink(there);
+}
+
+}  // namespace ucft::detail

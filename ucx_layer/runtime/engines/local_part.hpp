@@ -1,0 +1,72 @@
+// The part of one call that is done by the ranks of one process: they combine what they have, or gather it, in the
+// memory that they share. The result is their process' contribution among processes (collectives/among/).
+//
+// A rank alone has nothing to combine. It gives its data as they are, in the caller's own memory where others can have
+// them from there.
+#pragma once
+
+#include "collectives/among/journal.hpp"
+#include "ucx_layer/runtime/engines/host_engine.hpp"
+#include "ucx_layer/runtime/engines/places.hpp"
+#include "ucx_layer/runtime/engines/room.hpp"
+#include "ucx_layer/runtime/request.hpp"
+
+namespace ucft::detail {
+
+class LocalPart {
+ public:
+  // on_host: the engine of the ranks here; null: no other rank is here.
+  LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, HostEngine* on_host,
+            Context& context);
+  ~LocalPart();
+  LocalPart(const LocalPart&) = delete;
+  LocalPart& operator=(const LocalPart&) = delete;
+
+  // False: not now. Throws std::bad_alloc.
+  bool begin();
+  // All ranks here have given what they have, or are dead: from then on there is a contribution.
+  bool ends();
+  const HostContribution* contribution() const { return is_done_ ? &contribution_ : nullptr; }
+  // Of an operation that has not ended here: whom it waits for.
+  std::vector<Rank> awaited() const;
+
+  Request* caller() const { return caller_; }
+  Request* take_caller() { return std::exchange(caller_, nullptr); }
+  // The ranks here have posted different things. culprit: a rank of the communicator, or no_rank.
+  bool has_mismatch() const { return outcome_.status == UCFT_ERR_MISMATCH; }
+  Rank culprit() const { return outcome_.culprit < 0 ? no_rank : places_.local_rank_at(outcome_.culprit); }
+
+ private:
+  struct Outcome {  // of the ranks here, by their local ranks
+    ucft_status_t status = UCFT_OK;
+    std::uint32_t contributors = 1;
+    std::vector<Rank> missing{};
+    Rank culprit = no_rank;
+  };
+
+  bool begin_sum(HostCall& call);
+  bool begin_blocks(HostCall& call);
+  bool begin_block_of_root(HostCall& call);
+  bool lend_input();
+  bool has_memory_among() const;
+  void finish();
+  void gather_blocks();
+  bool collects() const { return row_.collects; }
+
+  Request* caller_;
+  const CatalogueRow& row_;
+  const Rank me_;
+  const Places& places_;
+  HostEngine* const on_host_;
+  Context& context_;
+  Buffers& buffers_;
+  std::optional<Request> request_;  // to on_host_
+  const void* send_ = nullptr;
+  Room give_, value_;
+  ResultInPlace in_place_;  // of request_
+  Outcome outcome_;
+  bool is_done_ = false;
+  HostContribution contribution_;
+};
+
+}  // namespace ucft::detail

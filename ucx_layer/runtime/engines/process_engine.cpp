@@ -1,0 +1,406 @@
+#include "ucx_layer/runtime/engines/process_engine.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/test_points.hpp"
+
+namespace ucft::detail {
+
+// Facts that all ranks know since start-up. An agreement of gossip is among ranks.
+Places ProcessEngine::places_of(const Communicator& communicator, const Context& context) {
+  const std::vector<std::int32_t>& ranks = communicator.ranks();
+  const auto can = [&](std::int32_t rank) {
+    return context.job().peer(rank).may_share && context.job().peer(rank).may_prove;
+  };
+  std::vector<std::int32_t> hosts;
+  if (context.settings().algorithm == Algorithm::automatic && communicator_id::place_in(communicator.id()) == 0 &&
+      std::ranges::all_of(ranks, can))
+    hosts = context.hosts_of(ranks);
+  Places places(hosts, communicator.size(), communicator.rank());
+  if (places.process_count() == 1) return {{}, communicator.size(), communicator.rank()};
+  return places;
+}
+
+// UCFT_ALGORITHM=corrected is the papers' protocol: f counts ranks, and deaths are expected from the first message on.
+HostMember::Place ProcessEngine::place_in(const Places& places, Rank me, const Communicator& communicator,
+                                          const Context& context) {
+  const bool as_published = context.settings().algorithm == Algorithm::corrected;
+  HostMember::Place place{places.place_of(me), &places.processes(), context.settings().window, !as_published};
+  if (places.are_ranks() && !as_published) place.failing_together = context.hosts_of(communicator.ranks());
+  return place;
+}
+
+// Of the context, by local rank.
+std::vector<std::int32_t> ProcessEngine::ranks_here() const {
+  std::vector<std::int32_t> ranks;
+  for (Rank each = 0; each < places_.here(); ++each)
+    ranks.push_back(communicator_.context_rank(places_.local_rank_at(each)));
+  return ranks;
+}
+
+std::unique_ptr<Journal> ProcessEngine::make_journal() {
+  if (places_.here() == 1) return std::make_unique<OwnJournal>();
+  const Rank local = places_.local_rank_of(me_);
+  on_host_ = std::make_unique<HostEngine>(communicator_id::of(communicator_.id(), communicator_id::on_host),
+                                          ranks_here(), local, context_);
+  on_host_->make_part();
+  auto journal = std::make_unique<HostJournal>(
+      communicator_id::of(communicator_.id(), communicator_id::journal_of_host), ranks_here(), local, context_,
+      [this](OperationNumber call) { return contribution_of(call); });
+  log_ = journal.get();
+  return journal;
+}
+
+ProcessEngine::ProcessEngine(Communicator& communicator, Context& context)
+    : communicator_(communicator),
+      context_(context),
+      me_(communicator.rank()),
+      places_(places_of(communicator, context)),
+      journal_(make_journal()),
+      member_(place_in(places_, me_, communicator, context), *journal_, *this, context.transport().buffers()),
+      published_(std::in_place, communicator.id(), me_, communicator.size(), *context.transport().control()),
+      heard_of_(places_.are_ranks() ? static_cast<std::size_t>(communicator.size()) : 0) {}
+
+ProcessEngine::~ProcessEngine() {
+  retire();
+  member_.release_rooms();
+}
+
+void ProcessEngine::retire() {
+  published_.reset();
+  for (const HostMember::Packet& packet : member_.outbox()) release(packet.message);
+  member_.outbox().clear();
+  member_.release_all();
+  parts_.clear();
+}
+
+void ProcessEngine::release(const Message& message) {
+  context_.transport().buffers().release(message.value);
+  context_.transport().buffers().release(message.list);
+}
+
+std::vector<Rank> ProcessEngine::hosts_by_rank() const {
+  std::vector<Rank> hosts;
+  for (Rank rank = 0; !places_.are_ranks() && rank < places_.size(); ++rank) hosts.push_back(places_.process_of(rank));
+  return hosts;
+}
+
+// ---- posting --------------------------------------------------------------------------------------------------------
+
+ucft_status_t ProcessEngine::post(Request& request) {
+  if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) advance();
+  if (context_.excluded()) return context_.why_excluded();
+  if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) return UCFT_ERR_BUSY;
+  try {
+    auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, on_host_.get(), context_);
+    if (!part->begin()) return UCFT_ERR_BUSY;
+    parts_.push_back(std::move(part));
+  } catch (const std::bad_alloc&) {  // its data are wanted by all
+    context_.stand_aside("this rank has no memory for its part in an operation: the others go on without it");
+    return context_.why_excluded();
+  }
+  request.state = Request::State::active;
+  request.number = calls_;
+  ++pending_;
+  published_->note_posted(request.arguments, calls_++);
+  advance();
+  return UCFT_OK;
+}
+
+// Of this process until all of its ranks have given, then of others.
+void ProcessEngine::note_awaited() {
+  if (parts_.empty()) return;
+  const LocalPart& oldest = *parts_.front();
+  std::vector<Rank> ranks;
+  if (oldest.contribution() == nullptr)
+    ranks = oldest.awaited();
+  else
+    for (Rank place : member_.awaited(first_part_)) ranks.push_back(places_.rank_at(place));
+  published_->note_awaited(std::move(ranks));
+}
+
+// Those of other processes. A rank that sends nothing in what it has posted does not say what that is.
+void ProcessEngine::ask_awaited(Patience::Time now) {
+  if (is_over_ || parts_.empty() || parts_.front()->contribution() == nullptr || !member_.speaks()) return;
+  if (!patience_.is_over(first_part_, now)) return;
+  for (Rank place : member_.awaited(first_part_)) communicator_.ask_whether_left(places_.rank_at(place));
+  if (context_.is_stopping()) return;
+  if (!member_.say_waiting()) patience_.try_again();
+  flush();
+}
+
+std::int64_t ProcessEngine::heard_of(Rank rank) const {
+  if (heard_of_.empty()) return -1;
+  return static_cast<std::int64_t>(heard_of_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed));
+}
+
+// ---- the journal ----------------------------------------------------------------------------------------------------
+
+const HostContribution* ProcessEngine::contribution_of(OperationNumber call) const {
+  return call < first_part_ || call >= calls_ ? nullptr : parts_[call - first_part_]->contribution();
+}
+
+// Goes as far as the arrived data allow.
+bool ProcessEngine::advance() {
+  const std::uint64_t before = member_.entries();
+  if (on_host_ != nullptr) {
+    if (on_host_->wants_progress()) on_host_->progress();
+    for (const auto& part : parts_) part->ends();
+    for (Rank dead; (dead = log_->advance()) != no_rank;) member_.on_failure(places_.first_here() + dead);
+    member_.look();
+  }
+  follow();
+  return member_.entries() != before;
+}
+
+void ProcessEngine::follow() {
+  offer();
+  flush();
+  if (member_.lost() || (log_ != nullptr && log_->lacks_memory()))
+    context_.stand_aside("this rank has no memory for what its host takes in: the others go on without it");
+}
+
+void ProcessEngine::offer() {
+  while (member_.wants_contribution()) {
+    const HostContribution* const mine = contribution_of(member_.next_call());
+    if (mine == nullptr) return;
+    member_.on_contribution(*mine);
+  }
+}
+
+void ProcessEngine::flush() {
+  if (window().is_out()) context_.exclude_self();
+  if (member_.outbox().empty()) return;
+  Transport& transport = context_.transport();
+  WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
+  for (const HostMember::Packet& packet : member_.outbox()) {
+    const std::int32_t to = communicator_.context_rank(places_.rank_at(packet.to));
+    // A rank that leaves makes no new connections. The other rank may be about to leave, too, and it will ask if it has
+    // to know.
+    if ((packet.place == HostMember::we_leave || context_.is_stopping()) && transport.is_unconnected(to)) {
+      if (packet.place == HostMember::we_leave) member_.excuse(packet.message.peer);
+      release(packet.message);
+      continue;
+    }
+    UCFT_TEST_POINT(send);
+    wire.place = static_cast<std::uint16_t>(packet.place);
+    transport.send(to, packet.message, wire);
+    release(packet.message);
+  }
+  member_.outbox().clear();
+  transport.ring_doorbells();
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+// Of ranks alone no packet is kept, as long as the ring that it comes by can keep it. A number that no live rank can
+// have reached is taken, and dropped.
+bool ProcessEngine::accepts(const WireHeader& header) const {
+  if (!places_.are_ranks()) return member_.held() < most_held;
+  return member_.is_word(header.place) || window().acceptable(header.operation) ||
+         header.operation > window().next() + 8 * static_cast<OperationNumber>(context_.settings().window);
+}
+
+void ProcessEngine::on_message(const WireHeader& header, const Message& message) {
+  const Rank from = message.peer;
+  if (places_.is_here(from)) return context_.communicators().note_stale();
+  if (places_.are_ranks()) {
+    if (!member_.is_word(header.place) && !window().acceptable(header.operation))
+      return context_.communicators().note_stale();
+    auto& heard = heard_of_[static_cast<std::size_t>(from)];
+    if (heard.load(std::memory_order_relaxed) <= message.operation && !member_.is_word(header.place))
+      heard.store(message.operation + 1, std::memory_order_relaxed);
+  }
+  Message of_process = message;
+  of_process.peer = places_.process_of(from);
+  if (!member_.on_packet(places_.place_of(from), header.place, of_process)) context_.communicators().note_stale();
+  follow();
+}
+
+// Those of this process are known by what they have not written any more.
+void ProcessEngine::on_failure(Rank rank) {
+  if (places_.is_here(rank)) return;
+  member_.on_failure(places_.place_of(rank));
+  follow();
+}
+
+void ProcessEngine::on_left(Rank rank, bool was_needed) {
+  if (places_.is_here(rank)) return;
+  member_.on_left(places_.place_of(rank), was_needed);
+  follow();
+}
+
+// A host leaves when its last rank does, and its speaker says so in a packet. A rank alone may not be connected with
+// this one, and says so in a word.
+void ProcessEngine::on_leaves(Rank rank, OperationNumber from, bool is_gone) {
+  if (!places_.are_ranks()) {
+    if (is_gone) on_left(rank, false);
+    return;
+  }
+  member_.on_leave_word(places_.process_of(rank), from);
+  if (is_gone && window().is_needed(places_.process_of(rank))) member_.on_left(places_.place_of(rank), true);
+  follow();
+}
+
+void ProcessEngine::on_let_go(Rank rank) {
+  if (places_.are_ranks()) member_.excuse(places_.process_of(rank));
+}
+
+void ProcessEngine::note_left(Rank rank) {
+  OperationNumber finished = window().dropped_upto();
+  while (finished < window().next() && window().operation(finished).finished()) ++finished;
+  on_leaves(rank, finished, false);
+}
+
+bool ProcessEngine::wants_turn() const {
+  if (is_over_) return false;
+  if (!needed_.empty() || member_.wants_turn()) return true;
+  return on_host_ != nullptr && (has_left_ || !parts_.empty() || member_.held() > 0);
+}
+
+bool ProcessEngine::on_turn() {
+  if (is_over_) return false;
+  const bool active = on_host_ != nullptr && advance();
+  if (member_.wants_turn()) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    member_.on_turn(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+                    context_.transport().waiting() == 0);
+    flush();
+  }
+  if (!needed_.empty()) give_back_needed();
+  return active;
+}
+
+// Memory that callers have lent is their own again in a moment.
+void ProcessEngine::exclude_self(ucft_status_t why) {
+  is_over_ = true;
+  std::vector<Request*> callers;
+  for (const auto& part : parts_)
+    if (Request* const caller = part->take_caller(); caller != nullptr) {
+      caller->give_up(why);
+      callers.push_back(caller);
+    }
+  std::ranges::copy(std::exchange(needed_, {}), std::back_inserter(callers));
+  if (std::ranges::any_of(callers, [](const Request* each) { return each->lent_input != no_buffer; }))
+    context_.transport().cut_messages();
+  for (Request* caller : callers) give_back(*caller);
+}
+
+// ---- results --------------------------------------------------------------------------------------------------------
+
+void ProcessEngine::on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) {
+  if (call == HostProcess::internal || call < first_part_) return;
+  LocalPart& part = *parts_[call - first_part_];
+  if (Request* const caller = part.take_caller(); caller != nullptr) complete(*caller, part, number, value);
+  while (!parts_.empty() && parts_.front()->caller() == nullptr) {
+    parts_.pop_front();
+    ++first_part_;
+  }
+  published_->note_finished(first_part_);
+}
+
+void ProcessEngine::complete(Request& request, const LocalPart& part, OperationNumber number,
+                             std::span<const std::byte> value) {
+  const Operation& operation = member_.process().operation(number);
+  const Decision& decision = operation.decision();
+  Rank culprit = member_.culprit(number);
+  if (culprit != no_rank) culprit = places_.rank_at(culprit);
+  // The root of a reduce is told what has become of it; the other ranks of its host are not.
+  const CatalogueRow& row = request.arguments.row();
+  Outcome outcome = decision.outcome;
+  if (row.rooted() && !row.disseminates && request.arguments.root != me_ &&
+      (outcome == Outcome::too_many_failures || (outcome == Outcome::no_memory && culprit != me_)))
+    outcome = Outcome::success;
+  const bool knows =
+      request.take_outcome({outcome, decision.contributors, static_cast<std::uint32_t>(operation.attempts()), culprit},
+                           me_, communicator_.size());
+  if (request.missing_known && request.missing_count > 0) {
+    std::vector<Rank> places;
+    request.missing_known = member_.missing(number, places);
+    for (Rank place : places) request.missing.push_back(places_.rank_at(place));
+    std::ranges::sort(request.missing);
+  }
+  if (knows && !value.empty() && is_one_of(row.gets, request.arguments.root == me_))
+    request.copy_result(value, communicator_.size());
+  if (part.has_mismatch()) {
+    request.give_up(UCFT_ERR_MISMATCH);
+    request.culprit = part.culprit();
+  }
+  request.number = number;  // from here on, among processes
+  request.state = Request::State::copying;
+  needed_.push_back(&request);
+  give_back_needed();
+}
+
+// By peers that read its input. Or for its turns: a broadcast by gossip may have sent nothing when its process has the
+// result, and a caller that has returned may stay away. So the rank that speaks stays until all is sent.
+bool ProcessEngine::is_needed(const Request& request) const {
+  if (request.lent_input != no_buffer && context_.transport().buffers().references(request.lent_input) > 1) return true;
+  return member_.speaks() && request.arguments.by_gossip() && request.number >= window().dropped_upto() &&
+         window().operation(request.number).owes_turn();
+}
+
+void ProcessEngine::give_back_needed() {
+  std::erase_if(needed_, [&](Request* request) {
+    if (is_needed(*request)) return false;
+    give_back(*request);
+    return true;
+  });
+}
+
+void ProcessEngine::give_back(Request& request) {
+  context_.transport().buffers().release(std::exchange(request.lent_input, no_buffer));
+  request.state = Request::State::complete;
+  --pending_;
+}
+
+// ---- leaving --------------------------------------------------------------------------------------------------------
+
+// It posts nothing here any more. The others' operations, here and elsewhere, go on without it. Of a rank alone they do
+// when it has finished its own.
+void ProcessEngine::leave(OperationNumber) {
+  has_left_ = true;
+  left_at_ = Clock::now();
+  if (on_host_ != nullptr) on_host_->say_left(0);
+  if (!places_.are_ranks()) communicator_.say_leaves(false);
+}
+
+// If others of this host stay, they have all that this rank knows, and it just goes. A rank that speaks waits a little
+// first. Else all hosts would say again to another rank what they have said to it, and that one may be about to leave,
+// too. The last one sees its process to the end.
+bool ProcessEngine::is_through() {
+  if (is_over_) return true;
+  advance();
+  if (!parts_.empty() || !needed_.empty()) return false;
+  const auto grace = std::chrono::milliseconds(context_.transport().connects_late() ? 1000 : 100);
+  const bool is_last = on_host_ == nullptr || on_host_->is_last();
+  if (!is_last && member_.speaks() && Clock::now() - left_at_ < grace) return false;
+  if (is_last) {
+    const bool has_ended = member_.leave();
+    flush();
+    if (places_.are_ranks() && window().has_left() && !std::exchange(has_told_, true)) communicator_.say_leaves(false);
+    if (!has_ended) return false;
+  }
+  go();
+  return true;
+}
+
+void ProcessEngine::go() {
+  is_over_ = true;
+  if (places_.are_ranks()) return;
+  if (on_host_ != nullptr) {
+    on_host_->leave(0);
+    log_->leave();
+  }
+  communicator_.say_leaves(true);
+}
+
+bool ProcessEngine::end() {
+  if (on_host_ == nullptr) return true;
+  has_ended_on_host_ = has_ended_on_host_ || on_host_->end();
+  return has_ended_on_host_ && log_->end();
+}
+
+}  // namespace ucft::detail
