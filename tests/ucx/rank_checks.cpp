@@ -60,7 +60,8 @@ void start_up(ucft_failure_callback_t on_failure) {
 bool reads_memory() {
   ucft_context_paths_t paths = UCFT_CONTEXT_PATHS_INIT;
   check(ucft_context_paths(context, &paths), "paths");
-  return paths.shared_memory == size_ - 1 && std::getenv("UCFT_ALGORITHM") == nullptr;
+  return paths.shared_memory == size_ - 1 && std::getenv("UCFT_ALGORITHM") == nullptr &&
+         std::getenv("UCFT_FENCE") == nullptr;
 }
 
 int rank_before_start_up() {

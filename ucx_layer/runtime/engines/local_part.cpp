@@ -189,8 +189,7 @@ void LocalPart::finish() {
     mine.block = value_.slice();
     mine.room = in_place_.room;
     for (const auto& [offset, data, bytes] : in_place_.pieces)
-      mine.pieces.push_back(
-          {static_cast<std::uint32_t>(offset), buffers_.whole(buffers_.adopt(data, bytes, untold))});
+      mine.pieces.push_back({static_cast<std::uint32_t>(offset), buffers_.whole(buffers_.adopt(data, bytes, untold))});
   }
   mine.contributors = collects() ? outcome_.contributors : 1;
   if (!collects()) return;
