@@ -189,13 +189,7 @@ HostOperations::~HostOperations() {
 
 HostCall HostOperations::call_of(const Arguments& arguments) {
   HostCall call;
-  switch (arguments.kind) {
-    case Kind::allreduce:
-    case Kind::barrier: call.pattern = HostPattern::reduce_all; break;
-    case Kind::broadcast: call.pattern = HostPattern::broadcast_of; break;
-    case Kind::reduce: call.pattern = HostPattern::reduce_to; break;
-    case Kind::allgather: call.pattern = HostPattern::gather_all; break;
-  }
+  call.pattern = arguments.row().pattern();
   call.reduction = arguments.reduction;
   call.count = arguments.kind == Kind::allgather ? arguments.own_count : arguments.count;
   call.root = arguments.root;
@@ -210,7 +204,7 @@ bool HostOperations::find_room(Request& request, const HostCall& call, HostData&
   Buffers& buffers = context_.transport().buffers();
   const auto* const send = static_cast<const std::byte*>(request.send);
   const std::uint64_t bytes = stage_.bytes_given(call), combined = stage_.combined_bytes(call);
-  const bool lends = call.pattern == HostPattern::reduce_all && bytes >= lent_from && request.send != request.receive &&
+  const bool lends = call.pattern.sums_for_all() && bytes >= lent_from && request.send != request.receive &&
                      !call.reduction.widens() && reinterpret_cast<std::uintptr_t>(send) % sizeof(HostWord) == 0 &&
                      context_.transport().is_shared(send, bytes);
   const std::uint64_t wanted = (lends ? 0 : aligned(bytes)) + combined;
@@ -294,7 +288,7 @@ bool HostOperations::find_places(std::uint64_t bytes) {
 
 // For observers from outside: no note has the root of a reduce.
 [[gnu::always_inline]] inline void HostOperations::describe(const HostCall& call, OperationNumber number) {
-  if (call.pattern == HostPattern::reduce_to)
+  if (call.pattern.to_root())
     slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
   if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
 }
