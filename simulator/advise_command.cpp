@@ -14,6 +14,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/models/gossip_model.hpp"
 #include "collectives/models/plain_model.hpp"
 #include "simulator/commands.hpp"
@@ -109,13 +110,11 @@ Advice advise(const Options& options, const LogGP& costs) {
   Advice advice;
   Arguments& arguments = advice.arguments;
   const std::int32_t size = options.hosts();
-  arguments.kind = options.operation == "bcast"     ? Kind::broadcast
-                   : options.operation == "reduce"  ? Kind::reduce
-                   : options.operation == "barrier" ? Kind::barrier
-                                                    : Kind::allreduce;
+  arguments.kind = row_named(options.operation == "bcast" ? "broadcast" : options.operation)->kind;
+  const CatalogueRow& row = arguments.row();
   arguments.f = 0;
   advice.binomial_latency = predict_latency(arguments, size, costs, options.bytes);
-  arguments.shape = best_shape(costs, arguments.kind == Kind::barrier ? 0 : options.bytes);
+  arguments.shape = best_shape(costs, row.has_data() ? options.bytes : 0);
   advice.expected_failures = options.job_hours / options.mtbf_hours * size;
   for (std::int32_t f = 0; !advice.suffices && f <= std::min(size - 1, most_hosts); ++f) {
     advice.choices.push_back(choice_of(f, options, arguments, costs));
@@ -126,7 +125,7 @@ Advice advise(const Options& options, const LogGP& costs) {
   advice.schedule = plain_schedule_of(arguments, size, options.bytes);
   advice.usual = advice.schedule == PlainSchedule::none ? PlainCost{chosen.latency, chosen.messages}
                                                         : predict_plain(arguments, size, costs, options.bytes);
-  if (arguments.kind == Kind::broadcast) {
+  if (!row.collects) {
     GossipCase given;
     given.size = size;
     given.costs = costs;
@@ -137,9 +136,9 @@ Advice advise(const Options& options, const LogGP& costs) {
 
   // A death inside the broadcast cuts off a subtree. Without correction each of its ranks asks the root, after
   // detection.
-  advice.cut_off = arguments.kind == Kind::reduce ? 0 : largest_subtree(arguments.shape, size);
+  advice.cut_off = row.disseminates ? largest_subtree(arguments.shape, size) : 0;
   const double storm = static_cast<double>(advice.cut_off) * (costs.per_receive() + costs.per_message());
-  if (arguments.kind == Kind::reduce) {
+  if (!row.disseminates) {
     advice.why_correction = "a reduce has no broadcast";
   } else if (storm < options.detection_us / 10) {
     advice.why_correction =
@@ -160,7 +159,7 @@ const char* algorithm_of(const Advice& advice) {
 }
 const char* schedule_of(const Advice& advice) {
   if (advice.schedule != PlainSchedule::none) return plain_schedule_name(advice.schedule);
-  return advice.arguments.kind == Kind::broadcast ? "a broadcast tree" : "up-correction and a broadcast tree";
+  return advice.arguments.row().collects ? "up-correction and a broadcast tree" : "a broadcast tree";
 }
 
 // One host: there is nothing to choose.
@@ -217,7 +216,7 @@ int print(const Options& options, const Advice& advice) {
                                    {"lost_job_probability", chosen.lost_job},
                                    {"risk", options.risk},
                                    {"suffices", advice.suffices}};
-    if (arguments.kind == Kind::broadcast) {
+    if (!arguments.row().collects) {
       line["spread"] = advice.spread.gossip_is_faster() ? "gossip" : "tree";
       line["tree_end_us"] = advice.spread.tree_end;
       line["gossip_time_us"] = advice.spread.gossip.time;
@@ -248,13 +247,13 @@ int print(const Options& options, const Advice& advice) {
         "latency     {:.3f} us, {} messages\nfallback    corrected, after a death, for UCFT_WINDOW operations:\n",
         advice.usual.latency, advice.usual.messages);
   fmt::print("f           {}\n", chosen.f);
-  if (arguments.kind != Kind::reduce)
+  if (arguments.row().disseminates)
     fmt::print("tree        {} ((L + 2o) / max(g, o) = {:g})\ncorrection  {}: {}\n", tree_name(arguments.shape.tree),
                arguments.shape.delay_quarters / 4.0, correction_name(arguments.correction), advice.why_correction);
   fmt::print("{}{:.3f} us; {:.3f} us with f = 0, {:.3f} us with f = 0 and a binomial tree\n",
              falls_back ? "then        " : "latency     ", chosen.latency, advice.choices.front().latency,
              advice.binomial_latency);
-  if (arguments.kind == Kind::broadcast)
+  if (!arguments.row().collects)
     fmt::print(
         "gossip      {}: with checked correction all is over after {:.3f} us, T = {:.3f}; after the tree {:.3f} us\n",
         advice.spread.gossip_is_faster() ? "yes" : "no", advice.spread.gossip_end, advice.spread.gossip.time,
@@ -266,7 +265,7 @@ int print(const Options& options, const Advice& advice) {
     fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
     return 0;
   }
-  if (arguments.kind == Kind::reduce) return 0;
+  if (!arguments.row().disseminates) return 0;
   fmt::print("options.tree = UCFT_TREE_OPTIMAL;\noptions.tree_delay_quarters = {};\n", arguments.shape.delay_quarters);
   if (arguments.correction == Correction::checked) fmt::print("options.correction = UCFT_CORRECTION_CHECKED;\n");
   return 0;

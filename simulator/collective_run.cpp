@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/topology/reduce_topology.hpp"
+#include "simulator/promises.hpp"
 
 namespace ucft::detail::simulator {
 
 namespace {
-
-constexpr std::uint64_t number_of(Rank rank) { return 2 * static_cast<std::uint64_t>(rank) + 1; }
 
 class CollectiveActors {
  public:
@@ -23,7 +24,7 @@ class CollectiveActors {
         buffers_({&CollectiveActors::allocate, this, 1 << 20}),
         members_(run.setting.ranks),
         operations_(static_cast<std::size_t>(run.setting.ranks)) {
-    arguments_.count = arguments_.kind == Kind::barrier ? 0 : stand_in_.words();
+    arguments_.count = arguments_.row().has_data() ? stand_in_.words() : 0;
     arguments_.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
     root_ = arguments_.root;
   }
@@ -67,13 +68,13 @@ class CollectiveActors {
     const Rank size = run_.setting.ranks;
     const Rank process = process_of(failed);
     std::vector<std::int32_t> processes = {0}, children;
-    if (arguments_.kind != Kind::broadcast || root_ != arguments_.root) {
+    if (arguments_.row().collects || root_ != arguments_.root) {
       const ReduceTopology topology(size, arguments_.f);
       topology.group_members(process, children);
       processes.insert(processes.end(), children.begin(), children.end());
       processes.push_back(topology.parent(process));
     }
-    if (arguments_.kind != Kind::reduce && !arguments_.by_gossip()) add_descendants(process, processes);
+    if (arguments_.row().disseminates && !arguments_.by_gossip()) add_descendants(process, processes);
     for (std::int32_t& each : processes) each = (each + root_) % size;
     for (auto [at, end] = brought_by_.equal_range(failed); at != end; ++at) processes.push_back(at->second);
     std::sort(processes.begin(), processes.end());
@@ -83,11 +84,12 @@ class CollectiveActors {
 
   const Operation& operation(Rank rank) const { return operations_[static_cast<std::size_t>(rank)]; }
   Rank root() const { return root_; }
-  std::uint64_t value_of(Rank rank) const {
-    std::uint64_t value = 0;
+  // With the first word of its value.
+  Result result_of(Rank rank) const {
+    Result result = simulator::result_of(operation(rank).decision(), operation(rank).attempts());
     const Slice found = operation(rank).decision().value;
-    if (found) std::memcpy(&value, buffers_.data(found), sizeof value);
-    return value;
+    if (found) std::memcpy(&result.value.emplace_back(), buffers_.data(found), sizeof(std::uint64_t));
+    return result;
   }
 
  private:
@@ -148,7 +150,7 @@ StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool op
   if (Optimism().goes_whole(payload_bytes, processes)) return;
   const std::uint64_t blocks = static_cast<std::uint64_t>(processes), of_all_pieces = blocks * optimism_.piece_bytes;
   const bool has_blocks = payload_bytes >= sizeof(std::uint64_t) * blocks;  // else some have no element
-  if (optimistic && kind == Kind::allreduce && has_blocks)
+  if (optimistic && row_of(kind).reduces && row_of(kind).disseminates && has_blocks)
     words_ = blocks * ((payload_bytes + of_all_pieces - 1) / of_all_pieces);
   optimism_.whole_bytes = 0;
   optimism_.piece_bytes = 8;
@@ -177,16 +179,16 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
   CollectiveResult result;
   const Arguments& arguments = run.arguments;
   const Rank ranks = run.setting.ranks;
-  const bool rooted = arguments.kind == Kind::reduce;
+  const bool to_root = arguments.row().to_root();
   std::vector<double> times;
-  std::uint64_t live_sum = 0, everybody = 0;
+  Terms terms = terms_of_numbers(arguments, ranks);
+  terms.lists_missing = false;  // they are not read
   for (Rank rank = 0; rank < ranks; ++rank) {
-    everybody += number_of(rank);
     result.most_sends = std::max(result.most_sends, engine.sends(rank));
     result.most_receives = std::max(result.most_receives, engine.receives(rank));
     if (!engine.alive(rank) || !engine.trusted(rank)) continue;
     ++result.live;
-    live_sum += number_of(rank);
+    terms.part(rank) = Part::must;
     if (engine.finished_at(rank) == never) {
       ++result.missed;
       continue;
@@ -194,38 +196,26 @@ CollectiveResult simulate(const CollectiveRun& given, Tracer* tracer) {
     times.push_back(engine.finished_at(rank));
     result.attempts = std::max(result.attempts, actors.operation(rank).attempts());
   }
-  // The result must hold all live ranks' numbers, none of them twice. A sum of odd numbers with too few or too many
-  // terms shows in the count.
-  const Decision* reference = nullptr;
-  std::uint64_t reference_value = 0;
+  std::optional<Result> reference;
+  bool is_wrong = false;
   for (Rank rank = 0; rank < ranks; ++rank) {
-    if (!engine.alive(rank) || !engine.trusted(rank) || engine.finished_at(rank) == never) continue;
-    const Decision& decision = actors.operation(rank).decision();
-    if (rooted && rank != arguments.root) continue;
-    if (reference == nullptr) {
-      reference = &decision;
-      reference_value = actors.value_of(rank);
-      result.outcome = decision.outcome;
-      result.contributors = static_cast<Rank>(decision.contributors);
+    if (!engine.alive(rank) || !engine.trusted(rank) || engine.finished_at(rank) == never || !terms.gets(rank))
+      continue;
+    const Result its = actors.result_of(rank);
+    if (!reference) {
+      reference = its;
+      result.outcome = its.outcome;
+      result.contributors = static_cast<Rank>(its.contributors);
+      is_wrong = its.outcome == Outcome::success && !wrong_contents(terms, its).empty();
     }
-    bool right = decision.outcome == reference->outcome && actors.value_of(rank) == reference_value;
-    if (decision.outcome == Outcome::success) {
-      const std::uint64_t value = reference_value;
-      if (arguments.kind == Kind::broadcast) right = right && value == number_of(arguments.root);
-      if (arguments.kind == Kind::barrier) right = right && result.contributors >= result.live;
-      if (arguments.kind == Kind::allreduce || rooted)
-        right = right && value >= live_sum && value <= everybody && result.contributors >= result.live &&
-                (result.contributors > result.live || value == live_sum) &&
-                (value - static_cast<std::uint64_t>(result.contributors)) % 2 == 0;
-    }
-    result.wrong += !right;
+    result.wrong += is_wrong || !disagreement(its, *reference).empty();
   }
   note_times_and_counts(std::move(times), engine, result);
   result.others = last_of_others(engine, ranks);
-  result.latency = rooted ? engine.finished_at(arguments.root) : result.last;
-  if (rooted && reference == nullptr && (!engine.alive(arguments.root) || !engine.trusted(arguments.root)))
+  result.latency = to_root ? engine.finished_at(arguments.root) : result.last;
+  if (to_root && !reference && (!engine.alive(arguments.root) || !engine.trusted(arguments.root)))
     result.outcome = Outcome::root_failed;
-  if (!rooted) result.largest_gap = largest_gap(engine, ranks, arguments.root);
+  if (!to_root) result.largest_gap = largest_gap(engine, ranks, arguments.root);
   return result;
 }
 

@@ -35,8 +35,8 @@ class TreeSchedule : public Schedule {
   TreeSchedule(const ComparatorRun& run) : run_(run), tree_(run.shape, run.setting.ranks) {}
 
   bool step(Rank rank, int index, Step& step) const override {
-    const bool up = run_.kind != Kind::broadcast;
-    const bool down = run_.kind != Kind::reduce;
+    const bool up = row_of(run_.kind).collects;
+    const bool down = row_of(run_.kind).disseminates;
     std::vector<std::int32_t> children;
     tree_.children(rank, children);
     const std::uint64_t bytes = run_.payload_bytes;

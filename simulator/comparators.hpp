@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/topology/broadcast_topology.hpp"
 #include "simulator/collective_run.hpp"
 
@@ -58,7 +59,7 @@ CollectiveResult result_of(const Engine<Actors>& engine, const ComparatorRun& ru
     result.median = times[(times.size() - 1) / 2];
     result.last = times.back();
   }
-  result.latency = run.kind == Kind::reduce ? engine.finished_at(0) : result.last;
+  result.latency = row_of(run.kind).disseminates ? result.last : engine.finished_at(0);
   result.others = last_of_others(engine, run.setting.ranks);
   result.end = engine.end();
   result.messages = engine.messages();

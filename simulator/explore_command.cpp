@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/topology/names.hpp"
 #include "simulator/commands.hpp"
 #include "simulator/explorer.hpp"
@@ -28,12 +29,9 @@ struct Options {
 
 Plan plan_of(const Options& options) {
   Arguments arguments;
-  arguments.kind = std::map<std::string, Kind>{{"allreduce", Kind::allreduce}, {"barrier", Kind::barrier},
-                                               {"allgather", Kind::allgather}, {"broadcast", Kind::broadcast},
-                                               {"bcast", Kind::broadcast},     {"reduce", Kind::reduce}}
-                       .at(options.operation);
+  arguments.kind = row_named(options.operation == "bcast" ? "broadcast" : options.operation)->kind;
   arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
-  arguments.count = arguments.kind == Kind::barrier ? 0 : 2;
+  arguments.count = arguments.row().has_data() ? 2 : 0;
   arguments.f = options.f;
   arguments.root = options.root;
   parse_tree(options.tree, arguments.shape.tree);

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include <bit>
-#include <map>
 
+#include "collectives/catalogue/catalogue.hpp"
 #include "simulator/commands.hpp"
 #include "simulator/host_explorer.hpp"
 
@@ -23,11 +23,6 @@ struct Options {
 };
 
 HostPlan plan_of(const Options& options) {
-  static const std::map<std::string, HostPattern> patterns = {{"allreduce", HostPattern::reduce_all},
-                                                              {"barrier", HostPattern::reduce_all},
-                                                              {"reduce", HostPattern::reduce_to},
-                                                              {"broadcast", HostPattern::broadcast_of},
-                                                              {"allgather", HostPattern::gather_all}};
   HostPlan plan;
   plan.ranks = options.ranks;
   plan.window = options.window;
@@ -43,8 +38,9 @@ HostPlan plan_of(const Options& options) {
   plan.runs = options.runs;
   for (const std::string& name : options.operations) {
     HostCall call;
-    call.pattern = patterns.at(name);
-    call.count = name == "barrier" ? 0 : 1;
+    const CatalogueRow& row = *row_named(name);
+    call.pattern = row.pattern();
+    call.count = row.has_data() ? 1 : 0;
     call.root = options.root;
     plan.program.push_back(call);
   }

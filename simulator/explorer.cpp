@@ -16,10 +16,10 @@ const char* role_name(Role role) {
 Role role_of(Rank rank, Rank ranks, const Arguments& arguments) {
   const Rank process = (rank - arguments.root + ranks) % ranks;
   if (process == 0) return Role::root;
-  if (arguments.kind == Kind::broadcast && arguments.by_gossip()) return Role::inner;
+  if (!arguments.row().collects && arguments.by_gossip()) return Role::inner;
   const ReduceTopology reduce(ranks, arguments.f);
   std::vector<std::int32_t> children;
-  if (arguments.kind == Kind::broadcast)
+  if (!arguments.row().collects)
     BroadcastTopology(arguments.shape, ranks).children(process, children);
   else if ((process - 1) / (reduce.f() + 1) == (ranks - 2) / (reduce.f() + 1))
     return Role::last_group;
@@ -31,12 +31,12 @@ Role role_of(Rank rank, Rank ranks, const Arguments& arguments) {
 std::int64_t sends_without_failure(Rank rank, Rank ranks, const Arguments& arguments, Rank ballot) {
   const Rank process = (rank - ballot + ranks) % ranks;
   std::int64_t sends = 0;
-  if (arguments.kind != Kind::broadcast || ballot != arguments.root) {
+  if (arguments.row().collects || ballot != arguments.root) {
     std::vector<std::int32_t> group;
     ReduceTopology(ranks, arguments.f).group_members(process, group);
     sends += static_cast<std::int64_t>(group.size()) - 1 + (process == 0 ? 0 : 1);
   }
-  if (arguments.kind == Kind::reduce) return sends;
+  if (!arguments.row().disseminates) return sends;
   if (arguments.by_gossip())
     return sends + (arguments.gossip.time_ns + arguments.gossip.interval_ns - 1) / arguments.gossip.interval_ns;
   std::vector<std::int32_t> children;
@@ -72,13 +72,14 @@ std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, 
 }  // namespace
 
 std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
-  if (ranks < 2 || arguments.kind == Kind::broadcast) return 0;
-  if (arguments.kind == Kind::allreduce && !optimism.goes_whole(arguments.bytes(), ranks)) {
+  const CatalogueRow& row = arguments.row();
+  if (ranks < 2 || !row.collects) return 0;
+  if (row.reduces && row.disseminates && !optimism.goes_whole(arguments.bytes(), ranks)) {
     Arguments outcome = arguments;
     outcome.count = 0;
     return sends_in_blocks(rank, ranks, arguments, optimism) + sends_optimistic(rank, ranks, outcome, optimism);
   }
-  if (arguments.kind == Kind::reduce) return rank == arguments.root ? 0 : 1;
+  if (!row.disseminates) return rank == arguments.root ? 0 : 1;
   const auto steps = std::bit_width(static_cast<unsigned>(ranks)) - 1;
   const Rank folded = ranks - (1 << steps);
   if (rank >= 2 * folded) return steps;
@@ -128,11 +129,12 @@ std::int64_t correction_sends(const Plan& plan, const Arguments& arguments) {
 std::int64_t boundaries(Rank rank, const Plan& plan, int deaths) {
   std::int64_t sends = 0;
   for (const Arguments& arguments : with_internal_barriers(plan)) {
-    const int ballots = arguments.kind == Kind::reduce ? 1 : deaths + 1 + static_cast<int>(plan.leaves.size());
+    const bool disseminates = arguments.row().disseminates;
+    const int ballots = disseminates ? deaths + 1 + static_cast<int>(plan.leaves.size()) : 1;
     for (int ballot = 0; ballot < ballots; ++ballot)
       sends +=
           sends_without_failure(rank, plan.ranks, arguments, (arguments.root + ballot) % plan.ranks) + (ballot > 0);
-    if (arguments.kind != Kind::reduce) sends += ballots * correction_sends(plan, arguments);
+    if (disseminates) sends += ballots * correction_sends(plan, arguments);
     if (plan.optimistic.begins) sends += sends_optimistic(rank, plan.ranks, arguments, plan.optimistic);
   }
   // The word that it leaves, and the answer to those of others.

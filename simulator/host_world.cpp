@@ -112,7 +112,7 @@ class HostWorld::Memory {
   bool expects_block(OperationNumber, Rank, std::uint64_t) const { return true; }
   void deliver_block(OperationNumber number, Rank rank, const std::byte* data, std::uint64_t bytes) {
     std::vector<HostWord>& all = state_.delivered[number];
-    all.push_back(static_cast<HostWord>(rank));
+    all.push_back(bytes << 32 | static_cast<HostWord>(rank));  // as in a set of blocks (allgather.hpp)
     for (std::uint64_t i = 0; i * sizeof(HostWord) < bytes; ++i) {
       HostWord word = 0;
       std::memcpy(&word, data + i * sizeof word, sizeof word);
@@ -474,11 +474,11 @@ void HostWorld::describe_outside(Use& word) const {
   for (HostWord each : left_) word(each);
   word(static_cast<std::uint64_t>(leavers_));
   for (const auto& node : nodes_) word(static_cast<std::uint64_t>(node->is_alive));
-  for (const Delivery& each : deliveries_) {
-    word(static_cast<std::uint64_t>(each.is_known) << 32 | static_cast<std::uint64_t>(each.result.outcome) << 40 |
-         each.result.contributors);
-    word(static_cast<std::uint64_t>(each.result.culprit));
-    for (HostWord data : each.data) word(data);
+  for (const std::optional<Result>& each : deliveries_) {
+    word(each ? std::uint64_t{1} << 32 | static_cast<std::uint64_t>(each->outcome) << 40 | each->contributors : 0);
+    if (!each) continue;
+    word(static_cast<std::uint64_t>(each->culprit));
+    for (HostWord data : each->value) word(data);
   }
 }
 
@@ -500,31 +500,26 @@ void HostWorld::complain(Rank rank, OperationNumber number, const std::string& w
 }
 
 // From the plan and the stamps alone: at the first delivery they are all still there.
-std::vector<HostWord> HostWorld::expected_data(int use, OperationNumber number) const {
+Terms HostWorld::terms_of(int use, OperationNumber number) const {
   const HostCall& call = plan_().program[number];
-  if (call.pattern == HostPattern::broadcast_of) return given(call.root, use, number, call);
-  std::vector<HostWord> blocks, sum(call.count);
-  int contributors = 0;
-  for (Rank rank = 0; rank < plan_().ranks; ++rank) {
-    if (!has_stamped(rank, use, number)) continue;
-    const std::vector<HostWord> its = given(rank, use, number, call);
-    for (std::uint64_t i = 0; i < call.count; ++i) sum[i] += its[i];
-    ++contributors;
-    blocks.push_back(static_cast<HostWord>(rank));
-    blocks.insert(blocks.end(), its.begin(), its.end());
-  }
-  // Of float64: as such all words are subnormal numbers, whose sums are those of the integers.
-  if (is_average(call.reduction.op()))
-    for (HostWord& each : sum) each = std::bit_cast<HostWord>(std::bit_cast<double>(each) / contributors);
-  return call.pattern == HostPattern::gather_all ? blocks : sum;
+  const auto stays = [&](Rank rank) { return at(rank).is_alive && !is_absent(rank, use, number); };
+  Terms terms{.pattern = call.pattern,
+              .root = call.root,
+              .averages = is_average(call.reduction.op()),
+              .given = [this, &call, use, number](Rank rank) { return given(rank, use, number, call); },
+              .root_stays = stays(call.root),
+              .lacks = plan_().lacks,
+              .lack_is_known = plan_().lacks != no_rank && has_stamped(plan_().lacks, use, number)};
+  for (Rank rank = 0; rank < plan_().ranks; ++rank)
+    terms.parts.push_back(stays(rank) || has_stamped(rank, use, number) ? Part::must : Part::cannot);
+  return terms;
 }
 
 // No rank is owed agreement, and no rank may have data that were given for something else.
 void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResult& result) {
   const HostCall& call = plan_().program[number];
-  const bool reads_all = call.pattern == HostPattern::reduce_all || call.pattern == HostPattern::gather_all ||
-                         (call.pattern == HostPattern::reduce_to && call.root == rank);
-  const bool reads_root = call.pattern == HostPattern::broadcast_of && call.root != rank;
+  const bool is_root = call.root == rank, from_root = call.pattern.from_root();
+  const bool reads_all = !from_root && (!call.pattern.to_root() || is_root), reads_root = from_root && !is_root;
   bool is_mixed = false;
   for (Rank other = 0; other < plan_().ranks; ++other)
     if (has_stamped(other, at(rank).state.use, number) && (other == plan_().differs) != (rank == plan_().differs))
@@ -536,53 +531,20 @@ void HostWorld::check_mixture(Rank rank, OperationNumber number, const HostResul
 void HostWorld::check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data) {
   if (plan_().differs != no_rank) return check_mixture(rank, number, result);
   const HostCall& call = plan_().program[number];
+  if (call.pattern.from_root() && call.root == rank && result.outcome == Outcome::success) return;  // it has its data
   const int use = at(rank).state.use;
-  const bool is_root = call.root == rank;
-  if (call.pattern == HostPattern::reduce_to && !is_root) {
-    if (result.outcome == Outcome::root_failed && at(call.root).is_alive && !is_absent(call.root, use, number))
-      complain(rank, number, "the root lives");
-    return;
-  }
-  if (call.pattern == HostPattern::broadcast_of && is_root && result.outcome == Outcome::success) return;
-  check_sum(rank, number, result, data);
-}
-
-void HostWorld::check_sum(Rank rank, OperationNumber number, const HostResult& result,
-                          const std::vector<HostWord>& data) {
-  const HostCall& call = plan_().program[number];
-  const int use = at(rank).state.use;
-  Delivery& first = deliveries_[static_cast<std::size_t>(use) * plan_().program.size() + number];
-  if (first.is_known) {
-    if (first.result.outcome != result.outcome || first.result.contributors != result.contributors ||
-        first.data != data || first.result.culprit != result.culprit)
-      complain(rank, number, "another result than somebody had before");
-    return;
-  }
-  first = {true, result, data};
-  if (result.outcome == Outcome::mismatch) return complain(rank, number, "a mismatch that is none");
-  if (result.outcome != Outcome::success && !data.empty()) complain(rank, number, "data beside an error");
-  if (result.outcome == Outcome::no_memory) {
-    if (result.culprit != plan_().lacks) complain(rank, number, "no memory, of one who has some");
-    return;
-  }
-  if (result.outcome == Outcome::root_failed) {
-    if (call.pattern != HostPattern::broadcast_of || has_stamped(call.root, use, number) ||
-        (at(call.root).is_alive && !is_absent(call.root, use, number)))
-      complain(rank, number, "the root's data are there");
-    return;
-  }
-  if (data != expected_data(use, number))
-    return complain(rank, number, "the data are not those of the ranks that have stamped");
-  if (call.pattern == HostPattern::broadcast_of) return;
-  std::uint32_t stamped = 0;
-  for (Rank other = 0; other < plan_().ranks; ++other) {
-    stamped += has_stamped(other, use, number);
-    if (at(other).is_alive && !has_stamped(other, use, number) && !is_absent(other, use, number))
-      complain(rank, number, "a live rank is missing");
-    if (other == plan_().lacks && has_stamped(other, use, number))
-      complain(rank, number, "a sum without what one lacks");
-  }
-  if (result.contributors != stamped) complain(rank, number, "the contributors are not those that have stamped");
+  std::optional<Result>& first = deliveries_[static_cast<std::size_t>(use) * plan_().program.size() + number];
+  const Terms terms = terms_of(use, number);
+  const Result got{.finished = true,
+                   .outcome = result.outcome,
+                   .value = data,
+                   .contributors = result.contributors,
+                   .missing_known = false,
+                   .missing = {},
+                   .culprit = result.culprit};
+  if (std::string wrong = broken_promise(terms, rank, got, first ? &*first : nullptr); !wrong.empty())
+    return complain(rank, number, wrong);
+  if (terms.gets(rank)) first = got;
 }
 
 std::string HostWorld::words(const Event& event) {

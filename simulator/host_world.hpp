@@ -29,12 +29,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "collectives/on_host/host_lease.hpp"
 #include "collectives/on_host/host_stage.hpp"
+#include "simulator/promises.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -116,13 +118,6 @@ class HostWorld {
     bool completes = false;                 // with which it completes an operation, though it is a final look
   };
   using Completion = std::pair<OperationNumber, HostResult>;
-  // The result that the first rank to have it was given. All others must be given the same.
-  struct Delivery {
-    bool is_known = false;
-    HostResult result;
-    std::vector<HostWord> data;
-  };
-
   static std::uint32_t bit(Rank rank) { return std::uint32_t{1} << rank; }
   Node& at(Rank rank) {
     std::shared_ptr<Node>& node = nodes_[static_cast<std::size_t>(rank)];
@@ -163,8 +158,7 @@ class HostWorld {
   void check_store(Rank rank, HostPlace place);
   void check(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
   void check_mixture(Rank rank, OperationNumber number, const HostResult& result);
-  void check_sum(Rank rank, OperationNumber number, const HostResult& result, const std::vector<HostWord>& data);
-  std::vector<HostWord> expected_data(int use, OperationNumber number) const;
+  Terms terms_of(int use, OperationNumber number) const;
   bool has_stamped(Rank rank, int use, OperationNumber number) const;
   bool is_absent(Rank rank, int use, OperationNumber number) const;
   void complain(Rank rank, OperationNumber number, const std::string& what);
@@ -177,8 +171,8 @@ class HostWorld {
   std::vector<HostWord> leases_;  // by use and rank
   std::vector<HostWord> opened_;  // by rank: uses
   std::vector<HostWord> left_;    // by use and rank: 1 + operations that it has posted, all of them if it is not early
-  std::vector<std::shared_ptr<Node>> nodes_;  // shared with other worlds until they change
-  std::vector<Delivery> deliveries_;          // by use and operation
+  std::vector<std::shared_ptr<Node>> nodes_;       // shared with other worlds until they change
+  std::vector<std::optional<Result>> deliveries_;  // by use and operation: of the first rank to have it
   int deaths_ = 0, leavers_ = 0;
   std::string violation_;
 };

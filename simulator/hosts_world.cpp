@@ -10,15 +10,7 @@ std::string describe(const HostsPlan& plan) {
   if (plan.slow_journal) text = "slow journal, " + text;
   for (Host host : plan.hosts) text += " " + std::to_string(host);
   text += " W=" + std::to_string(plan.window) + " in flight " + std::to_string(plan.in_flight) + ":";
-  for (const Arguments& arguments : plan.program)
-    text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
-            ",root=" + std::to_string(arguments.root) + ")";
-  if (plan.ends) text += " the end";
-  for (const Leave& each : plan.leaves)
-    text += " " + std::to_string(each.rank) + (each.waits ? " leaves after " : " leaves at once after ") +
-            std::to_string(each.after);
-  for (const Crash& crash : plan.crashes)
-    text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
+  text += describe(plan.program, plan.ends, plan.leaves, plan.crashes);
   return text + " " + order_name(plan.order) + " seed " + std::to_string(plan.seed);
 }
 
@@ -40,10 +32,7 @@ HostsWorld::Node::Node(HostsWorld& world, Rank rank)
 
 HostsWorld::HostsWorld(const HostsPlan& plan)
     : plan_(plan), memories_(static_cast<std::size_t>(plan.hosts.back() + 1)), random_(plan.seed) {
-  std::uint64_t all_blocks = 0;
-  for (Rank rank = 0; rank < ranks(); ++rank) all_blocks += block_words(rank);
-  for (Arguments& arguments : plan_.program)
-    if (arguments.kind == Kind::allgather) arguments.count = all_blocks, arguments.blocks = ranks();
+  set_lengths(plan_.program, ranks());
   for (HostMemory& memory : memories_) {
     memory.given.assign(plan.program.size(), std::vector<bool>(plan.hosts.size()));
     memory.left.assign(plan.hosts.size(), false);
@@ -252,21 +241,6 @@ bool HostsWorld::is_final(Rank rank, std::size_t call) {
   return final;
 }
 
-std::vector<std::byte> HostsWorld::value_of(Rank rank, std::size_t call) const {
-  const Arguments& arguments = arguments_of(host_of(rank), call);
-  const std::uint64_t word = arguments.kind == Kind::broadcast ? broadcast_data(rank, call) : contribution_of(rank);
-  Arguments mine = arguments;
-  mine.own_count = block_words(rank);
-  const bool is_block = arguments.kind == Kind::allgather;
-  const std::vector<std::uint64_t> words(is_block ? mine.own_count : arguments.count, word);
-  std::vector<std::byte> bytes(is_block ? Allgather::input_bytes(mine) : arguments.bytes());
-  if (is_block)
-    Allgather::pack(mine, rank, words.data(), bytes.data());
-  else if (!bytes.empty())
-    std::memcpy(bytes.data(), words.data(), bytes.size());
-  return bytes;
-}
-
 HostContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call, std::vector<std::byte>& value) {
   const std::vector<bool>& given = memory_of(rank).given[call];
   HostContribution contribution;
@@ -277,8 +251,8 @@ HostContribution HostsWorld::contribution_of_host(Rank rank, std::size_t call, s
   contribution.has_value = arguments.row().collects || (root_is_here && root_gave);
   contribution.root_died = !arguments.row().collects && root_is_here && !root_gave;
   const auto add = [&](Rank other) {
-    const std::vector<std::byte> part = value_of(other, call);
-    if (arguments.kind == Kind::allgather)
+    const std::vector<std::byte> part = input_of(arguments_of(host_of(rank), call), other, call);
+    if (arguments.row().combines == Combines::blocks)
       return static_cast<void>(value.insert(value.end(), part.begin(), part.end()));
     if (value.empty()) return static_cast<void>(value = part);
     combine(arguments.reduction, value.data(), value.data(), part.data(), arguments.count);
@@ -362,16 +336,11 @@ Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber numb
   Node& here = node(rank);
   const Operation& operation = here.member.process().operation(number);
   const Decision& decision = operation.decision();
-  Result result;
-  result.finished = true;
-  result.outcome = decision.outcome;
-  result.contributors = decision.contributors;
-  result.attempts = operation.attempts();
-  result.culprit = decision.culprit;
+  Result result = result_of(decision, operation.attempts());
   here.named[call] = decision.list_length;
   result.missing_known = here.member.missing(number, result.missing);
   const Arguments& arguments = arguments_of(host_of(rank), call);
-  if (!value.empty() && (arguments.kind != Kind::reduce || rank == arguments.root)) {
+  if (!value.empty() && (!arguments.row().to_root() || rank == arguments.root)) {
     result.value.resize(value.size() / sizeof(std::uint64_t));
     std::memcpy(result.value.data(), value.data(), value.size());
   }
@@ -410,55 +379,39 @@ std::size_t HostsWorld::failed_hosts() const {
 std::string HostsWorld::check_mismatched(Rank rank, std::size_t call) const {
   const Result& result = this->result(rank, call);
   const Arguments& mine = arguments_of(host_of(rank), call);
-  if (result.outcome != Outcome::success || !mine.row().collects || (mine.rooted() && rank != mine.root)) return {};
-  for (Rank other = 0; other < ranks(); ++other) {
-    const bool is_missing = std::ranges::binary_search(result.missing, other);
-    if (!is_missing && arguments_of(host_of(other), call).signature() != mine.signature())
-      return "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + ": a result with rank " +
-             std::to_string(other) + ", which has posted something else";
+  Terms terms = simulator::terms_of(mine, ranks(), call);
+  if (result.outcome != Outcome::success || mine.row().from_root() || !terms.gets(rank)) return {};
+  for (Rank other = 0; other < ranks(); ++other)
+    if (arguments_of(host_of(other), call).signature() != mine.signature()) terms.part(other) = Part::cannot;
+  return wrong_contents(terms, result);
+}
+
+Terms HostsWorld::terms_of(std::size_t call) const {
+  const Arguments& arguments = plan_.program[call];
+  const bool any_died = survivors().size() < plan_.hosts.size();
+  Terms terms = simulator::terms_of(arguments, ranks(), call);
+  terms.failures = failed_hosts();
+  for (Rank rank = 0; rank < ranks(); ++rank) {
+    // A rank's that leaves in order is in it, but in a reduce in which some rank dies.
+    const bool is_certain = leave_of(rank) == nullptr || !any_died || arguments.row().disseminates;
+    if (alive(rank) && call < share_of(rank) && binds(rank) && is_certain)
+      terms.part(rank) = Part::must;
+    else if (!memories_[static_cast<std::size_t>(host_of(rank))].given[call][static_cast<std::size_t>(rank)])
+      terms.part(rank) = Part::cannot;
   }
-  return {};
+  terms.root_stays = terms.part(terms.root) == Part::must;
+  return terms;
 }
 
 // reference: of a rank before, or nullptr. Of the dead only the results that they have got before they died.
-std::string HostsWorld::check_result(Rank rank, std::size_t call, const Result*& reference) const {
-  const Arguments& arguments = plan_.program[call];
+std::string HostsWorld::check_result(const Terms& terms, Rank rank, std::size_t call, const Result*& reference) const {
   const Result& result = this->result(rank, call);
-  const std::string where = "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + ": ";
-  if (!result.finished) return alive(rank) && call < share_of(rank) ? where + "never finished" : "";
-  if (is_mismatched(call)) return check_mismatched(rank, call);
-  if (result.outcome == Outcome::mismatch || result.outcome == Outcome::no_memory) return where + "broken off";
-  // Those whose value must be in it: of a rank that leaves in order it is, but in a reduce in which somebody dies.
-  std::vector<Rank> live;
-  const bool any_died = survivors().size() < plan_.hosts.size();
-  for (Rank each : survivors()) {
-    const bool is_certain = leave_of(each) == nullptr || !any_died || arguments.kind != Kind::reduce;
-    if (call < share_of(each) && binds(each) && is_certain) live.push_back(each);
-  }
-  if (result.outcome == Outcome::root_failed &&
-      (!arguments.rooted() || std::ranges::binary_search(live, arguments.root)))
-    return where + "root_failed";
-  if (result.outcome == Outcome::too_many_failures && failed_hosts() <= static_cast<std::size_t>(arguments.f))
-    return where + "too_many_failures with " + std::to_string(failed_hosts()) + " failed hosts";
-  if (arguments.kind == Kind::reduce) {
-    const bool has_result = rank == arguments.root && result.outcome == Outcome::success;
-    return has_result ? check_sum(ranks(), result, live, arguments, where) : "";
-  }
-  if (reference == nullptr) reference = &result;
-  if (result.outcome != reference->outcome) return where + "another outcome than the others";
-  if (result.value != reference->value) return where + "another value than the others";
-  if (result.contributors != reference->contributors) return where + "another count than the others";
-  if (result.missing != reference->missing) return where + "another list than the others";
-  if (result.outcome != Outcome::success) return {};
-  switch (arguments.kind) {
-    case Kind::broadcast:
-      for (std::uint64_t word : result.value)
-        if (word != broadcast_data(arguments.root, call)) return where + "not the root's data";
-      return {};
-    case Kind::allgather: return check_blocks(ranks(), result, live, where);
-    case Kind::allreduce: return check_sum(ranks(), result, live, arguments, where);
-    default: return result.contributors < live.size() ? where + "passed the barrier before all had entered" : "";
-  }
+  if (!result.finished && (!alive(rank) || call >= share_of(rank))) return {};
+  const bool differs = result.finished && is_mismatched(call);
+  const std::string wrong = differs ? check_mismatched(rank, call) : broken_promise(terms, rank, result, reference);
+  if (!wrong.empty()) return "rank " + std::to_string(rank) + ", operation " + std::to_string(call) + ": " + wrong;
+  if (!differs && terms.gets(rank)) reference = &result;
+  return {};
 }
 
 // All replicas of a host have read the same, and all hosts go on with the same others.
@@ -486,13 +439,15 @@ std::string HostsWorld::check_host(Rank rank, Rank first) const {
 std::string HostsWorld::check() const {
   const std::vector<Rank> live = survivors();
   for (std::size_t call = 0; call < plan_.program.size(); ++call) {
+    const Terms terms = terms_of(call);
     const Result* reference = nullptr;
     for (Rank rank : live)
-      if (std::string wrong = binds(rank) ? check_result(rank, call, reference) : ""; !wrong.empty()) return wrong;
+      if (std::string wrong = binds(rank) ? check_result(terms, rank, call, reference) : ""; !wrong.empty())
+        return wrong;
     // Delivery is uniform on a host that lives: all get the result that a dead rank has got.
     for (Rank rank = 0; rank < ranks(); ++rank)
       if (!alive(rank) && binds(rank))
-        if (std::string wrong = check_result(rank, call, reference); !wrong.empty()) return "dead " + wrong;
+        if (std::string wrong = check_result(terms, rank, call, reference); !wrong.empty()) return "dead " + wrong;
   }
   const auto first = std::ranges::find_if(live, [&](Rank rank) { return leave_of(rank) == nullptr; });
   for (Rank rank : live)

@@ -149,7 +149,6 @@ class HostsWorld {
   void give(Rank rank, std::size_t call);
   bool offer(Rank rank);
   bool is_final(Rank rank, std::size_t call);
-  std::vector<std::byte> value_of(Rank rank, std::size_t call) const;
   const Arguments& arguments_of(Host host, std::size_t call) const;
   bool is_mismatched(std::size_t call) const;
   bool say_waiting();
@@ -162,7 +161,8 @@ class HostsWorld {
   bool is_sound(Host host) const;
   bool binds(Rank rank) const;
   std::size_t failed_hosts() const;
-  std::string check_result(Rank rank, std::size_t call, const Result*& reference) const;
+  Terms terms_of(std::size_t call) const;
+  std::string check_result(const Terms& terms, Rank rank, std::size_t call, const Result*& reference) const;
   std::string check_host(Rank rank, Rank first) const;
 
   HostsPlan plan_;

@@ -31,6 +31,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options : ClockOptions, RunOptions {
   Kind kind = Kind::broadcast;
+  const char* name = "bcast";
   std::string algorithm = "corrected";
   std::int64_t ranks = 8, root = 0, hosts = 0;
   double gather = 1, deliver = 1, proof_delay = -1;
@@ -69,7 +70,7 @@ bool by_gossip(const Options& options) {
 }
 
 void set_gossip_of(const Options& options, const LogGP& costs, Arguments& arguments) {
-  if (options.kind != Kind::broadcast) refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
+  if (row_of(options.kind).collects) refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
   if (options.phased) refuse(fmt::format("--phased: --algorithm {} is, at T", options.algorithm));
   if (options.algorithm != "gossip" && options.correction != "none")
     refuse(fmt::format("--correction {}: --algorithm {} has its own", options.correction, options.algorithm));
@@ -99,7 +100,7 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
     refuse("--corrected-are-silent: of --correction opportunistic and opportunistic-optimised");
   arguments.shape.arity = options.arity;
   arguments.correction_distance = options.distance > 0 || by_gossip(options) ? options.distance : 2;
-  arguments.shape.delay_quarters = delay_quarters_of(costs, options.kind == Kind::barrier ? 0 : options.bytes);
+  arguments.shape.delay_quarters = delay_quarters_of(costs, row_of(options.kind).has_data() ? options.bytes : 0);
   if (const std::string problem = problem_with(arguments.shape); !problem.empty()) refuse(problem);
   if (by_gossip(options)) set_gossip_of(options, costs, arguments);
   return arguments;
@@ -107,7 +108,7 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
 
 void refuse_meaningless_of(const CLI::App& command, const Options& options, const Arguments& arguments) {
   const bool corrected = options.algorithm == "corrected", gossips = by_gossip(options);
-  const bool spreads = options.kind != Kind::reduce, has_hosts = options.hosts > 0;
+  const bool spreads = row_of(options.kind).disseminates, has_hosts = options.hosts > 0;
   const bool has_tree = (corrected && spreads) || options.algorithm == "tree" || options.algorithm == "acknowledged";
   const char* const with_tree = "of an operation with a broadcast tree";
   const char* const of_gossip = "of --algorithm ocg, ccg, fcg and gossip";
@@ -125,8 +126,8 @@ void refuse_meaningless_of(const CLI::App& command, const Options& options, cons
                       {"--panic-after", panics, of_panic},
                       {"--no-panic", panics, of_panic},
                       {"--f", corrected || gossips, "of algorithms that tolerate failures by number"},
-                      {"--optimistic", options.kind != Kind::broadcast, "of an operation with a reduction"},
-                      {"--bytes", options.kind != Kind::barrier, "of an operation with data"},
+                      {"--optimistic", row_of(options.kind).collects, "of an operation with a reduction"},
+                      {"--bytes", row_of(options.kind).has_data(), "of an operation with data"},
                       {"--gather", has_hosts, "with --hosts"},
                       {"--deliver", has_hosts, "with --hosts"},
                       {"--prove", has_hosts, "with --hosts"}});
@@ -162,9 +163,9 @@ Task task_of(const Options& options) {
   Setting& setting = run.setting;
   setting.ranks = static_cast<Rank>(options.ranks);
   // Without the detector's word no rank is given up: a broadcast then shows what its tree and correction do alone.
-  set_clock(options, options.kind != Kind::broadcast, setting);
+  set_clock(options, row_of(options.kind).collects, setting);
   run.arguments = arguments_of(options, setting.costs);
-  run.payload_bytes = run.arguments.kind == Kind::barrier ? 0 : options.bytes;
+  run.payload_bytes = run.arguments.row().has_data() ? options.bytes : 0;
   run.phased = options.phased;
   run.optimistic = options.optimistic;
   if (options.optimistic && options.algorithm != "corrected")
@@ -194,8 +195,8 @@ Task task_of(const Options& options) {
     // Else Buntinas' root would never hear of a death: the detector is part of it.
     if (comparator.algorithm == Comparator::buntinas && options.detection.empty())
       setting.detection_delay = 10 * setting.costs.delivery();
-    if ((allreduce_only && options.kind != Kind::allreduce) || (broadcast_only && options.kind != Kind::broadcast) ||
-        options.kind == Kind::barrier)
+    const CatalogueRow& row = row_of(options.kind);
+    if ((allreduce_only && !(row.reduces && row.disseminates)) || (broadcast_only && row.collects) || !row.has_data())
       refuse(fmt::format("--algorithm {}: not of this operation", options.algorithm));
     if (options.root != 0)
       refuse(fmt::format("--root {}: --algorithm {} has rank 0 as root", options.root, options.algorithm));
@@ -289,7 +290,7 @@ Json summary_of(const Options& options, const Task& task, std::span<const Collec
   const auto messages = [](const CollectiveResult& r) { return r.messages; };
 
   Json row;
-  row["operation"] = arguments.kind == Kind::broadcast ? "bcast" : kind_name(arguments.kind);
+  row["operation"] = options.name;
   row["algorithm"] = options.algorithm;
   row["ranks"] = options.ranks;
   if (task.is_two_level) {
@@ -570,6 +571,7 @@ void add_run_commands(CLI::App& app, int& exit_code) {
   const auto add = [&](Kind kind, const char* name, const char* text) {
     auto options = std::make_shared<Options>();
     options->kind = kind;
+    options->name = name;
     CLI::App* command = app.add_subcommand(name, text);
     add_options(*command, *options);
     command->callback([options, command, &exit_code] {

@@ -10,6 +10,7 @@
 
 #include "collectives/among/host_member.hpp"
 #include "simulator/kept_entry.hpp"
+#include "simulator/promises.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -38,7 +39,7 @@ class TwoLevelActors {
   void turn(Rank rank, double now, Outbox& out);
   bool finished(Rank rank) const {
     const Member* const found = find(rank);
-    return found != nullptr && found->is_through;
+    return found != nullptr && found->result.finished;
   }
   std::uint64_t payload_bytes(const Message& message) const { return stand_in_.payload_of(message.value.bytes); }
   template <class Visit>
@@ -48,13 +49,9 @@ class TwoLevelActors {
   double proof_delay() const { return run_.proof_delay; }
 
   // After the run.
-  static std::uint64_t number_of(Rank rank) { return 2 * static_cast<std::uint64_t>(rank) + 1; }  // what it gives
   Rank hosts() const { return hosts_.back() + 1; }
   bool has_given(Rank rank) const { return !is_absent_[static_cast<std::size_t>(rank)]; }
-  const Decision* decision_of(Rank rank) const { return finished(rank) ? &find(rank)->decision : nullptr; }
-  std::uint64_t value_of(Rank rank) const { return find(rank)->value; }
-  std::uint32_t attempts_of(Rank rank) const { return find(rank)->attempts; }
-  std::vector<Rank> missing_of(Rank rank) const { return find(rank)->missing; }
+  const Result* result_of(Rank rank) const { return finished(rank) ? &find(rank)->result : nullptr; }
   std::uint32_t partners(Host host) const { return static_cast<std::uint32_t>(of(host).partners.size()); }
   Rank takeovers() const { return takeovers_; }
 
@@ -78,11 +75,7 @@ class TwoLevelActors {
     void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override;
     TwoLevelActors& actors;
     HostMember member;
-    Decision decision;  // without its buffers
-    std::uint64_t value = 0;
-    std::uint32_t attempts = 0;
-    std::vector<Rank> missing;
-    bool is_through = false;
+    Result result;  // with the first word of its value
   };
 
   static constexpr int window = 4;  // so that no barrier of the window follows a rooted operation
@@ -152,8 +145,8 @@ void TwoLevelActors::make_contribution(Host host) {
   mine.arguments = run_.arguments;
   mine.arguments.root = host_of(run_.arguments.root);
   mine.arguments.f = std::min(run_.arguments.f, hosts() - 1);
-  const Kind kind = mine.arguments.kind;
-  mine.arguments.count = kind == Kind::barrier ? 0 : stand_in_.words();
+  const CatalogueRow& row = mine.arguments.row();
+  mine.arguments.count = row.has_data() ? stand_in_.words() : 0;
   memory.value.assign(stand_in_.words(), 0);
   const Rank first = host * run_.ranks_per_host, end = std::min(first + run_.ranks_per_host, run_.setting.ranks);
   double last = 0;
@@ -161,20 +154,20 @@ void TwoLevelActors::make_contribution(Host host) {
     const auto at = static_cast<std::size_t>(rank);
     last = std::max(last, is_absent_[at] == 0 ? starts_[at] : dies_[at] == 0 ? 0 : dies_[at] + run_.proof_delay);
     if (is_absent_[at] != 0) {
-      if (kind != Kind::broadcast) mine.missing.push_back(rank);
-      mine.root_died |= kind == Kind::broadcast && rank == run_.arguments.root;
+      if (row.collects) mine.missing.push_back(rank);
+      mine.root_died |= !row.collects && rank == run_.arguments.root;
       continue;
     }
     ++mine.contributors;
     for (std::uint64_t& word : memory.value) word += number_of(rank);
   }
-  const bool gives = is_one_of(mine.arguments.row().gives, host == mine.arguments.root);
-  if (kind == Kind::broadcast) {
+  const bool gives = is_one_of(row.gives, host == mine.arguments.root);
+  if (!row.collects) {
     mine.contributors = 1;
     memory.value.assign(1, number_of(run_.arguments.root));
   }
-  mine.has_value = !mine.root_died && (gives || kind == Kind::barrier);
-  if (gives && mine.has_value && kind != Kind::barrier) mine.value = std::as_bytes(std::span(memory.value));
+  mine.has_value = !mine.root_died && (gives || row.collects);
+  if (gives && mine.has_value) mine.value = std::as_bytes(std::span(memory.value));
   memory.ready_at = last + run_.gather;
 }
 
@@ -183,14 +176,13 @@ TwoLevelActors::Member::Member(TwoLevelActors& of, Rank rank)
       member({rank, &of.hosts_, window, of.stand_in_.optimism()}, of.of(of.host_of(rank)), *this, of.buffers_) {}
 
 void TwoLevelActors::Member::on_completed(OperationNumber call, OperationNumber number,
-                                          std::span<const std::byte> result) {
+                                          std::span<const std::byte> value) {
   if (call == HostProcess::internal) return;
   const Operation& operation = member.process().operation(number);
-  decision = operation.decision();
-  attempts = static_cast<std::uint32_t>(operation.attempts());
-  if (!result.empty()) std::memcpy(&value, result.data(), sizeof value);
-  if (decision.outcome == Outcome::success) member.missing(number, missing);
-  is_through = true;
+  result = simulator::result_of(operation.decision(), operation.attempts());
+  result.missing_known = !operation.decision().truncated;
+  if (!value.empty()) std::memcpy(&result.value.emplace_back(), value.data(), sizeof(std::uint64_t));
+  if (result.outcome == Outcome::success) member.missing(number, result.missing);
 }
 
 // With all that is known of deaths.
@@ -282,28 +274,6 @@ void TwoLevelActors::note_proof(Rank failed, Visit visit) {
   }
 }
 
-// It has no rank's value twice, and every live rank's. Each rank's value is there, or the list names the rank.
-bool has_right_value(const TwoLevelActors& actors, const TwoLevelRun& run, Rank rank, std::uint64_t live_sum) {
-  const Decision& decision = *actors.decision_of(rank);
-  const Kind kind = run.arguments.kind;
-  const std::uint64_t value = actors.value_of(rank);
-  if (decision.outcome != Outcome::success || kind == Kind::barrier) return true;
-  if (kind == Kind::broadcast) return decision.truncated || value == TwoLevelActors::number_of(run.arguments.root);
-  if (value < live_sum) return false;
-  const std::vector<Rank> missing = actors.missing_of(rank);
-  std::uint64_t expected = 0;
-  for (Rank each = 0; each < run.setting.ranks; ++each)
-    if (!std::ranges::binary_search(missing, each)) expected += TwoLevelActors::number_of(each);
-  return decision.truncated || value == expected;
-}
-
-// Whether two ranks have got the same.
-bool agree(const TwoLevelActors& actors, Rank one, Rank other) {
-  const Decision &a = *actors.decision_of(one), &b = *actors.decision_of(other);
-  return a.outcome == b.outcome && a.contributors == b.contributors && actors.value_of(one) == actors.value_of(other) &&
-         actors.missing_of(one) == actors.missing_of(other);
-}
-
 }  // namespace
 
 CollectiveResult simulate(const TwoLevelRun& given) {
@@ -316,11 +286,11 @@ CollectiveResult simulate(const TwoLevelRun& given) {
 
   CollectiveResult result;
   const Arguments& arguments = run.arguments;
-  const bool rooted = arguments.kind == Kind::reduce;
+  const bool to_root = arguments.row().to_root();
+  Terms terms = terms_of_numbers(arguments, run.setting.ranks);
   const Host root_host = arguments.root / run.ranks_per_host;
   std::vector<double> times;
-  std::uint64_t live_sum = 0;
-  Rank reference = no_rank;
+  const Result* reference = nullptr;
   result.outcome = Outcome::success;
   for (Host host = 0; host < actors.hosts(); ++host) {
     const Rank first = host * run.ranks_per_host, end = std::min(first + run.ranks_per_host, run.setting.ranks);
@@ -330,33 +300,35 @@ CollectiveResult simulate(const TwoLevelRun& given) {
       result.most_sends = std::max(result.most_sends, engine.sends(rank));
       result.most_receives = std::max(result.most_receives, engine.receives(rank));
       finished = std::min(finished, engine.finished_at(rank));
+      if (!actors.has_given(rank)) terms.part(rank) = Part::cannot;
       if (!engine.alive(rank) || !engine.trusted(rank)) continue;
       ++live;
-      if (actors.has_given(rank)) live_sum += TwoLevelActors::number_of(rank);
+      if (actors.has_given(rank)) terms.part(rank) = Part::must;
       if (speaker == no_rank) speaker = rank;
     }
     result.most_partners = std::max(result.most_partners, actors.partners(host));
     if (live == 0) continue;
     result.live += live;
-    if (actors.decision_of(speaker) == nullptr) {
+    const Result* const its = actors.result_of(speaker);
+    if (its == nullptr) {
       result.missed += live;
       continue;
     }
     const double time = finished + run.deliver;
     times.insert(times.end(), static_cast<std::size_t>(live), time);
-    result.attempts = std::max(result.attempts, actors.attempts_of(speaker));
-    if (rooted && host != root_host) continue;
-    if (reference == no_rank) reference = speaker;
-    if (rooted && host == root_host) result.latency = time;
-    if (!agree(actors, speaker, reference)) result.wrong += live;
+    result.attempts = std::max(result.attempts, its->attempts);
+    if (to_root && host != root_host) continue;
+    if (reference == nullptr) reference = its;
+    if (to_root) result.latency = time;
+    if (!disagreement(*its, *reference).empty()) result.wrong += live;
   }
-  if (reference != no_rank) {
-    result.outcome = actors.decision_of(reference)->outcome;
-    result.contributors = static_cast<Rank>(actors.decision_of(reference)->contributors);
-    if (!has_right_value(actors, run, reference, live_sum)) result.wrong += result.live;
+  if (reference != nullptr) {
+    result.outcome = reference->outcome;
+    result.contributors = static_cast<Rank>(reference->contributors);
+    if (result.outcome == Outcome::success && !wrong_contents(terms, *reference).empty()) result.wrong += result.live;
   }
   note_times_and_counts(std::move(times), engine, result);
-  if (!rooted) result.latency = result.last;
+  if (!to_root) result.latency = result.last;
   result.others = result.last;
   result.takeovers = actors.takeovers();
   return result;

@@ -1,9 +1,7 @@
 #include "simulator/world.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <span>
 
 namespace ucft::detail::simulator {
 
@@ -13,20 +11,27 @@ const char* order_name(Order order) {
   return names[static_cast<int>(order)];
 }
 
+std::string describe(const std::vector<Arguments>& program, bool ends, const std::vector<Leave>& leaves,
+                     const std::vector<Crash>& crashes) {
+  std::string text;
+  for (const Arguments& arguments : program)
+    text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
+            ",root=" + std::to_string(arguments.root) + ")";
+  if (ends) text += " the end";
+  for (const Leave& each : leaves)
+    text += " " + std::to_string(each.rank) + (each.waits ? " leaves after " : " leaves at once after ") +
+            std::to_string(each.after);
+  for (const Crash& crash : crashes)
+    text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
+  return text;
+}
+
 std::string describe(const Plan& plan) {
   std::string text = (plan.optimistic.begins ? "optimistic n=" : "n=") + std::to_string(plan.ranks) +
                      " W=" + std::to_string(plan.window) + " in flight " + std::to_string(plan.in_flight) + ":";
   if (plan.lends) text += " lends";
   if (plan.ranks_per_host > 0) text += " in hosts of " + std::to_string(plan.ranks_per_host);
-  for (const Arguments& arguments : plan.program)
-    text += std::string(" ") + arguments.row().name + "(f=" + std::to_string(arguments.f) +
-            ",root=" + std::to_string(arguments.root) + ")";
-  if (plan.ends) text += " the end";
-  for (const Leave& each : plan.leaves)
-    text += " " + std::to_string(each.rank) + (each.waits ? " leaves after " : " leaves at once after ") +
-            std::to_string(each.after);
-  for (const Crash& crash : plan.crashes)
-    text += " kill " + std::to_string(crash.rank) + "@" + std::to_string(crash.after_sends);
+  text += describe(plan.program, plan.ends, plan.leaves, plan.crashes);
   if (plan.short_of_memory != no_rank)
     text += " memory of " + std::to_string(plan.short_of_memory) + " ends after " + std::to_string(plan.after_blocks);
   return text + " " + order_name(plan.order) + " seed " + std::to_string(plan.seed);
@@ -62,10 +67,7 @@ World::World(const Plan& plan) : plan_(plan), memory_(static_cast<std::size_t>(p
     nodes_.push_back(std::make_unique<Node>(plan, rank));
     nodes_.back()->buffers = Buffers({&World::allocate, &memory_[static_cast<std::size_t>(rank)], 4096});
   }
-  std::uint64_t all_blocks = 0;
-  for (Rank rank = 0; rank < plan.ranks; ++rank) all_blocks += block_words(rank);
-  for (Arguments& arguments : plan_.program)
-    if (arguments.kind == Kind::allgather) arguments.count = all_blocks;
+  set_lengths(plan_.program, plan_.ranks);
   for (const Crash& crash : plan.crashes) node(crash.rank).dies_after = crash.after_sends;
 }
 
@@ -187,25 +189,15 @@ Operation::Memory World::provide(Rank rank, const Arguments& arguments, std::siz
   Buffers& buffers = node(rank).buffers;
   const bool is_root = arguments.root == rank;
   Operation::Memory memory;
-  if (arguments.count == 0 && arguments.kind != Kind::allgather) return memory;
+  if (arguments.count == 0 && !arguments.row().has_own_lengths()) return memory;
   if (is_one_of(arguments.row().gets, is_root)) {
     memory.result = buffers.allocate(with_collective(
         arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, plan_.ranks); }));
     memory.lacks = memory.result == no_buffer;
   }
   if (memory.lacks || !is_one_of(arguments.row().gives, is_root)) return memory;
-  if (arguments.kind == Kind::allgather) {  // block r: as many words as block_words() says, each tells who wrote it
-    Arguments mine = arguments;
-    mine.own_count = block_words(rank);
-    memory.input = buffers.whole(buffers.allocate(Allgather::input_bytes(mine)));
-    memory.lacks = !memory.input;
-    const std::vector<std::uint64_t> block(mine.own_count, contribution_of(rank));
-    if (memory.input) Allgather::pack(mine, rank, block.data(), buffers.data(memory.input));
-    return memory;
-  }
-  const std::uint64_t word = arguments.kind == Kind::broadcast ? broadcast_data(rank, index) : contribution_of(rank);
-  const std::vector<std::uint64_t> data(arguments.count, word);
-  memory.input = buffers.whole(buffers.copy_in(data.data(), arguments.bytes()));
+  const std::vector<std::byte> input = input_of(arguments, rank, index);
+  memory.input = buffers.whole(buffers.copy_in(input.data(), input.size()));
   memory.lacks = !memory.input;
   return memory;
 }
@@ -307,12 +299,7 @@ void World::collect(Rank rank) {
 Result World::read_result(Rank rank, const Operation& operation) {
   const Decision& decision = operation.decision();
   Node& here = node(rank);
-  Result result;
-  result.finished = true;
-  result.outcome = decision.outcome;
-  result.contributors = decision.contributors;
-  result.attempts = operation.attempts();
-  result.culprit = decision.culprit;
+  Result result = result_of(decision, operation.attempts());
   if (decision.value) {
     result.value.resize(decision.value.bytes / sizeof(std::uint64_t));
     std::memcpy(result.value.data(), here.buffers.data(decision.value), decision.value.bytes);
@@ -328,61 +315,6 @@ Result World::read_result(Rank rank, const Operation& operation) {
 
 // ---- promises -------------------------------------------------------------------------------------------------------
 
-namespace {
-
-std::string who(Rank rank, std::size_t operation) {
-  return "rank " + std::to_string(rank) + ", operation " + std::to_string(operation) + ": ";
-}
-
-}  // namespace
-
-std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>& live, const Arguments& arguments,
-                      const std::string& where) {
-  if (result.value.size() != arguments.count) return where + "a value of the wrong size";
-  if (arguments.count == 0) return {};
-  const std::uint64_t sum = result.value[0];
-  for (std::uint64_t word : result.value)
-    if (word != sum) return where + "elements with different contributors";
-  for (Rank rank : live)
-    if ((sum & contribution_of(rank)) == 0) return where + "lacks the value of live rank " + std::to_string(rank);
-  if (sum >> ranks != 0) return where + "somebody was added twice";
-  if (static_cast<std::uint32_t>(std::popcount(sum)) != result.contributors) return where + "miscounted contributors";
-  if (arguments.failure_info != FailureInfo::list || !result.missing_known) return {};
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    const bool listed = std::binary_search(result.missing.begin(), result.missing.end(), rank);
-    if (listed == ((sum & contribution_of(rank)) != 0)) return where + "wrong list of missing ranks";
-  }
-  return {};
-}
-
-// A set of blocks: of every live rank, of a dead one its whole block or nothing; the others are those that are missing.
-std::string check_blocks(Rank ranks, const Result& result, const std::vector<Rank>& live, const std::string& where) {
-  std::vector<int> found(static_cast<std::size_t>(ranks));
-  std::string wrong;
-  const bool whole =
-      Allgather::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
-        if (rank < 0 || rank >= ranks)
-          return static_cast<void>(wrong = where + "a block of rank " + std::to_string(rank));
-        if (++found[static_cast<std::size_t>(rank)] > 1) wrong = where + "two blocks of rank " + std::to_string(rank);
-        const std::vector<std::uint64_t> expected(block_words(rank), contribution_of(rank));
-        if (!std::ranges::equal(block, std::as_bytes(std::span(expected))))
-          wrong = where + "another block than that of rank " + std::to_string(rank);
-      });
-  if (!whole) return where + "no set of blocks";
-  if (!wrong.empty()) return wrong;
-  for (Rank rank : live)
-    if (found[static_cast<std::size_t>(rank)] == 0)
-      return where + "lacks the block of live rank " + std::to_string(rank);
-  if (static_cast<std::uint32_t>(std::count(found.begin(), found.end(), 1)) != result.contributors)
-    return where + "miscounted contributors";
-  if (!result.missing_known) return {};
-  for (Rank rank = 0; rank < ranks; ++rank)
-    if (std::binary_search(result.missing.begin(), result.missing.end(), rank) ==
-        (found[static_cast<std::size_t>(rank)] == 1))
-      return where + "wrong list of missing ranks";
-  return {};
-}
-
 // The dead ranks, or hosts without a rank left of which some rank has died.
 std::size_t World::failed_units() const {
   const Rank unit = std::max(plan_.ranks_per_host, 1);
@@ -397,56 +329,31 @@ std::size_t World::failed_units() const {
   return failed;
 }
 
-// live: those that have survived, and have posted it.
+// live: those that have survived, and whose result binds the others.
 std::string World::check_operation(std::size_t index, const std::vector<Rank>& live) const {
   const Arguments& arguments = plan_.program[index];
-  const std::size_t deaths = static_cast<std::size_t>(plan_.ranks) - survivors().size(), failures = failed_units();
-  // Those whose value must be in it: of a rank that leaves in order it is, but in a reduce in which somebody dies.
-  std::vector<Rank> certain;
-  std::ranges::copy_if(live, std::back_inserter(certain), [&](Rank rank) {
-    const Leave* const leave = leave_of(rank);
-    return leave == nullptr || (leave->waits && (deaths == 0 || arguments.kind != Kind::reduce));
-  });
-  const Result* reference = nullptr;
+  const bool any_died = survivors().size() < nodes_.size();
   const bool broken_off = std::any_of(live.begin(), live.end(),
                                       [&](Rank rank) { return result(rank, index).outcome == Outcome::no_memory; });
+  Terms terms = terms_of(arguments, plan_.ranks, index);
+  terms.failures = failed_units();
+  terms.lacks = plan_.short_of_memory;
+  terms.lack_is_known = broken_off && arguments.row().gives == Who::all && arguments.row().disseminates && !any_died;
+  for (Rank rank = 0; rank < plan_.ranks; ++rank)
+    if (nodes_[static_cast<std::size_t>(rank)]->numbers.size() <= index) terms.part(rank) = Part::cannot;
+  for (Rank rank : live) {  // a rank's that leaves in order is in it, but in a reduce in which some rank dies
+    const Leave* const leave = leave_of(rank);
+    if (leave == nullptr || (leave->waits && (!any_died || arguments.row().disseminates)))
+      terms.part(rank) = Part::must;
+  }
+  terms.root_stays = terms.part(terms.root) == Part::must;
+  const Result* reference = nullptr;
   for (Rank rank : live) {
-    const Result& result = this->result(rank, index);
-    const std::string where = who(rank, index);
-    if (!result.finished) return where + "never finished";
-    const bool root_alive = std::ranges::find(certain, arguments.root) != certain.end();
-    if (result.outcome == Outcome::mismatch) return where + "mismatch";
-    if (result.outcome == Outcome::no_memory) {  // some may have been through before
-      if (result.culprit != plan_.short_of_memory)
-        return where + "not enough memory, and rank " + std::to_string(result.culprit) + " is to blame";
-      continue;
-    }
-    if (result.outcome == Outcome::root_failed && (!arguments.rooted() || root_alive)) return where + "root_failed";
-    if (result.outcome == Outcome::too_many_failures && failures <= static_cast<std::size_t>(arguments.f))
-      return where + "too_many_failures with " + std::to_string(failures) + " of them";
-    if (arguments.kind == Kind::reduce) {
-      if (rank == arguments.root && result.outcome == Outcome::success)
-        if (std::string wrong = check_sum(plan_.ranks, result, certain, arguments, where); !wrong.empty()) return wrong;
-      continue;
-    }
-    if (broken_off && arguments.row().gives == Who::all && deaths == 0)
-      return where + "through, although not all have memory for it";
-    if (reference == nullptr || broken_off) reference = &result;
-    if (result.outcome != reference->outcome) return where + "another outcome than the others";
-    if (result.value != reference->value) return where + "another value than the others";
-    if (result.contributors != reference->contributors) return where + "another count than the others";
-    if (result.missing != reference->missing) return where + "another list than the others";
-    if (result.outcome != Outcome::success) continue;
-    if (arguments.kind == Kind::broadcast) {
-      for (std::uint64_t word : result.value)
-        if (word != broadcast_data(arguments.root, index)) return where + "not the root's data";
-    } else if (arguments.kind == Kind::allgather) {
-      if (std::string wrong = check_blocks(plan_.ranks, result, certain, where); !wrong.empty()) return wrong;
-    } else if (arguments.kind == Kind::allreduce) {
-      if (std::string wrong = check_sum(plan_.ranks, result, certain, arguments, where); !wrong.empty()) return wrong;
-    } else if (result.contributors < certain.size()) {
-      return where + "passed the barrier before everybody had entered";
-    }
+    const Result& its = result(rank, index);
+    // Some may have been through before it was broken off.
+    if (std::string wrong = broken_promise(terms, rank, its, broken_off ? nullptr : reference); !wrong.empty())
+      return "rank " + std::to_string(rank) + ", operation " + std::to_string(index) + ": " + wrong;
+    if (terms.gets(rank)) reference = &its;
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/among/operation_window.hpp"
+#include "simulator/promises.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -47,18 +48,6 @@ struct Plan {
   std::int64_t after_blocks = 0;   // after so many blocks of more than 1 KiB, or chunks of smaller ones
   Order order = Order::oldest_first;
   std::uint64_t seed = 1;  // of Order::shuffled
-};
-
-// The result that one rank got from one operation of the program.
-struct Result {
-  bool finished = false;
-  Outcome outcome = Outcome::success;
-  std::vector<std::uint64_t> value;  // what the operation left; empty without a value
-  std::uint32_t contributors = 0;
-  bool missing_known = true;  // the list is whole
-  std::vector<Rank> missing;  // ranks that did not contribute, ascending (FailureInfo::list)
-  std::uint32_t attempts = 0;
-  Rank culprit = no_rank;  // of Outcome::no_memory
 };
 
 class World {
@@ -146,16 +135,10 @@ class World {
   std::int64_t sends_by_phase_[phase_count] = {};
 };
 
-// Rank r contributes 2^r, so a sum says who is in it.
-inline std::uint64_t contribution_of(Rank rank) { return std::uint64_t{1} << rank; }
-// To an allgather: a block of so many words, each contribution_of(rank). The plan's count is not used. Some give none.
-inline std::uint64_t block_words(Rank rank) { return static_cast<std::uint64_t>(rank + 1) % 3; }
-// The word that the root of a broadcast sends.
-inline std::uint64_t broadcast_data(Rank root, std::size_t operation) {
-  return 1000 * (operation + 1) + static_cast<std::uint64_t>(root);
-}
-
 std::string describe(const Plan& plan);
+// The part that plans of other worlds have, too.
+std::string describe(const std::vector<Arguments>& program, bool ends, const std::vector<Leave>& leaves,
+                     const std::vector<Crash>& crashes);
 
 // Takes the next event out of the pool. False: it is empty.
 template <class Event, class IsMessage>
@@ -178,11 +161,5 @@ bool take_next(std::deque<Event>& pool, Order order, std::mt19937_64& random, Is
   pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(index));
   return true;
 }
-
-// The first thing that is wrong with the result of an allreduce or reduce, or of an allgather. `live` (ascending) are
-// the survivors of so many ranks. The words begin with `where`. Empty: nothing is wrong.
-std::string check_sum(Rank ranks, const Result& result, const std::vector<Rank>& live, const Arguments& arguments,
-                      const std::string& where);
-std::string check_blocks(Rank ranks, const Result& result, const std::vector<Rank>& live, const std::string& where);
 
 }  // namespace ucft::detail::simulator

@@ -26,9 +26,9 @@ struct Allgather {
                                     .name = "allgather",
                                     .gives = Who::all,
                                     .gets = Who::all,
-                                    .collects = true,
-                                    .disseminates = true,
-                                    .reduces = false};
+                                    .combines = Combines::blocks,
+                                    .lands = Lands::whole,
+                                    .lengths = Lengths::own};
   struct Record {
     std::uint32_t rank, bytes;
   };

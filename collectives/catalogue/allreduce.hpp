@@ -12,9 +12,9 @@ struct Allreduce : Elementwise {
                                     .name = "allreduce",
                                     .gives = Who::all,
                                     .gets = Who::all,
-                                    .collects = true,
-                                    .disseminates = true,
-                                    .reduces = true};
+                                    .combines = Combines::elements,
+                                    .lands = Lands::whole,
+                                    .lengths = Lengths::same};
 };
 
 }  // namespace ucft::detail

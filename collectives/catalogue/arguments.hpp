@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "collectives/catalogue/row.hpp"
 #include "collectives/core/protocol.hpp"
 #include "collectives/reduction/reduction.hpp"
 #include "collectives/topology/ring_correction.hpp"
@@ -11,28 +12,7 @@
 
 namespace ucft::detail {
 
-enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce, allgather };
-inline constexpr int kind_count = 5;
 enum class FailureInfo : std::uint8_t { list, count, bit };
-
-// The ranks that have data to give, or that get some.
-enum class Who : std::uint8_t { nobody, all, root, all_but_root };
-
-// A row of the catalogue (catalogue.hpp).
-struct CatalogueRow {
-  Kind kind;
-  const char* name;
-  Who gives, gets;
-  bool collects;  // every rank contributes, by up-correction (Algorithms 1-3); else the root's data are the decision
-  bool disseminates;  // the decision goes to all (corrected trees)
-  bool reduces;       // takes an operator
-
-  // The root is the caller's choice, and its death matters. It ends a reduce (only the root has the result), and a
-  // broadcast unless some rank has its data already. Else the next rank is root (Algorithm 5).
-  constexpr bool rooted() const { return !collects || !disseminates; }
-  // The result is a set of blocks, one of each rank.
-  constexpr bool gathers() const { return gives == Who::all && !reduces; }
-};
 
 inline constexpr std::int64_t never_asks = INT64_MAX;
 
@@ -74,6 +54,7 @@ struct Arguments {
 
   bool by_gossip() const { return gossip.time_ns >= 0; }
   std::uint64_t bytes() const { return count * reduction.carrier_bytes(); }                  // that travel
+  std::uint64_t given_count() const { return row().has_own_lengths() ? own_count : count; }  // by a rank that gives
   std::uint64_t bytes_of_caller() const { return count * element_bytes(reduction.type()); }  // in the caller's memory
   const CatalogueRow& row() const;
   bool rooted() const { return row().rooted(); }

@@ -10,9 +10,9 @@ struct Barrier {
                                     .name = "barrier",
                                     .gives = Who::nobody,
                                     .gets = Who::nobody,
-                                    .collects = true,
-                                    .disseminates = true,
-                                    .reduces = false};
+                                    .combines = Combines::nothing,
+                                    .lands = Lands::nothing,
+                                    .lengths = Lengths::same};
   static bool accepts(const Arguments&, std::uint64_t bytes) { return bytes == 0; }
   static std::uint64_t input_bytes(const Arguments&) { return 0; }
   static std::uint64_t result_bytes(const Arguments&, std::int32_t) { return 0; }

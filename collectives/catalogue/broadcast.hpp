@@ -12,9 +12,9 @@ struct Broadcast : SameLengths {
                                     .name = "broadcast",
                                     .gives = Who::root,
                                     .gets = Who::all_but_root,
-                                    .collects = false,
-                                    .disseminates = true,
-                                    .reduces = false};
+                                    .combines = Combines::nothing,
+                                    .lands = Lands::whole,
+                                    .lengths = Lengths::same};
   // A rank that contributes has either decided, or has nothing: there is nothing to add.
   static bool add(const Arguments&, Slice&, bool&, const Slice&, std::int32_t, Buffers&) { return true; }
 };

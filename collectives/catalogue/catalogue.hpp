@@ -18,6 +18,7 @@
 //   reduce      all     root           values          their sum, kept                over: root_failed
 #pragma once
 
+#include <iterator>
 #include <string_view>
 
 #include "collectives/catalogue/allgather.hpp"
@@ -28,28 +29,29 @@
 
 namespace ucft::detail {
 
+template <class... Each>
+struct CatalogueOf {
+  static constexpr CatalogueRow rows[] = {Each::row...};
+};
+// In the order of Kind.
+using Catalogue = CatalogueOf<Allreduce, Barrier, Broadcast, Reduce, Allgather>;
+inline constexpr const auto& catalogue = Catalogue::rows;
+static_assert(std::size(catalogue) == kind_count);
+
 // use(Allreduce{}), ...: the functions of that collective.
+template <class Use, class First, class... Rest>
+constexpr decltype(auto) with_collective(Kind kind, Use use, CatalogueOf<First, Rest...>) {
+  if constexpr (sizeof...(Rest) > 0)
+    if (kind != First::row.kind) return with_collective(kind, use, CatalogueOf<Rest...>{});
+  return use(First{});
+}
 template <class Use>
 constexpr decltype(auto) with_collective(Kind kind, Use use) {
-  switch (kind) {
-    case Kind::barrier: return use(Barrier{});
-    case Kind::broadcast: return use(Broadcast{});
-    case Kind::reduce: return use(Reduce{});
-    case Kind::allgather: return use(Allgather{});
-    case Kind::allreduce: break;
-  }
-  return use(Allreduce{});
+  return with_collective(kind, use, Catalogue{});
 }
-
-// In the order of Kind.
-inline constexpr CatalogueRow catalogue[kind_count] = {Allreduce::row, Barrier::row, Broadcast::row, Reduce::row,
-                                                       Allgather::row};
 
 constexpr const CatalogueRow& row_of(Kind kind) { return catalogue[static_cast<std::size_t>(kind)]; }
 constexpr const char* kind_name(Kind kind) { return row_of(kind).name; }
-constexpr bool is_one_of(Who who, bool root) {
-  return who == Who::all || who == (root ? Who::root : Who::all_but_root);
-}
 // nullptr: no such collective.
 constexpr const CatalogueRow* row_named(std::string_view name) {
   for (const CatalogueRow& row : catalogue)

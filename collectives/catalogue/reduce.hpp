@@ -11,9 +11,9 @@ struct Reduce : Elementwise {
                                     .name = "reduce",
                                     .gives = Who::all,
                                     .gets = Who::root,
-                                    .collects = true,
-                                    .disseminates = false,
-                                    .reduces = true};
+                                    .combines = Combines::elements,
+                                    .lands = Lands::whole,
+                                    .lengths = Lengths::same};
 };
 
 }  // namespace ucft::detail

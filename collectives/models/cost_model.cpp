@@ -216,16 +216,16 @@ BroadcastShape best_shape(const LogGP& costs, std::uint64_t bytes) {
 }
 
 double predict_latency(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
-  Predictor predictor(arguments, size, costs, arguments.kind == Kind::barrier ? 0 : bytes);
-  if (arguments.kind == Kind::broadcast) return predictor.broadcast(0);
+  Predictor predictor(arguments, size, costs, arguments.row().has_data() ? bytes : 0);
+  if (!arguments.row().collects) return predictor.broadcast(0);
   const double reduced = predictor.reduce();
-  return arguments.kind == Kind::reduce ? reduced : predictor.broadcast(reduced);
+  return arguments.row().disseminates ? predictor.broadcast(reduced) : reduced;
 }
 
 std::int64_t predict_messages(const Arguments& arguments, std::int32_t size) {
   std::int64_t messages = 0;
-  if (arguments.kind != Kind::broadcast) messages += ReduceTopology(size, arguments.f).messages_without_failure();
-  if (arguments.kind != Kind::reduce) messages += size - 1;
+  if (arguments.row().collects) messages += ReduceTopology(size, arguments.f).messages_without_failure();
+  if (arguments.row().disseminates) messages += size - 1;
   return messages;
 }
 

@@ -102,9 +102,10 @@ PlainCost predict_in_blocks(std::int32_t size, const LogGP& costs, std::uint64_t
 
 PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, std::uint64_t bytes) {
   constexpr std::uint64_t element_bytes = 8;
-  if (arguments.kind == Kind::broadcast || size < 2) return PlainSchedule::none;
-  if (arguments.kind == Kind::reduce) return PlainSchedule::tree;
-  if (arguments.kind == Kind::barrier || Optimism().goes_whole(bytes, size)) return PlainSchedule::doubling;
+  const CatalogueRow& row = arguments.row();
+  if (row.from_root() || size < 2) return PlainSchedule::none;
+  if (row.to_root()) return PlainSchedule::tree;
+  if (!row.has_data() || Optimism().goes_whole(bytes, size)) return PlainSchedule::doubling;
   return bytes >= element_bytes * static_cast<std::uint64_t>(size) ? PlainSchedule::in_blocks : PlainSchedule::none;
 }
 
@@ -121,7 +122,7 @@ const char* plain_schedule_name(PlainSchedule schedule) {
 PlainCost predict_plain(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
   const PlainSchedule schedule = plain_schedule_of(arguments, size, bytes);
   if (schedule == PlainSchedule::in_blocks) return predict_in_blocks(size, costs, bytes);
-  PlainPredictor predictor(size, costs, arguments.kind == Kind::barrier ? 0 : bytes);
+  PlainPredictor predictor(size, costs, arguments.row().has_data() ? bytes : 0);
   return schedule == PlainSchedule::tree ? predictor.tree() : predictor.doubling();
 }
 

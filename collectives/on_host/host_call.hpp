@@ -1,22 +1,18 @@
 // The call that a rank of a host posts, and its result.
 #pragma once
 
+#include "collectives/catalogue/row.hpp"
 #include "collectives/on_host/host_slab.hpp"
 #include "collectives/reduction/reduction.hpp"
 
 namespace ucft::detail {
 
-enum class HostPattern : std::uint8_t {
-  reduce_all,    // allreduce, and barrier with no data
-  reduce_to,     // to the root alone: others are through when they have given theirs
-  broadcast_of,  // of the root's data; an error for all if it has died before
-  gather_all     // each contributor's block, to all
-};
-
 struct HostCall {
-  HostPattern pattern = HostPattern::reduce_all;
+  Pattern
+      pattern;  // of its row. To the root alone: other ranks are through when they have given theirs. From the root:
+                // an error for all if it has died before
   Reduction reduction{};
-  std::uint64_t count = 0;  // carriers (reduction.hpp); gather_all: of this rank's block
+  std::uint64_t count = 0;  // carriers (reduction.hpp); if blocks are put side by side: of this rank's block
   Rank root = 0;
   std::uint16_t signature = 0;  // differs where ranks post different things
   std::uint16_t what = 0;       // HostNote::what
@@ -60,7 +56,7 @@ struct HostData {
 struct HostResult {
   Outcome outcome = Outcome::success;
   Rank culprit = no_rank;          // mismatch, no_memory
-  std::uint32_t contributors = 0;  // of reduce_all, gather_all, and of reduce_to at its root; else without meaning
+  std::uint32_t contributors = 0;  // where this rank needs what all give; else without meaning
 };
 
 // The same on all ranks, but for me and patience.

@@ -220,7 +220,7 @@ class HostReading {
 
   // Signatures of different counts may be equal. Blocks of an allgather may differ: deliver_block() sees to those.
   bool has_right_length(const HostNote& note) const {
-    return call_.pattern == HostPattern::gather_all || note.outcome != Outcome::success || note.count == bytes_;
+    return call_.pattern.puts_side_by_side() || note.outcome != Outcome::success || note.count == bytes_;
   }
 
   // x has posted the same as this rank, and so have those below it, or P says that it has not.

@@ -96,7 +96,7 @@ class HostStage {
   // Bytes of the room that this rank needs beside it, to combine in.
   std::uint64_t combined_bytes(const HostCall& call) const {
     const std::uint64_t bytes = bytes_given(call);
-    if (layout_.is_inline(bytes) || call.pattern != HostPattern::reduce_all) return 0;
+    if (layout_.is_inline(bytes) || !call.pattern.sums_for_all()) return 0;
     if (!layout_.is_large(bytes)) return tree_->is_flat() || !tree_->is_inner(seat_.me) ? 0 : bytes;
     return layout_.own_chunks(bytes, seat_.ranks) *
            (HostLayout::words_of(layout_.bytes_of_chunks(bytes, seat_.ranks)) + 1) * sizeof(HostWord);
@@ -111,10 +111,10 @@ class HostStage {
   std::optional<HostShortcut> shortcut(const HostCall& call, const HostPlaces& places = {}) const {
     const std::uint64_t bytes = call.bytes();
     if (layout_.is_large(bytes) || call.lacks_memory) return std::nullopt;
-    const bool from_one = call.pattern == HostPattern::broadcast_of, to_one = call.pattern == HostPattern::reduce_to;
+    const bool from_one = call.pattern.from_root(), to_one = call.pattern.to_root();
     HostShortcut way;
     way.bytes = bytes;
-    if (to_one || call.pattern == HostPattern::reduce_all) {
+    if (!from_one && !call.pattern.puts_side_by_side()) {
       way.kernel = Combiner(call.reduction).kernel();
       const bool combines = bytes == 0 || way.kernel != nullptr || call.reduction.sweeps_twice();
       if (!tree_->is_flat() || !combines) return std::nullopt;
@@ -181,8 +181,7 @@ class HostStage {
     if (!layout_.is_inline(bytes)) {
       memory.store(place + 2, given.place);
       memory.store(place + 3, given.combined);
-      if (layout_.is_large(bytes) && call.pattern == HostPattern::reduce_all)
-        clear_stamps(reading(memory, number), given.combined);
+      if (layout_.is_large(bytes) && call.pattern.sums_for_all()) clear_stamps(reading(memory, number), given.combined);
     }
     if (bytes > 0 && given.data != nullptr)
       memory.write(layout_.is_inline(bytes) ? place + 2 : given.place, given.data, bytes);
@@ -230,7 +229,7 @@ class HostStage {
   template <class Memory, class Use>
   void for_each_awaited(Memory& memory, OperationNumber number, Use use) const {
     const HostReading<Memory> all = reading(memory, number);
-    const bool from_one = all.call().pattern == HostPattern::broadcast_of;
+    const bool from_one = all.call().pattern.from_root();
     bool any = false;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if ((from_one && x != all.call().root) || all.is_settled(x)) continue;
@@ -293,7 +292,7 @@ class HostStage {
                                             : HostNote::is_root | static_cast<std::uint32_t>(call.root);
     return {call.signature, outcome, count, call.what};
   }
-  bool gives(const HostCall& call) const { return call.pattern != HostPattern::broadcast_of || call.root == seat_.me; }
+  bool gives(const HostCall& call) const { return !call.pattern.from_root() || call.root == seat_.me; }
   template <class Memory>
   HostReading<Memory> reading(Memory& memory, OperationNumber number) const {
     return {seat_, layout_, *tree_, at(number).call, number, memory};
@@ -335,8 +334,8 @@ class HostStage {
       else if (!memory.looks_again())
         return false;
     }
-    if (read.empty()) return call.pattern != HostPattern::reduce_to || !memory.is_dead(call.root);
-    if (call.pattern != HostPattern::broadcast_of) note_posted_by_all(number);
+    if (read.empty()) return !call.pattern.to_root() || !memory.is_dead(call.root);
+    if (!call.pattern.from_root()) note_posted_by_all(number);
     return deliver_at_once(memory, number, cell, call, way, read);
   }
   template <class Memory>
@@ -346,7 +345,7 @@ class HostStage {
     const auto data_of = [&](Rank x) {
       return memory.read(x, way.is_inline ? cell + 2 : memory.load(x, cell + 2), way.bytes);
     };
-    if (call.pattern == HostPattern::gather_all) {
+    if (call.pattern.puts_side_by_side()) {
       for (Rank x : read)
         if (!memory.expects_block(number, x, way.bytes)) return false;
       for (Rank x : read) memory.deliver_block(number, x, data_of(x), way.bytes);
@@ -375,15 +374,11 @@ class HostStage {
   [[gnu::noinline]] bool advance(Memory& memory, OperationNumber number) {
     const HostReading<Memory> all = reading(memory, number);
     const HostCall& call = all.call();
-    switch (call.pattern) {
-      case HostPattern::broadcast_of: return receive_broadcast(all);
-      case HostPattern::reduce_to:
-        if (call.root != seat_.me) return leave_to_root(all);
-        if (!has_all_values(all)) return false;
-        return layout_.is_large(call.bytes()) ? take_all_chunks(all) : sum_up(all);
-      case HostPattern::gather_all: return has_all_values(all) && take_blocks(all);
-      case HostPattern::reduce_all: break;
-    }
+    if (call.pattern.from_root()) return receive_broadcast(all);
+    if (call.pattern.to_root() && call.root != seat_.me) return leave_to_root(all);
+    if (call.pattern.puts_side_by_side()) return has_all_values(all) && take_blocks(all);
+    if (call.pattern.to_root())
+      return has_all_values(all) && (layout_.is_large(call.bytes()) ? take_all_chunks(all) : sum_up(all));
     if (layout_.is_large(call.bytes())) return has_all_values(all) && scatter_and_gather(all);
     return tree_->is_flat() ? has_all_values(all) && sum_up(all) : climb(all);
   }

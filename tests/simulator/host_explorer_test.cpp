@@ -20,17 +20,17 @@ constexpr std::int64_t walks_of_large = 1;
 constexpr std::int64_t walks_of_large = 3;
 #endif
 
-HostCall call(HostPattern pattern, Rank root = 0, std::uint64_t count = 1) {
+HostCall call(Pattern pattern, Rank root = 0, std::uint64_t count = 1) {
   HostCall it;
   it.pattern = pattern;
   it.root = root;
   it.count = count;
   return it;
 }
-const HostCall allreduce = call(HostPattern::reduce_all), barrier = call(HostPattern::reduce_all, 0, 0),
-               gather = call(HostPattern::gather_all);
-HostCall broadcast(Rank root) { return call(HostPattern::broadcast_of, root); }
-HostCall reduce(Rank root) { return call(HostPattern::reduce_to, root); }
+const HostCall allreduce = call(Allreduce::row.pattern()), barrier = call(Allreduce::row.pattern(), 0, 0),
+               gather = call(Allgather::row.pattern());
+HostCall broadcast(Rank root) { return call(Broadcast::row.pattern(), root); }
+HostCall reduce(Rank root) { return call(Reduce::row.pattern(), root); }
 
 // The same plan without the orders that nobody can tell apart from others.
 HostPlan reduced(HostPlan plan) {
@@ -69,7 +69,7 @@ void explore_all(const HostPlan& plan, std::int64_t at_least) {
 
 TEST(HostExplorer, EachCollectiveOfThreeRanksOfWhomTwoDie) {
   for (const HostCall& each : {allreduce, barrier, broadcast(0), broadcast(1), reduce(0), reduce(2)}) {
-    SCOPED_TRACE(static_cast<int>(each.pattern));
+    SCOPED_TRACE(static_cast<int>(each.pattern.gets));
     explore_all({.ranks = 3, .program = {each}, .max_deaths = 2}, 5000);
   }
 }
@@ -85,7 +85,7 @@ TEST(HostExplorer, AnAllgatherOfThreeRanksOfWhomOneDies) {
 // What the others compare with all orders: by themselves they find what is broken, too.
 TEST(HostExplorer, ThreeRanksInTheReducedOrdersAlone) {
   for (const HostCall& each : {allreduce, broadcast(0), reduce(2)}) {
-    SCOPED_TRACE(static_cast<int>(each.pattern));
+    SCOPED_TRACE(static_cast<int>(each.pattern.gets));
     const HostExploration found = explore(reduced({.ranks = 3, .program = {each}, .max_deaths = 2}), most_states);
     EXPECT_EQ(found.violation, "");
     EXPECT_GE(found.states, 1000);
@@ -95,7 +95,7 @@ TEST(HostExplorer, ThreeRanksInTheReducedOrdersAlone) {
 // With deaths by `ucft_sim explore-host --reduced --ranks 4 --deaths 3 --window 1`.
 TEST(HostExplorer, FourRanksInTheReducedOrders) {
   for (const HostCall& each : {barrier, broadcast(0)}) {
-    SCOPED_TRACE(static_cast<int>(each.pattern));
+    SCOPED_TRACE(static_cast<int>(each.pattern.gets));
     const HostExploration found =
         explore(reduced({.ranks = 4, .window = 1, .banks = 2, .program = {each}, .max_deaths = 0}), most_states);
     EXPECT_EQ(found.violation, "");
@@ -225,11 +225,11 @@ TEST(HostWorld, APartialResultOfAnotherOperationIsNoResult) {
   EXPECT_EQ(world.violation(), "");
 }
 
-HostCall large(HostPattern pattern, Rank root = 0) { return call(pattern, root, 2); }
+HostCall large(Pattern pattern, Rank root = 0) { return call(pattern, root, 2); }
 
 TEST(HostExplorer, DataInAreasThatAreUsedAgain) {
-  const HostCall sum = large(HostPattern::reduce_all), blocks = large(HostPattern::gather_all),
-                 from = large(HostPattern::broadcast_of), to = large(HostPattern::reduce_to, 1);
+  const HostCall sum = large(Allreduce::row.pattern()), blocks = large(Allgather::row.pattern()),
+                 from = large(Broadcast::row.pattern()), to = large(Reduce::row.pattern(), 1);
   for (int patience : {0, 1}) explore_all({.ranks = 2, .patience = patience, .program = {sum, sum}, .areas = 1}, 9000);
   explore_all({.ranks = 2, .window = 3, .banks = 4, .program = {from, to, from, blocks}, .areas = 1}, 5000);
   explore_all({.ranks = 2, .program = {sum, allreduce, blocks, to}, .areas = 2}, 9000);
@@ -237,22 +237,22 @@ TEST(HostExplorer, DataInAreasThatAreUsedAgain) {
 
 // A sum that must be divided by the number of those that gave something, once: by who combines a chunk.
 HostCall average(std::uint64_t count) {
-  HostCall it = call(HostPattern::reduce_all, 0, count);
+  HostCall it = call(Allreduce::row.pattern(), 0, count);
   it.reduction = Reduction{DataType::float64, Operator::average};
   return it;
 }
 // And made of all inputs at once.
-HostCall swept(std::uint64_t count, HostPattern pattern = HostPattern::reduce_all,
+HostCall swept(std::uint64_t count, Pattern pattern = Allreduce::row.pattern(),
                Operator op = Operator::average_reproducible) {
   HostCall it = call(pattern, 0, count);
   it.reduction = Reduction{DataType::float64, op}.in_two_sweeps();
   return it;
 }
 TEST(HostExplorer, SumsInTwoSweepsAreOfWhoHasStamped) {
-  const HostCall to = swept(2, HostPattern::reduce_to);
+  const HostCall to = swept(2, Reduce::row.pattern());
   explore_all({.ranks = 2, .patience = 1, .program = {swept(2), swept(1)}, .areas = 1}, 3000);
   explore_all({.ranks = 2, .program = {swept(2), to}, .areas = 1, .has_chunks = false}, 1000);
-  const HostCall sum = swept(1, HostPattern::reduce_all, Operator::sum_reproducible);
+  const HostCall sum = swept(1, Allreduce::row.pattern(), Operator::sum_reproducible);
   explore_all({.ranks = 3, .program = {sum}, .max_deaths = 2}, 1000);
   for (Rank ranks : {3, 5}) {
     const HostPlan plan{
@@ -274,7 +274,7 @@ TEST(HostExplorer, AveragesOfManyRanksAreDividedOnce) {
 
 // Too long for the slab, and not for each to combine, or for the tree.
 TEST(HostExplorer, DataInAreasWithoutChunks) {
-  const HostCall sum = large(HostPattern::reduce_all);
+  const HostCall sum = large(Allreduce::row.pattern());
   for (int degree : {0, 1})
     explore_all({.ranks = 2, .degree = degree, .program = {sum, sum}, .areas = 1, .has_chunks = false}, 5000);
   explore_all({.ranks = 3, .degree = 1, .program = {sum}, .areas = 1, .has_chunks = false, .max_deaths = 0}, 5000);
@@ -282,8 +282,8 @@ TEST(HostExplorer, DataInAreasWithoutChunks) {
 
 // The same, of ranks that run them: each is in a place that an earlier one was in.
 TEST(HostExplorer, PlacesOfDataThatAreUsedAgain) {
-  const HostCall sum = large(HostPattern::reduce_all), blocks = large(HostPattern::gather_all),
-                 from = large(HostPattern::broadcast_of), to = large(HostPattern::reduce_to, 1);
+  const HostCall sum = large(Allreduce::row.pattern()), blocks = large(Allgather::row.pattern()),
+                 from = large(Broadcast::row.pattern()), to = large(Reduce::row.pattern(), 1);
   for (const std::vector<HostCall>& program :
        {std::vector{sum, sum}, {from, from, from}, {to, to}, {blocks, from, sum}, {from, allreduce, sum}})
     for (OperationNumber places : {1, 2})
@@ -299,7 +299,7 @@ TEST(HostExplorer, PlacesOfDataThatAreUsedAgain) {
   explore_all({.ranks = 3,
                .window = 1,
                .banks = 2,
-               .program = {large(HostPattern::broadcast_of, 1), from},
+               .program = {large(Broadcast::row.pattern(), 1), from},
                .areas = 1,
                .has_chunks = false,
                .max_deaths = 0,
@@ -310,10 +310,10 @@ TEST(HostExplorer, PlacesOfDataThatAreUsedAgain) {
 
 // Of the chunks of three ranks the third has none; who dies may leave one that it had combined, or not.
 TEST(HostExplorer, ChunksOfTheDeadAreCombinedByAll) {
-  explore_all({.ranks = 3, .program = {large(HostPattern::reduce_all)}, .areas = 1, .max_deaths = 0}, 50000);
+  explore_all({.ranks = 3, .program = {large(Allreduce::row.pattern())}, .areas = 1, .max_deaths = 0}, 50000);
   const HostPlan plan{.ranks = 4,
                       .window = 2,
-                      .program = std::vector<HostCall>(6, large(HostPattern::reduce_all)),
+                      .program = std::vector<HostCall>(6, large(Allreduce::row.pattern())),
                       .areas = 1,
                       .max_deaths = 3};
   const HostExploration found = walk(plan, (walks + 3) / 4, 11);
@@ -328,7 +328,7 @@ TEST(HostExplorer, ARankThatLeavesBeforeTheOthers) {
   for (int degree : {0, 1})
     explore_all({.ranks = 2,
                  .degree = degree,
-                 .program = {large(HostPattern::reduce_all), allreduce},
+                 .program = {large(Allreduce::row.pattern()), allreduce},
                  .areas = 1,
                  .max_leavers = 2},
                 300);
@@ -350,7 +350,7 @@ TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
   explore_all({.ranks = 2,
                .window = 1,
                .banks = 2,
-               .program = {call(HostPattern::reduce_all, 0, 2), barrier},
+               .program = {call(Allreduce::row.pattern(), 0, 2), barrier},
                .areas = 1,
                .uses = 2},
               2000);
@@ -358,17 +358,17 @@ TEST(HostExplorer, MemoryThatGoesToAnotherUse) {
 
 TEST(HostExplorer, OneWithoutMemoryIsNamedByAll) {
   for (const HostCall& each :
-       {allreduce, gather, broadcast(1), large(HostPattern::reduce_all), large(HostPattern::gather_all)})
+       {allreduce, gather, broadcast(1), large(Allreduce::row.pattern()), large(Allgather::row.pattern())})
     for (int degree : {0, 1})
       explore_all({.ranks = 2, .degree = degree, .program = {each, barrier}, .areas = 1, .lacks = 1}, 500);
 }
 
 TEST(HostExplorer, WhoPostsSomethingElseHoldsNobodyUp) {
   for (const HostCall& each : {allreduce, gather, broadcast(0), broadcast(1), reduce(0), reduce(1),
-                               large(HostPattern::reduce_all), large(HostPattern::broadcast_of)})
+                               large(Allreduce::row.pattern()), large(Broadcast::row.pattern())})
     for (int degree : {0, 1})
       for (bool in_length : {false, true}) {
-        if (in_length && each.pattern == HostPattern::gather_all) continue;  // blocks may differ
+        if (in_length && each.pattern.puts_side_by_side()) continue;  // blocks may differ
         explore_all({.ranks = 2,
                      .degree = degree,
                      .program = {each, each},
@@ -388,8 +388,8 @@ TEST(HostExplorer, LargerWorldsByChance) {
   std::vector<HostCall> program;
   for (int i = 0; i < 24; ++i)
     program.push_back(std::vector<HostCall>{allreduce, broadcast(i % 3), reduce(i % 4), gather, barrier,
-                                            large(HostPattern::reduce_all), large(HostPattern::reduce_to, i % 4),
-                                            large(HostPattern::broadcast_of, i % 3)}[i * 7 % 11 % 8]);
+                                            large(Allreduce::row.pattern()), large(Reduce::row.pattern(), i % 4),
+                                            large(Broadcast::row.pattern(), i % 3)}[i * 7 % 11 % 8]);
   program.push_back(barrier);
   for (Rank ranks : {4, 5, 8})
     for (int degree : {0, 1, 2})

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/on_host/host_lease.hpp"
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/on_host/host_stage.hpp"
 #include "collectives/core/random.hpp"
 
@@ -123,10 +124,12 @@ class SharedMemory {
 
 // Operation `number` of a program that all ranks follow.
 inline HostCall host_call(OperationNumber number, Rank ranks, std::uint64_t count) {
+  static constexpr Pattern patterns[] = {Allreduce::row.pattern(), Reduce::row.pattern(), Broadcast::row.pattern(),
+                                         Allgather::row.pattern()};
   HostCall call;
   call.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
-  call.pattern = static_cast<HostPattern>(number * 7 % 11 % 4);
-  call.count = number % 5 == 0 && call.pattern == HostPattern::reduce_all ? 0 : 1 + number % count;
+  call.pattern = patterns[number * 7 % 11 % 4];
+  call.count = number % 5 == 0 && call.pattern.sums_for_all() ? 0 : 1 + number % count;
   call.root = static_cast<Rank>(number % static_cast<OperationNumber>(ranks));
   call.signature = static_cast<std::uint16_t>(number);
   return call;
@@ -148,8 +151,8 @@ struct HostTold {
 // What all that it is told to must be told: of a broadcast by its root, too, which has the data itself; of a reduce
 // nothing.
 inline std::uint64_t digest_of(const HostCall& call, OperationNumber number, Rank me, const HostTold& told) {
-  if (call.pattern == HostPattern::reduce_to) return 0;
-  const bool is_broadcast = call.pattern == HostPattern::broadcast_of;
+  if (call.pattern.to_root()) return 0;
+  const bool is_broadcast = call.pattern.from_root();
   std::uint64_t value =
       mixed(static_cast<std::uint64_t>(told.result.outcome), is_broadcast ? 0 : told.result.contributors);
   std::vector<std::uint64_t> data = told.data;
@@ -165,18 +168,17 @@ inline std::string problem_with(const HostCall& call, OperationNumber number, Ra
                                 const HostTold& told) {
   const auto& [result, data, blocks] = told;
   if (result.outcome == Outcome::root_failed)
-    return call.pattern == HostPattern::broadcast_of || call.pattern == HostPattern::reduce_to ? ""
-                                                                                               : "there is no root";
+    return call.pattern.from_root() || call.pattern.to_root() ? "" : "there is no root";
   if (result.outcome != Outcome::success) return "neither a success nor a failed root";
-  if (call.pattern == HostPattern::reduce_to && me != call.root) return data.empty() ? "" : "data that are the root's";
-  if (call.pattern == HostPattern::broadcast_of) {
+  if (call.pattern.to_root() && me != call.root) return data.empty() ? "" : "data that are the root's";
+  if (call.pattern.from_root()) {
     if (me == call.root) return "";
     for (std::uint64_t i = 0; i < call.count; ++i)
       if (data.size() != call.count || data[i] != host_given(call.root, number, i)) return "not the root's data";
     return "";
   }
   if (result.contributors < 1 || result.contributors > static_cast<std::uint32_t>(ranks)) return "contributors";
-  if (call.pattern == HostPattern::gather_all) {
+  if (call.pattern.puts_side_by_side()) {
     if (blocks.size() != result.contributors || data.size() != blocks.size() * call.count) return "number of blocks";
     for (std::size_t i = 0; i < data.size(); ++i)
       if (data[i] != host_given(blocks[i / call.count], number, i % call.count)) return "not that rank's block";

@@ -1,5 +1,6 @@
 // The host stage on atomics: ranks are threads. (Also under ThreadSanitizer.) Every order of accesses of small worlds:
 // tests/simulator/host_explorer_test.cpp; real processes that are killed: host_kill_test.cpp.
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/on_host/host_stage.hpp"
 
 #include <gtest/gtest.h>
@@ -74,8 +75,8 @@ TEST_P(HostThreads, AllHaveTheSameRightResults) {
           [&](OperationNumber number, const HostTold& told) {
             note(me, number, told);
             EXPECT_EQ(told.result.outcome, Outcome::success);
-            const HostPattern pattern = host_call(number, ranks, 1).pattern;
-            if (pattern != HostPattern::reduce_all && pattern != HostPattern::gather_all) return;
+            const Pattern pattern = host_call(number, ranks, 1).pattern;
+            if (!pattern.sums_for_all() && !pattern.puts_side_by_side()) return;
             EXPECT_EQ(told.result.contributors, static_cast<std::uint32_t>(ranks));
           },
           [] { std::this_thread::yield(); });
@@ -101,7 +102,7 @@ TEST_P(HostThreads, SurvivorsAgreeOnEverything) {
             memory, mine, me, ranks, {0, operations, most_elements},
             [&](OperationNumber number, const HostTold& told) {
               note(me, number, told);
-              if (me == 0 && host_call(number, ranks, 1).pattern == HostPattern::reduce_all)
+              if (me == 0 && host_call(number, ranks, 1).pattern.sums_for_all())
                 last_contributors = told.result.contributors;
               if (number >= last) throw End{};
             },

@@ -154,8 +154,9 @@ ucft_status_t check_memory(const Communicator& comm, const Call& call, const Req
   if (bytes == 0) return UCFT_OK;
   const bool at_root = comm.rank() == call.root;
   const bool reads = is_one_of(row_of(call.kind).gives, at_root), writes = is_one_of(row_of(call.kind).gets, at_root);
-  const char* input = call.kind == Kind::broadcast ? "buffer" : call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
-  const char* output = call.kind == Kind::broadcast ? "buffer" : "recv";
+  const bool in_one = row_of(call.kind).has_one_buffer();
+  const char* input = in_one ? "buffer" : call.send == UCFT_IN_PLACE ? "recv (in place)" : "send";
+  const char* output = in_one ? "buffer" : "recv";
   if (reads && request.send == nullptr)
     return fail(UCFT_ERR_INVALID_PARAM, "{} is null, with count {}", input, call.count);
   if (writes && request.receive == nullptr)
@@ -316,11 +317,12 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
     return fail(UCFT_ERR_INVALID_PARAM, "dtype is {}: not a ucft_dtype_t", static_cast<int>(call.dtype));
   const auto type = static_cast<DataType>(call.dtype);
   reduction = {type, Operator::none};
-  if (row_of(call.kind).reduces)
+  const CatalogueRow& row = row_of(call.kind);
+  if (row.reduces)
     if (ucft_status_t status = read_operator(call.op, call.options, type, reduction); status != UCFT_OK) return status;
-  if (call.kind == Kind::allgather) {
+  if (row.has_own_lengths()) {
     if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
-  } else if (call.kind != Kind::barrier) {
+  } else if (row.has_data()) {
     if (call.count > bytes_limit / reduction.carrier_bytes())
       return fail(UCFT_ERR_INVALID_PARAM, "count is {}: more than {} bytes; on the way an element takes {}", call.count,
                   bytes_limit, reduction.carrier_bytes());
@@ -332,11 +334,11 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
     arguments.root = call.root;
   }
   if (ucft_status_t status = read_options(comm, call.options, arguments); status != UCFT_OK) return status;
-  if (!row_of(call.kind).reduces && call.options != nullptr)
+  if (!row.reduces && call.options != nullptr)
     if (ucft_status_t status = refuse_reproducible(*call.options, call.kind); status != UCFT_OK) return status;
-  request.send = call.send == UCFT_IN_PLACE || call.kind == Kind::broadcast ? call.receive : call.send;
+  request.send = call.send == UCFT_IN_PLACE || row.has_one_buffer() ? call.receive : call.send;
   request.receive = call.receive;
-  if (call.kind != Kind::allgather) return check_memory(comm, call, request);
+  if (!row.has_own_lengths()) return check_memory(comm, call, request);
   if (call.send == UCFT_IN_PLACE && call.receive != nullptr)  // this rank's block is in its place
     request.send = static_cast<const std::byte*>(call.receive) + request.layout.offset_of(comm.rank());
   return check_blocks(comm, call, request);
@@ -363,7 +365,7 @@ ucft_status_t prepare(Communicator& comm, const Call& call, Request& request) {
   if (has_accumulators(call)) request.shortcut.reset();  // they are looked at before, and settled afterwards
   const Reduction& reduction = request.arguments.reduction;
   request.in_two_operations = request.options.reproducible_sweeps == 2 && !reduction.sweeps_twice() && comm.size() > 1;
-  if (!request.in_two_operations || call.kind == Kind::allreduce) return UCFT_OK;
+  if (!request.in_two_operations || !row_of(call.kind).rooted()) return UCFT_OK;
   request.communicator = nullptr;
   return refuse_two_operations();
 }

@@ -31,10 +31,16 @@ void take_rank_and_ranks(std::uint64_t word, PartView& part) {
   part.ranks = static_cast<Rank>(word & 0xffffffff);
 }
 
+// A note that is damaged, or of a later version, may name no collective.
+const CatalogueRow& row_in(const HostNote& note) {
+  static constexpr CatalogueRow something{Kind{kind_count}, "something", Who::nobody, Who::nobody, {}, {}, {}};
+  return static_cast<int>(kind_in(note)) < kind_count ? row_of(kind_in(note)) : something;
+}
+
 // The root that a note of `owner` names. The note of a broadcast names it on the ranks that get the data. A rank that
 // gives the data is the root itself.
 Rank root_in(const HostNote& note, Rank owner) {
-  if (kind_in(note) != Kind::broadcast) return no_rank;
+  if (!row_in(note).from_root()) return no_rank;
   return (note.count & HostNote::is_root) == 0 ? owner : static_cast<Rank>(note.count & ~HostNote::is_root);
 }
 
@@ -56,7 +62,7 @@ std::optional<PartView> read_slab(const ReadMemory& memory, std::uint64_t offset
     if (stamp_and_note[0] == 0 || stamp_and_note[0] != stamp_after[0]) continue;  // or it is posted again meanwhile
     PartView::Posted posted{stamp_and_note[0] - 1, HostNote::of(stamp_and_note[1])};
     const std::uint64_t reduce = line[HostLayout::root_of_reduce()];
-    posted.root = kind_in(posted.note) == Kind::reduce && reduce >> 32 == (posted.number & 0xffffffff)
+    posted.root = row_in(posted.note).to_root() && reduce >> 32 == (posted.number & 0xffffffff)
                       ? static_cast<Rank>(reduce & 0xffffffff)
                       : root_in(posted.note, part.rank);
     part.latest.push_back(posted);
@@ -94,9 +100,8 @@ void read_messages(const ControlPage& control, RankView& view) {
     part.posted_at_ns = each.posted_at_ns.load(std::memory_order_relaxed);
     if (part.posted > 0) {
       const HostNote note = HostNote::of(each.note.load(std::memory_order_relaxed));
-      const bool rooted = kind_in(note) == Kind::reduce || kind_in(note) == Kind::broadcast;
       const auto root = static_cast<Rank>(each.root.load(std::memory_order_relaxed));
-      part.latest.push_back({part.posted - 1, note, rooted ? root : no_rank});
+      part.latest.push_back({part.posted - 1, note, row_in(note).rooted() ? root : no_rank});
     }
     view.parts[static_cast<std::uint32_t>(key - 1)] = std::move(part);
   }
@@ -120,36 +125,36 @@ std::size_t operator_in(const HostNote& note) { return note.what & 0xf; }
 // communicator.
 std::string words_of(const PartView::Posted& posted) {
   const HostNote& note = posted.note;
-  const Kind kind = kind_in(note);
-  if (static_cast<int>(kind) >= kind_count || type_in(note) >= std::size(type_rows)) return "something";
-  const CatalogueRow& row = row_of(kind);
-  if (kind == Kind::barrier) return row.name;
+  const CatalogueRow& row = row_in(note);
+  if (type_in(note) >= std::size(type_rows)) return "something";
+  if (!row.has_data()) return row.name;
   std::string text = fmt::format("{} (", row.name);
   if (row.reduces) text += fmt::format("{} of ", operator_rows[operator_in(note)].name);
   text += type_rows[type_in(note)].name;
-  if (kind != Kind::broadcast || (note.count & HostNote::is_root) == 0) text += fmt::format(", {} bytes", note.count);
-  if (posted.root != no_rank) text += fmt::format(", {} rank {}", kind == Kind::reduce ? "to" : "from", posted.root);
+  if (!row.from_root() || (note.count & HostNote::is_root) == 0) text += fmt::format(", {} bytes", note.count);
+  if (posted.root != no_rank) text += fmt::format(", {} rank {}", row.to_root() ? "to" : "from", posted.root);
   return text + ")";
 }
 
 // Blocks of an allgather may differ, and of a broadcast its root alone says how long the data are.
+bool has_count_of_all(const CatalogueRow& row) { return !row.has_own_lengths() && !row.from_root(); }
+
 bool are_alike(const HostNote& a, const HostNote& b) {
-  const Kind kind = kind_in(a);
-  return a.signature == b.signature && (kind == Kind::allgather || kind == Kind::broadcast || a.count == b.count);
+  return a.signature == b.signature && (!has_count_of_all(row_in(a)) || a.count == b.count);
 }
 
 // "the roots differ", of two operations that are not alike. Fields that are in no note show in the signature only.
 std::string fields_that_differ(const PartView::Posted& a, const PartView::Posted& b) {
   if (kind_in(a.note) != kind_in(b.note)) return "the operations differ";
-  const Kind kind = kind_in(a.note);
+  const CatalogueRow& row = row_in(a.note);
   std::vector<const char*> fields;
   if (type_in(a.note) != type_in(b.note)) fields.push_back("types");
-  if (row_of(kind).reduces && operator_in(a.note) != operator_in(b.note)) fields.push_back("operators");
-  if (kind != Kind::allgather && kind != Kind::broadcast && a.note.count != b.note.count) fields.push_back("counts");
+  if (row.reduces && operator_in(a.note) != operator_in(b.note)) fields.push_back("operators");
+  if (has_count_of_all(row) && a.note.count != b.note.count) fields.push_back("counts");
   if (a.root != no_rank && b.root != no_rank && a.root != b.root) fields.push_back("roots");
   if (!fields.empty()) return fmt::format("the {} differ", fmt::join(fields, " and "));
-  if (kind == Kind::allgather || kind == Kind::broadcast) return "the counts, f or other options differ";
-  if (kind == Kind::reduce && (a.root == no_rank || b.root == no_rank)) return "the roots, f or other options differ";
+  if (!has_count_of_all(row)) return "the counts, f or other options differ";
+  if (row.to_root() && (a.root == no_rank || b.root == no_rank)) return "the roots, f or other options differ";
   return "f or other options differ";
 }
 
@@ -229,7 +234,7 @@ std::vector<std::int32_t> JobView::awaited_by(std::int32_t rank, std::uint32_t c
   const OperationNumber number = own->second.finished;
   const PartView::Posted* const posted = own->second.find(number);
   const bool by_messages = own->second.by_messages,
-             from_root = posted != nullptr && kind_in(posted->note) == Kind::broadcast && !by_messages;
+             from_root = posted != nullptr && row_in(posted->note).from_root() && !by_messages;
   for (const auto& [other, view] : ranks) {
     const auto part = view.parts.find(communicator);
     if (part == view.parts.end() || part->second.posted > number || view.has_failed || view.has_left || view.is_out)

@@ -20,7 +20,7 @@ void Request::copy_result(std::span<const std::byte> result, Rank ranks) {
   const std::uint64_t bytes = std::min<std::uint64_t>(result.size(), arguments.bytes());
   if (arguments.reduction.finishes()) [[unlikely]]
     finish_part(0, result.data(), bytes, contributors);
-  else if (arguments.kind == Kind::allgather)
+  else if (arguments.row().pattern().puts_side_by_side())
     place_blocks(result, ranks);
   else if (result.size() == sizeof(std::uint64_t))
     std::memcpy(receive, result.data(), sizeof(std::uint64_t));

@@ -115,7 +115,7 @@ struct Request {
     attempts = verdict.attempts;
     culprit = verdict.culprit;
     missing.clear();
-    missing_known = knows && (arguments.failure_info == FailureInfo::list || arguments.kind == Kind::allgather);
+    missing_known = knows && (arguments.failure_info == FailureInfo::list || row.has_own_lengths());
     missing_count = knows && row.collects ? ranks - static_cast<std::int32_t>(verdict.contributors) : -1;
     return knows;
   }

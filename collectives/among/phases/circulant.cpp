@@ -10,7 +10,8 @@ namespace ucft::detail {
 
 bool Circulant::fits(const Arguments& arguments, const Ballots& ballots) {
   const std::int32_t size = ballots.members().size();
-  return arguments.kind == Kind::allreduce && arguments.count >= static_cast<std::uint64_t>(size) &&
+  return arguments.row().reduces && arguments.row().disseminates &&
+         arguments.count >= static_cast<std::uint64_t>(size) &&
          !ballots.surroundings().optimism.goes_whole(arguments.bytes(), size);
 }
 

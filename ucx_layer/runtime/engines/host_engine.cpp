@@ -190,15 +190,9 @@ HostEngine::~HostEngine() {
 
 HostCall HostEngine::call_of(const Arguments& arguments) {
   HostCall call;
-  switch (arguments.kind) {
-    case Kind::allreduce:
-    case Kind::barrier: call.pattern = HostPattern::reduce_all; break;
-    case Kind::broadcast: call.pattern = HostPattern::broadcast_of; break;
-    case Kind::reduce: call.pattern = HostPattern::reduce_to; break;
-    case Kind::allgather: call.pattern = HostPattern::gather_all; break;
-  }
+  call.pattern = arguments.row().pattern();
   call.reduction = arguments.reduction;
-  call.count = arguments.kind == Kind::allgather ? arguments.own_count : arguments.count;
+  call.count = arguments.given_count();
   call.root = arguments.root;
   call.signature = arguments.signature();
   call.what = bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op());
@@ -211,7 +205,7 @@ bool HostEngine::find_room(Request& request, const HostCall& call, HostData& dat
   Buffers& buffers = context_.transport().buffers();
   const auto* const send = static_cast<const std::byte*>(request.send);
   const std::uint64_t bytes = stage_.bytes_given(call), combined = stage_.combined_bytes(call);
-  const bool lends = call.pattern == HostPattern::reduce_all && bytes >= lent_from && request.send != request.receive &&
+  const bool lends = call.pattern.sums_for_all() && bytes >= lent_from && request.send != request.receive &&
                      !call.reduction.widens() && reinterpret_cast<std::uintptr_t>(send) % sizeof(HostWord) == 0 &&
                      context_.transport().is_shared(send, bytes);
   const std::uint64_t wanted = (lends ? 0 : aligned(bytes)) + combined;
@@ -261,7 +255,7 @@ void HostEngine::complete_alone(Request& request) const {
       request.finish_part(done * carrier, carriers, count * carrier, 1);
     }
   } else {
-    const bool gathers = request.arguments.kind == Kind::allgather;
+    const bool gathers = request.host_call->pattern.puts_side_by_side();
     std::byte* const to = static_cast<std::byte*>(request.receive) + (gathers ? request.layout.offset_of(0) : 0);
     const std::uint64_t bytes = gathers ? request.layout.bytes_of(0) : request.arguments.bytes_of_caller();
     if (bytes > 0 && to != request.send) copy(to, static_cast<const std::byte*>(request.send), bytes);
@@ -299,7 +293,7 @@ bool HostEngine::find_places(std::uint64_t bytes) {
 
 // For observers from outside: no note has the root of a reduce.
 [[gnu::always_inline]] inline void HostEngine::describe(const HostCall& call, OperationNumber number) {
-  if (call.pattern == HostPattern::reduce_to)
+  if (call.pattern.to_root())
     slabs_->describe(HostLayout::root_of_reduce(), number << 32 | static_cast<HostWord>(call.root));
   if (clock_.has_ticked()) slabs_->describe(HostLayout::posted_at(), static_cast<HostWord>(monotonic_ns()));
 }

@@ -29,7 +29,7 @@ LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Place
   among.f = std::min(arguments.f, places.process_count() - 1);
   if (places.are_ranks()) return;
   among.of_callers = arguments.signature();
-  if (row_.gathers()) among.blocks = places.size();
+  if (row_.pattern().puts_side_by_side()) among.blocks = places.size();
 }
 
 LocalPart::~LocalPart() {
@@ -47,9 +47,9 @@ bool LocalPart::begin() {
   bool has_memory = true;
   if (row_.reduces)
     has_memory = begin_sum(call);
-  else if (row_.gathers())
+  else if (row_.pattern().puts_side_by_side())
     has_memory = begin_blocks(call);
-  else if (row_.gives == Who::root && places_.is_here(arguments.root))
+  else if (row_.from_root() && places_.is_here(arguments.root))
     has_memory = begin_block_of_root(call);
   if (on_host_ == nullptr) {
     if (value_.size() > 0 && has_memory) std::memcpy(value_.data(), send_, value_.size());
@@ -96,7 +96,7 @@ bool LocalPart::begin_blocks(HostCall& call) {
   if (!packed.make(mine)) return false;
   Allgather::pack(caller_->arguments, me_, caller_->send, packed.data());
   send_ = packed.data();
-  call.pattern = HostPattern::gather_all;
+  call.pattern = {Who::all, Who::all, Combines::blocks};
   call.reduction = {DataType::uint8, Operator::none};
   call.count = mine;
   if (on_host_ == nullptr) return true;
@@ -112,7 +112,7 @@ bool LocalPart::begin_blocks(HostCall& call) {
 bool LocalPart::begin_block_of_root(HostCall& call) {
   const Arguments& arguments = caller_->arguments;
   const std::uint64_t bytes = arguments.bytes();
-  call.pattern = HostPattern::gather_all;
+  call.pattern = {Who::all, Who::all, Combines::blocks};
   call.reduction = {DataType::uint8, Operator::none};
   call.count = arguments.root == me_ ? bytes : 0;
   if (on_host_ == nullptr) return value_.make(bytes);
@@ -183,7 +183,7 @@ void LocalPart::finish() {
   mine.root_died = is_through && std::ranges::find(outcome_.missing, root) != outcome_.missing.end();
   if (!is_through) mine.lacking = places_.first_here() + std::max(outcome_.culprit, 0);
   mine.has_value = is_through && !mine.root_died && (collects() || root != no_rank);
-  if (row_.gathers() && mine.has_value) gather_blocks();
+  if (row_.pattern().puts_side_by_side() && mine.has_value) gather_blocks();
   if (mine.has_value && value_.size() > 0) {
     mine.value = value_.bytes();
     mine.block = value_.slice();

@@ -33,13 +33,12 @@ PublishedPart::~PublishedPart() {
 
 void PublishedPart::note_posted(const Arguments& arguments, OperationNumber number) {
   if (place_ == nullptr) return;
-  const bool gives = is_one_of(arguments.row().gives, arguments.root == me_);
-  const std::uint64_t bytes =
-      arguments.kind == Kind::allgather ? arguments.own_count * arguments.reduction.carrier_bytes() : arguments.bytes();
+  const CatalogueRow& row = arguments.row();
+  const bool gives = is_one_of(row.gives, arguments.root == me_);
+  const std::uint64_t bytes = arguments.given_count() * arguments.reduction.carrier_bytes();
   const HostNote note{arguments.signature(), Outcome::success,
-                      gives || arguments.kind == Kind::barrier
-                          ? static_cast<std::uint32_t>(bytes)
-                          : HostNote::is_root | static_cast<std::uint32_t>(arguments.root),
+                      gives || !row.has_data() ? static_cast<std::uint32_t>(bytes)
+                                               : HostNote::is_root | static_cast<std::uint32_t>(arguments.root),
                       bits_of(arguments.kind, arguments.reduction.type(), arguments.reduction.op())};
   place_->note.store(note.word(), std::memory_order_relaxed);
   place_->root.store(arguments.root, std::memory_order_relaxed);

@@ -1,0 +1,64 @@
+// The row of a collective: values that both engines, the models and the simulator read. A ballot, a stage of a host and
+// the promises of a result follow from them. So a new collective is its row, and code only where its row is new.
+#pragma once
+
+#include <cstdint>
+
+namespace ucft::detail {
+
+enum class Kind : std::uint8_t { allreduce, barrier, broadcast, reduce, allgather };
+inline constexpr int kind_count = 5;
+
+// The ranks that have data to give, or that get some.
+enum class Who : std::uint8_t { nobody, all, root, all_but_root };
+constexpr bool is_one_of(Who who, bool root) {
+  return who == Who::all || who == (root ? Who::root : Who::all_but_root);
+}
+
+// The sum of two contributions: none, as there is one at most; element by element; both blocks, side by side.
+enum class Combines : std::uint8_t { nothing, elements, blocks };
+// The part of a result that a rank gets.
+enum class Lands : std::uint8_t { nothing, whole };
+// Of contributions: all the same, or each rank's own.
+enum class Lengths : std::uint8_t { same, own };
+
+// The way of the data: the part of a row that the stage of a host needs.
+struct Pattern {
+  Who gives = Who::all, gets = Who::all;
+  Combines combines = Combines::elements;
+
+  constexpr bool from_root() const { return gives == Who::root; }
+  constexpr bool to_root() const { return gets == Who::root; }
+  constexpr bool rooted() const { return from_root() || to_root(); }
+  constexpr bool puts_side_by_side() const { return combines == Combines::blocks; }
+  // Every rank gets the sum; of a barrier that is nothing.
+  constexpr bool sums_for_all() const { return !rooted() && !puts_side_by_side(); }
+};
+
+struct CatalogueRow {
+  Kind kind;
+  const char* name;
+  Who gives, gets;
+  Combines combines;
+  Lands lands;
+  Lengths lengths;
+
+  // These follow from the others:
+  bool collects = gives != Who::root;     // every rank contributes, by up-correction (Algorithms 1-3); else the root's
+                                          // data are the decision
+  bool disseminates = gets != Who::root;  // the decision goes to all (corrected trees)
+  bool reduces = combines == Combines::elements;  // takes an operator
+
+  constexpr Pattern pattern() const { return {gives, gets, combines}; }
+  constexpr bool from_root() const { return pattern().from_root(); }
+  constexpr bool to_root() const { return pattern().to_root(); }
+  // The root is the caller's choice, and its death matters. It ends a reduce (only the root has the result), and a
+  // broadcast unless some rank has its data already. Else the next rank is root (Algorithm 5).
+  constexpr bool rooted() const { return pattern().rooted(); }
+  constexpr bool has_data() const { return lands != Lands::nothing; }
+  constexpr bool has_own_lengths() const { return lengths == Lengths::own; }
+  // The root gives what lies where the others get theirs.
+  constexpr bool has_one_buffer() const { return gets == Who::all_but_root; }
+};
+
+}  // namespace ucft::detail

@@ -1,0 +1,181 @@
+// The checker of promises that all worlds share: what it must find wrong. That right results pass is seen in each world.
+#include "simulator/promises.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "collectives/catalogue/catalogue.hpp"
+
+namespace ucft::detail::simulator {
+namespace {
+
+Arguments call(Kind kind) {
+  Arguments arguments;
+  arguments.kind = kind;
+  arguments.reduction = {DataType::uint64, Operator::sum, nullptr, nullptr};
+  arguments.count = arguments.row().has_data() ? 2 : 0;
+  return arguments;
+}
+// Of four ranks. Ranks 2 and 3 have died: rank 2 after it gave, rank 3 before.
+struct Case {
+  explicit Case(Kind kind) : arguments(call(kind)), terms(terms_of(arguments, 4, 0)) {
+    terms.parts = {Part::must, Part::must, Part::may, Part::cannot};
+    terms.failures = 2;
+    result.finished = true;
+    result.contributors = 3;
+    result.missing = {3};
+    result.value = kind == Kind::broadcast ? std::vector<std::uint64_t>{1000, 1000}
+                   : kind == Kind::barrier ? std::vector<std::uint64_t>{}
+                                           : std::vector<std::uint64_t>{7, 7};
+    if (kind == Kind::allgather) set({0, 1, 2});
+  }
+  void set(const std::vector<Rank>& ranks) {
+    result.value.clear();
+    for (Rank rank : ranks) {
+      const std::vector<std::byte> block = input_of(arguments, rank, 0);
+      result.value.resize(result.value.size() + block.size() / 8);
+      std::memcpy(result.value.data() + result.value.size() - block.size() / 8, block.data(), block.size());
+    }
+  }
+  std::string wrong(const Result* reference = nullptr) const { return broken_promise(terms, 0, result, reference); }
+
+  Arguments arguments;
+  Terms terms;
+  Result result;
+};
+
+TEST(Promises, ARightResultIsRight) {
+  for (const CatalogueRow& row : catalogue) EXPECT_EQ(Case(row.kind).wrong(), "") << row.name;
+}
+
+TEST(Promises, AResultHasEachLiveRank) {
+  for (Kind kind : {Kind::allreduce, Kind::reduce, Kind::barrier, Kind::allgather}) {
+    Case it(kind);
+    if (kind == Kind::allgather) it.set({0, 2});
+    if (it.result.value.size() == 2) it.result.value = {5, 5};
+    it.result.contributors = 2;
+    it.result.missing = {1, 3};
+    EXPECT_EQ(it.wrong(), "lacks the value of live rank 1") << kind_name(kind);
+    it.result.missing_known = false;
+    it.result.contributors -= kind == Kind::barrier;  // 2 might be of ranks 0 and 1
+    EXPECT_NE(it.wrong(), "") << kind_name(kind);
+  }
+}
+
+TEST(Promises, ARankThatNeverGaveIsInNoResult) {
+  for (Kind kind : {Kind::allreduce, Kind::barrier, Kind::allgather}) {
+    Case it(kind);
+    if (kind == Kind::allgather) it.set({0, 1, 3});
+    if (kind == Kind::allreduce) it.result.value = {11, 11};
+    it.result.missing = {2};
+    EXPECT_EQ(it.wrong(), "has a value that was never given, of rank 3") << kind_name(kind);
+  }
+}
+
+TEST(Promises, CountAndListAreThoseOfTheValue) {
+  for (Kind kind : {Kind::allreduce, Kind::barrier, Kind::allgather}) {
+    Case it(kind);
+    it.result.contributors = 2;
+    EXPECT_EQ(it.wrong(), "miscounted contributors") << kind_name(kind);
+  }
+  for (Kind kind : {Kind::allreduce, Kind::allgather}) {
+    Case it(kind);
+    it.result.missing = {2, 3};
+    it.result.contributors = 2;
+    EXPECT_NE(it.wrong(), "") << kind_name(kind);
+  }
+}
+
+TEST(Promises, AValueIsWhole) {
+  for (const std::vector<std::uint64_t>& value : {std::vector<std::uint64_t>{7}, {7, 3}, {7, 7, 7}, {8, 8}, {}})
+    for (Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather})
+      for (bool known : {true, false}) {
+        Case it(kind);
+        it.result.value = value;
+        it.result.missing_known = known;
+        EXPECT_NE(it.wrong(), "") << kind_name(kind);
+      }
+  Case twice(Kind::allgather);
+  twice.set({0, 1, 1});
+  EXPECT_NE(twice.wrong(), "");
+}
+
+TEST(Promises, OfManyRanksASumIsBetweenThatOfTheLiveAndThatOfAll) {
+  const Arguments arguments = call(Kind::allreduce);
+  Terms terms = terms_of_numbers(arguments, 100);
+  terms.lists_missing = false;
+  for (Rank rank = 0; rank < 80; ++rank) terms.part(rank) = Part::must;
+  Result result;
+  const auto wrong = [&](std::uint64_t sum, std::uint32_t contributors) {
+    result.value = {sum};
+    result.contributors = contributors;
+    return wrong_contents(terms, result);
+  };
+  EXPECT_EQ(wrong(6400, 80), "");
+  EXPECT_EQ(wrong(6400 + 161, 81), "");
+  EXPECT_NE(wrong(6400 + 161, 82), "");
+  EXPECT_NE(wrong(6400 - 2, 80), "");
+  EXPECT_NE(wrong(6400 + 2, 80), "");
+  EXPECT_NE(wrong(6399, 79), "");
+  EXPECT_NE(wrong(10001, 101), "");
+}
+
+TEST(Promises, AllGetTheSame) {
+  for (const CatalogueRow& row : catalogue) {
+    const Case it(row.kind);
+    for (int field = 0; field < 5; ++field) {
+      Result other = it.result;
+      if (field == 0) other.outcome = Outcome::too_many_failures;
+      if (field == 1) other.value.push_back(1);
+      if (field == 2) ++other.contributors;
+      if (field == 3) other.missing.clear();
+      if (field == 4) other.culprit = 1;
+      EXPECT_NE(it.wrong(&other), "") << row.name << " " << field;
+    }
+    EXPECT_EQ(it.wrong(&it.result), "");
+  }
+}
+
+TEST(Promises, AnErrorHasItsReason) {
+  for (const CatalogueRow& row : catalogue) {
+    Case it(row.kind);
+    it.result.value.clear();
+    const auto is_wrong = [&](Outcome outcome) {
+      it.result.outcome = outcome;
+      return !it.wrong().empty();
+    };
+    EXPECT_TRUE(is_wrong(Outcome::mismatch));
+    EXPECT_TRUE(is_wrong(Outcome::no_memory));
+    EXPECT_TRUE(is_wrong(Outcome::root_failed));
+    EXPECT_FALSE(is_wrong(Outcome::too_many_failures));
+    it.terms.failures = 1;
+    EXPECT_TRUE(is_wrong(Outcome::too_many_failures));
+    it.terms.root_stays = false;
+    it.terms.part(0) = Part::may;
+    EXPECT_EQ(is_wrong(Outcome::root_failed), !row.rooted());
+    it.terms.part(0) = Part::must;
+    EXPECT_EQ(is_wrong(Outcome::root_failed), !row.to_root()) << "its data are there";
+    it.terms.lacks = it.result.culprit = 1;
+    EXPECT_FALSE(is_wrong(Outcome::no_memory));
+    it.result.culprit = 2;
+    EXPECT_TRUE(is_wrong(Outcome::no_memory));
+    it.result.culprit = 1;
+    it.result.value = {7};
+    EXPECT_TRUE(is_wrong(Outcome::no_memory)) << "data beside an error";
+    Case lacking(row.kind);
+    lacking.terms.lack_is_known = true;
+    EXPECT_EQ(lacking.wrong().empty(), row.from_root());
+  }
+}
+
+TEST(Promises, OfAReduceTheRootAloneHasAResult) {
+  Case it(Kind::reduce);
+  it.result.value.clear();
+  EXPECT_EQ(broken_promise(it.terms, 1, it.result, nullptr), "");
+  it.result.finished = false;
+  EXPECT_EQ(broken_promise(it.terms, 1, it.result, nullptr), "never finished");
+}
+
+}  // namespace
+}  // namespace ucft::detail::simulator
