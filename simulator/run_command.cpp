@@ -125,7 +125,6 @@ void refuse_meaningless_of(const CLI::App& command, const Options& options, cons
                       {"--panic-after", panics, of_panic},
                       {"--no-panic", panics, of_panic},
                       {"--f", corrected || gossips, "of algorithms that tolerate failures by number"},
-                      {"--optimistic", options.kind != Kind::broadcast, "of an operation with a reduction"},
                       {"--bytes", options.kind != Kind::barrier, "of an operation with data"},
                       {"--gather", has_hosts, "with --hosts"},
                       {"--deliver", has_hosts, "with --hosts"},

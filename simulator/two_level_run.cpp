@@ -171,7 +171,7 @@ void TwoLevelActors::make_contribution(Host host) {
   const bool gives = is_one_of(mine.arguments.row().gives, host == mine.arguments.root);
   if (kind == Kind::broadcast) {
     mine.contributors = 1;
-    memory.value.assign(1, number_of(run_.arguments.root));
+    std::ranges::fill(memory.value, number_of(run_.arguments.root));
   }
   mine.has_value = !mine.root_died && (gives || kind == Kind::barrier);
   if (gives && mine.has_value && kind != Kind::barrier) mine.value = std::as_bytes(std::span(memory.value));

@@ -17,6 +17,7 @@ class DeferredSteps {
   struct Step {
     bool copies;            // to = higher; else to = lower + higher
     Reduction reduction{};  // else
+    std::uint64_t of_bytes = 0;  // the value of which this is a part
     Slice to{}, lower{}, higher{};
 
     void take(const Buffers& buffers) const;
