@@ -111,6 +111,7 @@ class HostProcess {
   void take_in(const Message& message);
   void note_named();
   void pack();
+  void forget_what_all_have();
   void forget_values_of(OperationNumber number);
   void drop_packets();
   template <class IsOver>
@@ -132,7 +133,8 @@ class HostProcess {
   std::uint64_t packets_begin_ = 0;
   std::vector<Host> let_go_;
   OperationNumber calls_ = 0;
-  std::size_t noted_ = 0;  // of window_.completed()
+  std::size_t noted_ = 0;               // of window_.completed()
+  std::vector<OperationNumber> taken_;  // their results are, and a host may not have them yet
   bool ready_ = false, lost_ = false;
 };
 

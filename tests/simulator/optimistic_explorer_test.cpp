@@ -295,7 +295,10 @@ TEST(OptimisticWorlds, CrashPointsReachTheLastSendOfEveryRank) {
 
 // A rank without memory for the sums says so before it sends anything, so nobody is through without it.
 TEST(OptimisticWorlds, MemoryThatRunsOutEndsOperationsOnAllByName) {
-  for (const auto& [kind, blocks] : {std::pair(Kind::allreduce, false), {Kind::allreduce, true}, {Kind::reduce, false}})
+  for (const auto& [kind, blocks] : {std::pair(Kind::allreduce, false),
+                                     {Kind::allreduce, true},
+                                     {Kind::reduce, false},
+                                     {Kind::broadcast, true}})
     for (Rank n = 2; n <= 7; ++n)
       for (Rank victim = -1; victim < n; victim += 2) {
         Arguments arguments = arguments_of(kind, 1);
