@@ -72,8 +72,7 @@ std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, 
 
 // The messages of a broadcast in pieces, and those that close it.
 std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
-  const auto pieces =
-      static_cast<std::int64_t>((arguments.bytes() + optimism.piece_bytes - 1) / optimism.piece_bytes);
+  const auto pieces = static_cast<std::int64_t>((arguments.bytes() + optimism.piece_bytes - 1) / optimism.piece_bytes);
   const CirculantSchedule schedule((rank - arguments.root + ranks) % ranks, ranks);
   std::int64_t sends = static_cast<std::int64_t>(Optimism::steps(ranks));
   for (std::int64_t round = 0; round < schedule.rounds(pieces); ++round)

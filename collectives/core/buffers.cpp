@@ -132,7 +132,8 @@ void Buffers::copy_part(const Slice& to, const Slice& from, std::uint64_t of_byt
 }
 
 void Buffers::combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher) {
-  const DeferredSteps::Step step{.copies = false, .reduction = reduction, .of_bytes = to.bytes, .to = to, .lower = lower, .higher = higher};
+  const DeferredSteps::Step step{
+      .copies = false, .reduction = reduction, .of_bytes = to.bytes, .to = to, .lower = lower, .higher = higher};
   if (deferred_ == nullptr || !deferred_->keep(step, *this)) step.take(*this);
 }
 

@@ -9,9 +9,9 @@
 namespace ucft::detail {
 
 enum class PlainSchedule : std::uint8_t {
-  none,      // the operation has none: a short broadcast, one process, or a vector that is neither short nor in blocks
-  doubling,  // recursive doubling
-  tree,      // a binomial tree, of a reduce
+  none,       // the operation has none: a short broadcast, one process, or a vector that is neither short nor in blocks
+  doubling,   // recursive doubling
+  tree,       // a binomial tree, of a reduce
   in_blocks,  // a reduce-scatter and an allgather
   in_pieces   // of a long broadcast, on a circulant graph
 };

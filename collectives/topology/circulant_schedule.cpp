@@ -18,8 +18,7 @@ std::vector<std::int32_t> skips_of(std::int32_t size) {
 // skips, and different blocks take different ways.
 class Search {
  public:
-  explicit Search(const std::vector<std::int32_t>& skips)
-      : skips_(skips), rounds_(skips.size() - 1) {}
+  explicit Search(const std::vector<std::int32_t>& skips) : skips_(skips), rounds_(skips.size() - 1) {}
 
   // The block that a process gets in each round of a phase, relative to the first that is new in it.
   std::vector<std::int32_t> blocks_of(std::int32_t process) {
@@ -81,8 +80,8 @@ CirculantSchedule::CirculantSchedule(std::int32_t process, std::int32_t size) : 
   }
 }
 
-// The first phase begins in its middle if the last one would not be full otherwise. What is before the first block is
-// none; what is beyond the last one is the last.
+// The first phase begins in its middle if the last one would not be full otherwise. A block before the first one is
+// none. A block beyond the last one stands for the last one.
 CirculantSchedule::Transfer CirculantSchedule::transfer(std::int64_t round, std::int64_t blocks,
                                                         const std::vector<std::int32_t>& of_phase,
                                                         const std::vector<std::int32_t>& peers) const {

@@ -176,7 +176,9 @@ TEST(WorldsInPieces, OneBroadcastSurvivesEveryCrashPlanOfUpToSevenRanks) {
     for (std::uint64_t pieces : {2, 3, 5, 8})
       for (std::int32_t f = 0; f <= 2; ++f)
         explore_all(in_pieces(plan_of(n, arguments_of(Kind::broadcast, f, n - 1)), pieces), f,
-                    n < 5 ? 1 : n == 5 ? 3 : 17);
+                    n < 5    ? 1
+                    : n == 5 ? 3
+                             : 17);
 }
 
 TEST(WorldsInPieces, OperationsInFlightSurvive) {
@@ -295,10 +297,8 @@ TEST(OptimisticWorlds, CrashPointsReachTheLastSendOfEveryRank) {
 
 // A rank without memory for the sums says so before it sends anything, so nobody is through without it.
 TEST(OptimisticWorlds, MemoryThatRunsOutEndsOperationsOnAllByName) {
-  for (const auto& [kind, blocks] : {std::pair(Kind::allreduce, false),
-                                     {Kind::allreduce, true},
-                                     {Kind::reduce, false},
-                                     {Kind::broadcast, true}})
+  for (const auto& [kind, blocks] :
+       {std::pair(Kind::allreduce, false), {Kind::allreduce, true}, {Kind::reduce, false}, {Kind::broadcast, true}})
     for (Rank n = 2; n <= 7; ++n)
       for (Rank victim = -1; victim < n; victim += 2) {
         Arguments arguments = arguments_of(kind, 1);

@@ -6,13 +6,13 @@
 //   closing     its sender has all, and so have those that it has heard this from: when a member has one from each
 //               process - s, s = 1, 2, 4 .., all members have the data. Says how many pieces there are
 //   closing, without success
-//               its sender can't take part, for it has no memory, or no data where it is the root
+//               its sender can't take part: it has no memory, or as the root no data
 //
-// A member that has all pieces has the decision, and delivers it at once. It has sent all its pieces then. closing comes
-// after that: no rank waits for it. It says when no rank needs the data from here any more.
+// A member that has all pieces has the decision, and delivers it at once. It has sent all its pieces then. closing
+// comes after that: no rank waits for it. It says when no rank needs the data from here any more.
 //
-// At the news of a member's death every rank that retains the operation leaves this ballot for one with a root, in which
-// data go whole (operation.cpp). So it does when a member can't take part. Invariants:
+// At the news of a member's death every rank that retains the operation leaves this ballot for one with a root, in
+// which data go whole (operation.cpp). So it does when a member can't take part. Invariants:
 //   - The data are the root's, in any ballot, so two ranks can't deliver different data.
 //   - closing begins when this rank has all pieces. So a rank that is through knows that all members have delivered.
 //   - A member gives its pieces in the order of rounds: the schedule is what keeps all of them busy.
@@ -74,12 +74,12 @@ class PieceBroadcast {
   std::uint64_t bytes_ = 0, piece_bytes_ = 1;
   std::int64_t pieces_ = 0;
   bool is_active_ = false;
-  std::int64_t round_ = 0;          // the next one to give in
-  std::int64_t left_ = 0;           // pieces to come
-  std::vector<bool> is_here_;       // of each piece
+  std::int64_t round_ = 0;     // the next one to give in
+  std::int64_t left_ = 0;      // pieces to come
+  std::vector<bool> is_here_;  // of each piece
   std::vector<Closing> closings_;
-  std::size_t closed_ = 0;          // steps of closing that are over
-  bool has_closed_ = false;         // given in the next one
+  std::size_t closed_ = 0;   // steps of closing that are over
+  bool has_closed_ = false;  // given in the next one
   Message blank_;
   Slice data_;  // a reference
 };
