@@ -2,6 +2,7 @@
 #include <bit>
 #include <numeric>
 
+#include "collectives/among/host_process.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {
@@ -95,11 +96,14 @@ TEST(PieceBroadcast, PiecesThatComeBeforeTheOperationIsPostedWait) {
   expect_data(world, 0, 5);
 }
 
-// The ranks whose pieces come next are those that are waited for.
+// Of 3 members and 4 pieces, member 1 gets piece 1 first, from 0, then piece 0 from 2.
 TEST(PieceBroadcast, AMemberAwaitsTheRankThatGivesTheNextPiece) {
-  HandFedWorld world(2, 2, in_pieces(1));
-  world.post(1, broadcast_of(3));
+  HandFedWorld world(3, 2, in_pieces(1));
+  post_all(world, broadcast_of(4));
   EXPECT_EQ(world[1].window.operation(0).awaited(), std::vector<Rank>{0});
+  ASSERT_TRUE(world.deliver([](const Letter& letter) { return letter.to == 1; }));
+  EXPECT_EQ(world[1].window.operation(0).awaited(), std::vector<Rank>{2});
+  EXPECT_TRUE(world[0].window.operation(0).awaited().empty());
 }
 
 // When all have it, and not before: then no rank asks for it any more.
@@ -112,6 +116,42 @@ TEST(PieceBroadcast, MemoryOfTheDataComesBackWhenAllHaveThem) {
   for (Rank rank = 0; rank < 4; ++rank) EXPECT_GT(world[rank].buffers.in_use(), 0U) << rank;
   world.run();
   for (Rank rank = 0; rank < 4; ++rank) EXPECT_EQ(world[rank].buffers.in_use(), 0U) << rank;
+}
+
+// A new speaker repeats packets, and one that says data must have them until all hosts do.
+TEST(PieceBroadcast, AHostKeepsWhatItHasSentUntilAllHostsHaveIt) {
+  std::vector<std::unique_ptr<std::byte[]>> chunks;
+  const auto allocate = [](void* to, std::size_t bytes) {
+    auto& all = *static_cast<decltype(chunks)*>(to);
+    return all.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+  };
+  Buffers buffers({allocate, &chunks});
+  HostProcess host({0, 2, 8, in_pieces(2)}, buffers);
+  host.compute();
+  const Bytes data = data_of(5);
+  JournalEntry call;
+  call.what = JournalEntry::What::contribution;
+  call.contribution.arguments = broadcast_of(5);
+  call.contribution.contributors = 1;
+  call.contribution.has_value = true;
+  call.contribution.value = data;
+  host.apply(call);
+  EXPECT_EQ(host.completed().size(), 1U);
+  host.clear_completed();
+  host.make_ready();
+  ASSERT_EQ(host.packets_end(), 4U) << "three pieces, and a word that closes";
+  for (std::uint64_t packet = 0; packet < 3; ++packet) EXPECT_TRUE(host.packet(packet).message.value);
+  JournalEntry word;
+  word.what = JournalEntry::What::message;
+  word.message.phase = Phase::closing;
+  word.message.peer = 1;
+  word.message.attempt = optimistic_ballot;
+  word.message.signature = broadcast_of(5).signature();
+  word.message.contributors = 3;
+  host.apply(word);
+  for (std::uint64_t packet = 0; packet < 3; ++packet) EXPECT_FALSE(host.packet(packet).message.value);
+  EXPECT_EQ(buffers.in_use(), 0U);
+  host.release_all();
 }
 
 // ---- mistakes -------------------------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ void PieceBroadcast::start(const Message& blank, Slice data, const Arguments& ar
   is_active_ = true;
   is_here_.assign(static_cast<std::size_t>(pieces_), process_ == 0);
   left_ = process_ == 0 ? 0 : pieces_;
+  while (left_ > 0 && !is_missing_in(expects_)) ++expects_;
   for (std::int32_t distance = 1; distance < size_; distance *= 2)
     closings_.push_back(
         {ballots.member_after(ballots.me(), distance), ballots.member_after(ballots.me(), -distance), false});
@@ -86,6 +87,7 @@ bool PieceBroadcast::on_message(const Message& message, Buffers& buffers) {
   if (is_here_[piece]) return false;
   is_here_[piece] = true;
   --left_;
+  while (left_ > 0 && !is_missing_in(expects_)) ++expects_;
   buffers.copy_part(data_.part(message.offset, message.value.bytes), message.value, bytes_);
   return true;
 }
@@ -125,11 +127,12 @@ void PieceBroadcast::let_go_of_data(Buffers& buffers) { buffers.release(std::exc
 
 Rank PieceBroadcast::awaited(const Ballots& ballots) const {
   if (!is_active_ || left_ == 0) return no_rank;
-  for (std::int64_t round = 0; round < schedule_.rounds(pieces_); ++round)
-    if (const auto [source, piece] = schedule_.gotten(round, pieces_);
-        piece != CirculantSchedule::no_block && !is_here_[static_cast<std::size_t>(piece)])
-      return ballots.rank_of(source, root_);
-  return no_rank;
+  return ballots.rank_of(schedule_.gotten(expects_, pieces_).peer, root_);
+}
+
+bool PieceBroadcast::is_missing_in(std::int64_t round) const {
+  const std::int64_t piece = schedule_.gotten(round, pieces_).block;
+  return piece != CirculantSchedule::no_block && !is_here_[static_cast<std::size_t>(piece)];
 }
 
 void PieceBroadcast::clear(Buffers& buffers) {
@@ -137,7 +140,7 @@ void PieceBroadcast::clear(Buffers& buffers) {
   is_here_.clear();
   closings_.clear();
   is_active_ = has_closed_ = false;
-  round_ = left_ = 0;
+  round_ = expects_ = left_ = 0;
   closed_ = 0;
 }
 

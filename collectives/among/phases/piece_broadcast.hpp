@@ -65,6 +65,7 @@ class PieceBroadcast {
   std::uint64_t begin_of(std::int64_t piece) const { return static_cast<std::uint64_t>(piece) * piece_bytes_; }
   std::uint64_t bytes_of(std::int64_t piece) const;
   std::int64_t piece_from(const Message& message, const Ballots& ballots) const;
+  bool is_missing_in(std::int64_t round) const;
   void give_pieces(const Ballots& ballots, Outbox& out);
   void close(Outbox& out);
 
@@ -75,6 +76,7 @@ class PieceBroadcast {
   std::int64_t pieces_ = 0;
   bool is_active_ = false;
   std::int64_t round_ = 0;     // the next one to give in
+  std::int64_t expects_ = 0;   // the next one whose piece has not come
   std::int64_t left_ = 0;      // pieces to come
   std::vector<bool> is_here_;  // of each piece
   std::vector<Closing> closings_;
