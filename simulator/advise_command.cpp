@@ -1,6 +1,6 @@
 // ucft_sim advise: proposes f, tree and correction for a job, and says what they cost. An operation begins with the
 // schedule that expects no death (collectives/models/plain_model.hpp). f, tree and correction are those of the one that
-// it falls back to after a death, and of broadcasts, which have no other.
+// it falls back to after a death, and of short broadcasts, which have no other.
 //
 // Hosts are the processes, so f counts hosts, and latencies and messages are those between hosts. (The work of a host's
 // ranks among themselves comes on top.) Hosts fail independently, at a constant rate (MTBF of a host). An operation is

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "collectives/topology/circulant_schedule.hpp"
 #include "collectives/topology/reduce_topology.hpp"
 
 namespace ucft::detail::simulator {
@@ -69,11 +70,25 @@ std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, 
   return sends;
 }
 
+// The messages of a broadcast in pieces, and those that close it.
+std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
+  const auto pieces = static_cast<std::int64_t>((arguments.bytes() + optimism.piece_bytes - 1) / optimism.piece_bytes);
+  const CirculantSchedule schedule((rank - arguments.root + ranks) % ranks, ranks);
+  std::int64_t sends = static_cast<std::int64_t>(Optimism::steps(ranks));
+  for (std::int64_t round = 0; round < schedule.rounds(pieces); ++round)
+    sends += schedule.given(round, pieces).block != CirculantSchedule::no_block;
+  return sends;
+}
+
 }  // namespace
 
 std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
   const CatalogueRow& row = arguments.row();
-  if (ranks < 2 || !row.collects) return 0;
+  if (ranks < 2) return 0;
+  if (row.from_root()) {
+    const bool is_long = arguments.bytes() > optimism.piece_bytes && !optimism.goes_whole(arguments.bytes(), ranks);
+    return is_long && !arguments.by_gossip() ? sends_in_pieces(rank, ranks, arguments, optimism) : 0;
+  }
   if (row.reduces && row.disseminates && !optimism.goes_whole(arguments.bytes(), ranks)) {
     Arguments outcome = arguments;
     outcome.count = 0;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "collectives/models/gossip_model.hpp"
+#include "collectives/models/plain_model.hpp"
 #include "collectives/topology/names.hpp"
 #include "simulator/clock_options.hpp"
 #include "simulator/commands.hpp"
@@ -106,6 +107,11 @@ Arguments arguments_of(const Options& options, const LogGP& costs) {
   return arguments;
 }
 
+bool is_long_broadcast(const Options& options, const Arguments& arguments) {
+  const auto processes = static_cast<std::int32_t>(options.hosts > 0 ? options.hosts : options.ranks);
+  return plain_schedule_of(arguments, processes, options.bytes) == PlainSchedule::in_pieces;
+}
+
 void refuse_meaningless_of(const CLI::App& command, const Options& options, const Arguments& arguments) {
   const bool corrected = options.algorithm == "corrected", gossips = by_gossip(options);
   const bool spreads = row_of(options.kind).disseminates, has_hosts = options.hosts > 0;
@@ -126,7 +132,8 @@ void refuse_meaningless_of(const CLI::App& command, const Options& options, cons
                       {"--panic-after", panics, of_panic},
                       {"--no-panic", panics, of_panic},
                       {"--f", corrected || gossips, "of algorithms that tolerate failures by number"},
-                      {"--optimistic", row_of(options.kind).collects, "of an operation with a reduction"},
+                      {"--optimistic", row_of(options.kind).collects || is_long_broadcast(options, arguments),
+                       "of an operation with a reduction, or a long broadcast"},
                       {"--bytes", row_of(options.kind).has_data(), "of an operation with data"},
                       {"--gather", has_hosts, "with --hosts"},
                       {"--deliver", has_hosts, "with --hosts"},

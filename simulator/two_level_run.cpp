@@ -164,7 +164,7 @@ void TwoLevelActors::make_contribution(Host host) {
   const bool gives = is_one_of(row.gives, host == mine.arguments.root);
   if (!row.collects) {
     mine.contributors = 1;
-    memory.value.assign(1, number_of(run_.arguments.root));
+    std::ranges::fill(memory.value, number_of(run_.arguments.root));
   }
   mine.has_value = !mine.root_died && (gives || row.collects);
   if (gives && mine.has_value) mine.value = std::as_bytes(std::span(memory.value));

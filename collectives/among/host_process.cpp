@@ -44,6 +44,7 @@ void HostProcess::apply(const JournalEntry& entry) {
   note_named();
   pack();
   buffers_.defer_to(nullptr);
+  forget_what_all_have();
 }
 
 void HostProcess::compute() {
@@ -223,14 +224,23 @@ void HostProcess::note_sent() {
 
 void HostProcess::clear_completed() {
   if (window_.completed().empty()) return;
-  for (OperationNumber number : window_.completed())
-    if (number >= window_.dropped_upto() && window_.operation(number).all_have_it()) {
-      forget_values_of(number);
-      give_back_rooms([&](const Room& room) { return room.operation == number; });
-    }
+  taken_.insert(taken_.end(), window_.completed().begin(), window_.completed().end());
   window_.clear_completed();
   noted_ = 0;
+  forget_what_all_have();
   forget_unneeded();
+}
+
+// A broadcast in pieces may be over before all hosts have it.
+void HostProcess::forget_what_all_have() {
+  const std::size_t forgotten = std::erase_if(taken_, [&](OperationNumber number) {
+    if (number < window_.dropped_upto()) return true;
+    if (!window_.operation(number).all_have_it()) return false;
+    forget_values_of(number);
+    give_back_rooms([&](const Room& room) { return room.operation == number; });
+    return true;
+  });
+  if (forgotten > 0) forget_unneeded();
 }
 
 // A new speaker repeats the packets without values, and no host looks at those any more.

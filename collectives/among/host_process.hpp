@@ -120,6 +120,7 @@ class HostProcess {
   std::uint32_t planned_without(OperationNumber operation) const;
   void note_named();
   void pack();
+  void forget_what_all_have();
   void forget_values_of(OperationNumber number);
   void drop_packet();
   void drop_packets();
@@ -142,7 +143,8 @@ class HostProcess {
   std::uint64_t packets_begin_ = 0;
   std::vector<Host> let_go_;
   OperationNumber calls_ = 0;
-  std::size_t noted_ = 0;  // of window_.completed()
+  std::size_t noted_ = 0;               // of window_.completed()
+  std::vector<OperationNumber> taken_;  // their results are, and a host may not have them yet
   bool ready_ = false, lost_ = false;
 };
 

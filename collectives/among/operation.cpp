@@ -12,9 +12,8 @@ std::vector<Rank> Operation::awaited() const {
        {&optimistic_.arrivals(), &up_correction_.group(), &up_correction_.children(), &gather_.replies()})
     for (const Arrivals::Peer& peer : arrivals->peers())
       if (peer.state == Arrivals::State::awaited) ranks.push_back(peer.rank);
-  if (const Rank source = circulant_.awaited(ballots_);
-      source != no_rank && std::ranges::find(ranks, source) == ranks.end())
-    ranks.push_back(source);
+  for (const Rank source : {circulant_.awaited(ballots_), pieces_.awaited(ballots_)})
+    if (source != no_rank && std::ranges::find(ranks, source) == ranks.end()) ranks.push_back(source);
   if (ranks.empty() && members().contains(ballots_.promised()) && !ballots_.is_root())
     ranks.push_back(ballots_.promised());
   return ranks;
@@ -36,7 +35,7 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
     decision_.first_decided = decision_.accepted = ballots_.first();
     return give_up(Outcome::root_failed, out.buffers());
   }
-  if (can_be_optimistic()) return join_optimistic(out);
+  if (can_be_optimistic()) return is_in_pieces() ? join_pieces(out) : join_optimistic(out);
   ballots_.promise(ballots_.first());
   if (!row_->disseminates && ballots_.promised() != arguments.root) return give_up(Outcome::root_failed, out.buffers());
   join(out);
@@ -75,6 +74,7 @@ bool Operation::has_its_value(const Message& word) const {
 }
 
 void Operation::on_exchange(const Message& message, Outbox& out) {
+  if (!row_->collects) return on_piece(message, out);
   if (!ballots_.is_optimistic() || !follows_the_same(message)) return;
   const bool is_of_blocks = Circulant::has(message.phase);
   if (!(is_of_blocks ? circulant_.accepts(message, arguments_, ballots_) : has_its_value(message)))
@@ -82,6 +82,15 @@ void Operation::on_exchange(const Message& message, Outbox& out) {
   const bool awaited =
       is_of_blocks ? circulant_.on_message(message, out.buffers()) : optimistic_.on_message(message, out.buffers());
   if (awaited) advance(out);
+}
+
+// A rank that takes long data for short ones never gets a decision from the others: so it looks in any ballot.
+void Operation::on_piece(const Message& message, Outbox& out) {
+  if (!follows_the_same(message)) return;
+  if (!is_in_pieces() || !pieces_.accepts(message, arguments_, ballots_)) return on_mismatch(message, out);
+  if (!ballots_.is_optimistic()) return;
+  if (message.outcome != Outcome::success) return leave_pieces(message, out);
+  if (pieces_.on_message(message, out.buffers())) advance(out);
 }
 
 void Operation::on_contribution(const Message& message, Outbox& out) {
@@ -148,12 +157,13 @@ void Operation::reset(Buffers& buffers) {
   }
   inbox_.clear();
   clear_arrivals(buffers);
+  pieces_.clear(buffers);
   buffers.release(memory_.input);
   buffers.release(memory_.result);
   buffers.release(memory_.missing);
   memory_ = Memory{};
   decision_.release(buffers);
-  started_ = finished_ = delivered_ = root_decided_ = mismatch_told_ = all_have_it_ = false;
+  started_ = finished_ = delivered_ = root_decided_ = mismatch_told_ = all_have_it_ = is_taken_ = false;
   ballots_.end();
   dissemination_.reset();
   attempts_ = 0;
@@ -166,7 +176,8 @@ void Operation::reset(Buffers& buffers) {
 bool Operation::can_be_optimistic() const {
   const Optimism& optimism = ballots_.surroundings().optimism;
   const std::int32_t size = members().size();
-  if (!optimism.begins || !row_->collects || size < 2 || ballots_.any_member_failed()) return false;
+  if (!optimism.begins || size < 2 || ballots_.any_member_failed()) return false;
+  if (!row_->collects) return is_in_pieces();
   if (!row_->disseminates || is_in_blocks()) return true;
   const std::uint64_t bytes =
       with_collective(arguments_.kind, [&](auto collective) { return collective.result_bytes(arguments_, size); });
@@ -226,11 +237,68 @@ void Operation::deliver_optimistic(Buffers& buffers) {
   finish(buffers);
 }
 
+// ---- the same, of a broadcast in pieces ----
+
+void Operation::join_pieces(Outbox& out) {
+  ++attempts_;
+  ballots_.promise_optimistic();
+  Message blank = compose(Phase::allgather);
+  blank.prev = prev_;
+  const bool is_first = arguments_.root == me();
+  if (!is_first && !memory_.lacks && memory_.result == no_buffer)
+    memory_.result = out.buffers().allocate(arguments_.bytes());
+  if (is_first ? !memory_.input : memory_.result == no_buffer) {
+    if (is_first && memory_.root_died)
+      blank.outcome = Outcome::root_failed;
+    else
+      blank.blame(lacking());
+    leave_pieces(blank, out);
+  } else {
+    pieces_.start(blank, is_first ? memory_.input : out.buffers().whole(memory_.result), arguments_, ballots_,
+                  out.buffers());
+    advance(out);
+  }
+  drain_inbox(out);
+}
+
+// A rank delivers as soon as it has all pieces. When it knows that all have, its part is over.
+void Operation::advance_pieces(Outbox& out) {
+  pieces_.advance(ballots_, out);
+  if (!pieces_.is_whole()) return;
+  if (!delivered_) deliver_pieces(out.buffers());
+  if (!pieces_.is_through()) return;
+  all_have_it_ = true;
+  forget_if_through(out.buffers());
+}
+
+void Operation::deliver_pieces(Buffers& buffers) {
+  decision_.contributors = 1;
+  decision_.value = pieces_.data();
+  buffers.retain(decision_.value);
+  decision_.first_decided = decision_.accepted = optimistic_ballot;
+  delivered_ = true;
+  pieces_.let_go_of_data(buffers);
+  finish(buffers);
+}
+
+// Some rank has no memory for its part, or the root has no data. So all go on with the root's ballot, in which a rank
+// needs no memory to pass on what others need.
+void Operation::leave_pieces(const Message& why, Outbox& out) {
+  Message word = why;
+  word.value = {};
+  pieces_.refuse(word, arguments_, ballots_, out);
+  ballots_.promise(ballots_.first());
+  join(out);
+}
+
+// ---- a ballot with a root ----
+
 // Takes part in the promised ballot: with what was decided, if this rank knows it, else with its input.
 void Operation::join(Outbox& out) {
   ++attempts_;
   optimistic_.clear(out.buffers());
   circulant_.clear(out.buffers());
+  pieces_.clear(out.buffers());
   plan_.make(ballots_, arguments_.f, arguments_.shape);
   contribute(up_correction_.join());
   root_decided_ = false;
@@ -240,6 +308,8 @@ void Operation::join(Outbox& out) {
     dissemination_.wait(arguments_.gossip);
   if (contributes()) {
     up_correction_.start(plan_, ballots_, out);
+  } else if (ballots_.is_root() && delivered_) {
+    decide(out);
   } else if (ballots_.is_root()) {  // of a broadcast: its data are the decision
     if (memory_.lacks)
       decision_.lack_memory(lacking());
@@ -294,6 +364,7 @@ void Operation::drain_inbox(Outbox& out) {
 
 // Goes as far as the arrivals allow.
 void Operation::advance(Outbox& out) {
+  if (pieces_.is_active()) return advance_pieces(out);
   if (ballots_.is_optimistic()) return advance_optimistic(out);
   if (!contributes()) return;
   if (ballots_.is_root())
@@ -403,6 +474,7 @@ void Operation::deliver(const Message& message, Outbox& out) {
   }
   decision_.accepted = message.attempt;
   delivered_ = true;
+  pieces_.clear(out.buffers());
   // The root has what it needed. My parent may still count on a message from me: an empty one that nobody will use.
   if (!ballots_.is_optimistic() && contributes() && !ballots_.is_root() && !up_correction_.passed_up()) {
     Message up = compose(Phase::up);

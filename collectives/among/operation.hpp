@@ -5,7 +5,7 @@
 //   disseminates   dissemination: broadcast tree, correction, the backstop
 //   both           if the root dies the next rank takes over (Algorithm 5): ballots
 //   before these   optimistic: a plain schedule, until it is through or somebody has died; circulant, beside it, for
-//                  long data
+//                  long data, and piece_broadcast, of a broadcast of long data
 //
 // Sources: Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction" (Algorithms 1-5);
 // Küttler et al., "Corrected trees for reliable group communication". docs/algorithms.md explains the ballots, which
@@ -29,6 +29,7 @@
 #include "collectives/among/phases/dissemination.hpp"
 #include "collectives/among/phases/gather.hpp"
 #include "collectives/among/phases/optimistic.hpp"
+#include "collectives/among/phases/piece_broadcast.hpp"
 #include "collectives/among/phases/up_correction.hpp"
 
 namespace ucft::detail {
@@ -61,9 +62,10 @@ class Operation {
   // Tells the ranks that it awaits what this rank has posted. Only their answers to a mismatch come back.
   void say_waiting(Outbox& out) const;
 
-  // The caller has its result: forgets the value, if no rank will ask for it.
+  // The caller has its result: forgets the value, as soon as no rank will ask for it.
   void let_go(Buffers& buffers) {
-    if (all_have_it_) buffers.release(std::exchange(decision_.value, {}));
+    is_taken_ = true;
+    forget_if_through(buffers);
   }
 
   // Before start: keeps the message until then.
@@ -95,9 +97,14 @@ class Operation {
   // A ballot
   bool can_be_optimistic() const;
   bool is_in_blocks() const { return Circulant::fits(arguments_, ballots_); }
+  bool is_in_pieces() const { return PieceBroadcast::fits(arguments_, ballots_); }
   void join_optimistic(Outbox& out);
   void advance_optimistic(Outbox& out);
   void deliver_optimistic(Buffers& buffers);
+  void join_pieces(Outbox& out);
+  void advance_pieces(Outbox& out);
+  void deliver_pieces(Buffers& buffers);
+  void leave_pieces(const Message& why, Outbox& out);
   void join(Outbox& out);
   void contribute(Message& mine) const;
   void drain_inbox(Outbox& out);
@@ -114,6 +121,9 @@ class Operation {
   void finish(Buffers& buffers);
   void give_up(Outcome outcome, Buffers& buffers);
   void clear_arrivals(Buffers& buffers);
+  void forget_if_through(Buffers& buffers) {
+    if (is_taken_ && all_have_it_) buffers.release(std::exchange(decision_.value, {}));
+  }
 
   // Messages
   void on_broadcast(const Message& message, Outbox& out);
@@ -121,6 +131,7 @@ class Operation {
   void on_ask(const Message& message, Outbox& out);
   void on_gather(const Message& message, Outbox& out);
   void on_exchange(const Message& message, Outbox& out);
+  void on_piece(const Message& message, Outbox& out);
   bool has_its_value(const Message& word) const;
   bool follows_the_same(const Message& message) const;
   void on_contribution(const Message& message, Outbox& out);
@@ -135,6 +146,7 @@ class Operation {
   Memory memory_;
   bool all_have_it_ = false;  // or are dead: nobody needs this rank any more
   bool started_ = false, finished_ = false, delivered_ = false, mismatch_told_ = false;
+  bool is_taken_ = false;  // by the caller
   Decision decision_;
   std::vector<Message> inbox_, draining_;
 
@@ -144,6 +156,7 @@ class Operation {
   BallotPlan plan_;
   Optimistic optimistic_;
   Circulant circulant_;
+  PieceBroadcast pieces_;
   UpCorrection up_correction_;
   Gather gather_;
   Dissemination dissemination_;

@@ -126,13 +126,14 @@ void Buffers::recycle(BufferId id) {
   }
 }
 
-void Buffers::copy(const Slice& to, const Slice& from) {
-  const DeferredSteps::Step step{.copies = true, .to = to, .higher = from};
+void Buffers::copy_part(const Slice& to, const Slice& from, std::uint64_t of_bytes) {
+  const DeferredSteps::Step step{.copies = true, .of_bytes = of_bytes, .to = to, .higher = from};
   if (deferred_ == nullptr || !deferred_->keep(step, *this)) step.take(*this);
 }
 
 void Buffers::combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher) {
-  const DeferredSteps::Step step{.copies = false, .reduction = reduction, .to = to, .lower = lower, .higher = higher};
+  const DeferredSteps::Step step{
+      .copies = false, .reduction = reduction, .of_bytes = to.bytes, .to = to, .lower = lower, .higher = higher};
   if (deferred_ == nullptr || !deferred_->keep(step, *this)) step.take(*this);
 }
 

@@ -92,7 +92,9 @@ class Buffers {
 
   // Values are copied and combined at once, or the deferred steps keep that for later. Slices of equal lengths; to is
   // exactly lower, or exactly higher, or overlaps neither.
-  void copy(const Slice& to, const Slice& from);
+  void copy(const Slice& to, const Slice& from) { copy_part(to, from, to.bytes); }
+  // Of a value of so many bytes, of which this is a part.
+  void copy_part(const Slice& to, const Slice& from, std::uint64_t of_bytes);
   void combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher);
   void defer_to(DeferredSteps* steps) { deferred_ = steps; }  // null: to none
 

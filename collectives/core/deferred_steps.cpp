@@ -39,7 +39,7 @@ bool DeferredSteps::keep(const Step& step, Buffers& buffers) {
   }
   const BufferId to = step.to.buffer;
   const auto reads_it = [&](const Step& each) { return each.lower.buffer == to || each.higher.buffer == to; };
-  if (step.to.bytes < from_bytes_ && !lead_to(to) && !lead_to(step.lower.buffer) && !lead_to(step.higher.buffer) &&
+  if (step.of_bytes < from_bytes_ && !lead_to(to) && !lead_to(step.lower.buffer) && !lead_to(step.higher.buffer) &&
       std::ranges::none_of(steps_, reads_it))
     return false;
   buffers.retain(step.to);

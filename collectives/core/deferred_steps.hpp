@@ -15,8 +15,9 @@ namespace ucft::detail {
 class DeferredSteps {
  public:
   struct Step {
-    bool copies;            // to = higher; else to = lower + higher
-    Reduction reduction{};  // else
+    bool copies;                 // to = higher; else to = lower + higher
+    Reduction reduction{};       // else
+    std::uint64_t of_bytes = 0;  // the value of which this is a part
     Slice to{}, lower{}, higher{};
 
     void take(const Buffers& buffers) const;

@@ -98,12 +98,30 @@ PlainCost predict_in_blocks(std::int32_t size, const LogGP& costs, std::uint64_t
   return {now, size * (2 * (size - 1) * static_cast<std::int64_t>(pieces) + steps) + doublings};
 }
 
+std::int64_t pieces_of(std::uint64_t bytes) {
+  const std::uint64_t piece_bytes = Optimism().piece_bytes;
+  return static_cast<std::int64_t>((bytes + piece_bytes - 1) / piece_bytes);
+}
+
+// The root sends one piece after the other. The last one that it sends takes a flight for each round of a phase.
+PlainCost predict_in_pieces(std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
+  const std::int64_t pieces = pieces_of(bytes), steps = static_cast<std::int64_t>(Optimism::steps(size));
+  const double stretch = costs.stretch(bytes / static_cast<std::uint64_t>(pieces));
+  return {static_cast<double>(pieces - 1) * (costs.per_message() + stretch) +
+              static_cast<double>(steps) * (costs.delivery() + stretch),
+          pieces * (size - 1) + size * steps};
+}
+
 }  // namespace
 
 PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, std::uint64_t bytes) {
   constexpr std::uint64_t element_bytes = 8;
   const CatalogueRow& row = arguments.row();
-  if (row.from_root() || size < 2) return PlainSchedule::none;
+  if (size < 2) return PlainSchedule::none;
+  if (row.from_root()) {
+    const bool is_long = pieces_of(bytes) > 1 && !Optimism().goes_whole(bytes, size);
+    return is_long && !arguments.by_gossip() ? PlainSchedule::in_pieces : PlainSchedule::none;
+  }
   if (row.to_root()) return PlainSchedule::tree;
   if (!row.has_data() || Optimism().goes_whole(bytes, size)) return PlainSchedule::doubling;
   return bytes >= element_bytes * static_cast<std::uint64_t>(size) ? PlainSchedule::in_blocks : PlainSchedule::none;
@@ -114,6 +132,7 @@ const char* plain_schedule_name(PlainSchedule schedule) {
     case PlainSchedule::doubling: return "recursive doubling";
     case PlainSchedule::tree: return "a binomial tree";
     case PlainSchedule::in_blocks: return "a reduce-scatter and an allgather";
+    case PlainSchedule::in_pieces: return "pieces on a circulant graph";
     case PlainSchedule::none: break;
   }
   return "none";
@@ -122,6 +141,7 @@ const char* plain_schedule_name(PlainSchedule schedule) {
 PlainCost predict_plain(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
   const PlainSchedule schedule = plain_schedule_of(arguments, size, bytes);
   if (schedule == PlainSchedule::in_blocks) return predict_in_blocks(size, costs, bytes);
+  if (schedule == PlainSchedule::in_pieces) return predict_in_pieces(size, costs, bytes);
   PlainPredictor predictor(size, costs, arguments.row().has_data() ? bytes : 0);
   return schedule == PlainSchedule::tree ? predictor.tree() : predictor.doubling();
 }

@@ -311,11 +311,14 @@ TEST(Hosts, CorrectionsAndChains) {
     });
 }
 
-// Long data: what more than two words are, in pieces of so many words (collectives/among/phases/circulant.hpp).
+// Long data: what more than two words are, in pieces of so many words (collectives/among/phases/circulant.hpp,
+// piece_broadcast.hpp).
 template <class Use>
 void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
-  for (Arguments& arguments : plan.program)
+  for (Arguments& arguments : plan.program) {
     if (arguments.kind == Kind::allreduce) arguments.count = static_cast<std::uint64_t>(plan.hosts.back()) + 2;
+    if (arguments.kind == Kind::broadcast) arguments.count = 2 * words_of_piece + 1;
+  }
   plan.optimistic = true;
   plan.optimistic.whole_bytes = 16;
   plan.optimistic.piece_bytes = 8 * words_of_piece;
@@ -346,6 +349,34 @@ TEST(HostsInBlocks, SpeakerAndDeputyAndTheHostAsAWhole) {
 TEST(HostsInBlocks, LongPrograms) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     HostsPlan plan = plan_of(seed % 2 == 0 ? 3 : 5, seed % 2 == 0 ? 3 : 2, arguments_of(Kind::allreduce, 1), 10,
+                             1 + static_cast<int>(seed % 4));
+    for (std::size_t i = 1; i < 10; i += 3) plan.program[i] = arguments_of(kinds[(i + seed) % 5], 1, 1);
+    plan.window = 2 + static_cast<int>(seed % 3);
+    in_blocks(plan, 1 + seed % 3, [&](const HostsPlan& each) { Explored().walks(each, 5, 1000, seed); });
+  }
+}
+
+TEST(HostsInPieces, OneDeathAndTwo) {
+  const Arguments broadcast = arguments_of(Kind::broadcast, 1, 3);
+  in_blocks(plan_of(3, 3, broadcast, 2, 2), 1, [](const HostsPlan& plan) { Explored().sets(plan, 1); });
+  in_blocks(plan_of(3, 3, broadcast), 2, [](const HostsPlan& plan) { Explored().sets(plan, 2, 3); });
+  in_blocks(plan_of(4, 2, broadcast, 2, 2), 2, [](const HostsPlan& plan) { Explored().sets(plan, 2, 17); });
+  in_blocks(plan_of(2, 4, broadcast, 3, 2), 1, [](const HostsPlan& plan) { Explored().sets(plan, 2, 11); });
+}
+
+TEST(HostsInPieces, SpeakerAndDeputyAndTheHostAsAWhole) {
+  in_blocks(plan_of(3, 3, arguments_of(Kind::broadcast, 1, 3), 2), 2, [&](const HostsPlan& plan) {
+    Explored explored;
+    for (Rank first : {0, 3, 6}) {
+      explored.these(plan, {first, first + 1}, 5);
+      explored.these(plan, {first, first + 1, first + 2}, 13);
+    }
+  });
+}
+
+TEST(HostsInPieces, LongPrograms) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    HostsPlan plan = plan_of(seed % 2 == 0 ? 3 : 5, seed % 2 == 0 ? 3 : 2, arguments_of(Kind::broadcast, 1), 10,
                              1 + static_cast<int>(seed % 4));
     for (std::size_t i = 1; i < 10; i += 3) plan.program[i] = arguments_of(kinds[(i + seed) % 5], 1, 1);
     plan.window = 2 + static_cast<int>(seed % 3);

@@ -129,6 +129,15 @@ Plan in_blocks(Plan plan, std::uint64_t words_of_piece = 1) {
   return plan;
 }
 
+// The same of broadcasts: so many pieces, the last of which is short (collectives/among/phases/piece_broadcast.hpp).
+Plan in_pieces(Plan plan, std::uint64_t pieces) {
+  plan.optimistic.whole_bytes = 8;
+  plan.optimistic.piece_bytes = 16;
+  for (Arguments& arguments : plan.program)
+    if (arguments.kind == Kind::broadcast) arguments.count = 2 * pieces - 1;
+  return plan;
+}
+
 TEST(WorldsInBlocks, OneOperationSurvivesEveryCrashPlanOfUpToSixRanks) {
   for (Rank n = 2; n <= 6; ++n)
     for (std::int32_t f = 0; f <= 2; ++f)
@@ -159,6 +168,67 @@ TEST(WorldsInBlocks, LongProgramsOfLargerWorldsSurvive) {
       if (random() % 3 == 0)
         arguments = arguments_of(kinds[random() % 4], f, static_cast<Rank>(random() % static_cast<unsigned>(n)));
     walk_many(in_blocks(plan, 1 + seed % 3), std::min(f + static_cast<int>(seed % 2), n - 1), 200, seed);
+  }
+}
+
+TEST(WorldsInPieces, OneBroadcastSurvivesEveryCrashPlanOfUpToSevenRanks) {
+  for (Rank n = 2; n <= 7; ++n)
+    for (std::uint64_t pieces : {2, 3, 5, 8})
+      for (std::int32_t f = 0; f <= 2; ++f)
+        explore_all(in_pieces(plan_of(n, arguments_of(Kind::broadcast, f, n - 1)), pieces), f,
+                    n < 5    ? 1
+                    : n == 5 ? 3
+                             : 17);
+}
+
+TEST(WorldsInPieces, OperationsInFlightSurvive) {
+  for (Rank n = 2; n <= 4; ++n)
+    for (std::int32_t f = 1; f <= 2; ++f)
+      for (int in_flight : {1, 2}) {
+        Plan plan = in_pieces(plan_of(n, arguments_of(Kind::broadcast, f), 3, in_flight), 3);
+        explore_all(plan, f, n < 4 ? 3 : 17);
+        plan.program[1] = arguments_of(Kind::allreduce, f);
+        explore_all(plan, f, n < 4 ? 3 : 17);
+        plan.program[0].root = plan.program[2].root = n - 1;
+        plan.program[2].shape = chain;
+        explore_all(plan, f, n < 4 ? 3 : 17);
+      }
+}
+
+TEST(WorldsInPieces, MoreThanFDeathsNeverHangAndNeverLie) {
+  for (Rank n = 2; n <= 5; ++n)
+    for (std::int32_t f = 0; f <= 1; ++f)
+      explore_all(in_pieces(plan_of(n, arguments_of(Kind::broadcast, f, 1), 2, 2), 3), f + 2, 701);
+}
+
+TEST(WorldsInPieces, CorrectionsOfTheFallbackSurvive) {
+  for (int correction = 1; correction < correction_count; ++correction)
+    for (Rank n = 2; n <= 5; ++n) {
+      Arguments arguments = arguments_of(Kind::broadcast, 2, n - 1);
+      arguments.correction = static_cast<Correction>(correction);
+      explore_all(in_pieces(plan_of(n, arguments, 2, 2), 3), 2, 91);
+    }
+}
+
+TEST(WorldsInPieces, CommunicatorsEnd) {
+  for (Rank n = 2; n <= 5; ++n)
+    for (std::int32_t f = 1; f <= 2; ++f) {
+      Plan plan = in_pieces(plan_of(n, arguments_of(Kind::broadcast, f, n - 1), 2, 2), 3);
+      plan.ends = true;
+      explore_all(plan, f, n <= 3 ? 7 : 211);
+    }
+}
+
+TEST(WorldsInPieces, LongProgramsOfLargerWorldsSurvive) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Rank n = 2 + static_cast<Rank>(seed % 14);
+    const std::int32_t f = 1 + static_cast<std::int32_t>(seed % 3);
+    std::mt19937_64 random(seed);
+    const auto a_root = [&] { return static_cast<Rank>(random() % static_cast<unsigned>(n)); };
+    Plan plan = plan_of(n, arguments_of(Kind::broadcast, f), 8, 1 + static_cast<int>(random() % 3), 2 + seed % 3);
+    for (Arguments& arguments : plan.program)
+      arguments = arguments_of(random() % 3 == 0 ? kinds[random() % 4] : Kind::broadcast, f, a_root());
+    walk_many(in_pieces(plan, 2 + seed % 5), std::min(f + static_cast<int>(seed % 2), n - 1), 200, seed);
   }
 }
 
@@ -201,11 +271,11 @@ TEST(WorldsOfHosts, MoreThanFHostsAreTooMany) {
 }
 
 // A rank that lives has sent no more than the boundaries that are tried for it as one more victim.
-void reach_the_last_send(bool blocks, Kind kind) {
+void reach_the_last_send(bool is_long, Kind kind) {
   for (Rank n = 2; n <= 6; ++n)
     for (Rank victim = 0; victim < n; ++victim) {
       Plan plan = plan_of(n, arguments_of(kind, 2));
-      if (blocks) plan = in_blocks(plan);
+      if (is_long) plan = kind == Kind::broadcast ? in_pieces(plan, 4) : in_blocks(plan);
       const std::int64_t all = boundaries(victim, plan, 2);
       for (std::int64_t after = 0; after < all; ++after)
         for (int order = 0; order < order_count; ++order) {
@@ -222,11 +292,13 @@ void reach_the_last_send(bool blocks, Kind kind) {
 TEST(OptimisticWorlds, CrashPointsReachTheLastSendOfEveryRank) {
   for (Kind kind : kinds) reach_the_last_send(false, kind);
   reach_the_last_send(true, Kind::allreduce);
+  reach_the_last_send(true, Kind::broadcast);
 }
 
 // A rank without memory for the sums says so before it sends anything, so nobody is through without it.
 TEST(OptimisticWorlds, MemoryThatRunsOutEndsOperationsOnAllByName) {
-  for (const auto& [kind, blocks] : {std::pair(Kind::allreduce, false), {Kind::allreduce, true}, {Kind::reduce, false}})
+  for (const auto& [kind, blocks] :
+       {std::pair(Kind::allreduce, false), {Kind::allreduce, true}, {Kind::reduce, false}, {Kind::broadcast, true}})
     for (Rank n = 2; n <= 7; ++n)
       for (Rank victim = -1; victim < n; victim += 2) {
         Arguments arguments = arguments_of(kind, 1);

@@ -73,6 +73,40 @@ TEST(PlainSchedules, TakeTheTimeThatIsPredictedInBlocks) {
       }
 }
 
+// The formula is exact between two processes. It counts a whole flight for each of the first rounds, in which a process
+// may wait for less, or for more where pieces are short beside a flight.
+TEST(PlainSchedules, TakeTheTimeThatIsPredictedInPieces) {
+  Arguments arguments;
+  arguments.kind = Kind::broadcast;
+  for (const LogGP& costs : several_costs)
+    for (std::uint64_t bytes : {1 << 20, 10000000})
+      for (Rank ranks : numbers_of_processes({100, 257, 1000})) {
+        ASSERT_EQ(plain_schedule_of(arguments, ranks, bytes), PlainSchedule::in_pieces);
+        const PlainCost predicted = predict_plain(arguments, ranks, costs, bytes);
+        const CollectiveResult result = without_deaths(Kind::broadcast, ranks, costs, bytes);
+        const bool is_slow = costs.gap_per_byte * 60000 > costs.delivery();
+        const double share = ranks == 2 ? 0.001 : is_slow ? 0.04 : 0.3;
+        EXPECT_NEAR(result.latency, predicted.latency, share * predicted.latency)
+            << ranks << " ranks, " << bytes << " bytes, L " << costs.latency;
+        EXPECT_EQ(result.messages, predicted.messages) << ranks << " ranks, " << bytes << " bytes";
+      }
+}
+
+TEST(PlainSchedules, ShortBroadcastsHaveNone) {
+  Arguments arguments;
+  arguments.kind = Kind::broadcast;
+  const std::uint64_t piece = Optimism().piece_bytes;
+  for (Rank ranks : {2, 4, 1000})
+    for (std::uint64_t bytes : {std::uint64_t{8}, piece, piece + 1, std::uint64_t{256 * 1024 - 1}}) {
+      const bool is_long = bytes > piece && ranks > 2 && (ranks > 4 || bytes > 128 * 1024);
+      EXPECT_EQ(plain_schedule_of(arguments, ranks, bytes), is_long ? PlainSchedule::in_pieces : PlainSchedule::none)
+          << ranks << " ranks, " << bytes << " bytes";
+      const CollectiveResult result = without_deaths(Kind::broadcast, ranks, {}, bytes);
+      EXPECT_EQ(result.by_phase[static_cast<int>(Phase::allgather)] > 0, is_long);
+      EXPECT_EQ(result.by_phase[static_cast<int>(Phase::broadcast)] > 0, !is_long);
+    }
+}
+
 // A vector of fewer elements than processes goes along trees from the first message on.
 TEST(PlainSchedules, ThereIsNoneWhereSomeBlocksWouldBeEmpty) {
   Arguments arguments;

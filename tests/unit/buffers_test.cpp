@@ -315,6 +315,26 @@ TEST(DeferredSteps, GiveWhatStepsAtOnceGive) {
   }
 }
 
+// Else each replica would compute a long value that comes in short pieces.
+TEST(DeferredSteps, APartOfALongValueWaitsWithTheOthers) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  DeferredSteps steps(16);
+  buffers.defer_to(&steps);
+  const std::uint64_t words[] = {0, 0}, piece = 7;
+  const Slice whole = buffers.whole(buffers.copy_in(words, sizeof words));
+  const Slice part = buffers.whole(buffers.copy_in(&piece, sizeof piece));
+  buffers.copy_part(whole.part(8, 8), part, whole.bytes);
+  EXPECT_TRUE(steps.lead_to(whole.buffer));
+  steps.take_all(buffers);
+  EXPECT_EQ(reinterpret_cast<const std::uint64_t*>(buffers.data(whole))[1], 7U);
+  buffers.copy(whole.part(0, 8), part);
+  EXPECT_TRUE(steps.empty()) << "a short value of its own";
+  buffers.release(whole);
+  buffers.release(part);
+  EXPECT_EQ(buffers.in_use(), 0U);
+}
+
 TEST(DeferredSteps, OnesThatLeadToNothingAreForgottenAndThoseBeforeThem) {
   Heap heap;
   Buffers buffers(heap.source());

@@ -144,6 +144,57 @@ TEST(TwoLevels, ASpeakerDiesAfterAHostInBlocks) {
   }
 }
 
+// Broadcasts that go in pieces between three hosts. A root is through long before the others, so several are in flight,
+// and their memory is used again.
+RANKS(broadcasts_in_pieces) {
+  for (int i = 0; i < 24; ++i) {
+    broadcast(i, (1 + i * 4) % size_, 33000 + static_cast<std::size_t>(i % 8) * 700);
+    if (i % 6 == 5) allreduce(i, 700);
+  }
+}
+
+TEST(TwoLevels, LongBroadcastsHaveTheRootsData) {
+  for (const int ranks : {6, 9}) {
+    const JobPlan made = on_hosts(ranks, broadcasts_in_pieces);
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << ranks;
+  }
+}
+
+class DeathInPieces : public testing::TestWithParam<std::tuple<int, std::string>> {};
+
+TEST_P(DeathInPieces, TheOthersAgree) {
+  const auto& [victim, place] = GetParam();
+  JobPlan made = on_hosts(9, broadcasts_in_pieces);
+  made.launcher = {"--expect-kill", std::to_string(victim)};
+  made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":" + place;
+  const JobResult result = run_job(made);
+  EXPECT_EQ(what_is_wrong(made, result, {victim}), "");
+  EXPECT_EQ(result.verdicts.count(victim), 0U) << "it has lived";
+}
+
+INSTANTIATE_TEST_SUITE_P(OfASpeaker, DeathInPieces,
+                         testing::Combine(testing::Values(0, 3),
+                                          testing::Values("entry:0", "entry:7", "entry:20", "entry:61", "send:60",
+                                                          "send:120", "send:200")),
+                         rank_and_place);
+INSTANTIATE_TEST_SUITE_P(OfAnother, DeathInPieces,
+                         testing::Combine(testing::Values(1, 5), testing::Values("send:30", "send:60")),
+                         rank_and_place);
+
+// A host dies as a whole before its part in a broadcast: the others go on with the tree.
+RANKS(lose_a_host_in_pieces) {
+  for (int i = 0; i < 10; ++i) {
+    if (i == 3 && rank_ / on_a_host == 1) std::raise(SIGKILL);
+    broadcast(i, i % size_, 33000 + static_cast<std::size_t>(i % 8) * 700);
+  }
+}
+
+TEST(TwoLevels, AHostDiesBeforeALongBroadcast) {
+  JobPlan made = on_hosts(9, lose_a_host_in_pieces);
+  made.launcher = {"--expect-kill", "3", "--expect-kill", "4", "--expect-kill", "5"};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {3, 4, 5}), "");
+}
+
 // The middle one of three hosts dies: ranks 3, 4 and 5 of the job. The others name them.
 RANKS(lose_a_host) {
   const bool dies = rank_ / on_a_host == 1;
