@@ -224,6 +224,23 @@ TEST(PieceBroadcast, APieceIsAtItsPlaceOrAMismatch) {
   }
 }
 
+// Its sender has another result of an earlier operation, so maybe other members, and is dead.
+TEST(PieceBroadcast, APieceOfAnOrphanIsIgnored) {
+  HandFedRank rank(1, 3, 2, in_pieces(2));
+  rank.post(broadcast_of(7));
+  for (const std::uint32_t offset : {0, 8}) {
+    Letter letter{2, 1, {}, bytes_of(std::vector<std::uint64_t>(2, 3)), {}};
+    letter.message.phase = Phase::allgather;
+    letter.message.attempt = optimistic_ballot;
+    letter.message.signature = broadcast_of(7).signature();
+    letter.message.prev = 0;
+    letter.message.flags = has_value;
+    letter.message.offset = offset;
+    rank.feed(letter);
+    EXPECT_FALSE(rank.has_ended(0)) << offset;
+  }
+}
+
 // ---- deaths ---------------------------------------------------------------------------------------------------------
 
 TEST(PieceBroadcast, ADeathMidwayLeavesTheDataOrRootFailedOnAll) {
