@@ -86,7 +86,7 @@ class CollectiveActors {
   Rank root() const { return root_; }
   // With the first word of its value.
   Result result_of(Rank rank) const {
-    Result result = simulator::result_of(operation(rank));
+    Result result = simulator::result_of(operation(rank).decision(), operation(rank).attempts());
     const Slice found = operation(rank).decision().value;
     if (found) std::memcpy(&result.value.emplace_back(), buffers_.data(found), sizeof(std::uint64_t));
     return result;

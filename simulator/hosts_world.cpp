@@ -336,7 +336,7 @@ Result HostsWorld::read_result(Rank rank, std::size_t call, OperationNumber numb
   Node& here = node(rank);
   const Operation& operation = here.member.process().operation(number);
   const Decision& decision = operation.decision();
-  Result result = result_of(operation);
+  Result result = result_of(decision, operation.attempts());
   here.named[call] = decision.list_length;
   result.missing_known = here.member.missing(number, result.missing);
   const Arguments& arguments = arguments_of(host_of(rank), call);

@@ -104,14 +104,13 @@ std::string wrong_sum(Terms terms, const Result& result) {
 
 }  // namespace
 
-Result result_of(const Operation& operation) {
-  const Decision& decision = operation.decision();
+Result result_of(const Decision& decision, std::uint32_t attempts) {
   return {.finished = true,
           .outcome = decision.outcome,
           .value = {},
           .contributors = decision.contributors,
           .missing = {},
-          .attempts = operation.attempts(),
+          .attempts = attempts,
           .culprit = decision.culprit};
 }
 

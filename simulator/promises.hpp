@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/among/operation.hpp"
+#include "collectives/catalogue/arguments.hpp"
+#include "collectives/core/decision.hpp"
 
 namespace ucft::detail::simulator {
 
@@ -26,7 +27,7 @@ struct Result {
   Rank culprit = no_rank;  // of Outcome::no_memory
 };
 // All but its value and its list.
-Result result_of(const Operation& operation);
+Result result_of(const Decision& decision, std::uint32_t attempts);
 
 // Whether a rank's contribution is in a result.
 enum class Part : std::uint8_t { must, may, cannot };

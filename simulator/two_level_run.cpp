@@ -179,7 +179,7 @@ void TwoLevelActors::Member::on_completed(OperationNumber call, OperationNumber 
                                           std::span<const std::byte> value) {
   if (call == HostProcess::internal) return;
   const Operation& operation = member.process().operation(number);
-  result = simulator::result_of(operation);
+  result = simulator::result_of(operation.decision(), operation.attempts());
   result.missing_known = !operation.decision().truncated;
   if (!value.empty()) std::memcpy(&result.value.emplace_back(), value.data(), sizeof(std::uint64_t));
   if (result.outcome == Outcome::success) member.missing(number, result.missing);

@@ -299,7 +299,7 @@ void World::collect(Rank rank) {
 Result World::read_result(Rank rank, const Operation& operation) {
   const Decision& decision = operation.decision();
   Node& here = node(rank);
-  Result result = result_of(operation);
+  Result result = result_of(decision, operation.attempts());
   if (decision.value) {
     result.value.resize(decision.value.bytes / sizeof(std::uint64_t));
     std::memcpy(result.value.data(), here.buffers.data(decision.value), decision.value.bytes);
