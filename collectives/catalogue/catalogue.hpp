@@ -1,5 +1,5 @@
 // The collectives: for each, which ranks give, which get, whether all contribute, whether the decision goes to all. A
-// collective is one file beside this one, with a row and these functions; a Kind (arguments.hpp); its row and its line
+// collective is one file beside this one, with a row and these functions; a Kind (row.hpp); and its place in the list
 // below. All ranks that get a result get one value, the same for all: an alltoall does not fit (docs/architecture.md).
 //
 //   accepts(arguments, bytes)            may a message carry a value of that length?
