@@ -494,6 +494,10 @@ void Operation::finish(Buffers& buffers) {
   buffers.release(std::exchange(memory_.input, {}));
 }
 
+void Operation::forget_if_through(Buffers& buffers) {
+  if (is_taken_ && all_have_it_) buffers.release(std::exchange(decision_.value, {}));
+}
+
 void Operation::give_up(Outcome outcome, Buffers& buffers) {
   decision_.outcome = outcome;
   finish(buffers);

@@ -121,9 +121,7 @@ class Operation {
   void finish(Buffers& buffers);
   void give_up(Outcome outcome, Buffers& buffers);
   void clear_arrivals(Buffers& buffers);
-  void forget_if_through(Buffers& buffers) {
-    if (is_taken_ && all_have_it_) buffers.release(std::exchange(decision_.value, {}));
-  }
+  void forget_if_through(Buffers& buffers);
 
   // Messages
   void on_broadcast(const Message& message, Outbox& out);

@@ -123,6 +123,8 @@ void PieceBroadcast::close(Outbox& out) {
   }
 }
 
+bool PieceBroadcast::is_through() const { return is_whole() && closed_ == closings_.size(); }
+
 void PieceBroadcast::let_go_of_data(Buffers& buffers) { buffers.release(std::exchange(data_, {})); }
 
 Rank PieceBroadcast::awaited(const Ballots& ballots) const {

@@ -47,7 +47,7 @@ class PieceBroadcast {
   // This rank has all data, and has sent all that it gives.
   bool is_whole() const { return is_active_ && left_ == 0; }
   // All members have.
-  bool is_through() const { return is_whole() && closed_ == closings_.size(); }
+  bool is_through() const;
   Slice data() const { return data_; }
   // Delivered: only closing is left.
   void let_go_of_data(Buffers& buffers);
