@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "collectives/catalogue/catalogue.hpp"
+
 namespace ucft::detail::simulator {
 namespace {
 
