@@ -148,13 +148,13 @@ Rank largest_gap(const Engine<CollectiveActors>& engine, Rank ranks, Rank root) 
 StandIn::StandIn(Kind kind, std::uint64_t payload_bytes, Rank processes, bool optimistic)
     : payload_bytes_(payload_bytes), optimism_(optimistic) {
   if (Optimism().goes_whole(payload_bytes, processes)) return;
-  const std::uint64_t blocks = static_cast<std::uint64_t>(processes), of_all_pieces = blocks * optimism_.piece_bytes;
+  const std::uint64_t blocks = static_cast<std::uint64_t>(processes), piece = optimism_.piece_of(payload_bytes),
+                      of_all_pieces = blocks * piece;
   const bool has_blocks = payload_bytes >= sizeof(std::uint64_t) * blocks;  // else some have no element
-  const bool has_pieces = payload_bytes > optimism_.piece_bytes;
+  const bool has_pieces = payload_bytes > piece;
   if (optimistic && row_of(kind).reduces && row_of(kind).disseminates && has_blocks)
     words_ = blocks * ((payload_bytes + of_all_pieces - 1) / of_all_pieces);
-  if (optimistic && row_of(kind).from_root() && has_pieces)
-    words_ = (payload_bytes + optimism_.piece_bytes - 1) / optimism_.piece_bytes;
+  if (optimistic && row_of(kind).from_root() && has_pieces) words_ = (payload_bytes + piece - 1) / piece;
   optimism_.whole_bytes = 0;
   optimism_.piece_bytes = 8;
 }

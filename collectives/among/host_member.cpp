@@ -25,6 +25,7 @@ HostMember::HostMember(Place place, Journal& journal, Caller& caller, Buffers& b
 }
 
 HostMember::Ranks HostMember::ranks_of(Host host) const {
+  if (are_ranks_) return {host, host + 1};
   const std::vector<Host>& hosts = *place_.hosts;
   const auto first = std::lower_bound(hosts.begin(), hosts.end(), host);
   return {static_cast<Rank>(first - hosts.begin()),

@@ -211,10 +211,12 @@ std::uint32_t HostProcess::planned_without(OperationNumber operation) const {
 }
 
 void HostProcess::pack() {
-  for (const Message& send : outbox_.sends())
-    packets_.push_back({send.peer,
-                        size_.are_ranks ? planned_without(send.operation) : count_of(send.peer, send.operation).sent++,
-                        send});
+  for (const Message& send : outbox_.sends()) {
+    const std::uint32_t place =
+        size_.are_ranks ? planned_without(send.operation) : count_of(send.peer, send.operation).sent++;
+    assert(place < UINT16_MAX - 2);
+    packets_.push_back({send.peer, place, send});
+  }
   outbox_.clear();
 }
 

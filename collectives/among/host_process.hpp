@@ -43,7 +43,9 @@ class HostProcess {
   };
   struct Packet {
     Host to;
-    // Among those to that host in that operation. Of ranks alone: the members that the operation was planned without.
+    // Among those to that host in that operation: below 2^16 - 3, as it travels in 16 bits. The most are two pieces of
+    // an allreduce for each of Optimism::most_pieces, and a few messages more. Of ranks alone: the members that the
+    // operation was planned without.
     std::uint32_t place;
     Message message;  // one reference to value and list each
   };

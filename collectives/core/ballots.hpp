@@ -10,6 +10,7 @@
 //   - promised() only grows. From a ballot on nothing of an earlier one counts.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstdint>
@@ -49,9 +50,16 @@ struct Optimism {
   std::uint64_t whole_bytes = 256 * 1024, segment_bytes = 256 * 1024;
   // Of blocks, in one message, which fits into 64 KiB with its headers. One element, if that is more.
   std::uint64_t piece_bytes = 60 * 1024;
+  // More than so many are longer ones: 4 GiB are pieces of 256 KiB.
+  static constexpr std::uint64_t most_pieces = 1 << 14;
   std::uint64_t set_bytes =
       64 * 1024 * 1024;  // of sets of blocks that grow from step to step there is room for so much
   static std::uint64_t steps(std::int32_t members) { return std::bit_width(static_cast<std::uint32_t>(members - 1)); }
+  // Of data of so many bytes.
+  std::uint64_t piece_of(std::uint64_t bytes) const {
+    constexpr std::uint64_t word = 8;
+    return std::max(piece_bytes, (bytes / most_pieces + word - 1) / word * word);
+  }
   // Whether so many bytes are exchanged as they are among so many members.
   bool goes_whole(std::uint64_t bytes, std::int32_t members) const {
     return bytes < segment_bytes && bytes * steps(members) <= whole_bytes;

@@ -78,7 +78,7 @@ class PlainPredictor {
 // doubling that carries no data. The pieces of the last sum go on as they come, but
 // after this process's own.
 PlainCost predict_in_blocks(std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
-  const std::uint64_t blocks = static_cast<std::uint64_t>(size), piece_bytes = Optimism().piece_bytes;
+  const std::uint64_t blocks = static_cast<std::uint64_t>(size), piece_bytes = Optimism().piece_of(bytes);
   const std::uint64_t pieces = (bytes + blocks * piece_bytes - 1) / (blocks * piece_bytes);  // of a block
   const double stretch = costs.stretch(bytes / (blocks * pieces));
   const double interval = costs.per_message() + stretch, flight = costs.delivery() + stretch;
@@ -99,7 +99,7 @@ PlainCost predict_in_blocks(std::int32_t size, const LogGP& costs, std::uint64_t
 }
 
 std::int64_t pieces_of(std::uint64_t bytes) {
-  const std::uint64_t piece_bytes = Optimism().piece_bytes;
+  const std::uint64_t piece_bytes = Optimism().piece_of(bytes);
   return static_cast<std::int64_t>((bytes + piece_bytes - 1) / piece_bytes);
 }
 

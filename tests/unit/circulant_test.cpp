@@ -26,6 +26,17 @@ Arguments sum_of(DataType type, std::uint64_t count, std::int32_t f = 1) {
   return arguments;
 }
 
+// A packet's place among those to another process travels in 16 bits (host_process.hpp).
+TEST(Circulant, TheLongestDataAreNoMorePiecesThanPacketsHavePlaces) {
+  const Optimism optimism = true;
+  EXPECT_EQ(optimism.piece_of(64 * 1024 * 1024), optimism.piece_bytes);
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 30, (std::uint64_t{1} << 32) - 8}) {
+    const std::uint64_t piece = optimism.piece_of(bytes), of_a_block = (bytes / 2 + piece - 1) / piece;
+    EXPECT_LT(2 * of_a_block + 64, UINT16_MAX - 2) << bytes;  // to the other one of two: a sum, and a result
+    EXPECT_LT((bytes + piece - 1) / piece + 64, UINT16_MAX - 2) << bytes;  // of a broadcast
+  }
+}
+
 // Magnitudes far apart, so that another order of additions shows.
 std::vector<double> doubles_of(Rank rank, std::uint64_t count) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank) * 7919 + 1);

@@ -75,7 +75,7 @@ namespace {
 
 std::uint64_t piece_bytes(const Arguments& arguments, const Ballots& ballots) {
   const std::uint64_t element = arguments.reduction.carrier_bytes();
-  return std::max<std::uint64_t>(ballots.surroundings().optimism.piece_bytes / element, 1) * element;
+  return std::max<std::uint64_t>(ballots.surroundings().optimism.piece_of(arguments.bytes()) / element, 1) * element;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ bool PieceBroadcast::fits(const Arguments& arguments, const Ballots& ballots) {
 
 void PieceBroadcast::plan(const Arguments& arguments, const Ballots& ballots) {
   bytes_ = arguments.bytes();
-  piece_bytes_ = std::max<std::uint64_t>(ballots.surroundings().optimism.piece_bytes, 1);
+  piece_bytes_ = std::max<std::uint64_t>(ballots.surroundings().optimism.piece_of(bytes_), 1);
   pieces_ = static_cast<std::int64_t>((bytes_ + piece_bytes_ - 1) / piece_bytes_);
   root_ = arguments.root;
   const std::int32_t size = ballots.members().size(), process = ballots.process_of(ballots.me(), root_);
