@@ -200,12 +200,14 @@ bool HostMember::on_packet(Rank from, std::uint32_t place, const Message& messag
   return true;
 }
 
-// It has finished all that it has posted, and needs nothing.
-void HostMember::on_leave_word(Host host, OperationNumber from) {
+// It has finished all that it has posted, and needs nothing. A rank alone says so twice, and a third time if it has
+// gone: so each is answered once.
+void HostMember::on_leave_word(Host host, OperationNumber from, bool is_gone) {
   lets_us_go_[static_cast<std::size_t>(host)] = true;
+  if (is_gone) told_we_leave_[static_cast<std::size_t>(host)] = true;
   if (std::ranges::find(leavers_, host, &Leaver::host) == leavers_.end()) leavers_.push_back({host, from});
   if (!speaks_) return;
-  if (let_go_[static_cast<std::size_t>(host)])
+  if (let_go_[static_cast<std::size_t>(host)] && !are_ranks_)
     say(host, you_may_go, 0);  // a speaker before this one may not have come to that
   go_on();
 }

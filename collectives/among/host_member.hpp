@@ -72,8 +72,9 @@ class HostMember {
   // from: a rank of another host, message.peer, that speaks there; so all before it on its host are dead. A rank that
   // does not speak (yet) takes packets, too. False: it came too late, and is forgotten.
   bool on_packet(Rank from, std::uint32_t place, const Message& message);
-  // That host has said, in a packet or otherwise, that it posts nothing from operation `from` on.
-  void on_leave_word(Host host, OperationNumber from);
+  // That host has said, in a packet or otherwise, that it posts nothing from operation `from` on. is_gone: it answers
+  // nothing any more, either.
+  void on_leave_word(Host host, OperationNumber from, bool is_gone = false);
   // A rank of this host: it is proved dead. A rank of another host: the detector's word.
   void on_failure(Rank rank) { on_failures(rank, rank + 1, Gone::failed); }
   // A rank of another host is gone, in order. was_needed: some rank may not have finished all that its host has posted.

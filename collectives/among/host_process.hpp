@@ -1,4 +1,4 @@
-// A host as one process among hosts: an operation window whose ranks are hosts, driven by the host's journal alone.
+// A host, or a rank alone, as one process: an operation window of processes, driven by the process' journal alone.
 // Each rank of the host has one of these, a replica. All that have read equally far are equal. So a dead speaker is
 // replaced by a rank that has read to the end, not by a protocol. That rank knows every message that its predecessor
 // may have sent, and says all of them again.
@@ -12,7 +12,8 @@
 // Invariants
 //   - State and packets are a function of the entries applied. Nothing else may be asked here: no clock, no rank.
 //   - Packets of an operation are kept until the window drops it: then every live host is through with it. Their values
-//     go as soon as it is known that every host has taken them in (phases/circulant.hpp).
+//     go as soon as it is known that every host has taken them in (phases/circulant.hpp). Where all processes are ranks
+//     alone no rank takes over: messages have no numbers, and packets go when they are sent.
 //   - Memory: what the operations in the window need, and their packets. A replica that finds none is lost().
 #pragma once
 

@@ -188,6 +188,29 @@ TEST(Leaving, AReduceReportsTooManyFailuresAtItsRootOnly) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {0, 1}), "");
 }
 
+// Rank 1 has left a communicator, and is through with it. Rank 0 leaves it, too, and waits elsewhere for rank 2, which
+// stays away. What rank 0 says to rank 1 meanwhile, and the answers, must come to an end.
+RANKS(leaves_after_another) {
+  ucft_comm_h copy = UCFT_COMM_NULL;
+  check(ucft_comm_dup(comm, &copy), "dup");
+  check(ucft_barrier(copy, nullptr, nullptr), "barrier");
+  if (rank_ == 1) check(ucft_comm_destroy(copy), "destroy");
+  for (int i = 0; i < 20; ++i) {
+    allreduce(i, 1);
+    usleep(1000);
+  }
+  if (rank_ == 2) usleep(1'000'000);
+  if (rank_ == 0) check(ucft_comm_destroy(copy), "destroy");
+  allreduce(20, 1);
+  if (rank_ == 2) check(ucft_comm_destroy(copy), "destroy");
+}
+
+TEST(Leaving, AWordToARankThatIsThroughIsAnsweredOnce) {
+  JobPlan made{3, leaves_after_another, {}, {}, over("tcp")};
+  made.environment["UCFT_TEST_KILL"] = "0:send:500";  // more than it has to say
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
+}
+
 // The job is split; two thirds of it leave at once, and the others go on. Lifelines are few, and all pairs are
 // connected.
 RANKS(two_thirds_leave) {

@@ -34,7 +34,6 @@ struct HostJournal::Head {
 HostJournal::HostJournal(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
                          std::function<const HostContribution*(OperationNumber)> contribution)
     : context_(context),
-      ranks_(ranks.size()),
       slabs_(id, ranks, me, context),
       log_(me, static_cast<Rank>(ranks.size()), context.transport().slabs().bytes() / sizeof(HostWord), entry_words),
       buffers_(context.transport().buffers()),
@@ -116,7 +115,6 @@ Slice HostJournal::lay_out(const JournalEntry& entry, Head& head) {
 bool HostJournal::lies_where_all_read(const JournalEntry& entry) const {
   const BufferId block = entry.appended.buffer;
   if (block == no_buffer || !entry.list.empty()) return false;
-  if (ranks_ == 1) return true;
   return !buffers_.is_adopted(block) && buffers_.bytes(block) > Buffers::private_limit &&
          reinterpret_cast<std::uintptr_t>(entry.value.data()) % sizeof(HostWord) == 0;
 }

@@ -67,7 +67,6 @@ class HostJournal : public Journal {
   void open(const Head& head, Slice payload);
 
   const Context& context_;
-  const std::size_t ranks_;
   HostSlabs slabs_;
   HostLog log_;
   Buffers& buffers_;

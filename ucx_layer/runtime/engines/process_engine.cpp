@@ -19,8 +19,8 @@ Places ProcessEngine::places_of(const Communicator& communicator, const Context&
       std::ranges::all_of(ranks, can))
     hosts = context.hosts_of(ranks);
   Places places(hosts, communicator.size(), communicator.rank());
-  if (places.process_count() == 1) return {{}, communicator.size(), communicator.rank()};
-  return places;
+  if (places.process_count() > 1 && !places.are_ranks()) return places;
+  return {{}, communicator.size(), communicator.rank()};  // in their order
 }
 
 // UCFT_ALGORITHM=corrected is the papers' protocol: f counts ranks, and deaths are expected from the first message on.
@@ -121,11 +121,14 @@ void ProcessEngine::note_awaited() {
   published_->note_awaited(std::move(ranks));
 }
 
-// Those of other processes. A rank that sends nothing in what it has posted does not say what that is.
+// Those of other processes. A rank that sends nothing in what it has posted does not say what that is. Behind the last
+// part a barrier of the window's own may be left.
 void ProcessEngine::ask_awaited(Patience::Time now) {
-  if (is_over_ || parts_.empty() || parts_.front()->contribution() == nullptr || !member_.speaks()) return;
-  if (!patience_.is_over(first_part_, now)) return;
-  for (Rank place : member_.awaited(first_part_)) communicator_.ask_whether_left(places_.rank_at(place));
+  if (is_over_ || !member_.speaks() || window().idle()) return;
+  if (!parts_.empty() && parts_.front()->contribution() == nullptr) return;
+  const OperationNumber oldest = parts_.empty() ? first_part_ - 1 : first_part_;
+  if (!patience_.is_over(oldest, now)) return;
+  for (Rank place : member_.awaited(oldest)) communicator_.ask_whether_left(places_.rank_at(place));
   if (context_.is_stopping()) return;
   if (!member_.say_waiting()) patience_.try_again();
   flush();
@@ -177,9 +180,10 @@ void ProcessEngine::flush() {
   WireStamp wire{context_.cookie(), communicator_.id(), 0, me_};
   for (const HostMember::Packet& packet : member_.outbox()) {
     const std::int32_t to = communicator_.context_rank(places_.rank_at(packet.to));
-    // A rank that leaves makes no new connections. The other rank may be about to leave, too, and it will ask if it has
-    // to know.
-    if ((packet.place == HostMember::we_leave || context_.is_stopping()) && transport.is_unconnected(to)) {
+    // For words a rank that leaves makes no new connections. The other rank may be about to leave, too, and it will ask
+    // if it has to know.
+    if ((packet.place == HostMember::we_leave || (context_.is_stopping() && HostMember::is_word(packet.place))) &&
+        transport.is_unconnected(to)) {
       if (packet.place == HostMember::we_leave) member_.excuse(packet.message.peer);
       release(packet.message);
       continue;
@@ -209,14 +213,25 @@ void ProcessEngine::on_message(const WireHeader& header, const Message& message)
   if (places_.are_ranks()) {
     if (!member_.is_word(header.place) && !window().acceptable(header.operation))
       return context_.communicators().note_stale();
-    auto& heard = heard_of_[static_cast<std::size_t>(from)];
-    if (heard.load(std::memory_order_relaxed) <= message.operation && !member_.is_word(header.place))
-      heard.store(message.operation + 1, std::memory_order_relaxed);
+    if (!member_.is_word(header.place)) note_heard(from, message.operation);
   }
   Message of_process = message;
   of_process.peer = places_.process_of(from);
   if (!member_.on_packet(places_.place_of(from), header.place, of_process)) context_.communicators().note_stale();
   follow();
+}
+
+// As calls. How many of the operations that this rank has yet to begin are barriers of the window's own is not known:
+// one at most.
+void ProcessEngine::note_heard(Rank from, OperationNumber operation) {
+  const HostProcess& process = member_.process();
+  OperationNumber posted = process.calls() + operation - window().next();
+  if (operation < window().next()) {
+    if (operation < window().dropped_upto() || process.call_of(operation) == HostProcess::internal) return;
+    posted = process.call_of(operation) + 1;
+  }
+  auto& heard = heard_of_[static_cast<std::size_t>(from)];
+  if (heard.load(std::memory_order_relaxed) < posted) heard.store(posted, std::memory_order_relaxed);
 }
 
 // Those of this process are known by what they have not written any more.
@@ -232,14 +247,14 @@ void ProcessEngine::on_left(Rank rank, bool was_needed) {
   follow();
 }
 
-// A host leaves when its last rank does, and its speaker says so in a packet. A rank alone may not be connected with
-// this one, and says so in a word.
+// A host leaves when its last rank does, and its speaker says so in a packet. A rank alone says so in a packet, too,
+// and in a word: as an answer to a rank that it is not connected with, and for gossip.
 void ProcessEngine::on_leaves(Rank rank, OperationNumber from, bool is_gone) {
   if (!places_.are_ranks()) {
     if (is_gone) on_left(rank, false);
     return;
   }
-  member_.on_leave_word(places_.process_of(rank), from);
+  member_.on_leave_word(places_.process_of(rank), from, is_gone);
   if (is_gone && window().is_needed(places_.process_of(rank))) member_.on_left(places_.place_of(rank), true);
   follow();
 }
@@ -276,13 +291,14 @@ bool ProcessEngine::on_turn() {
 // Memory that callers have lent is their own again in a moment.
 void ProcessEngine::exclude_self(ucft_status_t why) {
   is_over_ = true;
+  if (on_host_ != nullptr) on_host_->exclude_self(why);
   std::vector<Request*> callers;
   for (const auto& part : parts_)
     if (Request* const caller = part->take_caller(); caller != nullptr) {
       caller->give_up(why);
       callers.push_back(caller);
     }
-  std::ranges::copy(std::exchange(needed_, {}), std::back_inserter(callers));
+  for (const Needed& each : std::exchange(needed_, {})) callers.push_back(each.request);
   if (std::ranges::any_of(callers, [](const Request* each) { return each->lent_input != no_buffer; }))
     context_.transport().cut_messages();
   for (Request* caller : callers) give_back(*caller);
@@ -328,24 +344,24 @@ void ProcessEngine::complete(Request& request, const LocalPart& part, OperationN
     request.give_up(UCFT_ERR_MISMATCH);
     request.culprit = part.culprit();
   }
-  request.number = number;  // from here on, among processes
   request.state = Request::State::copying;
-  needed_.push_back(&request);
+  needed_.push_back({&request, number});
   give_back_needed();
 }
 
 // By peers that read its input. Or for its turns: a broadcast by gossip may have sent nothing when its process has the
 // result, and a caller that has returned may stay away. So the rank that speaks stays until all is sent.
-bool ProcessEngine::is_needed(const Request& request) const {
+bool ProcessEngine::is_needed(const Needed& needed) const {
+  const Request& request = *needed.request;
   if (request.lent_input != no_buffer && context_.transport().buffers().references(request.lent_input) > 1) return true;
-  return member_.speaks() && request.arguments.by_gossip() && request.number >= window().dropped_upto() &&
-         window().operation(request.number).owes_turn();
+  return member_.speaks() && request.arguments.by_gossip() && needed.number >= window().dropped_upto() &&
+         window().operation(needed.number).owes_turn();
 }
 
 void ProcessEngine::give_back_needed() {
-  std::erase_if(needed_, [&](Request* request) {
-    if (is_needed(*request)) return false;
-    give_back(*request);
+  std::erase_if(needed_, [&](const Needed& each) {
+    if (is_needed(each)) return false;
+    give_back(*each.request);
     return true;
   });
 }

@@ -82,9 +82,14 @@ class ProcessEngine : public Engine, private HostMember::Caller {
   void offer();
   void flush();
   void release(const Message& message);
+  void note_heard(Rank from, OperationNumber operation);
   void on_completed(OperationNumber call, OperationNumber number, std::span<const std::byte> value) override;
   void complete(Request& request, const LocalPart& part, OperationNumber number, std::span<const std::byte> value);
-  bool is_needed(const Request& request) const;
+  struct Needed {
+    Request* request;
+    OperationNumber number;  // of its operation among processes
+  };
+  bool is_needed(const Needed& needed) const;
   void give_back_needed();
   void give_back(Request& request);
   void go();
@@ -100,7 +105,7 @@ class ProcessEngine : public Engine, private HostMember::Caller {
   std::optional<PublishedPart> published_;  // until retire()
   std::deque<std::unique_ptr<LocalPart>> parts_;
   OperationNumber first_part_ = 0, calls_ = 0;
-  std::vector<Request*> needed_;  // they have their results; others need their memory, or their turns
+  std::vector<Needed> needed_;  // they have their results; others need their memory, or their turns
   std::vector<std::atomic<OperationNumber>> heard_of_;  // by rank, where each is a process
   int pending_ = 0;
   bool has_left_ = false, has_told_ = false, is_over_ = false, has_ended_on_host_ = false;
