@@ -226,6 +226,21 @@ TEST(PieceBroadcast, APieceIsAtItsPlaceOrAMismatch) {
   }
 }
 
+// 7 words are 4 pieces. The signature is the same: lengths may have the same one by chance.
+TEST(PieceBroadcast, AClosingThatCountsOtherPiecesIsAMismatch) {
+  for (const std::uint32_t pieces : {3, 4, 5}) {
+    HandFedRank rank(1, 3, 2, in_pieces(2));
+    rank.post(broadcast_of(7));
+    Letter letter{0, 1, {}, {}, {}};
+    letter.message.phase = Phase::closing;
+    letter.message.attempt = optimistic_ballot;
+    letter.message.signature = broadcast_of(7).signature();
+    letter.message.contributors = pieces;
+    rank.feed(letter);
+    EXPECT_EQ(rank.has_ended(0), pieces != 4) << pieces;
+  }
+}
+
 // Its sender has another result of an earlier operation, so maybe other members, and is dead.
 TEST(PieceBroadcast, APieceOfAnOrphanIsIgnored) {
   HandFedRank rank(1, 3, 2, in_pieces(2));
