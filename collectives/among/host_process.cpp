@@ -8,12 +8,12 @@
 namespace ucft::detail {
 
 HostProcess::HostProcess(Size size, Buffers& buffers)
-    : size_(size),
+    : size_(std::move(size)),
       buffers_(buffers),
-      window_({size.me, size.hosts, size.window, size.optimism, size.failing_together}, buffers),
+      window_({size_.me, size_.hosts, size_.window, size_.optimism, size_.failing_together}, buffers),
       outbox_(buffers),
-      deferred_(size.long_bytes),
-      slots_(std::bit_ceil(static_cast<std::size_t>(size.window) * 4)) {
+      deferred_(size_.long_bytes),
+      slots_(std::bit_ceil(static_cast<std::size_t>(size_.window) * 4)) {
   make_ready();
 }
 
