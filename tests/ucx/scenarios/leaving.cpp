@@ -188,8 +188,8 @@ TEST(Leaving, AReduceReportsTooManyFailuresAtItsRootOnly) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {0, 1}), "");
 }
 
-// Rank 1 has left a communicator, and is through with it. Rank 0 leaves it, too, and waits elsewhere for rank 2, which
-// stays away. What rank 0 says to rank 1 meanwhile, and the answers, must come to an end.
+// Rank 1 has left a communicator, and is through with it. It waits with rank 2 for rank 0, which stays away; then with
+// rank 0, which has left, too, for rank 2. What they say to each other meanwhile must come to an end.
 RANKS(leaves_after_another) {
   ucft_comm_h copy = UCFT_COMM_NULL;
   check(ucft_comm_dup(comm, &copy), "dup");
@@ -199,15 +199,17 @@ RANKS(leaves_after_another) {
     allreduce(i, 1);
     usleep(1000);
   }
-  if (rank_ == 2) usleep(1'000'000);
-  if (rank_ == 0) check(ucft_comm_destroy(copy), "destroy");
+  if (rank_ == 0) usleep(500'000);
   allreduce(20, 1);
+  if (rank_ == 2) usleep(500'000);
+  if (rank_ == 0) check(ucft_comm_destroy(copy), "destroy");
+  allreduce(21, 1);
   if (rank_ == 2) check(ucft_comm_destroy(copy), "destroy");
 }
 
 TEST(Leaving, AWordToARankThatIsThroughIsAnsweredOnce) {
   JobPlan made{3, leaves_after_another, {}, {}, over("tcp")};
-  made.environment["UCFT_TEST_KILL"] = "0:send:500";  // more than it has to say
+  made.environment["UCFT_TEST_KILL"] = "0:send:300,2:send:300";  // more than they have to say
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
