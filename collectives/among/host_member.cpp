@@ -74,14 +74,12 @@ void HostMember::read() {
   process_.let_go().clear();
 }
 
-// On a host of one rank no other rank asks where a result lies.
 void HostMember::report() {
-  const Ranks here = ranks_of(host_);
   bool any = false;
   for (OperationNumber number : process_.completed()) {
     const OperationNumber call = process_.call_of(number);
     const Slice value = process_.operation(number).decision().value;
-    if (here.end - here.first > 1 && process_.has_long_result(number)) {
+    if (process_.has_long_result(number)) {
       buffers_.retain(value);
       owed_.push_back({call, number, value});
       continue;
@@ -343,8 +341,7 @@ std::vector<Rank> HostMember::awaited(OperationNumber call) const {
   if (process_.calls() <= call || !owed_.empty())
     return speaks_ ? std::vector<Rank>() : std::vector<Rank>{first_alive(host_)};
   const OperationWindow& window = process_.window();
-  OperationNumber number = window.dropped_upto();
-  while (number < window.next() && window.operation(number).finished()) ++number;
+  const OperationNumber number = window.finished_upto();
   std::vector<Rank> ranks;
   if (number == window.next()) return ranks;
   for (Host host : window.operation(number).awaited()) ranks.push_back(first_alive(host));

@@ -54,7 +54,7 @@ void HostProcess::compute() {
 
 bool HostProcess::has_long_result(OperationNumber number) const {
   const Slice& value = operation(number).decision().value;
-  const bool is_long = call_of(number) != internal && value.bytes >= size_.long_bytes;
+  const bool is_long = size_.has_replicas && call_of(number) != internal && value.bytes >= size_.long_bytes;
   assert(is_long || !deferred_.lead_to(value.buffer));
   return is_long;
 }

@@ -88,7 +88,7 @@ class HostProcess {
   void clear_completed();
   const Operation& operation(OperationNumber number) const { return window_.operation(number); }
   OperationNumber call_of(OperationNumber number) const { return slot(number).call; }
-  // Of a call that is through: whether its result is long, so that replicas may not have it.
+  // Of a call that is through: whether its result is long, so that other replicas may not have it.
   bool has_long_result(OperationNumber number) const;
   // Ranks whose living hosts had lost them before the operation, as results have said.
   const std::vector<Rank>& missing_before(OperationNumber number) const { return slot(number).missing_before; }

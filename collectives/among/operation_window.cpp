@@ -129,10 +129,7 @@ Rank OperationWindow::take_leaver(Outbox& out) {
 
 // A rank that has left itself finishes nothing more than what it has posted.
 bool OperationWindow::has_finished_before(OperationNumber end) const {
-  if (next_ < end && !has_left_) return false;
-  for (OperationNumber number = dropped_upto_; number < std::min(end, next_); ++number)
-    if (!slot(number).finished()) return false;
-  return true;
+  return (end <= next_ || has_left_) && finished_upto() >= std::min(end, next_);
 }
 
 void OperationWindow::on_left(Rank rank, bool was_needed, Outbox& out) {
@@ -150,9 +147,14 @@ void OperationWindow::on_turn(Outbox& out, std::int64_t now_ns, bool may_gossip)
   }
 }
 
+OperationNumber OperationWindow::finished_upto() const {
+  OperationNumber number = dropped_upto_;
+  while (number < next_ && slot(number).finished()) ++number;
+  return number;
+}
+
 void OperationWindow::say_waiting(Outbox& out) const {
-  for (OperationNumber number = dropped_upto_; number < next_; ++number)
-    if (!slot(number).finished()) return slot(number).say_waiting(out);
+  if (const OperationNumber oldest = finished_upto(); oldest < next_) slot(oldest).say_waiting(out);
 }
 
 void OperationWindow::settle(OperationNumber number, bool was_finished) {

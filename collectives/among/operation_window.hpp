@@ -85,6 +85,7 @@ class OperationWindow {
   const Membership& members() const { return members_; }
   OperationNumber next() const { return next_; }
   OperationNumber dropped_upto() const { return dropped_upto_; }
+  OperationNumber finished_upto() const;  // all before it are
   // All that was posted is finished.
   bool idle() const { return unfinished_ == 0; }
   // Some operation in the window has a failed member: others may need answers from this rank.

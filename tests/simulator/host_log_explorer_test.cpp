@@ -1,6 +1,6 @@
-// The log of a host (collectives/on_host/host_log.hpp), one access to memory at a time: between any two of them any other
-// rank may make its own, die, or hear of a death. All ranks read the same entries, whole, in the same order. From each
-// state that was found the ranks that live come to the end of the log.
+// The log of a host (collectives/on_host/host_log.hpp), one access to memory at a time: between any two of them any
+// other rank may make its own, die, or hear of a death. All ranks read the same entries, whole, in the same order. From
+// each state that was found the ranks that live come to the end of the log.
 //
 // An entry points to a word beside the log. A rank reads it after it has passed the entry, and lets go of it. Its owner
 // has three such words, and uses them in turn.

@@ -1,6 +1,8 @@
 // Hosts as processes (collectives/among/): ranks die at every store into their host's memory and at every send.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "simulator/hosts_world.hpp"
 
 namespace ucft::detail::simulator {
@@ -328,16 +330,17 @@ void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
   }
 }
 
-TEST(HostsInBlocks, OneDeathAndTwo) {
-  const Arguments sum = arguments_of(Kind::allreduce, 1, 3);
-  in_blocks(plan_of(3, 3, sum, 2, 2), 1, [](const HostsPlan& plan) { Explored().sets(plan, 1); });
-  in_blocks(plan_of(3, 3, sum), 4, [](const HostsPlan& plan) { Explored().sets(plan, 2, 3); });
-  in_blocks(plan_of(4, 2, sum, 2, 2), 4, [](const HostsPlan& plan) { Explored().sets(plan, 2, 17); });
-  in_blocks(plan_of(2, 4, sum, 3, 2), 2, [](const HostsPlan& plan) { Explored().sets(plan, 2, 11); });
+// One death, and two at every so many-th pair of steps. words: of a piece, in each of the four worlds.
+void one_death_and_two(Kind kind, const std::array<std::uint64_t, 4>& words) {
+  const Arguments arguments = arguments_of(kind, 1, 3);
+  in_blocks(plan_of(3, 3, arguments, 2, 2), words[0], [](const HostsPlan& plan) { Explored().sets(plan, 1); });
+  in_blocks(plan_of(3, 3, arguments), words[1], [](const HostsPlan& plan) { Explored().sets(plan, 2, 3); });
+  in_blocks(plan_of(4, 2, arguments, 2, 2), words[2], [](const HostsPlan& plan) { Explored().sets(plan, 2, 17); });
+  in_blocks(plan_of(2, 4, arguments, 3, 2), words[3], [](const HostsPlan& plan) { Explored().sets(plan, 2, 11); });
 }
 
-TEST(HostsInBlocks, SpeakerAndDeputyAndTheHostAsAWhole) {
-  in_blocks(plan_of(3, 3, arguments_of(Kind::allreduce, 1, 3), 2), 4, [&](const HostsPlan& plan) {
+void speaker_and_deputy_and_the_host(Kind kind, std::uint64_t words) {
+  in_blocks(plan_of(3, 3, arguments_of(kind, 1, 3), 2), words, [&](const HostsPlan& plan) {
     Explored explored;
     for (Rank first : {0, 3, 6}) {
       explored.these(plan, {first, first + 1}, 5);
@@ -346,9 +349,9 @@ TEST(HostsInBlocks, SpeakerAndDeputyAndTheHostAsAWhole) {
   });
 }
 
-TEST(HostsInBlocks, LongPrograms) {
+void long_programs(Kind kind) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    HostsPlan plan = plan_of(seed % 2 == 0 ? 3 : 5, seed % 2 == 0 ? 3 : 2, arguments_of(Kind::allreduce, 1), 10,
+    HostsPlan plan = plan_of(seed % 2 == 0 ? 3 : 5, seed % 2 == 0 ? 3 : 2, arguments_of(kind, 1), 10,
                              1 + static_cast<int>(seed % 4));
     for (std::size_t i = 1; i < 10; i += 3) plan.program[i] = arguments_of(kinds[(i + seed) % 5], 1, 1);
     plan.window = 2 + static_cast<int>(seed % 3);
@@ -356,33 +359,17 @@ TEST(HostsInBlocks, LongPrograms) {
   }
 }
 
-TEST(HostsInPieces, OneDeathAndTwo) {
-  const Arguments broadcast = arguments_of(Kind::broadcast, 1, 3);
-  in_blocks(plan_of(3, 3, broadcast, 2, 2), 1, [](const HostsPlan& plan) { Explored().sets(plan, 1); });
-  in_blocks(plan_of(3, 3, broadcast), 2, [](const HostsPlan& plan) { Explored().sets(plan, 2, 3); });
-  in_blocks(plan_of(4, 2, broadcast, 2, 2), 2, [](const HostsPlan& plan) { Explored().sets(plan, 2, 17); });
-  in_blocks(plan_of(2, 4, broadcast, 3, 2), 1, [](const HostsPlan& plan) { Explored().sets(plan, 2, 11); });
-}
+TEST(HostsInBlocks, OneDeathAndTwo) { one_death_and_two(Kind::allreduce, {1, 4, 4, 2}); }
 
-TEST(HostsInPieces, SpeakerAndDeputyAndTheHostAsAWhole) {
-  in_blocks(plan_of(3, 3, arguments_of(Kind::broadcast, 1, 3), 2), 2, [&](const HostsPlan& plan) {
-    Explored explored;
-    for (Rank first : {0, 3, 6}) {
-      explored.these(plan, {first, first + 1}, 5);
-      explored.these(plan, {first, first + 1, first + 2}, 13);
-    }
-  });
-}
+TEST(HostsInBlocks, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::allreduce, 4); }
 
-TEST(HostsInPieces, LongPrograms) {
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    HostsPlan plan = plan_of(seed % 2 == 0 ? 3 : 5, seed % 2 == 0 ? 3 : 2, arguments_of(Kind::broadcast, 1), 10,
-                             1 + static_cast<int>(seed % 4));
-    for (std::size_t i = 1; i < 10; i += 3) plan.program[i] = arguments_of(kinds[(i + seed) % 5], 1, 1);
-    plan.window = 2 + static_cast<int>(seed % 3);
-    in_blocks(plan, 1 + seed % 3, [&](const HostsPlan& each) { Explored().walks(each, 5, 1000, seed); });
-  }
-}
+TEST(HostsInBlocks, LongPrograms) { long_programs(Kind::allreduce); }
+
+TEST(HostsInPieces, OneDeathAndTwo) { one_death_and_two(Kind::broadcast, {1, 2, 2, 1}); }
+
+TEST(HostsInPieces, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::broadcast, 2); }
+
+TEST(HostsInPieces, LongPrograms) { long_programs(Kind::broadcast); }
 
 // Rooted operations have their internal barriers; chains of operations the members that earlier results have left over.
 // ---- ranks and hosts that leave ----

@@ -1,6 +1,6 @@
 // Every crash plan of small worlds whose operations begin with the optimistic ballot
-// (collectives/among/phases/optimistic.hpp), as explorer_test does without it: zero violations of the promises, and as many
-// plans as combinatorics says.
+// (collectives/among/phases/optimistic.hpp), as explorer_test does without it: zero violations of the promises, and as
+// many plans as combinatorics says.
 #include <gtest/gtest.h>
 
 #include "simulator/explorer.hpp"
@@ -117,7 +117,7 @@ TEST(OptimisticWorlds, LongProgramsOfLargerWorldsSurvive) {
   }
 }
 
-// ---- long data: a reduce-scatter and an allgather (collectives/among/phases/circulant.hpp) --------------------------------
+// ---- long data: a reduce-scatter and an allgather (collectives/among/phases/circulant.hpp) --------------------------
 
 // What is more than a word goes in blocks, and these in pieces of so many words.
 Plan in_blocks(Plan plan, std::uint64_t words_of_piece = 1) {

@@ -1,4 +1,5 @@
-// The checker of promises that all worlds share: what it must find wrong. That right results pass is seen in each world.
+// The checker of promises that all worlds share: results that it must find wrong. Each world shows that right ones
+// pass.
 #include "simulator/promises.hpp"
 
 #include <gtest/gtest.h>

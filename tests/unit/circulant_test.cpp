@@ -222,13 +222,8 @@ TEST(Circulant, APieceIsAtItsPlaceOrAMismatch) {
                            {1, 0, 2, false}}) {
     HandFedRank rank(0, 4, 2, in_blocks(16));
     rank.post(arguments, bytes_of(flags_of(0, 12)));
-    Letter letter{each.from, 0, {}, bytes_of(flags_of(each.from, each.words)), {}};
-    letter.message.phase = Phase::reduce_scatter;
-    letter.message.attempt = optimistic_ballot;
-    letter.message.signature = arguments.signature();
-    letter.message.flags = has_value;
-    letter.message.offset = each.offset;
-    rank.feed(letter);
+    rank.feed(piece_letter(arguments, Phase::reduce_scatter, each.from, 0, each.offset,
+                           bytes_of(flags_of(each.from, each.words))));
     EXPECT_EQ(rank.has_ended(0), !each.fits) << each.from << " " << each.offset << " " << each.words;
     if (!each.fits) {
       EXPECT_EQ(rank.ended(0).culprit, each.from);

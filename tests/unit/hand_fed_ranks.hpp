@@ -55,6 +55,24 @@ struct Letter {
   Bytes value, list;
 };
 
+// Of the optimistic ballot of that call.
+inline Letter optimistic_letter(const Arguments& arguments, Phase phase, Rank from, Rank to) {
+  Letter letter{from, to, {}, {}, {}};
+  letter.message.phase = phase;
+  letter.message.attempt = optimistic_ballot;
+  letter.message.signature = arguments.signature();
+  return letter;
+}
+// A piece of long data, from there on, in bytes.
+inline Letter piece_letter(const Arguments& arguments, Phase phase, Rank from, Rank to, std::uint32_t offset,
+                           Bytes value) {
+  Letter letter = optimistic_letter(arguments, phase, from, to);
+  letter.message.flags = has_value;
+  letter.message.offset = offset;
+  letter.value = std::move(value);
+  return letter;
+}
+
 // What an operation came to on one rank.
 struct Ended {
   Outcome outcome = Outcome::success;

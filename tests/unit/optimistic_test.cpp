@@ -1,5 +1,5 @@
-// The optimistic ballot with hand-fed messages (collectives/among/phases/optimistic.hpp; docs/algorithms.md): its schedule,
-// its bits, and what a death makes of it.
+// The optimistic ballot with hand-fed messages (collectives/among/phases/optimistic.hpp; docs/algorithms.md): its
+// schedule, its bits, and what a death makes of it.
 #include <bit>
 #include <cmath>
 #include <numeric>

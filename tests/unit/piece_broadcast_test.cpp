@@ -215,13 +215,8 @@ TEST(PieceBroadcast, APieceIsAtItsPlaceOrAMismatch) {
                            {0, 0, 2, false}}) {
     HandFedRank rank(1, 3, 2, in_pieces(2));
     rank.post(broadcast_of(7));
-    Letter letter{each.from, 1, {}, bytes_of(std::vector<std::uint64_t>(each.words, 3)), {}};
-    letter.message.phase = Phase::allgather;
-    letter.message.attempt = optimistic_ballot;
-    letter.message.signature = broadcast_of(7).signature();
-    letter.message.flags = has_value;
-    letter.message.offset = each.offset;
-    rank.feed(letter);
+    rank.feed(piece_letter(broadcast_of(7), Phase::allgather, each.from, 1, each.offset,
+                           bytes_of(std::vector<std::uint64_t>(each.words, 3))));
     EXPECT_EQ(rank.has_ended(0), !each.fits) << each.from << " " << each.offset << " " << each.words;
   }
 }
@@ -231,10 +226,7 @@ TEST(PieceBroadcast, AClosingThatCountsOtherPiecesIsAMismatch) {
   for (const std::uint32_t pieces : {3, 4, 5}) {
     HandFedRank rank(1, 3, 2, in_pieces(2));
     rank.post(broadcast_of(7));
-    Letter letter{0, 1, {}, {}, {}};
-    letter.message.phase = Phase::closing;
-    letter.message.attempt = optimistic_ballot;
-    letter.message.signature = broadcast_of(7).signature();
+    Letter letter = optimistic_letter(broadcast_of(7), Phase::closing, 0, 1);
     letter.message.contributors = pieces;
     rank.feed(letter);
     EXPECT_EQ(rank.has_ended(0), pieces != 4) << pieces;
@@ -246,13 +238,9 @@ TEST(PieceBroadcast, APieceOfAnOrphanIsIgnored) {
   HandFedRank rank(1, 3, 2, in_pieces(2));
   rank.post(broadcast_of(7));
   for (const std::uint32_t offset : {0, 8}) {
-    Letter letter{2, 1, {}, bytes_of(std::vector<std::uint64_t>(2, 3)), {}};
-    letter.message.phase = Phase::allgather;
-    letter.message.attempt = optimistic_ballot;
-    letter.message.signature = broadcast_of(7).signature();
+    Letter letter =
+        piece_letter(broadcast_of(7), Phase::allgather, 2, 1, offset, bytes_of(std::vector<std::uint64_t>(2, 3)));
     letter.message.prev = 0;
-    letter.message.flags = has_value;
-    letter.message.offset = offset;
     rank.feed(letter);
     EXPECT_FALSE(rank.has_ended(0)) << offset;
   }

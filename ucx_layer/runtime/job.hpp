@@ -22,6 +22,8 @@ struct Job {
     bool shares_processors = false;  // may run on one of those that this rank may; this rank does
     bool may_share = false;          // memory, with ranks of its host
     bool may_prove = false;          // it can prove deaths, and kills who is silent
+    // Its host can be one process among hosts.
+    bool may_be_part_of_host() const { return may_share && may_prove; }
     bool shares_memory_with(const Peer& other) const { return host == other.host && may_share && other.may_share; }
   };
 

@@ -319,7 +319,7 @@ void StartUp::plan_connections(std::int32_t f) {
   for (const Job::Peer& peer : job_.peers) {
     groups.push_back(peer.may_share ? peer.host : mixed(peer.host, groups.size()));
     ++ranks[groups.back()];
-    two_levels = two_levels && peer.may_share && peer.may_prove;
+    two_levels = two_levels && peer.may_be_part_of_host();
   }
   two_levels = two_levels && std::ranges::all_of(ranks, [](const auto& each) { return each.second > 1; });
   const std::int32_t wanted = job_.settings.connect_all;

@@ -36,6 +36,15 @@ JobPlan on_hosts(int ranks, const std::string& scenario, std::vector<std::string
   return made;
 }
 
+// The victim dies at that place (UCFT_TEST_KILL), and the others agree.
+void expect_to_survive(JobPlan made, int victim, const std::string& place) {
+  made.launcher = {"--expect-kill", std::to_string(victim)};
+  made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":" + place;
+  const JobResult result = run_job(made);
+  EXPECT_EQ(what_is_wrong(made, result, {victim}), "");
+  EXPECT_EQ(result.verdicts.count(victim), 0U) << "it has lived";
+}
+
 // in_turns ITERATIONS: every operation, short and long.
 RANKS(in_turns) {
   take_turns();
@@ -82,14 +91,8 @@ RANKS(long_entries) {
 }
 
 TEST(TwoLevels, TheSpeakerDiesBetweenThePayloadAndItsEntry) {
-  for (const auto& [victim, entry] : {std::pair{0, 3}, {3, 0}}) {
-    JobPlan made = on_hosts(6, long_entries);
-    made.launcher = {"--expect-kill", std::to_string(victim)};
-    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":entry:" + std::to_string(entry);
-    const JobResult result = run_job(made);
-    EXPECT_EQ(what_is_wrong(made, result, {victim}), "");
-    EXPECT_EQ(result.verdicts.count(victim), 0U) << "it has lived";
-  }
+  expect_to_survive(on_hosts(6, long_entries), 0, "entry:3");
+  expect_to_survive(on_hosts(6, long_entries), 3, "entry:0");
 }
 
 // Sums that hosts exchange in blocks, in flight at different places. A replica names them, and the names are of memory
@@ -109,12 +112,7 @@ class DeathInBlocks : public testing::TestWithParam<std::tuple<int, std::string>
 
 TEST_P(DeathInBlocks, TheOthersAgree) {
   const auto& [victim, place] = GetParam();
-  JobPlan made = on_hosts(6, sums_in_blocks);
-  made.launcher = {"--expect-kill", std::to_string(victim)};
-  made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":" + place;
-  const JobResult result = run_job(made);
-  EXPECT_EQ(what_is_wrong(made, result, {victim}), "");
-  EXPECT_EQ(result.verdicts.count(victim), 0U) << "it has lived";
+  expect_to_survive(on_hosts(6, sums_in_blocks), victim, place);
 }
 
 std::string rank_and_place(const testing::TestParamInfo<std::tuple<int, std::string>>& each) {
@@ -164,12 +162,7 @@ class DeathInPieces : public testing::TestWithParam<std::tuple<int, std::string>
 
 TEST_P(DeathInPieces, TheOthersAgree) {
   const auto& [victim, place] = GetParam();
-  JobPlan made = on_hosts(9, broadcasts_in_pieces);
-  made.launcher = {"--expect-kill", std::to_string(victim)};
-  made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":" + place;
-  const JobResult result = run_job(made);
-  EXPECT_EQ(what_is_wrong(made, result, {victim}), "");
-  EXPECT_EQ(result.verdicts.count(victim), 0U) << "it has lived";
+  expect_to_survive(on_hosts(9, broadcasts_in_pieces), victim, place);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfASpeaker, DeathInPieces,

@@ -189,7 +189,7 @@ TEST(Leaving, AReduceReportsTooManyFailuresAtItsRootOnly) {
 }
 
 // Rank 1 has left a communicator, and is through with it. It waits with rank 2 for rank 0, which stays away; then with
-// rank 0, which has left, too, for rank 2. What they say to each other meanwhile must come to an end.
+// rank 0, which has left, too, for rank 2. Their words to each other must come to an end meanwhile.
 RANKS(leaves_after_another) {
   ucft_comm_h copy = UCFT_COMM_NULL;
   check(ucft_comm_dup(comm, &copy), "dup");

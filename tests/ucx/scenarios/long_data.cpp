@@ -1,5 +1,5 @@
-// Long sums (collectives/among/phases/circulant.hpp) of lengths, types and communicators of all kinds, several at once; no
-// deaths (kills.cpp).
+// Long sums (collectives/among/phases/circulant.hpp) of lengths, types and communicators of all kinds, several at once;
+// no deaths (kills.cpp).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -176,13 +176,13 @@ void LocalPart::finish() {
     mine.has_value = true;
     return;
   }
-  const Rank root = !collects() && places_.is_here(caller_->arguments.root)
+  const Rank root = !row_.collects && places_.is_here(caller_->arguments.root)
                         ? places_.local_rank_of(caller_->arguments.root)
                         : no_rank;
   const bool is_through = outcome_.status == UCFT_OK;
   mine.root_died = is_through && std::ranges::find(outcome_.missing, root) != outcome_.missing.end();
   if (!is_through) mine.lacking = places_.first_here() + std::max(outcome_.culprit, 0);
-  mine.has_value = is_through && !mine.root_died && (collects() || root != no_rank);
+  mine.has_value = is_through && !mine.root_died && (row_.collects || root != no_rank);
   if (row_.pattern().puts_side_by_side() && mine.has_value) gather_blocks();
   if (mine.has_value && value_.size() > 0) {
     mine.value = value_.bytes();
@@ -191,8 +191,8 @@ void LocalPart::finish() {
     for (const auto& [offset, data, bytes] : in_place_.pieces)
       mine.pieces.push_back({static_cast<std::uint32_t>(offset), buffers_.whole(buffers_.adopt(data, bytes, untold))});
   }
-  mine.contributors = collects() ? outcome_.contributors : 1;
-  if (!collects()) return;
+  mine.contributors = row_.collects ? outcome_.contributors : 1;
+  if (!row_.collects) return;
   for (Rank each : outcome_.missing) mine.missing.push_back(places_.first_here() + each);
 }
 

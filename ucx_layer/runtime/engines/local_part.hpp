@@ -51,7 +51,6 @@ class LocalPart {
   bool has_memory_among() const;
   void finish();
   void gather_blocks();
-  bool collects() const { return row_.collects; }
 
   Request* caller_;
   const CatalogueRow& row_;

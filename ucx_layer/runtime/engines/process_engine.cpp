@@ -11,9 +11,7 @@ namespace ucft::detail {
 // Facts that all ranks know since start-up. An agreement of gossip is among ranks.
 Places ProcessEngine::places_of(const Communicator& communicator, const Context& context) {
   const std::vector<std::int32_t>& ranks = communicator.ranks();
-  const auto can = [&](std::int32_t rank) {
-    return context.job().peer(rank).may_share && context.job().peer(rank).may_prove;
-  };
+  const auto can = [&](std::int32_t rank) { return context.job().peer(rank).may_be_part_of_host(); };
   std::vector<std::int32_t> hosts;
   if (context.settings().algorithm == Algorithm::automatic && communicator_id::place_in(communicator.id()) == 0 &&
       std::ranges::all_of(ranks, can))
@@ -263,11 +261,7 @@ void ProcessEngine::on_let_go(Rank rank) {
   if (places_.are_ranks()) member_.excuse(places_.process_of(rank));
 }
 
-void ProcessEngine::note_left(Rank rank) {
-  OperationNumber finished = window().dropped_upto();
-  while (finished < window().next() && window().operation(finished).finished()) ++finished;
-  on_leaves(rank, finished, false);
-}
+void ProcessEngine::note_left(Rank rank) { on_leaves(rank, window().finished_upto(), false); }
 
 bool ProcessEngine::wants_turn() const {
   if (is_over_) return false;
