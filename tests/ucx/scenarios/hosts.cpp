@@ -233,10 +233,11 @@ TEST(TwoLevels, AHostLeavesRankByRank) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "");
 }
 
-// Two ranks of host 0 as roots of one reduce: between hosts that looks the same.
+// Host 0 names rank 0 as the root of a reduce, and host 1 names rank 1, which is on host 0, too. Between hosts that
+// looks the same.
 RANKS(two_roots) {
   allreduce(0, 1);
-  reduce_with_other_roots(rank_ % 2);
+  reduce_with_other_roots(rank_ / on_a_host);
 }
 
 TEST(TwoLevels, AReduceToTwoRanksOfAHostIsAMismatch) {
