@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "collectives/core/deferred_steps.hpp"
 
@@ -67,6 +68,14 @@ BufferId Buffers::copy_anywhere(const std::byte* from, std::uint64_t bytes) {
   const BufferId id = allocate_anywhere(bytes);
   if (id != no_buffer && bytes > 0) std::memcpy(data(id), from, bytes);
   return id;
+}
+
+void Buffers::move_to(BufferId room, BufferId lent) {
+  assert(blocks_[lent].size_class == adopted && blocks_[room].references == 1 && bytes(room) == bytes(lent));
+  std::memcpy(data(room), data(lent), bytes(lent));
+  std::swap(blocks_[room], blocks_[lent]);
+  std::swap(blocks_[room].references, blocks_[lent].references);
+  release(room);
 }
 
 BufferId Buffers::refuse() {

@@ -56,6 +56,9 @@ class Buffers {
   BufferId copy_in(const void* data, std::uint64_t bytes);
   // Memory of somebody else, with one reference. When the last one goes, `tag` is in released().
   BufferId adopt(const std::byte* data, std::uint64_t bytes, std::uint64_t tag);
+  // Lent memory goes: its bytes are copied to `room`, which becomes this block's memory. Takes over the reference to
+  // room.
+  void move_to(BufferId room, BufferId lent);
   // From the heap, as if it were lent: for what must be taken and can't be sent from there. no_buffer: none there,
   // either.
   BufferId allocate_private(std::uint64_t bytes);

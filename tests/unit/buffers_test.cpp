@@ -367,5 +367,26 @@ TEST(DeferredSteps, OnesThatLeadToNothingAreForgottenAndThoseBeforeThem) {
   EXPECT_EQ(buffers.in_use(), 1U) << "the test's own reference to the last word";
 }
 
+TEST(Buffers, LentMemoryThatGoesIsCopiedForThoseThatReferToIt) {
+  Heap heap;
+  Buffers buffers(heap.source());
+  std::byte users[100];
+  std::memset(users, 3, sizeof users);
+  const BufferId lent = buffers.adopt(users, sizeof users, 9);
+  buffers.retain(lent);
+  buffers.move_to(buffers.allocate(sizeof users), lent);
+  EXPECT_EQ(buffers.released(), std::vector<std::uint64_t>{9});
+  std::memset(users, 4, sizeof users);
+  EXPECT_FALSE(buffers.is_adopted(lent));
+  EXPECT_EQ(buffers.references(lent), 2u);
+  EXPECT_EQ(buffers.data(lent)[99], std::byte{3});
+  buffers.release(lent);
+  buffers.release(lent);
+  EXPECT_EQ(buffers.in_use(), 0u);
+  const BufferId again = buffers.allocate(sizeof users);
+  EXPECT_EQ(again, lent);
+  buffers.release(again);
+}
+
 }  // namespace
 }  // namespace ucft::detail

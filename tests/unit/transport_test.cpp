@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,7 @@ struct FakeRank {
     const auto* list = reinterpret_cast<const std::uint32_t*>(buffers.data(message.list));
     if (message.list_length > 0) got.list.assign(list, list + message.list_length);
     self.received.push_back(got);
+    if (self.then) self.then(message);
     if (!self.keeps) return;
     buffers.retain(message.value);
     self.kept.push_back(message.value);
@@ -59,16 +61,22 @@ struct FakeRank {
 
   Transport transport;
   bool open = true, keeps = false;
+  std::function<void(const Message&)> then;
   std::vector<Received> received;
   std::vector<Slice> kept;
   std::vector<std::pair<Control, int>> controls;
   std::vector<int> failed;
 };
 
+// The way that messages go. passing: messages whose long values are there only while they are delivered.
+enum class Way { shared, messages, passing };
+
 // Ranks that share memory with all others, or with none.
 class Job {
  public:
-  Job(int ranks, bool share) {
+  Job(int ranks, Way way) {
+    const bool share = way == Way::shared;
+    network.passes_by = way == Way::passing;
     for (int me = 0; me < ranks; ++me) all_.push_back(std::make_unique<FakeRank>(me, ranks, share, network));
     std::string error;
     std::vector<PeerAddress> addresses;
@@ -129,9 +137,10 @@ class Job {
   std::vector<std::unique_ptr<FakeRank>> all_;
 };
 
-class OnPath : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Of, OnPath, testing::Values(true, false),
-                         [](const auto& each) { return each.param ? "shared" : "messages"; });
+class OnPath : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Of, OnPath, testing::Values(Way::shared, Way::messages, Way::passing), [](const auto& each) {
+  return each.param == Way::shared ? "shared" : each.param == Way::messages ? "messages" : "passing";
+});
 
 TEST_P(OnPath, AMessageArrivesAsItWasSentAndLeavesNothingBehind) {
   Job job(3, GetParam());
@@ -144,7 +153,7 @@ TEST_P(OnPath, AMessageArrivesAsItWasSentAndLeavesNothingBehind) {
         job.settle();
         ASSERT_EQ(job[2].received.size(), operation) << bytes;
         const Received& got = job[2].received.back();
-        EXPECT_EQ(got.peer, GetParam() ? 0 : -1);
+        EXPECT_EQ(got.peer, GetParam() == Way::shared ? 0 : -1);
         EXPECT_EQ(got.operation, operation);
         EXPECT_EQ(got.value, pattern(bytes, 5));
         EXPECT_EQ(got.list, with_list ? list : std::vector<std::uint32_t>{});
@@ -181,8 +190,8 @@ TEST_P(OnPath, WhatIsNotAcceptedWaitsInOrder) {
   job.expect_nothing_held();
 }
 
-// There is room for the short one, and not for the long one before it.
-TEST_P(OnPath, AShortMessageDoesNotOvertakeALongOneThatWaits) {
+// There is room for the short one, and not for the long one before it. The last one comes when those may be taken.
+TEST_P(OnPath, AMessageDoesNotOvertakeALongOneThatWaits) {
   Job job(2, GetParam());
   job[1].open = false;
   constexpr std::uint64_t all = mailbox_few_lines - 10;
@@ -191,16 +200,17 @@ TEST_P(OnPath, AShortMessageDoesNotOvertakeALongOneThatWaits) {
   job.send(0, 1, all + 1, pattern(8, 3));
   job.settle();
   job[1].open = true;
+  job.send(0, 1, all + 2, pattern(3000, 4));
   for (int round = 0; round < 3; ++round) job.settle();
-  ASSERT_EQ(job[1].received.size(), all + 1);
-  for (std::uint64_t operation = 1; operation <= all + 1; ++operation)
+  ASSERT_EQ(job[1].received.size(), all + 2);
+  for (std::uint64_t operation = 1; operation <= all + 2; ++operation)
     EXPECT_EQ(job[1].received[operation - 1].operation, operation);
   job.expect_nothing_held();
 }
 
 // The second payload has the ticket that the first one had, and has not been read yet.
 TEST(SharedPath, APayloadIsKeptUntilItHasBeenReadItself) {
-  Job job(2, true);
+  Job job(2, Way::shared);
   job.send(0, 1, 1, pattern(5000, 1));
   job.settle();
   job[1].open = false;
@@ -218,7 +228,7 @@ TEST(SharedPath, APayloadIsKeptUntilItHasBeenReadItself) {
 
 // In any order, and much more in all than there is at a time.
 TEST(SharedPath, MemoryThatIsGivenBackIsThereAgain) {
-  Job job(2, true);
+  Job job(2, Way::shared);
   Transport& transport = job[0].transport;
   for (int round = 0; round < 200; ++round) {
     std::byte* const both[] = {transport.allocate_shared(1 << 20), transport.allocate_shared(1 << 20)};
@@ -250,6 +260,26 @@ TEST_P(OnPath, WhoKeepsPayloadsKeepsThemWhole) {
   job.expect_nothing_held();
 }
 
+// While the carrier is in the middle of a message nothing is asked of it. What is sent meanwhile leaves afterwards, in
+// order, also before what a later delivery of the same poll sends.
+TEST_P(OnPath, WhatIsSentInADeliveryLeavesInOrder) {
+  Job job(3, GetParam());
+  FakeRank& answering = job[1];
+  answering.then = [&](const Message& message) {
+    for (std::uint64_t part = 0; part < 2; ++part) job.send(1, 0, 2 * message.operation + part, pattern(3000, 5));
+    if (message.operation == 2) answering.transport.forget(2);
+  };
+  for (std::uint64_t operation = 1; operation <= 3; ++operation)
+    job.send(0, 1, operation, pattern(operation == 3 ? 0 : 3000, static_cast<int>(operation)));
+  job.settle();
+  job.settle();
+  ASSERT_EQ(answering.received.size(), 3u);
+  EXPECT_TRUE(answering.transport.is_forgotten(2));
+  ASSERT_EQ(job[0].received.size(), 6u);
+  for (std::uint64_t i = 0; i < 6; ++i) EXPECT_EQ(job[0].received[i].operation, i + 2);
+  job.expect_nothing_held();
+}
+
 TEST_P(OnPath, WhatWaitsForAPeerThatIsForgottenIsDropped) {
   Job job(3, GetParam());
   job[1].open = false;
@@ -266,12 +296,12 @@ TEST_P(OnPath, WhatWaitsForAPeerThatIsForgottenIsDropped) {
   job.settle();
   ASSERT_EQ(job[2].received.size(), 1u);
   // Over messages what it still sends arrives: whoever takes them knows the sender (Communicators::deliver).
-  ASSERT_EQ(job[0].received.size(), GetParam() ? 1u : 2u);
+  ASSERT_EQ(job[0].received.size(), GetParam() == Way::shared ? 1u : 2u);
   EXPECT_EQ(job[0].received.back().operation, 2u);
 }
 
 TEST(SharedPath, WhatTheDeadHaveSentIsReadAfterThem) {
-  Job job(2, true);
+  Job job(2, Way::shared);
   job.send(1, 0, 1, pattern(8, 1));
   job.send(1, 0, 2, pattern(50000, 2));
   job.kill(1);
@@ -282,7 +312,7 @@ TEST(SharedPath, WhatTheDeadHaveSentIsReadAfterThem) {
 }
 
 TEST(SharedPath, AMessageOfAnotherJobOrThatMakesNoSenseIsDropped) {
-  Job job(2, true);
+  Job job(2, Way::shared);
   Buffers& buffers = job[0].transport.buffers();
   Message message;
   const BufferId value = buffers.copy_in("12345678", 8);
@@ -360,7 +390,7 @@ TEST(MessagePath, AddressesThatAreMissingAreAnErrorThatSaysSo) {
 }
 
 TEST(MessagePath, OthersHearAlarmsAndGoodbyes) {
-  Job job(3, false);
+  Job job(3, Way::messages);
   job[0].transport.send_control(1, Control::failed, 0, {.attempt = 2, .flag = true});
   job.settle();
   EXPECT_EQ(job[1].controls, (std::vector<std::pair<Control, int>>{{Control::failed, 0}}));
@@ -372,7 +402,7 @@ TEST(MessagePath, OthersHearAlarmsAndGoodbyes) {
 
 // RMA windows, of stores: what one writes the other reads, and an end that is forgotten gets no memory any more.
 TEST(SharedPath, HasWindows) {
-  Job job(2, true);
+  Job job(2, Way::shared);
   ASSERT_TRUE(job[0].transport.windows().can_reach(1));
   RmaWindow here(job[0].transport.windows(), 1, 8, 100), there(job[1].transport.windows(), 0, 8, 100);
   ASSERT_TRUE(here.has_memory() && there.has_memory());
@@ -394,7 +424,7 @@ TEST(SharedPath, HasWindows) {
 }
 
 TEST(MessagePath, HasNoWindows) {
-  Job job(2, false);
+  Job job(2, Way::messages);
   EXPECT_FALSE(job[0].transport.windows().can_reach(1));
   EXPECT_EQ(job[0].transport.counts().messages, 1);
   EXPECT_EQ(job[0].transport.counts().shared_memory, 0);

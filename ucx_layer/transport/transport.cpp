@@ -218,10 +218,28 @@ bool Transport::poll(bool listens) {
   bool active = shared_.poll();
   if (remote_ != nullptr) active |= remote_->poll();
   if (messages_ != nullptr && listens) active |= messages_->poll();
+  catch_up();
   if (!addresses_.empty() && messages_ != nullptr)
     for (const int peer : messages_->take_greetings()) connect_to(peer);
   give_back();
   return active;
+}
+
+void Transport::postpone(int peer, const Outgoing& message) {
+  buffers_.retain(message.value);
+  buffers_.retain(message.list);
+  postponed_.push_back({peer, nullptr, message});
+}
+
+void Transport::catch_up() {
+  for (const auto& [peer, path, message] : std::exchange(postponed_, {})) {
+    if (path != nullptr)
+      path->forget(peer);
+    else
+      hand_over(peer, message);
+    buffers_.release(message.value);
+    buffers_.release(message.list);
+  }
 }
 
 void Transport::drain(int peer) {
@@ -240,7 +258,12 @@ void Transport::forget(int peer, bool is_ending) {
   if (is_ending && connections_ != nullptr && !connected_late_.empty() &&
       connected_late_[static_cast<std::size_t>(peer)])
     connections_->leave_to_ucx(peer);
-  if (Path* path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr)) path->forget(peer);
+  Path* const path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr);
+  if (path == nullptr) return;
+  if (path != &shared_ && (messages_->is_busy() || !postponed_.empty()))
+    postponed_.push_back({peer, path, {}});
+  else
+    path->forget(peer);
 }
 
 void Transport::cut_messages() {

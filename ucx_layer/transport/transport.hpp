@@ -175,8 +175,12 @@ class Transport {
   void hand_over(int peer, const Outgoing& message) {
     Path* path = paths_[static_cast<std::size_t>(peer)];
     if (path == &shared_) return shared_.send(peer, message);
-    if (path != nullptr) path->send(peer, message);
+    if (path == nullptr) return;
+    if (messages_->is_busy() || !postponed_.empty()) return postpone(peer, message);
+    path->send(peer, message);
   }
+  void postpone(int peer, const Outgoing& message);
+  void catch_up();
   void give_back();
 
   Setup setup_;
@@ -198,6 +202,12 @@ class Transport {
   bool all_have_greeted_ = false;
   std::vector<bool> connected_late_;  // by rank: it may leave before UCX has answered it
   bool only_messages_ = false;        // all peers are reached by them
+  struct Postponed {
+    int peer;
+    Path* path;        // that forgets the peer; nullptr: to be sent
+    Outgoing message;  // one reference to value and list
+  };
+  std::vector<Postponed> postponed_;  // while the message path is busy
   std::vector<Path*> paths_;          // by rank; nullptr: this rank, and who is forgotten
 };
 

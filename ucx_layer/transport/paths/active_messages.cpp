@@ -104,9 +104,15 @@ ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size
                                                 reinterpret_cast<std::uint64_t>(data) | lent_by_message_path);
     status = UCS_INPROGRESS;  // kept until ucp_am_data_release
   } else if (bytes > 0) {
-    const BufferId copied = self.station_.buffers.copy_anywhere(static_cast<const std::byte*>(data), bytes);
-    if (copied == no_buffer) return UCS_OK;  // lost, as what UCX has no memory for
-    arrival.value = copied;
+    const auto* value = static_cast<const std::byte*>(data);
+    const BufferId room = bytes > short_bytes ? self.station_.buffers.allocate_anywhere(bytes)
+                                              : self.station_.buffers.copy_anywhere(value, bytes);
+    if (room == no_buffer) return UCS_OK;  // lost, as what UCX has no memory for
+    if (bytes > short_bytes) {
+      self.long_passed_ |= self.pass_by(std::move(arrival), {value, bytes}, room);
+      return UCS_OK;
+    }
+    arrival.value = room;
   }
   self.short_came_ |= bytes <= short_bytes;
   self.arrived(std::move(arrival));
@@ -120,8 +126,9 @@ void ActiveMessages::give_back(std::uint64_t tag) {
 
 bool ActiveMessages::drive() {
   bool active = false;
-  short_came_ = false;
-  for (int rounds = 0; rounds < 16 && !short_came_ && connections_.ucx().progress(); ++rounds) active = true;
+  short_came_ = long_passed_ = false;
+  for (int rounds = 0; rounds < 16 && !short_came_ && !long_passed_ && connections_.ucx().progress(); ++rounds)
+    active = true;
   return active;
 }
 

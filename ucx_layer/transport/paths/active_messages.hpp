@@ -51,8 +51,8 @@ class ActiveMessages final : public MessagePath {
   std::vector<std::unique_ptr<Sending>> all_;
   std::vector<Sending*> free_;
   // Since drive() began. A short message is taken before another look, which over tcp is a system call. Long data come
-  // in several pieces.
-  bool short_came_ = false;
+  // in several pieces. After data that were delivered in passing, all that follows from them is sent first.
+  bool short_came_ = false, long_passed_ = false;
 };
 
 }  // namespace ucft::detail

@@ -1,6 +1,8 @@
 // A message path for tests: between transports of one process, through a network that the test holds in its hands.
 #pragma once
 
+#include <algorithm>
+#include <cassert>
 #include <map>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@ class FakeNetwork {
     std::vector<std::byte> value;
   };
   std::vector<Flight> flights;
+  bool passes_by = false;  // values that arrive are there until they are delivered, and not longer
 
   void arrive(std::size_t index);
   void arrive_all() {
@@ -53,6 +56,7 @@ class FakeMessages final : public MessagePath {
   }
   bool is_lost(int peer) const override { return lost_.count(peer) > 0; }
   void send(int peer, const Outgoing& message) override {
+    assert(!is_busy());
     if (!connected_[peer] || is_lost(peer)) return;
     FakeNetwork::Flight flight{station_.me, peer, message.header, {message.ballots[0], message.ballots[1]}, {}, {}};
     flight.header.value_bytes = message.value.bytes;
@@ -62,19 +66,34 @@ class FakeMessages final : public MessagePath {
     if (message.value.bytes > 0) flight.value.assign(value, value + message.value.bytes);
     network_.flights.push_back(std::move(flight));
   }
-  void forget(int peer) override { connected_[peer] = false; }
+  void forget(int peer) override {
+    assert(!is_busy());
+    connected_[peer] = false;
+  }
   std::int64_t waiting() const override { return 0; }
   void give_back(std::uint64_t tag) override { lent_.erase(tag); }
 
  private:
   friend class FakeNetwork;
-  bool drive() override { return false; }
+  bool drive() override {
+    for (FakeNetwork::Flight& flight : std::exchange(passing_, {})) {
+      Arrival arrival{flight.header, {flight.ballots[0], flight.ballots[1]}, std::move(flight.list), no_buffer};
+      if (flight.value.empty()) {
+        arrived(std::move(arrival));
+        continue;
+      }
+      pass_by(std::move(arrival), flight.value, station_.buffers.allocate_anywhere(flight.value.size()));
+      std::ranges::fill(flight.value, std::byte{0xee});
+    }
+    return false;
+  }
   void report() override {
     for (int peer : std::exchange(cut_, {})) station_.sink.endpoint_failed(station_.sink.arg, peer, "cut by the test");
   }
   void take_in(FakeNetwork::Flight&& flight) {
     if (examine(flight.header, station_.cookie, body_bytes(flight.header), UINT32_MAX) != Malformed::no)
       return station_.rejects.note(Malformed::length, flight.from);
+    if (network_.passes_by) return passing_.push_back(std::move(flight));
     Arrival arrival{flight.header, {flight.ballots[0], flight.ballots[1]}, std::move(flight.list), no_buffer};
     if (!flight.value.empty()) {
       const std::uint64_t tag = lent_by_message_path | ++tags_;
@@ -89,6 +108,7 @@ class FakeMessages final : public MessagePath {
   std::vector<int> cut_;
   std::map<std::uint64_t, std::vector<std::byte>> lent_;  // by tag
   std::uint64_t tags_ = 0;
+  std::vector<FakeNetwork::Flight> passing_;  // to arrive in drive()
 };
 
 inline void FakeNetwork::arrive(std::size_t index) {

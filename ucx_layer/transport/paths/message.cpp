@@ -5,7 +5,9 @@
 namespace ucft::detail {
 
 bool MessagePath::poll() {
+  is_driving_ = true;
   bool active = drive();
+  is_driving_ = false;
   for (std::size_t waiting = arrivals_.size(); waiting > 0; --waiting) {
     Arrival arrival = std::move(arrivals_.front());
     arrivals_.pop_front();
@@ -38,6 +40,28 @@ void MessagePath::take(const Arrival& arrival) {
   station_.sink.deliver(station_.sink.arg, arrival.header, message, -1);
   station_.buffers.release(message.value);
   station_.buffers.release(message.list);
+}
+
+// An older message that waits may be of the same sender.
+bool MessagePath::pass_by(Arrival&& arrival, std::span<const std::byte> value, BufferId room) {
+  Buffers& buffers = station_.buffers;
+  const BufferId lent = arrival.value = buffers.adopt(value.data(), value.size(), untold);
+  buffers.retain(lent);
+  const bool is_taken = is_driving_ && arrivals_.empty() &&
+                        arrival.header.phase < static_cast<std::uint8_t>(Control::hello) &&
+                        station_.sink.accepts(station_.sink.arg, arrival.header, -1);
+  is_busy_ = true;
+  if (is_taken)
+    take(arrival);
+  else
+    arrivals_.push_back(std::move(arrival));
+  is_busy_ = false;
+  if (buffers.references(lent) > 1)
+    buffers.move_to(room, lent);
+  else
+    buffers.release(room);
+  buffers.release(lent);
+  return is_taken;
 }
 
 void MessagePath::drop_arrivals() {

@@ -34,6 +34,8 @@ class MessagePath : public Path {
   void drop_arrivals();
   // A value that was lent (Arrival::value's buffer had this tag) is not used any more.
   virtual void give_back(std::uint64_t tag) = 0;
+  // A message is delivered in the middle of drive(): nothing may be asked of the carrier.
+  bool is_busy() const { return is_busy_; }
 
  protected:
   struct Arrival {
@@ -47,12 +49,16 @@ class MessagePath : public Path {
   // Failures of connections go to the sink.
   virtual void report() = 0;
   void arrived(Arrival&& arrival) { arrivals_.push_back(std::move(arrival)); }
+  // The same of long data that are there for the call alone. They are delivered at once if they may be, and copied if
+  // that is not all. room: as long, for the copy; its reference is taken over. True: they were delivered.
+  bool pass_by(Arrival&& arrival, std::span<const std::byte> value, BufferId room);
 
   const Station station_;
 
  private:
   void take(const Arrival& arrival);
 
+  bool is_driving_ = false, is_busy_ = false;
   std::deque<Arrival> arrivals_;
   std::vector<bool> greeted_;  // by rank
   std::vector<int> greetings_;
