@@ -25,14 +25,13 @@ Departures::Mark mark_of(const ControlPage* control) {
 }  // namespace
 
 void DeparturesDriver::begin() {
-  std::vector<std::uint64_t> hosts;
-  for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
-  told_ = std::make_unique<std::atomic<Told>[]>(hosts.size());
-  proved_here_.assign(hosts.size(), false);
-  known_since_.assign(hosts.size(), {});
-  knows_leaving_.assign(hosts.size(), false);
+  const std::size_t ranks = job_.peers.size();
+  told_ = std::make_unique<std::atomic<Told>[]>(ranks);
+  proved_here_.assign(ranks, false);
+  known_since_.assign(ranks, {});
+  knows_leaving_.assign(ranks, false);
   departures_ = Departures(
-      job_.rank, hosts,
+      job_.rank, job_.hosts(),
       {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
   departures_.tell_along(job_.connections.near());
 }
