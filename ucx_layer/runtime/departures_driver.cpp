@@ -217,8 +217,11 @@ void DeparturesDriver::look_around(Clock::time_point now) {
 }
 
 void DeparturesDriver::look_at_marks() {
-  for (std::int32_t rank = 0; rank < job_.size; ++rank)
-    departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) {
+    const Departures::Mark mark = mark_of(transport_->control_of(rank));
+    departures_.on_mark(rank, mark);
+    if (mark != Departures::Mark::none) note_death(rank);
+  }
 }
 
 void DeparturesDriver::connect_in_calm(Clock::time_point now) {
@@ -244,7 +247,7 @@ void DeparturesDriver::take_in(const Verdict& verdict, Clock::time_point at) {
     departures_.on_lifeline_out(verdict.rank);
   else
     departures_.on_verdict(verdict.rank, is_proved);
-  if (is_proved) of(verdict.rank).is_proved_here = true;
+  if (is_proved) note_death(verdict.rank);
 }
 
 void DeparturesDriver::on_turn(Clock::time_point now) {
@@ -322,6 +325,10 @@ void DeparturesDriver::depart(const Departures::Action& action) {
   if (job_.settings.says(LogLevel::info))
     fmt::print(stderr, "ucft: rank {}: {} has failed ({})\n", job_.rank, job_.describe(rank),
                action.proved ? "proved" : "suspected");
+}
+
+void DeparturesDriver::note_death(std::int32_t rank) {
+  if (!std::exchange(of(rank).is_final, true)) communicators_.on_death(rank);
 }
 
 void DeparturesDriver::note_failure(std::int32_t rank, Clock::time_point at) {

@@ -65,11 +65,9 @@ class DeparturesDriver {
   std::string exclusion_text() const;
   // Communicators have found out that the others have decided to go on without us; or why this rank can't go on.
   void exclude_self(const std::string& why = {});
-  // A rank of this host will not store anything any more.
-  bool is_final(std::int32_t rank) const {
-    const ControlPage* const control = transport_->control_of(rank);
-    return of(rank).is_proved_here || (control != nullptr && control->left.load(std::memory_order_acquire) != 0);
-  }
+  // A rank of this host stores nothing any more, as communicators have been told. Either this rank's own detector has
+  // proved it dead, or it has said itself that it is out, or leaves. The word of other ranks is no proof here.
+  bool is_final(std::int32_t rank) const { return of(rank).is_final; }
 
   // A word of another rank: leave, excluded, failed. A connection that UCX calls lost.
   void on_control(const WireHeader& header);
@@ -79,6 +77,7 @@ class DeparturesDriver {
   void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
   void take_news();                         // tells it the news
   void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
+  void look_at_marks();                     // the words of ranks of this host that they leave, or are out
   // A rank that has become one of the first two of its host connects with the ranks that it will speak to. So does a
   // rank that has new ones beside it. Connections are made one at a time. The first one waits until the operations that
   // met the death have had time to end.
@@ -109,17 +108,17 @@ class DeparturesDriver {
   enum class Told : std::uint8_t { nothing, left, failed };
   struct Known {  // of a rank
     std::atomic<Told> told{Told::nothing};
-    bool is_proved_here = false;       // dead, by this rank's own detector
+    bool is_final = false;
     bool knows_leaving = false;        // that this rank is about to leave
     Clock::time_point failed_since{};  // by its first verdict, or when it departed
   };
   Known& of(std::int32_t rank) { return known_[static_cast<std::size_t>(rank)]; }
   const Known& of(std::int32_t rank) const { return known_[static_cast<std::size_t>(rank)]; }
-  void look_at_marks();
   void note() { news_count_.fetch_add(1, std::memory_order_release); }
   void follow_up();
   void carry_out(const Departures::Action& action);
   void depart(const Departures::Action& action);
+  void note_death(std::int32_t rank);
   void note_failure(std::int32_t rank, Clock::time_point at);
   void stand_aside();
   void fence(std::int32_t rank);
