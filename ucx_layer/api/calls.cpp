@@ -64,8 +64,21 @@ namespace {
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
+// An option may have a value of a range, or another one. wrong: the sentence about the rest, of value, least, most and
+// the tree's name.
+struct Option {
+  const char* wrong;
+  std::int64_t value, least, most, other = least;
+};
+
+ucft_status_t check(const Option& option, Tree tree) {
+  const auto& [wrong, value, least, most, other] = option;
+  if (value == other || (least <= value && value <= most)) return UCFT_OK;
+  return fail(UCFT_ERR_INVALID_PARAM, "{}", fmt::format(fmt::runtime(wrong), value, least, most, tree_name(tree)));
+}
+
 ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given, Arguments& arguments) {
-  const std::int32_t usual_f = std::min(comm.context().settings().f, comm.size() - 1);
+  const std::int32_t last = comm.size() - 1, usual_f = std::min(comm.context().settings().f, last);
   if (given == nullptr) {  // what UCFT_COLL_OPTIONS_INIT says; the rest are the defaults of Arguments
     arguments.f = usual_f;
     arguments.shape = comm.fastest_shape(arguments.bytes());
@@ -75,67 +88,49 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
   if (options.struct_size != sizeof options)
     return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT",
                 options.struct_size, sizeof options);
-  if (options.f < -1 || options.f > comm.size() - 1)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.f is {}: must be 0 .. {} (ranks - 1), or -1", options.f,
-                comm.size() - 1);
-  if (options.tree < UCFT_TREE_AUTO || options.tree > UCFT_TREE_AUTO_OR_GOSSIP)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.tree is {}: not a ucft_tree_t", static_cast<int>(options.tree));
-  const bool names_no_tree = options.tree == UCFT_TREE_AUTO || options.tree >= UCFT_TREE_GOSSIP;
-  const Tree tree = names_no_tree ? Tree::binomial : static_cast<Tree>(options.tree);
-  const std::int32_t highest_arity = tree == Tree::lame ? highest_lame_arity : 1 << 20;
-  if (options.arity != 0 && (options.arity < lowest_arity(tree) || options.arity > highest_arity))
-    return fail(UCFT_ERR_INVALID_PARAM, "options.arity is {}: must be {} .. {} in a {} tree, or 0", options.arity,
-                lowest_arity(tree), highest_arity, tree_name(tree));
-  if (options.tree_delay_quarters != 0 &&
-      (options.tree_delay_quarters < lowest_delay_quarters || options.tree_delay_quarters > highest_delay_quarters))
-    return fail(UCFT_ERR_INVALID_PARAM, "options.tree_delay_quarters is {}: must be {} .. {}, or 0",
-                options.tree_delay_quarters, lowest_delay_quarters, highest_delay_quarters);
-  if (options.numbering != UCFT_INTERLEAVED && options.numbering != UCFT_IN_ORDER)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is {}: not a ucft_numbering_t",
-                static_cast<int>(options.numbering));
-  if (options.numbering == UCFT_IN_ORDER && !has_in_order_numbering(tree))
-    return fail(UCFT_ERR_INVALID_PARAM,
-                "options.numbering is UCFT_IN_ORDER and options.tree is {}: that tree is interleaved only",
-                tree_name(tree));
-  if (options.numbering == UCFT_IN_ORDER && options.tree >= UCFT_TREE_GOSSIP)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.numbering is UCFT_IN_ORDER and options.tree is {}",
-                options.tree == UCFT_TREE_GOSSIP ? "UCFT_TREE_GOSSIP: there is no tree"
-                                                 : "UCFT_TREE_AUTO_OR_GOSSIP: there may be no tree");
-  if (options.gossip_time_ns < 0 || options.gossip_time_ns > gossip_time_limit_ns)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.gossip_time_ns is {}: must be 0 .. {}", options.gossip_time_ns,
-                gossip_time_limit_ns);
-  if (options.gossip_time_ns != 0 && options.tree != UCFT_TREE_GOSSIP)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.gossip_time_ns is {}, and options.tree not UCFT_TREE_GOSSIP",
-                options.gossip_time_ns);
-  if (options.correction < UCFT_CORRECTION_NONE || options.correction > UCFT_CORRECTION_FAILURE_PROOF)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.correction is {}: not a ucft_correction_t",
-                static_cast<int>(options.correction));
-  if (options.correction_distance < 0)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.correction_distance is {}: must not be negative",
-                options.correction_distance);
-  if (options.correction_delay_us < 0 || options.correction_delay_us > correction_delay_limit_us)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.correction_delay_us is {}: must be 0 .. {}",
-                options.correction_delay_us, correction_delay_limit_us);
-  if (options.failure_info < UCFT_FAILURE_INFO_LIST || options.failure_info > UCFT_FAILURE_INFO_BIT)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.failure_info is {}: not a ucft_failure_info_t",
-                static_cast<int>(options.failure_info));
-  if (!arguments.rooted()) {
-    if (options.first_root < -1 || options.first_root >= comm.size())
-      return fail(UCFT_ERR_INVALID_PARAM, "options.first_root is {}: must be 0 .. {}, or -1", options.first_root,
-                  comm.size() - 1);
-    arguments.root = std::max(options.first_root, 0);
-  }
-  const bool gossips = options.tree == UCFT_TREE_GOSSIP ||
-                       (options.tree == UCFT_TREE_AUTO_OR_GOSSIP && options.correction != UCFT_CORRECTION_NONE &&
-                        comm.prefers_gossip(arguments.bytes()));
-  const bool chosen_here = !gossips && options.numbering == UCFT_INTERLEAVED &&
-                           (options.tree == UCFT_TREE_AUTO || options.tree == UCFT_TREE_AUTO_OR_GOSSIP);
+  const bool is_gossip = options.tree == UCFT_TREE_GOSSIP, may_gossip = options.tree == UCFT_TREE_AUTO_OR_GOSSIP;
+  const bool names_tree = options.tree >= UCFT_TREE_BINOMIAL && options.tree < UCFT_TREE_GOSSIP;
+  const Tree tree = names_tree ? static_cast<Tree>(options.tree) : Tree::binomial;
+  const auto in_order_if = [](bool may_be) { return may_be ? UCFT_IN_ORDER : UCFT_INTERLEAVED; };
+  const Option table[] = {
+      {"options.f is {0}: must be {1} .. {2} (ranks - 1), or -1", options.f, 0, last, -1},
+      {"options.tree is {0}: not a ucft_tree_t", options.tree, UCFT_TREE_AUTO, UCFT_TREE_AUTO_OR_GOSSIP},
+      {"options.arity is {0}: must be {1} .. {2} in a {3} tree, or 0", options.arity, lowest_arity(tree),
+       tree == Tree::lame ? highest_lame_arity : 1 << 20, 0},
+      {"options.tree_delay_quarters is {0}: must be {1} .. {2}, or 0", options.tree_delay_quarters,
+       lowest_delay_quarters, highest_delay_quarters, 0},
+      {"options.numbering is {0}: not a ucft_numbering_t", options.numbering, UCFT_INTERLEAVED, UCFT_IN_ORDER},
+      {"options.numbering is UCFT_IN_ORDER and options.tree is {3}: that tree is interleaved only", options.numbering,
+       UCFT_INTERLEAVED, in_order_if(has_in_order_numbering(tree))},
+      {"options.numbering is UCFT_IN_ORDER and options.tree is UCFT_TREE_GOSSIP: there is no tree", options.numbering,
+       UCFT_INTERLEAVED, in_order_if(!is_gossip)},
+      {"options.numbering is UCFT_IN_ORDER and options.tree is UCFT_TREE_AUTO_OR_GOSSIP: there may be no tree",
+       options.numbering, UCFT_INTERLEAVED, in_order_if(!may_gossip)},
+      {"options.gossip_time_ns is {0}: must be {1} .. {2}", options.gossip_time_ns, 0, gossip_time_limit_ns},
+      {"options.gossip_time_ns is {0}, and options.tree not UCFT_TREE_GOSSIP", options.gossip_time_ns, 0,
+       is_gossip ? gossip_time_limit_ns : 0},
+      {"options.correction is {0}: not a ucft_correction_t", options.correction, UCFT_CORRECTION_NONE,
+       UCFT_CORRECTION_FAILURE_PROOF},
+      {"options.correction_distance is {0}: must not be negative", options.correction_distance, 0, INT32_MAX},
+      {"options.correction_delay_us is {0}: must be {1} .. {2}", options.correction_delay_us, 0,
+       correction_delay_limit_us},
+      {"options.failure_info is {0}: not a ucft_failure_info_t", options.failure_info, UCFT_FAILURE_INFO_LIST,
+       UCFT_FAILURE_INFO_BIT},
+      {"options.first_root is {0}: must be {1} .. {2}, or -1", arguments.rooted() ? -1 : options.first_root, 0, last,
+       -1},
+  };
+  for (const Option& option : table)
+    if (ucft_status_t status = check(option, tree); status != UCFT_OK) return status;
+  const bool gossips =
+      is_gossip || (may_gossip && options.correction != UCFT_CORRECTION_NONE && comm.prefers_gossip(arguments.bytes()));
   arguments.f = options.f == -1 ? usual_f : options.f;
+  if (!arguments.rooted()) arguments.root = std::max(options.first_root, 0);
   arguments.shape.tree = tree;
   arguments.shape.arity = options.arity == 0 ? 4 : options.arity;
   arguments.shape.numbering = static_cast<Numbering>(options.numbering);
   if (options.tree_delay_quarters != 0) arguments.shape.delay_quarters = options.tree_delay_quarters;
-  if (chosen_here) arguments.shape = comm.fastest_shape(arguments.bytes());
+  if (!gossips && !names_tree && options.numbering == UCFT_INTERLEAVED)
+    arguments.shape = comm.fastest_shape(arguments.bytes());
   arguments.correction = static_cast<Correction>(options.correction);
   arguments.correction_delay_us = options.correction_delay_us;
   arguments.correction_distance = options.correction_distance == 0 && !gossips ? 2 : options.correction_distance;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ucx_layer/bootstrap/pmix.hpp"
 #include "ucx_layer/bootstrap/rendezvous.hpp"
@@ -36,6 +37,12 @@ class OutOfBand {
   // reason that names the culprit, if the other side knows it.
   bool allgather(const void* source, void* received, std::size_t bytes, std::string& error,
                  const std::function<void()>& meanwhile = {});
+  // The same, of one value.
+  template <class T>
+  bool allgather(const T& mine, std::vector<T>& all, std::string& error, const std::function<void()>& meanwhile = {}) {
+    all.resize(static_cast<std::size_t>(size_));
+    return allgather(&mine, all.data(), sizeof mine, error, meanwhile);
+  }
   // Start-up is over, all is well. True, on all ranks: none may go on before all have been here (Pmix::close).
   bool close(std::string& complaint);
 

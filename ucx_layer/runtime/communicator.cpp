@@ -189,6 +189,10 @@ void Communicator::on_message(const WireHeader& header, const Message& message) 
   engine_->on_message(header, message);
 }
 
+void Communicator::on_death(std::int32_t dead) {
+  if (const std::int32_t rank = rank_of(dead); rank >= 0) engine_->on_death(rank);
+}
+
 void Communicator::on_failure(std::int32_t failed) {
   const std::int32_t rank = rank_of(failed);
   if (rank < 0 || context_.excluded()) return;

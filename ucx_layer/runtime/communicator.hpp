@@ -100,6 +100,7 @@ class Communicator {
     return engine_->accepts(header);
   }
   void on_message(const WireHeader& header, const Message& message);
+  void on_death(std::int32_t context_rank);
   void on_failure(std::int32_t context_rank);
   void on_left(std::int32_t context_rank, bool was_needed);  // the job
   bool on_turn();  // true if anything was done that a waiting caller should not sleep over

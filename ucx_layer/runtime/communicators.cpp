@@ -31,6 +31,7 @@ Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> 
     context_.stand_aside("this rank has no shared memory for a communicator: the others go on without it");
   if (communicator_id::place_in(id) == 0) say_opened();
   for (std::int32_t peer = 0; peer < context_.size(); ++peer) {
+    if (context_.is_final(peer)) created->on_death(peer);
     if (departures_.has_left(peer))
       created->on_left(peer, true);
     else if (departures_.has_failed(peer))
@@ -207,6 +208,12 @@ void Communicators::on_control(const WireHeader& header) {
   if (is_word) transport().send_control(rank, Control::lets_go, header.communicator);
   if (control == Control::has_left) answer_gone(header.communicator, rank);
   transport().ring_doorbells();
+}
+
+void Communicators::on_death(std::int32_t rank) {
+  for (const auto* all : {&communicators_, &left_})
+    for (const auto& each : *all) each->on_death(rank);
+  for (const auto& each : closed_) each->on_death(rank);
 }
 
 void Communicators::on_failure(std::int32_t rank) {

@@ -50,6 +50,8 @@ class Communicators {
   bool accepts(const WireHeader& header);
   void deliver(const WireHeader& header, const Message& message, int peer);
   void on_control(const WireHeader& header);
+  // A rank of this host stores nothing any more (DeparturesDriver::is_final).
+  void on_death(std::int32_t rank);
   void on_failure(std::int32_t rank);
   // It has left the job. was_needed: somebody may not have finished all that it has posted.
   void on_left(std::int32_t rank, bool was_needed);

@@ -361,6 +361,7 @@ void Context::helper_turn(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   if (!self.turns_.helper_enter()) return;
   self.in_helper_ = true;
+  self.departures_.look_at_marks();
   if (self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
   self.departures_.connect_in_calm(Clock::now());
   for (int rounds = 0; rounds < 64; ++rounds)

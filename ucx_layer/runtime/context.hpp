@@ -57,8 +57,6 @@ class Context {
   Communicators& communicators() { return communicators_; }
   bool has_failed(std::int32_t rank) const { return departures_.state().has_failed(rank); }
   bool is_gone(std::int32_t rank) const { return departures_.state().is_gone(rank); }
-  // A rank of this host stores nothing any more. Either this rank's own detector has proved it dead, or it has said
-  // itself that it is out, or leaves. The word of other ranks is no proof here.
   bool is_final(std::int32_t rank) const { return departures_.is_final(rank); }
   // The job as it is seen from here, without the processes' activities, which cost several microseconds for each of
   // their threads. Any thread, also while another one is inside.

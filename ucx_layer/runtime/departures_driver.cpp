@@ -25,14 +25,9 @@ Departures::Mark mark_of(const ControlPage* control) {
 }  // namespace
 
 void DeparturesDriver::begin() {
-  std::vector<std::uint64_t> hosts;
-  for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
-  told_ = std::make_unique<std::atomic<Told>[]>(hosts.size());
-  proved_here_.assign(hosts.size(), false);
-  known_since_.assign(hosts.size(), {});
-  knows_leaving_.assign(hosts.size(), false);
+  known_ = std::vector<Known>(job_.peers.size());
   departures_ = Departures(
-      job_.rank, hosts,
+      job_.rank, job_.hosts(),
       {.suspect_after = std::chrono::microseconds(job_.settings.suspect_after_us), .fence = job_.settings.fence});
   departures_.tell_along(job_.connections.near());
 }
@@ -49,15 +44,8 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
     if (rank == job_.rank || peer.host != job_.me().host) continue;
     if (peer.pid == job_.pid) continue;  // ranks that are threads of one process die together
     const ControlPage* control = transport_->control_of(rank);
-    DetectorThread::Peer here{};
-    here.rank = rank;
-    here.pid = peer.pid;
-    here.start_time = peer.start_time;
-    if (control != nullptr) {
-      here.heartbeat = &control->heartbeat;
-      here.left = &control->left;
-    }
-    watched.push_back(here);
+    watched.push_back({rank, peer.pid, peer.start_time, control == nullptr ? nullptr : &control->heartbeat,
+                       control == nullptr ? nullptr : &control->left});
   }
   if (job_.many_hosts) {
     ports_ = std::make_unique<RdmaWatch>(std::getenv("UCX_NET_DEVICES"));
@@ -105,19 +93,16 @@ void DeparturesDriver::say_leaving() {
 
 bool DeparturesDriver::all_know_leaving() const {
   for (std::int32_t rank = 0; rank < job_.size && job_.many_hosts; ++rank)
-    if (rank != job_.rank && !departures_.is_gone(rank) && !knows_leaving_[static_cast<std::size_t>(rank)] &&
-        !transport_->is_unconnected(rank))
+    if (rank != job_.rank && !departures_.is_gone(rank) && !of(rank).knows_leaving && !transport_->is_unconnected(rank))
       return false;
   return true;
 }
 
 void DeparturesDriver::mark_left(bool is_needed) {
   if (transport_ == nullptr || transport_->control() == nullptr) return;
-  const auto may_be_unheard_by = [&](std::int32_t rank) {
-    return !departures_.is_gone(rank) && transport_->is_unconnected(rank);
-  };
   all_know_ = is_leaving_ && !is_needed && all_know_leaving();
-  for (std::int32_t rank = 0; rank < job_.size && all_know_; ++rank) all_know_ = !may_be_unheard_by(rank);
+  for (std::int32_t rank = 0; rank < job_.size && all_know_; ++rank)
+    all_know_ = departures_.is_gone(rank) || !transport_->is_unconnected(rank);
   const auto mark = static_cast<std::uint32_t>(all_know_ ? Departures::Mark::left : Departures::Mark::left_early);
   std::uint32_t in_job = 0;
   transport_->control()->left.compare_exchange_strong(in_job, mark, std::memory_order_seq_cst);
@@ -129,27 +114,28 @@ void DeparturesDriver::mark_left(bool is_needed) {
 // told together.
 void DeparturesDriver::on_verdict(void* arg, const Verdict& verdict) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
-  const News news{.kind = News::Kind::verdict,
-                  .rank = verdict.rank,
-                  .proved = verdict.kind == Verdict::Kind::proved,
-                  .out = verdict.out,
-                  .at = Clock::now()};
-  if (news.proved) self.tell({news});
-  if (!news.proved) self.silent_.push_back(news);
+  const News news = [verdict, at = Clock::now()](DeparturesDriver& driver) { driver.take_in(verdict, at); };
+  if (verdict.kind == Verdict::Kind::proved)
+    self.tell({news});
+  else
+    self.silent_.push_back(news);
   if (!verdict.more && !self.silent_.empty()) self.tell(std::exchange(self.silent_, {}));
 }
 
 void DeparturesDriver::on_excluded(void* arg, std::int32_t by) {
-  static_cast<DeparturesDriver*>(arg)->tell({{News::Kind::excluded, by}});
+  static_cast<DeparturesDriver*>(arg)->tell(
+      {[by](DeparturesDriver& driver) { driver.departures_.on_excluded_word(by); }});
 }
 
 void DeparturesDriver::on_left(void* arg, std::int32_t rank, bool all_know) {
-  static_cast<DeparturesDriver*>(arg)->tell({{.kind = News::Kind::leave, .rank = rank, .all_know = all_know}});
+  static_cast<DeparturesDriver*>(arg)->tell({[rank, all_know](DeparturesDriver& driver) {
+    driver.departures_.on_lifeline_leave(rank, all_know, Clock::now().time_since_epoch());
+  }});
 }
 
 void DeparturesDriver::on_line_lost(void* arg, std::int32_t rank) {
   auto& self = *static_cast<DeparturesDriver*>(arg);
-  self.tell({{News::Kind::line_lost, rank}});
+  self.tell({[rank](DeparturesDriver& driver) { driver.departures_.on_line_lost(rank); }});
   if (self.job_.settings.says(LogLevel::warn))
     fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n",
                self.job_.rank, self.job_.describe(rank));
@@ -203,7 +189,7 @@ void DeparturesDriver::on_control(const WireHeader& header) {
       departures_.on_leaving(header.sender);
       transport_->send_control(header.sender, Control::knows_leaving);
       return transport_->ring_doorbells();
-    case Control::knows_leaving: knows_leaving_[static_cast<std::size_t>(header.sender)] = true; return;
+    case Control::knows_leaving: of(header.sender).knows_leaving = true; return;
     case Control::left:
       if (header.attempt < 0 || header.attempt >= job_.size || header.attempt == job_.rank) return;
       departures_.on_left_word(header.attempt, flag, Clock::now().time_since_epoch());
@@ -231,8 +217,11 @@ void DeparturesDriver::look_around(Clock::time_point now) {
 }
 
 void DeparturesDriver::look_at_marks() {
-  for (std::int32_t rank = 0; rank < job_.size; ++rank)
-    departures_.on_mark(rank, mark_of(transport_->control_of(rank)));
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) {
+    const Departures::Mark mark = mark_of(transport_->control_of(rank));
+    departures_.on_mark(rank, mark);
+    if (mark != Departures::Mark::none) note_death(rank);
+  }
 }
 
 void DeparturesDriver::connect_in_calm(Clock::time_point now) {
@@ -248,23 +237,17 @@ void DeparturesDriver::take_news() {
     const std::lock_guard lock(news_mutex_);
     news.swap(news_);
   }
-  for (const News& each : news) {
-    switch (each.kind) {
-      case News::Kind::verdict:
-        note_failure(each.rank, each.at);
-        if (each.out)
-          departures_.on_lifeline_out(each.rank);
-        else
-          departures_.on_verdict(each.rank, each.proved);
-        if (each.proved) proved_here_[static_cast<std::size_t>(each.rank)] = true;
-        break;
-      case News::Kind::excluded: departures_.on_excluded_word(each.rank); break;
-      case News::Kind::leave:
-        departures_.on_lifeline_leave(each.rank, each.all_know, Clock::now().time_since_epoch());
-        break;
-      case News::Kind::line_lost: departures_.on_line_lost(each.rank); break;
-    }
-  }
+  for (const News& each : news) each(*this);
+}
+
+void DeparturesDriver::take_in(const Verdict& verdict, Clock::time_point at) {
+  const bool is_proved = verdict.kind == Verdict::Kind::proved;
+  note_failure(verdict.rank, at);
+  if (verdict.out)
+    departures_.on_lifeline_out(verdict.rank);
+  else
+    departures_.on_verdict(verdict.rank, is_proved);
+  if (is_proved) note_death(verdict.rank);
 }
 
 void DeparturesDriver::on_turn(Clock::time_point now) {
@@ -328,7 +311,7 @@ void DeparturesDriver::depart(const Departures::Action& action) {
   transport_->forget(rank, action.has_left || action.proved);
   transport_->publish_counts();
   if (transport_->control_of(rank) != nullptr) transport_->note_sleep(rank, false);  // it may have died asleep
-  told_[static_cast<std::size_t>(rank)].store(action.has_left ? Told::left : Told::failed, std::memory_order_relaxed);
+  of(rank).told.store(action.has_left ? Told::left : Told::failed, std::memory_order_relaxed);
   if (action.has_left)
     communicators_.on_left(rank, !action.all_know);
   else
@@ -344,8 +327,12 @@ void DeparturesDriver::depart(const Departures::Action& action) {
                action.proved ? "proved" : "suspected");
 }
 
+void DeparturesDriver::note_death(std::int32_t rank) {
+  if (!std::exchange(of(rank).is_final, true)) communicators_.on_death(rank);
+}
+
 void DeparturesDriver::note_failure(std::int32_t rank, Clock::time_point at) {
-  Clock::time_point& since = known_since_[static_cast<std::size_t>(rank)];
+  Clock::time_point& since = of(rank).failed_since;
   if (since == Clock::time_point{}) since = at;
 }
 
@@ -391,7 +378,7 @@ void DeparturesDriver::report() {
   to_report_ = false;
   for (const Departures::Failure& each : departures_.take_failures()) {
     if (callback_ == nullptr) continue;
-    const std::chrono::nanoseconds known_at = known_since_[static_cast<std::size_t>(each.rank)].time_since_epoch();
+    const std::chrono::nanoseconds known_at = of(each.rank).failed_since.time_since_epoch();
     const ucft_failure_t failure{each.rank, each.proved ? UCFT_FAILURE_PROVED : UCFT_FAILURE_SUSPECTED,
                                  job_.peer(each.rank).pid, known_at.count()};
     callback_(&failure, callback_arg_);

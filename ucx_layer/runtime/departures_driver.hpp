@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,8 +49,10 @@ class DeparturesDriver {
     return detector_ == nullptr ? std::nullopt : detector_->sight_of(rank);
   }
   // Whether a rank has failed, or left, as has been told to communicators. Any thread.
-  bool was_told_failed(std::int32_t rank) const { return told(rank) == Told::failed; }
-  bool was_told_left(std::int32_t rank) const { return told(rank) == Told::left; }
+  bool was_told_failed(std::int32_t rank) const {
+    return of(rank).told.load(std::memory_order_relaxed) == Told::failed;
+  }
+  bool was_told_left(std::int32_t rank) const { return of(rank).told.load(std::memory_order_relaxed) == Told::left; }
   // Others in shared memory see it; a rank that is out stays out. Nothing without a transport. is_needed: some rank may
   // not have finished all that this rank has posted.
   void mark_left(bool is_needed);
@@ -62,12 +65,9 @@ class DeparturesDriver {
   std::string exclusion_text() const;
   // Communicators have found out that the others have decided to go on without us; or why this rank can't go on.
   void exclude_self(const std::string& why = {});
-  // A rank of this host will not store anything any more.
-  bool is_final(std::int32_t rank) const {
-    const ControlPage* const control = transport_->control_of(rank);
-    return proved_here_[static_cast<std::size_t>(rank)] ||
-           (control != nullptr && control->left.load(std::memory_order_acquire) != 0);
-  }
+  // A rank of this host stores nothing any more, as communicators have been told. Either this rank's own detector has
+  // proved it dead, or it has said itself that it is out, or leaves. The word of other ranks is no proof here.
+  bool is_final(std::int32_t rank) const { return of(rank).is_final; }
 
   // A word of another rank: leave, excluded, failed. A connection that UCX calls lost.
   void on_control(const WireHeader& header);
@@ -77,6 +77,7 @@ class DeparturesDriver {
   void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
   void take_news();                         // tells it the news
   void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
+  void look_at_marks();                     // the words of ranks of this host that they leave, or are out
   // A rank that has become one of the first two of its host connects with the ranks that it will speak to. So does a
   // rank that has new ones beside it. Connections are made one at a time. The first one waits until the operations that
   // met the death have had time to end.
@@ -90,14 +91,7 @@ class DeparturesDriver {
   void report();  // failures to the caller's callback
 
  private:
-  struct News {  // of the detector
-    enum class Kind : std::uint8_t { verdict, excluded, leave, line_lost };
-    Kind kind;
-    std::int32_t rank;
-    bool proved = false, out = false;  // of a verdict; so is `at`
-    bool all_know = false;             // of one that leaves
-    Clock::time_point at{};
-  };
+  using News = std::function<void(DeparturesDriver&)>;  // of the detector: what is to be done on the caller's thread
 
   // On the detector's thread; on_verdict of a proof also on the caller's, in look_now().
   static void on_verdict(void* self, const Verdict& verdict);
@@ -108,16 +102,23 @@ class DeparturesDriver {
   static void on_fenced(void* self, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer);
   bool is_to_tell_of(std::int32_t rank, bool is_traced) const;
   void tell(const std::vector<News>& news);
+  void take_in(const Verdict& verdict, Clock::time_point at);
   void look_at_ports();
 
   enum class Told : std::uint8_t { nothing, left, failed };
-  Told told(std::int32_t rank) const { return told_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed); }
-
-  void look_at_marks();
+  struct Known {  // of a rank
+    std::atomic<Told> told{Told::nothing};
+    bool is_final = false;
+    bool knows_leaving = false;        // that this rank is about to leave
+    Clock::time_point failed_since{};  // by its first verdict, or when it departed
+  };
+  Known& of(std::int32_t rank) { return known_[static_cast<std::size_t>(rank)]; }
+  const Known& of(std::int32_t rank) const { return known_[static_cast<std::size_t>(rank)]; }
   void note() { news_count_.fetch_add(1, std::memory_order_release); }
   void follow_up();
   void carry_out(const Departures::Action& action);
   void depart(const Departures::Action& action);
+  void note_death(std::int32_t rank);
   void note_failure(std::int32_t rank, Clock::time_point at);
   void stand_aside();
   void fence(std::int32_t rank);
@@ -125,10 +126,8 @@ class DeparturesDriver {
   const Job& job_;
   Communicators& communicators_;
   Departures departures_;
-  std::unique_ptr<std::atomic<Told>[]> told_;   // by rank
-  std::vector<bool> proved_here_;               // dead, by this rank's own detector
-  std::vector<Clock::time_point> known_since_;  // that it has failed: by its first verdict, or when it departed
-  std::string why_aside_;                       // of this rank's own accord
+  std::vector<Known> known_;  // by rank
+  std::string why_aside_;     // of this rank's own accord
   Transport* transport_ = nullptr;
   HelperThread* helper_ = nullptr;
   ucft_failure_callback_t callback_ = nullptr;
@@ -136,7 +135,6 @@ class DeparturesDriver {
   bool to_report_ = false, following_ = false;
   bool is_leaving_ = false, all_know_ = false;
   bool has_messages_ = false;                                   // ranks may send each other messages
-  std::vector<bool> knows_leaving_;                             // by rank
   std::uint32_t ticks_ = 0;                                     // the detector's thread alone
   Clock::time_point connect_after_ = Clock::time_point::max();  // max(): nothing to do
 

@@ -43,6 +43,11 @@ struct Job {
 
   const Peer& peer(std::int32_t of) const { return peers[static_cast<std::size_t>(of)]; }
   const Peer& me() const { return peer(rank); }
+  std::vector<std::uint64_t> hosts() const {  // by rank
+    std::vector<std::uint64_t> all;
+    for (const Peer& each : peers) all.push_back(each.host);
+    return all;
+  }
   // Whether what it has written is read in place, also after its death, which can be proved.
   bool reads_memory_of(std::int32_t of) const {
     return peer(of).may_prove && (of == rank || peer(of).shares_memory_with(me()));

@@ -14,15 +14,9 @@
 
 #include "collectives/on_host/tuning_file.hpp"
 #include "ucx_layer/bootstrap/machine.hpp"
-#include "ucx_layer/runtime/openers.hpp"
 #include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
-
-namespace {
-
-constexpr std::size_t text_bytes = 200;
-constexpr std::uint64_t trial_bytes = 4096;
 
 struct Identity {
   std::uint32_t version;
@@ -48,6 +42,11 @@ struct Identity {
   HostSite site;
   char host_name[64];
 };
+
+namespace {
+
+constexpr std::size_t text_bytes = 200;
+constexpr std::uint64_t trial_bytes = 4096;
 
 struct StepResult {
   std::int32_t ok;
@@ -117,9 +116,88 @@ HostSite own_site(const Job& job, const Processors& own, std::int32_t hardware_t
   return site;
 }
 
-void copy_text(char* target, std::size_t bytes, const std::string& text) {
-  std::strncpy(target, text.c_str(), bytes - 1);
-  target[bytes - 1] = 0;
+StepResult result_of(bool ok, const std::string& error) {
+  StepResult result{ok ? 1 : 0, {}};
+  if (!ok) std::strncpy(result.error, error.c_str(), text_bytes - 1);
+  return result;
+}
+
+std::string error_of(const StepResult& result) { return {result.error, strnlen(result.error, text_bytes)}; }
+
+Identity own_identity(const Job& job) {
+  const Settings& settings = job.settings;
+  Identity mine{};
+  mine.version = UCFT_VERSION_MAJOR << 24 | UCFT_VERSION_MINOR << 8 | wire_version;
+  mine.cookie = random_cookie();
+  mine.machine = machine_number();
+  mine.host = host_number(mine.machine);
+  mine.network = network_number();
+#ifdef UCFT_TEST_POINTS
+  mine.host += test_points::host_of(job.rank);  // several hosts on one machine
+#endif
+  mine.pid = job.pid;
+  mine.start_time = process_start_time(job.pid);
+  mine.window = settings.window;
+  mine.suspect_after_us = settings.suspect_after_us;
+  mine.heartbeat_period_us = settings.heartbeat_period_us;
+  for (const char each : settings.gossip_faults_text)
+    mine.gossip_faults = mixed(mine.gossip_faults, static_cast<std::uint64_t>(each));
+  mine.may_share = shared_memory_allowed();
+  mine.has_barrier = job.membarriers;
+  mine.may_prove = settings.fence && ProcessWatch::has_pidfds();
+  mine.algorithm = static_cast<std::int32_t>(settings.algorithm);
+  mine.f = settings.f;
+  mine.connect_all = settings.connect_all;
+  mine.mappable = SharedRange::mappable();
+  mine.tuning = tuning_hash(settings.tuning);
+  mine.hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  mine.processors = own_processors();
+  mine.site = own_site(job, mine.processors, mine.hardware_threads);
+  gethostname(mine.host_name, sizeof mine.host_name - 1);
+  return mine;
+}
+
+// Settings that must be the same on all ranks, and can be shown.
+struct SameSetting {
+  const char* name;
+  std::string (*value)(const Identity& of);
+};
+constexpr SameSetting same_settings[] = {
+    {"UCFT_WINDOW", [](const Identity& of) { return fmt::to_string(of.window); }},
+    {"UCFT_CONNECT_ALL", [](const Identity& of) { return fmt::to_string(of.connect_all); }},
+    {"UCFT_SUSPECT_AFTER", [](const Identity& of) { return fmt::format("{}us", of.suspect_after_us); }},
+    {"UCFT_HEARTBEAT_PERIOD", [](const Identity& of) { return fmt::format("{}us", of.heartbeat_period_us); }},
+    {"UCFT_ALGORITHM", [](const Identity& of) { return std::string(name_of(static_cast<Algorithm>(of.algorithm))); }},
+};
+
+// Why two ranks can't be in one job; empty: they can.
+std::string difference(const Job& job, const Identity& mine, std::int32_t rank, const Identity& theirs) {
+  if (theirs.version != mine.version) return fmt::format("rank {} runs another version of ucft", rank);
+  for (const auto& [name, value] : same_settings)
+    if (value(mine) != value(theirs))
+      return fmt::format("{} is {} on rank {} and {} on rank {}: it must be the same", name, value(mine), job.rank,
+                         value(theirs), rank);
+  if (mine.tuning != theirs.tuning)
+    return fmt::format(
+        "UCFT_TUNING_FILE (or the table that is built in) has other rows on rank {} than on rank {}: it must be the "
+        "same",
+        job.rank, rank);
+  if (mine.gossip_faults != theirs.gossip_faults)
+    return fmt::format("UCFT_GOSSIP_FAULTS is '{}' on rank {} and another one on rank {}: it must be the same",
+                       job.settings.gossip_faults_text, job.rank, rank);
+  return {};
+}
+
+Job::Peer peer_of(const Identity& identity, const Identity& mine) {
+  return {.pid = identity.pid,
+          .start_time = identity.start_time,
+          .host = identity.host,
+          .host_name = std::string(identity.host_name, strnlen(identity.host_name, sizeof identity.host_name)),
+          .hardware_threads = identity.hardware_threads,
+          .site = identity.site,
+          .shares_processors = identity.machine == mine.machine && identity.processors.is_shared_with(mine.processors),
+          .may_share = identity.may_share != 0,
+          .may_prove = identity.may_prove != 0};
 }
 
 }  // namespace
@@ -130,125 +208,71 @@ StartUp::StartUp(Job& job, OutOfBand& oob, DeparturesDriver& departures)
   job_.size = oob.size();
 }
 
+template <class T>
+bool StartUp::gather(const T& mine, std::vector<T>& all, std::string& error) {
+  return oob_.allgather(mine, all, error, [this] { transport_->poll(); });
+}
+
 bool StartUp::exchange_identities(std::string& error) {
-  Identity mine{};
-  mine.version = UCFT_VERSION_MAJOR << 24 | UCFT_VERSION_MINOR << 8 | wire_version;
-  mine.cookie = random_cookie();
-  mine.machine = machine_number();
-  mine.host = host_number(mine.machine);
-  mine.network = network_number();
-#ifdef UCFT_TEST_POINTS
-  mine.host += test_points::host_of(job_.rank);  // several hosts on one machine
-#endif
-  mine.pid = job_.pid;
-  mine.start_time = process_start_time(job_.pid);
-  mine.window = job_.settings.window;
-  mine.suspect_after_us = job_.settings.suspect_after_us;
-  mine.heartbeat_period_us = job_.settings.heartbeat_period_us;
-  for (const char each : job_.settings.gossip_faults_text)
-    mine.gossip_faults = mixed(mine.gossip_faults, static_cast<std::uint64_t>(each));
-  mine.may_share = shared_memory_allowed();
-  mine.has_barrier = job_.membarriers;
-  mine.may_prove = job_.settings.fence && ProcessWatch::has_pidfds();
-  mine.algorithm = static_cast<std::int32_t>(job_.settings.algorithm);
-  mine.f = job_.settings.f;
-  mine.connect_all = job_.settings.connect_all;
+  Identity mine = own_identity(job_);
   devices_ = network_devices();
   mine.devices = static_cast<std::int32_t>(devices_.size());
-  mine.mappable = SharedRange::mappable();
   SharedRange page;
   std::string shortage;
   if (mine.may_share != 0 && page.open(trial_bytes, trial_bytes, shortage)) mine.page = page.name();
-  mine.tuning = tuning_hash(job_.settings.tuning);
-  mine.hardware_threads = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  mine.processors = own_processors();
-  mine.site = own_site(job_, mine.processors, mine.hardware_threads);
-  gethostname(mine.host_name, sizeof mine.host_name - 1);
-  std::vector<Identity> all(static_cast<std::size_t>(job_.size));
-  if (!oob_.allgather(&mine, all.data(), sizeof mine, error)) return false;
-  job_.cookie = all[0].cookie;
-  job_.own_threads = mine.processors.count > 0 ? mine.processors.count : mine.hardware_threads;
-  for (int rank = 0; rank < job_.size; ++rank) {
-    const Identity& identity = all[static_cast<std::size_t>(rank)];
-    Job::Peer& peer = job_.peers.emplace_back();
-    peer.pid = identity.pid;
-    peer.start_time = identity.start_time;
-    peer.host = identity.host;
-    peer.may_share = identity.may_share != 0;
-    peer.may_prove = identity.may_prove != 0;
-    peer.hardware_threads = identity.hardware_threads;
-    peer.site = identity.site;
-    peer.shares_processors = identity.machine == mine.machine && identity.processors.is_shared_with(mine.processors);
-    job_.one_network = job_.one_network && identity.host == mine.host && identity.network == mine.network;
-    networks_.push_back(mixed(identity.host, identity.network));
-    most_devices_ = std::max(most_devices_, identity.devices);
-    if (identity.host == mine.host && identity.mappable < mappable_) {
-      mappable_ = identity.mappable;
-      mappable_rank_ = rank;
-    }
-    job_.all_membarriers = job_.all_membarriers && identity.has_barrier != 0;
-    peer.host_name = std::string(identity.host_name, strnlen(identity.host_name, sizeof identity.host_name));
-    if (identity.version != mine.version) {
-      error = fmt::format("rank {} runs another version of ucft", rank);
-      return false;
-    }
-    const auto differs = [&](const char* name, auto ours, auto theirs, const char* unit) {
-      if (ours != theirs)
-        error = fmt::format("{} is {}{} on rank {} and {}{} on rank {}: it must be the same", name, ours, unit,
-                            job_.rank, theirs, unit, rank);
-      return ours != theirs;
-    };
-    if (differs("UCFT_WINDOW", mine.window, identity.window, "") ||
-        differs("UCFT_CONNECT_ALL", mine.connect_all, identity.connect_all, "") ||
-        differs("UCFT_SUSPECT_AFTER", mine.suspect_after_us, identity.suspect_after_us, "us") ||
-        differs("UCFT_HEARTBEAT_PERIOD", mine.heartbeat_period_us, identity.heartbeat_period_us, "us"))
-      return false;
-    if (mine.algorithm != identity.algorithm) {
-      error = fmt::format("UCFT_ALGORITHM is {} on rank {} and {} on rank {}: it must be the same",
-                          name_of(static_cast<Algorithm>(mine.algorithm)), job_.rank,
-                          name_of(static_cast<Algorithm>(identity.algorithm)), rank);
-      return false;
-    }
-    if (mine.tuning != identity.tuning) {
-      error = fmt::format(
-          "UCFT_TUNING_FILE (or the table that is built in) has other rows on rank {} than on rank {}: it must be the "
-          "same",
-          job_.rank, rank);
-      return false;
-    }
-    if (mine.gossip_faults != identity.gossip_faults) {
-      error = fmt::format("UCFT_GOSSIP_FAULTS is '{}' on rank {} and another one on rank {}: it must be the same",
-                          job_.settings.gossip_faults_text, job_.rank, rank);
-      return false;
-    }
+  std::vector<Identity> all;
+  if (!oob_.allgather(mine, all, error)) return false;
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) {
+    error = difference(job_, mine, rank, all[static_cast<std::size_t>(rank)]);
+    if (!error.empty()) return false;
   }
-  std::vector<RangeName> pages;
-  for (const Identity& each : all) pages.push_back(each.page);
-  if (!divide_hosts(pages, error)) return false;
-  std::int32_t f = 0;
-  for (const Identity& each : all) f = std::max(f, each.f);
-  plan_connections(f);
+  take_in(mine, all);
+  if (!divide_hosts(all, error)) return false;
+  note_places();
+  plan_connections(std::ranges::max_element(all, {}, &Identity::f)->f);
   departures_.begin();
   return true;
 }
 
+void StartUp::take_in(const Identity& mine, const std::vector<Identity>& all) {
+  job_.cookie = all[0].cookie;
+  job_.own_threads = mine.processors.count > 0 ? mine.processors.count : mine.hardware_threads;
+  for (const Identity& identity : all) {
+    const bool is_here = identity.host == mine.host;
+    if (is_here && identity.mappable < mappable_) {
+      mappable_ = identity.mappable;
+      mappable_rank_ = static_cast<std::int32_t>(job_.peers.size());
+    }
+    job_.peers.push_back(peer_of(identity, mine));
+    job_.one_network = job_.one_network && is_here && identity.network == mine.network;
+    job_.all_membarriers = job_.all_membarriers && identity.has_barrier != 0;
+    networks_.push_back(mixed(identity.host, identity.network));
+    most_devices_ = std::max(most_devices_, identity.devices);
+  }
+}
+
+// The ranks of this host whose memory this one can't open. why: of the first; empty if there is none.
+Unopened StartUp::try_pages(const std::vector<Identity>& all, std::string& why) const {
+  Unopened unopened(job_.size);
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) {
+    const RangeName& page = all[static_cast<std::size_t>(rank)].page;
+    MappedRange mapped;
+    std::string problem;
+    const bool is_tried = rank != job_.rank && page.bytes > 0 && job_.peer(rank).shares_memory_with(job_.me());
+    if (!is_tried || mapped.open(page, problem)) continue;
+    unopened.add(rank);
+    if (why.empty()) why = problem;
+  }
+  return unopened;
+}
+
 // Ranks that can't open each other's memory are on different hosts from here on. So they have all that hosts have:
 // messages, and lifelines, which need no rights.
-bool StartUp::divide_hosts(const std::vector<RangeName>& pages, std::string& error) {
-  Unopened unopened(job_.size);
-  StepResult mine{1, {}};
-  for (std::int32_t rank = 0; rank < job_.size; ++rank) {
-    const RangeName& page = pages[static_cast<std::size_t>(rank)];
-    MappedRange mapped;
-    std::string why;
-    const bool is_tried = rank != job_.rank && page.bytes > 0 && job_.peer(rank).shares_memory_with(job_.me());
-    if (!is_tried || mapped.open(page, why)) continue;
-    unopened.add(rank);
-    if (mine.ok != 0) copy_text(mine.error, sizeof mine.error, why);
-    mine.ok = 0;
-  }
-  std::vector<StepResult> all(static_cast<std::size_t>(job_.size));
-  if (!oob_.allgather(&mine, all.data(), sizeof mine, error)) return false;
+bool StartUp::divide_hosts(const std::vector<Identity>& identities, std::string& error) {
+  std::string why;
+  const Unopened unopened = try_pages(identities, why);
+  std::vector<StepResult> all;
+  if (!oob_.allgather(result_of(why.empty(), why), all, error)) return false;
   const auto example = std::ranges::find(all, 0, &StepResult::ok);
   if (example == all.end()) return true;
 
@@ -258,18 +282,32 @@ bool StartUp::divide_hosts(const std::vector<RangeName>& pages, std::string& err
   std::vector<Unopened> by_rank;
   for (auto table = tables.begin(); table != tables.end(); table += static_cast<std::ptrdiff_t>(words))
     by_rank.emplace_back(std::vector<std::uint64_t>(table, table + static_cast<std::ptrdiff_t>(words)));
-  std::vector<std::uint64_t> hosts;
-  for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
-  const std::vector<std::int32_t> parts = parts_of_hosts(hosts, by_rank);
+  const std::vector<std::int32_t> parts = parts_of_hosts(job_.hosts(), by_rank);
   for (std::size_t rank = 0; rank < parts.size(); ++rank)
-    job_.peers[rank].host = mixed(hosts[rank], static_cast<std::uint64_t>(parts[rank]));
+    job_.peers[rank].host = mixed(job_.peers[rank].host, static_cast<std::uint64_t>(parts[rank]));
   if (job_.rank == 0 && job_.settings.says(LogLevel::warn))
     fmt::print(stderr,
                "ucft: {} can't share memory with all ranks of its host: {}. Ranks that can't share memory count as "
                "different hosts, and send messages\n",
-               job_.describe(static_cast<std::int32_t>(example - all.begin())),
-               std::string(example->error, strnlen(example->error, text_bytes)));
+               job_.describe(static_cast<std::int32_t>(example - all.begin())), error_of(*example));
   return true;
+}
+
+void StartUp::note_places() {
+  const Job::Peer& me = job_.me();
+  std::map<std::uint64_t, std::int32_t> first;
+  job_.local_ranks = 0;
+  job_.hardware_threads = me.hardware_threads;
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) {
+    const Job::Peer& peer = job_.peer(rank);
+    const bool is_here = peer.host == me.host;
+    job_.first_on_host.push_back(first.try_emplace(peer.host, rank).first->second);
+    job_.local_ranks += is_here;
+    if (is_here) job_.hardware_threads = std::min(job_.hardware_threads, peer.hardware_threads);
+    job_.all_share_memory = job_.all_share_memory && is_here && peer.may_share;
+    sharing_ += rank == job_.rank || peer.shares_memory_with(me);
+  }
+  job_.many_hosts = job_.local_ranks < job_.size;
 }
 
 // A device that leads nowhere is left out: UCX takes any, and a lifeline waits for seconds. The first rank of each
@@ -284,16 +322,16 @@ bool StartUp::try_devices(std::string& error) {
   const bool is_first = first[here] == static_cast<std::size_t>(job_.rank);
 
   const AddressTrial trial(is_first ? devices_ : std::vector<NetworkDevice>{});
-  std::vector<TrialName> names(networks_.size());
-  if (!oob_.allgather(&trial.name(), names.data(), sizeof names[0], error)) return false;
+  std::vector<TrialName> names;
+  if (!oob_.allgather(trial.name(), names, error)) return false;
   TrialResults mine{};
   if (is_first) {
     std::vector<TrialName> tried;
     for (const std::size_t network : hosts_to_try(here, first.size())) tried.push_back(names[first[network]]);
     std::ranges::copy(trial.try_out(tried, trial_limit), mine.begin());
   }
-  std::vector<TrialResults> all(networks_.size()), of_networks;
-  if (!oob_.allgather(&mine, all.data(), sizeof mine, error, [&] { trial.serve(); })) return false;
+  std::vector<TrialResults> all, of_networks;
+  if (!oob_.allgather(mine, all, error, [&] { trial.serve(); })) return false;
   for (const std::size_t rank : first) of_networks.push_back(all[rank]);
   choose_devices(reached_by_all(here, of_networks, devices_.size()), is_first);
   return true;
@@ -334,106 +372,88 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
     ok = false;
     oob_.wait_at_most(std::chrono::seconds(3));
   }
-  StepResult mine{ok ? 1 : 0, {}};
-  if (!ok) copy_text(mine.error, sizeof mine.error, error);
-  std::vector<StepResult> all(static_cast<std::size_t>(job_.size));
-  if (!oob_.allgather(&mine, all.data(), sizeof mine, error, [this] { transport_->poll(); })) {
+  const StepResult mine = result_of(ok, error);
+  std::vector<StepResult> all;
+  if (!gather(mine, all, error)) {
     if (has_given_up) error = fmt::format("{}; {}", mine.error, error);
     return false;
   }
-  for (int rank = 0; rank < job_.size; ++rank) {
-    const StepResult& result = all[static_cast<std::size_t>(rank)];
-    if (result.ok != 0) continue;
-    // Another rank's death may be why, after it had said that it was well: then this names it.
-    char present = 1;
-    std::vector<char> presence(all.size());
-    if (!oob_.allgather(&present, presence.data(), sizeof present, error)) return false;
-    error = fmt::format("{} failed at {}: {}", job_.describe(rank), step,
-                        std::string(result.error, strnlen(result.error, text_bytes)));
-    return false;
-  }
-  return true;
+  const auto failed = std::ranges::find(all, 0, &StepResult::ok);
+  if (failed == all.end()) return true;
+  // Another rank's death may be why, after it had said that it was well: then this names it.
+  std::vector<char> presence;
+  if (!oob_.allgather(char{1}, presence, error)) return false;
+  error = fmt::format("{} failed at {}: {}", job_.describe(static_cast<std::int32_t>(failed - all.begin())), step,
+                      error_of(*failed));
+  return false;
 }
 
 bool StartUp::wire_up(const Sink& sink, std::unique_ptr<Transport>& transport, std::string& error) {
   if (!try_devices(error)) return false;
-  const Job::Peer& me = job_.me();
-  int local = 0, sharing = 0;
-  std::map<std::uint64_t, std::int32_t> first;
-  for (const Job::Peer& peer : job_.peers) {
-    job_.first_on_host.push_back(
-        first.try_emplace(peer.host, static_cast<std::int32_t>(&peer - job_.peers.data())).first->second);
-    local += peer.host == me.host;
-    job_.many_hosts = job_.many_hosts || peer.host != me.host;
-    job_.all_share_memory = job_.all_share_memory && peer.host == me.host && peer.may_share;
-    sharing += &peer == &me || peer.shares_memory_with(me);
-  }
-  std::int32_t cores = me.hardware_threads;
-  for (const Job::Peer& peer : job_.peers)
-    if (peer.host == me.host) cores = std::min(cores, peer.hardware_threads);
-  job_.local_ranks = local;
-  job_.hardware_threads = cores;
-
-  bool all_read = job_.settings.algorithm == Algorithm::automatic;
-  for (std::int32_t rank = 0; rank < job_.size; ++rank) all_read = all_read && job_.reads_memory_of(rank);
-  transport =
-      std::make_unique<Transport>(Transport::Setup{job_.rank,
-                                                   job_.size,
-                                                   job_.cookie,
-                                                   all_read ? mailbox_few_lines : mailbox_lines,
-                                                   job_.settings.says(LogLevel::info),
-                                                   sink,
-                                                   job_.all_membarriers,
-                                                   sharing < job_.size,
-                                                   job_.one_network,
-                                                   range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes),
-                                                   {},
-                                                   job_.connections.peers().size(),
-                                                   job_.connections.mailboxes(),
-                                                   fmt::format("{}", fmt::join(reached_, ","))});
+  transport = std::make_unique<Transport>(setup_of_transport(sink));
   transport_ = transport.get();
   departures_.attach(*transport_);
   PeerAddress mine;
-  const std::uint64_t range = range_bytes(mappable_, sharing, job_.settings.shared_memory_bytes),
-                      least = transport_->least_range_bytes();
-  bool ok = range >= least;
-  if (!ok && job_.settings.shared_memory_bytes >= 0 &&
-      static_cast<std::uint64_t>(job_.settings.shared_memory_bytes) < least)
-    error = fmt::format("UCFT_SHARED_MEMORY is {} bytes, and {} are needed", job_.settings.shared_memory_bytes, least);
-  else if (!ok)
-    error = fmt::format(
-        "{} can map {} bytes of address space (RLIMIT_AS, ulimit -v): each of the {} ranks here needs {} in all of "
-        "them",
-        job_.describe(mappable_rank_), mappable_, sharing, least);
-  ok = ok && transport_->open(error);
-  if (ok) {
-    mine = transport_->own_address(error);
-    ok = error.empty();
-  }
   LifelineMaker lifelines;
-  if (ok && job_.many_hosts) ok = lifelines.listen(error, unreached_);
-  if (!agree(ok, error, "opening its transports")) return false;
-
+  const bool is_open = open_transport(mine, error) && (!job_.many_hosts || lifelines.listen(error, unreached_));
+  if (!agree(is_open, error, "opening its transports")) return false;
   std::vector<PeerAddress> addresses;
   std::vector<LifelineName> lifeline_names;
   if (!exchange_addresses(mine, lifelines.name(), addresses, lifeline_names, error)) return false;
-  ok = transport_->connect(addresses, error);
-  if (!agree(ok, error, "connecting")) return false;
+  if (!agree(transport_->connect(addresses, error), error, "connecting")) return false;
+  if (!agree(greet(error), error, "greeting")) return false;
+  transport_->note_wired();
+  if (job_.many_hosts && !connect_lifelines(lifelines, lifeline_names, error)) return false;
+  return open_remote_mailboxes(error);
+}
 
-  // Every connection is used once before the first collective: a peer that dies during UCX's lazy wire-up could take a
-  // survivor with it.
+Transport::Setup StartUp::setup_of_transport(const Sink& sink) const {
+  bool all_read = job_.settings.algorithm == Algorithm::automatic;
+  for (std::int32_t rank = 0; rank < job_.size; ++rank) all_read = all_read && job_.reads_memory_of(rank);
+  return {.me = job_.rank,
+          .ranks = job_.size,
+          .cookie = job_.cookie,
+          .ring_lines = all_read ? mailbox_few_lines : mailbox_lines,
+          .log = job_.settings.says(LogLevel::info),
+          .sink = sink,
+          .sleeper_fences = job_.all_membarriers,
+          .needs_messages = sharing_ < job_.size,
+          .on_one_host = job_.one_network,
+          .range_bytes = range_bytes(mappable_, sharing_, job_.settings.shared_memory_bytes),
+          .connections = job_.connections.peers().size(),
+          .mailboxes = job_.connections.mailboxes(),
+          .tcp_devices = fmt::format("{}", fmt::join(reached_, ","))};
+}
+
+bool StartUp::open_transport(PeerAddress& mine, std::string& error) {
+  const std::int64_t wanted = job_.settings.shared_memory_bytes;
+  const std::uint64_t least = transport_->least_range_bytes();
+  if (range_bytes(mappable_, sharing_, wanted) >= least) {
+    if (!transport_->open(error)) return false;
+    mine = transport_->own_address(error);
+    return error.empty();
+  }
+  if (wanted >= 0 && static_cast<std::uint64_t>(wanted) < least)
+    error = fmt::format("UCFT_SHARED_MEMORY is {} bytes, and {} are needed", wanted, least);
+  else
+    error = fmt::format(
+        "{} can map {} bytes of address space (RLIMIT_AS, ulimit -v): each of the {} ranks here needs {} in all of "
+        "them",
+        job_.describe(mappable_rank_), mappable_, sharing_, least);
+  return false;
+}
+
+// Every connection is used once before the first collective: a peer that dies during UCX's lazy wire-up could take a
+// survivor with it.
+bool StartUp::greet(std::string& error) {
   transport_->send_hellos();
   const auto limit = Clock::now() + std::chrono::microseconds(job_.settings.startup_timeout_us);
   while (!transport_->wired() && transport_->missing_greeting(true) < 0 && !transport_->has_given_up() &&
          Clock::now() < limit)
     transport_->poll();
-  ok = transport_->wired();
-  if (!ok && !transport_->has_given_up())
+  if (!transport_->wired() && !transport_->has_given_up())
     error = fmt::format("no greeting from {}", job_.describe(transport_->missing_greeting()));
-  if (!agree(ok, error, "greeting")) return false;
-  transport_->note_wired();
-  if (job_.many_hosts && !connect_lifelines(lifelines, lifeline_names, error)) return false;
-  return open_remote_mailboxes(error);
+  return transport_->wired();
 }
 
 // UCX listens for as long as it lives, and takes in any process that connects. A rank may stop that when all ranks have
@@ -442,9 +462,8 @@ bool StartUp::shut_the_door(std::string& error) {
   if (job_.all_share_memory || !job_.connections.connects_all()) return true;
   const auto limit = Clock::now() + connected_limit;
   while (!transport_->connected() && Clock::now() < limit) transport_->poll();
-  const char mine = transport_->connected() ? 1 : 0;
-  std::vector<char> all(static_cast<std::size_t>(job_.size));
-  if (!oob_.allgather(&mine, all.data(), sizeof mine, error, [this] { transport_->poll(); })) return false;
+  std::vector<char> all;
+  if (!gather(transport_->connected() ? char{1} : char{0}, all, error)) return false;
   const auto late = std::find(all.begin(), all.end(), 0);
   const bool shut = late == all.end() && transport_->accept_no_more();
   if (!shut && job_.settings.says(LogLevel::info))
@@ -457,11 +476,9 @@ bool StartUp::shut_the_door(std::string& error) {
 
 // A lifeline that only one side knows of ends without its process: so none counts that the other side does not have.
 bool StartUp::connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error) {
-  std::vector<std::uint64_t> hosts;
-  for (const Job::Peer& peer : job_.peers) hosts.push_back(peer.host);
   std::vector<LifelineMaker::Wanted> wanted;
   std::vector<LifelineEnds> plan =
-      lifeline_plan(hosts, std::max(lifelines_wanted, job_.settings.f + 1), all_have_lifelines);
+      lifeline_plan(job_.hosts(), std::max(lifelines_wanted, job_.settings.f + 1), all_have_lifelines);
   for (const std::int32_t rank : lifelines_of(plan, job_.rank))
     wanted.push_back({rank, names[static_cast<std::size_t>(rank)]});
   const std::uint64_t job = std::uint64_t{job_.cookie} << 32 | static_cast<std::uint32_t>(job_.peers[0].pid);
@@ -472,27 +489,23 @@ bool StartUp::connect_lifelines(LifelineMaker& maker, const std::vector<Lifeline
   LifelineGaps mine;
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (!lines[i].is_open()) mine.add(wanted[i].rank);
-  std::vector<LifelineGaps> gaps(static_cast<std::size_t>(job_.size));
-  if (!oob_.allgather(&mine, gaps.data(), sizeof mine, error, [this] { transport_->poll(); })) return false;
-
+  std::vector<LifelineGaps> gaps;
+  if (!gather(mine, gaps, error)) return false;
   const auto is_missing = [&](std::int32_t a, std::int32_t b) {
     return gaps[static_cast<std::size_t>(a)].include(b) || gaps[static_cast<std::size_t>(b)].include(a);
   };
-  std::int32_t missing = 0, example = no_rank;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const std::int32_t rank = wanted[i].rank;
-    if (is_missing(job_.rank, rank)) {
-      ++missing;
-      example = rank;
-      continue;
-    }
-    lifelines_.emplace_back(rank, std::move(lines[i]));
-  }
+  std::vector<std::int32_t> missing;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (const std::int32_t rank = wanted[i].rank; is_missing(job_.rank, rank))
+      missing.push_back(rank);
+    else
+      lifelines_.emplace_back(rank, std::move(lines[i]));
   std::erase_if(plan, [&](const LifelineEnds& ends) { return is_missing(ends.first, ends.second); });
   departures_.watch_along(std::move(plan));
-  if (missing > 0 && job_.settings.says(LogLevel::warn))
+  if (!missing.empty() && job_.settings.says(LogLevel::warn))
     fmt::print(stderr, "ucft: rank {}: no TCP connection to {}{}: only UCX will tell if it falls silent\n", job_.rank,
-               job_.describe(example), missing > 1 ? fmt::format(" and {} more", missing - 1) : "");
+               job_.describe(missing.back()),
+               missing.size() > 1 ? fmt::format(" and {} more", missing.size() - 1) : "");
   return true;
 }
 
@@ -508,8 +521,8 @@ bool StartUp::open_remote_mailboxes(std::string& error) {
   own.address = transport_->own_segment_address();
   own.bytes = static_cast<std::uint32_t>(mine.size());
   std::copy(mine.begin(), mine.end(), own.key);
-  std::vector<Key> all(static_cast<std::size_t>(job_.size));
-  if (!oob_.allgather(&own, all.data(), sizeof own, error, [this] { transport_->poll(); })) return false;
+  std::vector<Key> all;
+  if (!gather(own, all, error)) return false;
   bool ok = true;
   if (own.bytes > 0)
     for (std::int32_t rank = 0; rank < job_.size && ok; ++rank) {
@@ -522,9 +535,8 @@ bool StartUp::open_remote_mailboxes(std::string& error) {
 bool StartUp::exchange_addresses(const PeerAddress& mine, const LifelineName& lifeline, std::vector<PeerAddress>& all,
                                  std::vector<LifelineName>& lifelines, std::string& error) {
   const auto ranks = static_cast<std::size_t>(job_.size);
-  const Address address{mine.range, mine.messages.size(), lifeline};
-  std::vector<Address> addresses(ranks);
-  if (!oob_.allgather(&address, addresses.data(), sizeof address, error)) return false;
+  std::vector<Address> addresses;
+  if (!oob_.allgather(Address{mine.range, mine.messages.size(), lifeline}, addresses, error)) return false;
   std::size_t longest = 0;
   for (const Address& each : addresses) longest = std::max(longest, static_cast<std::size_t>(each.messages_bytes));
   std::vector<std::byte> blob(longest), blobs(longest * ranks);

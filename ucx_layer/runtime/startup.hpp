@@ -14,9 +14,12 @@
 #include "ucx_layer/bootstrap/out_of_band.hpp"
 #include "ucx_layer/runtime/departures_driver.hpp"
 #include "ucx_layer/runtime/job.hpp"
+#include "ucx_layer/runtime/openers.hpp"
 #include "ucx_layer/transport/transport.hpp"
 
 namespace ucft::detail {
+
+struct Identity;  // the facts that a rank tells all others first
 
 class StartUp {
  public:
@@ -34,12 +37,21 @@ class StartUp {
   std::vector<std::pair<std::int32_t, Lifeline>> take_lifelines() { return std::exchange(lifelines_, {}); }  // by rank
 
  private:
+  // An allgather in which peers get the progress of this rank that they need.
+  template <class T>
+  bool gather(const T& mine, std::vector<T>& all, std::string& error);
+  void take_in(const Identity& mine, const std::vector<Identity>& all);
+  Unopened try_pages(const std::vector<Identity>& all, std::string& why) const;
+  bool divide_hosts(const std::vector<Identity>& identities, std::string& error);
+  void note_places();
+  void plan_connections(std::int32_t f);
   bool try_devices(std::string& error);
   void choose_devices(ReachedAddresses reached, bool tells);
-  bool divide_hosts(const std::vector<RangeName>& pages, std::string& error);
-  void plan_connections(std::int32_t f);
+  Transport::Setup setup_of_transport(const Sink& sink) const;
+  bool open_transport(PeerAddress& mine, std::string& error);
   bool exchange_addresses(const PeerAddress& mine, const LifelineName& lifeline, std::vector<PeerAddress>& all,
                           std::vector<LifelineName>& lifelines, std::string& error);
+  bool greet(std::string& error);
   bool connect_lifelines(LifelineMaker& maker, const std::vector<LifelineName>& names, std::string& error);
   bool open_remote_mailboxes(std::string& error);
 
@@ -47,6 +59,7 @@ class StartUp {
   OutOfBand& oob_;
   DeparturesDriver& departures_;
   Transport* transport_ = nullptr;
+  std::int32_t sharing_ = 0;             // ranks that share memory, with this one
   std::uint64_t mappable_ = UINT64_MAX;  // bytes of address space that each rank of this host can still map,
   std::int32_t mappable_rank_ = 0;       // and the one that can map least
   std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;

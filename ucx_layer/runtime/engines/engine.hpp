@@ -31,6 +31,9 @@ class Engine {
   // False: too early, the message has to wait where it is.
   virtual bool accepts(const WireHeader&) const { return true; }
   virtual void on_message(const WireHeader&, const Message&) {}
+  // A rank of this host stores nothing any more: it is proved dead, or has said that it leaves, or is out.
+  virtual void on_death(Rank) {}
+  // It has failed, as all ranks will find.
   virtual void on_failure(Rank) {}
   // It has left the job. was_needed: some rank may not have finished all that the leaver has posted.
   virtual void on_left(Rank, bool /*was_needed*/) {}

@@ -47,6 +47,7 @@ class HostEngine : public Engine {
   ucft_status_t post(Request& request) override;
   void say_left(OperationNumber gossip_posted);
   void leave(OperationNumber gossip_posted) override;
+  void on_death(Rank rank) override { slabs_->note_death(rank); }
   void note_left(Rank rank) override { slabs_->note_left(rank); }
   bool end() override { return !slabs_->is_there() || slabs_->end(); }
   // All other ranks are proved dead, or have left.

@@ -44,6 +44,7 @@ class HostJournal : public Journal {
   // For an entry, here: this rank must leave the others to theirs.
   bool lacks_memory() const { return lacks_memory_; }
 
+  void on_death(Rank rank) { slabs_.note_death(rank); }  // of this host
   // This rank appends and reads nothing any more. Its entries stay until end() is true.
   void leave();
   bool end() { return !slabs_.is_there() || slabs_.end(); }

@@ -14,6 +14,7 @@ HostSlabs::HostSlabs(std::uint32_t id, std::vector<std::int32_t> ranks, Rank me,
       me_(me),
       own_(context.transport().slabs().open(id)),
       slabs_(ranks_.size(), nullptr),
+      final_(ranks_.size()),
       left_(ranks_.size()) {
   slabs_[static_cast<std::size_t>(me_)] = own_;
   for (std::int32_t rank : ranks_)
@@ -24,8 +25,6 @@ const std::byte* HostSlabs::find(Rank owner) {
   const auto place = static_cast<std::size_t>(owner);
   return slabs_[place] = context_.transport().slab_of(ranks_[place], communicator_).data;
 }
-
-bool HostSlabs::is_final(Rank rank) const { return context_.is_final(ranks_[static_cast<std::size_t>(rank)]); }
 
 void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
 

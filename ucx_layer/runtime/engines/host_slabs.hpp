@@ -78,7 +78,9 @@ class HostSlabs {
   // This rank posts nothing any more; and it reads nothing any more.
   void say_left(OperationNumber gossip_posted);
   void close();
-  bool is_final(Rank rank) const;  // proved dead, or it has left the job
+  // It stores nothing any more.
+  void note_death(Rank rank) { final_[static_cast<std::size_t>(rank)] = true; }
+  bool is_final(Rank rank) const { return final_[static_cast<std::size_t>(rank)]; }
   void note_left(Rank rank) {
     left_[static_cast<std::size_t>(rank)] = true;
   }  // it has posted nothing that this rank has not finished
@@ -107,6 +109,7 @@ class HostSlabs {
   bool has_stored_ = false;
   std::byte* own_ = nullptr;
   std::vector<const std::byte*> slabs_;  // by rank, as far as they have been found
+  std::vector<bool> final_;              // by rank
   std::vector<bool> left_;               // by rank: as its caller's communicator says, of an agreement's
   SharedPath::Ranks to_wake_{};
 };

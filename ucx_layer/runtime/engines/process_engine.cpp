@@ -232,6 +232,13 @@ void ProcessEngine::note_heard(Rank from, OperationNumber operation) {
   if (heard.load(std::memory_order_relaxed) < posted) heard.store(posted, std::memory_order_relaxed);
 }
 
+// Of this process.
+void ProcessEngine::on_death(Rank rank) {
+  if (on_host_ == nullptr || !places_.is_here(rank)) return;
+  on_host_->on_death(places_.local_rank_of(rank));
+  log_->on_death(places_.local_rank_of(rank));
+}
+
 // Those of this process are known by what they have not written any more.
 void ProcessEngine::on_failure(Rank rank) {
   if (places_.is_here(rank)) return;

@@ -41,6 +41,7 @@ class ProcessEngine : public Engine, private HostMember::Caller {
 
   bool accepts(const WireHeader& header) const override;
   void on_message(const WireHeader& header, const Message& message) override;
+  void on_death(Rank rank) override;
   void on_failure(Rank rank) override;
   void on_left(Rank rank, bool was_needed) override;
   void on_leaves(Rank rank, OperationNumber from, bool is_gone) override;

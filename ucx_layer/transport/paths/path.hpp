@@ -7,7 +7,7 @@
 //             memory of the caller; a rank that wants a payload fetches it.
 //   message   else: UCX active messages, where each connection has a queue of its own (tcp, rc, ud).
 //
-// A new path is one file here, and a line where Transport::connect chooses.
+// A new path is one file here, and a line where Wiring::connect chooses.
 #pragma once
 
 #include <cstdint>
