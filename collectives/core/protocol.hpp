@@ -38,6 +38,9 @@ enum class Phase : std::uint8_t {
 };
 inline constexpr int phase_count = 14;
 
+// A part of a value. How many values it is the sum of is told by another message.
+constexpr bool carries_piece(Phase phase) { return phase == Phase::reduce_scatter || phase == Phase::allgather; }
+
 enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
 
 // No rank is in the sum then, and some rank is to blame: Message::culprit().

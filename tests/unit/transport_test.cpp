@@ -367,7 +367,7 @@ TEST(MessagePath, WhoIsNotConnectedIsWhenAMessageWantsToGoThere) {
   EXPECT_TRUE(network.flights.empty());
   EXPECT_TRUE(all[0]->transport.wired());
 
-  all[0]->transport.send_control(1, Control::failed, 0, {.attempt = 2, .flag = true});
+  all[0]->transport.send_control(1, Control::failed, 0, {.about = 2, .flag = true});
   ASSERT_EQ(network.flights.size(), 2u);
   network.arrive_all();
   all[1]->transport.poll();
@@ -376,7 +376,7 @@ TEST(MessagePath, WhoIsNotConnectedIsWhenAMessageWantsToGoThere) {
   EXPECT_TRUE(all[0]->transport.is_unconnected(2) && all[2]->transport.is_unconnected(0));
   EXPECT_TRUE(network.flights.empty());  // whoever has greeted knows
   all[1]->transport.forget(2);
-  all[1]->transport.send_control(2, Control::failed, 0, {.attempt = 0, .flag = true});
+  all[1]->transport.send_control(2, Control::failed, 0, {.about = 0, .flag = true});
   EXPECT_TRUE(network.flights.empty());
 }
 
@@ -391,7 +391,7 @@ TEST(MessagePath, AddressesThatAreMissingAreAnErrorThatSaysSo) {
 
 TEST(MessagePath, OthersHearAlarmsAndGoodbyes) {
   Job job(3, Way::messages);
-  job[0].transport.send_control(1, Control::failed, 0, {.attempt = 2, .flag = true});
+  job[0].transport.send_control(1, Control::failed, 0, {.about = 2, .flag = true});
   job.settle();
   EXPECT_EQ(job[1].controls, (std::vector<std::pair<Control, int>>{{Control::failed, 0}}));
   job[0].transport.say_goodbye(true, [](int) { return true; });

@@ -197,7 +197,7 @@ void Communicators::on_control(const WireHeader& header) {
   if (departures_.is_gone(rank) || has_ended_) return;  // its word doesn't count any more
   Communicator* const communicator = find(header.communicator);
   if (communicator != nullptr && is_word)
-    return communicator->on_leaves(rank, {header.operation, static_cast<OperationNumber>(header.attempt)},
+    return communicator->on_leaves(rank, {header.operation, static_cast<OperationNumber>(header.control.about)},
                                    (header.flags & 1) != 0);
   if (communicator != nullptr && control == Control::lets_go) return communicator->on_let_go(rank);
   if (communicator != nullptr) return communicator->answer_whether_left(rank);

@@ -191,13 +191,13 @@ void DeparturesDriver::on_control(const WireHeader& header) {
       return transport_->ring_doorbells();
     case Control::knows_leaving: of(header.sender).knows_leaving = true; return;
     case Control::left:
-      if (header.attempt < 0 || header.attempt >= job_.size || header.attempt == job_.rank) return;
-      departures_.on_left_word(header.attempt, flag, Clock::now().time_since_epoch());
+      if (header.control.about < 0 || header.control.about >= job_.size || header.control.about == job_.rank) return;
+      departures_.on_left_word(header.control.about, flag, Clock::now().time_since_epoch());
       return note();
     case Control::excluded: departures_.on_excluded_word(header.sender); return note();
     case Control::failed:
-      if (header.attempt < 0 || header.attempt >= job_.size) return;
-      departures_.on_word(header.sender, header.attempt, flag);
+      if (header.control.about < 0 || header.control.about >= job_.size) return;
+      departures_.on_word(header.sender, header.control.about, flag);
       return note();
     default: return;
   }
@@ -301,7 +301,7 @@ void DeparturesDriver::carry_out(const Departures::Action& action) {
     case Action::announce:
       return transport_->send_control(
           action.rank, action.has_left ? Control::left : Control::failed, 0,
-          {.attempt = action.about, .flag = action.has_left ? action.all_know : action.proved});
+          {.about = action.about, .flag = action.has_left ? action.all_know : action.proved});
     case Action::exclude_self: return stand_aside();
   }
 }

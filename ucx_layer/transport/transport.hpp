@@ -28,6 +28,10 @@ class Transport : public Wiring {
                      message.value,
                      message.list});
   }
+  // A row of gossip.
+  void send(int peer, const GossipMessage& message, Slice value, const WireStamp& stamp) {
+    hand_over(peer, {compose_header(message, stamp), {}, value, no_buffer});
+  }
   void ring_doorbells() { shared_.ring_doorbells(); }  // after a burst of sends: wakes receivers that sleep
   // Delivers all that has arrived; true if anything was done. listens: UCX is asked, too, which takes a while.
   bool poll(bool listens = true);

@@ -5,9 +5,6 @@
 namespace ucft::detail {
 
 namespace {
-// Carries a part of a value, whose place takes the one of the contributors: they are told by another message.
-bool is_piece(Phase phase) { return phase == Phase::reduce_scatter || phase == Phase::allgather; }
-
 bool is_decision(Phase phase) {
   return phase == Phase::broadcast || phase == Phase::correction || phase == Phase::decided;
 }
@@ -22,12 +19,12 @@ const char* malformed_name(Malformed what) {
 Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t following, std::uint64_t limit) {
   if (header.cookie != cookie) return Malformed::cookie;
   if (header.version != wire_version) return Malformed::version;
-  const bool is_phase = header.phase <= static_cast<std::uint8_t>(gossip_phase);
-  const bool is_control = header.phase >= static_cast<std::uint8_t>(Control::hello) &&
-                          header.phase <= static_cast<std::uint8_t>(Control::has_left);
-  if (!is_phase && !is_control) return Malformed::phase;
-  if (header.outcome > static_cast<std::uint8_t>(Outcome::no_memory)) return Malformed::phase;
-  if (header.list_length > failure_list_limit || header.value_bytes > limit) return Malformed::length;
+  const bool is_known = header.is_control() ? header.phase <= static_cast<std::uint8_t>(Control::has_left)
+                                            : header.phase <= static_cast<std::uint8_t>(gossip_phase);
+  if (!is_known) return Malformed::phase;
+  if (header.is_of_message() && header.message.outcome > static_cast<std::uint8_t>(Outcome::no_memory))
+    return Malformed::phase;
+  if (header.list_length() > failure_list_limit || header.value_bytes > limit) return Malformed::length;
   if (body_bytes(header) != following) return Malformed::length;
   if ((header.transport_flags & has_descriptor) != 0 &&
       (header.value_bytes < sizeof(WireDescriptor) || header.value_bytes > sizeof(WireDescriptor) + remote_key_limit))
@@ -36,23 +33,36 @@ Malformed examine(const WireHeader& header, std::uint32_t cookie, std::uint64_t 
   return Malformed::no;
 }
 
-WireHeader compose_header(const Message& message, const WireStamp& stamp) {
+namespace {
+
+WireHeader stamped(const WireStamp& stamp) {
   WireHeader header{};
   header.cookie = stamp.cookie;
   header.version = wire_version;
-  header.phase = static_cast<std::uint8_t>(message.phase);
-  header.flags = message.flags;
   header.communicator = stamp.communicator;
   header.place = stamp.place;
+  header.sender = stamp.sender;
+  return header;
+}
+
+}  // namespace
+
+WireHeader compose_header(const Message& message, const WireStamp& stamp) {
+  WireHeader header = stamped(stamp);
+  header.phase = static_cast<std::uint8_t>(message.phase);
+  header.flags = message.flags;
   header.signature = message.signature;
   header.operation = message.operation;
-  header.sender = stamp.sender;
-  header.attempt = message.attempt;
-  header.prev = is_decision(message.phase) ? message.first_decided : message.prev;
-  header.contributors = is_piece(message.phase) ? message.offset : message.contributors;
-  header.failed_count = static_cast<std::uint16_t>(std::min<std::uint32_t>(message.failed_count, 0xffff));
-  header.list_length = static_cast<std::uint8_t>(message.list_length);
-  header.outcome = static_cast<std::uint8_t>(message.outcome);
+  if (header.is_of_piece()) {
+    header.piece = {message.attempt, message.prev, message.offset, 0};
+    return header;
+  }
+  header.message = {message.attempt,
+                    is_decision(message.phase) ? message.first_decided : message.prev,
+                    message.contributors,
+                    static_cast<std::uint16_t>(std::min<std::uint32_t>(message.failed_count, 0xffff)),
+                    static_cast<std::uint8_t>(message.list_length),
+                    static_cast<std::uint8_t>(message.outcome)};
   if ((message.flags & (is_decided | by_gossip)) != 0) header.transport_flags = has_ballots;
   return header;
 }
@@ -61,18 +71,21 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
   Message message;
   message.operation = header.operation;
   message.peer = header.sender;
-  message.attempt = header.attempt;
   message.signature = header.signature;
   message.phase = static_cast<Phase>(header.phase);
   message.flags = header.flags;
-  message.outcome = static_cast<Outcome>(header.outcome);
-  (is_piece(message.phase) ? message.offset : message.contributors) = header.contributors;
-  message.failed_count = header.failed_count;
-  message.list_length = header.list_length;
-  if (is_decision(message.phase))
-    message.first_decided = header.prev;
-  else
-    message.prev = header.prev;
+  if (header.is_of_piece()) {
+    message.attempt = header.piece.attempt;
+    message.prev = header.piece.prev;
+    message.offset = header.piece.offset;
+  } else if (header.is_of_message()) {
+    message.attempt = header.message.attempt;
+    (is_decision(message.phase) ? message.first_decided : message.prev) = header.message.prev;
+    message.contributors = header.message.contributors;
+    message.failed_count = header.message.failed_count;
+    message.list_length = header.message.list_length;
+    message.outcome = static_cast<Outcome>(header.message.outcome);
+  }
   if ((header.transport_flags & has_ballots) != 0) {
     message.first_decided = ballots[0];
     if (message.has(by_gossip))
@@ -85,18 +98,14 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
   return message;
 }
 
-Message envelope_of(const GossipMessage& message, Slice value) {
-  Message envelope;
-  envelope.phase = gossip_phase;
-  envelope.operation = message.operation;
-  envelope.peer = message.peer;
-  envelope.flags = message.flags;
-  envelope.signature = message.tag;
-  envelope.attempt = static_cast<Rank>(message.number);
-  envelope.prev = static_cast<Rank>(message.ack);
-  envelope.contributors = message.era;
-  envelope.value = value;
-  return envelope;
+WireHeader compose_header(const GossipMessage& message, const WireStamp& stamp) {
+  WireHeader header = stamped(stamp);
+  header.phase = static_cast<std::uint8_t>(gossip_phase);
+  header.flags = message.flags;
+  header.signature = message.tag;
+  header.operation = message.operation;
+  header.gossip = {message.number, message.ack, message.era, 0};
+  return header;
 }
 
 GossipMessage parse_gossip(const WireHeader& header) {
@@ -105,9 +114,9 @@ GossipMessage parse_gossip(const WireHeader& header) {
   message.peer = header.sender;
   message.flags = header.flags;
   message.tag = header.signature;
-  message.number = static_cast<std::uint32_t>(header.attempt);
-  message.ack = static_cast<std::uint32_t>(header.prev);
-  message.era = header.contributors;
+  message.number = header.gossip.number;
+  message.ack = header.gossip.ack;
+  message.era = header.gossip.era;
   return message;
 }
 

@@ -18,7 +18,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 8;
+inline constexpr std::uint8_t wire_version = 9;
 
 // Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
@@ -27,21 +27,21 @@ enum class Control : std::uint8_t {
   leave =
       17,  // the sender has left the job: it is not failed; flags: 1 if all that live knew before that it was about to
   leaves_communicator =
-      18,  // the sender posts nothing there from `operation` on, and no gossip operation from `attempt` on; flags: 1 if
+      18,  // the sender posts nothing there from `operation` on, and no gossip operation from `about` on; flags: 1 if
            // it answers nothing there any more, either
   excluded = 19,       // you were declared dead
-  failed = 20,         // context rank `attempt` has failed; flags: 1 if that is proved, 0 if it was only silent
+  failed = 20,         // context rank `about` has failed; flags: 1 if that is proved, 0 if it was only silent
   lets_go = 21,        // the sender needs nothing more of this rank in the communicator
   leaving = 22,        // the sender is about to leave the job
   knows_leaving = 23,  // the answer
-  left = 24,           // context rank `attempt` has left; flags: as of leave
+  left = 24,           // context rank `about` has left; flags: as of leave
   has_left = 25,       // a question: has this rank left the communicator? Answered if it has
 };
 
 // The fields of a control message, if it has any.
 struct ControlWord {
   std::uint64_t operation = 0;
-  std::int32_t attempt = 0;
+  std::int32_t about = 0;
   bool flag = false;  // MessageFlags' first
 };
 
@@ -53,7 +53,35 @@ enum TransportFlags : std::uint8_t {
   has_ballots = 2,  // first_decided and accepted follow the value; of a broadcast by gossip: first_decided and its age
 };
 
+// The last third has four forms. The phase says which.
 struct WireHeader {
+  // Of a message of a collective.
+  struct OfMessage {
+    std::int32_t attempt;
+    std::int32_t prev;  // decisions: first_decided
+    std::uint32_t contributors;
+    std::uint16_t failed_count;  // saturates
+    std::uint8_t list_length;
+    std::uint8_t outcome;
+  };
+  // Of a part of a value: a form of its own, since it counts nothing and lists nothing.
+  struct OfPiece {
+    std::int32_t attempt;
+    std::int32_t prev;
+    std::uint32_t offset;
+    std::uint32_t unused;
+  };
+  struct OfGossip {  // see GossipMessage
+    std::uint32_t number;
+    std::uint32_t ack;
+    std::uint32_t era;
+    std::uint32_t unused;
+  };
+  struct OfControl {
+    std::int32_t about;  // see Control
+    std::uint32_t unused[3];
+  };
+
   std::uint32_t cookie;
   std::uint8_t version;
   std::uint8_t phase;  // Phase, or Control
@@ -62,16 +90,22 @@ struct WireHeader {
   std::uint32_t communicator;
   // Of a packet between processes (collectives/among/host_process.hpp): which one it is, or which word.
   std::uint16_t place;
-  std::uint16_t signature;
+  std::uint16_t signature;  // gossip: tag
   std::uint64_t operation;
-  std::int32_t sender;  // rank in the communicator; in the context for Control
-  std::int32_t attempt;
-  std::int32_t prev;           // contributions: prev; decisions: first_decided
-  std::uint32_t value_bytes;   // of the inline value or of the descriptor
-  std::uint32_t contributors;  // of a piece its offset
-  std::uint16_t failed_count;  // saturates
-  std::uint8_t list_length;
-  std::uint8_t outcome;
+  std::int32_t sender;        // rank in the communicator; in the context for Control
+  std::uint32_t value_bytes;  // of the inline value or of the descriptor
+  union {
+    OfMessage message;
+    OfPiece piece;
+    OfGossip gossip;
+    OfControl control;
+  };
+
+  bool is_control() const { return phase >= static_cast<std::uint8_t>(Control::hello); }
+  bool is_of_gossip() const { return phase == static_cast<std::uint8_t>(gossip_phase); }
+  bool is_of_piece() const { return carries_piece(Phase{phase}); }
+  bool is_of_message() const { return !is_control() && !is_of_gossip() && !is_of_piece(); }
+  std::uint32_t list_length() const { return is_of_message() ? message.list_length : 0; }
 };
 static_assert(sizeof(WireHeader) == 48);
 
@@ -90,7 +124,7 @@ inline constexpr std::size_t remote_key_limit = 256;
 // The bytes that follow the header.
 inline std::uint64_t body_bytes(const WireHeader& header) {
   return std::uint64_t{header.value_bytes} + (header.transport_flags & has_ballots ? 8 : 0) +
-         std::uint64_t{header.list_length} * 4;
+         std::uint64_t{header.list_length()} * 4;
 }
 
 enum class Malformed : std::uint8_t { no, cookie, version, phase, length, sender };
@@ -115,9 +149,8 @@ inline std::int32_t second_ballot_of(const Message& message) {
 // The fields of a message, without value and list. `ballots`: first_decided and second_ballot_of(), if has_ballots.
 Message parse_header(const WireHeader& header, std::span<const std::int32_t> ballots);
 
-// Gossip messages have fields of their own, which travel in those of the same header: the one place that knows which in
-// which. As the transport takes it, with the value that it carries.
-Message envelope_of(const GossipMessage& message, Slice value);
+// The same of a row of gossip.
+WireHeader compose_header(const GossipMessage& message, const WireStamp& stamp);
 GossipMessage parse_gossip(const WireHeader& header);
 
 }  // namespace ucft::detail

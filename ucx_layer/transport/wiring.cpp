@@ -176,7 +176,7 @@ void Wiring::send_control(int peer, Control control, std::uint32_t communicator,
   message.header.communicator = communicator;
   message.header.sender = setup_.me;
   message.header.operation = word.operation;
-  message.header.attempt = word.attempt;
+  message.header.control.about = word.about;
   message.header.flags = word.flag;
   hand_over(peer, message);
 }

@@ -42,7 +42,8 @@ void ActiveMessages::send(int peer, const Outgoing& message) {
   };
   append(&header, sizeof header);
   if ((header.transport_flags & has_ballots) != 0) append(message.ballots, sizeof message.ballots);
-  if (header.list_length > 0) append(station_.buffers.data(message.list), header.list_length * sizeof(std::uint32_t));
+  if (header.list_length() > 0)
+    append(station_.buffers.data(message.list), header.list_length() * sizeof(std::uint32_t));
 
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -96,8 +97,8 @@ ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size
     std::memcpy(arrival.ballots, tail, sizeof arrival.ballots);
     tail += sizeof arrival.ballots;
   }
-  arrival.list.resize(header.list_length);
-  if (header.list_length > 0) std::memcpy(arrival.list.data(), tail, header.list_length * sizeof(std::uint32_t));
+  arrival.list.resize(header.list_length());
+  if (header.list_length() > 0) std::memcpy(arrival.list.data(), tail, header.list_length() * sizeof(std::uint32_t));
   ucs_status_t status = UCS_OK;
   if (bytes > 0 && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
     arrival.value = self.station_.buffers.adopt(static_cast<const std::byte*>(data), bytes,

@@ -61,7 +61,7 @@ class FakeMessages final : public MessagePath {
     FakeNetwork::Flight flight{station_.me, peer, message.header, {message.ballots[0], message.ballots[1]}, {}, {}};
     flight.header.value_bytes = message.value.bytes;
     const auto* list = reinterpret_cast<const std::uint32_t*>(station_.buffers.data(message.list));
-    if (message.header.list_length > 0) flight.list.assign(list, list + message.header.list_length);
+    if (message.header.list_length() > 0) flight.list.assign(list, list + message.header.list_length());
     const std::byte* value = station_.buffers.data(message.value);
     if (message.value.bytes > 0) flight.value.assign(value, value + message.value.bytes);
     network_.flights.push_back(std::move(flight));

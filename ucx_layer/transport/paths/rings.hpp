@@ -136,9 +136,9 @@ class RingPath : public Path {
       offset += sizeof ballots;
     }
     Message message = parse_header(header, ballots);
-    if (header.list_length > 0) {
-      message.list = station_.buffers.allocate(header.list_length * sizeof(std::uint32_t));
-      reader.copy(offset, station_.buffers.data(message.list), header.list_length * sizeof(std::uint32_t));
+    if (header.list_length() > 0) {
+      message.list = station_.buffers.allocate(header.list_length() * sizeof(std::uint32_t));
+      reader.copy(offset, station_.buffers.data(message.list), header.list_length() * sizeof(std::uint32_t));
     }
     return message;
   }
@@ -199,7 +199,7 @@ class RingPath : public Path {
         value,
         key,
         ballots ? bytes_of(message.ballots) : std::span<const std::byte>{},
-        {station_.buffers.data(message.list), header.list_length * sizeof(std::uint32_t)}};
+        {station_.buffers.data(message.list), header.list_length() * sizeof(std::uint32_t)}};
     link.writer.write(parts);
   }
 
