@@ -143,6 +143,7 @@ class Communicator {
     Rank rank;
     OperationNumber from;
   };
+  void note_gossip_leaver(const GossipLeaver& leaver);
   void note_gossip_leavers();
   std::vector<GossipLeaver> gossip_leavers_;  // that may take part in some gossip operation yet
   std::vector<Rank> gossip_left_;             // that take part in none any more
