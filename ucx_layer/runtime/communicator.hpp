@@ -13,6 +13,7 @@
 
 #include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/engines/host_engine.hpp"
+#include "ucx_layer/runtime/gossip_driver.hpp"
 #include "ucx_layer/runtime/last_two.hpp"
 #include "ucx_layer/runtime/request.hpp"
 
