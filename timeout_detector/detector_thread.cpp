@@ -30,7 +30,7 @@ TimeoutDetector::Time time_now() {
 
 DetectorThread::DetectorThread(const Setup& setup, const std::vector<Peer>& peers, std::vector<RemotePeer> remote)
     : setup_(setup), creator_pid_(::getpid()), silence_(setup.options, peers.size() + remote.size()) {
-  assert(setup.on_verdict != nullptr);
+  assert(setup.listener != nullptr);
   silence_counts_ = setup.silence_counts;
   const Time now = time_now();
   for (const Peer& peer : peers) {
@@ -99,7 +99,7 @@ void DetectorThread::run() {
   pthread_setname_np(pthread_self(), "ucft-detector");
   while (!stopping_) {
     take_turn(time_now());
-    if (setup_.on_tick != nullptr) setup_.on_tick(setup_.arg);
+    setup_.listener->on_tick();
     sleep();
   }
 }
@@ -237,14 +237,14 @@ void DetectorThread::listen_afar(std::size_t index, Time now) {
   if (news.out) report(watched, Verdict::Kind::proved, true);  // before it leaves: nobody says so afterwards
   if (news.leave) {
     watched.forgotten.store(true, std::memory_order_release);
-    if (setup_.on_left != nullptr) setup_.on_left(setup_.arg, watched.peer.rank, !news.early);
+    setup_.listener->on_left(watched.peer.rank, !news.early);
   }
-  if (news.excluded && setup_.on_excluded != nullptr) setup_.on_excluded(setup_.arg, watched.peer.rank);
+  if (news.excluded) setup_.listener->on_excluded(watched.peer.rank);
   if (is_proof(watched, news, now)) report(watched, Verdict::Kind::proved);
   if (news.end != Lifeline::End::lost || watched.has_left()) return;
   watched.fencing = false;
   silence_.forget(static_cast<TimeoutDetector::Peer>(index));
-  if (setup_.on_line_lost != nullptr) setup_.on_line_lost(setup_.arg, watched.peer.rank);
+  setup_.listener->on_line_lost(watched.peer.rank);
 }
 
 // A reset may also come from the kernel of a live process that has lost the connection, but only if nothing has got
@@ -317,7 +317,7 @@ bool DetectorThread::is_traced(Watched& watched) {
 }
 
 void DetectorThread::say_fenced(const Watched& watched, int tracer) {
-  if (setup_.on_fenced != nullptr) setup_.on_fenced(setup_.arg, watched.peer.rank, silence_of(watched), tracer);
+  setup_.listener->on_fenced(watched.peer.rank, silence_of(watched), tracer);
 }
 
 void DetectorThread::forget(std::int32_t rank) {
@@ -380,7 +380,7 @@ bool DetectorThread::report(Watched& watched, Verdict::Kind kind, bool out, bool
     watched.proved = true;
   else
     watched.suspected = true;
-  setup_.on_verdict(setup_.arg, {watched.peer.rank, kind, silence_of(watched), watched.peer.pid, out, more});
+  setup_.listener->on_verdict({watched.peer.rank, kind, silence_of(watched), watched.peer.pid, out, more});
   return true;
 }
 

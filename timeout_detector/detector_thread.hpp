@@ -72,10 +72,23 @@ class DetectorThread {
     int pid;        // for verdicts
     Lifeline line;  // open, and the peer has the other end
   };
-  // Called with a lock held: must be short, must not block, throw, nor call anything of this object.
-  using OnVerdict = void (*)(void* arg, const Verdict& verdict);
-  using OnTick = void (*)(void* arg);
-  using OnRank = void (*)(void* arg, std::int32_t rank);
+  // Called on the thread, with a lock held: must be short, must not block, throw, nor call anything of the detector.
+  class Listener {
+   public:
+    virtual void on_verdict(const Verdict& verdict) = 0;  // also in look_now(); never two at a time
+    virtual void on_tick() {}  // on every wake, after the verdicts; short, or we would fall silent
+    // A peer of another host says that it declared us dead; that it leaves. Or its lifeline is lost, so that nothing is
+    // known of it any more.
+    virtual void on_excluded(std::int32_t /*rank*/) {}
+    virtual void on_left(std::int32_t /*rank*/, bool /*all_know*/) {}
+    virtual void on_line_lost(std::int32_t /*rank*/) {}
+    // This thread has killed a silent peer of this host (tracer 0), or left it alone, since process `tracer` traces it.
+    // Said once for each time that it is traced.
+    virtual void on_fenced(std::int32_t /*rank*/, std::chrono::nanoseconds /*silent_for*/, int /*tracer*/) {}
+
+   protected:
+    ~Listener() = default;
+  };
 
   struct Setup {
     TimeoutDetector::Options options;  // valid
@@ -87,17 +100,7 @@ class DetectorThread {
     // The end of a killed peer must show in this time, else it is only suspected; at most a year.
     std::chrono::nanoseconds fence_limit = std::chrono::seconds(1);
     std::atomic<std::uint64_t>* own_heartbeat = nullptr;  // advanced on every wake, by nobody else; may be nullptr
-    OnVerdict on_verdict = nullptr;                       // on the thread, or in look_now(); never two at a time
-    OnTick on_tick =
-        nullptr;  // on the thread, on every wake, after the verdicts; short, or we would fall silent; may be nullptr
-    // A peer of another host says that it declared us dead; that it leaves. Or its lifeline is lost, so that nothing is
-    // known of it any more. On the thread; may be nullptr.
-    OnRank on_excluded = nullptr, on_line_lost = nullptr;
-    void (*on_left)(void* arg, std::int32_t rank, bool all_know) = nullptr;
-    // Called when this thread has killed a silent peer of this host (tracer 0), or left it alone, since process
-    // `tracer` traces it. Said once for each time that it is traced. On the thread; may be nullptr.
-    void (*on_fenced)(void* arg, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) = nullptr;
-    void* arg = nullptr;  // handed to all of them
+    Listener* listener = nullptr;
   };
 
   // Starts the thread ("ucft-detector"; all signals blocked). Deaths before this moment are reported, too. Throws

@@ -570,19 +570,17 @@ TEST(ProcessWatch, OfTwoThreadsThatPollOneGetsTheDeath) {
 
 // ---- DetectorThread -------------------------------------------------------------------------------------------------
 
-class Record {
+class Record : public DetectorThread::Listener {
  public:
-  static void on_verdict(void* arg, const Verdict& verdict) {
-    auto& record = *static_cast<Record*>(arg);
-    const std::lock_guard lock(record.mutex_);
-    record.verdicts_.push_back(verdict);
+  void on_verdict(const Verdict& verdict) override {
+    const std::lock_guard lock(mutex_);
+    verdicts_.push_back(verdict);
   }
-  static void on_tick(void* arg) { ++static_cast<Record*>(arg)->ticks; }
-  static void on_fenced(void* arg, std::int32_t, std::chrono::nanoseconds silent_for, int tracer) {
-    auto& record = *static_cast<Record*>(arg);
+  void on_tick() override { ++ticks; }
+  void on_fenced(std::int32_t, std::chrono::nanoseconds silent_for, int by) override {
     EXPECT_GT(silent_for, 0ms);
-    (tracer == 0 ? record.fenced : record.traced) += 1;
-    if (tracer != 0) record.tracer = tracer;
+    (by == 0 ? fenced : traced) += 1;
+    if (by != 0) tracer = by;
   }
   std::atomic<int> fenced = 0, traced = 0, tracer = 0;
 
@@ -610,10 +608,7 @@ DetectorThread::Setup setup_for(Record& record, bool fence, std::chrono::millise
   setup.options = {.heartbeat_period = 5ms, .suspect_after = suspect_after, .extensions_limit = 10};
   setup.fence = fence;
   setup.fence_limit = 30s;
-  setup.on_verdict = Record::on_verdict;
-  setup.on_tick = Record::on_tick;
-  setup.on_fenced = Record::on_fenced;
-  setup.arg = &record;
+  setup.listener = &record;
   return setup;
 }
 constexpr auto never = 1h;  // silence plays no part
@@ -958,21 +953,20 @@ TEST(DetectorThread, DestructorInAForkedChildReturnsAndLeavesTheParentsThreadAtW
 }
 
 TEST(DetectorThread, ThreadIsNamedAndBlocksSignals) {
-  struct Seen {
+  struct Seen : DetectorThread::Listener {
+    void on_verdict(const Verdict&) override {}
+    void on_tick() override {
+      if (done) return;
+      pthread_getname_np(pthread_self(), name, sizeof(name));
+      pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+      done = true;
+    }
     std::atomic<bool> done = false;
     char name[16] = {};
     sigset_t mask;
   } seen;
   DetectorThread::Setup setup;
-  setup.on_verdict = [](void*, const Verdict&) {};
-  setup.on_tick = [](void* arg) {
-    auto& what = *static_cast<Seen*>(arg);
-    if (what.done) return;
-    pthread_getname_np(pthread_self(), what.name, sizeof(what.name));
-    pthread_sigmask(SIG_SETMASK, nullptr, &what.mask);
-    what.done = true;
-  };
-  setup.arg = &seen;
+  setup.listener = &seen;
   DetectorThread detector(setup, {});
   ASSERT_TRUE(eventually([&] { return seen.done.load(); }));
   EXPECT_STREQ(seen.name, "ucft-detector");

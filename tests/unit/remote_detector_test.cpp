@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto never = 1h;
 
 // One peer, rank 7, and its end of the lifeline in our hands.
-class Afar : public testing::Test {
+class Afar : public testing::Test, private DetectorThread::Listener {
  protected:
   // Our end; peer_ is the other one.
   Lifeline connect() {
@@ -43,26 +43,23 @@ class Afar : public testing::Test {
   void start(std::chrono::nanoseconds suspect_after, Lifeline ours) {
     DetectorThread::Setup setup;
     setup.options = {.heartbeat_period = 5ms, .suspect_after = suspect_after, .extensions_limit = 10};
-    setup.arg = this;
-    setup.on_verdict = [](void* self, const Verdict& verdict) { static_cast<Afar*>(self)->take(verdict); };
-    setup.on_tick = [](void* self) { static_cast<Afar*>(self)->tick(); };
-    setup.on_excluded = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->excluded_; };
-    setup.on_left = [](void* self, std::int32_t, bool) { static_cast<Afar*>(self)->note_leave(); };
-    setup.on_line_lost = [](void* self, std::int32_t) { ++static_cast<Afar*>(self)->lost_; };
+    setup.listener = this;
     std::vector<DetectorThread::RemotePeer> peers;
     peers.push_back({7, 4711, std::move(ours)});
     detector_ = std::make_unique<DetectorThread>(setup, std::vector<DetectorThread::Peer>{}, std::move(peers));
   }
-  void tick() {
+  void on_tick() override {
     ++ticks_;
     if (absent_for_ > 0ms) std::this_thread::sleep_for(std::exchange(absent_for_, 0ms));  // the detector's thread is
     if (Clock::now() >= beats_from_.load()) peer_.say(LifelineWord::heartbeat);
   }
-  void note_leave() {
+  void on_excluded(std::int32_t) override { ++excluded_; }
+  void on_line_lost(std::int32_t) override { ++lost_; }
+  void on_left(std::int32_t, bool) override {
     verdicts_at_leave_ = verdicts().size();
     ++left_;
   }
-  void take(const Verdict& verdict) {
+  void on_verdict(const Verdict& verdict) override {
     const std::lock_guard lock(mutex_);
     EXPECT_EQ(verdict.rank, 7);
     EXPECT_EQ(verdict.pid, 4711);

@@ -26,6 +26,10 @@ HandleTable<Context, ucft_context_h, 1> contexts;
 HandleTable<Communicator, ucft_comm_h, 2> comms;
 HandleTable<Request, ucft_request_h, 3> requests;
 
+ucft_status_t refuse_fork() {
+  return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+}
+
 // Inside the context for as long as it lives.
 class Entry {
  public:
@@ -42,8 +46,7 @@ class Entry {
 
  private:
   [[gnu::noinline, gnu::cold]] ucft_status_t refusal() const {
-    if (context_.forked())
-      return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+    if (context_.forked()) return refuse_fork();
     return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
   }
 
@@ -51,18 +54,21 @@ class Entry {
   ucft_status_t status_ = UCFT_OK;
 };
 
+Context& context_of(Context& context) { return context; }
+Context& context_of(Communicator& comm) { return comm.context(); }
+Context& context_of(Request& request) { return request.communicator->context(); }
+
 #define UCFT_FIND(object, table, handle, what) \
   auto* const object = table.find(handle);     \
   if (object == nullptr) return fail(UCFT_ERR_CLOSED, "{}: not an open handle: {}", what, static_cast<void*>(handle))
-#define UCFT_ENTER(context)   \
-  const Entry entry(context); \
+#define UCFT_ENTER(object, table, handle, what) \
+  UCFT_FIND(object, table, handle, what);       \
+  const Entry entry(context_of(*object));       \
   if (entry.status() != UCFT_OK) return entry.status()
 
 // null: the caller does not want it.
 ucft_status_t check_result(const ucft_result_t* result) {
-  if (result == nullptr || result->struct_size == sizeof *result) return UCFT_OK;
-  return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_RESULT_INIT",
-              result->struct_size, sizeof *result);
+  return result == nullptr ? UCFT_OK : check_size("result", *result, "UCFT_RESULT_INIT");
 }
 
 // After check_result().
@@ -170,8 +176,7 @@ ucft_status_t run(Request& request, ucft_result_t* result) {
 
 // In each function, where what its calls have in common is known.
 [[gnu::always_inline]] inline ucft_status_t run_call(ucft_comm_h handle, const Call& call, ucft_result_t* result) {
-  UCFT_FIND(comm, comms, handle, "comm");
-  UCFT_ENTER(comm->context());
+  UCFT_ENTER(comm, comms, handle, "comm");
   if (ucft_status_t wrong = check_result(result); wrong != UCFT_OK) return wrong;
   Request& request = comm->blocking().latest();
   const HostStage::Ran ran = is_prepared_for(call, request) ? run_shortly(request) : HostStage::Ran::no;
@@ -190,8 +195,7 @@ ucft_status_t open_request(std::unique_ptr<Request> request, ucft_request_h* out
 }
 
 ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* out) {
-  UCFT_FIND(comm, comms, handle, "comm");
-  UCFT_ENTER(comm->context());
+  UCFT_ENTER(comm, comms, handle, "comm");
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
   auto request = std::make_unique<Request>();
   if (ucft_status_t status = prepare(*comm, call, *request); status != UCFT_OK) return status;
@@ -202,6 +206,12 @@ ucft_status_t init_call(ucft_comm_h handle, const Call& call, ucft_request_h* ou
 ucft_status_t open_comm(Communicator* communicator, ucft_comm_h* out) {
   *out = comms.open(communicator);
   return *out != nullptr ? UCFT_OK : fail(UCFT_ERR_NO_MEMORY, "{} communicators are open already", comms.capacity);
+}
+
+ucft_status_t write_number(std::int32_t number, std::int32_t* to, const char* name) {
+  if (to == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "{} is null", name);
+  *to = number;
+  return UCFT_OK;
 }
 
 void close_requests_of(const Communicator* communicator) {
@@ -220,9 +230,8 @@ extern "C" {
 
 ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_context_h* out) {
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "context is null");
-  if (params != nullptr && params->struct_size != sizeof *params)
-    return fail(UCFT_ERR_INVALID_PARAM, "params.struct_size is {}, expected {}: use UCFT_CONTEXT_PARAMS_INIT",
-                params->struct_size, sizeof *params);
+  if (params != nullptr)
+    if (ucft_status_t wrong = check_size("params", *params, "UCFT_CONTEXT_PARAMS_INIT"); wrong != UCFT_OK) return wrong;
   auto context = std::make_unique<Context>();
   context->enter();
   std::string error;
@@ -240,8 +249,7 @@ ucft_status_t ucft_context_create(const ucft_context_params_t* params, ucft_cont
 
 ucft_status_t ucft_context_destroy(ucft_context_h handle) {
   UCFT_FIND(context, contexts, handle, "context");
-  if (context->forked())
-    return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+  if (context->forked()) return refuse_fork();
   if (!context->enter())
     return fail(UCFT_ERR_THREAD, "another thread, a failure callback or an operator is inside this context");
   for (Communicator* communicator : context->communicators().all()) {
@@ -262,25 +270,20 @@ ucft_status_t ucft_context_destroy(ucft_context_h handle) {
 
 ucft_status_t ucft_context_rank(ucft_context_h handle, int32_t* rank) {
   UCFT_FIND(context, contexts, handle, "context");
-  if (rank == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "rank is null");
-  *rank = context->rank();
-  return UCFT_OK;
+  return write_number(context->rank(), rank, "rank");
 }
 
 ucft_status_t ucft_context_size(ucft_context_h handle, int32_t* size) {
   UCFT_FIND(context, contexts, handle, "context");
-  if (size == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "size is null");
-  *size = context->size();
-  return UCFT_OK;
+  return write_number(context->size(), size, "size");
 }
 
 ucft_status_t ucft_context_paths(ucft_context_h handle, ucft_context_paths_t* paths) {
   UCFT_FIND(context, contexts, handle, "context");
   if (paths == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "paths is null");
-  if (paths->struct_size != sizeof *paths)
-    return fail(UCFT_ERR_INVALID_PARAM, "paths.struct_size is {}, expected {}: use UCFT_CONTEXT_PATHS_INIT",
-                paths->struct_size, sizeof *paths);
-  UCFT_ENTER(*context);
+  if (ucft_status_t wrong = check_size("paths", *paths, "UCFT_CONTEXT_PATHS_INIT"); wrong != UCFT_OK) return wrong;
+  const Entry entry(*context);
+  if (entry.status() != UCFT_OK) return entry.status();
   const Transport::Counts found = context->transport().counts();
   paths->shared_memory = found.shared_memory;
   paths->remote_mailboxes = found.remote_mailboxes;
@@ -292,22 +295,19 @@ ucft_status_t ucft_context_paths(ucft_context_h handle, ucft_context_paths_t* pa
 
 ucft_status_t ucft_note_activity(ucft_context_h handle, const char* activity) {
   UCFT_FIND(context, contexts, handle, "context");
-  if (context->forked())
-    return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+  if (context->forked()) return refuse_fork();
   context->note_activity(activity);
   return UCFT_OK;
 }
 
 ucft_status_t ucft_progress(ucft_context_h handle) {
-  UCFT_FIND(context, contexts, handle, "context");
-  UCFT_ENTER(*context);
+  UCFT_ENTER(context, contexts, handle, "context");
   context->glance();
   return UCFT_OK;
 }
 
 ucft_status_t ucft_alloc(ucft_context_h handle, size_t bytes, void** memory) {
-  UCFT_FIND(context, contexts, handle, "context");
-  UCFT_ENTER(*context);
+  UCFT_ENTER(context, contexts, handle, "context");
   if (memory == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "memory is null");
   std::byte* allocated = bytes > bytes_limit ? nullptr : context->transport().allocate_shared(bytes);
   if (allocated == nullptr) return fail(UCFT_ERR_NO_MEMORY, "no shared memory for {} bytes", bytes);
@@ -316,8 +316,7 @@ ucft_status_t ucft_alloc(ucft_context_h handle, size_t bytes, void** memory) {
 }
 
 ucft_status_t ucft_free(ucft_context_h handle, void* memory) {
-  UCFT_FIND(context, contexts, handle, "context");
-  UCFT_ENTER(*context);
+  UCFT_ENTER(context, contexts, handle, "context");
   // Other ranks may still read the memory of a rank that is out. That memory is freed with the context.
   if (memory == nullptr || context->excluded() || context->transport().free_shared(memory)) return UCFT_OK;
   return fail(UCFT_ERR_INVALID_PARAM, "{} did not come from ucft_alloc", memory);
@@ -326,15 +325,13 @@ ucft_status_t ucft_free(ucft_context_h handle, void* memory) {
 // ---- communicators
 
 ucft_status_t ucft_comm_create(ucft_context_h handle, ucft_comm_h* out) {
-  UCFT_FIND(context, contexts, handle, "context");
-  UCFT_ENTER(*context);
+  UCFT_ENTER(context, contexts, handle, "context");
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "comm is null");
   return open_comm(context->communicators().create_for_all(context->size()), out);
 }
 
 ucft_status_t ucft_comm_split(ucft_comm_h handle, int32_t colour, int32_t key, ucft_comm_h* out) {
-  UCFT_FIND(comm, comms, handle, "comm");
-  UCFT_ENTER(comm->context());
+  UCFT_ENTER(comm, comms, handle, "comm");
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "part is null");
   Communicator* part = nullptr;
   if (ucft_status_t status = split(*comm, colour, key, &run, part); status != UCFT_OK) return status;
@@ -345,33 +342,26 @@ ucft_status_t ucft_comm_split(ucft_comm_h handle, int32_t colour, int32_t key, u
 ucft_status_t ucft_comm_dup(ucft_comm_h handle, ucft_comm_h* out) { return ucft_comm_split(handle, 0, 0, out); }
 
 ucft_status_t ucft_comm_destroy(ucft_comm_h handle) {
-  UCFT_FIND(comm, comms, handle, "comm");
-  Context& context = comm->context();
-  UCFT_ENTER(context);
+  UCFT_ENTER(comm, comms, handle, "comm");
   if (comm->has_pending()) return fail(UCFT_ERR_STATE, "an operation is still in progress: wait for it first");
   close_requests_of(comm);
   comms.close(handle);
-  context.communicators().destroy(comm);
+  comm->context().communicators().destroy(comm);
   return UCFT_OK;
 }
 
 ucft_status_t ucft_comm_rank(ucft_comm_h handle, int32_t* rank) {
   UCFT_FIND(comm, comms, handle, "comm");
-  if (rank == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "rank is null");
-  *rank = comm->rank();
-  return UCFT_OK;
+  return write_number(comm->rank(), rank, "rank");
 }
 
 ucft_status_t ucft_comm_size(ucft_comm_h handle, int32_t* size) {
   UCFT_FIND(comm, comms, handle, "comm");
-  if (size == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "size is null");
-  *size = comm->size();
-  return UCFT_OK;
+  return write_number(comm->size(), size, "size");
 }
 
 ucft_status_t ucft_comm_failed(ucft_comm_h handle, int32_t* ranks, int32_t* count) {
-  UCFT_FIND(comm, comms, handle, "comm");
-  UCFT_ENTER(comm->context());
+  UCFT_ENTER(comm, comms, handle, "comm");
   if (count == nullptr || *count < 0) return fail(UCFT_ERR_INVALID_PARAM, "count is null or negative");
   if (ranks == nullptr && *count > 0)
     return fail(UCFT_ERR_INVALID_PARAM, "ranks is null, with a capacity of {}", *count);
@@ -388,8 +378,7 @@ ucft_status_t ucft_comm_failed(ucft_comm_h handle, int32_t* ranks, int32_t* coun
 
 ucft_status_t ucft_comm_look(ucft_comm_h handle, ucft_rank_sight_t* sights, int32_t* count) {
   UCFT_FIND(comm, comms, handle, "comm");
-  if (comm->context().forked())
-    return fail(UCFT_ERR_FORKED, "process {} is a fork of the one that created the context", getpid());
+  if (comm->context().forked()) return refuse_fork();
   return look(*comm, sights, count);
 }
 
@@ -464,8 +453,7 @@ ucft_status_t ucft_barrier_init(ucft_comm_h comm, const ucft_coll_options_t* opt
 ucft_status_t ucft_gossip_allreduce(ucft_comm_h handle, const void* send, void* recv, uint64_t count,
                                     ucft_dtype_t dtype, const ucft_gossip_options_t* options,
                                     ucft_gossip_result_t* result) {
-  UCFT_FIND(comm, comms, handle, "comm");
-  UCFT_ENTER(comm->context());
+  UCFT_ENTER(comm, comms, handle, "comm");
   if (ucft_status_t status = check_gossip_result(result); status != UCFT_OK) return status;
   Request request;
   if (ucft_status_t status = prepare_gossip(*comm, {send, recv, count, dtype, options}, request); status != UCFT_OK)
@@ -478,8 +466,7 @@ ucft_status_t ucft_gossip_allreduce(ucft_comm_h handle, const void* send, void* 
 ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h handle, const void* send, void* recv, uint64_t count,
                                          ucft_dtype_t dtype, const ucft_gossip_options_t* options,
                                          ucft_request_h* out) {
-  UCFT_FIND(comm, comms, handle, "comm");
-  UCFT_ENTER(comm->context());
+  UCFT_ENTER(comm, comms, handle, "comm");
   if (out == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "request is null");
   auto request = std::make_unique<Request>();
   if (ucft_status_t status = prepare_gossip(*comm, {send, recv, count, dtype, options}, *request); status != UCFT_OK)
@@ -488,34 +475,29 @@ ucft_status_t ucft_gossip_allreduce_init(ucft_comm_h handle, const void* send, v
 }
 
 ucft_status_t ucft_gossip_estimate(ucft_request_h handle, void* values, double* error_estimate) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   return gossip_estimate(*request, values, error_estimate);
 }
 
 ucft_status_t ucft_gossip_contributors(ucft_request_h handle, uint32_t* contributors) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   return gossip_contributors(*request, contributors);
 }
 
 ucft_status_t ucft_gossip_result(ucft_request_h handle, ucft_gossip_result_t* result) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   return gossip_result(*request, result);
 }
 
 ucft_status_t ucft_post(ucft_request_h handle) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   if (request->pending()) return fail(UCFT_ERR_STATE, "the request is posted already and not complete");
   if (ucft_status_t wrong = check_input(*request); wrong != UCFT_OK) return wrong;
   return explain_start(*request, start(*request));
 }
 
 ucft_status_t ucft_test(ucft_request_h handle) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
   if (request->pending()) request->communicator->context().glance();
   if (request->pending()) return UCFT_INPROGRESS;
@@ -524,16 +506,14 @@ ucft_status_t ucft_test(ucft_request_h handle) {
 }
 
 ucft_status_t ucft_wait(ucft_request_h handle, uint64_t timeout_us) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   if (request->state == Request::State::idle) return fail(UCFT_ERR_STATE, "the request was never posted");
   if (request->state == Request::State::taken) return fail(UCFT_ERR_STATE, "the request was waited for already");
   return wait_up_to(*request, timeout_us);
 }
 
 ucft_status_t ucft_post_and_wait(ucft_request_h handle, uint64_t timeout_us) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   if (request->pending()) return fail(UCFT_ERR_STATE, "the request is posted already and not complete");
   if (ucft_status_t wrong = check_input(*request); wrong != UCFT_OK) return wrong;
   if (run_shortly(*request) == HostStage::Ran::no)
@@ -545,8 +525,7 @@ ucft_status_t ucft_post_and_wait(ucft_request_h handle, uint64_t timeout_us) {
 }
 
 ucft_status_t ucft_request_result(ucft_request_h handle, ucft_result_t* result) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   if (result == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "result is null");
   if (request->state == Request::State::idle || request->pending())
     return fail(UCFT_ERR_STATE, "the request has not completed");
@@ -557,8 +536,7 @@ ucft_status_t ucft_request_result(ucft_request_h handle, ucft_result_t* result) 
 }
 
 ucft_status_t ucft_request_free(ucft_request_h handle) {
-  UCFT_FIND(request, requests, handle, "request");
-  UCFT_ENTER(request->communicator->context());
+  UCFT_ENTER(request, requests, handle, "request");
   if (request->pending()) return fail(UCFT_ERR_STATE, "the operation is still in progress: wait for it first");
   requests.close(handle);
   delete request;
@@ -572,11 +550,7 @@ size_t ucft_settings(ucft_context_h handle, char* text, size_t bytes) {
     all = settings_text(context->settings());
   else
     all = read_settings(nullptr, settings, error) ? settings_text(settings) : "error: " + error + "\n";
-  if (text != nullptr && bytes > 0) {
-    const std::size_t length = std::min(all.size(), bytes - 1);
-    std::memcpy(text, all.data(), length);
-    text[length] = 0;
-  }
+  write_text(all, text, bytes);
   return all.size() + 1;
 }
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "collectives/topology/names.hpp"
@@ -85,9 +85,7 @@ ucft_status_t read_options(Communicator& comm, const ucft_coll_options_t* given,
     return UCFT_OK;
   }
   const ucft_coll_options_t& options = *given;
-  if (options.struct_size != sizeof options)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.struct_size is {}, expected {}: use UCFT_COLL_OPTIONS_INIT",
-                options.struct_size, sizeof options);
+  if (ucft_status_t wrong = check_size("options", options, "UCFT_COLL_OPTIONS_INIT"); wrong != UCFT_OK) return wrong;
   const bool is_gossip = options.tree == UCFT_TREE_GOSSIP, may_gossip = options.tree == UCFT_TREE_AUTO_OR_GOSSIP;
   const bool names_tree = options.tree >= UCFT_TREE_BINOMIAL && options.tree < UCFT_TREE_GOSSIP;
   const Tree tree = names_tree ? static_cast<Tree>(options.tree) : Tree::binomial;
@@ -243,10 +241,6 @@ ucft_status_t check_blocks(const Communicator& comm, const Call& call, const Req
   return UCFT_OK;
 }
 
-}  // namespace
-
-namespace {
-
 // "op is UCFT_BAND, and dtype UCFT_FLOAT: it takes int32, int64, .. only"
 ucft_status_t refuse(Operator op, DataType type) {
   std::string taken;
@@ -258,36 +252,29 @@ ucft_status_t refuse(Operator op, DataType type) {
               could_divide ? "; of integers take UCFT_SUM, and divide it by the result's contributors" : "");
 }
 
-// Of reproducible sums; 0: the library's choice.
-ucft_status_t read_reproducible(const ucft_coll_options_t& options, Operator op, DataType type) {
-  const auto check = [&](const char* name, int value, int least, int most) {
-    if (value == 0) return UCFT_OK;
+// Of reproducible sums alone; 0: the library's choice.
+ucft_status_t check_reproducible(const ucft_coll_options_t& options, Kind kind, Operator op, DataType type) {
+  const std::tuple<const char*, int, int, int> table[] = {
+      {"reproducible_bins", options.reproducible_bins, usual_bins_of(type), most_bins},
+      {"reproducible_sweeps", options.reproducible_sweeps, 1, 2}};
+  for (const auto& [name, value, least, most] : table) {
+    if (value == 0) continue;
+    if (!row_of(kind).reduces)
+      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: there is no sum in a {}", name, value, row_of(kind).name);
     if (!is_binned(op))
       return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}, and op {}: it is of reproducible sums", name, value,
                   row_of(op).constant);
     if (value < least || value > most)
       return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: must be {} .. {} of {}, or 0", name, value, least, most,
                   row_of(type).name);
-    return UCFT_OK;
-  };
-  const ucft_status_t status = check("reproducible_bins", options.reproducible_bins, usual_bins_of(type), most_bins);
-  return status != UCFT_OK ? status : check("reproducible_sweeps", options.reproducible_sweeps, 1, 2);
-}
-
-ucft_status_t refuse_reproducible(const ucft_coll_options_t& options, Kind kind) {
-  for (const auto& [name, value] : {std::pair{"reproducible_bins", options.reproducible_bins},
-                                    std::pair{"reproducible_sweeps", options.reproducible_sweeps}})
-    if (value != 0)
-      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: there is no sum in a {}", name, value, row_of(kind).name);
+  }
   return UCFT_OK;
 }
 
-ucft_status_t read_operator(const ucft_operator_t* op, const ucft_coll_options_t* options, DataType type,
+ucft_status_t read_operator(const ucft_operator_t* op, const ucft_coll_options_t* options, Kind kind, DataType type,
                             Reduction& reduction) {
   if (op == nullptr) return fail(UCFT_ERR_INVALID_PARAM, "op is null");
-  if (op->struct_size != sizeof *op)
-    return fail(UCFT_ERR_INVALID_PARAM, "op.struct_size is {}, expected {}: use UCFT_OPERATOR_INIT", op->struct_size,
-                sizeof *op);
+  if (ucft_status_t wrong = check_size("op", *op, "UCFT_OPERATOR_INIT"); wrong != UCFT_OK) return wrong;
   if (op->op < 0 || op->op >= static_cast<int>(operator_count))
     return fail(UCFT_ERR_INVALID_PARAM, "op is {}: not a ucft_op_t", static_cast<int>(op->op));
   if (op->op == UCFT_USER && op->function == nullptr)
@@ -297,7 +284,7 @@ ucft_status_t read_operator(const ucft_operator_t* op, const ucft_coll_options_t
   // Options of another version are refused where all of them are read.
   const bool has_options = options != nullptr && options->struct_size == sizeof *options;
   if (has_options)
-    if (ucft_status_t status = read_reproducible(*options, its, type); status != UCFT_OK) return status;
+    if (ucft_status_t status = check_reproducible(*options, kind, its, type); status != UCFT_OK) return status;
   // By value: the operation may be asked about after its request has been freed.
   reduction = {type, its, reinterpret_cast<UserFunction>(op->function), op->arg,
                has_options ? options->reproducible_bins : 0};
@@ -314,7 +301,8 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   reduction = {type, Operator::none};
   const CatalogueRow& row = row_of(call.kind);
   if (row.reduces)
-    if (ucft_status_t status = read_operator(call.op, call.options, type, reduction); status != UCFT_OK) return status;
+    if (ucft_status_t status = read_operator(call.op, call.options, call.kind, type, reduction); status != UCFT_OK)
+      return status;
   if (row.has_own_lengths()) {
     if (ucft_status_t status = read_layout(comm, call, request); status != UCFT_OK) return status;
   } else if (row.has_data()) {
@@ -330,7 +318,8 @@ ucft_status_t fill_in(Communicator& comm, const Call& call, Request& request) {
   }
   if (ucft_status_t status = read_options(comm, call.options, arguments); status != UCFT_OK) return status;
   if (!row.reduces && call.options != nullptr)
-    if (ucft_status_t status = refuse_reproducible(*call.options, call.kind); status != UCFT_OK) return status;
+    if (ucft_status_t status = check_reproducible(*call.options, call.kind, Operator::none, type); status != UCFT_OK)
+      return status;
   request.send = call.send == UCFT_IN_PLACE || row.has_one_buffer() ? call.receive : call.send;
   request.receive = call.receive;
   if (!row.has_own_lengths()) return check_memory(comm, call, request);

@@ -21,6 +21,14 @@ ucft_status_t fail(ucft_status_t status, fmt::format_string<Parts...> format, Pa
   return status;
 }
 
+// Of a structure that a caller gives. initializer: the macro that sets its size.
+template <class Given>
+ucft_status_t check_size(const char* name, const Given& given, const char* initializer) {
+  if (given.struct_size == sizeof given) return UCFT_OK;
+  return fail(UCFT_ERR_INVALID_PARAM, "{}.struct_size is {}, expected {}: use {}", name, given.struct_size,
+              sizeof given, initializer);
+}
+
 // The status of a request that is complete, with a sentence if it is an error.
 struct Request;
 ucft_status_t explain(const Request& request);

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "ucx_layer/api/calls.hpp"
 #include "ucx_layer/api/errors.hpp"
@@ -46,19 +47,15 @@ ucft_status_t read_gossip_options(const Communicator& comm, const ucft_gossip_op
                   given->struct_size, sizeof options);
     std::memcpy(&options, given, given->struct_size);  // what is behind that is the default
   }
-  if (options.algorithm < UCFT_GOSSIP_PUSH_SUM || options.algorithm > UCFT_GOSSIP_HPFCC)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.algorithm is {}: not a ucft_gossip_algorithm_t",
-                static_cast<int>(options.algorithm));
-  if (options.topology < UCFT_GOSSIP_COMPLETE || options.topology > UCFT_GOSSIP_RANDOM_REGULAR)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.topology is {}: not a ucft_gossip_topology_t",
-                static_cast<int>(options.topology));
-  if (options.aggregate < UCFT_GOSSIP_AVERAGE || options.aggregate > UCFT_GOSSIP_MAXIMUM)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.aggregate is {}: not a ucft_gossip_aggregate_t",
-                static_cast<int>(options.aggregate));
-  if (options.stop != UCFT_GOSSIP_ROUNDS && options.stop != UCFT_GOSSIP_ADAPTIVE)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.stop is {}: not a ucft_gossip_stop_t", static_cast<int>(options.stop));
-  if (options.path < UCFT_GOSSIP_PATH_AUTO || options.path > UCFT_GOSSIP_PATH_RMA)
-    return fail(UCFT_ERR_INVALID_PARAM, "options.path is {}: not a ucft_gossip_path_t", static_cast<int>(options.path));
+  const std::tuple<const char*, int, int, int> table[] = {
+      {"algorithm", options.algorithm, UCFT_GOSSIP_PUSH_SUM, UCFT_GOSSIP_HPFCC},
+      {"topology", options.topology, UCFT_GOSSIP_COMPLETE, UCFT_GOSSIP_RANDOM_REGULAR},
+      {"aggregate", options.aggregate, UCFT_GOSSIP_AVERAGE, UCFT_GOSSIP_MAXIMUM},
+      {"stop", options.stop, UCFT_GOSSIP_ROUNDS, UCFT_GOSSIP_ADAPTIVE},
+      {"path", options.path, UCFT_GOSSIP_PATH_AUTO, UCFT_GOSSIP_PATH_RMA}};
+  for (const auto& [name, value, first, last] : table)
+    if (value < first || value > last)
+      return fail(UCFT_ERR_INVALID_PARAM, "options.{} is {}: not a ucft_gossip_{}_t", name, value, name);
   if (options.path == UCFT_GOSSIP_PATH_RMA && goes_by_rounds(algorithm_of(options.algorithm)))
     return fail(UCFT_ERR_UNSUPPORTED,
                 "options.path is UCFT_GOSSIP_PATH_RMA, and options.algorithm {}: it goes by rounds, each with another "
@@ -153,9 +150,7 @@ ucft_status_t prepare_gossip(Communicator& comm, const GossipArguments& given, R
 }
 
 ucft_status_t check_gossip_result(const ucft_gossip_result_t* result) {
-  if (result == nullptr || result->struct_size == sizeof *result) return UCFT_OK;
-  return fail(UCFT_ERR_INVALID_PARAM, "result.struct_size is {}, expected {}: use UCFT_GOSSIP_RESULT_INIT",
-              result->struct_size, sizeof *result);
+  return result == nullptr ? UCFT_OK : check_size("result", *result, "UCFT_GOSSIP_RESULT_INIT");
 }
 
 void write_gossip_result(const Request& request, ucft_gossip_result_t* result) {

@@ -8,14 +8,14 @@
 
 namespace ucft::detail {
 
-namespace {
-
 void write_text(const std::string& from, char* to, std::size_t bytes) {
   if (to == nullptr || bytes == 0) return;
   const std::size_t length = std::min(from.size(), bytes - 1);
   std::memcpy(to, from.data(), length);
   to[length] = 0;
 }
+
+namespace {
 
 void write_part(const PartView& part, ucft_rank_sight_t& to) {
   to.posted = static_cast<std::int64_t>(part.posted);

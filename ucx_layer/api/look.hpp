@@ -8,5 +8,7 @@ namespace ucft::detail {
 
 // Any thread.
 ucft_status_t look(const Communicator& comm, ucft_rank_sight_t* sights, std::int32_t* count);
+// As much of it as there is room for, with its end.
+void write_text(const std::string& from, char* to, std::size_t bytes);
 
 }  // namespace ucft::detail

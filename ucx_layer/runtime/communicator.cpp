@@ -9,16 +9,11 @@
 
 namespace ucft::detail {
 
-namespace {
-
-std::int32_t place_of(std::int32_t context_rank, const std::vector<std::int32_t>& ranks) {
-  return static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), context_rank) - ranks.begin());
-}
-
-}  // namespace
-
 Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::int32_t> ranks)
-    : context_(context), id_(id), ranks_(std::move(ranks)), me_(place_of(context.rank(), ranks_)) {
+    : context_(context),
+      id_(id),
+      ranks_(std::move(ranks)),
+      me_(static_cast<std::int32_t>(std::ranges::find(ranks_, context.rank()) - ranks_.begin())) {
   bool identity = true;
   for (std::int32_t rank = 0; rank < size(); ++rank) identity = identity && context_rank(rank) == rank;
   if (!identity) {
@@ -116,9 +111,7 @@ void Communicator::say_leaves(bool is_gone) {
 void Communicator::on_leaves(std::int32_t leaver, const Left& left, bool is_gone) {
   const std::int32_t rank = rank_of(leaver);
   if (rank < 0 || context_.excluded()) return;
-  if (std::ranges::find(gossip_leavers_, rank, &GossipLeaver::rank) == gossip_leavers_.end() &&
-      std::ranges::find(gossip_left_, rank) == gossip_left_.end())
-    gossip_leavers_.push_back({rank, left.gossip_from});
+  note_gossip_leaver({rank, left.gossip_from});
   has_more_ = true;
   engine_->on_leaves(rank, left.from, is_gone);
 }
@@ -139,15 +132,18 @@ void Communicator::answer_whether_left(std::int32_t asker) {
   context_.transport().ring_doorbells();
 }
 
+void Communicator::note_gossip_leaver(const GossipLeaver& leaver) {
+  if (std::ranges::find(gossip_leavers_, leaver.rank, &GossipLeaver::rank) == gossip_leavers_.end() &&
+      std::ranges::find(gossip_left_, leaver.rank) == gossip_left_.end())
+    gossip_leavers_.push_back(leaver);
+}
+
 // Those that are not in any gossip operation that this rank has yet to finish take part in none any more. On a host
 // what a rank has said stands in its memory.
 void Communicator::note_gossip_leavers() {
   if (host_ != nullptr && ++gossip_turns_ % 64 == 0)
     for (Rank rank = 0; rank < size(); ++rank)
-      if (const std::optional<OperationNumber> from = host_->gossip_left(rank);
-          from && std::ranges::find(gossip_left_, rank) == gossip_left_.end() &&
-          std::ranges::find(gossip_leavers_, rank, &GossipLeaver::rank) == gossip_leavers_.end())
-        gossip_leavers_.push_back({rank, *from});
+      if (const std::optional<OperationNumber> from = host_->gossip_left(rank)) note_gossip_leaver({rank, *from});
   std::erase_if(gossip_leavers_, [&](const GossipLeaver& each) {
     if (gossip_ == nullptr ? each.from > 0 : !gossip_->has_finished_before(each.from)) return false;
     gossip_left_.push_back(each.rank);

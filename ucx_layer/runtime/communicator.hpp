@@ -13,6 +13,7 @@
 
 #include "ucx_layer/observer/job_view.hpp"
 #include "ucx_layer/runtime/engines/host_engine.hpp"
+#include "ucx_layer/runtime/gossip_driver.hpp"
 #include "ucx_layer/runtime/last_two.hpp"
 #include "ucx_layer/runtime/request.hpp"
 
@@ -143,6 +144,7 @@ class Communicator {
     Rank rank;
     OperationNumber from;
   };
+  void note_gossip_leaver(const GossipLeaver& leaver);
   void note_gossip_leavers();
   std::vector<GossipLeaver> gossip_leavers_;  // that may take part in some gossip operation yet
   std::vector<Rank> gossip_left_;             // that take part in none any more

@@ -7,18 +7,12 @@
 
 namespace ucft::detail {
 
-namespace {
-
-using communicator_id::for_all_bit;
-
-}  // namespace
-
 Transport& Communicators::transport() { return context_.transport(); }
 
 Communicator* Communicators::create_for_all(std::int32_t ranks) {
   std::vector<std::int32_t> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
-  return create(for_all_bit | made_for_all_++, std::move(all));
+  return create(communicator_id::for_all_bit | made_for_all_++, std::move(all));
 }
 
 Communicator* Communicators::create(std::uint32_t id, std::vector<std::int32_t> ranks) {
@@ -165,7 +159,8 @@ Communicator* Communicators::find_other(std::uint32_t id) {
 
 bool Communicators::is_future(std::uint32_t id) const {
   id = communicator_id::callers(id);
-  return (id & for_all_bit) != 0 ? (id & ~for_all_bit) >= made_for_all_ : id >= next_id_;
+  return (id & communicator_id::for_all_bit) != 0 ? (id & ~communicator_id::for_all_bit) >= made_for_all_
+                                                  : id >= next_id_;
 }
 
 bool Communicators::accepts(const WireHeader& header) {

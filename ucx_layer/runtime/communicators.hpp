@@ -43,8 +43,6 @@ class Communicators {
   std::vector<Communicator*> all() const;
   std::uint64_t posted() const;                 // operations by the caller, on all that there are and were
   std::uint64_t made() const { return made_; }  // communicators
-  auto begin() const { return communicators_.begin(); }
-  auto end() const { return communicators_.end(); }
 
   // Messages: see Sink.
   bool accepts(const WireHeader& header);

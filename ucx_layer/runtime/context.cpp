@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,7 +14,6 @@
 #include <system_error>
 #include <utility>
 
-#include "ucx_layer/runtime/descriptors.hpp"
 #include "ucx_layer/runtime/startup.hpp"
 #include "ucx_layer/runtime/unknown_settings.hpp"
 
@@ -46,6 +46,14 @@ void relax() {
 #endif
 }
 
+// To the hard one: peers, lifelines and processes that connect to UCX need descriptors.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // So that others can make this process fence: its own helper thread, and ranks that go to sleep.
 bool register_membarrier() {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
@@ -69,7 +77,7 @@ std::vector<std::int32_t> Context::hosts_of(const std::vector<std::int32_t>& ran
 
 ucft_status_t Context::start(const ucft_context_params_t* params, std::string& error) {
   job_.pid = static_cast<int>(getpid());
-  raise_descriptor_limit();  // peers, lifelines and processes that connect to UCX need descriptors
+  raise_descriptor_limit();
   note_process();
   job_.membarriers = register_membarrier();
   turns_.use(job_.membarriers);

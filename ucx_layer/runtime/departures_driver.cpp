@@ -32,8 +32,6 @@ void DeparturesDriver::begin() {
   departures_.tell_along(job_.connections.near());
 }
 
-void DeparturesDriver::attach(Transport& transport) { transport_ = &transport; }
-
 void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pair<std::int32_t, Lifeline>> lifelines) {
   helper_ = &helper;
   std::vector<DetectorThread::Peer> watched;
@@ -60,13 +58,7 @@ void DeparturesDriver::start_detector(HelperThread& helper, std::vector<std::pai
   setup.silence_counts = false;
   setup.own_heartbeat = &transport_->control()->heartbeat;
   transport_->control()->heartbeat_period_us = job_.settings.heartbeat_period_us;
-  setup.on_verdict = &DeparturesDriver::on_verdict;
-  setup.on_tick = &DeparturesDriver::on_tick;
-  setup.on_excluded = &DeparturesDriver::on_excluded;
-  setup.on_left = &DeparturesDriver::on_left;
-  setup.on_line_lost = &DeparturesDriver::on_line_lost;
-  setup.on_fenced = &DeparturesDriver::on_fenced;
-  setup.arg = this;
+  setup.listener = this;
   has_messages_ =
       transport_->uses_messages() || job_.settings.algorithm != Algorithm::automatic || !job_.settings.fence;
   if (!ProcessWatch::has_pidfds() && job_.settings.says(LogLevel::info))
@@ -112,42 +104,37 @@ void DeparturesDriver::mark_left(bool is_needed) {
 
 // On the detector's thread, or, if it is a proof, on the caller's in look_now(). Those that are silent together are
 // told together.
-void DeparturesDriver::on_verdict(void* arg, const Verdict& verdict) {
-  auto& self = *static_cast<DeparturesDriver*>(arg);
+void DeparturesDriver::on_verdict(const Verdict& verdict) {
   const News news = [verdict, at = Clock::now()](DeparturesDriver& driver) { driver.take_in(verdict, at); };
   if (verdict.kind == Verdict::Kind::proved)
-    self.tell({news});
+    tell({news});
   else
-    self.silent_.push_back(news);
-  if (!verdict.more && !self.silent_.empty()) self.tell(std::exchange(self.silent_, {}));
+    silent_.push_back(news);
+  if (!verdict.more && !silent_.empty()) tell(std::exchange(silent_, {}));
 }
 
-void DeparturesDriver::on_excluded(void* arg, std::int32_t by) {
-  static_cast<DeparturesDriver*>(arg)->tell(
-      {[by](DeparturesDriver& driver) { driver.departures_.on_excluded_word(by); }});
+void DeparturesDriver::on_excluded(std::int32_t by) {
+  tell({[by](DeparturesDriver& driver) { driver.departures_.on_excluded_word(by); }});
 }
 
-void DeparturesDriver::on_left(void* arg, std::int32_t rank, bool all_know) {
-  static_cast<DeparturesDriver*>(arg)->tell({[rank, all_know](DeparturesDriver& driver) {
+void DeparturesDriver::on_left(std::int32_t rank, bool all_know) {
+  tell({[rank, all_know](DeparturesDriver& driver) {
     driver.departures_.on_lifeline_leave(rank, all_know, Clock::now().time_since_epoch());
   }});
 }
 
-void DeparturesDriver::on_line_lost(void* arg, std::int32_t rank) {
-  auto& self = *static_cast<DeparturesDriver*>(arg);
-  self.tell({[rank](DeparturesDriver& driver) { driver.departures_.on_line_lost(rank); }});
-  if (self.job_.settings.says(LogLevel::warn))
+void DeparturesDriver::on_line_lost(std::int32_t rank) {
+  tell({[rank](DeparturesDriver& driver) { driver.departures_.on_line_lost(rank); }});
+  if (job_.settings.says(LogLevel::warn))
     fmt::print(stderr, "ucft: rank {}: the TCP connection to {} is lost: only UCX will tell if it falls silent\n",
-               self.job_.rank, self.job_.describe(rank));
+               job_.rank, job_.describe(rank));
 }
 
 // Each rank of the host that finds the silence kills. One of them says so; where memory is not shared, each does.
-void DeparturesDriver::on_fenced(void* arg, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) {
-  const auto& self = *static_cast<DeparturesDriver*>(arg);
-  if (!self.job_.settings.says(LogLevel::warn) || !self.is_to_tell_of(rank, tracer != 0)) return;
-  const auto seconds = std::chrono::duration<double>(silent_for).count();
-  const std::string who = fmt::format("ucft: rank {}: {} gave no sign of life for {:.2f} s", self.job_.rank,
-                                      self.job_.describe(rank), seconds);
+void DeparturesDriver::on_fenced(std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) {
+  if (!job_.settings.says(LogLevel::warn) || !is_to_tell_of(rank, tracer != 0)) return;
+  const std::string who = fmt::format("ucft: rank {}: {} gave no sign of life for {:.2f} s", job_.rank,
+                                      job_.describe(rank), std::chrono::duration<double>(silent_for).count());
   if (tracer != 0)
     fmt::print(stderr, "{}, and process {} traces it: it is waited for\n", who, tracer);
   else
@@ -385,15 +372,14 @@ void DeparturesDriver::report() {
   }
 }
 
-void DeparturesDriver::on_tick(void* arg) {
-  auto& self = *static_cast<DeparturesDriver*>(arg);
-  self.transport_->control()->beat_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
-  if (self.ports_ != nullptr) self.look_at_ports();
+void DeparturesDriver::on_tick() {
+  transport_->control()->beat_at_ns.store(monotonic_ns(), std::memory_order_relaxed);
+  if (ports_ != nullptr) look_at_ports();
   // Ranks that leave wait for answers, even while this rank is busy.
   constexpr std::uint32_t apart = 4;
-  if (self.has_messages_ && ++self.ticks_ % apart == 0) self.helper_->wake();
-  const bool news = self.news_count_.load(std::memory_order_acquire) != 0;
-  if (news || self.answering_.load(std::memory_order_acquire)) self.helper_->wake();
+  if (has_messages_ && ++ticks_ % apart == 0) helper_->wake();
+  const bool news = news_count_.load(std::memory_order_acquire) != 0;
+  if (news || answering_.load(std::memory_order_acquire)) helper_->wake();
 }
 
 // A port of this host that goes down explains much that would look like the others' deaths. It proves nothing: it may

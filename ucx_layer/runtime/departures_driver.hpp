@@ -25,15 +25,14 @@
 
 namespace ucft::detail {
 
-class DeparturesDriver {
+class DeparturesDriver : private DetectorThread::Listener {
  public:
   using Clock = std::chrono::steady_clock;
 
   DeparturesDriver(const Job& job, Communicators& communicators) : job_(job), communicators_(communicators) {}
-  ~DeparturesDriver() = default;
 
-  void begin();                       // once the identities of all ranks are known
-  void attach(Transport& transport);  // before it receives anything; it must outlive the detector
+  void begin();                                                   // once the identities of all ranks are known
+  void attach(Transport& transport) { transport_ = &transport; }  // before it receives; it must outlive the detector
   void watch_along(std::vector<LifelineEnds> lifelines) { departures_.watch_along(std::move(lifelines)); }
   const Departures& state() const { return departures_; }
   // lifelines: by rank. helper: woken when a rank has departed and nobody calls. Throws std::system_error.
@@ -94,12 +93,12 @@ class DeparturesDriver {
   using News = std::function<void(DeparturesDriver&)>;  // of the detector: what is to be done on the caller's thread
 
   // On the detector's thread; on_verdict of a proof also on the caller's, in look_now().
-  static void on_verdict(void* self, const Verdict& verdict);
-  static void on_tick(void* self);
-  static void on_excluded(void* self, std::int32_t by);
-  static void on_left(void* self, std::int32_t rank, bool all_know);
-  static void on_line_lost(void* self, std::int32_t rank);
-  static void on_fenced(void* self, std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer);
+  void on_verdict(const Verdict& verdict) override;
+  void on_tick() override;
+  void on_excluded(std::int32_t by) override;
+  void on_left(std::int32_t rank, bool all_know) override;
+  void on_line_lost(std::int32_t rank) override;
+  void on_fenced(std::int32_t rank, std::chrono::nanoseconds silent_for, int tracer) override;
   bool is_to_tell_of(std::int32_t rank, bool is_traced) const;
   void tell(const std::vector<News>& news);
   void take_in(const Verdict& verdict, Clock::time_point at);

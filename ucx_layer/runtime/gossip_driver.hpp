@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "collectives/gossip/gossip_call.hpp"
 #include "collectives/gossip/gossip_message.hpp"
 #include "ucft/ucft.h"
 #include "ucx_layer/transport/communicator_id.hpp"
@@ -23,11 +22,6 @@ namespace ucft::detail {
 
 class Communicator;
 struct Request;
-
-struct GossipRequest {
-  GossipCall call;
-  GossipOutcome outcome;
-};
 
 // One operation in flight, for float or double.
 class GossipWork {

@@ -9,8 +9,8 @@
 
 #include "collectives/on_host/host_call.hpp"
 #include "collectives/catalogue/catalogue.hpp"
+#include "collectives/gossip/gossip_call.hpp"
 #include "ucft/ucft.h"
-#include "ucx_layer/runtime/gossip_driver.hpp"
 
 namespace ucft::detail {
 
@@ -63,6 +63,11 @@ struct Call {
   const ucft_coll_options_t* options = nullptr;
   // allgather: elements of each rank's block and where they go; null: count each, one after the other
   const std::uint64_t *counts = nullptr, *displacements = nullptr;
+};
+
+struct GossipRequest {
+  GossipCall call;
+  GossipOutcome outcome;
 };
 
 // The object that a caller holds from init to free. Each post makes an operation of it.

@@ -158,11 +158,7 @@ Identity own_identity(const Job& job) {
 }
 
 // Settings that must be the same on all ranks, and can be shown.
-struct SameSetting {
-  const char* name;
-  std::string (*value)(const Identity& of);
-};
-constexpr SameSetting same_settings[] = {
+constexpr std::pair<const char*, std::string (*)(const Identity&)> same_settings[] = {
     {"UCFT_WINDOW", [](const Identity& of) { return fmt::to_string(of.window); }},
     {"UCFT_CONNECT_ALL", [](const Identity& of) { return fmt::to_string(of.connect_all); }},
     {"UCFT_SUSPECT_AFTER", [](const Identity& of) { return fmt::format("{}us", of.suspect_after_us); }},
@@ -206,11 +202,6 @@ StartUp::StartUp(Job& job, OutOfBand& oob, DeparturesDriver& departures)
     : job_(job), oob_(oob), departures_(departures) {
   job_.rank = oob.rank();
   job_.size = oob.size();
-}
-
-template <class T>
-bool StartUp::gather(const T& mine, std::vector<T>& all, std::string& error) {
-  return oob_.allgather(mine, all, error, [this] { transport_->poll(); });
 }
 
 bool StartUp::exchange_identities(std::string& error) {
@@ -374,7 +365,7 @@ bool StartUp::agree(bool ok, std::string& error, const char* step) {
   }
   const StepResult mine = result_of(ok, error);
   std::vector<StepResult> all;
-  if (!gather(mine, all, error)) {
+  if (!oob_.allgather(mine, all, error, polling_)) {
     if (has_given_up) error = fmt::format("{}; {}", mine.error, error);
     return false;
   }
@@ -463,7 +454,7 @@ bool StartUp::shut_the_door(std::string& error) {
   const auto limit = Clock::now() + connected_limit;
   while (!transport_->connected() && Clock::now() < limit) transport_->poll();
   std::vector<char> all;
-  if (!gather(transport_->connected() ? char{1} : char{0}, all, error)) return false;
+  if (!oob_.allgather(transport_->connected() ? char{1} : char{0}, all, error, polling_)) return false;
   const auto late = std::find(all.begin(), all.end(), 0);
   const bool shut = late == all.end() && transport_->accept_no_more();
   if (!shut && job_.settings.says(LogLevel::info))
@@ -484,13 +475,13 @@ bool StartUp::connect_lifelines(LifelineMaker& maker, const std::vector<Lifeline
   const std::uint64_t job = std::uint64_t{job_.cookie} << 32 | static_cast<std::uint32_t>(job_.peers[0].pid);
   UCFT_TEST_POINT(lifelines);
   const auto limit = std::min(lifeline_limit, std::chrono::microseconds(job_.settings.startup_timeout_us) / 2);
-  std::vector<Lifeline> lines = maker.connect(job_.rank, job, wanted, limit, [this] { transport_->poll(); });
+  std::vector<Lifeline> lines = maker.connect(job_.rank, job, wanted, limit, polling_);
 
   LifelineGaps mine;
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (!lines[i].is_open()) mine.add(wanted[i].rank);
   std::vector<LifelineGaps> gaps;
-  if (!gather(mine, gaps, error)) return false;
+  if (!oob_.allgather(mine, gaps, error, polling_)) return false;
   const auto is_missing = [&](std::int32_t a, std::int32_t b) {
     return gaps[static_cast<std::size_t>(a)].include(b) || gaps[static_cast<std::size_t>(b)].include(a);
   };
@@ -522,7 +513,7 @@ bool StartUp::open_remote_mailboxes(std::string& error) {
   own.bytes = static_cast<std::uint32_t>(mine.size());
   std::copy(mine.begin(), mine.end(), own.key);
   std::vector<Key> all;
-  if (!gather(own, all, error)) return false;
+  if (!oob_.allgather(own, all, error, polling_)) return false;
   bool ok = true;
   if (own.bytes > 0)
     for (std::int32_t rank = 0; rank < job_.size && ok; ++rank) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,9 +38,6 @@ class StartUp {
   std::vector<std::pair<std::int32_t, Lifeline>> take_lifelines() { return std::exchange(lifelines_, {}); }  // by rank
 
  private:
-  // An allgather in which peers get the progress of this rank that they need.
-  template <class T>
-  bool gather(const T& mine, std::vector<T>& all, std::string& error);
   void take_in(const Identity& mine, const std::vector<Identity>& all);
   Unopened try_pages(const std::vector<Identity>& all, std::string& why) const;
   bool divide_hosts(const std::vector<Identity>& identities, std::string& error);
@@ -59,7 +57,8 @@ class StartUp {
   OutOfBand& oob_;
   DeparturesDriver& departures_;
   Transport* transport_ = nullptr;
-  std::int32_t sharing_ = 0;             // ranks that share memory, with this one
+  const std::function<void()> polling_ = [this] { transport_->poll(); };  // peers need it while this rank waits
+  std::int32_t sharing_ = 0;                                              // ranks that share memory, with this one
   std::uint64_t mappable_ = UINT64_MAX;  // bytes of address space that each rank of this host can still map,
   std::int32_t mappable_rank_ = 0;       // and the one that can map least
   std::vector<std::pair<std::int32_t, Lifeline>> lifelines_;

@@ -125,26 +125,25 @@ std::string of_tcp(const char* option) {
 }
 
 ucs_status_t configure(ucp_config_t* config, bool with_tcp, const std::string& devices) {
-  // The detector is ours. UCX's keepalive would be an active message into queues that we don't use.
-  if (ucs_status_t status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf"); status != UCS_OK) return status;
-  // Without this the error callback of a peer that died with a full queue never comes.
-  if (ucs_status_t status = ucp_config_modify(config, "RESOLVE_REMOTE_EP_ID", "y"); status != UCS_OK) return status;
-  // UCX's shared memory must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test). In
-  // error-handling mode UCX doesn't, but opens its queues all the same, as files in /dev/shm that stay there if the
-  // rank dies meanwhile.
-  if (ucs_status_t status = ucp_config_modify(config, "TLS", transports_for_ucx().c_str()); status != UCS_OK)
-    return status;
-  if (!with_tcp) return UCS_OK;
-  if (!devices.empty())
-    if (ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", devices.c_str()); status != UCS_OK)
-      return status;
-  // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0").
-  // That is a survivor that was sending to a rank as it died. So all is copied, in large segments, which isn't slower.
-  for (const char* threshold : {"ZCOPY_THRESH", "RNDV_THRESH"})
-    if (ucs_status_t status = ucp_config_modify(config, threshold, "inf"); status != UCS_OK) return status;
-  for (const char* segment : {"TX_SEG_SIZE", "RX_SEG_SIZE"})
-    if (ucs_status_t status = ucp_config_modify(config, of_tcp(segment).c_str(), "256k"); status != UCS_OK)
-      return status;
+  std::vector<std::pair<std::string, std::string>> options = {
+      // The detector is ours. UCX's keepalive would be an active message into queues that we don't use.
+      {"KEEPALIVE_INTERVAL", "inf"},
+      // Without this the error callback of a peer that died with a full queue never comes.
+      {"RESOLVE_REMOTE_EP_ID", "y"},
+      // UCX's shared memory must not be used between ranks that may be killed (tests/ucx/wedged_fifo_test). In
+      // error-handling mode UCX doesn't, but opens its queues all the same, as files in /dev/shm that stay there if the
+      // rank dies meanwhile.
+      {"TLS", transports_for_ucx()}};
+  if (with_tcp && !devices.empty()) options.emplace_back("NET_DEVICES", devices);
+  if (with_tcp) {
+    // UCX 1.13 completes a zero-copy send over tcp twice if the write fails, and ends the process ("comp->count > 0").
+    // That is a survivor that was sending to a rank as it died. So all is copied, in large segments, which isn't
+    // slower.
+    for (const char* threshold : {"ZCOPY_THRESH", "RNDV_THRESH"}) options.emplace_back(threshold, "inf");
+    for (const char* segment : {"TX_SEG_SIZE", "RX_SEG_SIZE"}) options.emplace_back(of_tcp(segment), "256k");
+  }
+  for (const auto& [name, value] : options)
+    if (ucs_status_t status = ucp_config_modify(config, name.c_str(), value.c_str()); status != UCS_OK) return status;
   return UCS_OK;
 }
 

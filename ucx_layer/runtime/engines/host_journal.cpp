@@ -34,7 +34,7 @@ struct HostJournal::Head {
 HostJournal::HostJournal(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
                          std::function<const HostContribution*(OperationNumber)> contribution)
     : context_(context),
-      slabs_(id, ranks, me, context),
+      slabs_(id, ranks, me, context.transport()),
       log_(me, static_cast<Rank>(ranks.size()), context.transport().slabs().bytes() / sizeof(HostWord), entry_words),
       buffers_(context.transport().buffers()),
       contribution_(std::move(contribution)) {

@@ -22,6 +22,8 @@
 
 namespace ucft::detail {
 
+class Context;
+
 class HostJournal : public Journal {
  public:
   // ranks: of the context, those of this host; me: this one's place among them. contribution: of this rank's part in a

@@ -3,30 +3,30 @@
 #include <atomic>
 #include <utility>
 
-#include "ucx_layer/runtime/context.hpp"
+#include "ucx_layer/transport/communicator_id.hpp"
 
 namespace ucft::detail {
 
-HostSlabs::HostSlabs(std::uint32_t id, std::vector<std::int32_t> ranks, Rank me, Context& context)
-    : context_(context),
+HostSlabs::HostSlabs(std::uint32_t id, std::vector<std::int32_t> ranks, Rank me, Transport& transport)
+    : transport_(transport),
       communicator_(id),
       ranks_(std::move(ranks)),
       me_(me),
-      own_(context.transport().slabs().open(id)),
+      own_(transport.slabs().open(id)),
       slabs_(ranks_.size(), nullptr),
       final_(ranks_.size()),
       left_(ranks_.size()) {
   slabs_[static_cast<std::size_t>(me_)] = own_;
-  for (std::int32_t rank : ranks_)
-    if (rank != context.rank()) SharedPath::include(rank, to_wake_);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (rank != static_cast<std::size_t>(me_)) SharedPath::include(ranks_[rank], to_wake_);
 }
 
 const std::byte* HostSlabs::find(Rank owner) {
   const auto place = static_cast<std::size_t>(owner);
-  return slabs_[place] = context_.transport().slab_of(ranks_[place], communicator_).data;
+  return slabs_[place] = transport_.slab_of(ranks_[place], communicator_).data;
 }
 
-void HostSlabs::wake_others() { context_.transport().wake(to_wake_); }
+void HostSlabs::wake_others() { transport_.wake(to_wake_); }
 
 // Two that leave at once must not both see the other there (HostEngine::is_last()).
 void HostSlabs::say_left(OperationNumber gossip_posted) {
@@ -35,7 +35,7 @@ void HostSlabs::say_left(OperationNumber gossip_posted) {
   if (ranks_.size() > 1) wake_others();
 }
 
-void HostSlabs::close() { context_.transport().slabs().close(communicator_); }
+void HostSlabs::close() { transport_.slabs().close(communicator_); }
 
 std::optional<OperationNumber> HostSlabs::gossip_left(Rank rank) {
   const HostWord left = rank == me_ ? 0 : load(rank, HostLayout::left());
@@ -44,7 +44,7 @@ std::optional<OperationNumber> HostSlabs::gossip_left(Rank rank) {
 
 // Before its directory is looked into.
 bool HostSlabs::may_yet_open(std::uint32_t communicator, Rank rank) const {
-  const ControlPage& control = *context_.transport().control_of(ranks_[static_cast<std::size_t>(rank)]);
+  const ControlPage& control = *transport_.control_of(ranks_[static_cast<std::size_t>(rank)]);
   return communicator_id::is_for_all(communicator)
              ? communicator_id::number_of(communicator) >= control.opened_for_all.load(std::memory_order_acquire)
              : communicator_id::number_of(communicator) >= control.opened.load(std::memory_order_acquire);
@@ -53,7 +53,7 @@ bool HostSlabs::may_yet_open(std::uint32_t communicator, Rank rank) const {
 HostLease HostSlabs::lease(Rank rank) const {
   const auto look = [&](std::uint32_t communicator) {
     if (may_yet_open(communicator, rank)) return HostLease::open;
-    const SlabView found = context_.transport().slab_of(ranks_[static_cast<std::size_t>(rank)], communicator);
+    const SlabView found = transport_.slab_of(ranks_[static_cast<std::size_t>(rank)], communicator);
     return !found.is_there ? HostLease::none : found.is_closed ? HostLease::closed : HostLease::open;
   };
   const HostLease here = look(communicator_);
@@ -66,7 +66,7 @@ HostLease HostSlabs::lease(Rank rank) const {
 
 bool HostSlabs::end() {
   if (!may_end_lease(*this, me_, static_cast<Rank>(ranks_.size()))) return false;
-  context_.transport().slabs().end(communicator_, own_);
+  transport_.slabs().end(communicator_, own_);
   return true;
 }
 

@@ -13,17 +13,14 @@
 
 #include "collectives/on_host/host_lease.hpp"
 #include "ucx_layer/test_points.hpp"
-#include "ucx_layer/transport/memory/slabs.hpp"
-#include "ucx_layer/transport/paths/shared.hpp"
+#include "ucx_layer/transport/transport.hpp"
 
 namespace ucft::detail {
-
-class Context;
 
 class HostSlabs {
  public:
   // ranks: of the context, by rank here; me: this one's place among them.
-  HostSlabs(std::uint32_t id, std::vector<std::int32_t> ranks, Rank me, Context& context);
+  HostSlabs(std::uint32_t id, std::vector<std::int32_t> ranks, Rank me, Transport& transport);
 
   // False: there is no memory for this rank's own, so it can take no part, and must stand aside.
   bool is_there() const { return own_ != nullptr; }
@@ -102,7 +99,7 @@ class HostSlabs {
   [[gnu::cold, gnu::noinline]] const std::byte* find(Rank owner);
   bool may_yet_open(std::uint32_t communicator, Rank rank) const;
 
-  Context& context_;
+  Transport& transport_;
   const std::uint32_t communicator_;
   const std::vector<std::int32_t> ranks_;  // context ranks
   const Rank me_;

@@ -4,19 +4,20 @@
 #include <bit>
 #include <cstring>
 
-#include "ucx_layer/runtime/context.hpp"
+#include "collectives/core/ballots.hpp"
+#include "ucx_layer/observer/job_view.hpp"
 
 namespace ucft::detail {
 
 LocalPart::LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, HostEngine* on_host,
-                     Context& context)
+                     Transport& transport)
     : caller_(&caller),
       row_(caller.arguments.row()),
       me_(me),
       places_(places),
       on_host_(on_host),
-      context_(context),
-      buffers_(context.transport().buffers()),
+      transport_(transport),
+      buffers_(transport.buffers()),
       send_(caller.send),
       give_(buffers_),
       value_(buffers_) {
@@ -128,7 +129,7 @@ bool LocalPart::lend_input() {
   const Arguments& arguments = caller_->arguments;
   const std::uint64_t bytes = arguments.bytes();
   if (!places_.are_ranks() || !row_.disseminates || arguments.reduction.widens() || bytes <= inline_limit ||
-      caller_->send == caller_->receive || !context_.transport().can_send_from(caller_->send, bytes))
+      caller_->send == caller_->receive || !transport_.can_send_from(caller_->send, bytes))
     return false;
   caller_->lent_input = buffers_.adopt(static_cast<const std::byte*>(caller_->send), bytes, untold);
   contribution_.block = buffers_.whole(caller_->lent_input);

@@ -17,7 +17,7 @@ class LocalPart {
  public:
   // on_host: the engine of the ranks here; null: no other rank is here.
   LocalPart(Request& caller, OperationNumber call, Rank me, const Places& places, HostEngine* on_host,
-            Context& context);
+            Transport& transport);
   ~LocalPart();
   LocalPart(const LocalPart&) = delete;
   LocalPart& operator=(const LocalPart&) = delete;
@@ -57,7 +57,7 @@ class LocalPart {
   const Rank me_;
   const Places& places_;
   HostEngine* const on_host_;
-  Context& context_;
+  Transport& transport_;
   Buffers& buffers_;
   std::optional<Request> request_;  // to on_host_
   const void* send_ = nullptr;

@@ -92,7 +92,7 @@ ucft_status_t ProcessEngine::post(Request& request) {
   if (context_.excluded()) return context_.why_excluded();
   if (parts_.size() >= static_cast<std::size_t>(context_.settings().window)) return UCFT_ERR_BUSY;
   try {
-    auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, on_host_.get(), context_);
+    auto part = std::make_unique<LocalPart>(request, calls_, me_, places_, on_host_.get(), context_.transport());
     if (!part->begin()) return UCFT_ERR_BUSY;
     parts_.push_back(std::move(part));
   } catch (const std::bad_alloc&) {  // its data are wanted by all
