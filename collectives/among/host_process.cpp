@@ -146,7 +146,8 @@ Operation::Memory HostProcess::memory_for(const HostContribution& contribution,
   if (contribution.has_value && !contribution.value.empty()) {
     memory.input = contribution.block;
     buffers_.retain(memory.input);
-    for (const auto& [offset, data] : contribution.pieces) buffers_.copy(memory.input.part(offset, data.bytes), data);
+    for (const auto& [offset, data] : contribution.pieces)
+      buffers_.copy_part(memory.input.part(offset, data.bytes), data, memory.input.bytes);
     if (!memory.input)
       memory.input = buffers_.whole(buffers_.copy_in(contribution.value.data(), contribution.value.size()));
   }

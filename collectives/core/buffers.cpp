@@ -140,9 +140,10 @@ void Buffers::copy_part(const Slice& to, const Slice& from, std::uint64_t of_byt
   if (deferred_ == nullptr || !deferred_->keep(step, *this)) step.take(*this);
 }
 
-void Buffers::combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher) {
+void Buffers::combine_part(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher,
+                           std::uint64_t of_bytes) {
   const DeferredSteps::Step step{
-      .copies = false, .reduction = reduction, .of_bytes = to.bytes, .to = to, .lower = lower, .higher = higher};
+      .copies = false, .reduction = reduction, .of_bytes = of_bytes, .to = to, .lower = lower, .higher = higher};
   if (deferred_ == nullptr || !deferred_->keep(step, *this)) step.take(*this);
 }
 

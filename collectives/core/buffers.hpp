@@ -98,7 +98,11 @@ class Buffers {
   void copy(const Slice& to, const Slice& from) { copy_part(to, from, to.bytes); }
   // Of a value of so many bytes, of which this is a part.
   void copy_part(const Slice& to, const Slice& from, std::uint64_t of_bytes);
-  void combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher);
+  void combine(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher) {
+    combine_part(reduction, to, lower, higher, to.bytes);
+  }
+  void combine_part(const Reduction& reduction, const Slice& to, const Slice& lower, const Slice& higher,
+                    std::uint64_t of_bytes);
   void defer_to(DeferredSteps* steps) { deferred_ = steps; }  // null: to none
 
   std::uint64_t bytes(BufferId id) const { return id == no_buffer ? 0 : blocks_[id].bytes; }

@@ -37,6 +37,7 @@ bool DeferredSteps::keep(const Step& step, Buffers& buffers) {
     take_all(buffers);
     return false;
   }
+  if (step.to.bytes == 0) return true;  // nothing is to be done, now or later
   const BufferId to = step.to.buffer;
   const auto reads_it = [&](const Step& each) { return each.lower.buffer == to || each.higher.buffer == to; };
   if (step.of_bytes < from_bytes_ && !lead_to(to) && !lead_to(step.lower.buffer) && !lead_to(step.higher.buffer) &&

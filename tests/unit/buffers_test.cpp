@@ -324,7 +324,11 @@ TEST(DeferredSteps, APartOfALongValueWaitsWithTheOthers) {
   const std::uint64_t words[] = {0, 0}, piece = 7;
   const Slice whole = buffers.whole(buffers.copy_in(words, sizeof words));
   const Slice part = buffers.whole(buffers.copy_in(&piece, sizeof piece));
-  buffers.copy_part(whole.part(8, 8), part, whole.bytes);
+  buffers.combine_part({DataType::uint64, Operator::sum, nullptr, nullptr}, whole.part(8, 8), whole.part(8, 8), part,
+                       whole.bytes);
+  EXPECT_TRUE(steps.lead_to(whole.buffer));
+  steps.take_all(buffers);
+  buffers.copy_part(whole.part(0, 8), part, whole.bytes);
   EXPECT_TRUE(steps.lead_to(whole.buffer));
   steps.take_all(buffers);
   EXPECT_EQ(reinterpret_cast<const std::uint64_t*>(buffers.data(whole))[1], 7U);

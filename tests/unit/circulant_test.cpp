@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "collectives/core/deferred_steps.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {
@@ -81,6 +82,23 @@ TEST(Circulant, EachMemberSendsAndGetsNoMoreThanItMust) {
       EXPECT_EQ(world.counted[Phase::allgather], world.counted[Phase::reduce_scatter]);
       EXPECT_EQ(world.counted[Phase::group] + world.counted[Phase::up] + world.counted[Phase::broadcast], 0);
     }
+}
+
+// A replica of a host keeps them all for later, also where the first step begins with a copy (3 members).
+TEST(Circulant, ShortPiecesOfALongSumAreStepsOfALongValue) {
+  for (Rank n = 2; n <= 3; ++n) {
+    HandFedWorld world(n, 2, in_blocks(8));
+    DeferredSteps steps(64);
+    HandFedRank& replica = world[0];
+    replica.buffers.defer_to(&steps);
+    world.post_all(sum_of(DataType::uint64, 12), [](Rank rank) { return bytes_of(flags_of(rank, 12)); });
+    world.run();
+    replica.buffers.defer_to(nullptr);
+    EXPECT_EQ(replica.ended(0).times, 1);
+    EXPECT_EQ(words_of(replica.ended(0)), std::vector<std::uint64_t>(12)) << "nothing is written to memory yet";
+    EXPECT_FALSE(steps.empty());
+    steps.clear(replica.buffers);
+  }
 }
 
 // The additions of Träff's Algorithm 1, with powers of two for skips, all members in step.

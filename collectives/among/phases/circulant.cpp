@@ -97,7 +97,7 @@ bool Circulant::start(const Message& blank, Slice input, const Arguments& argume
   // The blocks to which the first step adds nothing.
   const Skip& first = skips_.front();
   for (const auto& [begin, end] : runs_of(first.blocks, first.distance - first.blocks, arguments, ballots).runs)
-    buffers.copy(sum_.part(begin, end - begin), input_.part(begin, end - begin));
+    buffers.copy_part(sum_.part(begin, end - begin), input_.part(begin, end - begin), arguments.bytes());
   return true;
 }
 
@@ -173,9 +173,10 @@ void Circulant::take(const Message& piece, const Arguments& arguments, Buffers& 
   left_ -= piece.value.bytes;
   const Slice to = sum_.part(piece.offset, piece.value.bytes);
   if (piece.phase == Phase::reduce_scatter)
-    buffers.combine(arguments.reduction, to, at_ == 0 ? input_.part(piece.offset, piece.value.bytes) : to, piece.value);
+    buffers.combine_part(arguments.reduction, to, at_ == 0 ? input_.part(piece.offset, piece.value.bytes) : to,
+                         piece.value, arguments.bytes());
   else
-    buffers.copy(to, piece.value);
+    buffers.copy_part(to, piece.value, arguments.bytes());
   buffers.release(piece.value);
 }
 
