@@ -99,15 +99,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   transport_->end_of_start_up();
   spin_ = Spin({settings().spin, static_cast<std::int32_t>(sharing), job_.own_threads});
   transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord), rank());
-  bool watching = true;
-  try {
-    helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);
-    departures_.start_detector(*helper_, steps.take_lifelines());
-  } catch (const std::system_error& failure) {
-    error = fmt::format("the detector can't start: {}", failure.what());
-    watching = false;
-  }
-  if (!steps.agree(watching, error, "detector")) return UCFT_ERR_STARTUP;
+  if (!steps.agree(start_threads(steps.take_lifelines(), error), error, "detector")) return UCFT_ERR_STARTUP;
   departures_.count_silence();
   transport_->publish_counts();
   std::string complaint;
@@ -117,6 +109,17 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   started_ = true;
   if (all_must_close) meet();
   return UCFT_OK;
+}
+
+bool Context::start_threads(std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error) {
+  try {
+    helper_ = std::make_unique<HelperThread>(&Context::helper_turn, this);
+    departures_.start_detector(*helper_, std::move(lifelines));
+    return true;
+  } catch (const std::system_error& failure) {
+    error = fmt::format("the detector can't start: {}", failure.what());
+    return false;
+  }
 }
 
 // A barrier over the survivors: the launcher's are for ranks that it knows, and can't survive. A rank that dies in it

@@ -142,6 +142,7 @@ class Context {
   static void on_control(void* self, const WireHeader& header, int peer);
   static void endpoint_failed(void* self, int peer, const char* why);
   static void helper_turn(void* self);
+  bool start_threads(std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error);
   void meet();
   void print_stats() const;
   HostLayout slab_layout() const;
