@@ -72,7 +72,7 @@ void Operation::on_optimistic(const Message& message, Outbox& out) {
   if (!optimistic_.accepts(message, arguments_, ballots_)) return on_mismatch(message, out);
   if (!ballots_.is_optimistic()) return;
   if (!row_->collects && message.outcome != Outcome::success) return leave_optimistic(message, out);
-  if (optimistic_.on_message(message, out.buffers())) advance(out);
+  if (optimistic_.on_message(message, ballots_, out.buffers())) advance(out);
 }
 
 void Operation::on_contribution(const Message& message, Outbox& out) {
@@ -214,12 +214,19 @@ void Operation::leave_optimistic(const Message& why, Outbox& out) {
   join(out);
 }
 
+// Pieces may be on their way from the room for the result. Another ballot has those of an allgather in another order.
+void Operation::clear_optimistic(Buffers& buffers) {
+  optimistic_.clear(buffers);
+  if (row_->has_own_lengths() && buffers.references(memory_.result) > 1)
+    buffers.release(std::exchange(memory_.result, no_buffer));
+}
+
 // ---- a ballot with a root ----
 
 // Takes part in the promised ballot: with what was decided, if this rank knows it, else with its input.
 void Operation::join(Outbox& out) {
   ++attempts_;
-  optimistic_.clear(out.buffers());
+  clear_optimistic(out.buffers());
   plan_.make(ballots_, arguments_.f, arguments_.shape);
   contribute(up_correction_.join());
   root_decided_ = false;
@@ -384,6 +391,7 @@ void Operation::deliver(const Message& message, Outbox& out) {
     if (ballots_.before(decision_.accepted, message.attempt)) decision_.accepted = message.attempt;
     return;
   }
+  clear_optimistic(out.buffers());
   if (memory_.lacks && message.value) {
     Message without = message;
     without.value = {};
@@ -394,7 +402,6 @@ void Operation::deliver(const Message& message, Outbox& out) {
   }
   decision_.accepted = message.attempt;
   delivered_ = true;
-  optimistic_.clear(out.buffers());
   // The root has what it needed. My parent may still count on a message from me: an empty one that nobody will use.
   if (!ballots_.is_optimistic() && contributes() && !ballots_.is_root() && !up_correction_.passed_up()) {
     Message up = compose(Phase::up);

@@ -96,6 +96,7 @@ class Operation {
   void advance_optimistic(Outbox& out);
   void deliver_optimistic(Buffers& buffers);
   void leave_optimistic(const Message& why, Outbox& out);
+  void clear_optimistic(Buffers& buffers);
   void join(Outbox& out);
   void contribute(Message& mine) const;
   void drain_inbox(Outbox& out);

@@ -68,12 +68,12 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
       for (int outcome = 0; outcome <= static_cast<int>(Outcome::mismatch); ++outcome) {
         Message sent;
         sent.operation = 0x123456789abcdefull;
+        sent.phase = static_cast<Phase>(phase);
         sent.attempt = 11;
         (has_offset(static_cast<Phase>(phase)) ? sent.offset : sent.contributors) = 0xfffffff0u;
-        sent.failed_count = 300;
+        (sent.phase == Phase::all_broadcast ? sent.offset : sent.failed_count) = 300;
         sent.list_length = failure_list_limit;
         sent.signature = 0xbeef;
-        sent.phase = static_cast<Phase>(phase);
         sent.flags = static_cast<std::uint8_t>(flags);
         sent.outcome = static_cast<Outcome>(outcome);
         const bool gossips = sent.has(by_gossip), decided = sent.has(is_decided) || gossips;
@@ -109,7 +109,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         ASSERT_EQ(got.list, no_buffer);
         ++seen;
       }
-  EXPECT_EQ(seen, 14 * 256 * 4);
+  EXPECT_EQ(seen, 15 * 256 * 4);
 }
 
 TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
@@ -123,7 +123,7 @@ TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
   const Message envelope = envelope_of(sent, {17, 0, 24});
   EXPECT_EQ(envelope.value, (Slice{17, 0, 24}));
   const WireHeader header = compose_header(envelope, context);
-  EXPECT_EQ(header.phase, 14);
+  EXPECT_EQ(header.phase, 15);
   EXPECT_EQ(header.signature, 3);
   EXPECT_EQ(header.attempt, 70000);
   EXPECT_EQ(header.prev, -1);
@@ -204,7 +204,7 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known = phase < phase_count || phase == 14 || (phase >= 16 && phase <= 25);  // 14: gossip
+    const bool known = phase < phase_count || phase == 15 || (phase >= 16 && phase <= 25);  // 15: gossip
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;

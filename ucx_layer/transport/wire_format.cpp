@@ -5,7 +5,8 @@
 namespace ucft::detail {
 
 namespace {
-// Carries a part of a value, whose place takes the one of the contributors: they are told by another message.
+// Carries a part of a value, whose place takes the one of the contributors: they are told by another message. (Of
+// all_broadcast it takes that of the number of failures.)
 bool is_piece(Phase phase) { return phase == Phase::reduce_scatter || phase == Phase::allgather; }
 
 bool is_decision(Phase phase) {
@@ -50,7 +51,8 @@ WireHeader compose_header(const Message& message, const WireStamp& stamp) {
   header.attempt = message.attempt;
   header.prev = is_decision(message.phase) ? message.first_decided : message.prev;
   header.contributors = is_piece(message.phase) ? message.offset : message.contributors;
-  header.failed_count = static_cast<std::uint16_t>(std::min<std::uint32_t>(message.failed_count, 0xffff));
+  const std::uint32_t count = message.phase == Phase::all_broadcast ? message.offset : message.failed_count;
+  header.failed_count = static_cast<std::uint16_t>(std::min<std::uint32_t>(count, 0xffff));
   header.list_length = static_cast<std::uint8_t>(message.list_length);
   header.outcome = static_cast<std::uint8_t>(message.outcome);
   if ((message.flags & (is_decided | by_gossip)) != 0) header.transport_flags = has_ballots;
@@ -67,7 +69,7 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
   message.flags = header.flags;
   message.outcome = static_cast<Outcome>(header.outcome);
   (is_piece(message.phase) ? message.offset : message.contributors) = header.contributors;
-  message.failed_count = header.failed_count;
+  (message.phase == Phase::all_broadcast ? message.offset : message.failed_count) = header.failed_count;
   message.list_length = header.list_length;
   if (is_decision(message.phase))
     message.first_decided = header.prev;

@@ -18,7 +18,7 @@
 
 namespace ucft::detail {
 
-inline constexpr std::uint8_t wire_version = 8;
+inline constexpr std::uint8_t wire_version = 9;
 
 // Beyond the phases of the algorithms: messages of the layer itself.
 enum class Control : std::uint8_t {
@@ -68,8 +68,8 @@ struct WireHeader {
   std::int32_t attempt;
   std::int32_t prev;           // contributions: prev; decisions: first_decided
   std::uint32_t value_bytes;   // of the inline value or of the descriptor
-  std::uint32_t contributors;  // of a piece its offset
-  std::uint16_t failed_count;  // saturates
+  std::uint32_t contributors;  // of a piece its offset, but for all_broadcast
+  std::uint16_t failed_count;  // saturates; all_broadcast: which piece it is
   std::uint8_t list_length;
   std::uint8_t outcome;
 };

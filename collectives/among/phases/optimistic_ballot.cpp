@@ -13,8 +13,8 @@ bool OptimisticBallot::fits(const Arguments& arguments, const Ballots& ballots) 
   const CatalogueRow& row = arguments.row();
   const std::int32_t size = ballots.members().size();
   if (!optimism.begins || size < 2 || ballots.any_member_failed()) return false;
-  if (!row.collects) return PieceBroadcast::fits(arguments, ballots);
-  if (!row.disseminates || Circulant::fits(arguments, ballots)) return true;
+  if (PieceBroadcast::fits(arguments, ballots) || Circulant::fits(arguments, ballots)) return true;
+  if (!row.collects || !row.disseminates) return row.collects;
   const std::uint64_t bytes =
       with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, size); });
   return optimism.goes_whole(bytes, size) || (!row.reduces && bytes * optimism.steps(size) <= optimism.set_bytes);
@@ -32,23 +32,18 @@ Message blank_of(const Message& mine) {
   return blank;
 }
 
+// The data don't go with the exchange.
+bool goes_apart(const Arguments& arguments, const Ballots& ballots) {
+  return Circulant::fits(arguments, ballots) || PieceBroadcast::fits(arguments, ballots);
+}
+
 }  // namespace
 
 bool OptimisticBallot::start(Message& mine, BufferId& room, Rank lacking, const Arguments& arguments,
                              const Ballots& ballots, Buffers& buffers) {
-  if (!arguments.row().collects) {
-    if (mine.outcome != Outcome::success) return false;
-    const bool gives = arguments.root == ballots.me();
-    if (!gives && room == no_buffer) room = buffers.allocate(arguments.bytes());
-    const Slice data = gives ? mine.value : buffers.whole(room);
-    if (data)
-      pieces_.start(blank_of(mine), data, arguments, ballots, buffers);
-    else
-      mine.blame(lacking);
-    return bool{data};
-  }
-  if (Circulant::fits(arguments, ballots) && mine.outcome == Outcome::success) {
-    if (!blocks_.start(blank_of(mine), mine.value, arguments, ballots, buffers)) mine.blame(lacking);
+  if (mine.outcome == Outcome::success && !start_parts(mine, room, arguments, ballots, buffers)) mine.blame(lacking);
+  if (!arguments.row().collects) return mine.outcome == Outcome::success;
+  if (goes_apart(arguments, ballots)) {
     mine.value = {};
     mine.flags = static_cast<std::uint8_t>(mine.flags & ~has_value);
   }
@@ -57,48 +52,66 @@ bool OptimisticBallot::start(Message& mine, BufferId& room, Rank lacking, const 
   return true;
 }
 
-// In blocks, words travel without a value. Otherwise all have one.
-bool OptimisticBallot::accepts(const Message& message, const Arguments& arguments, const Ballots& ballots) {
-  if (!arguments.row().collects)
-    return PieceBroadcast::fits(arguments, ballots) && pieces_.accepts(message, arguments, ballots);
-  if (has_part(message.phase)) return blocks_.accepts(message, arguments, ballots);
-  return message.outcome != Outcome::success || message.has(has_value) != Circulant::fits(arguments, ballots);
+// False: there is no memory for it.
+bool OptimisticBallot::start_parts(const Message& mine, BufferId& room, const Arguments& arguments,
+                                   const Ballots& ballots, Buffers& buffers) {
+  if (Circulant::fits(arguments, ballots))
+    return blocks_.start(blank_of(mine), mine.value, arguments, ballots, buffers);
+  if (!PieceBroadcast::fits(arguments, ballots)) return true;
+  const bool has_all = arguments.row().from_root() && arguments.root == ballots.me();
+  if (!has_all && room == no_buffer)
+    room = buffers.allocate(with_collective(
+        arguments.kind, [&](auto each) { return each.result_bytes(arguments, ballots.members().size()); }));
+  const Slice data = has_all ? mine.value : buffers.whole(room);
+  if (!data || (arguments.row().collects && !mine.value)) return false;
+  pieces_.start(blank_of(mine), mine.value, data, arguments, ballots, buffers);
+  return true;
 }
 
-bool OptimisticBallot::on_message(const Message& message, Buffers& buffers) {
-  if (pieces_.is_active()) return pieces_.on_message(message, buffers);
-  return has_part(message.phase) ? blocks_.on_message(message, buffers) : exchange_.on_message(message, buffers);
+// Words about data that go apart travel without a value. All others have one.
+bool OptimisticBallot::accepts(const Message& message, const Arguments& arguments, const Ballots& ballots) {
+  if (arguments.row().collects && message.phase == Phase::exchange)
+    return message.outcome != Outcome::success || message.has(has_value) != goes_apart(arguments, ballots);
+  if (PieceBroadcast::fits(arguments, ballots)) return pieces_.accepts(message, arguments, ballots);
+  return arguments.row().collects && blocks_.accepts(message, arguments, ballots);
+}
+
+bool OptimisticBallot::on_message(const Message& message, const Ballots& ballots, Buffers& buffers) {
+  if (message.phase == Phase::exchange) return exchange_.on_message(message, buffers);
+  return pieces_.is_active() ? pieces_.on_message(message, ballots, buffers) : blocks_.on_message(message, buffers);
 }
 
 OptimisticBallot::State OptimisticBallot::advance(const Arguments& arguments, const Ballots& ballots, Outbox& out) {
-  if (pieces_.is_active()) {
-    pieces_.advance(ballots, out);
-    return pieces_.is_through() ? State::all_have_it : pieces_.is_whole() ? State::has_result : State::awaits;
+  if (!is_exchanging_ && !pieces_.is_active()) return State::awaits;
+  const bool is_agreed = !is_exchanging_ || exchange_.advance(arguments, ballots, out);
+  if (is_exchanging_ && is_agreed && has_culprit(exchange_.partial().outcome)) {
+    blocks_.clear(out.buffers());
+    pieces_.clear(out.buffers());
   }
-  if (!is_exchanging_) return State::awaits;
-  const bool is_agreed = exchange_.advance(arguments, ballots, out);
-  const bool is_broken_off = is_agreed && has_culprit(exchange_.partial().outcome);
-  if (!blocks_.is_active() || is_broken_off) return is_agreed ? State::has_result : State::awaits;
-  return blocks_.advance(is_agreed, arguments, ballots, out) ? State::all_have_it : State::awaits;
+  if (blocks_.is_active())
+    return blocks_.advance(is_agreed, arguments, ballots, out) ? State::all_have_it : State::awaits;
+  if (!pieces_.is_active()) return is_agreed ? State::has_result : State::awaits;
+  pieces_.advance(is_agreed, ballots, out);
+  if (!is_agreed || !pieces_.is_whole()) return State::awaits;
+  return pieces_.is_through() ? State::all_have_it : State::has_result;
 }
 
 Message OptimisticBallot::result() const {
-  Message result = exchange_.partial();
-  if (pieces_.is_active()) {
-    result = {};
-    result.contributors = 1;
-    result.value = pieces_.data();
-  } else if (blocks_.is_active()) {
-    result.value = blocks_.sum();
-  }
+  Message result;
+  result.contributors = 1;
+  if (is_exchanging_) result = exchange_.partial();
+  if (pieces_.is_active()) result.value = pieces_.data();
+  if (blocks_.is_active()) result.value = blocks_.sum();
   return result;
 }
 
 void OptimisticBallot::add_awaited(const Ballots& ballots, std::vector<Rank>& ranks) const {
   for (const Arrivals::Peer& peer : exchange_.arrivals().peers())
     if (peer.state == Arrivals::State::awaited) ranks.push_back(peer.rank);
-  for (const Rank source : {blocks_.awaited(ballots), pieces_.awaited(ballots)})
-    if (source != no_rank && std::ranges::find(ranks, source) == ranks.end()) ranks.push_back(source);
+  if (const Rank source = blocks_.awaited(ballots);
+      source != no_rank && std::ranges::find(ranks, source) == ranks.end())
+    ranks.push_back(source);
+  pieces_.add_awaited(ballots, ranks);
 }
 
 void OptimisticBallot::refuse(const Message& why, const Arguments& arguments, const Ballots& ballots, Outbox& out) {

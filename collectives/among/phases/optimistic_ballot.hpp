@@ -2,6 +2,7 @@
 //
 //   exchange            optimistic.hpp: contributions that are short, or those of a reduce, whole
 //   exchange, blocks    circulant.hpp: a long allreduce. The exchange tells the rest of the result, meanwhile
+//   exchange, pieces    piece_broadcast.hpp: an allgather of long blocks. The same
 //   pieces              piece_broadcast.hpp: a long broadcast
 //
 // An operation that is long in none of these ways begins with a ballot that has a root. So does one that knows of a
@@ -24,7 +25,7 @@ class OptimisticBallot {
   static bool fits(const Arguments& arguments, const Ballots& ballots);
   static bool has(Phase phase) { return phase == Phase::exchange || has_part(phase); }
   // Of a part of long data, whose length is its own.
-  static bool has_part(Phase phase) { return Circulant::has(phase); }
+  static bool has_part(Phase phase) { return Circulant::has(phase) || phase == Phase::all_broadcast; }
 
   // mine: this rank's contribution, or of a broadcast the root's data; references stay with the caller. room: for the
   // data of others; made here if there is none. lacking: the rank to name if there is no memory.
@@ -34,7 +35,7 @@ class OptimisticBallot {
   // Whether a message can be one of this operation. If not, its sender has posted a different one.
   bool accepts(const Message& message, const Arguments& arguments, const Ballots& ballots);
   // False: not awaited.
-  bool on_message(const Message& message, Buffers& buffers);
+  bool on_message(const Message& message, const Ballots& ballots, Buffers& buffers);
   // Goes as far as the arrivals allow.
   State advance(const Arguments& arguments, const Ballots& ballots, Outbox& out);
   // True as soon as this rank has all of the result, and may have said so.
@@ -50,6 +51,9 @@ class OptimisticBallot {
   void clear(Buffers& buffers);
 
  private:
+  bool start_parts(const Message& mine, BufferId& room, const Arguments& arguments, const Ballots& ballots,
+                   Buffers& buffers);
+
   bool is_exchanging_ = false;
   Optimistic exchange_;
   Circulant blocks_;
