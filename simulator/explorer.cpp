@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "collectives/catalogue/catalogue.hpp"
 #include "collectives/topology/circulant_schedule.hpp"
 #include "collectives/topology/reduce_topology.hpp"
 
@@ -70,13 +71,24 @@ std::int64_t sends_in_blocks(Rank rank, Rank ranks, const Arguments& arguments, 
   return sends;
 }
 
-// The messages of a broadcast in pieces, and those that close it.
-std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
-  const auto pieces = static_cast<std::int64_t>((arguments.bytes() + optimism.piece_bytes - 1) / optimism.piece_bytes);
-  const CirculantSchedule schedule((rank - arguments.root + ranks) % ranks, ranks);
-  std::int64_t sends = static_cast<std::int64_t>(Optimism::steps(ranks));
+// The pieces of so many bytes of a root's that a rank gives.
+std::int64_t sends_of_pieces(Rank rank, Rank ranks, Rank root, std::uint64_t bytes, std::uint64_t of_piece) {
+  const auto pieces = static_cast<std::int64_t>((bytes + of_piece - 1) / of_piece);
+  const CirculantSchedule schedule((rank - root + ranks) % ranks, ranks);
+  std::int64_t sends = 0;
   for (std::int64_t round = 0; round < schedule.rounds(pieces); ++round)
     sends += schedule.given(round, pieces).block != CirculantSchedule::no_block;
+  return sends;
+}
+
+// The messages of a broadcast in pieces, or of an allgather, and those that close it.
+std::int64_t sends_in_pieces(Rank rank, Rank ranks, const Arguments& arguments, const Optimism& optimism) {
+  auto sends = static_cast<std::int64_t>(Optimism::steps(ranks));
+  if (arguments.row().from_root())
+    return sends + sends_of_pieces(rank, ranks, arguments.root, arguments.bytes(), optimism.piece_bytes);
+  for (Rank root = 0; root < ranks; ++root)
+    sends += sends_of_pieces(rank, ranks, root, Allgather::record_bytes(block_words(root) * sizeof(std::uint64_t)),
+                             optimism.piece_bytes);
   return sends;
 }
 
@@ -89,11 +101,12 @@ std::int64_t sends_optimistic(Rank rank, Rank ranks, const Arguments& arguments,
     const bool is_long = arguments.bytes() > optimism.piece_bytes && !optimism.goes_whole(arguments.bytes(), ranks);
     return is_long && !arguments.by_gossip() ? sends_in_pieces(rank, ranks, arguments, optimism) : 0;
   }
-  if (row.reduces && row.disseminates && !optimism.goes_whole(arguments.bytes(), ranks)) {
-    Arguments outcome = arguments;
-    outcome.count = 0;
+  Arguments outcome = arguments;
+  outcome.count = 0;
+  if (row.reduces && row.disseminates && !optimism.goes_whole(arguments.bytes(), ranks))
     return sends_in_blocks(rank, ranks, arguments, optimism) + sends_optimistic(rank, ranks, outcome, optimism);
-  }
+  if (row.has_own_lengths() && optimism.goes_in_pieces(arguments.bytes(), ranks))
+    return sends_in_pieces(rank, ranks, arguments, optimism) + sends_optimistic(rank, ranks, outcome, optimism);
   if (!row.disseminates) return rank == arguments.root ? 0 : 1;
   const auto steps = std::bit_width(static_cast<unsigned>(ranks)) - 1;
   const Rank folded = ranks - (1 << steps);
@@ -120,6 +133,7 @@ std::vector<Arguments> with_internal_barriers(const Plan& plan) {
     barrier.f = arguments.rooted() ? std::max(barrier.f, arguments.f) : 0;
     all.push_back(arguments);
   }
+  set_lengths(all, plan.ranks);
   return all;
 }
 

@@ -59,6 +59,23 @@ std::string wrong_blocks(const Terms& terms, const Result& result) {
   return wrong.empty() ? wrong_set(terms, result, in) : wrong;
 }
 
+// The same set, by rank: an allgather in pieces leaves its blocks in the order in which they have come.
+Result in_order_of_ranks(Result result) {
+  std::vector<std::pair<Rank, Words>> blocks;
+  if (!Allgather::for_each(std::as_bytes(std::span(result.value)), [&](Rank rank, std::span<const std::byte> block) {
+        blocks.emplace_back(rank, Words(block.size() / sizeof(std::uint64_t)));
+        if (!block.empty()) std::memcpy(blocks.back().second.data(), block.data(), block.size());
+      }))
+    return result;
+  std::ranges::sort(blocks);
+  result.value.clear();
+  for (const auto& [rank, words] : blocks) {
+    result.value.insert(result.value.end(), {static_cast<std::uint64_t>(rank), words.size()});
+    result.value.insert(result.value.end(), words.begin(), words.end());
+  }
+  return result;
+}
+
 // Some set makes this sum: the one that the list says, if there is one. If the sets are too many: all numbers are odd,
 // so a sum of one number too few or too many shows in the count.
 std::string wrong_sum(Terms terms, const Result& result) {
@@ -150,6 +167,8 @@ std::string broken_promise(const Terms& terms, Rank rank, const Result& result, 
     default: return "mismatch";
   }
   if (!terms.gets(rank)) return {};
+  if (reference != nullptr && terms.pattern.puts_side_by_side())
+    return disagreement(in_order_of_ranks(result), in_order_of_ranks(*reference));
   if (reference != nullptr) return disagreement(result, *reference);
   if (result.outcome == Outcome::success) return wrong_contents(terms, result);
   return result.value.empty() ? "" : "data beside an error";

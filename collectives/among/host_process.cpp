@@ -234,7 +234,7 @@ void HostProcess::clear_completed() {
   forget_unneeded();
 }
 
-// A broadcast in pieces may be over before all hosts have it.
+// A broadcast or allgather in pieces may be over before all hosts have it.
 void HostProcess::forget_what_all_have() {
   const std::size_t forgotten = std::erase_if(taken_, [&](OperationNumber number) {
     if (number < window_.dropped_upto()) return true;

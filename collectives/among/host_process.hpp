@@ -45,8 +45,8 @@ class HostProcess {
   struct Packet {
     Host to;
     // Among those to that host in that operation: below 2^16 - 3, as it travels in 16 bits. The most are two pieces of
-    // an allreduce for each of Optimism::most_pieces, and a few messages more. Of ranks alone: the members that the
-    // operation was planned without.
+    // an allreduce for each of Optimism::most_pieces, and a few messages more. (An allgather has one for each of them,
+    // and one for each of Optimism::most_streams.) Of ranks alone: the members that the operation was planned without.
     std::uint32_t place;
     Message message;  // one reference to value and list each
   };

@@ -8,12 +8,10 @@ namespace ucft::detail {
 std::vector<Rank> Operation::awaited() const {
   std::vector<Rank> ranks;
   if (!started_ || finished_) return ranks;
-  for (const Arrivals* arrivals :
-       {&optimistic_.arrivals(), &up_correction_.group(), &up_correction_.children(), &gather_.replies()})
+  optimistic_.add_awaited(ballots_, ranks);
+  for (const Arrivals* arrivals : {&up_correction_.group(), &up_correction_.children(), &gather_.replies()})
     for (const Arrivals::Peer& peer : arrivals->peers())
       if (peer.state == Arrivals::State::awaited) ranks.push_back(peer.rank);
-  for (const Rank source : {circulant_.awaited(ballots_), pieces_.awaited(ballots_)})
-    if (source != no_rank && std::ranges::find(ranks, source) == ranks.end()) ranks.push_back(source);
   if (ranks.empty() && members().contains(ballots_.promised()) && !ballots_.is_root())
     ranks.push_back(ballots_.promised());
   return ranks;
@@ -35,7 +33,7 @@ void Operation::start(OperationNumber number, const Arguments& arguments, const 
     decision_.first_decided = decision_.accepted = ballots_.first();
     return give_up(Outcome::root_failed, out.buffers());
   }
-  if (can_be_optimistic()) return is_in_pieces() ? join_pieces(out) : join_optimistic(out);
+  if (OptimisticBallot::fits(arguments, ballots_)) return join_optimistic(out);
   ballots_.promise(ballots_.first());
   if (!row_->disseminates && ballots_.promised() != arguments.root) return give_up(Outcome::root_failed, out.buffers());
   join(out);
@@ -47,7 +45,7 @@ void Operation::on_message(const Message& message, Outbox& out) {
   if (message.signature != blank_.signature || !has_right_length(message)) return on_mismatch(message, out);
   if (message.phase == Phase::waiting) return;
   if (ballots_.promised() == no_rank || all_have_it_ || !members().contains(message.peer)) return;
-  if (message.phase == Phase::exchange || Circulant::has(message.phase)) return on_exchange(message, out);
+  if (OptimisticBallot::has(message.phase)) return on_optimistic(message, out);
   if (!members().contains(message.attempt)) return;
   if (message.phase == Phase::ask) return on_ask(message, out);
   if (ballots_.before(message.attempt, ballots_.promised())) return;  // of a root that has failed
@@ -68,29 +66,13 @@ bool Operation::follows_the_same(const Message& message) const {
   return message.prev == prev_ || message.prev == any_rank || prev_ == any_rank;
 }
 
-// In blocks, words travel without a value. Otherwise all have one.
-bool Operation::has_its_value(const Message& word) const {
-  return word.outcome != Outcome::success || word.has(has_value) != is_in_blocks();
-}
-
-void Operation::on_exchange(const Message& message, Outbox& out) {
-  if (!row_->collects) return on_piece(message, out);
-  if (!ballots_.is_optimistic() || !follows_the_same(message)) return;
-  const bool is_of_blocks = Circulant::has(message.phase);
-  if (!(is_of_blocks ? circulant_.accepts(message, arguments_, ballots_) : has_its_value(message)))
-    return on_mismatch(message, out);
-  const bool awaited =
-      is_of_blocks ? circulant_.on_message(message, out.buffers()) : optimistic_.on_message(message, out.buffers());
-  if (awaited) advance(out);
-}
-
-// A rank that takes long data for short ones never gets a decision from the others: so it looks in any ballot.
-void Operation::on_piece(const Message& message, Outbox& out) {
-  if (!follows_the_same(message)) return;
-  if (!is_in_pieces() || !pieces_.accepts(message, arguments_, ballots_)) return on_mismatch(message, out);
+// A rank that takes long data for short ones never gets a broadcast from the others: so it looks in any ballot.
+void Operation::on_optimistic(const Message& message, Outbox& out) {
+  if (!follows_the_same(message) || (row_->collects && !ballots_.is_optimistic())) return;
+  if (!optimistic_.accepts(message, arguments_, ballots_)) return on_mismatch(message, out);
   if (!ballots_.is_optimistic()) return;
-  if (message.outcome != Outcome::success) return leave_pieces(message, out);
-  if (pieces_.on_message(message, out.buffers())) advance(out);
+  if (!row_->collects && message.outcome != Outcome::success) return leave_optimistic(message, out);
+  if (optimistic_.on_message(message, ballots_, out.buffers())) advance(out);
 }
 
 void Operation::on_contribution(const Message& message, Outbox& out) {
@@ -102,7 +84,7 @@ void Operation::on_contribution(const Message& message, Outbox& out) {
 
 // Signatures of different counts may be equal; lengths are not, but for sets of blocks.
 bool Operation::has_right_length(const Message& message) const {
-  if (Circulant::has(message.phase)) return true;  // where it belongs the membership says, too: see on_exchange()
+  if (OptimisticBallot::has_part(message.phase)) return true;  // the membership says, too: see on_optimistic()
   if (!message.has(has_value)) return !message.value;
   if (message.outcome != Outcome::success) return message.value.bytes == 0;
   return with_collective(arguments_.kind,
@@ -116,7 +98,7 @@ void Operation::on_failure(Rank rank, Outbox& out) {
       if (!finished_) give_up(Outcome::root_failed, out.buffers());
       return;
     }
-    if (!finished_ && circulant_.is_whole()) deliver_optimistic(out.buffers());
+    if (!finished_ && optimistic_.is_whole()) deliver_optimistic(out.buffers());
     ballots_.promise(ballots_.first());
     return join(out);
   }
@@ -157,7 +139,7 @@ void Operation::reset(Buffers& buffers) {
   }
   inbox_.clear();
   clear_arrivals(buffers);
-  pieces_.clear(buffers);
+  optimistic_.clear(buffers);
   buffers.release(memory_.input);
   buffers.release(memory_.result);
   buffers.release(memory_.missing);
@@ -171,63 +153,50 @@ void Operation::reset(Buffers& buffers) {
 
 // ---- a ballot -------------------------------------------------------------------------------------------------------
 
-// A call that would need more memory goes along trees. Their inner ranks keep one copy of the data, not one for each
-// step.
-bool Operation::can_be_optimistic() const {
-  const Optimism& optimism = ballots_.surroundings().optimism;
-  const std::int32_t size = members().size();
-  if (!optimism.begins || size < 2 || ballots_.any_member_failed()) return false;
-  if (!row_->collects) return is_in_pieces();
-  if (!row_->disseminates || is_in_blocks()) return true;
-  const std::uint64_t bytes =
-      with_collective(arguments_.kind, [&](auto collective) { return collective.result_bytes(arguments_, size); });
-  return optimism.goes_whole(bytes, size) || (!row_->reduces && bytes * optimism.steps(size) <= optimism.set_bytes);
-}
-
 void Operation::join_optimistic(Outbox& out) {
   ++attempts_;
   ballots_.promise_optimistic();
   Message mine;
   contribute(mine);
-  if (is_in_blocks() && mine.outcome == Outcome::success) {
-    Message blank = blank_;
-    blank.attempt = optimistic_ballot;
-    blank.prev = prev_;
-    if (!circulant_.start(blank, mine.value, arguments_, ballots_, out.buffers())) mine.blame(lacking());
-    mine.value = {};
-    mine.flags = static_cast<std::uint8_t>(mine.flags & ~has_value);
+  if (!row_->collects) {
+    mine.value = memory_.input;
+    if (memory_.lacks) mine.blame(lacking());
+    if (!memory_.lacks && memory_.root_died) mine.outcome = Outcome::root_failed;
   }
-  optimistic_.start(mine, arguments_, ballots_, out.buffers());
-  advance(out);
+  if (!optimistic_.start(mine, memory_.result, lacking(), arguments_, ballots_, out.buffers()))
+    leave_optimistic(mine, out);
+  else
+    advance(out);
   drain_inbox(out);
 }
 
-// Its result has all members' contributions, and no failures of members: for ever, even if another rank decides on it
-// again.
+// Delivered for ever, even if another rank decides on it again. When this rank knows that all have it, its part is
+// over.
 void Operation::advance_optimistic(Outbox& out) {
-  if (delivered_ || finished_) return;
-  const bool is_agreed = optimistic_.advance(arguments_, ballots_, out);
-  const bool is_broken_off = is_agreed && has_culprit(optimistic_.partial().outcome);
-  if (circulant_.is_active() && !is_broken_off) {
-    if (!circulant_.advance(is_agreed, arguments_, ballots_, out)) return;
-    all_have_it_ = true;
-  }
-  if (is_agreed) deliver_optimistic(out.buffers());
+  const OptimisticBallot::State state = optimistic_.advance(arguments_, ballots_, out);
+  if (state == OptimisticBallot::State::awaits) return;
+  if (!delivered_) deliver_optimistic(out.buffers());
+  if (state != OptimisticBallot::State::all_have_it) return;
+  all_have_it_ = true;
+  forget_if_through(out.buffers());
 }
 
 void Operation::deliver_optimistic(Buffers& buffers) {
   const bool has_result = row_->disseminates || arguments_.root == me();
   if (has_result) {
-    const Message& sum = optimistic_.partial();
-    if (has_culprit(sum.outcome)) {
-      decision_.lack_memory(sum.culprit());
+    const Message result = optimistic_.result();
+    if (has_culprit(result.outcome)) {
+      decision_.lack_memory(result.culprit());
     } else {
-      decision_.contributors = sum.contributors;
-      decision_.keep_value(circulant_.is_active() ? circulant_.sum() : sum.value, me(), memory_.result, buffers);
-      decision_.failed_count = decision_.list_length = sum.list_length;
-      decision_.list = sum.list;
-      buffers.retain(sum.list);
-      decision_.truncated = sum.has(list_truncated);
+      decision_.contributors = result.contributors;
+      if (result.value == memory_.input)
+        buffers.retain(decision_.value = result.value);  // a broadcast's root keeps what it has given as it is
+      else
+        decision_.keep_value(result.value, me(), memory_.result, buffers);
+      decision_.failed_count = decision_.list_length = result.list_length;
+      decision_.list = result.list;
+      buffers.retain(result.list);
+      decision_.truncated = result.has(list_truncated);
     }
     decision_.first_decided = decision_.accepted = optimistic_ballot;
     delivered_ = true;
@@ -237,58 +206,19 @@ void Operation::deliver_optimistic(Buffers& buffers) {
   finish(buffers);
 }
 
-// ---- the same, of a broadcast in pieces ----
-
-void Operation::join_pieces(Outbox& out) {
-  ++attempts_;
-  ballots_.promise_optimistic();
-  Message blank = compose(Phase::allgather);
-  blank.prev = prev_;
-  const bool is_first = arguments_.root == me();
-  if (!is_first && !memory_.lacks && memory_.result == no_buffer)
-    memory_.result = out.buffers().allocate(arguments_.bytes());
-  if (is_first ? !memory_.input : memory_.result == no_buffer) {
-    if (is_first && memory_.root_died)
-      blank.outcome = Outcome::root_failed;
-    else
-      blank.blame(lacking());
-    leave_pieces(blank, out);
-  } else {
-    pieces_.start(blank, is_first ? memory_.input : out.buffers().whole(memory_.result), arguments_, ballots_,
-                  out.buffers());
-    advance(out);
-  }
-  drain_inbox(out);
-}
-
-// A rank delivers as soon as it has all pieces. When it knows that all have, its part is over.
-void Operation::advance_pieces(Outbox& out) {
-  pieces_.advance(ballots_, out);
-  if (!pieces_.is_whole()) return;
-  if (!delivered_) deliver_pieces(out.buffers());
-  if (!pieces_.is_through()) return;
-  all_have_it_ = true;
-  forget_if_through(out.buffers());
-}
-
-void Operation::deliver_pieces(Buffers& buffers) {
-  decision_.contributors = 1;
-  decision_.value = pieces_.data();
-  buffers.retain(decision_.value);
-  decision_.first_decided = decision_.accepted = optimistic_ballot;
-  delivered_ = true;
-  pieces_.let_go_of_data(buffers);
-  finish(buffers);
-}
-
-// Some rank has no memory for its part, or the root has no data. So all go on with the root's ballot, in which a rank
-// needs no memory to pass on what others need.
-void Operation::leave_pieces(const Message& why, Outbox& out) {
-  Message word = why;
-  word.value = {};
-  pieces_.refuse(word, arguments_, ballots_, out);
+// Some rank can't take part. So all go on with the root's ballot, in which a rank needs no memory to pass on what
+// others need.
+void Operation::leave_optimistic(const Message& why, Outbox& out) {
+  optimistic_.refuse(why, arguments_, ballots_, out);
   ballots_.promise(ballots_.first());
   join(out);
+}
+
+// Pieces may be on their way from the room for the result. Another ballot has those of an allgather in another order.
+void Operation::clear_optimistic(Buffers& buffers) {
+  optimistic_.clear(buffers);
+  if (row_->has_own_lengths() && buffers.references(memory_.result) > 1)
+    buffers.release(std::exchange(memory_.result, no_buffer));
 }
 
 // ---- a ballot with a root ----
@@ -296,9 +226,7 @@ void Operation::leave_pieces(const Message& why, Outbox& out) {
 // Takes part in the promised ballot: with what was decided, if this rank knows it, else with its input.
 void Operation::join(Outbox& out) {
   ++attempts_;
-  optimistic_.clear(out.buffers());
-  circulant_.clear(out.buffers());
-  pieces_.clear(out.buffers());
+  clear_optimistic(out.buffers());
   plan_.make(ballots_, arguments_.f, arguments_.shape);
   contribute(up_correction_.join());
   root_decided_ = false;
@@ -364,7 +292,6 @@ void Operation::drain_inbox(Outbox& out) {
 
 // Goes as far as the arrivals allow.
 void Operation::advance(Outbox& out) {
-  if (pieces_.is_active()) return advance_pieces(out);
   if (ballots_.is_optimistic()) return advance_optimistic(out);
   if (!contributes()) return;
   if (ballots_.is_root())
@@ -464,6 +391,7 @@ void Operation::deliver(const Message& message, Outbox& out) {
     if (ballots_.before(decision_.accepted, message.attempt)) decision_.accepted = message.attempt;
     return;
   }
+  clear_optimistic(out.buffers());
   if (memory_.lacks && message.value) {
     Message without = message;
     without.value = {};
@@ -474,7 +402,6 @@ void Operation::deliver(const Message& message, Outbox& out) {
   }
   decision_.accepted = message.attempt;
   delivered_ = true;
-  pieces_.clear(out.buffers());
   // The root has what it needed. My parent may still count on a message from me: an empty one that nobody will use.
   if (!ballots_.is_optimistic() && contributes() && !ballots_.is_root() && !up_correction_.passed_up()) {
     Message up = compose(Phase::up);
@@ -504,8 +431,7 @@ void Operation::give_up(Outcome outcome, Buffers& buffers) {
 }
 
 void Operation::clear_arrivals(Buffers& buffers) {
-  optimistic_.clear(buffers);
-  circulant_.clear(buffers);
+  optimistic_.let_go_of_values(buffers);
   up_correction_.clear(buffers);
   gather_.clear(buffers);
 }

@@ -4,8 +4,7 @@
 //   collects       up_correction (Algorithms 1, 3), at the root clean_subtree (2), and gather if there is none
 //   disseminates   dissemination: broadcast tree, correction, the backstop
 //   both           if the root dies the next rank takes over (Algorithm 5): ballots
-//   before these   optimistic: a plain schedule, until it is through or somebody has died; circulant, beside it, for
-//                  long data, and piece_broadcast, of a broadcast of long data
+//   before these   optimistic_ballot: a plain schedule, until it is through or somebody has died
 //
 // Sources: Küttler, Härtig, "Fault-tolerant Reduce and Allreduce operations based on correction" (Algorithms 1-5);
 // Küttler et al., "Corrected trees for reliable group communication". docs/algorithms.md explains the ballots, which
@@ -24,12 +23,10 @@
 #include "collectives/core/ballots.hpp"
 #include "collectives/core/decision.hpp"
 #include "collectives/catalogue/catalogue.hpp"
-#include "collectives/among/phases/circulant.hpp"
 #include "collectives/among/phases/clean_subtree.hpp"
 #include "collectives/among/phases/dissemination.hpp"
 #include "collectives/among/phases/gather.hpp"
-#include "collectives/among/phases/optimistic.hpp"
-#include "collectives/among/phases/piece_broadcast.hpp"
+#include "collectives/among/phases/optimistic_ballot.hpp"
 #include "collectives/among/phases/up_correction.hpp"
 
 namespace ucft::detail {
@@ -95,16 +92,11 @@ class Operation {
   bool contributes() const { return row_->collects || ballots_.promised() != arguments_.root; }
 
   // A ballot
-  bool can_be_optimistic() const;
-  bool is_in_blocks() const { return Circulant::fits(arguments_, ballots_); }
-  bool is_in_pieces() const { return PieceBroadcast::fits(arguments_, ballots_); }
   void join_optimistic(Outbox& out);
   void advance_optimistic(Outbox& out);
   void deliver_optimistic(Buffers& buffers);
-  void join_pieces(Outbox& out);
-  void advance_pieces(Outbox& out);
-  void deliver_pieces(Buffers& buffers);
-  void leave_pieces(const Message& why, Outbox& out);
+  void leave_optimistic(const Message& why, Outbox& out);
+  void clear_optimistic(Buffers& buffers);
   void join(Outbox& out);
   void contribute(Message& mine) const;
   void drain_inbox(Outbox& out);
@@ -128,9 +120,7 @@ class Operation {
   void on_correction(const Message& message, Outbox& out);
   void on_ask(const Message& message, Outbox& out);
   void on_gather(const Message& message, Outbox& out);
-  void on_exchange(const Message& message, Outbox& out);
-  void on_piece(const Message& message, Outbox& out);
-  bool has_its_value(const Message& word) const;
+  void on_optimistic(const Message& message, Outbox& out);
   bool follows_the_same(const Message& message) const;
   void on_contribution(const Message& message, Outbox& out);
   void on_mismatch(const Message& message, Outbox& out);
@@ -152,9 +142,7 @@ class Operation {
   std::uint32_t attempts_ = 0;
   bool root_decided_ = false;  // in this ballot
   BallotPlan plan_;
-  Optimistic optimistic_;
-  Circulant circulant_;
-  PieceBroadcast pieces_;
+  OptimisticBallot optimistic_;
   UpCorrection up_correction_;
   Gather gather_;
   Dissemination dissemination_;

@@ -54,6 +54,8 @@ struct Optimism {
   static constexpr std::uint64_t most_pieces = 1 << 14;
   std::uint64_t set_bytes =
       64 * 1024 * 1024;  // of sets of blocks that grow from step to step there is room for so much
+  // So many members' blocks may go in pieces at the same time: a rank has a schedule of each.
+  static constexpr std::int32_t most_streams = 1 << 10;
   static std::uint64_t steps(std::int32_t members) { return std::bit_width(static_cast<std::uint32_t>(members - 1)); }
   // Of data of so many bytes.
   std::uint64_t piece_of(std::uint64_t bytes) const {
@@ -63,6 +65,13 @@ struct Optimism {
   // Whether so many bytes are exchanged as they are among so many members.
   bool goes_whole(std::uint64_t bytes, std::int32_t members) const {
     return bytes < segment_bytes && bytes * steps(members) <= whole_bytes;
+  }
+  // Whether each of so many members gives its part of so many bytes in pieces, to all. Else sets of these parts go: in
+  // fewer messages, but each is copied in each step. Both send as many bytes.
+  bool goes_in_pieces(std::uint64_t bytes, std::int32_t members) const {
+    const bool has_long_parts = bytes > piece_bytes * static_cast<std::uint64_t>(members);
+    return members > 1 && members <= most_streams && !goes_whole(bytes, members) &&
+           (has_long_parts || bytes * steps(members) > set_bytes);
   }
 };
 

@@ -35,11 +35,14 @@ enum class Phase : std::uint8_t {
   allgather,       // a piece of the result
   closing,         // its sender has all of the result, and so have those that it has heard this from
   waiting,         // its sender has waited for this rank for long: a signature to compare, and nothing else
+  all_broadcast,   // of long contributions to an allgather: a piece of one
 };
-inline constexpr int phase_count = 14;
+inline constexpr int phase_count = 15;
 
 // A part of a value. How many values it is the sum of is told by another message.
-constexpr bool carries_piece(Phase phase) { return phase == Phase::reduce_scatter || phase == Phase::allgather; }
+constexpr bool carries_piece(Phase phase) {
+  return phase == Phase::reduce_scatter || phase == Phase::allgather || phase == Phase::all_broadcast;
+}
 
 enum class Outcome : std::uint8_t { success, root_failed, too_many_failures, mismatch, no_memory };
 
@@ -68,12 +71,18 @@ inline constexpr std::uint32_t failure_list_limit = 64;
 struct Message {
   OperationNumber operation = 0;
   Rank peer = no_rank;
-  Rank attempt = no_rank;          // the ballot: the rank of the root, not a counter
-  Rank prev = no_rank;             // contributions: the ballot that first decided operation - W, at the sender
-  Rank first_decided = no_rank;    // decisions: the ballot that first decided it
-  Rank accepted = no_rank;         // contributions with is_decided: the last ballot at which the sender accepted it
-  std::int32_t age_ns = 0;         // by_gossip: of the broadcast, as its sender reckons it
-  std::uint32_t contributors = 0;  // values in the sum
+  Rank attempt = no_rank;  // the ballot: the rank of the root, not a counter
+  Rank prev = no_rank;     // contributions: the ballot that first decided operation - W, at the sender
+  union {
+    Rank first_decided = no_rank;  // decisions: the ballot that first decided it
+    Rank source;                   // all_broadcast: the member whose contribution the value is a piece of
+  };
+  Rank accepted = no_rank;  // contributions with is_decided: the last ballot at which the sender accepted it
+  std::int32_t age_ns = 0;  // by_gossip: of the broadcast, as its sender reckons it
+  union {
+    std::uint32_t contributors = 0;  // values in the sum
+    std::uint32_t of_bytes;          // all_broadcast: of all pieces of that contribution
+  };
   std::uint32_t failed_count = 0;  // failures known (schemes list and count)
   std::uint32_t list_length = 0;   // entries of list
   std::uint16_t signature = 0;     // of the operation's arguments: differs where ranks posted different things
@@ -83,7 +92,8 @@ struct Message {
       Outcome::success;       // contributions: no_memory, if their sender or a rank below it had none for the sum
   Slice value;                // its length is the message's: those of one operation may differ
   BufferId list = no_buffer;  // std::uint32_t entries: see contributed_bit. A contribution's: those of_living_host
-  std::uint32_t offset = 0;   // reduce_scatter, allgather: where the value begins in all of it, in bytes
+  // reduce_scatter, allgather: where the value begins in all of it, in bytes. all_broadcast: which piece it is.
+  std::uint32_t offset = 0;
 
   bool has(MessageFlags flag) const { return (flags & flag) != 0; }
 

@@ -74,6 +74,13 @@ class PlainPredictor {
   std::vector<Ports> ports_;
 };
 
+// The messages of recursive doubling.
+std::int64_t doublings(std::int32_t size) {
+  const auto blocks = static_cast<std::uint32_t>(size);
+  const std::int64_t folded = size - static_cast<std::int64_t>(std::bit_floor(blocks));
+  return (size - folded) * (std::bit_width(blocks) - 1) + 2 * folded;
+}
+
 // All processes do the same at the same time, so one stands for all. Before the first pieces goes a message of the
 // doubling that carries no data. The pieces of the last sum go on as they come, but
 // after this process's own.
@@ -93,9 +100,7 @@ PlainCost predict_in_blocks(std::int32_t size, const LogGP& costs, std::uint64_t
     now += distance > 1 ? 2 * step : std::max(flight, static_cast<double>(pieces) * interval) + step;
   }
   now += static_cast<double>(steps) * costs.delivery();  // closing
-  const std::int64_t folded = size - static_cast<std::int64_t>(std::bit_floor(blocks));
-  const std::int64_t doublings = (size - folded) * (std::bit_width(blocks) - 1) + 2 * folded;
-  return {now, size * (2 * (size - 1) * static_cast<std::int64_t>(pieces) + steps) + doublings};
+  return {now, size * (2 * (size - 1) * static_cast<std::int64_t>(pieces) + steps) + doublings(size)};
 }
 
 std::int64_t pieces_of(std::uint64_t bytes) {
@@ -112,6 +117,17 @@ PlainCost predict_in_pieces(std::int32_t size, const LogGP& costs, std::uint64_t
           pieces * (size - 1) + size * steps};
 }
 
+// An allgather of equal blocks: each process sends as many pieces as it gets, one after the other.
+PlainCost predict_all_in_pieces(std::int32_t size, const LogGP& costs, std::uint64_t bytes) {
+  const std::uint64_t block = bytes / static_cast<std::uint64_t>(size), piece_bytes = Optimism().piece_of(bytes);
+  const auto pieces = static_cast<std::int64_t>(std::max<std::uint64_t>((block + piece_bytes - 1) / piece_bytes, 1));
+  const auto steps = static_cast<std::int64_t>(Optimism::steps(size));
+  const double stretch = costs.stretch(block / static_cast<std::uint64_t>(pieces));
+  return {costs.per_message() + static_cast<double>((size - 1) * pieces - 1) * (costs.per_message() + stretch) +
+              static_cast<double>(steps) * (costs.delivery() + stretch),
+          size * ((size - 1) * pieces + steps) + doublings(size)};
+}
+
 }  // namespace
 
 PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, std::uint64_t bytes) {
@@ -123,6 +139,8 @@ PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, s
     return is_long && !arguments.by_gossip() ? PlainSchedule::in_pieces : PlainSchedule::none;
   }
   if (row.to_root()) return PlainSchedule::tree;
+  if (row.has_own_lengths())
+    return Optimism().goes_in_pieces(bytes, size) ? PlainSchedule::all_in_pieces : PlainSchedule::doubling;
   if (!row.has_data() || Optimism().goes_whole(bytes, size)) return PlainSchedule::doubling;
   return bytes >= element_bytes * static_cast<std::uint64_t>(size) ? PlainSchedule::in_blocks : PlainSchedule::none;
 }
@@ -133,6 +151,7 @@ const char* plain_schedule_name(PlainSchedule schedule) {
     case PlainSchedule::tree: return "a binomial tree";
     case PlainSchedule::in_blocks: return "a reduce-scatter and an allgather";
     case PlainSchedule::in_pieces: return "pieces on a circulant graph";
+    case PlainSchedule::all_in_pieces: return "pieces from all on a circulant graph";
     case PlainSchedule::none: break;
   }
   return "none";
@@ -142,6 +161,7 @@ PlainCost predict_plain(const Arguments& arguments, std::int32_t size, const Log
   const PlainSchedule schedule = plain_schedule_of(arguments, size, bytes);
   if (schedule == PlainSchedule::in_blocks) return predict_in_blocks(size, costs, bytes);
   if (schedule == PlainSchedule::in_pieces) return predict_in_pieces(size, costs, bytes);
+  if (schedule == PlainSchedule::all_in_pieces) return predict_all_in_pieces(size, costs, bytes);
   PlainPredictor predictor(size, costs, arguments.row().has_data() ? bytes : 0);
   return schedule == PlainSchedule::tree ? predictor.tree() : predictor.doubling();
 }

@@ -13,8 +13,10 @@ enum class PlainSchedule : std::uint8_t {
   doubling,   // recursive doubling
   tree,       // a binomial tree, of a reduce
   in_blocks,  // a reduce-scatter and an allgather
-  in_pieces   // of a long broadcast, on a circulant graph
+  in_pieces,  // of a long broadcast, on a circulant graph
+  all_in_pieces  // of an allgather of long blocks, on that graph
 };
+// bytes: of an allgather those of all blocks.
 PlainSchedule plain_schedule_of(const Arguments& arguments, std::int32_t size, std::uint64_t bytes);
 const char* plain_schedule_name(PlainSchedule schedule);
 
@@ -24,7 +26,8 @@ struct PlainCost {
 };
 // Without failures, if all start at 0. Requires a schedule. The simulator's clock shows the same (tests/simulator), but
 // for one message's gap where two come at once, and in blocks 5 %. In pieces the formula counts a message's flight for
-// each of log2 p rounds: 4 % where a piece takes longer to send than to fly, else up to 30 %. O(size log(size)) time.
+// each of log2 p rounds: 4 % where a piece takes longer to send than to fly, else up to 30 %. The clock runs no
+// allgather. Of these long blocks alone are priced, and no sets that grow from step to step. O(size log(size)) time.
 PlainCost predict_plain(const Arguments& arguments, std::int32_t size, const LogGP& costs, std::uint64_t bytes);
 
 }  // namespace ucft::detail

@@ -39,6 +39,31 @@ struct HostSources {
   }
 };
 
+// The sum of values of so many bytes each, in the order in which they are added.
+class HostSum {
+ public:
+  // into: where it is made.
+  HostSum(const Reduction& reduction, std::uint64_t bytes, std::byte* into)
+      : reduction_(reduction), combine_(reduction), bytes_(bytes), into_(into) {}
+
+  void add(const std::byte* its) {
+    if (reduction_.sweeps_twice())
+      sources_.add(its);
+    else
+      sum_ = combine_.add(sum_, its, bytes_ / reduction_.carrier_bytes(), into_);
+  }
+  // There, or a single value where that is; null of none.
+  const std::byte* data() const { return reduction_.sweeps_twice() ? sources_.sum(reduction_, bytes_, into_) : sum_; }
+
+ private:
+  const Reduction& reduction_;
+  const Combiner combine_;
+  const std::uint64_t bytes_;
+  std::byte* const into_;
+  const std::byte* sum_ = nullptr;
+  HostSources sources_;
+};
+
 template <class Memory>
 class HostReading {
  public:
@@ -139,9 +164,7 @@ class HostReading {
   HostPartial sum_of_values() const {
     HostPartial sum;
     const HostWord usual = usual_note(call_, bytes_).word();
-    const Combiner combine_two(call_.reduction);
-    std::byte* const into = memory_.scratch(0);
-    HostSources sources;
+    HostSum values(call_.reduction, bytes_, memory_.scratch(0));
     std::uint32_t usual_ones = 0;
     for (Rank x = 0; x < seat_.ranks; ++x) {
       if (!is_there(x)) continue;
@@ -149,13 +172,9 @@ class HostReading {
         ++usual_ones;
       else if (!add_note(x, sum.result))
         continue;
-      const std::byte* const its = memory_.read(x, value_place(x, bytes_), bytes_);
-      if (call_.reduction.sweeps_twice())
-        sources.add(its);
-      else
-        sum.data = combine_two.add(sum.data, its, call_.count, into);
+      values.add(memory_.read(x, value_place(x, bytes_), bytes_));
     }
-    if (call_.reduction.sweeps_twice()) sum.data = sources.sum(call_.reduction, bytes_, into);
+    sum.data = values.data();
     if (!has_culprit(sum.result.outcome)) sum.result.contributors += usual_ones;
     return sum;
   }
@@ -188,19 +207,11 @@ class HostReading {
   // last, which is valid until the next read.
   const std::byte* combined_chunk(std::uint64_t chunk, std::byte* into) const {
     const std::uint64_t bytes = bytes_of_chunk(chunk);
-    const std::byte* sum = nullptr;
-    const Combiner combine_two(call_.reduction);
-    HostSources sources;
-    for (Rank x = 0; x < seat_.ranks; ++x) {
-      if (!is_there(x)) continue;
-      const HostPlace place = value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk));
-      const std::byte* const its = memory_.read(x, place, bytes);
-      if (call_.reduction.sweeps_twice())
-        sources.add(its);
-      else
-        sum = combine_two.add(sum, its, bytes / call_.reduction.carrier_bytes(), into);
-    }
-    return call_.reduction.sweeps_twice() ? sources.sum(call_.reduction, bytes, into) : sum;
+    HostSum values(call_.reduction, bytes, into);
+    for (Rank x = 0; x < seat_.ranks; ++x)
+      if (is_there(x))
+        values.add(memory_.read(x, value_place(x, bytes_) + HostLayout::words_of(offset_of_chunk(chunk)), bytes));
+    return values.data();
   }
   // The bytes that so many bytes of carriers take when they are finished (reduction.hpp).
   std::uint64_t finished_bytes(std::uint64_t bytes) const {

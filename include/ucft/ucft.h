@@ -481,8 +481,8 @@ UCFT_API ucft_status_t ucft_broadcast(ucft_comm_h comm, void* buffer, uint64_t c
  * together.
  * If ranks die: a dead rank's block is there on all survivors or on none. If on none, its place in recv is left as it
  * was, and `missing` names the rank, whatever failure_info says.
- * Ranks that share memory read each other's blocks. Between hosts blocks go by recursive doubling. Very long ones, and
- * those of an operation that meets a death, go along trees. */
+ * Ranks that share memory read each other's blocks. Between hosts short blocks go by recursive doubling, long ones in
+ * pieces, from all hosts at the same time. Those of an operation that meets a death go along trees. */
 UCFT_API ucft_status_t ucft_allgather(ucft_comm_h comm, const void* send, void* recv, uint64_t count,
                                       ucft_dtype_t dtype, const ucft_coll_options_t* options, ucft_result_t* result);
 /* An allgather with blocks of different lengths: counts[r] elements of rank r, this rank's included, at recv +

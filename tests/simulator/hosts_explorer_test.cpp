@@ -324,6 +324,7 @@ void in_blocks(HostsPlan plan, std::uint64_t words_of_piece, Use use) {
   plan.optimistic = true;
   plan.optimistic.whole_bytes = 16;
   plan.optimistic.piece_bytes = 8 * words_of_piece;
+  plan.optimistic.set_bytes = 0;  // all blocks are as if they were long
   for (bool slow : {false, true}) {
     plan.slow_journal = slow;
     use(plan);
@@ -370,6 +371,12 @@ TEST(HostsInPieces, OneDeathAndTwo) { one_death_and_two(Kind::broadcast, {1, 2, 
 TEST(HostsInPieces, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::broadcast, 2); }
 
 TEST(HostsInPieces, LongPrograms) { long_programs(Kind::broadcast); }
+
+TEST(HostsGatherInPieces, OneDeathAndTwo) { one_death_and_two(Kind::allgather, {1, 3, 3, 1}); }
+
+TEST(HostsGatherInPieces, SpeakerAndDeputyAndTheHostAsAWhole) { speaker_and_deputy_and_the_host(Kind::allgather, 2); }
+
+TEST(HostsGatherInPieces, LongPrograms) { long_programs(Kind::allgather); }
 
 // Rooted operations have their internal barriers; chains of operations the members that earlier results have left over.
 // ---- ranks and hosts that leave ----

@@ -138,6 +138,14 @@ Plan in_pieces(Plan plan, std::uint64_t pieces) {
   return plan;
 }
 
+// The same of allgathers: a piece is a word, so a record of a block of no, one or two words is one to three pieces.
+Plan all_in_pieces(Plan plan) {
+  plan = in_pieces(plan, 3);
+  plan.optimistic.piece_bytes = 8;
+  plan.optimistic.set_bytes = 0;
+  return plan;
+}
+
 TEST(WorldsInBlocks, OneOperationSurvivesEveryCrashPlanOfUpToSixRanks) {
   for (Rank n = 2; n <= 6; ++n)
     for (std::int32_t f = 0; f <= 2; ++f)
@@ -232,6 +240,52 @@ TEST(WorldsInPieces, LongProgramsOfLargerWorldsSurvive) {
   }
 }
 
+TEST(AllgathersInPieces, OneSurvivesEveryCrashPlanOfUpToSixRanks) {
+  for (Rank n = 2; n <= 6; ++n)
+    for (std::int32_t f = 0; f <= 2; ++f)
+      explore_all(all_in_pieces(plan_of(n, arguments_of(Kind::allgather, f, n - 1))), f, n < 5 ? 1 : n == 5 ? 7 : 41);
+}
+
+TEST(AllgathersInPieces, OperationsInFlightSurvive) {
+  for (Rank n = 2; n <= 4; ++n)
+    for (std::int32_t f = 1; f <= 2; ++f)
+      for (int in_flight : {1, 2}) {
+        Plan plan = all_in_pieces(plan_of(n, arguments_of(Kind::allgather, f), 3, in_flight));
+        explore_all(plan, f, n < 4 ? 5 : 43);
+        plan.program[1] = arguments_of(Kind::allreduce, f);
+        plan.program[2].shape = chain;
+        explore_all(plan, f, n < 4 ? 5 : 43);
+      }
+}
+
+TEST(AllgathersInPieces, MoreThanFDeathsNeverHangAndNeverLie) {
+  for (Rank n = 2; n <= 5; ++n)
+    for (std::int32_t f = 0; f <= 1; ++f)
+      explore_all(all_in_pieces(plan_of(n, arguments_of(Kind::allgather, f, 1), 2, 2)), f + 2, n < 5 ? 1501 : 40009);
+}
+
+TEST(AllgathersInPieces, CommunicatorsEnd) {
+  for (Rank n = 2; n <= 4; ++n)
+    for (std::int32_t f = 1; f <= 2; ++f) {
+      Plan plan = all_in_pieces(plan_of(n, arguments_of(Kind::allgather, f, n - 1), 2, 2));
+      plan.ends = true;
+      explore_all(plan, f, n <= 3 ? 11 : 401);
+    }
+}
+
+TEST(AllgathersInPieces, LongProgramsOfLargerWorldsSurvive) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Rank n = 2 + static_cast<Rank>(seed % 14);
+    const std::int32_t f = 1 + static_cast<std::int32_t>(seed % 3);
+    std::mt19937_64 random(seed);
+    const auto a_root = [&] { return static_cast<Rank>(random() % static_cast<unsigned>(n)); };
+    Plan plan = plan_of(n, arguments_of(Kind::allgather, f), 8, 1 + static_cast<int>(random() % 3), 2 + seed % 3);
+    for (Arguments& arguments : plan.program)
+      arguments = arguments_of(random() % 3 == 0 ? kinds[random() % 4] : Kind::allgather, f, a_root());
+    walk_many(all_in_pieces(plan), std::min(f + static_cast<int>(seed % 2), n - 1), 200, seed);
+  }
+}
+
 // A dead host is one failure, however many ranks it had; and on a host that lives any number of them may die.
 TEST(WorldsOfHosts, AFailedHostIsOneFailure) {
   for (bool optimistic : {true, false})
@@ -275,7 +329,10 @@ void reach_the_last_send(bool is_long, Kind kind) {
   for (Rank n = 2; n <= 6; ++n)
     for (Rank victim = 0; victim < n; ++victim) {
       Plan plan = plan_of(n, arguments_of(kind, 2));
-      if (is_long) plan = kind == Kind::broadcast ? in_pieces(plan, 4) : in_blocks(plan);
+      if (is_long)
+        plan = kind == Kind::allreduce   ? in_blocks(plan)
+               : kind == Kind::broadcast ? in_pieces(plan, 4)
+                                         : all_in_pieces(plan);
       const std::int64_t all = boundaries(victim, plan, 2);
       for (std::int64_t after = 0; after < all; ++after)
         for (int order = 0; order < order_count; ++order) {
@@ -291,8 +348,7 @@ void reach_the_last_send(bool is_long, Kind kind) {
 
 TEST(OptimisticWorlds, CrashPointsReachTheLastSendOfEveryRank) {
   for (Kind kind : kinds) reach_the_last_send(false, kind);
-  reach_the_last_send(true, Kind::allreduce);
-  reach_the_last_send(true, Kind::broadcast);
+  for (Kind kind : {Kind::allreduce, Kind::broadcast, Kind::allgather}) reach_the_last_send(true, kind);
 }
 
 // A rank without memory for the sums says so before it sends anything, so nobody is through without it.

@@ -107,6 +107,23 @@ TEST(PlainSchedules, ShortBroadcastsHaveNone) {
     }
 }
 
+// The clock runs none. Of 4 processes that give 256 KiB each, which are 5 pieces, each sends 15 of them, one word of the
+// closing in each of 2 steps, and 2 words of the exchange.
+TEST(PlainSchedules, LongAllgathersGoInPieces) {
+  Arguments arguments;
+  arguments.kind = Kind::allgather;
+  const std::uint64_t piece = Optimism().piece_bytes, all = 1 << 20;
+  EXPECT_EQ(plain_schedule_of(arguments, 4, 4 * piece), PlainSchedule::doubling);
+  EXPECT_EQ(plain_schedule_of(arguments, 4, 4 * piece + 1), PlainSchedule::all_in_pieces);
+  for (const LogGP& costs : several_costs) {
+    const PlainCost predicted = predict_plain(arguments, 4, costs, all);
+    EXPECT_EQ(predicted.messages, 4 * (15 + 2 + 2));
+    const double on_the_wire = 0.75 * static_cast<double>(all) * costs.gap_per_byte;
+    EXPECT_GT(predicted.latency, on_the_wire);
+    EXPECT_LT(predicted.latency, 1.3 * on_the_wire + 16 * costs.per_message() + 3 * costs.delivery());
+  }
+}
+
 // A vector of fewer elements than processes goes along trees from the first message on.
 TEST(PlainSchedules, ThereIsNoneWhereSomeBlocksWouldBeEmpty) {
   Arguments arguments;

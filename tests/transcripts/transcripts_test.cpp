@@ -19,8 +19,8 @@ using namespace by_hand;
 
 const char* name_of(Phase phase) {
   static constexpr const char* names[phase_count] = {
-      "group",        "up",       "broadcast", "correction",     "ask",       "decided", "gather",
-      "gather_reply", "mismatch", "exchange",  "reduce_scatter", "allgather", "closing", "waiting"};
+      "group",    "up",       "broadcast",      "correction", "ask",     "decided", "gather",       "gather_reply",
+      "mismatch", "exchange", "reduce_scatter", "allgather",  "closing", "waiting", "all_broadcast"};
   return names[static_cast<int>(phase)];
 }
 

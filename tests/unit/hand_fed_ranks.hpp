@@ -108,8 +108,11 @@ class HandFedRank {
     return is;
   }
   OperationNumber post(const Arguments& arguments, const Bytes& input = {}) {
+    return post(arguments, Operation::Memory{.input = copy_of(input)});
+  }
+  OperationNumber post(const Arguments& arguments, const Operation::Memory& memory) {
     EXPECT_TRUE(ready());
-    const OperationNumber number = window.post(arguments, {.input = copy_of(input)}, outbox);
+    const OperationNumber number = window.post(arguments, memory, outbox);
     collect();
     return number;
   }
@@ -216,6 +219,12 @@ class HandFedWorld {
     const OperationNumber number = (*this)[rank].post(arguments, input);
     collect(rank);
     return number;
+  }
+  void post_without_memory(Rank rank, const Arguments& arguments) {
+    Operation::Memory memory;
+    memory.lacks = true;
+    (*this)[rank].post(arguments, memory);
+    collect(rank);
   }
   // Rank r gives input(r). If a rank isn't ready (a barrier of the operation window's own is on its way), everything is
   // delivered first.

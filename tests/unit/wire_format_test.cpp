@@ -56,9 +56,10 @@ TEST(WireFormat, HeaderFieldsAreWhereTheDocumentSaysTheyAre) {
   EXPECT_EQ(offsetof(WireHeader, message.failed_count), 44u);
   EXPECT_EQ(offsetof(WireHeader, message.list_length), 46u);
   EXPECT_EQ(offsetof(WireHeader, message.outcome), 47u);
-  EXPECT_EQ(offsetof(WireHeader, piece.attempt), 32u);
+  EXPECT_EQ(offsetof(WireHeader, piece.source), 32u);
   EXPECT_EQ(offsetof(WireHeader, piece.prev), 36u);
   EXPECT_EQ(offsetof(WireHeader, piece.offset), 40u);
+  EXPECT_EQ(offsetof(WireHeader, piece.of_bytes), 44u);
   EXPECT_EQ(offsetof(WireHeader, gossip.number), 32u);
   EXPECT_EQ(offsetof(WireHeader, gossip.ack), 36u);
   EXPECT_EQ(offsetof(WireHeader, gossip.era), 40u);
@@ -73,10 +74,14 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
       for (int outcome = 0; outcome <= static_cast<int>(Outcome::mismatch); ++outcome) {
         Message sent;
         sent.operation = 0x123456789abcdefull;
+        sent.phase = static_cast<Phase>(phase);
         sent.attempt = 11;
         const bool piece = carries_piece(static_cast<Phase>(phase));
         if (piece) {
+          sent.attempt = optimistic_ballot;
+          sent.source = 12;
           sent.offset = 0xfffffff0u;
+          sent.of_bytes = 0xffffff00u;
         } else {
           sent.contributors = 0xfffffff0u;
           sent.failed_count = 300;
@@ -84,7 +89,6 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
           sent.outcome = static_cast<Outcome>(outcome);
         }
         sent.signature = 0xbeef;
-        sent.phase = static_cast<Phase>(phase);
         sent.flags = static_cast<std::uint8_t>(flags);
         if (piece) sent.flags = static_cast<std::uint8_t>(sent.flags & ~(is_decided | by_gossip));
         const bool gossips = sent.has(by_gossip), decided = sent.has(is_decided) || gossips;
@@ -120,7 +124,7 @@ TEST(WireFormat, EveryPhaseAndFlagComesBackAsItWasSent) {
         ASSERT_EQ(got.list, no_buffer);
         ++seen;
       }
-  EXPECT_EQ(seen, 14 * 256 * 4);
+  EXPECT_EQ(seen, 15 * 256 * 4);
 }
 
 TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
@@ -132,7 +136,7 @@ TEST(WireFormat, AGossipRowComesBackAsItWasSent) {
   sent.tag = 3;
   sent.flags = 0xff;
   const WireHeader header = compose_header(sent, context);
-  EXPECT_EQ(header.phase, 14);
+  EXPECT_EQ(header.phase, 15);
   EXPECT_EQ(header.transport_flags, 0) << "no ballots follow, whatever the flags are";
   EXPECT_EQ(judge(header), Malformed::no);
   EXPECT_EQ(parse_header(header, {}).phase, gossip_phase);
@@ -210,7 +214,7 @@ TEST(WireFormat, UnknownVersionIsNamed) {
 
 TEST(WireFormat, UnknownPhaseAndOutcomeAreNamed) {
   for (int phase = 0; phase < 256; ++phase) {
-    const bool known = phase < phase_count || phase == 14 || (phase >= 16 && phase <= 25);  // 14: gossip
+    const bool known = phase < phase_count || phase == 15 || (phase >= 16 && phase <= 25);  // 15: gossip
     WireHeader header = plain_header();
     header.phase = static_cast<std::uint8_t>(phase);
     EXPECT_EQ(judge(header), known ? Malformed::no : Malformed::phase) << phase;

@@ -54,7 +54,7 @@ WireHeader compose_header(const Message& message, const WireStamp& stamp) {
   header.signature = message.signature;
   header.operation = message.operation;
   if (header.is_of_piece()) {
-    header.piece = {message.attempt, message.prev, message.offset, 0};
+    header.piece = {message.source, message.prev, message.offset, message.of_bytes};
     return header;
   }
   header.message = {message.attempt,
@@ -75,9 +75,11 @@ Message parse_header(const WireHeader& header, std::span<const std::int32_t> bal
   message.phase = static_cast<Phase>(header.phase);
   message.flags = header.flags;
   if (header.is_of_piece()) {
-    message.attempt = header.piece.attempt;
+    message.attempt = optimistic_ballot;
+    message.source = header.piece.source;
     message.prev = header.piece.prev;
     message.offset = header.piece.offset;
+    message.of_bytes = header.piece.of_bytes;
   } else if (header.is_of_message()) {
     message.attempt = header.message.attempt;
     (is_decision(message.phase) ? message.first_decided : message.prev) = header.message.prev;

@@ -64,12 +64,12 @@ struct WireHeader {
     std::uint8_t list_length;
     std::uint8_t outcome;
   };
-  // Of a part of a value: a form of its own, since it counts nothing and lists nothing.
+  // Of a part of a value, in the optimistic ballot. It counts nothing and lists nothing.
   struct OfPiece {
-    std::int32_t attempt;
+    std::int32_t source;
     std::int32_t prev;
     std::uint32_t offset;
-    std::uint32_t unused;
+    std::uint32_t of_bytes;
   };
   struct OfGossip {  // see GossipMessage
     std::uint32_t number;

@@ -1,81 +1,93 @@
 #include "collectives/among/phases/piece_broadcast.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
+
+#include "collectives/catalogue/catalogue.hpp"
 
 namespace ucft::detail {
 
 bool PieceBroadcast::fits(const Arguments& arguments, const Ballots& ballots) {
   const Optimism& optimism = ballots.surroundings().optimism;
   const std::int32_t size = ballots.members().size();
-  return !arguments.row().collects && !arguments.by_gossip() && size > 1 && arguments.bytes() > optimism.piece_bytes &&
-         !optimism.goes_whole(arguments.bytes(), size);
+  if (arguments.row().has_own_lengths()) return optimism.goes_in_pieces(arguments.bytes(), size);
+  return arguments.row().from_root() && !arguments.by_gossip() && size > 1 &&
+         arguments.bytes() > optimism.piece_bytes && !optimism.goes_whole(arguments.bytes(), size);
 }
-
-// ---- which member gives which piece ---------------------------------------------------------------------------------
 
 void PieceBroadcast::plan(const Arguments& arguments, const Ballots& ballots) {
+  is_from_all_ = arguments.row().collects;
   bytes_ = arguments.bytes();
   piece_bytes_ = std::max<std::uint64_t>(ballots.surroundings().optimism.piece_of(bytes_), 1);
-  pieces_ = static_cast<std::int64_t>((bytes_ + piece_bytes_ - 1) / piece_bytes_);
-  root_ = arguments.root;
-  const std::int32_t size = ballots.members().size(), process = ballots.process_of(ballots.me(), root_);
-  if (std::exchange(size_, size) == size && std::exchange(process_, process) == process) return;
-  process_ = process;
-  schedule_ = CirculantSchedule(process, size);
+  const std::int32_t size = ballots.members().size();
+  const std::int32_t first = is_from_all_ ? 0 : ballots.process_of(ballots.me(), arguments.root);
+  const std::int32_t end = is_from_all_ ? size : first + 1;
+  if (std::exchange(size_, size) == size && streams_.size() == static_cast<std::size_t>(end - first) &&
+      streams_.front().process() == first)
+    return;
+  streams_.clear();
+  for (std::int32_t process = first; process < end; ++process) streams_.emplace_back(process, size);
 }
 
-std::uint64_t PieceBroadcast::bytes_of(std::int64_t piece) const {
-  return std::min(piece_bytes_, bytes_ - begin_of(piece));
+// Of a message that carries a piece; maybe of none that there is.
+PieceBroadcast::Place PieceBroadcast::place_of(const Message& message, const Ballots& ballots) const {
+  if (is_from_all_)
+    return {static_cast<std::size_t>(ballots.process_of(ballots.me(), message.source)), message.offset,
+            message.of_bytes};
+  return {0, static_cast<std::int64_t>(message.offset / piece_bytes_), bytes_};
 }
 
-// The piece that it is, if it is one of this operation's and its sender gives it to this rank; else no_block.
-std::int64_t PieceBroadcast::piece_from(const Message& message, const Ballots& ballots) const {
-  const auto piece = static_cast<std::int64_t>(message.offset / piece_bytes_);
-  if (process_ == 0 || piece >= pieces_ || message.offset != begin_of(piece) || message.value.bytes != bytes_of(piece))
-    return CirculantSchedule::no_block;
-  const std::int32_t from = ballots.process_of(message.peer, root_);
-  // It comes in its own phase, or one of those before and after.
-  const std::int64_t q = schedule_.phase(), last = schedule_.rounds(pieces_) - 1;
-  for (std::int64_t round = std::max<std::int64_t>(piece - q, 0); round <= std::min(piece + 2 * q, last); ++round)
-    if (const auto [peer, block] = schedule_.gotten(round, pieces_); block == piece)
-      return peer == from ? piece : CirculantSchedule::no_block;
-  return CirculantSchedule::no_block;
-}
-
-// ---- as an event-driven machine -------------------------------------------------------------------------------------
-
-void PieceBroadcast::start(const Message& blank, Slice data, const Arguments& arguments, const Ballots& ballots,
-                           Buffers& buffers) {
+void PieceBroadcast::start(const Message& blank, Slice own, Slice room, const Arguments& arguments,
+                           const Ballots& ballots, Buffers& buffers) {
   clear(buffers);
   plan(arguments, ballots);
-  data_ = data;
+  data_ = room;
   buffers.retain(data_);
   blank_ = blank;
   is_active_ = true;
-  is_here_.assign(static_cast<std::size_t>(pieces_), process_ == 0);
-  left_ = process_ == 0 ? 0 : pieces_;
-  while (left_ > 0 && !is_missing_in(expects_)) ++expects_;
+  begin(streams_.front(), is_from_all_ ? own.bytes : bytes_);
+  if (own && own != room) buffers.copy(streams_.front().data(), own);
   for (std::int32_t distance = 1; distance < size_; distance *= 2)
     closings_.push_back(
         {ballots.member_after(ballots.me(), distance), ballots.member_after(ballots.me(), -distance), false});
+}
+
+void PieceBroadcast::begin(PieceStream& stream, std::uint64_t bytes) {
+  assert(used_ + bytes <= data_.bytes);
+  stream.begin(data_.part(used_, bytes), piece_bytes_);
+  used_ += bytes;
+  whole_ += stream.is_whole();
 }
 
 void PieceBroadcast::refuse(const Message& why, const Arguments& arguments, const Ballots& ballots, Outbox& out) {
   plan(arguments, ballots);
   Message message = why;
   message.phase = Phase::closing;
-  for (std::int32_t target : schedule_.targets()) out.send(ballots.rank_of(target, root_), message);
+  for (std::int32_t target : streams_.front().targets()) out.send(ballots.rank_of(target, arguments.root), message);
 }
 
 bool PieceBroadcast::accepts(const Message& message, const Arguments& arguments, const Ballots& ballots) {
   plan(arguments, ballots);
-  if (message.phase == Phase::allgather) return piece_from(message, ballots) != CirculantSchedule::no_block;
-  if (message.phase != Phase::closing || message.value) return false;
-  return message.outcome != Outcome::success || message.contributors == static_cast<std::uint32_t>(pieces_);
+  if (message.phase == Phase::closing) {
+    if (message.value || message.outcome != Outcome::success) return !message.value && !is_from_all_;
+    return message.contributors == (is_from_all_ ? 0 : PieceStream::pieces_in(bytes_, piece_bytes_));
+  }
+  if (message.phase != (is_from_all_ ? Phase::all_broadcast : Phase::allgather)) return false;
+  if (is_from_all_ && !ballots.members().contains(message.source)) return false;
+  const auto [index, piece, of_bytes] = place_of(message, ballots);
+  const PieceStream& stream = streams_[index];
+  if (is_from_all_ && !Allgather::accepts(arguments, of_bytes)) return false;
+  if (is_active_ && (stream.has_begun() ? of_bytes != stream.data().bytes : used_ + of_bytes > data_.bytes))
+    return false;
+  const std::uint64_t begin = static_cast<std::uint64_t>(piece) * piece_bytes_;
+  if (!is_from_all_ && message.offset != begin) return false;
+  const std::int32_t from = (ballots.process_of(message.peer, ballots.me()) + stream.process()) % size_;
+  return begin < of_bytes && message.value.bytes == std::min(piece_bytes_, of_bytes - begin) &&
+         stream.gets(piece, PieceStream::pieces_in(of_bytes, piece_bytes_), from);
 }
 
-bool PieceBroadcast::on_message(const Message& message, Buffers& buffers) {
+bool PieceBroadcast::on_message(const Message& message, const Ballots& ballots, Buffers& buffers) {
   if (!is_active_) return false;
   if (message.phase == Phase::closing) {
     const auto found = std::ranges::find(closings_, message.peer, &Closing::source);
@@ -83,31 +95,35 @@ bool PieceBroadcast::on_message(const Message& message, Buffers& buffers) {
     found->has_come = true;
     return true;
   }
-  const auto piece = static_cast<std::size_t>(message.offset / piece_bytes_);
-  if (is_here_[piece]) return false;
-  is_here_[piece] = true;
-  --left_;
-  while (left_ > 0 && !is_missing_in(expects_)) ++expects_;
-  buffers.copy_part(data_.part(message.offset, message.value.bytes), message.value, bytes_);
+  const auto [index, piece, of_bytes] = place_of(message, ballots);
+  PieceStream& stream = streams_[index];
+  if (!stream.has_begun()) begin(stream, of_bytes);
+  if (!stream.take(piece)) return false;
+  whole_ += stream.is_whole();
+  buffers.copy_part(stream.part(piece), message.value, of_bytes);
   return true;
 }
 
-void PieceBroadcast::advance(const Ballots& ballots, Outbox& out) {
-  give_pieces(ballots, out);
-  if (is_whole()) close(out);
+void PieceBroadcast::advance(bool may_close, const Ballots& ballots, Outbox& out) {
+  for (PieceStream& stream : streams_) give(stream, ballots, out);
+  if (may_close && is_whole()) close(out);
 }
 
-void PieceBroadcast::give_pieces(const Ballots& ballots, Outbox& out) {
-  for (; round_ < schedule_.rounds(pieces_); ++round_) {
-    const auto [target, piece] = schedule_.given(round_, pieces_);
-    if (piece == CirculantSchedule::no_block) continue;
-    if (!is_here_[static_cast<std::size_t>(piece)]) return;
-    Message message = blank_;
-    message.phase = Phase::allgather;
-    message.flags = has_value;
-    message.offset = static_cast<std::uint32_t>(begin_of(piece));
-    message.value = data_.part(begin_of(piece), bytes_of(piece));
-    out.send(ballots.rank_of(target, root_), message);
+void PieceBroadcast::give(PieceStream& stream, const Ballots& ballots, Outbox& out) {
+  Message message = blank_;
+  message.flags = has_value;
+  for (CirculantSchedule::Transfer next; (next = stream.give()).block != CirculantSchedule::no_block;) {
+    message.value = stream.part(next.block);
+    if (is_from_all_) {
+      message.phase = Phase::all_broadcast;
+      message.source = ballots.member_after(ballots.me(), -stream.process());
+      message.of_bytes = stream.data().bytes;
+      message.offset = static_cast<std::uint32_t>(next.block);
+    } else {
+      message.phase = Phase::allgather;
+      message.offset = message.value.offset - stream.data().offset;
+    }
+    out.send(ballots.member_after(ballots.me(), next.peer - stream.process()), message);
   }
 }
 
@@ -116,34 +132,32 @@ void PieceBroadcast::close(Outbox& out) {
     if (!std::exchange(has_closed_, true)) {
       Message message = blank_;
       message.phase = Phase::closing;
-      message.contributors = static_cast<std::uint32_t>(pieces_);
+      if (!is_from_all_)
+        message.contributors = static_cast<std::uint32_t>(PieceStream::pieces_in(bytes_, piece_bytes_));
       out.send(closings_[closed_].target, message);
     }
     if (!closings_[closed_].has_come) return;
   }
 }
 
-bool PieceBroadcast::is_through() const { return is_whole() && closed_ == closings_.size(); }
-
 void PieceBroadcast::let_go_of_data(Buffers& buffers) { buffers.release(std::exchange(data_, {})); }
 
-Rank PieceBroadcast::awaited(const Ballots& ballots) const {
-  if (!is_active_ || left_ == 0) return no_rank;
-  return ballots.rank_of(schedule_.gotten(expects_, pieces_).peer, root_);
-}
-
-bool PieceBroadcast::is_missing_in(std::int64_t round) const {
-  const std::int64_t piece = schedule_.gotten(round, pieces_).block;
-  return piece != CirculantSchedule::no_block && !is_here_[static_cast<std::size_t>(piece)];
+void PieceBroadcast::add_awaited(const Ballots& ballots, std::vector<Rank>& ranks) const {
+  if (!is_active_) return;
+  for (const PieceStream& stream : streams_) {
+    if (stream.is_whole()) continue;
+    const Rank source = ballots.member_after(ballots.me(), stream.source() - stream.process());
+    if (std::ranges::find(ranks, source) == ranks.end()) ranks.push_back(source);
+  }
 }
 
 void PieceBroadcast::clear(Buffers& buffers) {
   let_go_of_data(buffers);
-  is_here_.clear();
+  for (PieceStream& stream : streams_) stream.end();
   closings_.clear();
   is_active_ = has_closed_ = false;
-  round_ = expects_ = left_ = 0;
-  closed_ = 0;
+  closed_ = whole_ = 0;
+  used_ = 0;
 }
 
 }  // namespace ucft::detail

@@ -188,6 +188,52 @@ TEST(TwoLevels, AHostDiesBeforeALongBroadcast) {
   EXPECT_EQ(what_is_wrong(made, run_job(made), {3, 4, 5}), "");
 }
 
+// Allgathers whose blocks go in pieces between three hosts: of a rank no words, so many, or twice as many.
+RANKS(allgathers_in_pieces) {
+  for (int i = 0; i < 16; ++i) {
+    allgather(i, 6000 + static_cast<std::size_t>(i % 5) * 701);
+    if (i % 6 == 5) allreduce(i, 700);
+    if (i % 8 == 6) broadcast(i, i % size_, 33000);
+  }
+}
+
+TEST(TwoLevels, LongAllgathersHaveAllBlocks) {
+  for (const int ranks : {6, 9}) {
+    const JobPlan made = on_hosts(ranks, allgathers_in_pieces);
+    EXPECT_EQ(what_is_wrong(made, run_job(made), {}), "") << ranks;
+  }
+}
+
+class DeathInAllgathers : public testing::TestWithParam<std::tuple<int, std::string>> {};
+
+TEST_P(DeathInAllgathers, TheOthersAgree) {
+  const auto& [victim, place] = GetParam();
+  expect_to_survive(on_hosts(9, allgathers_in_pieces), victim, place);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfASpeaker, DeathInAllgathers,
+                         testing::Combine(testing::Values(0, 3),
+                                          testing::Values("entry:0", "entry:7", "entry:33", "entry:90", "send:60",
+                                                          "send:140", "send:230")),
+                         rank_and_place);
+INSTANTIATE_TEST_SUITE_P(OfAnother, DeathInAllgathers,
+                         testing::Combine(testing::Values(1, 5), testing::Values("send:20", "send:40")),
+                         rank_and_place);
+
+// A host dies as a whole, and is in each allgather or in none.
+RANKS(lose_a_host_in_allgathers) {
+  for (int i = 0; i < 10; ++i) {
+    if (i == 3 && rank_ / on_a_host == 1) std::raise(SIGKILL);
+    allgather(i, 6000 + static_cast<std::size_t>(i % 5) * 701);
+  }
+}
+
+TEST(TwoLevels, AHostDiesBeforeALongAllgather) {
+  JobPlan made = on_hosts(9, lose_a_host_in_allgathers);
+  made.launcher = {"--expect-kill", "3", "--expect-kill", "4", "--expect-kill", "5"};
+  EXPECT_EQ(what_is_wrong(made, run_job(made), {3, 4, 5}), "");
+}
+
 // The middle one of three hosts dies: ranks 3, 4 and 5 of the job. The others name them.
 RANKS(lose_a_host) {
   const bool dies = rank_ / on_a_host == 1;

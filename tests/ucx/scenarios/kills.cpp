@@ -154,6 +154,25 @@ TEST_P(Kill, BetweenTwoPiecesOfALongSum) {
   }
 }
 
+// Allgathers of long blocks, in pieces of all at the same time (collectives/among/phases/piece_broadcast.hpp).
+RANKS(long_allgathers) {
+  for (int i = 0; i < 8; ++i) {
+    allgather(i, i % 2 == 0 ? 20000 : 14001);
+    if (i % 3 == 2) allreduce(i, 1);
+  }
+}
+
+TEST_P(Kill, BetweenTwoPiecesOfALongAllgather) {
+  std::mt19937 random(seed() + 6);
+  for (int run = 0; run < runs(20); ++run) {
+    const int ranks = 2 + static_cast<int>(random() % 6),
+              victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    JobPlan made = plan(random, ranks, long_allgathers, {}, {victim});
+    made.environment["UCFT_TEST_KILL"] = std::to_string(victim) + ":send:" + std::to_string(random() % 60);
+    expect_right(made, {victim}, run);
+  }
+}
+
 TEST_P(Kill, TwoRanksInDifferentOperations) {
   std::mt19937 random(seed() + 2);
   for (int run = 0; run < runs(40); ++run) {
