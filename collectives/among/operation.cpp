@@ -487,6 +487,7 @@ void Operation::on_mismatch(const Message& message, Outbox& out) {
   decision_.accepted = ballots_.promised();
   delivered_ = root_decided_ = true;
   up_correction_.stop();
+  optimistic_.clear(out.buffers());  // it never says that it has all of the result
   give_up(Outcome::mismatch, out.buffers());
 }
 

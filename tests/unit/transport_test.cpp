@@ -267,7 +267,9 @@ TEST_P(OnPath, WhatIsSentInADeliveryLeavesInOrder) {
   FakeRank& answering = job[1];
   answering.then = [&](const Message& message) {
     for (std::uint64_t part = 0; part < 2; ++part) job.send(1, 0, 2 * message.operation + part, pattern(3000, 5));
-    if (message.operation == 2) answering.transport.forget(2);
+    if (message.operation != 2) return;
+    job.send(1, 2, 9, pattern(3000, 6));
+    answering.transport.forget(2);
   };
   for (std::uint64_t operation = 1; operation <= 3; ++operation)
     job.send(0, 1, operation, pattern(operation == 3 ? 0 : 3000, static_cast<int>(operation)));
@@ -275,6 +277,10 @@ TEST_P(OnPath, WhatIsSentInADeliveryLeavesInOrder) {
   job.settle();
   ASSERT_EQ(answering.received.size(), 3u);
   EXPECT_TRUE(answering.transport.is_forgotten(2));
+  if (GetParam() != Way::shared) {  // there it is dropped with the peer
+    EXPECT_EQ(job.network.forgotten, (std::vector{std::pair{1, 2}}));
+    EXPECT_EQ(job[2].received.size(), 1u) << "it was sent before";
+  }
   ASSERT_EQ(job[0].received.size(), 6u);
   for (std::uint64_t i = 0; i < 6; ++i) EXPECT_EQ(job[0].received[i].operation, i + 2);
   job.expect_nothing_held();

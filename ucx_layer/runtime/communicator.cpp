@@ -216,7 +216,7 @@ GossipDriver& Communicator::gossip() {
 }
 
 void Communicator::send_aside(const GossipMessage& message, BufferId value) {
-  UCFT_TEST_POINT(send);
+  if (!context_.transport().postpones(context_rank(message.peer))) UCFT_TEST_POINT(send);
   context_.transport().send(context_rank(message.peer), message, context_.transport().buffers().whole(value),
                             {context_.cookie(), id_, 0, me_});
 }

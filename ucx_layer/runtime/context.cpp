@@ -287,12 +287,10 @@ void Context::say_waited_until(Clock::time_point limit) {
 }
 
 void Context::glance() {
-  if (progress(true)) {
-    idle_glances_ = 0;
-    return;
-  }
+  const bool active = progress(true);
   if (++glances_ % 32 == 0) look_around(Clock::now());
-  if (++idle_glances_ > spin_.looks()) sched_yield();  // the rank with the news may wait for our processor
+  if (active) idle_glances_ = 0;
+  if (!active && ++idle_glances_ > spin_.looks()) sched_yield();  // the rank with the news may wait for our processor
 }
 
 void Context::sleep_a_little() {
@@ -372,8 +370,7 @@ void Context::helper_turn(void* arg) {
   auto& self = *static_cast<Context*>(arg);
   if (!self.turns_.helper_enter()) return;
   self.in_helper_ = true;
-  self.departures_.look_at_marks();
-  if (self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
+  if (self.departures_.look_at_marks() || self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
   self.departures_.connect_in_calm(Clock::now());
   for (int rounds = 0; rounds < 64; ++rounds)
     if (const bool active = self.progress_host(); !self.progress_all(true) && !active) break;

@@ -104,11 +104,13 @@ class Context {
     for (std::uint32_t busy = 0; !done();) {
       if (!progress()) {
         if (!rest(idle, limit)) return done();
-      } else if (++busy % 1024 != 0 || Clock::now() < limit) {  // the traffic of others does not stop the clock
-        idle.begin_anew();
-      } else {
-        return done();
+        continue;
       }
+      idle.begin_anew();
+      if (++busy % 1024 != 0) continue;  // the traffic of others does not stop the clock, nor hides a rank that leaves
+      const auto now = Clock::now();
+      if (now >= limit) return done();
+      departures_.look_around(now);
     }
     return true;
   }

@@ -203,12 +203,14 @@ void DeparturesDriver::look_around(Clock::time_point now) {
   connect_in_calm(now);
 }
 
-void DeparturesDriver::look_at_marks() {
+bool DeparturesDriver::look_at_marks() {
+  bool is_news = false;
   for (std::int32_t rank = 0; rank < job_.size; ++rank) {
     const Departures::Mark mark = mark_of(transport_->control_of(rank));
     departures_.on_mark(rank, mark);
-    if (mark != Departures::Mark::none) note_death(rank);
+    if (mark != Departures::Mark::none) is_news |= note_death(rank);
   }
+  return is_news;
 }
 
 void DeparturesDriver::connect_in_calm(Clock::time_point now) {
@@ -314,8 +316,10 @@ void DeparturesDriver::depart(const Departures::Action& action) {
                action.proved ? "proved" : "suspected");
 }
 
-void DeparturesDriver::note_death(std::int32_t rank) {
-  if (!std::exchange(of(rank).is_final, true)) communicators_.on_death(rank);
+bool DeparturesDriver::note_death(std::int32_t rank) {
+  if (std::exchange(of(rank).is_final, true)) return false;
+  communicators_.on_death(rank);
+  return true;
 }
 
 void DeparturesDriver::note_failure(std::int32_t rank, Clock::time_point at) {

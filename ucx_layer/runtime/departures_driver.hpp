@@ -76,7 +76,7 @@ class DeparturesDriver : private DetectorThread::Listener {
   void on_turn(Clock::time_point now);      // tells departures_ the news and the time, and does what follows
   void take_news();                         // tells it the news
   void look_around(Clock::time_point now);  // at what does not come as a message: deaths, leavers, our own exclusion
-  void look_at_marks();                     // the words of ranks of this host that they leave, or are out
+  bool look_at_marks();  // the words of ranks of this host that they leave, or are out; true: there is a new one
   // A rank that has become one of the first two of its host connects with the ranks that it will speak to. So does a
   // rank that has new ones beside it. Connections are made one at a time. The first one waits until the operations that
   // met the death have had time to end.
@@ -117,7 +117,7 @@ class DeparturesDriver : private DetectorThread::Listener {
   void follow_up();
   void carry_out(const Departures::Action& action);
   void depart(const Departures::Action& action);
-  void note_death(std::int32_t rank);
+  bool note_death(std::int32_t rank);  // false: it is known
   void note_failure(std::int32_t rank, Clock::time_point at);
   void stand_aside();
   void fence(std::int32_t rank);

@@ -58,7 +58,7 @@ void Transport::forget(int peer, bool is_ending) {
   Path* const path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr);
   if (path == nullptr) return;
   if (path != &shared_ && has_to_wait())
-    postponed_.push_back({peer, path, {}});
+    postpone(peer, path, nullptr);
   else
     path->forget(peer);
 }

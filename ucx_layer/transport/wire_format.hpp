@@ -45,7 +45,7 @@ struct ControlWord {
   bool flag = false;  // MessageFlags' first
 };
 
-// A message of a gossip operation: see envelope_of().
+// A message of a gossip operation (GossipMessage).
 inline constexpr Phase gossip_phase{phase_count};
 
 enum TransportFlags : std::uint8_t {

@@ -8,6 +8,7 @@
 
 #include "ucx_layer/transport/paths/active_messages.hpp"
 #include "ucx_layer/transport/paths/remote.hpp"
+#include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
 
@@ -186,18 +187,22 @@ std::int64_t Wiring::waiting() const {
          (messages_ != nullptr ? messages_->waiting() : 0);
 }
 
-void Wiring::postpone(int peer, const Outgoing& message) {
-  buffers_.retain(message.value);
-  buffers_.retain(message.list);
-  postponed_.push_back({peer, nullptr, message});
+void Wiring::postpone(int peer, Path* path, const Outgoing* message) {
+  postponed_.push_back({peer, path, message != nullptr, message != nullptr ? *message : Outgoing{}});
+  buffers_.retain(postponed_.back().message.value);
+  buffers_.retain(postponed_.back().message.list);
 }
 
+// In order: also what was sent to a peer that was forgotten afterwards.
 void Wiring::catch_up() {
-  for (const auto& [peer, path, message] : std::exchange(postponed_, {})) {
-    if (path != nullptr)
+  if (postponed_.empty()) return;
+  for (const auto& [peer, path, is_sent, message] : std::exchange(postponed_, {})) {
+    if (is_sent) {
+      UCFT_TEST_POINT(send);
+      path->send(peer, message);
+    } else {
       path->forget(peer);
-    else
-      hand_over(peer, message);
+    }
     buffers_.release(message.value);
     buffers_.release(message.list);
   }

@@ -4,6 +4,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -78,7 +79,16 @@ class Wiring {
     return path != nullptr && path != &shared_ && path != &unconnected_;
   }
   bool connects_late() const { return !addresses_.empty(); }  // some peers have no connection until they need one
-  bool is_unconnected(int peer) const { return paths_[static_cast<std::size_t>(peer)] == &unconnected_; }
+  // Nor is a message on its way that makes one.
+  bool is_unconnected(int peer) const {
+    return paths_[static_cast<std::size_t>(peer)] == &unconnected_ &&
+           std::ranges::find(postponed_, peer, &Postponed::peer) == postponed_.end();
+  }
+  // Whether what is sent to that peer leaves later in this poll: see hand_over().
+  bool postpones(int peer) const {
+    const Path* const path = paths_[static_cast<std::size_t>(peer)];
+    return path != nullptr && path != &shared_ && has_to_wait();
+  }
   // From now on messages for that peer go by the remote path. Both sides do it, before the first collective.
   bool open_remote_mailbox(int peer, std::uint64_t segment, std::span<const std::byte> key, std::string& error);
 
@@ -124,12 +134,12 @@ class Wiring {
     Path* path = paths_[static_cast<std::size_t>(peer)];
     if (path == &shared_) return shared_.send(peer, message);
     if (path == nullptr) return;
-    if (has_to_wait()) return postpone(peer, message);
+    if (has_to_wait()) return postpone(peer, path, &message);
     path->send(peer, message);
   }
   // For the message path, which is busy. Or what was sent before still waits.
   bool has_to_wait() const { return messages_->is_busy() || !postponed_.empty(); }
-  void postpone(int peer, const Outgoing& message);
+  void postpone(int peer, Path* path, const Outgoing* message);
   void catch_up();
 
   Setup setup_;
@@ -153,8 +163,9 @@ class Wiring {
   std::vector<Path*> paths_;          // by rank; nullptr: this rank, and who is forgotten
   struct Postponed {
     int peer;
-    Path* path;        // that forgets the peer; nullptr: to be sent
-    Outgoing message;  // one reference to value and list
+    Path* path;
+    bool is_sent;  // the message, with one reference to value and list; else the peer is forgotten
+    Outgoing message;
   };
   std::vector<Postponed> postponed_;
 };

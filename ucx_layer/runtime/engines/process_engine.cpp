@@ -186,7 +186,7 @@ void ProcessEngine::flush() {
       release(packet.message);
       continue;
     }
-    UCFT_TEST_POINT(send);
+    if (!transport.postpones(to)) UCFT_TEST_POINT(send);
     wire.place = static_cast<std::uint16_t>(packet.place);
     transport.send(to, packet.message, wire);
     release(packet.message);

@@ -73,7 +73,7 @@ void ActiveMessages::finish(Sending* sending, ucs_status_t status) {
   if (status != UCS_OK) connections_.note_failure(sending->peer, status);
 }
 
-// Only hands the message over: nothing may be progressed from inside.
+// Hands the message over, or delivers it in passing: nothing may be progressed from inside.
 ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size_t header_bytes, void* data,
                                         size_t bytes, const ucp_am_recv_param_t* param) {
   const AbortsKept::Outside outside;

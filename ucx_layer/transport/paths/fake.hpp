@@ -24,7 +24,8 @@ class FakeNetwork {
     std::vector<std::byte> value;
   };
   std::vector<Flight> flights;
-  bool passes_by = false;  // values that arrive are there until they are delivered, and not longer
+  std::vector<std::pair<int, int>> forgotten;  // by whom, and whom
+  bool passes_by = false;                      // values that arrive are there until they are delivered, and not longer
 
   void arrive(std::size_t index);
   void arrive_all() {
@@ -69,6 +70,7 @@ class FakeMessages final : public MessagePath {
   void forget(int peer) override {
     assert(!is_busy());
     connected_[peer] = false;
+    network_.forgotten.emplace_back(station_.me, peer);
   }
   std::int64_t waiting() const override { return 0; }
   void give_back(std::uint64_t tag) override { lent_.erase(tag); }

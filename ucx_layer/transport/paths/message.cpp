@@ -1,5 +1,6 @@
 #include "ucx_layer/transport/paths/message.hpp"
 
+#include <exception>
 #include <utility>
 
 namespace ucft::detail {
@@ -8,6 +9,7 @@ bool MessagePath::poll() {
   is_driving_ = true;
   bool active = drive();
   is_driving_ = false;
+  if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
   for (std::size_t waiting = arrivals_.size(); waiting > 0; --waiting) {
     Arrival arrival = std::move(arrivals_.front());
     arrivals_.pop_front();
@@ -47,14 +49,18 @@ bool MessagePath::pass_by(Arrival&& arrival, std::span<const std::byte> value, B
   Buffers& buffers = station_.buffers;
   const BufferId lent = arrival.value = buffers.adopt(value.data(), value.size(), untold);
   buffers.retain(lent);
+  is_busy_ = true;
   const bool is_taken = is_driving_ && arrivals_.empty() &&
                         arrival.header.phase < static_cast<std::uint8_t>(Control::hello) &&
                         station_.sink.accepts(station_.sink.arg, arrival.header, -1);
-  is_busy_ = true;
-  if (is_taken)
-    take(arrival);
-  else
-    arrivals_.push_back(std::move(arrival));
+  try {
+    if (is_taken)
+      take(arrival);
+    else
+      arrivals_.push_back(std::move(arrival));
+  } catch (...) {  // not through the carrier's frames
+    thrown_ = std::current_exception();
+  }
   is_busy_ = false;
   if (buffers.references(lent) > 1)
     buffers.move_to(room, lent);

@@ -1,8 +1,9 @@
-// The message path, to peers whose memory can't be reached. Messages that came wait here until they are taken. The
-// carriers are below: active_messages.hpp (UCX), fake.hpp (tests).
+// The message path, to peers whose memory can't be reached. Messages that came wait here until they are taken. Long
+// data are taken at once, if they may be. The carriers are below: active_messages.hpp (UCX), fake.hpp (tests).
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <span>
 #include <string>
 #include <utility>
@@ -59,6 +60,7 @@ class MessagePath : public Path {
   void take(const Arrival& arrival);
 
   bool is_driving_ = false, is_busy_ = false;
+  std::exception_ptr thrown_;  // by a delivery in passing
   std::deque<Arrival> arrivals_;
   std::vector<bool> greeted_;  // by rank
   std::vector<int> greetings_;
