@@ -1,4 +1,5 @@
 // Operations with hand-fed messages: past, in-order and future packets straight into an OperationWindow.
+#include "collectives/among/host_member.hpp"
 #include "tests/unit/hand_fed_ranks.hpp"
 
 namespace ucft::detail {
@@ -784,6 +785,35 @@ TEST(OperationWindow, AnswersAreOwedOnlyWhileSomebodyHasFailed) {
   EXPECT_FALSE(rank.window.idle());
   rank.hear_of_death(2);
   EXPECT_TRUE(rank.window.must_answer());
+}
+
+// ---- leaving, as a process -------------------------------------------------------------------------------------------
+
+// It says so in a packet and in words. An answer to each of them would be answered, too, by a rank that has gone.
+TEST(HostMember, ARankAloneThatLeavesIsAnsweredOnce) {
+  struct NoCaller final : HostMember::Caller {
+    void on_completed(OperationNumber, OperationNumber, std::span<const std::byte>) override {}
+  } caller;
+  std::vector<std::unique_ptr<std::byte[]>> chunks;
+  Buffers buffers({[](void* arg, std::size_t bytes) {
+                     auto& all = *static_cast<decltype(chunks)*>(arg);
+                     return all.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+                   },
+                   &chunks, 4096});
+  const std::vector<Host> hosts{0, 1, 2};
+  OwnJournal journal;
+  HostMember member({0, &hosts}, journal, caller, buffers);
+  const auto answers = [&] {
+    return std::ranges::count_if(member.outbox(), [](const HostMember::Packet& packet) {
+      return packet.to == 1 && packet.place == HostMember::you_may_go;
+    });
+  };
+  member.on_leave_word(1, 0);
+  EXPECT_EQ(answers(), 1);
+  member.on_leave_word(1, 0);
+  member.on_leave_word(1, 0, true);
+  EXPECT_EQ(answers(), 1);
+  member.release_all();
 }
 
 }  // namespace

@@ -80,9 +80,12 @@ void Connections::on_error(void* arg, ucp_ep_h, ucs_status_t status) {
   self.note_failure(static_cast<int>(&endpoint - self.endpoints_.data()), status);
 }
 
+// UCX first hears that the peer's process has ended, if it has. UCX 1.13 looks at the end of a connection over tcp that
+// it was told to close while data waited there, and frees what it is about to look at again (uct_tcp_iface_progress).
 void Connections::close(int peer) {
   Endpoint& closed = endpoints_[static_cast<std::size_t>(peer)];
   if (closed.endpoint == nullptr) return;
+  for (int looks = 0; looks < 4 && !closed.broken && ucx_.progress(); ++looks) {}
   ucp_ep_h const endpoint = std::exchange(closed.endpoint, nullptr);
   if (!closed.is_left_to_ucx) ucx_.close(endpoint);
   --open_now_;
