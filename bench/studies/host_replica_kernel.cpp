@@ -81,85 +81,118 @@ double processor_us() {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
-}  // namespace
-
-int main(int count, char** texts) {
+struct Options {
   int hosts = 1024, ranks_per_host = 96, repetitions = 21;
   std::uint64_t bytes = 1 << 20;
-  CLI::App options("processor time of a rank that does not speak for its host, of one allreduce");
-  options.add_option("--hosts", hosts)->check(CLI::Range(2, 4096));
-  options.add_option("--ranks-per-host", ranks_per_host)->check(CLI::Range(2, 1024));
-  options.add_option("--bytes", bytes, "of the payload")->check(CLI::Range(8, 1 << 28));
-  options.add_option("--repetitions", repetitions)->check(CLI::Range(1, 10000));
-  CLI11_PARSE(options, count, texts);
+};
 
-  Buffers buffers({&allocate, nullptr, 1 << 20});
-  std::vector<Host> host_of;
-  for (Rank rank = 0; rank < hosts * ranks_per_host; ++rank) host_of.push_back(rank / ranks_per_host);
-  std::vector<double> input(bytes / sizeof(double));
-  const std::size_t payload = input.size() * sizeof(double);
+// The allreduce: each host's first rank speaks for it.
+class Hosts {
+ public:
+  explicit Hosts(const Options& options)
+      : options_(options),
+        input_(options.bytes / sizeof(double)),
+        buffers_({&allocate, nullptr, 1 << 20}),
+        journal_(buffers_),
+        journals_(static_cast<std::size_t>(options.hosts)),
+        caller_(payload()) {
+    for (Rank rank = 0; rank < options.hosts * options.ranks_per_host; ++rank)
+      host_of_.push_back(rank / options.ranks_per_host);
+    for (Host host = 0; host < options.hosts; ++host)
+      members_.push_back(std::make_unique<HostMember>(
+          place_of(host * options.ranks_per_host),
+          host == 0 ? static_cast<Journal&>(journal_) : journals_[static_cast<std::size_t>(host)], caller_, buffers_));
+    for (Host host = 0; host < options.hosts; ++host) {
+      members_[static_cast<std::size_t>(host)]->on_contribution(contribution_of(host, input_));
+      collect(host);
+    }
+    while (!flights_.empty()) deliver();
+    journal_.lends = true;
+  }
 
-  KeptJournal journal(buffers);
-  std::vector<OwnJournal> journals(static_cast<std::size_t>(hosts));
-  Caller caller(payload);
-  std::vector<std::unique_ptr<HostMember>> members;
-  for (Host host = 0; host < hosts; ++host)
-    members.push_back(std::make_unique<HostMember>(
-        HostMember::Place{host * ranks_per_host, &host_of, 8, true},
-        host == 0 ? static_cast<Journal&>(journal) : journals[static_cast<std::size_t>(host)], caller, buffers));
+  std::size_t payload() const { return input_.size() * sizeof(double); }
+  std::size_t entries() const { return journal_.entries.size(); }
+  bool is_right() const {
+    const double sum = options_.hosts * (options_.hosts + 1.0) / 2;
+    const auto* result = reinterpret_cast<const double*>(caller_.receive.data());
+    return caller_.is_done && std::all_of(result, result + input_.size(), [&](double each) { return each == sum; });
+  }
+
+  // us of the processor for a new replica of host 0; below 0: it has another result.
+  double read(bool names) {
+    Caller own(payload());
+    HostMember replica(place_of(1), journal_, own, buffers_);
+    if (!names) replica.process().compute();
+    const double begin = processor_us();
+    replica.look();
+    const double us = processor_us() - begin;
+    replica.release_all();
+    replica.release_rooms();
+    return own.is_done && own.receive == caller_.receive ? us : -1;
+  }
+
+ private:
   struct Flight {
     Rank from;
     HostMember::Packet packet;
   };
-  std::deque<Flight> flights;
-  const auto collect = [&](Host host) {
-    std::vector<HostMember::Packet>& outbox = members[static_cast<std::size_t>(host)]->outbox();
-    for (const HostMember::Packet& packet : outbox) flights.push_back({host * ranks_per_host, packet});
+
+  HostMember::Place place_of(Rank rank) const { return {rank, &host_of_, 8, true}; }
+  void collect(Host host) {
+    std::vector<HostMember::Packet>& outbox = members_[static_cast<std::size_t>(host)]->outbox();
+    for (const HostMember::Packet& packet : outbox) flights_.push_back({host * options_.ranks_per_host, packet});
     outbox.clear();
-  };
-  for (Host host = 0; host < hosts; ++host) {
-    members[static_cast<std::size_t>(host)]->on_contribution(contribution_of(host, input));
-    collect(host);
   }
-  while (!flights.empty()) {
-    auto [from, packet] = flights.front();
-    flights.pop_front();
-    const Host to = host_of[static_cast<std::size_t>(packet.to)];
-    packet.message.peer = from / ranks_per_host;
-    members[static_cast<std::size_t>(to)]->on_packet(from, packet.place, packet.message);
-    buffers.release(packet.message.value);
-    buffers.release(packet.message.list);
+  void deliver() {
+    auto [from, packet] = flights_.front();
+    flights_.pop_front();
+    const Host to = host_of_[static_cast<std::size_t>(packet.to)];
+    packet.message.peer = host_of_[static_cast<std::size_t>(from)];
+    members_[static_cast<std::size_t>(to)]->on_packet(from, packet.place, packet.message);
+    buffers_.release(packet.message.value);
+    buffers_.release(packet.message.list);
     collect(to);
   }
-  const double sum = hosts * (hosts + 1.0) / 2;
-  const auto* result = reinterpret_cast<const double*>(caller.receive.data());
-  if (!caller.is_done || !std::all_of(result, result + input.size(), [&](double each) { return each == sum; })) {
-    fmt::print(stderr, "host_replica_kernel: the sum is wrong\n");
-    return 1;
-  }
 
-  journal.lends = true;
+  const Options options_;
+  std::vector<double> input_;
+  std::vector<Host> host_of_;
+  Buffers buffers_;
+  KeptJournal journal_;  // of host 0
+  std::vector<OwnJournal> journals_;
+  Caller caller_;
+  std::vector<std::unique_ptr<HostMember>> members_;
+  std::deque<Flight> flights_;
+};
+
+int fail(const char* why) {
+  fmt::print(stderr, "host_replica_kernel: {}\n", why);
+  return 1;
+}
+
+}  // namespace
+
+int main(int count, char** texts) {
+  Options options;
+  CLI::App app("processor time of a rank that does not speak for its host, of one allreduce");
+  app.add_option("--hosts", options.hosts)->check(CLI::Range(2, 4096));
+  app.add_option("--ranks-per-host", options.ranks_per_host)->check(CLI::Range(2, 1024));
+  app.add_option("--bytes", options.bytes, "of the payload")->check(CLI::Range(8, 1 << 28));
+  app.add_option("--repetitions", options.repetitions)->check(CLI::Range(1, 10000));
+  CLI11_PARSE(app, count, texts);
+
+  Hosts hosts(options);
+  if (!hosts.is_right()) return fail("the sum is wrong");
   for (const bool names : {true, false}) {
+    hosts.read(names);  // finds its memory
     std::vector<double> us;
-    for (int i = 0; i < repetitions + 1; ++i) {  // the first one finds its memory
-      Caller own(payload);
-      auto replica = std::make_unique<HostMember>(HostMember::Place{1, &host_of, 8, true}, journal, own, buffers);
-      if (!names) replica->process().compute();
-      const double begin = processor_us();
-      replica->look();
-      us.push_back(processor_us() - begin);
-      if (!own.is_done || own.receive != caller.receive) {
-        fmt::print(stderr, "host_replica_kernel: a replica has another result\n");
-        return 1;
-      }
-      replica->release_all();
-      replica->release_rooms();
-    }
-    us.erase(us.begin());
-    std::ranges::nth_element(us, us.begin() + repetitions / 2);
+    for (int i = 0; i < options.repetitions; ++i) us.push_back(hosts.read(names));
+    if (std::ranges::min(us) < 0) return fail("a replica has another result");
+    const auto median = us.begin() + options.repetitions / 2;
+    std::ranges::nth_element(us, median);
     fmt::print("{{\"kind\":\"{}\",\"hosts\":{},\"ranks_per_host\":{},\"bytes\":{},\"entries\":{},\"us\":{:.1f}}}\n",
-               names ? "named" : "computing", hosts, ranks_per_host, payload, journal.entries.size(),
-               us[static_cast<std::size_t>(repetitions / 2)]);
+               names ? "named" : "computing", options.hosts, options.ranks_per_host, hosts.payload(), hosts.entries(),
+               *median);
   }
   return 0;
 }

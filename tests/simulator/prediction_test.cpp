@@ -1,5 +1,5 @@
-// The costs that the library chooses by and ucft_sim advise states, against the clock: among 2 .. 64 processes, and some
-// larger numbers.
+// The costs that the library chooses by and ucft_sim advise states, against the clock: among 2 .. 64 processes, and
+// some larger numbers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,8 +107,8 @@ TEST(PlainSchedules, ShortBroadcastsHaveNone) {
     }
 }
 
-// The clock runs none. Of 4 processes that give 256 KiB each, which are 5 pieces, each sends 15 of them, one word of the
-// closing in each of 2 steps, and 2 words of the exchange.
+// The clock runs none. Of 4 processes that give 256 KiB each, which are 5 pieces, each sends 15 pieces. It sends one
+// word of the closing in each of 2 steps, and 2 words of the exchange.
 TEST(PlainSchedules, LongAllgathersGoInPieces) {
   Arguments arguments;
   arguments.kind = Kind::allgather;

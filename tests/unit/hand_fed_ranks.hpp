@@ -329,4 +329,15 @@ class HandFedWorld {
   std::vector<bool> alive_;
 };
 
+// Messages that arrive from then on, when all live ranks have heard of the death.
+inline std::int64_t messages_after_death_of(Rank dead, HandFedWorld& world) {
+  world.kill(dead);
+  std::int64_t arrived = 0;
+  world.on_arrival = [&](const Letter&) { ++arrived; };
+  world.tell_all(dead);
+  world.run();
+  world.on_arrival = [](const Letter&) {};
+  return arrived;
+}
+
 }  // namespace ucft::detail::by_hand

@@ -787,7 +787,7 @@ TEST(OperationWindow, AnswersAreOwedOnlyWhileSomebodyHasFailed) {
   EXPECT_TRUE(rank.window.must_answer());
 }
 
-// ---- leaving, as a process -------------------------------------------------------------------------------------------
+// ---- leaving, as a process ------------------------------------------------------------------------------------------
 
 // It says so in a packet and in words. An answer to each of them would be answered, too, by a rank that has gone.
 TEST(HostMember, ARankAloneThatLeavesIsAnsweredOnce) {

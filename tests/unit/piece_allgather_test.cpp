@@ -282,12 +282,7 @@ TEST(PieceAllgather, ARankThatKnowsThatAllHaveItHasNothingToDoAfterADeath) {
   HandFedWorld world(3, 4, in_pieces(1));
   post_all(world);
   world.run();
-  world.kill(2);
-  std::int64_t sent = 0;
-  world.on_arrival = [&](const Letter&) { ++sent; };
-  world.tell_all(2);
-  world.run();
-  EXPECT_EQ(sent, 0);
+  EXPECT_EQ(messages_after_death_of(2, world), 0);
 }
 
 }  // namespace

@@ -260,8 +260,8 @@ TEST_P(OnPath, WhoKeepsPayloadsKeepsThemWhole) {
   job.expect_nothing_held();
 }
 
-// While the carrier is in the middle of a message nothing is asked of it. What is sent meanwhile leaves afterwards, in
-// order, also before what a later delivery of the same poll sends.
+// While the carrier is in the middle of a message it is asked for nothing. Messages that are sent meanwhile leave
+// afterwards, in order. They leave before those that a later delivery of the same poll sends.
 TEST_P(OnPath, WhatIsSentInADeliveryLeavesInOrder) {
   Job job(3, GetParam());
   FakeRank& answering = job[1];

@@ -5,7 +5,6 @@
 #include "collectives/models/gossip_model.hpp"
 #include "ucx_layer/runtime/context.hpp"
 #include "ucx_layer/runtime/engines/process_engine.hpp"
-#include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
 
@@ -216,7 +215,6 @@ GossipDriver& Communicator::gossip() {
 }
 
 void Communicator::send_aside(const GossipMessage& message, BufferId value) {
-  if (!context_.transport().postpones(context_rank(message.peer))) UCFT_TEST_POINT(send);
   context_.transport().send(context_rank(message.peer), message, context_.transport().buffers().whole(value),
                             {context_.cookie(), id_, 0, me_});
 }

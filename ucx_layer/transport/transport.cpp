@@ -55,9 +55,10 @@ void Transport::forget(int peer, bool is_ending) {
   if (is_ending && connections_ != nullptr && !connected_late_.empty() &&
       connected_late_[static_cast<std::size_t>(peer)])
     connections_->leave_to_ucx(peer);
+  const bool waits = postpones(peer);
   Path* const path = std::exchange(paths_[static_cast<std::size_t>(peer)], nullptr);
   if (path == nullptr) return;
-  if (path != &shared_ && has_to_wait())
+  if (waits)
     postpone(peer, path, nullptr);
   else
     path->forget(peer);

@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "collectives/core/protocol.hpp"
+#include "ucx_layer/test_points.hpp"
 #include "ucx_layer/transport/wiring.hpp"
 
 namespace ucft::detail {
@@ -23,14 +24,14 @@ class Transport : public Wiring {
   Buffers& buffers() { return buffers_; }
   // A message for a collective; value and list get references of their own.
   void send(int peer, const Message& message, const WireStamp& stamp) {
-    hand_over(peer, {compose_header(message, stamp),
-                     {message.first_decided, second_ballot_of(message)},
-                     message.value,
-                     message.list});
+    send(peer, {compose_header(message, stamp),
+                {message.first_decided, second_ballot_of(message)},
+                message.value,
+                message.list});
   }
   // A row of gossip.
   void send(int peer, const GossipMessage& message, Slice value, const WireStamp& stamp) {
-    hand_over(peer, {compose_header(message, stamp), {}, value, no_buffer});
+    send(peer, {compose_header(message, stamp), {}, value, no_buffer});
   }
   void ring_doorbells() { shared_.ring_doorbells(); }  // after a burst of sends: wakes receivers that sleep
   // Delivers all that has arrived; true if anything was done. listens: UCX is asked, too, which takes a while.
@@ -75,6 +76,10 @@ class Transport : public Wiring {
   void note_sleep(int rank, bool sleeps) { shared_.note_sleep(rank, sleeps); }  // see SharedPath
 
  private:
+  void send(int peer, const Outgoing& message) {
+    if (!postpones(peer)) UCFT_TEST_POINT(send);
+    hand_over(peer, message);
+  }
   void give_back();
 
   Slabs slabs_{segments_};

@@ -84,11 +84,6 @@ class Wiring {
     return paths_[static_cast<std::size_t>(peer)] == &unconnected_ &&
            std::ranges::find(postponed_, peer, &Postponed::peer) == postponed_.end();
   }
-  // Whether what is sent to that peer leaves later in this poll: see hand_over().
-  bool postpones(int peer) const {
-    const Path* const path = paths_[static_cast<std::size_t>(peer)];
-    return path != nullptr && path != &shared_ && has_to_wait();
-  }
   // From now on messages for that peer go by the remote path. Both sides do it, before the first collective.
   bool open_remote_mailbox(int peer, std::uint64_t segment, std::span<const std::byte> key, std::string& error);
 
@@ -136,6 +131,11 @@ class Wiring {
     if (path == nullptr) return;
     if (has_to_wait()) return postpone(peer, path, &message);
     path->send(peer, message);
+  }
+  // Whether a message to that peer leaves later in this poll.
+  bool postpones(int peer) const {
+    const Path* const path = paths_[static_cast<std::size_t>(peer)];
+    return path != nullptr && path != &shared_ && has_to_wait();
   }
   // For the message path, which is busy. Or what was sent before still waits.
   bool has_to_wait() const { return messages_->is_busy() || !postponed_.empty(); }

@@ -6,20 +6,6 @@
 
 namespace ucft::detail {
 
-// A call that would need more memory goes along trees. Their inner ranks keep one copy of the data, not one for each
-// step.
-bool OptimisticBallot::fits(const Arguments& arguments, const Ballots& ballots) {
-  const Optimism& optimism = ballots.surroundings().optimism;
-  const CatalogueRow& row = arguments.row();
-  const std::int32_t size = ballots.members().size();
-  if (!optimism.begins || size < 2 || ballots.any_member_failed()) return false;
-  if (PieceBroadcast::fits(arguments, ballots) || Circulant::fits(arguments, ballots)) return true;
-  if (!row.collects || !row.disseminates) return row.collects;
-  const std::uint64_t bytes =
-      with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, size); });
-  return optimism.goes_whole(bytes, size) || (!row.reduces && bytes * optimism.steps(size) <= optimism.set_bytes);
-}
-
 namespace {
 
 // The fields that all messages of an operation have.
@@ -38,6 +24,20 @@ bool goes_apart(const Arguments& arguments, const Ballots& ballots) {
 }
 
 }  // namespace
+
+// A call that would need more memory goes along trees. Their inner ranks keep one copy of the data, not one for each
+// step.
+bool OptimisticBallot::fits(const Arguments& arguments, const Ballots& ballots) {
+  const Optimism& optimism = ballots.surroundings().optimism;
+  const CatalogueRow& row = arguments.row();
+  const std::int32_t size = ballots.members().size();
+  if (!optimism.begins || size < 2 || ballots.any_member_failed()) return false;
+  if (goes_apart(arguments, ballots)) return true;
+  if (!row.collects || !row.disseminates) return row.collects;
+  const std::uint64_t bytes =
+      with_collective(arguments.kind, [&](auto collective) { return collective.result_bytes(arguments, size); });
+  return optimism.goes_whole(bytes, size) || (!row.reduces && bytes * optimism.steps(size) <= optimism.set_bytes);
+}
 
 bool OptimisticBallot::start(Message& mine, BufferId& room, Rank lacking, const Arguments& arguments,
                              const Ballots& ballots, Buffers& buffers) {

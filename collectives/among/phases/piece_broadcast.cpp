@@ -47,6 +47,7 @@ void PieceBroadcast::start(const Message& blank, Slice own, Slice room, const Ar
   blank_ = blank;
   is_active_ = true;
   begin(streams_.front(), is_from_all_ ? own.bytes : bytes_);
+  moved_.push_back(0);
   if (own && own != room) buffers.copy(streams_.front().data(), own);
   for (std::int32_t distance = 1; distance < size_; distance *= 2)
     closings_.push_back(
@@ -100,12 +101,14 @@ bool PieceBroadcast::on_message(const Message& message, const Ballots& ballots, 
   if (!stream.has_begun()) begin(stream, of_bytes);
   if (!stream.take(piece)) return false;
   whole_ += stream.is_whole();
+  moved_.push_back(index);
   buffers.copy_part(stream.part(piece), message.value, of_bytes);
   return true;
 }
 
 void PieceBroadcast::advance(bool may_close, const Ballots& ballots, Outbox& out) {
-  for (PieceStream& stream : streams_) give(stream, ballots, out);
+  for (const std::size_t index : moved_) give(streams_[index], ballots, out);
+  moved_.clear();
   if (may_close && is_whole()) close(out);
 }
 
@@ -154,6 +157,7 @@ void PieceBroadcast::add_awaited(const Ballots& ballots, std::vector<Rank>& rank
 void PieceBroadcast::clear(Buffers& buffers) {
   let_go_of_data(buffers);
   for (PieceStream& stream : streams_) stream.end();
+  moved_.clear();
   closings_.clear();
   is_active_ = has_closed_ = false;
   closed_ = whole_ = 0;

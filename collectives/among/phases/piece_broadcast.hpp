@@ -83,6 +83,7 @@ class PieceBroadcast {
 
   // Of an allgather that of the member i places before this one is the i-th: there this rank is process i.
   std::vector<PieceStream> streams_;
+  std::vector<std::size_t> moved_;  // those that may give more since advance()
   std::int32_t size_ = 0;
   bool is_from_all_ = false;
   std::uint64_t bytes_ = 0, piece_bytes_ = 1;  // bytes_: of a broadcast

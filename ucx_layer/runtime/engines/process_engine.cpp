@@ -4,7 +4,6 @@
 #include <new>
 
 #include "ucx_layer/runtime/context.hpp"
-#include "ucx_layer/test_points.hpp"
 
 namespace ucft::detail {
 
@@ -186,7 +185,6 @@ void ProcessEngine::flush() {
       release(packet.message);
       continue;
     }
-    if (!transport.postpones(to)) UCFT_TEST_POINT(send);
     wire.place = static_cast<std::uint16_t>(packet.place);
     transport.send(to, packet.message, wire);
     release(packet.message);

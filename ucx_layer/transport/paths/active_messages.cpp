@@ -104,16 +104,12 @@ ucs_status_t ActiveMessages::on_arrival(void* arg, const void* header_data, size
     arrival.value = self.station_.buffers.adopt(static_cast<const std::byte*>(data), bytes,
                                                 reinterpret_cast<std::uint64_t>(data) | lent_by_message_path);
     status = UCS_INPROGRESS;  // kept until ucp_am_data_release
+  } else if (bytes > short_bytes) {
+    self.long_passed_ |= self.pass_by(std::move(arrival), {static_cast<const std::byte*>(data), bytes});
+    return UCS_OK;
   } else if (bytes > 0) {
-    const auto* value = static_cast<const std::byte*>(data);
-    const BufferId room = bytes > short_bytes ? self.station_.buffers.allocate_anywhere(bytes)
-                                              : self.station_.buffers.copy_anywhere(value, bytes);
-    if (room == no_buffer) return UCS_OK;  // lost, as what UCX has no memory for
-    if (bytes > short_bytes) {
-      self.long_passed_ |= self.pass_by(std::move(arrival), {value, bytes}, room);
-      return UCS_OK;
-    }
-    arrival.value = room;
+    arrival.value = self.station_.buffers.copy_anywhere(static_cast<const std::byte*>(data), bytes);
+    if (arrival.value == no_buffer) return UCS_OK;  // lost, as what UCX has no memory for
   }
   self.short_came_ |= bytes <= short_bytes;
   self.arrived(std::move(arrival));

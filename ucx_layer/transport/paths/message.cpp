@@ -45,8 +45,10 @@ void MessagePath::take(const Arrival& arrival) {
 }
 
 // An older message that waits may be of the same sender.
-bool MessagePath::pass_by(Arrival&& arrival, std::span<const std::byte> value, BufferId room) {
+bool MessagePath::pass_by(Arrival&& arrival, std::span<const std::byte> value) {
   Buffers& buffers = station_.buffers;
+  const BufferId room = buffers.allocate_anywhere(value.size());
+  if (room == no_buffer) return false;
   const BufferId lent = arrival.value = buffers.adopt(value.data(), value.size(), untold);
   buffers.retain(lent);
   is_busy_ = true;

@@ -51,8 +51,8 @@ class MessagePath : public Path {
   virtual void report() = 0;
   void arrived(Arrival&& arrival) { arrivals_.push_back(std::move(arrival)); }
   // The same of long data that are there for the call alone. They are delivered at once if they may be, and copied if
-  // that is not all. room: as long, for the copy; its reference is taken over. True: they were delivered.
-  bool pass_by(Arrival&& arrival, std::span<const std::byte> value, BufferId room);
+  // that is not all. True: they were delivered. Without memory for a copy the message is lost.
+  bool pass_by(Arrival&& arrival, std::span<const std::byte> value);
 
   const Station station_;
 
