@@ -48,6 +48,7 @@ class Afar : public testing::Test, private DetectorThread::Listener {
     peers.push_back({7, 4711, std::move(ours)});
     detector_ = std::make_unique<DetectorThread>(setup, std::vector<DetectorThread::Peer>{}, std::move(peers));
   }
+  void TearDown() override { detector_.reset(); }  // its thread calls us: it ends while we are still an Afar
   void on_tick() override {
     ++ticks_;
     if (absent_for_ > 0ms) std::this_thread::sleep_for(std::exchange(absent_for_, 0ms));  // the detector's thread is
