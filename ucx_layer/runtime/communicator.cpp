@@ -29,7 +29,7 @@ Communicator::Communicator(Context& context, std::uint32_t id, std::vector<std::
 Communicator::~Communicator() = default;
 
 std::unique_ptr<Engine> Communicator::make_engine() {
-  if (!context_.reads_memory_of_all(ranks_)) return std::make_unique<ProcessEngine>(*this, context_);
+  if (!context_.host_work().reads_memory_of_all(ranks_)) return std::make_unique<ProcessEngine>(*this, context_);
   auto made = std::make_unique<HostEngine>(id_, ranks_, me_, context_);
   host_ = made.get();
   return made;

@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <bit>
 #include <system_error>
 #include <utility>
 
@@ -23,12 +22,6 @@ namespace {
 
 // A rank of this host that writes into our memory wakes us. A put from another host doesn't.
 constexpr long local_nap_ns = 1000000, remote_nap_ns = 100000;
-
-// Of operations in shared memory: the stamp, the note and these fill two cache lines, of which short data touch one.
-constexpr std::uint64_t host_inline_bytes = 112;
-// A rank that needs no other, such as the root of a broadcast, gets ahead of them by so many operations. Where ranks
-// share cores, there is a change between them for each so many.
-constexpr std::int32_t host_banks = 64, host_banks_on_shared_cores = 256;
 
 std::atomic<int> process_id{0};
 
@@ -98,7 +91,7 @@ ucft_status_t Context::start(const ucft_context_params_t* params, std::string& e
   const auto sharing = std::ranges::count_if(job_.peers, &Job::Peer::shares_processors);
   transport_->end_of_start_up();
   spin_ = Spin({settings().spin, static_cast<std::int32_t>(sharing), job_.own_threads});
-  transport_->slabs().set_bytes(slab_layout().words() * sizeof(HostWord), rank());
+  transport_->slabs().set_bytes(host_work_.slab_bytes(), rank());
   if (!steps.agree(start_threads(steps.take_lifelines(), error), error, "detector")) return UCFT_ERR_STARTUP;
   departures_.count_silence();
   transport_->publish_counts();
@@ -202,23 +195,11 @@ bool Context::forked() const { return job_.pid != process_id.load(std::memory_or
 
 // Messages can wait for a few looks where nothing else is under way than operations in shared memory.
 bool Context::progress(bool asks_ucx) {
-  if (on_host_.empty()) return progress_all(asks_ucx);
-  const bool active = progress_host();
+  if (host_work_.empty()) return progress_all(asks_ucx);
+  const bool active = host_work_.progress();
   const std::uint32_t apart = active ? 64 : 8;
   if (++looks_ % apart != 0 && messages_can_wait()) return active;
   return progress_all(asks_ucx) || active;
-}
-
-bool Context::progress_host() {
-  bool active = false;
-  for (std::size_t i = 0; i < on_host_.size();) {
-    active |= on_host_[i]->progress();
-    if (on_host_[i]->wants_progress())
-      ++i;
-    else
-      on_host_.erase(on_host_.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  return active;
 }
 
 // A rank that speaks for no host may have no business with ranks of other hosts.
@@ -300,7 +281,7 @@ void Context::sleep_a_little() {
   sleeping.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (job_.all_membarriers) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-  const bool arrived = progress_host() || progress_all(true);
+  const bool arrived = host_work_.progress() || progress_all(true);
   if (!arrived && !departures_.has_news()) {
     const Clock::time_point begin = Clock::now();
     if (!transport_->uses_messages() || transport_->has_remote_mailboxes() || !listens()) {
@@ -317,54 +298,6 @@ void Context::sleep_a_little() {
   transport_->note_sleep(job_.rank, false);
 }
 
-// ---- operations in shared memory ------------------------------------------------------------------------------------
-
-bool Context::reads_memory_of_all(const std::vector<std::int32_t>& ranks) const {
-  if (settings().algorithm != Algorithm::automatic) return false;
-  if (ranks.size() == 1) return true;  // no other rank can die
-  return std::ranges::all_of(ranks, [this](std::int32_t rank) { return job_.reads_memory_of(rank); });
-}
-
-// The fields that a slab's length depends on; the rest is the communicator's.
-HostLayout Context::slab_layout() const {
-  HostLayout layout;
-  layout.banks = std::max(job_.local_ranks > job_.hardware_threads ? host_banks_on_shared_cores : host_banks,
-                          static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(4 * settings().window))));
-  layout.inline_bytes = host_inline_bytes;
-  layout.cells = 1;
-  return layout;
-}
-
-HostShape Context::host_shape(const std::vector<std::int32_t>& ranks) {
-  std::vector<HostSite> sites;
-  for (std::int32_t rank : ranks) sites.push_back(job_.peer(rank).site);
-  const HostTuning::Choice& choice =
-      settings().tuning.choose(HostTuning::where(sites, job_.local_ranks, job_.hardware_threads));
-  HostShape shape{slab_layout(), nullptr};
-  shape.layout.large_bytes = choice.large_bytes;
-  shape.layout.inline_bytes = std::min(shape.layout.inline_bytes, choice.large_bytes);
-  shape.layout.chunk_bytes = choice.chunk_bytes;
-  if (choice.degree > 0) {  // the same length
-    shape.layout.cells = 2;
-    shape.layout.banks /= 2;
-  }
-  const auto size = static_cast<std::int32_t>(ranks.size());
-  if (choice.degree > 0 &&
-      std::any_of(sites.begin(), sites.end(), [&](const HostSite& each) { return each != sites[0]; })) {
-    shape.tree = std::make_shared<const HostTree>(HostTree::of_sites(sites, choice.degree));
-    return shape;
-  }
-  std::shared_ptr<const HostTree>& tree = host_trees_[{size, choice.degree}];
-  if (tree == nullptr) tree = std::make_shared<const HostTree>(HostTree::of_degree(size, choice.degree));
-  shape.tree = tree;
-  return shape;
-}
-
-void Context::enlarge_host_scratch(std::size_t level, std::uint64_t bytes) {
-  if (host_scratch_.size() <= level) host_scratch_.resize(level + 1);
-  if (host_scratch_[level].size() < bytes) host_scratch_[level].resize(bytes);
-}
-
 // The helper's turn: no caller is inside.
 void Context::helper_turn(void* arg) {
   auto& self = *static_cast<Context*>(arg);
@@ -373,7 +306,7 @@ void Context::helper_turn(void* arg) {
   if (self.departures_.look_at_marks() || self.departures_.state().is_waiting()) self.departures_.on_turn(Clock::now());
   self.departures_.connect_in_calm(Clock::now());
   for (int rounds = 0; rounds < 64; ++rounds)
-    if (const bool active = self.progress_host(); !self.progress_all(true) && !active) break;
+    if (const bool active = self.host_work_.progress(); !self.progress_all(true) && !active) break;
   self.transport_->publish_credit();
   self.in_helper_ = false;
   self.turns_.helper_leave();

@@ -4,9 +4,7 @@
 // that a rank which computes still answers those that lost a root (turns.hpp).
 #pragma once
 
-#include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +15,7 @@
 #include "ucx_layer/runtime/communicators.hpp"
 #include "ucx_layer/runtime/departures_driver.hpp"
 #include "ucx_layer/runtime/helper_thread.hpp"
+#include "ucx_layer/runtime/host_work.hpp"
 #include "ucx_layer/runtime/job.hpp"
 #include "ucx_layer/runtime/spin.hpp"
 #include "ucx_layer/runtime/turns.hpp"
@@ -72,21 +71,10 @@ class Context {
   // The same, since this rank can't go on. why: for exclusion_text().
   void stand_aside(const std::string& why) { departures_.exclude_self(why); }
 
-  // Operations in memory that the ranks share (HostEngine). Whether these can have them: the same on all of them.
-  bool reads_memory_of_all(const std::vector<std::int32_t>& ranks) const;
-  HostShape host_shape(const std::vector<std::int32_t>& ranks);
-  std::byte* host_scratch(int level, std::uint64_t bytes) {
-    const auto place = static_cast<std::size_t>(level);
-    if (place >= host_scratch_.size() || host_scratch_[place].size() < bytes) [[unlikely]]
-      enlarge_host_scratch(place, bytes);
-    return host_scratch_[place].data();
-  }
-  // Nothing else is under way, or wanted by others in a hurry.
-  bool has_only_host() const { return on_host_.empty() && messages_can_wait(); }
-  void want_host(HostEngine& operations) {  // until it wants none any more
-    if (std::find(on_host_.begin(), on_host_.end(), &operations) == on_host_.end()) on_host_.push_back(&operations);
-  }
-  void forget_host(const HostEngine& operations) { std::erase(on_host_, &operations); }
+  HostWork& host_work() { return host_work_; }
+  const HostWork& host_work() const { return host_work_; }
+  // No work is known but what is tried now, and no other engine is in a hurry.
+  bool has_only_host() const { return host_work_.empty() && messages_can_wait(); }
 
   // The caller's way in and out. False: somebody is inside.
   bool enter() { return turns_.enter(); }
@@ -147,11 +135,8 @@ class Context {
   bool start_threads(std::vector<std::pair<std::int32_t, Lifeline>> lifelines, std::string& error);
   void meet();
   void print_stats() const;
-  HostLayout slab_layout() const;
-  void enlarge_host_scratch(std::size_t level, std::uint64_t bytes);
   bool progress_all(bool asks_ucx);
   bool listens() const;
-  bool progress_host();
   bool rest(Idle& idle, Clock::time_point limit);
   void look_around(Clock::time_point now);
   void say_waiting_since(Clock::time_point since);
@@ -159,12 +144,9 @@ class Context {
 
   Job job_;
   std::unique_ptr<Transport> transport_;
+  HostWork host_work_{job_};
   DeparturesDriver departures_{job_, communicators_};
   Communicators communicators_{*this, departures_.state()};
-  std::vector<HostEngine*> on_host_;  // that have something to do
-  std::map<std::pair<std::int32_t, std::int32_t>, std::shared_ptr<const HostTree>>
-      host_trees_;  // by ranks and degree, of ranks that are all bound to one place, or to none
-  std::vector<std::vector<std::byte>> host_scratch_;  // by level
   Spin spin_;
   std::uint32_t looks_ = 0, turns_unheard_ = 0;
   std::unique_ptr<HelperThread> helper_;  // woken by the detector's thread

@@ -77,7 +77,8 @@ class HostEngine::Memory {
   }
   std::byte* room(HostPlace first) {
     if (!operations_.readers_are_far_) return slabs_.at(first);
-    return operations_.context_.host_scratch(1, operations_.layout_.chunk_bytes);  // no level of a tree is in use
+    return operations_.context_.host_work().scratch(1,
+                                                    operations_.layout_.chunk_bytes);  // no level of a tree is in use
   }
   const std::byte* read(Rank owner, HostPlace first, std::uint64_t) const { return slabs_.read(owner, first); }
   bool is_dead(Rank rank) const { return slabs_.is_dead(rank); }
@@ -89,7 +90,7 @@ class HostEngine::Memory {
   }
   std::byte* scratch(int level) {
     const HostLayout& layout = operations_.layout_;  // chunks are combined in the first alone
-    return operations_.context_.host_scratch(
+    return operations_.context_.host_work().scratch(
         level, level == 0 ? std::max(layout.large_bytes, layout.chunk_bytes) : layout.large_bytes);
   }
   void deliver(OperationNumber number, std::uint64_t offset, const std::byte* data, std::uint64_t bytes) {
@@ -163,7 +164,7 @@ class HostEngine::ShortMemory : public Memory {
 // ---- posting --------------------------------------------------------------------------------------------------------
 
 HostEngine::HostEngine(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context)
-    : HostEngine(id, ranks, me, context, context.host_shape(ranks)) {}
+    : HostEngine(id, ranks, me, context, context.host_work().shape(ranks)) {}
 
 HostEngine::HostEngine(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
                        const HostShape& shape)
@@ -183,7 +184,7 @@ HostEngine::HostEngine(std::uint32_t id, const std::vector<std::int32_t>& ranks,
 }
 
 HostEngine::~HostEngine() {
-  context_.forget_host(*this);
+  context_.host_work().forget(*this);
   for (std::size_t i = 0; i < room_count_; ++i) context_.transport().buffers().release(room(i).block);
   context_.transport().buffers().release(places_block_);
 }
@@ -324,7 +325,7 @@ HostStage::Ran HostEngine::run(Request& request, bool waits) {
   slot(number) = &request;
   rounding_ += call.reduction.rounds();
   ++pending_;
-  if (!is_part_) context_.want_host(*this);
+  if (!is_part_) context_.host_work().want(*this);
   return ran;
 }
 
@@ -370,7 +371,7 @@ ucft_status_t HostEngine::post(Request& request) {
   describe(call, request.number);
   slabs_->wake();
   progress();
-  if (wants_progress() && !is_part_) context_.want_host(*this);
+  if (wants_progress() && !is_part_) context_.host_work().want(*this);
   return UCFT_OK;
 }
 
@@ -378,7 +379,7 @@ ucft_status_t HostEngine::post(Request& request) {
 // of the caller's.
 void HostEngine::say_left(OperationNumber gossip_posted) {
   std::ranges::fill(requests_, nullptr);
-  context_.forget_host(*this);
+  context_.host_work().forget(*this);
   if (slabs_->is_there()) slabs_->say_left(gossip_posted);
 }
 
@@ -466,7 +467,7 @@ void HostEngine::exclude_self(ucft_status_t why) {
     if (Request* each = std::exchange(request, nullptr)) give_up(*each);
   for (std::size_t i = 0; i < room_count_; ++i)
     if (Request* lender = std::exchange(room(i).lender, nullptr)) give_up(*lender);
-  context_.forget_host(*this);
+  context_.host_work().forget(*this);
 }
 
 }  // namespace ucft::detail

@@ -12,13 +12,14 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <functional>
 #include <vector>
 
 #include "collectives/on_host/host_log.hpp"
 #include "collectives/among/journal.hpp"
 #include "ucx_layer/runtime/engines/host_slabs.hpp"
+#include "ucx_layer/runtime/engines/journal_head.hpp"
+#include "ucx_layer/runtime/engines/journal_payloads.hpp"
 
 namespace ucft::detail {
 
@@ -30,7 +31,6 @@ class HostJournal : public Journal {
   // call. It is null while that is not through here; until then the entry is not to be read.
   HostJournal(std::uint32_t id, const std::vector<std::int32_t>& ranks, Rank me, Context& context,
               std::function<const HostContribution*(OperationNumber call)> contribution);
-  ~HostJournal() override;
 
   // False: there is no memory for this rank's slab, so it can take no part, and must stand aside.
   bool has_slab() const { return slabs_.is_there(); }
@@ -52,33 +52,22 @@ class HostJournal : public Journal {
   bool end() { return !slabs_.is_there() || slabs_.end(); }
 
  private:
-  struct Head;
-  static constexpr HostPlace entry_words = 16;  // two lines, with the stamp
-  static constexpr std::size_t head_bytes = (entry_words - 1) * sizeof(HostWord);
-  struct Payload {
-    std::uint64_t position;
-    BufferId block;  // one reference
-  };
-  using Payloads = std::deque<Payload>;  // oldest first
-
-  static std::uint64_t payload_bytes(const Head& head);
-  Slice lay_out(const JournalEntry& entry, Head& head);
-  bool lies_where_all_read(const JournalEntry& entry) const;
-  void free_lent();
+  Slice lay_out(const JournalEntry& entry, JournalHead& head);
+  void take_back_lent();
   void give_back();
   void read();
-  void open(const Head& head, Slice payload);
+  void open(const JournalHead& head, Slice payload);
 
   const Context& context_;
   HostSlabs slabs_;
   HostLog log_;
   Buffers& buffers_;
+  JournalPayloads payloads_;
   std::function<const HostContribution*(OperationNumber)> contribution_;
   bool is_there_ = false, ended_ = false, lacks_memory_ = false;
   Rank dead_ = no_rank;  // a speaker, which advance() is to say
-  alignas(8) std::array<std::byte, head_bytes> head_{};
-  Payloads lent_, borrowed_;  // that others may need; of others that something here may refer to
-  std::uint64_t needs_ = 0;   // as the others know
+  alignas(8) std::array<std::byte, JournalHead::bytes> head_{};
+  std::uint64_t needs_ = 0;  // as the others know
   std::uint32_t turns_ = 0;
   JournalEntry entry_;
 };
